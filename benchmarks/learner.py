@@ -1,0 +1,138 @@
+"""Milliseconds per QMIX update, ours against a plain reference learner: ``python -m benchmarks.learner``."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.reference_learner import ReferenceLearner
+from rltrain.algo.learner import Learner, TargetUpdate
+from rltrain.algo.loss import TDLoss
+from rltrain.algo.mixer import QMix
+from rltrain.algo.network import GRUAgents
+from rltrain.algo.optimizer import rmsprop
+from rltrain.types import Batch, Clock, EnvSpec, Model
+
+SHAPES = {
+    "3m": (EnvSpec(n_agents=3, n_actions=9, obs_shape=(30,), state_dim=48), 60),
+    "8m": (EnvSpec(n_agents=8, n_actions=14, obs_shape=(80,), state_dim=168), 120),
+    "27m_vs_30m": (EnvSpec(n_agents=27, n_actions=36, obs_shape=(285,), state_dim=1170), 180),
+}
+N_EPISODES = 32
+
+
+def make_batch(spec: EnvSpec, lengths: np.ndarray, seed: int = 0) -> Batch:
+    """Random whole episodes of these lengths, longest first, as the episode replay gives them."""
+    rng = np.random.default_rng(seed)
+    lengths = np.sort(lengths)[::-1].copy()
+    n_steps, n_windows = int(lengths[0]), len(lengths)
+    slot = np.arange(n_steps + 1)[:, None]
+    real, taught = slot <= lengths, slot[:-1] < lengths  # [T+1, B], [T, B]
+    shape = (n_steps + 1, n_windows, spec.n_agents)
+    obs = rng.standard_normal((*shape, *spec.obs_shape), np.float32) * real[..., None, None]
+    state = rng.standard_normal((*shape[:2], spec.state_dim), np.float32) * real[..., None]
+    avail_actions = rng.random((*shape, spec.n_actions)) < 0.7
+    avail_actions[..., 0] = True
+    action = rng.integers(0, spec.n_actions, (n_steps, *shape[1:])) * taught[..., None]
+    last_action = np.concatenate([np.full((1, *shape[1:]), -1), action])
+    reward = rng.standard_normal((n_steps, n_windows, 1), np.float32) * taught[..., None]
+    return Batch(
+        obs=torch.from_numpy(obs),
+        avail_actions=torch.from_numpy(avail_actions),
+        state=torch.from_numpy(state),
+        last_action=torch.from_numpy(last_action),
+        last=torch.from_numpy(slot >= lengths),
+        action=torch.from_numpy(action),
+        reward=torch.from_numpy(reward),
+        terminated=torch.from_numpy(slot[:-1] == lengths - 1),
+        mask=torch.from_numpy(taught),
+        weight=torch.ones(n_windows),
+        index=torch.arange(n_windows),
+    )
+
+
+def make_learner(spec: EnvSpec) -> Learner:
+    return Learner(
+        model=Model(
+            GRUAgents(spec=spec, hidden_dim=64, last_action=True, agent_id=True),
+            QMix(spec=spec, embed_dim=32, hypernet_layers=2, hypernet_dim=64),
+        ),
+        loss=TDLoss(gamma=0.99, double=True, n_step=1),
+        optimizer=partial(rmsprop, lr=5e-4, alpha=0.99, eps=1e-5),
+        max_grad_norm=10.0,
+        target_update=TargetUpdate(episodes=200, env_steps=None, updates=None, tau=1.0),
+    )
+
+
+def mixed_lengths(n_steps: int) -> np.ndarray:
+    """Episode lengths between 30 % and 100 % of the limit, as a half-trained team has them."""
+    share = np.random.default_rng(1).triangular(0.3, 0.5, 1.0, N_EPISODES)
+    return np.ceil(share * n_steps).astype(int)
+
+
+def interleaved(
+    ours: Callable[[], object], reference: Callable[[], object], seconds: float
+) -> tuple[float, float]:
+    """Median milliseconds of two functions called in turn for about ``seconds``."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for function in (ours, reference):
+        function()
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times[1]) < 3:
+        for function, taken in zip((ours, reference), times, strict=True):
+            start = time.perf_counter()
+            function()
+            taken.append(1e3 * (time.perf_counter() - start))
+    return statistics.median(times[0]), statistics.median(times[1])
+
+
+def use_allocator_policy() -> str:
+    """What the application does at start-up, where that part exists."""
+    try:
+        from rltrain.hardware.device import set_allocator_policy
+    except ImportError:
+        return "default allocator"
+    set_allocator_policy()
+    return "the application's allocator policy"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=2, help="torch threads")
+    parser.add_argument("--seconds", type=float, default=10, help="per row of the table")
+    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    allocator = use_allocator_policy()
+    table = Table(
+        title=f"QMIX update, {N_EPISODES} episodes, {options.threads} torch threads, {allocator}"
+    )
+    for column in ("shape", "episodes", "ours ms", "reference ms", "ratio"):
+        table.add_column(column, justify="left" if column in ("shape", "episodes") else "right")
+    for name in options.shapes:
+        spec, n_steps = SHAPES[name]
+        full = np.full(N_EPISODES, n_steps)
+        for kind, lengths in (("full length", full), ("mixed lengths", mixed_lengths(n_steps))):
+            batch = make_batch(spec, lengths)
+            learner, reference = make_learner(spec), ReferenceLearner(spec)
+            ours_ms, reference_ms = interleaved(
+                partial(learner.update, batch, Clock()),
+                partial(reference.update, batch),
+                options.seconds,
+            )
+            label = f"{kind} (mean {lengths.mean():.0f} of {lengths.max()})"
+            ratio = f"{reference_ms / ours_ms:.2f} ×"
+            table.add_row(name, label, f"{ours_ms:.1f}", f"{reference_ms:.1f}", ratio)
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""The learner: one gradient step, clipping, the target network's update, and its state."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from rltrain.types import Batch, Clock, Count, Fraction, Loss, Model, Positive, UpdateResult
+
+
+class TargetUpdate:
+    """When and how far the target network follows: every so many episodes, env_steps or updates, by ``tau``.
+
+    ``tau`` = 1 copies; below 1 it moves that part of the way (Polyak) each time it is due. Exactly one period is set.
+
+    Raises:
+        ValueError: none or several periods are set.
+    """
+
+    def __init__(
+        self,
+        *,
+        episodes: Count | None,
+        env_steps: Count | None,
+        updates: Count | None,
+        tau: Fraction,
+    ) -> None:
+        periods = {"episodes": episodes, "env_steps": env_steps, "updates": updates}
+        chosen = {unit: period for unit, period in periods.items() if period is not None}
+        if len(chosen) != 1:
+            raise ValueError(
+                "the target update needs exactly one period, "
+                f"got {', '.join(f'{k}={v}' for k, v in chosen.items()) or 'none'}: "
+                "set one of target_update.episodes, .env_steps, .updates, and the others to null."
+            )
+        ((self.unit, self.period),) = chosen.items()
+        self.tau = tau
+        self.done_at = 0
+
+    def due(self, clock: Clock) -> bool:
+        """Whether a period has passed since the last time; remembers that it was answered."""
+        now: int = getattr(clock, self.unit)
+        if now - self.done_at < self.period:
+            return False
+        self.done_at = now
+        return True
+
+
+class Learner:
+    """Gradient steps on ``online``; ``target`` follows.
+
+    All weights of a model are views into one flat tensor and all gradients into another: clipping is one norm, the
+    optimiser one parameter, the target's update one copy. A step whose loss or gradient is not finite is undone on the
+    device, without asking for its value: weights, moments and counters stay as they were.
+
+    Args:
+        model: agents, mixer and critic, on their device; becomes ``online``.
+        loss: what a batch teaches.
+        optimizer: from a list of parameters to an optimiser.
+        max_grad_norm: bound of the global gradient norm, None for none.
+        target_update: when and how far the target network follows.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Model,
+        loss: Loss,
+        optimizer: Callable[[list[nn.Parameter]], Optimizer],
+        max_grad_norm: Positive | None,
+        target_update: TargetUpdate,
+    ) -> None:
+        self.online, self.target = model, copy.deepcopy(model).requires_grad_(False)
+        self.loss, self.max_grad_norm, self.target_update = loss, max_grad_norm, target_update
+        self._weights = nn.Parameter(_flatten(self.online))
+        self._target_weights = _flatten(self.target)
+        self._weights.grad = _flat_gradient(self.online, self._weights)
+        self.optimizer = optimizer([self._weights])
+        self._moments = self._fresh_moments()
+
+    def update(self, batch: Batch, clock: Clock) -> UpdateResult:
+        """One gradient step on ``batch``, then the target's update if it is due; ``clock`` as it is before the step.
+
+        Adds to the loss's metrics `grad_norm`, the global norm before clipping, and `skipped_updates`, 1 where the
+        step was undone because it was not finite.
+        """
+        result = self.loss(self.online, self.target, batch, clock)
+        loss = result.loss_sum / result.count.clamp(min=1)
+        finite, grad_norm = self._step(loss)
+        if self.target_update.due(clock.after_update()):
+            self._follow(self.target_update.tau)
+        metrics = {**result.metrics, "grad_norm": grad_norm, "skipped_updates": 1 - finite.float()}
+        return UpdateResult(result.priority, metrics)
+
+    def _step(self, loss: Tensor) -> tuple[Tensor, Tensor]:
+        gradient = self._weights.grad
+        assert gradient is not None
+        gradient.zero_()
+        loss.backward()
+        grad_norm = torch.linalg.vector_norm(gradient)
+        if self.max_grad_norm is not None:
+            gradient.mul_((self.max_grad_norm / (grad_norm + 1e-6)).clamp(max=1))
+        finite = torch.isfinite(loss.detach()) & torch.isfinite(grad_norm)
+        state = [self._weights.data, *self._moments.values()]
+        before = [tensor.clone() for tensor in state]
+        self.optimizer.step()
+        for tensor, old in zip(state, before, strict=True):
+            torch.where(finite, tensor, old, out=tensor)
+        return finite, grad_norm
+
+    def _follow(self, tau: float) -> None:
+        if tau == 1:
+            self._target_weights.copy_(self._weights.data)
+        else:
+            self._target_weights.lerp_(self._weights.data, tau)
+
+    def _fresh_moments(self) -> dict[str, Tensor]:
+        """The optimiser's tensors, brought into being by a step on a zero gradient that is taken back."""
+        weights = self._weights.data.clone()
+        self.optimizer.step()
+        self._weights.data.copy_(weights)
+        moments = dict(self.optimizer.state[self._weights])
+        for tensor in moments.values():
+            tensor.zero_()
+        return moments
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies of both networks' weights and the optimiser's moments, and when the target last followed."""
+        return {
+            "online": _copies(self.online.state_dict()),
+            "target": _copies(self.target.state_dict()),
+            "optimizer": _copies(self._moments),
+            "target_update": {"done_at": self.target_update.done_at},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state_dict`` said.
+
+        Raises:
+            ValueError: the state comes from another optimiser.
+            RuntimeError: the weights come from another network.
+        """
+        if set(state["optimizer"]) != set(self._moments):
+            raise ValueError(
+                f"the optimiser's state has {', '.join(sorted(state['optimizer']))}, "
+                f"but this optimiser keeps {', '.join(sorted(self._moments))}: "
+                "set algo.optimizer as it was when the state was saved."
+            )
+        self.online.load_state_dict(state["online"])
+        self.target.load_state_dict(state["target"])
+        for name, tensor in self._moments.items():
+            tensor.copy_(state["optimizer"][name])
+        self.target_update.done_at = int(state["target_update"]["done_at"])
+
+
+def _flatten(model: nn.Module) -> Tensor:
+    """Move a model's weights into one flat tensor that its parameters become views of."""
+    parameters = list(model.parameters())
+    flat = torch.cat([parameter.detach().flatten() for parameter in parameters])
+    for parameter, view in zip(parameters, _views(flat, parameters), strict=True):
+        parameter.data = view
+    return flat
+
+
+def _flat_gradient(model: nn.Module, weights: Tensor) -> Tensor:
+    """A zero flat gradient that the gradients of the model's parameters are views of."""
+    gradient = torch.zeros_like(weights.data)
+    parameters = list(model.parameters())
+    for parameter, view in zip(parameters, _views(gradient, parameters), strict=True):
+        parameter.grad = view
+    return gradient
+
+
+def _views(flat: Tensor, like: list[nn.Parameter]) -> list[Tensor]:
+    pieces = flat.split([tensor.numel() for tensor in like])
+    return [piece.view_as(tensor) for piece, tensor in zip(pieces, like, strict=True)]
+
+
+def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in tensors.items()}

@@ -1,0 +1,99 @@
+"""Mixers: per-agent values to value streams. A new one has ``n_streams`` and the four arguments of ``Mixer``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from rltrain.types import Count, EnvSpec
+
+
+class Independent(nn.Module):
+    """Every agent learns its own value (IQL; Tan 1993): M = N."""
+
+    def __init__(self, *, spec: EnvSpec) -> None:
+        super().__init__()
+        self.n_streams = spec.n_agents
+
+    def forward(self, q: Tensor, greedy_q: Tensor, action: Tensor, state: Tensor) -> Tensor:
+        """q [T, B, N] to [T, B, N]."""
+        return q
+
+
+class Sum(nn.Module):
+    """The team's value is the sum of the agents' (VDN; Sunehag et al. 2018): M = 1.
+
+    Raises:
+        ValueError: the environment gives more than one reward stream.
+    """
+
+    n_streams = 1
+
+    def __init__(self, *, spec: EnvSpec) -> None:
+        super().__init__()
+        _need_team_reward("Sum", spec)
+
+    def forward(self, q: Tensor, greedy_q: Tensor, action: Tensor, state: Tensor) -> Tensor:
+        """q [T, B, N] to [T, B, 1]."""
+        return q.sum(-1, keepdim=True)
+
+
+class QMix(nn.Module):
+    """A monotonic mixing network whose weights come from the state (Rashid et al. 2018, section 4): M = 1.
+
+    Q_tot = elu(q |W_1(s)| + b_1(s)) · |w_final(s)| + V(s). ``hypernet_layers`` is the depth of the networks that make
+    W_1 and w_final; ``hypernet_dim`` their width, where there are two.
+
+    Raises:
+        ValueError: more than one reward stream, or no global state.
+    """
+
+    n_streams = 1
+
+    def __init__(
+        self,
+        *,
+        spec: EnvSpec,
+        embed_dim: Count,
+        hypernet_layers: Literal[1, 2],
+        hypernet_dim: Count,
+    ) -> None:
+        super().__init__()
+        _need_team_reward("QMix", spec)
+        if spec.state_dim == 0:
+            raise ValueError(
+                "QMix needs a global state, but the environment gives none (state_dim=0): "
+                "set algo=vdn or algo=iql, or an environment with a state."
+            )
+        self.n_agents, self.embed_dim = spec.n_agents, embed_dim
+
+        def hypernet(n_out: int) -> nn.Module:
+            if hypernet_layers == 1:
+                return nn.Linear(spec.state_dim, n_out)
+            return _two_layers(spec.state_dim, hypernet_dim, n_out)
+
+        self.hyper_w_1 = hypernet(spec.n_agents * embed_dim)
+        self.hyper_w_final = hypernet(embed_dim)
+        self.hyper_b_1 = nn.Linear(spec.state_dim, embed_dim)
+        self.V = _two_layers(spec.state_dim, embed_dim, 1)
+
+    def forward(self, q: Tensor, greedy_q: Tensor, action: Tensor, state: Tensor) -> Tensor:
+        """q [T, B, N], state [T, B, S] to [T, B, 1]."""
+        w_1 = self.hyper_w_1(state).abs().unflatten(-1, (self.n_agents, self.embed_dim))
+        hidden = (q.unsqueeze(-2) @ w_1).squeeze(-2) + self.hyper_b_1(state)  # [T, B, embed]
+        w_final = self.hyper_w_final(state).abs()  # [T, B, embed]
+        return (F.elu(hidden) * w_final).sum(-1, keepdim=True) + self.V(state)
+
+
+def _two_layers(n_in: int, n_hidden: int, n_out: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(n_in, n_hidden), nn.ReLU(), nn.Linear(n_hidden, n_out))
+
+
+def _need_team_reward(name: str, spec: EnvSpec) -> None:
+    if spec.n_rewards != 1:
+        raise ValueError(
+            f"{name} needs one team reward, but the environment gives {spec.n_rewards} "
+            f"(n_rewards={spec.n_rewards}): set env.reward=team or algo=iql."
+        )

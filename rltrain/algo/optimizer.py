@@ -1,0 +1,53 @@
+"""Optimisers: thin functions over torch.optim whose annotations carry the ranges the YAML is checked against."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Annotated, Any
+
+import torch
+from pydantic import Field
+from torch import nn
+from torch.optim import Optimizer
+
+from rltrain.types import Fraction, Positive, Probability
+
+
+def rmsprop(
+    params: list[nn.Parameter], *, lr: Positive, alpha: Fraction, eps: Positive, **options: Any
+) -> Optimizer:
+    """RMSprop without centring (Tieleman & Hinton 2012); ``options`` go to ``torch.optim.RMSprop``.
+
+    Raises:
+        ValueError: an option that ``torch.optim.RMSprop`` does not have, or a value it refuses.
+    """
+    return _make(torch.optim.RMSprop, params, {"lr": lr, "alpha": alpha, "eps": eps, **options})
+
+
+def adam(
+    params: list[nn.Parameter],
+    *,
+    lr: Positive,
+    betas: Annotated[list[Probability], Field(min_length=2, max_length=2)],
+    eps: Positive,
+    **options: Any,
+) -> Optimizer:
+    """Adam (Kingma & Ba 2015); ``options`` go to ``torch.optim.Adam``.
+
+    Raises:
+        ValueError: an option that ``torch.optim.Adam`` does not have, or a value it refuses.
+    """
+    return _make(torch.optim.Adam, params, {"lr": lr, "betas": tuple(betas), "eps": eps, **options})
+
+
+def _make(kind: type[Optimizer], params: list[nn.Parameter], options: dict[str, Any]) -> Optimizer:
+    known = [name for name in inspect.signature(kind).parameters if name != "params"]
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise ValueError(
+            f"torch.optim.{kind.__name__} has no option {', '.join(unknown)}: "
+            f"expected one of {', '.join(known)}."
+        )
+    # on a GPU the step counter stays on the device, so that a step can be undone without a synchronisation
+    options.setdefault("capturable", params[0].is_cuda)
+    return kind(params, **options)

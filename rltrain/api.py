@@ -1,0 +1,121 @@
+"""The Python face of rltrain: the same runs, numbers and checks as the command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from rltrain import checkpoint, evaluation
+from rltrain.algo.learner import Learner
+from rltrain.algo.policy import Policy
+from rltrain.build import build_learner, prepare_machine, spec_record
+from rltrain.config import compose_checked
+from rltrain.run import Result, built, new_run_dir, preflight, run_training, start_from
+from rltrain.settings import Settings, check
+from rltrain.trainer import MODEL, SPEC, Trainer, check_fits
+from rltrain.types import Clock, EnvSpec
+
+__all__ = [
+    "GreedyPolicy",
+    "Result",
+    "evaluate",
+    "load_policy",
+    "make_learner",
+    "make_trainer",
+    "train",
+]
+
+
+def settings_from(overrides: Sequence[str]) -> Settings:
+    """Compose and check the words that would follow ``rltrain`` on a command line.
+
+    Raises:
+        UsageError: unknown names, wrong types or ranges.
+    """
+    composed = compose_checked(overrides)
+    return check(composed.plain, composed.choices, composed.defaults)
+
+
+def train(overrides: Sequence[str] = ()) -> Result:
+    """Train one run in a new folder below ``outputs/``; see ``rltrain --help`` for the words.
+
+    Raises:
+        UsageError: what is wrong with the words, before anything is written.
+    """
+    settings = settings_from(overrides)
+    run_dir = new_run_dir(settings)
+    preflight(settings, run_dir)
+    return run_training(settings, run_dir, loud=False)
+
+
+def evaluate(path: str | Path, episodes: int | None = None, seed: int | None = None) -> Result:
+    """Play test episodes with a checkpoint's weights: the numbers of mode=evaluate.
+
+    Raises:
+        CheckpointError: nothing trustworthy at ``path``.
+    """
+    words = [f"test.episodes={episodes}"] if episodes is not None else []
+    words += [f"seed={seed}"] if seed is not None else []
+    done = evaluation.evaluate(Path(path).expanduser(), words, None)
+    run_dir = done.folder.parent.parent
+    return Result(run_dir, done.metrics)
+
+
+def make_trainer(overrides: Sequence[str] = (), run_dir: str | Path | None = None) -> Trainer:
+    """A trainer to drive by hand: ``iterate``, ``train``, ``test``, ``save``, ``restore``, ``close``."""
+    settings = settings_from(overrides)
+    folder = Path(run_dir) if run_dir is not None else new_run_dir(settings)
+    trainer = built(settings, folder, [])
+    start_from(trainer, settings)
+    folder.mkdir(parents=True, exist_ok=True)
+    return trainer
+
+
+def make_learner(overrides: Sequence[str], spec: EnvSpec) -> Learner:
+    """A learner for environments of this spec; feed it with ``Batch`` and ``Clock``."""
+    settings = settings_from(overrides)
+    return build_learner(settings, spec, prepare_machine(settings))
+
+
+class GreedyPolicy:
+    """A trained team acting in one environment: ``reset`` at an episode's start, then ``act`` per step."""
+
+    def __init__(self, policy: Policy, spec: EnvSpec, step: int) -> None:
+        self.policy, self.spec, self.step = policy, spec, step
+
+    def reset(self) -> None:
+        """Begin an episode: hidden state and previous actions are forgotten."""
+        self.policy.reset()
+
+    def act(self, obs: np.ndarray, avail_actions: np.ndarray) -> np.ndarray:
+        """obs [N, *O] and avail_actions [N, A] to greedy actions [N]; keeps the hidden state."""
+        last = np.zeros(1, np.bool_)
+        wide = np.asarray(obs, np.float32)[None], np.asarray(avail_actions)[None]
+        return self.policy.act(*wide, last, Clock())[0]
+
+
+def load_policy(path: str | Path, load_step: int | None = None) -> GreedyPolicy:
+    """The greedy policy of a checkpoint; no environment is built.
+
+    Raises:
+        CheckpointError: nothing trustworthy at ``path``.
+    """
+    from rltrain.algo.policy import FixedEpsilon
+
+    found, settings = evaluation.open_checkpoint(Path(path).expanduser(), [], load_step)
+    saved = checkpoint.read(found.folder, SPEC)
+    spec = EnvSpec(**{**saved, "obs_shape": tuple(saved["obs_shape"])})
+    learner = build_learner(settings, spec, prepare_machine(settings))
+    state, weights = learner.state_dict(), checkpoint.read(found.folder, MODEL)
+    check_fits(state, weights, found.folder, spec_record(spec))
+    learner.load_state_dict({**state, **weights})
+    policy = Policy(
+        agents=learner.online.agents,
+        exploration=FixedEpsilon(epsilon=0.0),
+        spec=spec,
+        n_envs=1,
+        rng=np.random.default_rng(settings.run.seed),
+    )
+    return GreedyPolicy(policy, spec, found.step)

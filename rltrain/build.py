@@ -1,0 +1,181 @@
+"""The only place where configuration becomes objects, and objects meet."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rltrain.algo.learner import Learner
+from rltrain.algo.policy import FixedEpsilon, Policy
+from rltrain.callback import Callbacks, Log, Save, Stop, Test
+from rltrain.hardware.device import default_threads, resolve_device, seed_networks, set_threads
+from rltrain.hardware.rollout import EpisodeSeeder, Rollout, TestSeeds
+from rltrain.logger import Logger, Loggers
+from rltrain.report.curve import DrawCurve
+from rltrain.settings import Settings
+from rltrain.trainer import Trainer
+from rltrain.types import (
+    BUFFER_STREAM,
+    ENV_STREAM,
+    NETWORK_STREAM,
+    POLICY_STREAM,
+    TEST_POLICY_STREAM,
+    EnvSpec,
+    Model,
+    VectorEnv,
+    generator,
+    seed_key,
+)
+
+
+def prepare_machine(settings: Settings) -> torch.device:
+    """Device and threads of this process, as ``hardware`` says.
+
+    Raises:
+        ValueError: ``hardware=cuda`` without a GPU.
+    """
+    device = resolve_device(settings.hardware.device)
+    set_threads(n_threads(settings))
+    return device
+
+
+def n_threads(settings: Settings) -> int:
+    """Torch threads: as set, or by the kind of network."""
+    recurrent = "hidden_dim" in settings.nodes["algo.network"].kwargs
+    return settings.hardware.threads or default_threads(recurrent)
+
+
+def build_env(settings: Settings, n_envs: int) -> VectorEnv:
+    """Environment copies in lock-step."""
+    env: VectorEnv = settings.nodes["env"].build(n_envs=n_envs, n_threads=n_threads(settings))
+    return env
+
+
+def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Model:
+    """Agents and mixer with their own seeded initialisation, on their device."""
+    nodes = settings.nodes
+    with seed_networks(seed_key(settings.run.seed, NETWORK_STREAM)):
+        model = Model(
+            nodes["algo.network"].build(spec=spec),
+            nodes["algo.mixer"].build(spec=spec),
+        )
+    return model.to(device)
+
+
+def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Learner:
+    """Model, loss, optimiser and target update, joined."""
+    nodes = settings.nodes
+    optimizer = nodes["algo.optimizer"]
+    return Learner(
+        model=build_model(settings, spec, device),
+        loss=nodes["algo.loss"].build(spec=spec),
+        optimizer=lambda params: optimizer.build(params=params),
+        max_grad_norm=settings.algo.max_grad_norm,
+        target_update=nodes["algo.target_update"].build(),
+    )
+
+
+def build_test_rollout(settings: Settings, learner: Learner, env: VectorEnv) -> Rollout:
+    """Test episodes: their own environments, seeds and exploration."""
+    policy = Policy(
+        agents=learner.online.agents,
+        exploration=FixedEpsilon(epsilon=settings.run.test.epsilon),
+        spec=env.spec,
+        n_envs=env.n_envs,
+        rng=generator(settings.run.seed, TEST_POLICY_STREAM),
+    )
+    return Rollout(env=env, policy=policy, seeds=TestSeeds(settings.run.seed, env.n_envs))
+
+
+def build_trainer(settings: Settings, run_dir: Path, loggers: list[Logger]) -> Trainer:
+    """A trainer whose parts fit each other.
+
+    Raises:
+        ValueError: parts that do not fit, such as a mixer without a team reward.
+    """
+    run, algo, nodes = settings.run, settings.algo, settings.nodes
+    device = prepare_machine(settings)
+    env = build_env(settings, settings.hardware.n_envs)
+    test_env = build_env(settings, min(run.test.n_envs, run.test.episodes))
+    spec = env.spec
+    learner = build_learner(settings, spec, device)
+    exploration = nodes["algo.exploration"].build()
+    policy = Policy(
+        agents=learner.online.agents,
+        exploration=exploration,
+        spec=spec,
+        n_envs=env.n_envs,
+        rng=generator(run.seed, POLICY_STREAM),
+    )
+    buffer = nodes["buffer"].build(
+        spec=spec, n_envs=env.n_envs, device=device, rng=generator(run.seed, BUFFER_STREAM)
+    )
+    buffer.check(algo.batch_size)
+    fan_out = Loggers(loggers)
+    callbacks = Callbacks(
+        [
+            *(node.build() for node in settings.callbacks),
+            Test(interval=run.test.interval, loggers=fan_out),
+            Log(interval=run.log.interval, loggers=fan_out, exploration=exploration),
+            DrawCurve(title=title(settings)),
+            Stop(**asdict(run.stop)),
+            Save(**asdict(run.save)),
+        ]
+    )
+    return Trainer(
+        rollout=Rollout(env=env, policy=policy, seeds=EpisodeSeeder(run.seed, ENV_STREAM)),
+        test_rollout=build_test_rollout(settings, learner, test_env),
+        buffer=buffer,
+        learner=learner,
+        callbacks=callbacks,
+        run_dir=run_dir,
+        total_env_steps=run.total_env_steps,
+        steps_per_collect=algo.steps_per_collect,
+        batch_size=algo.batch_size,
+        updates_per_episode=algo.updates_per_episode,
+        updates_per_env_step=algo.updates_per_env_step,
+        learning_starts=algo.learning_starts,
+        log_interval=run.log.interval,
+        test_episodes=run.test.episodes,
+        test_seed=run.seed,
+        about={"config": config_record(settings), "spec": spec_record(spec)},
+    )
+
+
+def build_player(settings: Settings, folder: Path) -> tuple[Rollout, EnvSpec]:
+    """Environments and a policy with a checkpoint's weights, for evaluation."""
+    from rltrain import checkpoint
+    from rltrain.trainer import MODEL, check_fits
+
+    device = prepare_machine(settings)
+    env = build_env(settings, min(settings.run.test.n_envs, settings.run.test.episodes))
+    learner = build_learner(settings, env.spec, device)
+    state = learner.state_dict()
+    weights = checkpoint.read(folder, MODEL)
+    check_fits(state, weights, folder, spec_record(env.spec))
+    learner.load_state_dict({**state, **weights})
+    return build_test_rollout(settings, learner, env), env.spec
+
+
+def title(settings: Settings) -> str:
+    """``qmix on smac 3m, seed 0``."""
+    env = settings.nodes["env"].kwargs
+    scenario = str(env.get("map_name") or env.get("game") or "")
+    name = " ".join(filter(None, [settings.choices["env"], scenario]))
+    return f"{settings.choices['algo']} on {name}, seed {settings.run.seed}"
+
+
+def config_record(settings: Settings) -> dict[str, Any]:
+    """``config.json``: what the run resolved to, and which option of each group was chosen."""
+    return {"choices": dict(settings.choices), **settings.plain}
+
+
+def spec_record(spec: EnvSpec) -> dict[str, Any]:
+    """An EnvSpec as JSON holds it."""
+    record = asdict(spec)
+    record["obs_shape"] = list(spec.obs_shape)
+    return record
+

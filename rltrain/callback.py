@@ -1,0 +1,262 @@
+"""Callbacks look at a run from outside: ``hook(trainer, value) -> value``.
+
+To add one of your own: subclass ``Callback``, define the hooks you need, and name it in ``callbacks`` as a
+``_target_``. Test, Save and Log are callbacks too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rltrain import checkpoint
+from rltrain.logger import Loggers
+from rltrain.types import Batch, Steps
+
+if TYPE_CHECKING:
+    from rltrain.trainer import Trainer
+
+
+class Callback:
+    """Every hook gives its value on, changed or not; whoever has state says so in ``state_dict``."""
+
+    def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
+        return value
+
+    def on_collect(self, trainer: Trainer, value: Steps) -> Steps:
+        """Between acting and storing."""
+        return value
+
+    def on_batch(self, trainer: Trainer, value: Batch) -> Batch:
+        """Between sampling and learning."""
+        return value
+
+    def on_iteration(self, trainer: Trainer, value: Any = None) -> Any:
+        return value
+
+    def on_test_start(self, trainer: Trainer, value: Any = None) -> Any:
+        return value
+
+    def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+        """The metrics of a test."""
+        return value
+
+    def on_save(self, trainer: Trainer, value: dict[str, Any]) -> dict[str, Any]:
+        """The parts of a checkpoint, before they are written."""
+        return value
+
+    def on_exception(self, trainer: Trainer, value: BaseException) -> BaseException:
+        return value
+
+    def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
+        return value
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state_dict`` said."""
+
+
+class Callbacks(Callback):
+    """Several callbacks in order, each handing its value to the next; only hooks that are defined are called."""
+
+    def __init__(self, callbacks: Sequence[Callback]) -> None:
+        self.callbacks = list(callbacks)
+        self.hooks = {
+            name: [getattr(c, name) for c in self.callbacks if defines(c, name)]
+            for name in vars(Callback)
+            if name.startswith("on_")
+        }
+
+    def each(self, hook: str, trainer: Trainer, value: Any) -> Any:
+        for call in self.hooks[hook]:
+            value = call(trainer, value)
+        return value
+
+    def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
+        return self.each("on_train_start", trainer, value)
+
+    def on_collect(self, trainer: Trainer, value: Steps) -> Steps:
+        return self.each("on_collect", trainer, value)
+
+    def on_batch(self, trainer: Trainer, value: Batch) -> Batch:
+        return self.each("on_batch", trainer, value)
+
+    def on_iteration(self, trainer: Trainer, value: Any = None) -> Any:
+        return self.each("on_iteration", trainer, value)
+
+    def on_test_start(self, trainer: Trainer, value: Any = None) -> Any:
+        return self.each("on_test_start", trainer, value)
+
+    def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+        return self.each("on_test_end", trainer, value)
+
+    def on_save(self, trainer: Trainer, value: dict[str, Any]) -> dict[str, Any]:
+        return self.each("on_save", trainer, value)
+
+    def on_exception(self, trainer: Trainer, value: BaseException) -> BaseException:
+        return self.each("on_exception", trainer, value)
+
+    def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
+        return self.each("on_train_end", trainer, value)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {str(i): c.state_dict() for i, c in enumerate(self.callbacks)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for i, c in enumerate(self.callbacks):
+            c.load_state_dict(state.get(str(i), {}))
+
+
+def defines(callback: Callback, hook: str) -> bool:
+    return getattr(type(callback), hook) is not getattr(Callback, hook)
+
+
+class Due:
+    """A remembered threshold: what belongs to a multiple happens at the first look at or after it."""
+
+    def __init__(self, interval: int, at: int = 0) -> None:
+        self.interval, self.at = interval, at
+
+    def __call__(self, now: int) -> bool:
+        if now < self.at:
+            return False
+        self.at = (now // self.interval + 1) * self.interval
+        return True
+
+
+class Test(Callback):
+    """Tests at step 0, at every multiple of ``interval`` env steps, and at the end; keeps the best weights."""
+
+    def __init__(self, *, interval: int, loggers: Loggers) -> None:
+        self.due, self.loggers = Due(interval), loggers
+        self.tested_at = -1
+        self.best: list[float] = []
+
+    def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
+        return self.on_iteration(trainer, value)
+
+    def on_iteration(self, trainer: Trainer, value: Any = None) -> Any:
+        if self.due(trainer.clock.env_steps):
+            trainer.test()
+        return value
+
+    def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
+        interrupted = trainer.clock.env_steps < trainer.total_env_steps and trainer.stopping
+        if self.tested_at != trainer.clock.env_steps and not interrupted:
+            trainer.test()
+        return value
+
+    def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+        self.tested_at = trainer.clock.env_steps
+        self.loggers.write(trainer.clock, trainer.seconds, value)
+        score = [value.get("test/win_rate", 0.0), value["test/return_mean"]]
+        if score > self.best:
+            self.best = score
+            checkpoints = trainer.run_dir / "checkpoints"
+            if not (checkpoints / str(self.tested_at)).exists():
+                trainer.save("weights")
+            checkpoint.name_pointer(checkpoints, "best", self.tested_at)
+        return value
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"at": self.due.at, "tested_at": self.tested_at, "best": self.best}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.due.at, self.tested_at = state["at"], state["tested_at"]
+        self.best = list(state["best"])
+
+
+class Save(Callback):
+    """Checkpoints at every multiple of ``interval`` env steps, at the end and on an interruption."""
+
+    def __init__(self, *, interval: int, keep_last: int, replay_buffer: bool) -> None:
+        self.due, self.keep_last = Due(interval, interval), keep_last
+        self.replay_buffer = replay_buffer
+        self.saved_at = -1
+
+    def on_iteration(self, trainer: Trainer, value: Any = None) -> Any:
+        if self.due(trainer.clock.env_steps):
+            self.save(trainer)
+        return value
+
+    def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
+        self.save(trainer)
+        return value
+
+    def save(self, trainer: Trainer) -> None:
+        """Write a full checkpoint, point to it, and keep only as many as were asked for."""
+        if self.saved_at == trainer.clock.env_steps:
+            return
+        before, self.saved_at = self.saved_at, trainer.clock.env_steps
+        checkpoints = trainer.run_dir / "checkpoints"
+        trainer.save("full", with_replay=self.replay_buffer)
+        checkpoint.name_pointer(checkpoints, "latest", self.saved_at)
+        if (checkpoints / str(before)).exists():
+            checkpoint.drop_part(checkpoints / str(before), "replay")
+        checkpoint.prune(checkpoints, self.keep_last)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"at": self.due.at, "saved_at": self.saved_at}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.due.at, self.saved_at = state["at"], state["saved_at"]
+
+
+class Log(Callback):
+    """Means of everything since the last line, every ``interval`` env steps, with speeds."""
+
+    def __init__(self, *, interval: int, loggers: Loggers, exploration: Any) -> None:
+        self.due, self.loggers, self.exploration = Due(interval, interval), loggers, exploration
+        self.mark = (0, 0, time.monotonic())
+
+    def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
+        self.mark = (trainer.clock.env_steps, trainer.clock.updates, time.monotonic())
+        return value
+
+    def on_iteration(self, trainer: Trainer, value: Any = None) -> Any:
+        if self.due(trainer.clock.env_steps):
+            self.write(trainer)
+        return value
+
+    def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
+        if trainer.clock.env_steps > self.mark[0]:
+            self.write(trainer)
+        return value
+
+    def write(self, trainer: Trainer) -> None:
+        clock, now = trainer.clock, time.monotonic()
+        env_steps, updates, then = self.mark
+        passed = max(now - then, 1e-9)
+        row = trainer.metrics.take()
+        row["train/epsilon"] = self.exploration.epsilon(clock)
+        row["time/env_steps_per_s"] = (clock.env_steps - env_steps) / passed
+        row["time/updates_per_s"] = (clock.updates - updates) / passed
+        self.mark = (clock.env_steps, clock.updates, now)
+        trainer.latest.update(row)
+        self.loggers.write(clock, trainer.seconds, row)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"at": self.due.at, "loggers": self.loggers.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.due.at = state["at"]
+        self.loggers.load_state_dict(state["loggers"])
+
+
+class Stop(Callback):
+    """Ends the run when a metric has reached a value, or after so many hours."""
+
+    def __init__(self, *, metric: str | None, value: float | None, hours: float | None) -> None:
+        self.metric, self.value, self.hours = metric, value, hours
+
+    def on_iteration(self, trainer: Trainer, value: Any = None) -> Any:
+        if self.metric is not None and self.value is not None:
+            reached = trainer.latest.get(self.metric)
+            if reached is not None and reached >= self.value:
+                trainer.stop(f"{self.metric} reached {reached:g}")
+        if self.hours is not None and trainer.seconds >= 3600 * self.hours:
+            trainer.stop(f"{self.hours:g} hours are over")
+        return value

@@ -1,0 +1,286 @@
+"""Checkpoints: atomic, checksummed, versioned and pickle-free folders of safetensors and JSON.
+
+A checkpoint is written into a temporary folder, synced, given its manifest last, and renamed: it is complete or it is
+not there. Tensors of a state go to ``<part>.safetensors``, everything else to ``<part>.json``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from rltrain.errors import CheckpointError
+
+FORMAT = 1
+"""Version of the folder's layout; readers refuse a newer one."""
+MANIFEST = "manifest.json"
+TENSOR = "__tensor__"
+"""Key of the placeholder that stands in the JSON where a tensor was."""
+
+
+# ---------------------------------------------------------------------------------------------------------- one folder
+
+
+def write(
+    parent: Path, step: int, parts: Mapping[str, Mapping[str, Any]], kind: str = "full"
+) -> Path:
+    """Write ``parent/<step>/`` with one pair of files per part; replaces a checkpoint of the same step.
+
+    Args:
+        parts: part name to its state: nested dicts and lists of tensors, arrays, numbers, text, None.
+        kind: ``full`` (a run can resume from it) or ``weights``.
+    """
+    final = parent / str(step)
+    temporary = parent / f".tmp-{step}-{os.getpid()}"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        for name, state in parts.items():
+            tree, tensors = split(state)
+            (temporary / f"{name}.json").write_text(json.dumps(tree), encoding="utf-8")
+            if tensors:
+                save_file(tensors, temporary / f"{name}.safetensors")
+        seal(temporary, kind)
+        if final.exists():
+            shutil.rmtree(final)
+        os.replace(temporary, final)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    sync(parent)
+    return final
+
+
+def seal(folder: Path, kind: str) -> None:
+    """Sync every file, then write the manifest with sizes and SHA-256 sums."""
+    files = {}
+    for file in sorted(folder.iterdir()):
+        if file.name != MANIFEST:
+            sync(file)
+            files[file.name] = {"bytes": file.stat().st_size, "sha256": digest(file)}
+    manifest = {"format": FORMAT, "kind": kind, "files": files}
+    put_text(folder / MANIFEST, json.dumps(manifest, indent=1))
+
+
+def drop_part(folder: Path, part: str) -> None:
+    """Remove one part of a finished checkpoint: first from the manifest, then from disk."""
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    names = [n for n in manifest["files"] if n.partition(".")[0] == part]
+    if names:
+        for name in names:
+            del manifest["files"][name]
+        put_text(folder / MANIFEST, json.dumps(manifest, indent=1))
+        for name in names:
+            (folder / name).unlink(missing_ok=True)
+
+
+def manifest_of(folder: Path) -> dict[str, Any]:
+    """The manifest, after comparing every file with it.
+
+    Raises:
+        CheckpointError: what is missing, changed or unreadable.
+    """
+    path = folder / MANIFEST
+    try:
+        if path.is_symlink() or path.stat().st_size > 1 << 20:
+            raise CheckpointError(f"{path} is no plain small file, so it is not trusted.")
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        files, version = manifest["files"], manifest["format"]
+        if version > FORMAT:
+            raise CheckpointError(
+                f"{folder} was written by a newer rltrain (format {version}, this one reads {FORMAT})"
+                ": update rltrain."
+            )
+        for name, facts in files.items():
+            file = folder / name
+            if name != Path(name).name or file.is_symlink() or not file.is_file():
+                raise CheckpointError(f"{file} is missing or no plain file.")
+            if file.stat().st_size != facts["bytes"] or digest(file) != facts["sha256"]:
+                raise CheckpointError(f"{file} is damaged: its checksum is not the manifest's.")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{folder} holds no readable manifest ({error}).") from error
+    return dict(manifest)
+
+
+def read(folder: Path, part: str) -> dict[str, Any]:
+    """The state of one part; tensors come back as torch tensors on the CPU.
+
+    Raises:
+        CheckpointError: unreadable files.
+    """
+    try:
+        tree = json.loads((folder / f"{part}.json").read_text(encoding="utf-8"))
+        file = folder / f"{part}.safetensors"
+        tensors = load_file(file) if file.exists() else {}
+    except (OSError, ValueError, SafetensorError) as error:
+        raise CheckpointError(f"{folder}: '{part}' cannot be read ({error}).") from error
+    out = join(tree, tensors)
+    if not isinstance(out, dict):
+        raise CheckpointError(f"{folder / part}.json: expected a JSON object.")
+    return out
+
+
+def split(state: Any, path: str = "") -> tuple[Any, dict[str, np.ndarray]]:
+    """A nested state into JSON with placeholders, and its arrays by dotted path."""
+    tensors: dict[str, np.ndarray] = {}
+
+    def walk(node: Any, path: str) -> Any:
+        if isinstance(node, Mapping):
+            return {str(k): walk(v, f"{path}.{k}" if path else str(k)) for k, v in node.items()}
+        if isinstance(node, (list, tuple)):
+            return [walk(v, f"{path}.{i}") for i, v in enumerate(node)]
+        if isinstance(node, torch.Tensor):
+            tensors[path] = node.detach().cpu().contiguous().numpy()
+            return {TENSOR: path, "torch": True}
+        if isinstance(node, np.ndarray):
+            tensors[path] = np.ascontiguousarray(node)
+            return {TENSOR: path}
+        if isinstance(node, np.generic):
+            return node.item()
+        if node is None or isinstance(node, (bool, int, float, str)):
+            return node
+        raise TypeError(f"{path}: {type(node).__name__} cannot be saved")
+
+    return walk(state, path), tensors
+
+
+def join(tree: Any, tensors: Mapping[str, np.ndarray]) -> Any:
+    """Undo ``split``."""
+    if isinstance(tree, dict):
+        if TENSOR in tree:
+            array = tensors.get(str(tree[TENSOR]))
+            if array is None:
+                raise CheckpointError(f"the tensor '{tree[TENSOR]}' is missing.")
+            return torch.from_numpy(array) if tree.get("torch") else array
+        return {k: join(v, tensors) for k, v in tree.items()}
+    if isinstance(tree, list):
+        return [join(v, tensors) for v in tree]
+    return tree
+
+
+# --------------------------------------------------------------------------------------------------- a run's checkpoints
+
+
+@dataclass(frozen=True)
+class Found:
+    """A checkpoint that was chosen: its folder, its env step, and remarks for the person."""
+
+    folder: Path
+    step: int
+    remarks: tuple[str, ...] = ()
+
+
+def steps_of(checkpoints: Path) -> list[int]:
+    """The steps of all folders that look like checkpoints, newest first."""
+    if not checkpoints.is_dir():
+        return []
+    names = [p.name for p in checkpoints.iterdir() if p.is_dir() and p.name.isdigit()]
+    return sorted(map(int, names), reverse=True)
+
+
+def find(path: Path, load_step: int | None = None, *, full: bool = False) -> Found:
+    """The checkpoint that a path and a step mean.
+
+    Args:
+        path: a run folder, its ``checkpoints/``, one checkpoint, or ``checkpoints/best`` or ``latest``.
+        load_step: take the checkpoint nearest to this env step; None = the newest valid.
+        full: only checkpoints that a run can resume from.
+
+    Raises:
+        CheckpointError: nothing there, or nothing valid there.
+    """
+    if (path / MANIFEST).is_file() or path.name.isdigit():
+        if not path.is_dir():
+            raise CheckpointError(f"There is no checkpoint at {path}.")
+        manifest_of(path)
+        return Found(path, int(path.name) if path.name.isdigit() else 0)
+    if path.name in ("best", "latest") and path.is_file():
+        return find(path.parent / path.read_text(encoding="utf-8").strip())
+    checkpoints = path / "checkpoints" if (path / "checkpoints").is_dir() else path
+    steps = steps_of(checkpoints)
+    if not steps:
+        raise CheckpointError(
+            f"There is no checkpoint at {path}. Expected a run folder (outputs/<algo>-<env>/<run>), "
+            "its checkpoints/ or one checkpoint in it."
+        )
+    if load_step is not None:
+        nearest = min(steps, key=lambda s: abs(s - load_step))
+        manifest_of(checkpoints / str(nearest))
+        return Found(checkpoints / str(nearest), nearest)
+    remarks: list[str] = []
+    for step in steps:
+        try:
+            if manifest_of(checkpoints / str(step))["kind"] == "full" or not full:
+                return Found(checkpoints / str(step), step, tuple(remarks))
+        except CheckpointError as error:
+            remarks.append(f"Passed over checkpoint {step}: {error}")
+    raise CheckpointError("\n".join([f"{path} holds no valid checkpoint.", *remarks]))
+
+
+def name_pointer(checkpoints: Path, pointer: str, step: int) -> None:
+    """Let ``checkpoints/best`` or ``checkpoints/latest`` name a step."""
+    put_text(checkpoints / pointer, f"{step}\n")
+
+
+def pointed(checkpoints: Path, pointer: str) -> int | None:
+    """The step that a pointer names, or None."""
+    try:
+        return int((checkpoints / pointer).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def prune(checkpoints: Path, keep_last: int) -> None:
+    """Delete old checkpoints but the newest ``keep_last`` full ones, and the best; sweep unfinished folders."""
+    keep = {pointed(checkpoints, "best"), pointed(checkpoints, "latest")}
+    kinds = {s: kind_of(checkpoints / str(s)) for s in steps_of(checkpoints)}
+    keep |= set([s for s, kind in kinds.items() if kind == "full"][:keep_last])
+    for step in kinds:
+        if step not in keep:
+            shutil.rmtree(checkpoints / str(step), ignore_errors=True)
+    for leftover in checkpoints.glob(".tmp-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def kind_of(folder: Path) -> str:
+    """``full``, ``weights``, or ``broken`` (without comparing checksums)."""
+    try:
+        return str(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["kind"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "broken"
+
+
+# ------------------------------------------------------------------------------------------------------- small file work
+
+
+def put_text(path: Path, text: str) -> None:
+    """Write a small file so that it is old or new, never half."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    sync(temporary)
+    os.replace(temporary, path)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """fsync a file or a folder."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

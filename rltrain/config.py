@@ -1,0 +1,342 @@
+"""From what was typed to a checked configuration: composition, unknown names, foreign ``config.json`` files.
+
+Names are judged before values, and values before anything is constructed or written. Typed names are judged against a
+composition of the chosen groups alone, so that a typo can never become a new key.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, Sweep
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from rltrain.errors import CheckpointError, UsageError, did_you_mean
+
+PATH_KEYS = ("checkpoint", "resume", "runs")
+"""Keys whose values are paths: ``=``, ``,`` and spaces in them need no quotes."""
+FREE_FORM = ("env.kwargs", "algo.optimizer", "logger.wandb")
+"""Nodes under which ``+`` may add keys; the constructors behind them judge the names."""
+
+
+def conf_dir() -> Path:
+    """The shipped configuration: ``conf/`` inside an installed wheel, beside the package in a repository."""
+    package = Path(__file__).parent
+    inside = package / "conf"
+    return inside if inside.is_dir() else package.parent / "conf"
+
+
+@dataclass(frozen=True)
+class Composition:
+    """A composed configuration in plain containers, what was chosen in each group, and the untyped defaults."""
+
+    plain: dict[str, Any]
+    choices: dict[str, str]
+    defaults: dict[str, Any]
+
+
+def quoted(word: str) -> str:
+    """``checkpoint=a b,c=d`` with its value quoted, so that Hydra takes it as one text."""
+    key, equals, value = word.partition("=")
+    if not equals or key not in PATH_KEYS or value[:1] in ("'", '"') or value in ("", "null"):
+        return word
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"{key}='{escaped}'"
+
+
+def parse(words: Sequence[str]) -> list[Override]:
+    """Hydra's grammar, with every word that does not follow it named.
+
+    Raises:
+        UsageError: words that are no ``key=value``.
+    """
+    parser, parsed, problems = OverridesParser.create(), [], []
+    for word in words:
+        try:
+            parsed.append(parser.parse_override(quoted(word)))
+        except HydraException:
+            problems.append(
+                f"'{word}' cannot be read: expected key=value (a value with blanks, commas or "
+                f"brackets needs quotes: \"key='a b'\")."
+            )
+    if problems:
+        raise UsageError("\n".join(problems))
+    return parsed
+
+
+@contextmanager
+def hydra_config() -> Iterator[Any]:
+    """Hydra's loader over the shipped configuration, wherever the command was started."""
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(conf_dir()), version_base="1.3", job_name="rltrain"):
+        yield GlobalHydra.instance().config_loader()
+
+
+def jobs(overrides: Sequence[Override]) -> list[list[str]]:
+    """The product of all sweeps: one list of words per job, in argument order."""
+    out: list[list[str]] = [[]]
+    for override in overrides:
+        if isinstance(override.value(), Sweep):
+            texts = [f"{override.get_key_element()}={v}" for v in override.sweep_string_iterator()]
+        else:
+            texts = [str(override.input_line)]
+        out = [job + [text] for job in out for text in texts]
+    return out
+
+
+def compose_checked(words: Sequence[str]) -> Composition:
+    """Compose the words of one job, refusing every unknown name together.
+
+    Raises:
+        UsageError: unknown keys or choices, two choices of one group, paths as choices, ``+`` outside the free-form
+            nodes, deletions.
+    """
+    overrides = [o for o in parse(words) if not o.get_key_element().startswith("hydra")]
+    with hydra_config() as loader:
+        groups = set(all_groups(loader))
+        choices = [o for o in overrides if o.key_or_group in groups]
+        wrong = choice_problems(loader, choices)
+        try:
+            chosen = [o.input_line for o in choices if o.key_or_group not in wrong]
+            defaults = compose("config", overrides=chosen, return_hydra_config=True)
+            known = OmegaConf.to_container(defaults, resolve=False)
+            assert isinstance(known, dict)
+            known.pop("hydra")
+            problems = [text for texts in wrong.values() for text in texts]
+            for o in overrides:
+                if o not in choices and o.key_or_group.partition(".")[0] not in wrong:
+                    problems += key_problem(o, known)
+            if problems:
+                raise UsageError("\n".join(problems))
+            words = [o.input_line for o in overrides]
+            full = compose("config", overrides=words, return_hydra_config=True)
+            return Composition(plain(full), dict(full.hydra.runtime.choices), plain(defaults))
+        except (HydraException, OmegaConfBaseException) as error:
+            raise UsageError(f"The configuration cannot be composed: {first_line(error)}") from error
+
+
+def plain(config: DictConfig) -> dict[str, Any]:
+    """A composition without Hydra's own part, resolved, in plain containers."""
+    own = OmegaConf.masked_copy(config, [k for k in config if k != "hydra"])
+    out = OmegaConf.to_container(own, resolve=True, throw_on_missing=True)
+    assert isinstance(out, dict)
+    return {str(k): v for k, v in out.items()}
+
+
+def all_groups(loader: Any, parent: str = "") -> Iterator[str]:
+    """Every group and sub-group: algo, algo/network, env, …"""
+    for name in loader.list_groups(parent):
+        group = f"{parent}/{name}" if parent else name
+        if not group.startswith("hydra") and name != "shared":
+            yield group
+            yield from all_groups(loader, group)
+
+
+def options(loader: Any, group: str) -> list[str]:
+    """The choices of a group, presets in sub-folders included (``pymarl/qmix``)."""
+    from hydra.core.object_type import ObjectType
+
+    found = list(loader.get_group_options(group, ObjectType.CONFIG))
+    if group == "experiment":
+        for folder in loader.list_groups(group):
+            inner = loader.get_group_options(f"{group}/{folder}", ObjectType.CONFIG)
+            found += [f"{folder}/{name}" for name in inner]
+    return found
+
+
+def choice_problems(loader: Any, choices: Sequence[Override]) -> dict[str, list[str]]:
+    """What is wrong with ``group=name`` words, by group."""
+    problems: dict[str, list[str]] = {}
+    seen = set()
+    for o in choices:
+        group, value = o.key_or_group, o.value()
+        known = sorted(options(loader, group))
+        listed = ", ".join(known) or "nothing yet"
+        found = []
+        if group in seen:
+            found.append(f"{group} is chosen twice: expected one of {listed}. Keep one of them.")
+        seen.add(group)
+        if o.is_add() or o.is_delete():
+            found.append(f"{o.input_line}: type {group}=NAME, one of {listed}.")
+        elif isinstance(value, (list, dict)):
+            found.append(
+                f"{o.input_line}: expected one name, got several. One run has one {group}: type "
+                f"{group}=NAME, or sweep over names with -m {group}=A,B."
+            )
+        elif str(value).startswith(("/", "\\")) or ".." in str(value):
+            found.append(f"{o.input_line}: expected one of {listed}, got a path.")
+        elif str(value) not in known and not (value is None and group == "experiment"):
+            found.append(
+                f"{o.input_line}: unknown {group} '{value}'. Expected one of {listed}."
+                f"{did_you_mean(str(value), known)}"
+            )
+        if found:
+            problems.setdefault(group, []).extend(found)
+    return problems
+
+
+def key_problem(o: Override, known: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the name in a ``key=value`` word, given the keys there are."""
+    key = o.key_or_group.replace("/", ".")
+    free = any(key.startswith(f"{node}.") for node in FREE_FORM)
+    if o.is_delete():
+        return [f"{o.input_line}: keys cannot be removed. Type {key}=null to switch a setting off."]
+    if (o.is_add() or o.is_force_add()) and free:
+        return []
+    names = flat_keys(known)
+    if key not in names:
+        where = " (+ adds keys only below " + ", ".join(FREE_FORM) + ")" if o.is_add() else ""
+        return [f"Unknown key '{key}'{where}.{did_you_mean(key, names)}"]
+    if key.endswith("_target_"):
+        return []
+    at: Any = known
+    for part in key.split("."):
+        at = at[part]
+    if isinstance(at, dict) and at and not isinstance(o.value(), dict):
+        return [f"{o.input_line}: '{key}' holds keys of its own. Set one of them: {', '.join(at)}."]
+    return []
+
+
+def flat_keys(tree: Mapping[str, Any], prefix: str = "") -> set[str]:
+    """Every dotted path of a tree, inner nodes included."""
+    out = set()
+    for name, value in tree.items():
+        out.add(f"{prefix}{name}")
+        if isinstance(value, dict):
+            out |= flat_keys(value, f"{prefix}{name}.")
+    return out
+
+
+def first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+# ---------------------------------------------------------------------------------------------------- foreign files
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """A run's ``config.json``: data from somewhere else, never composed, never resolved.
+
+    Raises:
+        CheckpointError: unreadable, no JSON object, or an interpolation in it.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        tree = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read as JSON: {error}.") from error
+    if not isinstance(tree, dict):
+        raise CheckpointError(f"{path}: expected a JSON object, got {type(tree).__name__}.")
+    if any("${" in text for text in texts(tree)):
+        raise CheckpointError(f"{path} holds an interpolation (${{…}}), which is never resolved.")
+    return tree
+
+
+def texts(tree: Any) -> Iterator[str]:
+    """Every string in a tree, keys included."""
+    if isinstance(tree, str):
+        yield tree
+    elif isinstance(tree, dict):
+        for key, value in tree.items():
+            yield key
+            yield from texts(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from texts(value)
+
+
+def shipped_targets() -> set[str]:
+    """The classes that the shipped configuration names."""
+    pattern = re.compile(r"^_target_:\s*(\S+)|^\s+_target_:\s*(\S+)", re.MULTILINE)
+    found = set()
+    for file in conf_dir().rglob("*.yaml"):
+        found |= {a or b for a, b in pattern.findall(file.read_text(encoding="utf-8"))}
+    return found
+
+
+def refuse_foreign_targets(tree: Any, trust: Sequence[str], path: Path) -> None:
+    """Refuse classes in a loaded configuration that rltrain does not ship and nobody vouched for.
+
+    Raises:
+        CheckpointError: names the class and what to type to trust it.
+    """
+    shipped = shipped_targets()
+    for target in sorted(set(targets(tree)) - shipped):
+        package = target.partition(".")[0]
+        if package not in trust:
+            raise CheckpointError(
+                f"{path} names the class {target}, which rltrain does not ship, so it is not built. "
+                f"If you trust it, type trust=[{package}]."
+            )
+
+
+def targets(tree: Any) -> Iterator[str]:
+    if isinstance(tree, dict):
+        if "_target_" in tree:
+            yield str(tree["_target_"])
+        for value in tree.values():
+            yield from targets(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from targets(value)
+
+
+def apply(words: Sequence[str], saved: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Typed ``key=value`` words over a saved configuration.
+
+    Returns:
+        the new configuration and the keys that differ from the saved one.
+
+    Raises:
+        UsageError: new keys and group choices, both refused.
+    """
+    tree = json.loads(json.dumps(saved))
+    problems, changed = [], []
+    for o in parse(words):
+        key, value = o.key_or_group, o.value()
+        if isinstance(value, Sweep):
+            problems.append(f"{o.input_line}: a loaded run takes one value per key.")
+        elif key in ("algo", "env", "buffer", "hardware", "logger", "experiment"):
+            problems.append(
+                f"{o.input_line}: a loaded run keeps its {key}. Set single keys, such as "
+                f"{key}.NAME=VALUE."
+            )
+        elif found := key_problem(o, tree):
+            problems += found
+        else:
+            at = tree
+            *parents, leaf = key.split(".")
+            for part in parents:
+                at = at.setdefault(part, {})
+            value = json.loads(json.dumps(OmegaConf.to_container(OmegaConf.create({"v": value}))))
+            if at.get(leaf) != value["v"]:
+                changed.append(key)
+            at[leaf] = value["v"]
+    if problems:
+        raise UsageError("\n".join(problems))
+    return tree, changed
+
+
+def typed_value(words: Sequence[str], key: str) -> Any:
+    """What was typed for a key, or None."""
+    for o in parse(words):
+        if o.key_or_group == key and not isinstance(o.value(), (Sweep, list, dict)):
+            return o.value()
+    return None
+
+
+def original_cwd(path: str) -> Path:
+    """A typed path, relative to where the command was started."""
+    return Path(os.path.expanduser(path)).absolute()

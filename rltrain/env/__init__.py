@@ -1,0 +1,1 @@
+"""Environments behind one interface, ``types.VectorEnv``; adapters write ``vector.Env``."""

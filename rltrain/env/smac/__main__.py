@@ -1,0 +1,24 @@
+"""``python -m rltrain.env.smac`` compiles the battle engine once, so that the first run does not have to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def compile_engine() -> None:
+    """Compile every kernel, or load it from the cache."""
+    from rltrain.env.smac import engine
+    from rltrain.env.smac.battles import Battles
+    from rltrain.env.smac.sizes import Options
+
+    battles = Battles(map_name="3m", n_envs=2, options=Options())
+    battles.reset({0: 0, 1: 1})
+    battles.step(np.ones((2, 3), np.int64))
+    battles.refresh()
+    nothing = np.zeros((2, 3), np.int64), np.ones(2, np.bool_), np.zeros(2, np.uint64)
+    engine.advance_parallel(battles.scene, battles.world, battles.frame, *nothing)
+
+
+if __name__ == "__main__":
+    compile_engine()
+    print("the battle engine is compiled")

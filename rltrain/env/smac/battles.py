@@ -1,0 +1,132 @@
+"""``Battles``: E battles of one map side by side, the plain Python face of the compiled engine.
+
+``SmacVectorEnv`` and ``StarCraft2Env`` are two manners over this class. To place units by hand, write into ``world`` and
+call ``refresh``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rltrain.env.smac import compiled, engine
+from rltrain.env.smac.maps import find_playable_map
+from rltrain.env.smac.sizes import Options, sizes_of
+from rltrain.env.smac.world import (
+    HEALTH,
+    RUNNING,
+    TIMEOUT,
+    WIN,
+    World,
+    build_frame,
+    build_scene,
+    build_world,
+)
+
+UNITS_PER_CALL = 160
+"""Fewer units than this in one call are stepped faster by one thread than threads can be woken."""
+
+
+class IllegalAction(ValueError):
+    """An agent chose an action that is not available to it; nothing was changed."""
+
+
+class Battles:
+    """Arrays obs [E, A, O], avail [E, A, n_actions], state [E, S], reward [E] show the current step of E battles."""
+
+    def __init__(self, *, map_name: str, n_envs: int, options: Options, n_threads: int = 1) -> None:
+        self.map_data = find_playable_map(map_name)
+        self.options, self.n_envs = options, n_envs
+        self.sizes = sizes_of(self.map_data, options)
+        self.scene = build_scene(self.map_data, options)
+        self.world = build_world(self.scene, n_envs)
+        self.frame = build_frame(self.scene, self.sizes, n_envs)
+        self.obs, self.avail, self.state = self.frame.obs, self.frame.avail, self.frame.state
+        self.reward = self.frame.reward
+        self.n_threads = min(n_threads, compiled.MAX_THREADS, n_envs)
+        self._seed = np.zeros(n_envs, np.uint64)
+        self._restart = np.zeros(n_envs, np.bool_)
+        self._no_action = np.zeros((n_envs, self.map_data.n_agents), np.int64)
+
+    def reset(self, seeds: Mapping[int, int]) -> None:
+        """Restart the battles e of ``seeds``, each with its own seed; the others stay as they are."""
+        restart = np.zeros(self.n_envs, np.bool_)
+        for e, seed in seeds.items():
+            restart[e], self._seed[e] = True, seed
+        for e in seeds:
+            engine.reset_battle(self.scene, self.world, self.frame, e, self._seed[e])
+
+    def step(self, action: np.ndarray, restarts: Mapping[int, int] | None = None) -> None:
+        """One env step with action [E, A]; battles in ``restarts`` (e to seed) begin anew instead.
+
+        Finished battles that are not restarted stay frozen with reward 0. Raises ``IllegalAction``.
+        """
+        action = np.ascontiguousarray(action, np.int64)
+        if action.shape != self._no_action.shape:
+            raise ValueError(
+                f"actions have the wrong shape: expected {self._no_action.shape} "
+                f"(copies, agents), got {action.shape}"
+            )
+        self._restart[:] = False
+        for e, seed in (restarts or {}).items():
+            self._restart[e], self._seed[e] = True, seed
+        self._check(action)
+        advance = engine.advance_serial
+        if self.n_threads > 1 and self.world.unit.shape[2] * self.n_envs >= UNITS_PER_CALL:
+            compiled.set_num_threads(self.n_threads)
+            advance = engine.advance_parallel
+        advance(self.scene, self.world, self.frame, action, self._restart, self._seed)
+
+    def _check(self, action: np.ndarray) -> None:
+        wrong = engine.find_illegal(self.world, self.avail, action, self._restart)
+        if wrong < 0:
+            return
+        copy, agent = divmod(wrong, self.map_data.n_agents)
+        legal = np.flatnonzero(self.avail[copy, agent]).tolist()
+        raise IllegalAction(
+            f"illegal action in copy {copy}: agent {agent} chose {action[copy, agent]}, "
+            f"available are {legal}"
+        )
+
+    @property
+    def ended(self) -> np.ndarray:
+        """bool [E]."""
+        return self.world.outcome != RUNNING
+
+    @property
+    def timeout(self) -> np.ndarray:
+        """bool [E]: ended by the time limit only."""
+        return self.world.outcome == TIMEOUT
+
+    def result(self, e: int) -> dict[str, Any]:
+        """How battle e stands: won, dead allies and enemies, timed out."""
+        dead = self.world.unit[e, HEALTH] <= 0
+        agents = self.map_data.n_agents
+        return {
+            "win": bool(self.world.outcome[e] == WIN),
+            "dead_allies": int(dead[:agents].sum()),
+            "dead_enemies": int(dead[agents:].sum()),
+            "timeout": bool(self.world.outcome[e] == TIMEOUT),
+        }
+
+    def refresh(self) -> None:
+        """Write all observations, masks and states again from ``world``."""
+        engine.write_frames(self.scene, self.world, self.frame)
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Every array a battle remembers, copied."""
+        return {name: array.copy() for name, array in self.world._asdict().items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue exactly where ``state_dict`` was taken."""
+        for name in World._fields:
+            mine, given = getattr(self.world, name), np.asarray(state[name])
+            if mine.shape != given.shape:
+                raise ValueError(
+                    f"battle state {name!r} does not fit: expected shape {mine.shape}, got "
+                    f"{given.shape}; use the map and the number of copies it was saved with"
+                )
+            mine[...] = given
+        self.refresh()

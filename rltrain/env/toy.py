@@ -1,0 +1,116 @@
+"""Games with known solutions. To add one: its ``Env``, and a function that a YAML can name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from rltrain.env.vector import Slot, SyncVectorEnv
+from rltrain.types import EnvSpec, Real
+
+PAYOFFS: Mapping[str, list[list[float]]] = {
+    "qtran": [[8, -12, -12], [-12, 0, 0], [-12, 0, 0]],  # Son et al. (2019), table 1
+    "penalty": [[12, -12, -12], [-12, 0, 0], [-12, 0, 0]],
+    "wqmix": [[12, 0, 10], [0, 0, 10], [10, 10, 10]],  # Rashid et al. (2020)
+    "small_penalty": [[12, -0.1, -0.1], [-0.1, 0, 0], [-0.1, 0, 0]],
+    "climbing": [[11, -30, 0], [-30, 7, 0], [0, 6, 5]],  # Claus and Boutilier (1998)
+    "qplex": [[10.4, 0, 10], [0, 10, 10], [10, 10, 10]],  # Wang et al. (2021)
+}
+"""Team rewards by name: rows are the first agent's actions, columns the second's."""
+
+
+class MatrixGame:
+    """Two agents act once for the team reward ``payoff[first][second]``; all they see is a 1.
+
+    Raises:
+        ValueError: ``payoff`` is not a square table.
+    """
+
+    def __init__(self, *, payoff: list[list[Real]]) -> None:
+        if not payoff or any(len(row) != len(payoff) for row in payoff):
+            raise ValueError(
+                f"A matrix game needs a square payoff table, got {len(payoff)} rows of "
+                f"{[len(row) for row in payoff]}: give both agents the same number of actions."
+            )
+        self.payoff = np.array(payoff, np.float32)
+        self.spec = EnvSpec(
+            n_agents=2, n_actions=len(payoff), obs_shape=(1,), state_dim=1, max_steps=1
+        )
+        self._slot = Slot(
+            np.ones((2, 1), np.float32), np.ones((2, len(payoff)), np.uint8), np.ones(1, np.float32)
+        )
+
+    def reset(self, seed: int) -> Slot:
+        return self._slot
+
+    def step(self, action: np.ndarray) -> tuple[Slot, np.ndarray, bool, bool, Mapping[str, Any]]:
+        return self._slot, self.payoff[action[0], action[1]].reshape(1), True, False, {}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Nothing: the game has no state."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class TwoStep:
+    """The two-step game of Rashid et al. (2018), section 5: a safe branch (7) or coordination (8).
+
+    In state 0 the first agent's action chooses state 1 (action 0) or 2 (action 1), for reward 0.
+    State 1 pays 7 whatever is done, state 2 pays [[0, 1], [1, 8]]; then the game ends. Observations
+    and state are the one-hot of these three; all zero once the game has ended.
+    """
+
+    FIRST, SAFE, COORDINATED, END = range(4)
+    PAYOFFS: Mapping[int, list[list[float]]] = {
+        SAFE: [[7, 7], [7, 7]],
+        COORDINATED: [[0, 1], [1, 8]],
+    }
+
+    def __init__(self) -> None:
+        self.spec = EnvSpec(n_agents=2, n_actions=2, obs_shape=(3,), state_dim=3, max_steps=2)
+        self._state = self.FIRST
+
+    def reset(self, seed: int) -> Slot:
+        self._state = self.FIRST
+        return self._slot()
+
+    def step(self, action: np.ndarray) -> tuple[Slot, np.ndarray, bool, bool, Mapping[str, Any]]:
+        if self._state == self.FIRST:
+            self._state = self.SAFE if action[0] == 0 else self.COORDINATED
+            return self._slot(), np.zeros(1, np.float32), False, False, {}
+        reward = np.array([self.PAYOFFS[self._state][action[0]][action[1]]], np.float32)
+        self._state = self.END
+        return self._slot(), reward, True, False, {}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"state": self._state}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._state = int(state["state"])
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _slot(self) -> Slot:
+        seen = np.eye(4, 3, dtype=np.float32)[self._state]  # [S]
+        return Slot(np.stack([seen, seen]), np.ones((2, 2), np.uint8), seen)
+
+
+def matrix(
+    *,
+    game: Literal["qtran", "penalty", "wqmix", "small_penalty", "climbing", "qplex"],
+    n_envs: int,
+) -> SyncVectorEnv:
+    """``n_envs`` copies of the named one-shot game."""
+    return SyncVectorEnv(make=lambda: MatrixGame(payoff=PAYOFFS[game]), n_envs=n_envs)
+
+
+def two_step(*, n_envs: int) -> SyncVectorEnv:
+    """``n_envs`` copies of the two-step game."""
+    return SyncVectorEnv(make=TwoStep, n_envs=n_envs)

@@ -1,0 +1,36 @@
+"""What can go wrong in a way that a person can mend: each kind has its exit code."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class RltrainError(Exception):
+    """One clear paragraph for the person at the keyboard: what was wrong, expected, got, what to type."""
+
+    exit_code = 1
+
+
+class UsageError(RltrainError):
+    """A wrong command or configuration; nothing was written."""
+
+    exit_code = 2
+
+
+class CheckpointError(RltrainError):
+    """A checkpoint or run folder that cannot be trusted or read."""
+
+    exit_code = 3
+
+
+class WorldError(RltrainError):
+    """The environment or a worker is broken beyond the retry budget."""
+
+    exit_code = 4
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`` Did you mean 'qmix'?`` for the nearest known name, or nothing."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f" Did you mean '{near[0]}'?" if near else ""

@@ -1,0 +1,181 @@
+"""mode=evaluate: an exact number of episodes with a checkpoint's weights, a table, and ``evaluation.json``."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from rltrain import checkpoint
+from rltrain.build import build_player, title
+from rltrain.config import apply, read_config, refuse_foreign_targets
+from rltrain.errors import CheckpointError, UsageError
+from rltrain.hardware.device import machine, set_allocator_policy
+from rltrain.settings import Settings, check
+from rltrain.types import Clock, Episode
+
+Z95 = 1.959964
+"""97.5 % quantile of the normal distribution."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Test episodes of one checkpoint. ``metrics`` are named like those of a test."""
+
+    folder: Path
+    step: int
+    episodes: tuple[Episode, ...]
+    metrics: Mapping[str, float]
+    record: Mapping[str, Any]
+    path: Path
+
+
+def open_checkpoint(
+    path: Path, words: Sequence[str], load_step: int | None
+) -> tuple[checkpoint.Found, Settings]:
+    """A checkpoint and its settings, with the typed words applied.
+
+    Raises:
+        CheckpointError: nothing trustworthy there.
+        UsageError: words that name no key of the saved configuration.
+    """
+    found = checkpoint.find(path, load_step)
+    file = found.folder / "config.json"
+    saved = read_config(file)
+    tree, _ = apply(words, saved)
+    return found, settings_of(tree, file)
+
+
+def settings_of(tree: Mapping[str, Any], file: Path) -> Settings:
+    """Settings from a saved configuration, whose classes are refused unless shipped or trusted.
+
+    Raises:
+        CheckpointError: the file lacks keys or names foreign classes.
+        UsageError: values out of range.
+    """
+    tree = dict(tree)
+    choices = tree.pop("choices", None)
+    if not isinstance(choices, dict) or not {"algo", "env"} <= set(choices):
+        raise CheckpointError(f"{file} does not say which algo and env were chosen.")
+    refuse_foreign_targets(tree, tree.get("trust") or [], file)
+    return check(tree, choices, {})
+
+
+def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluation:
+    """Play the episodes and write ``evaluation.json``."""
+    set_allocator_policy()
+    found, settings = open_checkpoint(path, words, load_step)
+    try:
+        player, spec = build_player(settings, found.folder)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    began = time.monotonic()
+    episodes = tuple(player.run_episodes(settings.run.test.episodes, settings.run.seed, Clock()))
+    player.close()
+    metrics = summary(episodes)
+    record = {
+        "checkpoint": str(found.folder),
+        "env_steps": found.step,
+        "what": title(settings),
+        "seed": settings.run.seed,
+        "epsilon": settings.run.test.epsilon,
+        "n_envs": min(settings.run.test.n_envs, settings.run.test.episodes),
+        "seconds": round(time.monotonic() - began, 3),
+        "machine": machine(),
+        "metrics": metrics,
+        "episodes": [
+            {"episode": i, "return": e.episode_return, "length": e.length, **plain_info(e)}
+            for i, e in enumerate(episodes)
+        ],
+    }
+    return Evaluation(found.folder, found.step, episodes, metrics, record, write(found, record))
+
+
+def plain_info(episode: Episode) -> dict[str, Any]:
+    """What the environment said, as JSON."""
+    return {k: v.item() if isinstance(v, np.generic) else v for k, v in episode.info.items()}
+
+
+def summary(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Mean, standard error and 95 % interval of returns (normal) and wins (Wilson, 1927), mean length."""
+    returns = np.array([e.episode_return for e in episodes])
+    error = float(returns.std(ddof=1) / math.sqrt(len(returns))) if len(returns) > 1 else math.nan
+    mean = float(returns.mean())
+    out = {
+        "test/return_mean": mean,
+        "test/return_std": float(returns.std()),
+        "test/return_standard_error": error,
+        "test/return_low": mean - Z95 * error,
+        "test/return_high": mean + Z95 * error,
+        "test/episode_length_mean": float(np.mean([e.length for e in episodes])),
+    }
+    wins = [bool(e.info["win"]) for e in episodes if "win" in e.info]
+    if wins:
+        low, high = wilson(sum(wins), len(wins))
+        out |= {
+            "test/win_rate": sum(wins) / len(wins),
+            "test/win_rate_low": low,
+            "test/win_rate_high": high,
+        }
+    return {k: v for k, v in out.items() if not math.isnan(v)}
+
+
+def wilson(wins: int, n: int) -> tuple[float, float]:
+    """The 95 % interval of a proportion (Wilson, 1927, J. Am. Stat. Assoc. 22, p. 209)."""
+    p, z2 = wins / n, Z95 * Z95
+    centre, spread = p + z2 / (2 * n), Z95 * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
+    return max(0.0, (centre - spread) / (1 + z2 / n)), min(1.0, (centre + spread) / (1 + z2 / n))
+
+
+def write(found: checkpoint.Found, record: Mapping[str, Any]) -> Path:
+    """``evaluation.json`` in the run's folder, earlier ones kept; elsewhere if that cannot be written."""
+    run_dir = found.folder.parent.parent
+    folder = run_dir if (run_dir / "run.json").exists() else found.folder
+    text = json.dumps(record, indent=1)
+    try:
+        path = folder / "evaluation.json"
+        if path.exists():
+            numbers = [
+                int(p.stem.partition("-")[2])
+                for p in folder.glob("evaluation-*.json")
+                if p.stem.partition("-")[2].isdigit()
+            ]
+            path.rename(folder / f"evaluation-{max(numbers, default=0) + 1}.json")
+        checkpoint.put_text(path, text)
+        return path
+    except OSError:
+        now = time.strftime("%Y-%m-%d_%H-%M-%S")
+        path = Path.cwd() / "outputs" / "evaluate" / now / "evaluation.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        checkpoint.put_text(path, text)
+        return path
+
+
+def show(evaluation: Evaluation, found_remarks: Sequence[str] = ()) -> None:
+    """The table a person reads."""
+    console = Console(highlight=False)
+    m = evaluation.metrics
+    table = Table(title=f"{evaluation.record['what']}, checkpoint {evaluation.step:,}")
+    table.add_column("")
+    table.add_column("mean", justify="right")
+    table.add_column("95 % interval", justify="right")
+    low, high = m.get("test/return_low"), m.get("test/return_high")
+    interval = "" if low is None or high is None else f"{low:.2f} … {high:.2f}"
+    table.add_row("return", f"{m['test/return_mean']:.2f}", interval)
+    if "test/win_rate" in m:
+        interval = f"{m['test/win_rate_low']:.1%} … {m['test/win_rate_high']:.1%}"
+        table.add_row("win rate", f"{m['test/win_rate']:.1%}", interval)
+    table.add_row("episode length", f"{m['test/episode_length_mean']:.1f}", "")
+    console.print(table)
+    console.print(
+        f"{len(evaluation.episodes)} episodes, seed {evaluation.record['seed']}, "
+        f"{evaluation.record['seconds']:.1f} s; every episode is in {evaluation.path}"
+    )

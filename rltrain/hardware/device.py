@@ -1,0 +1,107 @@
+"""The machine: device, threads, allocator, the networks' seed, and a description for run.json."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
+import torch
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+def resolve_device(name: Literal["auto", "cpu", "cuda"]) -> torch.device:
+    """The device that ``hardware.device`` means here; ``auto`` is the GPU if there is one.
+
+    Raises:
+        ValueError: ``cuda`` where torch sees no GPU.
+    """
+    found = torch.cuda.is_available()
+    if name == "cuda" and not found:
+        build = "is a CPU build" if torch.version.cuda is None else "sees no CUDA GPU"
+        raise ValueError(
+            f"hardware.device=cuda: expected a CUDA GPU, but torch {torch.__version__} {build}. "
+            "Set hardware.device=cpu or hardware.device=auto."
+        )
+    return torch.device("cuda" if name != "cpu" and found else "cpu")
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def default_threads(recurrent: bool) -> int:
+    """Torch threads: 1 for small networks, 2 for sequence learners; at most the cores there are."""
+    return min(2 if recurrent else 1, available_cores())
+
+
+def set_threads(n: int) -> None:
+    """Use ``n`` threads in torch, and in the numeric libraries of this process and its children.
+
+    Libraries read their variable when they are loaded: it reaches later imports and children.
+    Numba's is left alone: it is a ceiling that numba refuses to move once its threads run.
+    """
+    torch.set_num_threads(n)
+    for variable in THREAD_VARIABLES:
+        os.environ[variable] = str(n)
+
+
+def set_allocator_policy() -> bool:
+    """Keep freed memory in the process, instead of returning it and faulting it in again.
+
+    Large blocks come from the heap (M_MMAP_MAX=0), which never shrinks (M_TRIM_THRESHOLD=max) and
+    grows by 64 MiB (M_TOP_PAD). Returns whether it was set; elsewhere than in glibc it is not.
+    """
+    if platform.libc_ver()[0] != "glibc":
+        return False
+    mallopt = ctypes.CDLL(None).mallopt
+    mallopt.argtypes, mallopt.restype = (ctypes.c_int, ctypes.c_int), ctypes.c_int
+    m_trim_threshold, m_top_pad, m_mmap_max = -1, -2, -4  # malloc.h
+    return all(
+        mallopt(parameter, value) == 1
+        for parameter, value in ((m_mmap_max, 0), (m_trim_threshold, -1), (m_top_pad, 64 << 20))
+    )
+
+
+@contextmanager
+def seed_networks(seed: int) -> Iterator[None]:
+    """Networks made inside depend on ``seed`` alone; torch's own generator stays as it was.
+
+    Only the CPU generator is set: networks are born there and moved, the same on every device.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.random.default_generator.manual_seed(seed)
+        yield
+
+
+def machine() -> dict[str, Any]:
+    """What a result was made on, for run.json."""
+    return {
+        "cpu": _cpu_model(),
+        "cores": available_cores(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else None,
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in ("torch", "numpy", "numba")},
+    }
+
+
+def _cpu_model() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if sys.platform == "linux" and cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

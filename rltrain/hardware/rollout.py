@@ -1,0 +1,194 @@
+"""Rollout: a policy acting in a vector environment; a worker elsewhere builds the same class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from rltrain.types import (
+    TEST_STREAM,
+    Clock,
+    Episode,
+    EpisodeSeeds,
+    Steps,
+    VectorEnv,
+    seed_key,
+)
+
+
+class Policy(Protocol):
+    """What chooses actions; it carries every copy's hidden state and drops it after ``last``."""
+
+    def act(
+        self, obs: np.ndarray, avail_actions: np.ndarray, last: np.ndarray, clock: Clock
+    ) -> np.ndarray:
+        """obs [E, N, *O], avail_actions [E, N, A], last [E] to actions [E, N] int64."""
+
+    def reset(self) -> None:
+        """All copies start an episode."""
+
+    def forget(self, copies: np.ndarray) -> None:
+        """The copies marked in [E] bool start an episode."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+
+class EpisodeSeeder:
+    """The seed of episode k of copy e depends on (seed, stream, e, k) alone."""
+
+    def __init__(self, seed: int, stream: int) -> None:
+        self.seed, self.stream = seed, stream
+
+    def __call__(self, copy: int, k: int) -> int:
+        return seed_key(self.seed, self.stream, copy, k)
+
+
+class TestSeeds:
+    """Test episode i has seed (seed, TEST_STREAM, i), whatever E is; copy i % E plays it."""
+
+    __test__ = False  # its name looks like a test to pytest
+
+    def __init__(self, seed: int, n_envs: int) -> None:
+        self.seed, self.n_envs = seed, n_envs
+
+    def __call__(self, copy: int, k: int) -> int:
+        return seed_key(self.seed, TEST_STREAM, copy + k * self.n_envs)
+
+
+class Rollout:
+    """Acts with ``policy`` in ``env``, whose episodes ``seeds`` seeds; starts at the first use."""
+
+    def __init__(self, *, env: VectorEnv, policy: Policy, seeds: EpisodeSeeds) -> None:
+        self.env, self.policy, self.seeds = env, policy, seeds
+        self._started = False
+        self._returns = np.zeros((env.n_envs, env.spec.n_rewards))  # [E, R] of the open episodes
+        self._lengths = np.zeros(env.n_envs, np.int64)  # [E] transitions
+        self._lost = np.zeros(env.n_envs, np.bool_)  # [E] open episodes that the next Steps disown
+
+    def collect(self, n_steps: int, clock: Clock) -> Steps:
+        """The next ``n_steps`` slots of every copy, and the episodes whose final slot is there.
+
+        Returns:
+            Steps [T, E, …] with T = ``n_steps``, in arrays of their own.
+        """
+        if not self._started:
+            self._start(self.seeds)
+        env = self.env
+        shape = (n_steps, env.n_envs)
+        steps = Steps(
+            obs=np.empty((n_steps, *env.obs.shape), env.obs.dtype),
+            avail_actions=np.empty((n_steps, *env.avail_actions.shape), env.avail_actions.dtype),
+            state=np.empty((n_steps, *env.state.shape), env.state.dtype),
+            last=np.empty(shape, np.bool_),
+            action=np.empty((*shape, env.spec.n_agents), np.int64),
+            reward=np.empty((*shape, env.spec.n_rewards), np.float32),
+            terminated=np.empty(shape, np.bool_),
+            lost=self._lost.copy(),
+        )
+        self._lost[:] = False
+        episodes: list[Episode] = []
+        for t in range(n_steps):
+            steps.obs[t], steps.avail_actions[t] = env.obs, env.avail_actions
+            steps.state[t], steps.last[t] = env.state, env.last
+            episodes += self._finished().values()
+            steps.action[t], steps.reward[t], steps.terminated[t] = self._step(clock)
+        return replace(steps, episodes=tuple(episodes))
+
+    def run_episodes(self, n: int, seed: int, clock: Clock) -> list[Episode]:
+        """Exactly ``n`` test episodes in order: episode i has seed i of ``TestSeeds``, copy i % E.
+
+        Which episodes count is settled in advance, because the first to finish would be the short
+        ones. Policy and environment start afresh, and a later ``collect`` starts afresh too.
+        """
+        n_envs = self.env.n_envs
+        self._start(TestSeeds(seed, n_envs))
+        found: dict[int, Episode] = {}
+        played = [0] * n_envs  # episodes of each copy
+        while len(found) < n:
+            for copy, episode in self._finished().items():
+                number = copy + played[copy] * n_envs
+                played[copy] += 1
+                if number < n:
+                    found[number] = episode
+            self._step(clock)
+        self._started = False
+        return [found[i] for i in range(n)]
+
+    def sync(self, learner: object) -> None:
+        """Nothing to do here: the policy acts with the learner's own networks."""
+
+    def call(self, method: str, *args: Any) -> list[Any]:
+        """Call a method of every environment copy."""
+        return self.env.call(method, *args)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the next ``collect`` depends on; the environment's part only once it started."""
+        return {
+            "started": self._started,
+            "env": self.env.state_dict() if self._started else {},
+            "policy": self.policy.state_dict(),
+            "returns": self._returns.copy(),
+            "lengths": self._lengths.copy(),
+            "lost": self._lost.copy(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``; an environment without exact state begins new episodes.
+
+        It says so by ``exact: False`` in its state; the open episodes are then disowned (``lost``).
+
+        Raises:
+            ValueError: the state was written with another number of environment copies.
+        """
+        n_envs = self.env.n_envs
+        if len(state["lengths"]) != n_envs:
+            raise ValueError(
+                f"The saved rollout has {len(state['lengths'])} environment copies, this run has "
+                f"{n_envs}: set hardware.n_envs={len(state['lengths'])}."
+            )
+        self._started = bool(state["started"])
+        if self._started:
+            self.env.reset(self.seeds)  # so that it knows the seeds of the episodes to come
+            self.env.load_state_dict(state["env"])
+        self.policy.load_state_dict(state["policy"])
+        self._returns[:], self._lengths[:] = state["returns"], state["lengths"]
+        self._lost[:] = state["lost"]
+        if self._started and not state["env"].get("exact", True):
+            self._returns[:], self._lengths[:], self._lost[:] = 0, 0, True
+            self.policy.forget(self._lost)
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.env.close()
+
+    def _start(self, seeds: EpisodeSeeds) -> None:
+        self.env.reset(seeds)
+        self.policy.reset()
+        self._returns[:], self._lengths[:] = 0, 0
+        self._started = True
+
+    def _finished(self) -> dict[int, Episode]:
+        """By copy, the episodes that the current slot closes; their sums start again."""
+        episodes = {}
+        for copy in np.flatnonzero(self.env.last).tolist():
+            episodes[copy] = Episode(
+                episode_return=float(self._returns[copy].mean()),
+                length=int(self._lengths[copy]),
+                info=dict(self.env.infos[copy]),
+            )
+            self._returns[copy], self._lengths[copy] = 0, 0
+        return episodes
+
+    def _step(self, clock: Clock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Act in the current slot and go on: action [E, N], reward [E, R], terminated [E]."""
+        env = self.env
+        action = self.policy.act(env.obs, env.avail_actions, env.last, clock)
+        real = ~env.last  # read before the step overwrites it
+        reward, terminated = env.step(action)
+        self._returns += reward * real[:, None]
+        self._lengths += real
+        return action, reward, terminated

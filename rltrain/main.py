@@ -1,0 +1,235 @@
+"""The ``rltrain`` entrypoint: compose, check, pick the mode; one clean message, one exit code.
+
+Hydra's own flags go straight to Hydra. Everything else is composed and checked first, so that a wrong command is
+refused before a file exists. Only a new training run enters ``hydra.main``, which makes the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from rltrain.config import apply, compose_checked, conf_dir, jobs, original_cwd, parse, plain
+from rltrain.config import quoted, read_config, typed_value
+from rltrain.errors import RltrainError, UsageError
+
+if TYPE_CHECKING:
+    from rltrain.settings import Settings
+
+HYDRA_FLAGS = (
+    "--help",
+    "-h",
+    "--hydra-help",
+    "--version",
+    "--cfg",
+    "-c",
+    "--info",
+    "-i",
+    "--shell-completion",
+    "-sc",
+    "--resolve",
+    "--package",
+    "-p",
+)
+JOB_NAME_LENGTH = 100
+
+
+def job_name(dirname: str) -> str:
+    """A sweep job's overrides as a folder name: letters, digits and ``-_.`` only."""
+    return re.sub(r"[^A-Za-z0-9\-_.]+", "-", dirname)[:JOB_NAME_LENGTH].strip("-_.") or "job"
+
+
+OmegaConf.register_new_resolver("rltrain_job_name", job_name, replace=True)
+
+exit_codes: list[int] = []
+"""Outcomes of the jobs that ran in this process: a job records, it never exits."""
+
+
+@hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
+def job(config: DictConfig) -> None:
+    """One training run, in the folder that Hydra made."""
+    from rltrain.run import run_training
+    from rltrain.settings import check
+
+    settings = check(plain(config), dict(HydraConfig.get().runtime.choices), {})
+    result = run_training(settings, Path(HydraConfig.get().runtime.output_dir))
+    exit_codes.append(result.exit_code)
+    if result.exit_code in (130, 143):
+        raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Console entry: exits with the codes of the contract."""
+    words = sys.argv[1:]
+    if any(word.partition("=")[0] in HYDRA_FLAGS for word in words):
+        job()
+        return
+    try:
+        sys.exit(run(words))
+    except RltrainError as error:
+        print(f"rltrain: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(max(exit_codes, default=130))
+
+
+def run(words: Sequence[str]) -> int:
+    """Carry out a command; returns the exit code.
+
+    Raises:
+        RltrainError: with the exit code in it.
+    """
+    multirun = any(word in ("-m", "--multirun") for word in words)
+    overrides = [word for word in words if word not in ("-m", "--multirun")]
+    unknown = [word for word in overrides if word.startswith("-") and not word.startswith("--multi")]
+    if unknown:
+        raise UsageError(
+            f"Unknown flag {' '.join(unknown)}. Expected key=value, -m for a sweep, or --help."
+        )
+    if typed_value(overrides, "resume") is not None:
+        return resume_mode(overrides)
+    mode = typed_value(overrides, "mode")
+    if mode == "evaluate":
+        return evaluate_mode(overrides)
+    return train_mode(overrides, multirun)
+
+
+# ---------------------------------------------------------------------------------------------------------------- modes
+
+
+def train_mode(overrides: Sequence[str], multirun: bool) -> int:
+    """A new run, or with -m one per combination."""
+    settings = [checked(words) for words in all_jobs(overrides, multirun)]
+    from rltrain.run import new_run_dir, preflight
+
+    run_dir = new_run_dir(settings[0])
+    typed_dir = typed_value(overrides, "hydra.sweep.dir" if multirun else "hydra.run.dir")
+    if typed_dir:
+        run_dir = original_cwd(str(typed_dir))
+    elif multirun:
+        run_dir = Path.cwd() / "outputs" / "multirun" / f"{run_dir.name[:19]}-{secrets.token_hex(2)}"
+    for each in settings:
+        preflight(each, run_dir)
+    words = [quoted(word) for word in overrides if not word.startswith("hydra.run.dir=")]
+    if multirun:
+        words = ["--multirun", *(w for w in words if not w.startswith("hydra.sweep.dir="))]
+        words += [f"hydra.sweep.dir='{run_dir}'"]
+    else:
+        words += [f"hydra.run.dir='{run_dir}'"]
+    sys.argv = [sys.argv[0], *words]
+    try:
+        job()
+    finally:
+        if multirun:
+            exit_codes[:] = sweep_summary(run_dir)
+    return max(exit_codes, default=1)
+
+
+def all_jobs(overrides: Sequence[str], multirun: bool) -> list[list[str]]:
+    """The words of every job.
+
+    Raises:
+        UsageError: several values for a key without -m.
+    """
+    found = jobs(parse(overrides))
+    if len(found) > 1 and not multirun:
+        swept = [o.input_line for o in parse(overrides) if o.is_sweep_override()]
+        raise UsageError(
+            f"{', '.join(str(s) for s in swept)}: several values for one key are a sweep. Type "
+            "rltrain -m … to run them all, or quote the value if the comma belongs to it."
+        )
+    return found
+
+
+def checked(words: Sequence[str]) -> Settings:
+    """Names first, without torch; then values."""
+    composed = compose_checked(words)
+    from rltrain.settings import check
+
+    return check(composed.plain, composed.choices, composed.defaults)
+
+
+def evaluate_mode(overrides: Sequence[str]) -> int:
+    """Judge a checkpoint."""
+    path = typed_value(overrides, "checkpoint")
+    if path is None:
+        raise UsageError(
+            "mode=evaluate needs a checkpoint: type mode=evaluate checkpoint=RUN_FOLDER "
+            "(outputs/<algo>-<env>/<run>)."
+        )
+    load_step = typed_value(overrides, "load_step")
+    if load_step is not None and (isinstance(load_step, bool) or not isinstance(load_step, int)):
+        raise UsageError(f"load_step={load_step}: expected a whole number of env steps.")
+    from rltrain.evaluation import evaluate, show
+
+    done = evaluate(original_cwd(str(path)), without_paths(overrides), load_step)
+    show(done)
+    return 0
+
+
+def resume_mode(overrides: Sequence[str]) -> int:
+    """Continue a run in its own folder."""
+    from rltrain import checkpoint
+    from rltrain.evaluation import settings_of
+    from rltrain.run import latest_run, refuse_changes, require_writable, run_training
+
+    typed = str(typed_value(overrides, "resume"))
+    run_dir = latest_run(Path.cwd() / "outputs") if typed == "latest" else original_cwd(typed)
+    checkpoint.find(run_dir, full=True)
+    file = run_dir / "config.json"
+    tree, changed = apply(without_paths(overrides), read_config(file))
+    refuse_changes(changed)
+    require_writable(run_dir)
+    return run_training(settings_of(tree, file), run_dir, resume=True).exit_code
+
+
+def without_paths(overrides: Sequence[str]) -> list[str]:
+    """The words that change a loaded configuration."""
+    about = ("mode", "checkpoint", "load_step", "resume")
+    return [w for w in overrides if w.partition("=")[0] not in about]
+
+
+def sweep_summary(sweep_dir: Path) -> list[int]:
+    """A table of the sweep's jobs; their exit codes."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"Sweep in {sweep_dir}")
+    for column in ("job", "status", "env steps", "last test return", "win rate"):
+        table.add_column(column, justify="left" if column in ("job", "status") else "right")
+    codes = []
+    for folder in sorted(p for p in sweep_dir.glob("*") if p.is_dir()):
+        record = read_record(folder / "run.json")
+        codes.append(int(record.get("exit_code", 1)))
+        test = record.get("final_test") or {}
+        win = test.get("test/win_rate")
+        table.add_row(
+            folder.name,
+            str(record.get("status", "not started")),
+            f"{record.get('env_steps', 0):,}",
+            f"{test['test/return_mean']:.2f}" if test else "",
+            "" if win is None else f"{win:.0%}",
+        )
+    Console(highlight=False).print(table)
+    return codes or [1]
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Learning curves and statistics over runs."""

@@ -1,0 +1,10 @@
+"""Schedules: pure functions of how far a run is. A new one is one function of this file."""
+
+from __future__ import annotations
+
+
+def linear(start: float, end: float, duration: int, at: int) -> float:
+    """From ``start`` at 0 straight to ``end`` at ``duration``, flat behind it (``at`` in the same unit)."""
+    if at >= duration:
+        return end
+    return start + (end - start) * (at / duration)

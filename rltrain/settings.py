@@ -1,0 +1,338 @@
+"""The typed form of a configuration: settings of the run and of the groups, and the checking of ``_target_`` nodes.
+
+Types, ranges and finiteness are the annotations of dataclass fields and constructor arguments; pydantic reads them
+without constructing anything. All problems are reported together.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from rltrain.errors import UsageError
+from rltrain.types import (
+    Count,
+    Flag,
+    Fraction,
+    NonNegative,
+    Positive,
+    Probability,
+    Real,
+    Whole,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestSettings:
+    interval: Count
+    episodes: Count
+    epsilon: Probability
+    n_envs: Count
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaveSettings:
+    interval: Count
+    keep_last: Count
+    replay_buffer: Flag
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSettings:
+    interval: Count
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopSettings:
+    metric: str | None
+    value: Real | None
+    hours: Positive | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    mode: Literal["train", "evaluate"]
+    seed: Whole
+    total_env_steps: Count
+    test: TestSettings
+    save: SaveSettings
+    log: LogSettings
+    stop: StopSettings
+    checkpoint: str | None
+    load_step: Whole | None
+    resume: str | None
+    trust: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlgoSettings:
+    batch_size: Count
+    steps_per_collect: Count
+    updates_per_episode: Positive | None
+    updates_per_env_step: Positive | None
+    learning_starts: Whole
+    max_grad_norm: Positive | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardwareSettings:
+    device: Literal["auto", "cpu", "cuda"]
+    threads: Count | None
+    n_envs: Count
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggerSettings:
+    console: Flag
+    wandb: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """A checked ``_target_`` node: what to call, with which keywords."""
+
+    path: str
+    target: str
+    kwargs: Mapping[str, Any]
+
+    def build(self, **facts: Any) -> Any:
+        """Call the target with its keywords, completed by those facts that it asks for."""
+        call = locate(self.target)
+        wanted = inspect.signature(call).parameters
+        return call(**self.kwargs, **{k: v for k, v in facts.items() if k in wanted})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """A checked configuration. ``plain`` is its JSON form, with the converted values."""
+
+    run: RunSettings
+    algo: AlgoSettings
+    hardware: HardwareSettings
+    logger: LoggerSettings
+    nodes: Mapping[str, Node]
+    callbacks: tuple[Node, ...]
+    choices: Mapping[str, str]
+    plain: Mapping[str, Any]
+
+
+EXPECTED: tuple[tuple[Any, str], ...] = (
+    (Whole, "a whole number, 0 or more"),
+    (Count, "a whole number, 1 or more"),
+    (Real, "a finite number"),
+    (Positive, "a finite number above 0"),
+    (NonNegative, "a finite number, 0 or more"),
+    (Probability, "a number from 0 to 1"),
+    (Fraction, "a number above 0, up to 1"),
+    (Flag, "true or false"),
+    (str, "text"),
+    (type(None), "null"),
+)
+
+
+def expected(annotation: Any) -> str:
+    """An annotation in words."""
+    for known, words in EXPECTED:
+        if annotation == known:
+            return words
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return "one of " + ", ".join(str(a) for a in get_args(annotation))
+    if origin in (Union, types.UnionType):
+        return " or ".join(expected(a) for a in get_args(annotation))
+    if origin is list:
+        return f"a list, each {expected(get_args(annotation)[0])}"
+    return str(getattr(annotation, "__name__", annotation))
+
+
+def locate(target: str) -> Callable[..., Any]:
+    """The class or function that a ``_target_`` names.
+
+    Raises:
+        UsageError: no such module or name.
+    """
+    module, _, name = target.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(
+            f"_target_ '{target}' cannot be found ({error}). Expected the full name of a class "
+            "or function, such as rltrain.algo.mixer.QMix."
+        ) from error
+    return found
+
+
+class Checker:
+    """Converts values by their annotations and collects every problem it meets."""
+
+    def __init__(self, defaults: Mapping[str, Any]) -> None:
+        self.problems: list[str] = []
+        self.defaults = defaults
+
+    def value(self, annotation: Any, value: Any, path: str) -> Any:
+        if is_dataclass(annotation):
+            return self.record(annotation, value, path)
+        try:
+            return TypeAdapter(annotation).validate_python(value, strict=True)
+        except ValidationError:
+            default = pick(self.defaults, path)
+            hint = "" if default in (None, value) else f" Type {path}={show(default)}, the default."
+            self.problems.append(
+                f"{path}={show(value)}: expected {expected(annotation)}, got {show(value)}.{hint}"
+            )
+            return value
+
+    def record(self, kind: Any, node: Any, path: str) -> Any:
+        """A dataclass from a mapping, field by field; None if a field is missing or wrong."""
+        before = len(self.problems)
+        if not isinstance(node, Mapping):
+            self.problems.append(f"{path}={show(node)}: expected keys below it, got a value.")
+            return None
+        hints = get_type_hints(kind, include_extras=True)
+        values = {}
+        for f in fields(kind):
+            key = f"{path}.{f.name}" if path else f.name
+            if f.name not in node:
+                self.problems.append(f"{key} is missing: expected {expected(hints[f.name])}.")
+            else:
+                values[f.name] = self.value(hints[f.name], node[f.name], key)
+        return kind(**values) if len(self.problems) == before else None
+
+    def node(self, node: Any, path: str) -> Node | None:
+        """A ``_target_`` node, its keywords judged by the constructor's annotations."""
+        if not isinstance(node, Mapping) or not isinstance(node.get("_target_"), str):
+            self.problems.append(f"{path}: expected a node with a _target_, got {show(node)}.")
+            return None
+        target = node["_target_"]
+        try:
+            call = locate(target)
+        except UsageError as error:
+            self.problems.append(f"{path}: {error}")
+            return None
+        hints = get_type_hints(
+            call.__init__ if inspect.isclass(call) else call, include_extras=True
+        )
+        parameters = inspect.signature(call).parameters
+        free = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        kwargs = {}
+        for name, value in node.items():
+            key = f"{path}.{name}"
+            if name == "_target_":
+                continue
+            if name in parameters and parameters[name].kind is not inspect.Parameter.VAR_KEYWORD:
+                kwargs[name] = self.value(hints.get(name, Any), value, key)
+            elif free:
+                kwargs[name] = value
+            else:
+                self.problems.append(f"{key}: {target} has no such setting.")
+        return Node(path=path, target=target, kwargs=kwargs)
+
+
+ALGO_NODES = ("network", "mixer", "loss", "optimizer", "exploration", "target_update")
+
+
+def check(
+    plain: Mapping[str, Any], choices: Mapping[str, str], defaults: Mapping[str, Any]
+) -> Settings:
+    """Types and ranges of a whole configuration.
+
+    Args:
+        plain: the configuration in plain containers, names already known to be valid.
+        choices: group to chosen option.
+        defaults: the same composition without the typed values, for hints.
+
+    Raises:
+        UsageError: every problem at once.
+    """
+    checker = Checker(defaults)
+    run = checker.record(RunSettings, plain, "")
+    algo = checker.record(AlgoSettings, plain.get("algo", {}), "algo")
+    hardware = checker.record(HardwareSettings, plain.get("hardware", {}), "hardware")
+    logger = checker.record(LoggerSettings, plain.get("logger", {}), "logger")
+    nodes = {"env": checker.node(plain.get("env"), "env")}
+    nodes["buffer"] = checker.node(plain.get("buffer"), "buffer")
+    for name in ALGO_NODES:
+        nodes[f"algo.{name}"] = checker.node(plain.get("algo", {}).get(name), f"algo.{name}")
+    callbacks = [
+        checker.node(node, f"callbacks[{i}]") for i, node in enumerate(plain.get("callbacks", []))
+    ]
+    if logger and logger.wandb.get("mode") not in ("online", "offline", "disabled"):
+        checker.problems.append(
+            f"logger.wandb.mode={show(logger.wandb.get('mode'))}: expected one of online, offline, "
+            "disabled."
+        )
+    if algo and (algo.updates_per_episode is None) == (algo.updates_per_env_step is None):
+        checker.problems.append(
+            "algo.updates_per_episode and algo.updates_per_env_step: expected exactly one of them, "
+            f"got {show(algo.updates_per_episode)} and {show(algo.updates_per_env_step)}. Type the "
+            "one you want and set the other to null."
+        )
+    if run and (run.stop.metric is None) != (run.stop.value is None):
+        checker.problems.append(
+            "stop.metric and stop.value belong together: expected both or neither, got "
+            f"{show(run.stop.metric)} and {show(run.stop.value)}."
+        )
+    if checker.problems:
+        raise UsageError("\n".join(checker.problems))
+    return Settings(
+        run=run,
+        algo=algo,
+        hardware=hardware,
+        logger=logger,
+        nodes={k: n for k, n in nodes.items() if n is not None},
+        callbacks=tuple(n for n in callbacks if n is not None),
+        choices=dict(choices),
+        plain=converted(plain, run, algo, hardware, nodes),
+    )
+
+
+def converted(
+    plain: Mapping[str, Any], run: Any, algo: Any, hardware: Any, nodes: Mapping[str, Node | None]
+) -> dict[str, Any]:
+    """``plain`` with the values as converted: 1e6 has become 1000000."""
+
+    def merge(node: Mapping[str, Any], record: Any) -> dict[str, Any]:
+        out = dict(node)
+        for f in fields(record):
+            value = getattr(record, f.name)
+            out[f.name] = merge(node[f.name], value) if is_dataclass(value) else value
+        return out
+
+    out = merge(plain, run)
+    out["algo"], out["hardware"] = merge(plain["algo"], algo), merge(plain["hardware"], hardware)
+    for path, node in nodes.items():
+        assert node is not None
+        at = out
+        *parents, leaf = path.split(".")
+        for parent in parents:
+            at = at[parent]
+        at[leaf] = {"_target_": node.target, **node.kwargs}
+    return out
+
+
+def pick(tree: Any, path: str) -> Any:
+    """The value at a dotted path, or None."""
+    for part in path.split("."):
+        if not isinstance(tree, Mapping) or part not in tree:
+            return None
+        tree = tree[part]
+    return tree
+
+
+def show(value: Any) -> str:
+    """A value as it would be typed."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k}: {show(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(show(v) for v in value) + "]"
+    return str(value)

@@ -1,0 +1,308 @@
+"""The loop: act, store, learn; then callbacks look. Its parts arrive by constructor."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rltrain import checkpoint
+from rltrain.callback import Callbacks
+from rltrain.errors import CheckpointError, UsageError
+from rltrain.types import (
+    Clock,
+    Episode,
+    Learning,
+    Replay,
+    Rollouts,
+    Steps,
+)
+
+MODEL, TRAINER, REPLAY, SPEC, CONFIG = "model", "trainer", "replay", "spec", "config"
+"""The parts of a checkpoint; model, spec and config are enough to act."""
+
+
+class Metrics:
+    """Running means by name. Tensors stay on their device until they are read."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, Any] = {}
+        self.counts: dict[str, int] = {}
+
+    def add(self, group: str, values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            key = f"{group}/{name}"
+            self.sums[key] = self.sums.get(key, 0.0) + value
+            self.counts[key] = self.counts.get(key, 0) + 1
+
+    def take(self) -> dict[str, float]:
+        """The means since the last call."""
+        means = {k: float(s) / self.counts[k] for k, s in self.sums.items()}
+        self.sums, self.counts = {}, {}
+        return means
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"sums": {k: float(v) for k, v in self.sums.items()}, "counts": dict(self.counts)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.sums, self.counts = dict(state["sums"]), dict(state["counts"])
+
+
+def episode_metrics(episodes: list[Episode] | tuple[Episode, ...]) -> list[dict[str, float]]:
+    """What each finished episode adds to the means; ``win_rate`` only where the environment says who won."""
+    out = []
+    for e in episodes:
+        row = {"return_mean": e.episode_return, "episode_length_mean": float(e.length)}
+        if "win" in e.info:
+            row["win_rate"] = float(e.info["win"])
+        out.append(row)
+    return out
+
+
+class Trainer:
+    """Acts, stores and learns until ``total_env_steps``; everything periodic is a callback.
+
+    Args:
+        rollout: experience for learning.
+        test_rollout: its own environments, for tests.
+        updates_per_episode, updates_per_env_step: gradient steps, exactly one of them set; fractions carry over.
+        learning_starts: env steps before the first gradient step.
+        about: ``{"config": …, "spec": …}``, saved beside the weights.
+    """
+
+    def __init__(
+        self,
+        *,
+        rollout: Rollouts,
+        test_rollout: Rollouts,
+        buffer: Replay,
+        learner: Learning,
+        callbacks: Callbacks,
+        run_dir: Path,
+        total_env_steps: int,
+        steps_per_collect: int,
+        batch_size: int,
+        updates_per_episode: float | None,
+        updates_per_env_step: float | None,
+        learning_starts: int,
+        log_interval: int,
+        test_episodes: int,
+        test_seed: int,
+        about: Mapping[str, Any],
+    ) -> None:
+        self.rollout, self.test_rollout = rollout, test_rollout
+        self.buffer, self.learner, self.callbacks = buffer, learner, callbacks
+        self.run_dir, self.about = run_dir, about
+        self.total_env_steps, self.steps_per_collect = total_env_steps, steps_per_collect
+        self.batch_size, self.learning_starts = batch_size, learning_starts
+        self.per_episode = Fraction(str(updates_per_episode or 0))
+        self.per_env_step = Fraction(str(updates_per_env_step or 0))
+        self.log_interval, self.test_episodes, self.test_seed = (
+            log_interval,
+            test_episodes,
+            test_seed,
+        )
+        self.clock = Clock()
+        self.owed = Fraction(0)  # gradient steps due but not yet whole
+        self.metrics = Metrics()
+        self.latest: dict[str, float] = {}  # every metric's last reported value
+        self.stopping: str | None = None  # why the run ends early
+        self.started = False
+        self.seconds_before = 0.0
+        self.begun = time.monotonic()
+
+    # ------------------------------------------------------------------------------------------------------ the loop
+
+    def run(self, until: int) -> None:
+        """The loop, until that many env steps."""
+        while self.clock.env_steps < until and self.stopping is None:
+            steps = self.rollout.collect(self.steps_per_collect, self.clock)
+            self.report(steps)
+            steps = self.callbacks.on_collect(self, steps)
+            self.buffer.add(steps)
+            self.clock = self.clock.after(steps)
+            for _ in range(self.updates_due(steps)):
+                batch = self.buffer.sample(self.batch_size, self.clock)
+                batch = self.callbacks.on_batch(self, batch)
+                result = self.learner.update(batch, self.clock)
+                self.buffer.update_priority(batch.index, result.priority)
+                self.metrics.add("learn", result.metrics)
+                self.clock = self.clock.after_update()
+            self.rollout.sync(self.learner)
+            self.callbacks.on_iteration(self)
+
+    def updates_due(self, steps: Steps) -> int:
+        """Gradient steps for this experience: an exact ratio, none before learning can start."""
+        ready = self.clock.env_steps >= self.learning_starts and self.buffer.ready(self.batch_size)
+        if not ready:
+            return 0
+        self.owed += self.per_episode * len(steps.episodes) + self.per_env_step * steps.env_steps
+        due = math.floor(self.owed)
+        self.owed -= due
+        return due
+
+    def report(self, steps: Steps) -> None:
+        """Note the finished episodes as they were played, before user operators."""
+        for row in episode_metrics(steps.episodes):
+            self.metrics.add("train", row)
+
+    # ------------------------------------------------------------------------------------------------------ lifecycle
+
+    def start(self) -> None:
+        """Tell the callbacks once that training begins."""
+        if not self.started:
+            self.started, self.begun = True, time.monotonic()
+            self.callbacks.on_train_start(self)
+
+    def train(self) -> dict[str, float]:
+        """Run to ``total_env_steps``, or until something stops the run; returns the last value of every metric."""
+        try:
+            self.start()
+            self.run(self.total_env_steps)
+            self.callbacks.on_train_end(self)
+        except BaseException as error:
+            self.callbacks.on_exception(self, error)
+            raise
+        return dict(self.latest)
+
+    def iterate(self) -> dict[str, float]:
+        """Run for ``log.interval`` more env steps; returns the results so far."""
+        self.start()
+        self.run(self.clock.env_steps + self.log_interval)
+        return {**asdict(self.clock), "seconds": self.seconds, **self.latest}
+
+    def test(self, episodes: int | None = None) -> dict[str, float]:
+        """Play test episodes (episode i with seed i, in their own environments) and give their statistics."""
+        self.callbacks.on_test_start(self)
+        self.test_rollout.sync(self.learner)
+        n = episodes or self.test_episodes
+        played = self.test_rollout.run_episodes(n, self.test_seed, self.clock)
+        result = self.callbacks.on_test_end(self, test_metrics(played))
+        self.latest.update(result)
+        return result
+
+    def stop(self, why: str) -> None:
+        """End the run after the present iteration."""
+        self.stopping = why
+
+    def close(self) -> None:
+        self.rollout.close()
+        self.test_rollout.close()
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock seconds of this run, those before a resume included."""
+        return self.seconds_before + time.monotonic() - self.begun
+
+    # ------------------------------------------------------------------------------------------------------ state
+
+    def save(self, kind: str = "full", *, with_replay: bool = True) -> Path:
+        """Write a checkpoint of this moment into the run folder.
+
+        Args:
+            kind: ``full`` to resume from, ``weights`` to act and to start from.
+        """
+        learner = self.learner.state_dict()
+        model = {name: learner.pop(name) for name in ("online", "target")}
+        parts: dict[str, Mapping[str, Any]] = {MODEL: model}
+        parts |= {SPEC: self.about[SPEC], CONFIG: self.about[CONFIG]}
+        if kind == "full":
+            parts[TRAINER] = {**self.state_dict(), "learner": learner}
+            if with_replay:
+                parts[REPLAY] = self.buffer.state_dict()
+        parts = self.callbacks.on_save(self, parts)
+        return checkpoint.write(self.run_dir / "checkpoints", self.clock.env_steps, parts, kind)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the learner and the replay, which have files of their own."""
+        return {
+            "clock": asdict(self.clock),
+            "owed": [self.owed.numerator, self.owed.denominator],
+            "seconds": self.seconds,
+            "metrics": self.metrics.state_dict(),
+            "latest": self.latest,
+            "rollout": self.rollout.state_dict(),
+            "callbacks": self.callbacks.state_dict(),
+            "torch_rng": torch.get_rng_state(),
+        }
+
+    def restore(self, path: str | Path) -> None:
+        """Take over a full checkpoint: the run goes on as if it had not stopped.
+
+        Raises:
+            CheckpointError: the checkpoint cannot be read or holds weights only.
+        """
+        found = checkpoint.find(Path(path), full=True)
+        if not (found.folder / f"{TRAINER}.json").exists():
+            raise CheckpointError(
+                f"{found.folder} holds weights only: a run can start from it "
+                f"(checkpoint={found.folder}) but not resume."
+            )
+        state = checkpoint.read(found.folder, TRAINER)
+        self.load_weights(found.folder)
+        model = checkpoint.read(found.folder, MODEL)
+        self.learner.load_state_dict({**state["learner"], **model})
+        if (found.folder / f"{REPLAY}.json").exists():
+            self.buffer.load_state_dict(checkpoint.read(found.folder, REPLAY))
+        self.clock = Clock(**state["clock"])
+        self.owed = Fraction(*state["owed"])
+        self.seconds_before, self.begun = state["seconds"], time.monotonic()
+        self.metrics.load_state_dict(state["metrics"])
+        self.latest = dict(state["latest"])
+        self.rollout.load_state_dict(state["rollout"])
+        self.rollout.sync(self.learner)
+        self.callbacks.load_state_dict(state["callbacks"])
+        torch.set_rng_state(state["torch_rng"])
+
+    def load_weights(self, folder: Path) -> None:
+        """Start from the networks and targets of a checkpoint.
+
+        Raises:
+            UsageError: they belong to another environment or network.
+        """
+        model = checkpoint.read(folder, MODEL)
+        check_fits(self.learner.state_dict(), model, folder, self.about[SPEC])
+        self.learner.load_state_dict({**self.learner.state_dict(), **model})
+
+
+def test_metrics(episodes: list[Episode]) -> dict[str, float]:
+    """Plain means over test episodes, and the returns' standard deviation."""
+    rows = episode_metrics(episodes)
+    out = {f"test/{k}": sum(r[k] for r in rows) / len(rows) for k in rows[0]}
+    mean = out["test/return_mean"]
+    variance = sum((e.episode_return - mean) ** 2 for e in episodes) / len(episodes)
+    return {**out, "test/return_std": math.sqrt(variance)}
+
+
+def check_fits(
+    have: Mapping[str, Any], model: Mapping[str, Any], folder: Path, spec: Mapping[str, Any]
+) -> None:
+    """Compare names and shapes of the networks with those of a checkpoint.
+
+    Raises:
+        UsageError: what differs, with both environments' sizes.
+    """
+    ours = {k: tuple(t.shape) for k, t in have["online"].items()}
+    theirs = {k: tuple(t.shape) for k, t in model.get("online", {}).items()}
+    if ours == theirs:
+        return
+    name = next(k for k in [*ours, *theirs] if ours.get(k) != theirs.get(k))
+    saved = checkpoint.read(folder, SPEC)
+
+    def sizes(s: Mapping[str, Any]) -> str:
+        return (
+            f"{s['n_agents']} agents, {s['n_actions']} actions, observation {s['obs_shape']}, "
+            f"state {s['state_dim']}"
+        )
+
+    raise UsageError(
+        f"The checkpoint {folder} does not fit: it was made for {sizes(saved)}, this run has "
+        f"{sizes(spec)} ({name}: {theirs.get(name)} there, {ours.get(name)} here). Choose the "
+        "environment and network it was trained with, or another checkpoint."
+    )

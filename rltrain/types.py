@@ -1,0 +1,306 @@
+"""Every shape, unit and protocol of the project, written once; the floor that all other modules stand on.
+
+Letters: T transitions, B windows in a batch, E environment copies, N agents, A actions, R reward streams (1 = team,
+N = one each), M value streams after mixing (1 or N), O observation dims, S state size, H hidden size, K atoms.
+Time is always the first axis. ``action[t]`` is chosen at ``obs[t]``; ``reward[t]`` and ``terminated[t]`` are its
+consequence; ``last[t]`` says that ``obs[t]`` closed its episode, so slot t holds no real transition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from pydantic import BeforeValidator, Field
+from torch import Tensor, nn
+
+# ----------------------------------------------------------------------------------------------- numbers of the YAMLs
+
+
+def _whole(value: Any) -> Any:
+    """Accept 1e6 where a whole number is meant; booleans and text are no numbers."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError("a whole number is expected")
+    if isinstance(value, float):
+        if not math.isfinite(value) or value != int(value):
+            raise ValueError("a whole number is expected")
+        return int(value)
+    return value
+
+
+def _real(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError("a number is expected")
+    if not math.isfinite(value):
+        raise ValueError("a finite number is expected")
+    return float(value)
+
+
+def _flag(value: Any) -> Any:
+    if not isinstance(value, bool):
+        raise ValueError("true or false is expected")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
+"""0, 1, 2, …"""
+Count = Annotated[int, BeforeValidator(_whole), Field(ge=1)]
+"""1, 2, 3, …"""
+Real = Annotated[float, BeforeValidator(_real)]
+"""Any finite number."""
+Positive = Annotated[float, BeforeValidator(_real), Field(gt=0)]
+"""A finite number above 0."""
+NonNegative = Annotated[float, BeforeValidator(_real), Field(ge=0)]
+"""A finite number, 0 or more."""
+Probability = Annotated[float, BeforeValidator(_real), Field(ge=0, le=1)]
+"""0 … 1, both included."""
+Fraction = Annotated[float, BeforeValidator(_real), Field(gt=0, le=1)]
+"""Above 0, up to 1."""
+Flag = Annotated[bool, BeforeValidator(_flag)]
+"""true or false."""
+
+
+# ------------------------------------------------------------------------------------------------------ the environment
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvSpec:
+    """What an environment looks like from outside: sizes, not behaviour."""
+
+    n_agents: int
+    n_actions: int
+    obs_shape: tuple[int, ...]  # of one agent, one frame
+    state_dim: int = 0  # 0 = no global state
+    n_rewards: int = 1  # 1 = one team reward, N = one per agent
+    max_steps: int | None = None  # longest episode, transitions
+    obs_dtype: str = "float32"  # as stored: float32 or uint8
+    obs_scale: float = 1.0  # the networks see obs * obs_scale
+    frame_stack: int = 1
+    reports_win: bool = False  # episodes say who won (info["win"])
+    layout: Mapping[str, Any] | None = None  # named entity blocks of obs and state
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One finished episode: undiscounted return (mean over reward streams), transitions, what the environment said."""
+
+    episode_return: float
+    length: int
+    info: dict[str, Any] = field(default_factory=dict)
+
+
+class EpisodeSeeds(Protocol):
+    """The seed of the k-th episode (k = 0, 1, …) of one environment copy, keyed, never drawn from a counter."""
+
+    def __call__(self, copy: int, k: int) -> int: ...
+
+
+class VectorEnv(Protocol):
+    """E copies in lock-step with next-step resets: every observation, final ones included, owns one slot.
+
+    The arrays are the *current* slot; they are overwritten by the next ``step``. Where ``last`` is set the next
+    ``step`` ignores that copy's action, gives reward 0 and shows the first observation of a new episode.
+    """
+
+    spec: EnvSpec
+    n_envs: int
+    obs: np.ndarray  # [E, N, *O]
+    avail_actions: np.ndarray  # [E, N, A] uint8
+    state: np.ndarray  # [E, S] float32
+    last: np.ndarray  # [E] bool
+    infos: Sequence[Mapping[str, Any]]  # [E]; meaningful where last is set: {"win": bool, …}
+
+    def reset(self, seeds: EpisodeSeeds) -> None:
+        """Start episode 0 of every copy; from now on episode k of copy e is seeded with ``seeds(e, k)``."""
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """``action`` [E, N] to ``(reward [E, R] float32, terminated [E] bool)``; moves the arrays on by one slot."""
+
+    def call(self, method: str, *args: Any) -> list[Any]:
+        """Call a method of every copy."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+    def close(self) -> None: ...
+
+
+# ------------------------------------------------------------------------------------------------------- time and data
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What acting produced: T slots of E copies (numpy). ``env_steps`` counts the real transitions among them."""
+
+    obs: np.ndarray  # [T, E, N, *O]
+    avail_actions: np.ndarray  # [T, E, N, A] uint8
+    state: np.ndarray  # [T, E, S]
+    last: np.ndarray  # [T, E] bool
+    action: np.ndarray  # [T, E, N] int64; meaningless where last is set
+    reward: np.ndarray  # [T, E, R] float32
+    terminated: np.ndarray  # [T, E] bool
+    lost: np.ndarray  # [E] bool: the copy crashed; forget its open episode before adding these slots
+    episodes: tuple[Episode, ...] = ()
+    hidden: np.ndarray | None = None  # [T, E, N, H], where a buffer stores it
+
+    @property
+    def env_steps(self) -> int:
+        return int(self.last.size - np.count_nonzero(self.last))
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How far a run is: real transitions of all copies together, finished episodes, gradient steps."""
+
+    env_steps: int = 0
+    episodes: int = 0
+    updates: int = 0
+
+    def after(self, steps: Steps) -> Clock:
+        return replace(
+            self,
+            env_steps=self.env_steps + steps.env_steps,
+            episodes=self.episodes + len(steps.episodes),
+        )
+
+    def after_update(self) -> Clock:
+        return replace(self, updates=self.updates + 1)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B windows of T transitions, each inside one episode (torch, on the learner's device).
+
+    Behind a window's first ``last`` everything is padding. ``mask`` marks the transitions this window teaches.
+    """
+
+    obs: Tensor  # [T+1, B, N, *O] float32
+    avail_actions: Tensor  # [T+1, B, N, A] bool
+    state: Tensor  # [T+1, B, S] float32
+    last_action: Tensor  # [T+1, B, N] int64, -1 = none yet
+    last: Tensor  # [T+1, B] bool
+    action: Tensor  # [T, B, N] int64
+    reward: Tensor  # [T, B, R] float32
+    terminated: Tensor  # [T, B] bool
+    mask: Tensor  # [T, B] bool
+    weight: Tensor  # [B] float32, importance weights
+    index: Tensor  # [B] int64, what update_priority is told
+    hidden: Tensor | None = None  # [B, N, H], recurrent state at the first slot
+    agent: Tensor | None = None  # [B, N], which agent a row is, where not 0 … N-1
+    td_target: Tensor | None = None  # [T, B, M], where targets were computed before
+
+
+# ------------------------------------------------------------------------------------------------------------ learning
+
+
+class Output(NamedTuple):
+    """What agents say about a window: values and the recurrent states behind them (H = 0 for feed-forward agents)."""
+
+    q: Tensor  # [T+1, B, N, A]
+    hidden: Tensor  # [T+1, B, N, H]
+
+
+class Agents(Protocol):
+    """Per-agent action values with shared parameters; an ``nn.Module``."""
+
+    hidden_dim: int  # H, 0 for feed-forward agents
+
+    def unroll(self, batch: Batch) -> Output: ...
+
+    def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Acting: obs [E, N, *O], last_action [E, N], hidden [E, N, H] to (q [E, N, A], next hidden)."""
+
+
+class Mixer(Protocol):
+    """Per-agent values to value streams; an ``nn.Module``. Simple mixers use two of the four arguments."""
+
+    n_streams: int  # M
+
+    def __call__(self, q: Tensor, greedy_q: Tensor, action: Tensor, state: Tensor) -> Tensor:
+        """q, greedy_q and action [T, B, N], state [T, B, S] to [T, B, M]."""
+
+
+class Model(nn.Module):
+    """All trained parts of an algorithm; the target network is a copy of it."""
+
+    def __init__(self, agents: nn.Module, mixer: nn.Module, critic: nn.Module | None = None) -> None:
+        super().__init__()
+        self.agents, self.mixer, self.critic = agents, mixer, critic
+
+
+class Result(NamedTuple):
+    """What a loss says: sum and count (so that ranks can add up), a priority per window, metrics as 0-d tensors."""
+
+    loss_sum: Tensor
+    count: Tensor
+    priority: Tensor  # [B]
+    metrics: dict[str, Tensor]
+
+
+class Loss(Protocol):
+    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result: ...
+
+
+class UpdateResult(NamedTuple):
+    """What a gradient step says: priorities [B] and 0-d metrics, both left on the device."""
+
+    priority: Tensor
+    metrics: dict[str, Tensor]
+
+
+class Learning(Protocol):
+    """What the loop asks of a learner."""
+
+    def update(self, batch: Batch, clock: Clock) -> UpdateResult: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+
+class Rollouts(Protocol):
+    """Where experience comes from: policy and environments, here or elsewhere."""
+
+    def collect(self, n_steps: int, clock: Clock) -> Steps:
+        """``n_steps`` slots of every copy."""
+
+    def run_episodes(self, n: int, seed: int, clock: Clock) -> list[Episode]:
+        """Exactly n episodes, episode i with seed i, in that order."""
+
+    def sync(self, learner: Learning) -> None:
+        """Take over what was learned."""
+
+    def call(self, method: str, *args: Any) -> list[Any]: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+    def close(self) -> None: ...
+
+
+class Replay(Protocol):
+    def add(self, steps: Steps) -> None: ...
+    def ready(self, batch_size: int) -> bool: ...
+    def sample(self, batch_size: int, clock: Clock) -> Batch: ...
+    def update_priority(self, index: Tensor, priority: Tensor) -> None: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+
+# ---------------------------------------------------------------------------------------------------------- randomness
+
+ENV_STREAM, TEST_STREAM, POLICY_STREAM, TEST_POLICY_STREAM, BUFFER_STREAM, NETWORK_STREAM = range(6)
+
+
+def seed_key(seed: int, *key: int) -> int:
+    """A 63-bit seed for one keyed stream of a run: ``seed_key(seed, stream, copy, episode)``."""
+    return int(np.random.SeedSequence(seed, spawn_key=key).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def generator(seed: int, *key: int) -> np.random.Generator:
+    """A numpy generator of its own for one keyed stream of a run."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
+
+
+def torch_device_of(module: nn.Module) -> torch.device:
+    """Where a module's parameters live."""
+    return next((p.device for p in module.parameters()), torch.device("cpu"))
