@@ -245,8 +245,8 @@ class Trainer:
                 f"(checkpoint={found.folder}) but not resume."
             )
         state = checkpoint.read(found.folder, TRAINER)
-        self.load_weights(found.folder)
         model = checkpoint.read(found.folder, MODEL)
+        check_fits(self.learner.state_dict(), model, found.folder, self.about[SPEC])
         self.learner.load_state_dict({**state["learner"], **model})
         if (found.folder / f"{REPLAY}.json").exists():
             self.buffer.load_state_dict(checkpoint.read(found.folder, REPLAY))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rltrain.algo.targets import greedy, inside, n_step_target, pick
+from rltrain.algo.targets import greedy, n_step_target, pick
+from rltrain.algo.window import inside, zero_outside
 from rltrain.types import Batch, Clock, Count, Flag, Model, Output, Probability, Result
 
 
@@ -31,7 +32,7 @@ class TDLoss:
         """Loss sum, count (taught transitions × M), priority [B] (mean |TD error| of a window), metrics."""
         real = inside(batch.last)  # [T+1, B]
         taught = (batch.mask & real[1:]).unsqueeze(-1)  # [T, B, 1]
-        state = torch.where(real.unsqueeze(-1), batch.state, 0)  # [T+1, B, S]
+        state = zero_outside(batch.state, real)  # [T+1, B, S]
 
         output = online.agents.unroll(batch)
         online_greedy = greedy(output.q.detach(), batch.avail_actions)  # [T+1, B, N]

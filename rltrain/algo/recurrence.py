@@ -73,7 +73,7 @@ class _GRU(torch.autograd.Function):
 
         # what a gradient of h' is multiplied by to become one of the three gates' sums
         to_n = (1 - z) * (1 - n * n)
-        gates = torch.empty(len(h), 3, size)  # [P, 3, H]
+        gates = h.new_empty(len(h), 3, size)  # [P, 3, H]
         torch.mul(to_n, r, out=gates[:, 2])
         torch.mul(gates[:, 2], h_n, out=gates[:, 0]).mul_(1 - r)
         torch.mul(h - n, z, out=gates[:, 1]).mul_(1 - z)

@@ -6,15 +6,6 @@ import torch
 from torch import Tensor
 
 
-def inside(last: Tensor) -> Tensor:
-    """Which slots of a window are real: those up to and including its first ``last``.
-
-    ``last`` [T+1, B] bool to [T+1, B] bool. Transition t is real where slot t + 1 is inside.
-    """
-    ended = last.cumsum(0)  # [T+1, B] lasts seen up to this slot
-    return (ended == 0) | (last & (ended == 1))
-
-
 def pick(q: Tensor, action: Tensor) -> Tensor:
     """The values of the given actions: ``q`` [..., A], ``action`` [...] int64 to [...]."""
     return q.gather(-1, action.unsqueeze(-1)).squeeze(-1)

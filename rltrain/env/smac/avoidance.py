@@ -34,7 +34,7 @@ PARALLEL = F(1e-5)  # sine of the angle below which two lines count as parallel
 
 
 @njit()
-def choose_velocities(unit, param, walls, near_walls, lines, spare, near):
+def choose_velocities(unit, param, walls, near_walls, lines, spare, near, d2):
     """Wanted (UX, UY) to next velocity (NX, NY) of every living unit; who wants to stand stands."""
     for i in range(unit.shape[1]):
         ux, uy = unit[UX, i], unit[UY, i]
@@ -42,7 +42,7 @@ def choose_velocities(unit, param, walls, near_walls, lines, spare, near):
         if unit[HEALTH, i] <= ZERO or (ux == ZERO and uy == ZERO):
             continue
         n_walls = wall_lines(unit, param, i, walls, near_walls, lines)
-        count = find_neighbours(unit, i, param[P_NEIGHBOUR, i], spare, near)
+        count = find_neighbours(unit, i, param[P_NEIGHBOUR, i], spare, near, d2)
         n = n_walls
         for k in range(count):
             unit_line(unit, param, i, near[k], lines, n)
@@ -56,20 +56,35 @@ def choose_velocities(unit, param, walls, near_walls, lines, spare, near):
 
 
 @njit()
-def find_neighbours(unit, i, reach, spare, near):
+def find_neighbours(unit, i, reach, spare, near, d2):
     """Living units closer than ``reach`` to i into ``near``, nearest first, ties by index; how many."""
+    left = within(unit, i, unit.shape[1], reach, d2)
+    count, j = 0, 0
+    while left > 0:
+        if d2[j] < reach * reach:
+            left -= 1
+            if unit[HEALTH, j] > ZERO and j != i:
+                k = count
+                while k > 0 and spare[k - 1, 4] > d2[j]:
+                    near[k], spare[k, 4] = near[k - 1], spare[k - 1, 4]
+                    k -= 1
+                near[k], spare[k, 4] = j, d2[j]
+                count += 1
+        j += 1
+    return count
+
+
+@njit(inline="always")
+def within(unit, i, end, reach, d2):
+    """Squared distances of unit i to units 0 … end-1 into ``d2``; how many are closer than ``reach``.
+
+    Kept free of branches, so that it becomes vector instructions: it is most of the work of a big battle.
+    """
     x, y, count = unit[X, i], unit[Y, i], 0
-    for j in range(unit.shape[1]):
+    for j in range(end):
         dx, dy = unit[X, j] - x, unit[Y, j] - y
-        d2 = dx * dx + dy * dy
-        if d2 >= reach * reach or unit[HEALTH, j] <= ZERO or j == i:
-            continue
-        k = count
-        while k > 0 and spare[k - 1, 4] > d2:
-            near[k], spare[k, 4] = near[k - 1], spare[k - 1, 4]
-            k -= 1
-        near[k], spare[k, 4] = j, d2
-        count += 1
+        d2[j] = dx * dx + dy * dy
+        count += d2[j] < reach * reach
     return count
 
 
@@ -212,46 +227,48 @@ def least_violation(lines, n, n_walls, failed, x, y, speed, spare):
 
 
 @njit()
-def move_units(unit, mark, param, walls, near_walls):
+def move_units(unit, mark, param, walls, near_walls, d2):
     """One loop of motion: go, push remaining overlaps apart once, stay inside the walls."""
     for i in range(unit.shape[1]):
         unit[VX, i], unit[VY, i] = unit[NX, i], unit[NY, i]
         unit[X, i] += unit[VX, i] * LOOP
         unit[Y, i] += unit[VY, i] * LOOP
-    push_apart(unit, mark, param)
+    push_apart(unit, mark, param, d2)
     for i in range(unit.shape[1]):
         if unit[HEALTH, i] > ZERO and near_walls[int(unit[X, i]), int(unit[Y, i])]:
             leave_walls(unit, i, param[P_DISC, i], walls)
 
 
 @njit()
-def push_apart(unit, mark, param):
+def push_apart(unit, mark, param, d2):
     """Moves every overlapping pair apart, half each; who fights standing or cannot move leaves it to the other."""
-    for i in range(unit.shape[1]):
-        if unit[HEALTH, i] <= ZERO:
+    for i in range(1, unit.shape[1]):
+        if unit[HEALTH, i] <= ZERO or within(unit, i, i, param[P_NEIGHBOUR, i], d2) == 0:
             continue
         for j in range(i):
-            dx, dy = unit[X, i] - unit[X, j], unit[Y, i] - unit[Y, j]
             radius = param[P_DISC, i] + param[P_DISC, j]
-            d2 = dx * dx + dy * dy
-            if d2 >= radius * radius or unit[HEALTH, j] <= ZERO:
+            if d2[j] >= radius * radius or unit[HEALTH, j] <= ZERO:
                 continue
             fixed_i = mark[STANDS, i] != 0 or param[P_SPEED, i] == ZERO
             fixed_j = mark[STANDS, j] != 0 or param[P_SPEED, j] == ZERO
-            if fixed_i and fixed_j:
-                continue
-            d = np.sqrt(d2)
-            nx, ny = ONE, ZERO
-            if d > ZERO:
-                nx, ny = dx / d, dy / d
-            share_i = HALF
-            if fixed_i or fixed_j:
-                share_i = ZERO if fixed_i else ONE
-            gap = radius - d
-            unit[X, i] += nx * gap * share_i
-            unit[Y, i] += ny * gap * share_i
-            unit[X, j] -= nx * gap * (ONE - share_i)
-            unit[Y, j] -= ny * gap * (ONE - share_i)
+            if not (fixed_i and fixed_j):
+                share = ZERO if fixed_i else (ONE if fixed_j else HALF)
+                push_pair(unit, i, j, radius, share)
+
+
+@njit()
+def push_pair(unit, i, j, radius, share):
+    """Moves i by ``share`` of the overlap of the pair and j by the rest, along the line between them."""
+    dx, dy = unit[X, i] - unit[X, j], unit[Y, i] - unit[Y, j]
+    d = np.sqrt(dx * dx + dy * dy)
+    nx, ny = ONE, ZERO
+    if d > ZERO:
+        nx, ny = dx / d, dy / d
+    gap = max(radius - d, ZERO)
+    unit[X, i] += nx * gap * share
+    unit[Y, i] += ny * gap * share
+    unit[X, j] -= nx * gap * (ONE - share)
+    unit[Y, j] -= ny * gap * (ONE - share)
 
 
 @njit()

@@ -66,14 +66,14 @@ def reset_battle(scene, world, frame, e, seed):
 
 
 @njit()
-def give_orders(scene, unit, mark, last_action, action):
+def give_orders(view, unit, mark, last_action, action):
     """Actions [A] to orders. Repeating an attack keeps its windup, any other order cancels it."""
-    for i in range(scene.n_agents):
+    for i in range(view.n_agents):
         a = action[i]
         last_action[i] = a
         if unit[HEALTH, i] <= ZERO:
             continue
-        target = scene.n_agents + a - FIRST_ATTACK if a >= FIRST_ATTACK else NO_ONE
+        target = view.n_agents + a - FIRST_ATTACK if a >= FIRST_ATTACK else NO_ONE
         if target == NO_ONE or target != mark[TARGET, i]:
             unit[WINDUP, i] = ZERO
         mark[TARGET, i] = target
@@ -84,33 +84,33 @@ def give_orders(scene, unit, mark, last_action, action):
             mark[ORDER, i] = MOVE
             unit[GOAL_X, i], unit[GOAL_Y, i] = unit[X, i], unit[Y, i]
             if a == NORTH:
-                unit[GOAL_Y, i] += scene.move_amount
+                unit[GOAL_Y, i] += view.move_amount
             elif a == SOUTH:
-                unit[GOAL_Y, i] -= scene.move_amount
+                unit[GOAL_Y, i] -= view.move_amount
             elif a == EAST:
-                unit[GOAL_X, i] += scene.move_amount
+                unit[GOAL_X, i] += view.move_amount
             elif a == WEST:
-                unit[GOAL_X, i] -= scene.move_amount
+                unit[GOAL_X, i] -= view.move_amount
 
 
 @njit()
 def step_battle(scene, world, frame, e, action):
     """One env step of battle e with legal actions [E, A]."""
     unit, mark, A = world.unit[e], world.mark[e], scene.n_agents
-    lines, spare, queue = frame.lines[e], frame.spare[e], frame.queue[e]
+    lines, spare, queue, d2 = frame.lines[e], frame.spare[e], frame.queue[e], frame.d2[e]
     for i in range(unit.shape[1]):
         unit[BEFORE, i] = unit[HEALTH, i] + unit[SHIELD, i]
-    give_orders(scene, unit, mark, world.last_action[e], action[e])
+    give_orders(scene.shown, unit, mark, world.last_action[e], action[e])
     first = world.clock[e] * scene.loops
     for loop in range(first, first + scene.loops):
         choose_targets(unit, mark, scene.param, A, loop)
         choose_desires(unit, mark, scene.param, A)
-        choose_velocities(unit, scene.param, scene.walls, scene.near_walls, lines, spare, queue)
-        move_units(unit, mark, scene.param, scene.walls, scene.near_walls)
+        choose_velocities(unit, scene.param, scene.walls, scene.near_walls, lines, spare, queue, d2)
+        move_units(unit, mark, scene.param, scene.walls, scene.near_walls, d2)
         use_weapons(unit, mark, scene.param, scene.damage, A, loop, world.rng, e, queue)
     world.clock[e] += 1
-    world.outcome[e] = judge(scene, unit, world.clock[e])
-    frame.reward[e] = reward_of(scene, unit, world.outcome[e])
+    world.outcome[e] = judge(unit, A, scene.limit, world.clock[e])
+    frame.reward[e] = reward_of(scene.reward, unit, A, world.outcome[e])
     for i in range(unit.shape[1]):
         if unit[HEALTH, i] <= ZERO:
             unit[SHIELD, i] = ZERO
@@ -118,12 +118,12 @@ def step_battle(scene, world, frame, e, action):
 
 
 @njit()
-def judge(scene, unit, steps):
+def judge(unit, n_agents, limit, steps):
     """Outcome after a step, in SMAC's order: defeat, win, nobody left, time limit."""
     allies = enemies = 0
     for i in range(unit.shape[1]):
         if unit[HEALTH, i] > ZERO:
-            if i < scene.n_agents:
+            if i < n_agents:
                 allies += 1
             else:
                 enemies += 1
@@ -131,15 +131,15 @@ def judge(scene, unit, steps):
         return DEFEAT if enemies > 0 else DRAW
     if enemies == 0:
         return WIN
-    return TIMEOUT if steps >= scene.limit else RUNNING
+    return TIMEOUT if steps >= limit else RUNNING
 
 
 @njit()
-def reward_of(scene, unit, outcome):
+def reward_of(rule, unit, n_agents, outcome):
     """SMAC's reward (float64): damage dealt and kills, absolute value included, then the bonus of the end."""
-    if scene.sparse:
+    if rule.sparse:
         reward = 1.0 if outcome == WIN else (-1.0 if outcome == DEFEAT else 0.0)
-        return reward * scene.reward_factor
+        return reward * rule.factor
     gain = loss = 0.0
     for i in range(unit.shape[1]):
         before = np.float64(unit[BEFORE, i])
@@ -147,17 +147,17 @@ def reward_of(scene, unit, outcome):
             continue
         dies = unit[HEALTH, i] <= ZERO
         change = before if dies else before - unit[HEALTH, i] - unit[SHIELD, i]
-        worth = change + scene.death_value if dies else change
-        if i >= scene.n_agents:
+        worth = change + rule.death_value if dies else change
+        if i >= n_agents:
             gain += worth
         else:
-            loss += worth * scene.negative_scale
-    reward = abs(gain) if scene.only_positive else gain - loss
+            loss += worth * rule.negative_scale
+    reward = abs(gain) if rule.only_positive else gain - loss
     if outcome == WIN:
-        reward += scene.win_reward
+        reward += rule.win
     elif outcome == DEFEAT:
-        reward += scene.defeat_reward
-    return reward * scene.reward_factor
+        reward += rule.defeat
+    return reward * rule.factor
 
 
 @njit(inline="always")

@@ -41,14 +41,48 @@ MIN_SCAN_RANGE = 5.0
 SPAWN_GAP = 0.05
 
 
+class View(NamedTuple):
+    """What is shown, and how long its blocks are. Scalars only: inner loops may take it by value."""
+
+    n_agents: int
+    n_enemies: int
+    n_actions: int
+    move_amount: np.float32
+    move_size: int
+    enemy_size: int
+    ally_size: int
+    type_bits: int
+    shield_ally: bool
+    shield_enemy: bool
+    all_health: bool
+    own_health: bool
+    pathing_grid: bool
+    terrain_height: bool
+    obs_last_action: bool
+    obs_timestep: bool
+    obs_as_state: bool
+    state_last_action: bool
+    state_timestep: bool
+
+
+class Reward(NamedTuple):
+    """SMAC's reward options; ``factor`` is the final scaling."""
+
+    sparse: bool
+    only_positive: bool
+    death_value: float
+    win: float
+    defeat: float
+    negative_scale: float
+    factor: float
+
+
 class Scene(NamedTuple):
     """Constants of one map with its options, shared by all battles."""
 
     n_agents: int
-    n_enemies: int
-    limit: int
-    loops: int
-    move_amount: np.float32
+    limit: int  # env steps
+    loops: int  # per env step
     param: np.ndarray  # [N_PARAM, U] float32
     damage: np.ndarray  # [U, U] float32, of one hit of row on column, before armour
     type_bit: np.ndarray  # [U] int32, -1 = none
@@ -58,26 +92,8 @@ class Scene(NamedTuple):
     pathable: np.ndarray  # [32, 32] uint8
     near_walls: np.ndarray  # [32, 32] uint8
     height: np.ndarray  # [32, 32] float32
-    n_actions: int
-    shield_ally: bool
-    shield_enemy: bool
-    type_bits: int
-    all_health: bool
-    own_health: bool
-    obs_last_action: bool
-    pathing_grid: bool
-    terrain_height: bool
-    obs_timestep: bool
-    obs_as_state: bool
-    state_last_action: bool
-    state_timestep: bool
-    sparse: bool
-    only_positive: bool
-    death_value: float
-    win_reward: float
-    defeat_reward: float
-    negative_scale: float
-    reward_factor: float
+    shown: View
+    reward: Reward
 
 
 class World(NamedTuple):
@@ -101,19 +117,17 @@ class Frame(NamedTuple):
     lines: np.ndarray  # [E, rows, 4] float32, velocity constraints
     spare: np.ndarray  # [E, rows, 5] float32
     queue: np.ndarray  # [E, rows] int32
+    d2: np.ndarray  # [E, rows] float32
 
 
 def build_scene(map_data: MapData, options: Options) -> Scene:
     """The constants of a map with these options."""
     cells = terrain.pathable_cells(map_data.terrain)
     units = map_data.unit_types
-    scale = max_reward_of(map_data, options) / options.reward_scale_rate
     return Scene(
         n_agents=map_data.n_agents,
-        n_enemies=map_data.n_enemies,
         limit=map_data.limit,
         loops=options.step_mul,
-        move_amount=np.float32(options.move_amount),
         param=_parameters(map_data),
         damage=np.array([[damage_per_hit(a, b) for b in units] for a in units], np.float32),
         type_bit=np.array(map_data.type_bits, np.int32),
@@ -123,26 +137,46 @@ def build_scene(map_data: MapData, options: Options) -> Scene:
         pathable=cells,
         near_walls=terrain.cells_near_walls(cells),
         height=terrain.height_of(cells),
-        n_actions=sizes_of(map_data, options).n_actions,
+        shown=_view(map_data, options),
+        reward=_reward(map_data, options),
+    )
+
+
+def _view(map_data: MapData, options: Options) -> View:
+    sizes = sizes_of(map_data, options)
+    return View(
+        n_agents=map_data.n_agents,
+        n_enemies=map_data.n_enemies,
+        n_actions=sizes.n_actions,
+        move_amount=np.float32(options.move_amount),
+        move_size=sizes.move,
+        enemy_size=sizes.enemy,
+        ally_size=sizes.ally,
+        type_bits=map_data.unit_type_bits,
         shield_ally=bool(map_data.shield_bits[0]),
         shield_enemy=bool(map_data.shield_bits[1]),
-        type_bits=map_data.unit_type_bits,
         all_health=options.obs_all_health,
         own_health=options.own_health,
-        obs_last_action=options.obs_last_action,
         pathing_grid=options.obs_pathing_grid,
         terrain_height=options.obs_terrain_height,
+        obs_last_action=options.obs_last_action,
         obs_timestep=options.obs_timestep_number,
         obs_as_state=options.obs_instead_of_state,
         state_last_action=options.state_last_action,
         state_timestep=options.state_timestep_number,
+    )
+
+
+def _reward(map_data: MapData, options: Options) -> Reward:
+    scale = max_reward_of(map_data, options) / options.reward_scale_rate
+    return Reward(
         sparse=options.reward_sparse,
         only_positive=options.reward_only_positive,
         death_value=float(options.reward_death_value),
-        win_reward=float(options.reward_win),
-        defeat_reward=float(options.reward_defeat),
+        win=float(options.reward_win),
+        defeat=float(options.reward_defeat),
         negative_scale=float(options.reward_negative_scale),
-        reward_factor=1.0 / scale if options.reward_scale else 1.0,
+        factor=1.0 / scale if options.reward_scale else 1.0,
     )
 
 
@@ -215,7 +249,7 @@ def spawn_grid(radii: list[float], x: float, y: float, sign: int) -> list[tuple[
 
 def build_world(scene: Scene, n_envs: int) -> World:
     """Empty battles; they begin with a reset."""
-    units = scene.n_agents + scene.n_enemies
+    units = scene.param.shape[1]
     return World(
         unit=np.zeros((n_envs, N_UNIT, units), np.float32),
         mark=np.zeros((n_envs, N_MARK, units), np.int32),
@@ -228,7 +262,7 @@ def build_world(scene: Scene, n_envs: int) -> World:
 
 def build_frame(scene: Scene, sizes: Sizes, n_envs: int) -> Frame:
     """Output arrays and scratch space."""
-    rows = scene.n_agents + scene.n_enemies + len(scene.walls)
+    rows = scene.param.shape[1] + len(scene.walls)
     return Frame(
         obs=np.zeros((n_envs, scene.n_agents, sizes.obs), np.float32),
         avail=np.zeros((n_envs, scene.n_agents, sizes.n_actions), np.uint8),
@@ -237,4 +271,5 @@ def build_frame(scene: Scene, sizes: Sizes, n_envs: int) -> Frame:
         lines=np.zeros((n_envs, rows, 4), np.float32),
         spare=np.zeros((n_envs, rows, 5), np.float32),
         queue=np.zeros((n_envs, rows), np.int32),
+        d2=np.zeros((n_envs, rows), np.float32),
     )

@@ -1,0 +1,47 @@
+"""What is inside a window and what is padding; windows without their padding."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def inside(last: Tensor) -> Tensor:
+    """Which slots of a window are real: those up to and including its first ``last``.
+
+    ``last`` [T+1, B] bool to [T+1, B] bool. Transition t is real where slot t + 1 is inside.
+    """
+    ended = last.cumsum(0)  # [T+1, B] lasts seen up to this slot
+    return (ended == 0) | (last & (ended == 1))
+
+
+def zero_outside(x: Tensor, real: Tensor) -> Tensor:
+    """``x`` [T+1, B, ...] where ``real`` [T+1, B] is set, 0 elsewhere, whatever is there."""
+    return torch.where(real.view(*real.shape, *[1] * (x.dim() - 2)), x, 0)
+
+
+class Packing:
+    """The real slots of a batch as P rows: slot 0 of all windows, slot 1 of those that have one, …
+
+    Args:
+        real: [T+1, B] bool, no gaps.
+        order: [B], the windows from the longest to the shortest.
+    """
+
+    def __init__(self, real: Tensor, order: Tensor) -> None:
+        self.shape = real.shape
+        slot, rank = real.index_select(1, order).nonzero(as_tuple=True)
+        self.row = slot * real.shape[1] + order[rank]  # [P], numbers of the slots
+        self.dense = len(self.row) == real.numel()
+
+    def pack(self, x: Tensor) -> Tensor:
+        """[T+1, B, ...] to [P, ...]."""
+        x = x.flatten(0, 1)
+        return x if self.dense else x.index_select(0, self.row)
+
+    def unpack(self, x: Tensor) -> Tensor:
+        """[P, ...] to [T+1, B, ...], zero where nothing was packed."""
+        if not self.dense:
+            padded = x.new_zeros(self.shape.numel(), *x.shape[1:])
+            x = padded.index_copy(0, self.row, x)
+        return x.unflatten(0, self.shape)

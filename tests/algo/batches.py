@@ -1,0 +1,119 @@
+"""Hand-made batches and models for the tests of ``algo``."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import torch
+
+from rltrain.algo.learner import Learner, TargetUpdate
+from rltrain.algo.loss import TDLoss
+from rltrain.algo.mixer import Independent, QMix, Sum
+from rltrain.algo.network import GRUAgents, MLPAgents
+from rltrain.algo.optimizer import rmsprop
+from rltrain.types import Batch, EnvSpec, Model
+
+SPEC = EnvSpec(n_agents=2, n_actions=4, obs_shape=(3,), state_dim=5)
+MAPS = {  # name: agents, actions, obs, state
+    "5m_vs_6m": (5, 12, 55, 98),
+    "8m": (8, 14, 80, 168),
+    "3s5z": (8, 14, 128, 216),
+    "MMM2": (10, 18, 176, 322),
+    "2c_vs_64zg": (2, 70, 332, 342),
+}
+AGENTS = {
+    "gru": partial(GRUAgents, hidden_dim=8, last_action=True, agent_id=True),
+    "mlp": partial(MLPAgents, hidden_sizes=[8], last_action=True, agent_id=True),
+}
+MIXERS = {
+    "independent": Independent,
+    "sum": Sum,
+    "qmix": partial(QMix, embed_dim=4, hypernet_layers=2, hypernet_dim=8),
+}
+
+
+def spec_of(name):
+    n_agents, n_actions, obs, state = MAPS[name]
+    return EnvSpec(n_agents=n_agents, n_actions=n_actions, obs_shape=(obs,), state_dim=state)
+
+
+def make_batch(lengths, spec=SPEC, n_steps=None, seed=0, cut_off=()) -> Batch:
+    """Whole episodes of these lengths; those numbered in ``cut_off`` do not terminate."""
+    rng = np.random.default_rng(seed)
+    lengths = np.asarray(lengths)
+    n_steps, n_windows = n_steps or int(lengths.max()), len(lengths)
+    slot = np.arange(n_steps + 1)[:, None]
+    real, taught = slot <= lengths, slot[:-1] < lengths  # [T+1, B], [T, B]
+    shape = (n_steps + 1, n_windows, spec.n_agents)
+    avail_actions = rng.random((*shape, spec.n_actions)) < 0.6
+    avail_actions[..., 0] = True
+    avail_actions &= real[..., None, None]
+    action = rng.integers(0, spec.n_actions, (n_steps, *shape[1:])) * taught[..., None]
+    last_action = np.concatenate([np.full((1, *shape[1:]), -1), action])
+    terminated = slot[:-1] == lengths - 1
+    terminated[:, list(cut_off)] = False
+
+    def normal(*size):
+        return torch.from_numpy(rng.standard_normal(size, np.float32))
+
+    return Batch(
+        obs=normal(*shape, *spec.obs_shape) * torch.from_numpy(real)[..., None, None],
+        avail_actions=torch.from_numpy(avail_actions),
+        state=normal(*shape[:2], spec.state_dim) * torch.from_numpy(real)[..., None],
+        last_action=torch.from_numpy(last_action),
+        last=torch.from_numpy(slot >= lengths),
+        action=torch.from_numpy(action),
+        reward=normal(n_steps, n_windows, spec.n_rewards) * torch.from_numpy(taught)[..., None],
+        terminated=torch.from_numpy(terminated),
+        mask=torch.from_numpy(taught),
+        weight=torch.ones(n_windows),
+        index=torch.arange(n_windows),
+    )
+
+
+def with_garbage(batch: Batch, lengths, seed=1) -> Batch:
+    """The same batch with anything at all behind each window's end."""
+    rng = np.random.default_rng(seed)
+    slot = torch.arange(len(batch.last)).unsqueeze(1)
+    outside = slot > torch.as_tensor(lengths)  # [T+1, B]
+
+    def spoil(x, garbage):
+        where = outside[len(outside) - len(x) :]  # transition t is real where slot t + 1 is
+        where = where.view(*where.shape, *[1] * (x.dim() - 2))
+        return torch.where(where, torch.as_tensor(garbage, dtype=x.dtype), x)
+
+    def integers(x):
+        return rng.integers(0, batch.avail_actions.shape[-1], x.shape)
+
+    def flags(x):
+        return rng.random(x.shape) < 0.5
+
+    return replace(
+        batch,
+        obs=spoil(batch.obs, 1e3),
+        state=spoil(batch.state, 1e3),
+        reward=spoil(batch.reward, torch.nan),
+        avail_actions=spoil(batch.avail_actions, flags(batch.avail_actions)),
+        last_action=spoil(batch.last_action, integers(batch.last_action)),
+        action=spoil(batch.action, integers(batch.action)),
+        last=spoil(batch.last, flags(batch.last)),
+        terminated=spoil(batch.terminated, flags(batch.terminated)),
+        mask=spoil(batch.mask, flags(batch.mask)),
+    )
+
+
+def make_model(agents="gru", mixer="qmix", spec=SPEC, seed=0) -> Model:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return Model(AGENTS[agents](spec=spec), MIXERS[mixer](spec=spec))
+
+
+def make_learner(model=None, **other) -> Learner:
+    parts = {
+        "model": model or make_model(),
+        "loss": TDLoss(gamma=0.99, double=True, n_step=1),
+        "optimizer": partial(rmsprop, lr=1e-2, alpha=0.99, eps=1e-5),
+        "max_grad_norm": 10.0,
+        "target_update": TargetUpdate(episodes=None, env_steps=None, updates=2, tau=1.0),
+    }
+    return Learner(**{**parts, **other})

@@ -1,0 +1,165 @@
+import pickle
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+from batches import MIXERS, make_batch, make_learner, make_model
+from torch import nn
+
+from rltrain.algo.learner import TargetUpdate
+from rltrain.algo.loss import TDLoss
+from rltrain.algo.optimizer import adam, rmsprop
+from rltrain.types import Clock
+
+BATCH = make_batch([4, 3, 2])
+RMSPROP = partial(rmsprop, lr=1e-2, alpha=0.99, eps=1e-5)
+ADAM = partial(adam, lr=1e-2, betas=[0.9, 0.999], eps=1e-8)
+
+
+def target_update(*, tau=1.0, **period):
+    return TargetUpdate(**{"episodes": None, "env_steps": None, "updates": None, **period}, tau=tau)
+
+
+def state_of(learner):
+    state = learner.state_dict()
+    return [t for part in ("online", "target", "optimizer") for t in state[part].values()]
+
+
+def assert_same(ours, theirs):
+    for a, b in zip(ours, theirs, strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("optimizer", [RMSPROP, ADAM])
+def test_flat_steps_equal_those_over_a_list_of_parameters(optimizer):
+    learner = make_learner(optimizer=optimizer, max_grad_norm=0.1)
+    plain = make_model()
+    plain_optimizer = optimizer(list(plain.parameters()))
+    target = make_model()
+    for updates in range(3):
+        result = learner.loss(plain, target, BATCH, Clock())
+        plain_optimizer.zero_grad()
+        (result.loss_sum / result.count).backward()
+        norm = nn.utils.clip_grad_norm_(plain.parameters(), 0.1)
+        plain_optimizer.step()
+        metrics = learner.update(BATCH, Clock(updates=updates)).metrics
+        if updates == 1:  # the learner's period is 2
+            target.load_state_dict(plain.state_dict())
+        torch.testing.assert_close(metrics["grad_norm"], norm)
+    for ours, theirs in zip(learner.online.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("mixer", MIXERS)
+def test_learning_on_one_batch_lowers_its_loss(mixer):
+    learner = make_learner(make_model(mixer=mixer), target_update=target_update(updates=1000))
+    losses = [learner.update(BATCH, Clock(updates=k)).metrics["loss"].item() for k in range(30)]
+    assert losses[-1] < losses[0] / 2
+
+
+def test_weights_and_gradients_are_views_into_flat_tensors():
+    learner = make_learner()
+    for values in (
+        [p.data for p in learner.online.parameters()],
+        [p.grad for p in learner.online.parameters()],
+        list(learner.target.parameters()),
+    ):
+        assert len({value.untyped_storage().data_ptr() for value in values}) == 1
+    learner.update(BATCH, Clock())
+    assert len({p.grad.untyped_storage().data_ptr() for p in learner.online.parameters()}) == 1
+
+
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("optimizer", [RMSPROP, ADAM])
+def test_a_step_that_is_not_finite_is_undone(optimizer, warm):
+    learner = make_learner(optimizer=optimizer, target_update=target_update(updates=1000))
+    if warm:
+        learner.update(BATCH, Clock())
+    before = state_of(learner)
+    reward = BATCH.reward.clone()
+    reward[0, 0] = torch.nan
+    result = learner.update(replace(BATCH, reward=reward), Clock(updates=1))
+    assert result.metrics["skipped_updates"].item() == 1
+    assert_same(state_of(learner), before)
+    assert learner.update(BATCH, Clock(updates=2)).metrics["skipped_updates"].item() == 0
+    assert not any(
+        torch.equal(a, b) for a, b in zip(state_of(learner)[:4], before[:4], strict=True)
+    )
+
+
+def test_a_gradient_that_is_not_finite_is_undone_though_the_loss_is():
+    def loss(online, target, batch, clock):
+        result = TDLoss(gamma=0.99, double=True, n_step=1)(online, target, batch, clock)
+        root = (online.agents.fc2.weight.sum() * 0).sqrt()  # 0, with a slope of 0 / 0
+        return result._replace(loss_sum=result.loss_sum + root)
+
+    learner = make_learner(loss=loss)
+    before = state_of(learner)
+    metrics = learner.update(BATCH, Clock()).metrics
+    assert metrics["loss"].isfinite()
+    assert metrics["skipped_updates"].item() == 1
+    assert_same(state_of(learner), before)
+
+
+@pytest.mark.parametrize("optimizer", [RMSPROP, ADAM])
+def test_a_restored_learner_goes_on_bit_for_bit(optimizer):
+    learner = make_learner(optimizer=optimizer)
+    for updates in range(3):
+        learner.update(BATCH, Clock(updates=updates))
+    state = learner.state_dict()
+    other = make_learner(make_model(seed=1), optimizer=optimizer)
+    other.load_state_dict(state)
+    for updates in range(3, 6):
+        learner.update(BATCH, Clock(updates=updates))
+        other.update(BATCH, Clock(updates=updates))
+    assert_same(state_of(other), state_of(learner))
+    assert other.target_update.done_at == learner.target_update.done_at
+
+
+def test_a_saved_state_is_made_of_tensors_and_numbers_of_its_own():
+    learner = make_learner()
+    state = learner.state_dict()
+    saved = pickle.dumps(state)
+    learner.update(BATCH, Clock())
+    assert pickle.dumps(state) == saved
+    for part in state.values():
+        assert all(isinstance(value, torch.Tensor | int) for value in part.values())
+
+
+def test_another_optimisers_state_is_refused():
+    state = make_learner(optimizer=ADAM).state_dict()
+    with pytest.raises(ValueError, match=r"exp_avg.*but this optimiser keeps square_avg"):
+        make_learner(optimizer=RMSPROP).load_state_dict(state)
+
+
+@pytest.mark.parametrize("unit", ["episodes", "env_steps", "updates"])
+def test_target_update_is_due_when_a_period_has_passed_since_the_last(unit):
+    update = target_update(**{unit: 10})
+    answers = [update.due(Clock(**{unit: now})) for now in (0, 9, 10, 11, 19, 23, 32, 33)]
+    assert answers == [False, False, True, False, False, True, False, True]
+
+
+@pytest.mark.parametrize("periods", [{}, {"episodes": 200, "updates": 10}])
+def test_target_update_needs_exactly_one_period(periods):
+    with pytest.raises(ValueError, match="exactly one period"):
+        target_update(**periods)
+
+
+@pytest.mark.parametrize("tau", [1.0, 0.25])
+def test_target_moves_by_tau_when_due_and_not_before(tau):
+    learner = make_learner(target_update=target_update(updates=2, tau=tau))
+    start = [p.clone() for p in learner.target.parameters()]
+    learner.update(BATCH, Clock(updates=0))
+    assert_same(learner.target.parameters(), start)
+    learner.update(BATCH, Clock(updates=1))
+    for new, old, online in zip(
+        learner.target.parameters(), start, learner.online.parameters(), strict=True
+    ):
+        torch.testing.assert_close(new, old + tau * (online.detach() - old))
+
+
+def test_target_carries_no_gradient():
+    learner = make_learner()
+    learner.update(BATCH, Clock())
+    assert all(p.grad is None and not p.requires_grad for p in learner.target.parameters())

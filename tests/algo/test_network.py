@@ -1,0 +1,124 @@
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from batches import AGENTS, SPEC, make_batch, spec_of
+from torch import nn
+
+from rltrain.algo.network import GRUAgents, MLPAgents
+from rltrain.algo.recurrence import gru
+from rltrain.algo.window import inside
+
+
+def gru_agents(spec=SPEC, hidden_dim=8):
+    torch.manual_seed(0)
+    return GRUAgents(spec=spec, hidden_dim=hidden_dim, last_action=True, agent_id=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("5m_vs_6m", 30412),
+        ("8m", 32462),
+        ("3s5z", 35534),
+        ("MMM2", 39250),
+        ("2c_vs_64zg", 55430),
+    ],
+)
+def test_gru_agents_have_the_published_number_of_parameters(name, count):
+    agents = gru_agents(spec_of(name), hidden_dim=64)
+    assert sum(p.numel() for p in agents.parameters()) == count
+
+
+@pytest.mark.parametrize("kind", AGENTS)
+def test_inputs_are_obs_previous_action_and_agent_id(kind):
+    agents = AGENTS[kind](spec=replace(SPEC, obs_scale=0.5))
+    obs = torch.tensor([[[2.0, 4.0, 6.0], [8.0, 10.0, 12.0]]])
+    x = agents.input(obs, torch.tensor([[-1, 2]]), None)
+    assert x.tolist() == [[[1, 2, 3, 0, 0, 0, 0, 1, 0], [4, 5, 6, 0, 0, 1, 0, 0, 1]]]
+
+
+def test_inputs_name_the_agent_of_a_row_where_the_batch_does():
+    agents = gru_agents()
+    x = agents.input(torch.zeros(1, 1, 3), torch.tensor([[-1]]), torch.tensor([[1]]))
+    assert x[0, 0, -2:].tolist() == [0, 1]
+
+
+def test_inputs_may_be_the_observation_alone():
+    agents = MLPAgents(spec=SPEC, hidden_sizes=[], last_action=False, agent_id=False)
+    obs = torch.ones(1, 2, 3)
+    assert torch.equal(agents.input(obs, torch.zeros(1, 2, dtype=torch.int64), None), obs)
+
+
+@pytest.mark.parametrize("lengths", [[4, 4, 4], [4, 3, 1], [1, 4, 2], [3, 2, 2]])
+def test_packed_unroll_equals_the_padded_one(lengths):
+    """Values, hidden states and every gradient; windows in any order, all shorter than T too."""
+    agents = gru_agents()
+    batch = make_batch(lengths, n_steps=4)
+    batch = replace(batch, hidden=torch.randn(len(lengths), 2, 8))
+    real = inside(batch.last)
+    packed = agents._unroll_packed(batch, real, batch.hidden)
+    padded = agents._unroll_padded(batch, real, batch.hidden)
+    grads = [
+        torch.autograd.grad(o.q.square().sum() + o.hidden.sum(), list(agents.parameters()))
+        for o in (packed, padded)
+    ]
+    for ours, plain in zip((*packed, *grads[0]), (*padded, *grads[1]), strict=True):
+        torch.testing.assert_close(ours, plain, rtol=1e-5, atol=1e-6)
+    assert (packed.q[~real] == 0).all()
+
+
+def test_recurrence_gives_the_gradient_of_its_input_and_first_state():
+    torch.manual_seed(0)
+    cell = nn.GRUCell(3, 4).double()
+    x = torch.randn(6, 3, dtype=torch.float64, requires_grad=True)
+    first = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    weights = [*cell.parameters()]
+
+    def packed(x, first, *_):
+        return gru(x, first, cell, [3, 2, 1])
+
+    assert torch.autograd.gradcheck(packed, (x, first, *weights))
+
+
+@pytest.mark.parametrize("kind", AGENTS)
+def test_unroll_gives_what_the_actor_saw(kind):
+    """Slot by slot with ``step``, as acting does, against the whole window."""
+    agents = AGENTS[kind](spec=SPEC)
+    batch = make_batch([5, 5])
+    q = agents.unroll(batch).q
+    hidden = torch.zeros(2, 2, agents.hidden_dim)
+    for t in range(6):
+        seen, hidden = agents.step(batch.obs[t], batch.last_action[t], hidden)
+        torch.testing.assert_close(q[t], seen, rtol=1e-5, atol=1e-6)
+
+
+def test_unroll_starts_from_the_stored_hidden_state():
+    agents = gru_agents()
+    batch = make_batch([5, 5])
+    whole = agents.unroll(batch)
+    tail = replace(
+        batch,
+        obs=batch.obs[2:],
+        last_action=batch.last_action[2:],
+        last=batch.last[2:],
+        hidden=whole.hidden[1].detach(),
+    )
+    torch.testing.assert_close(agents.unroll(tail).q, whole.q[2:])
+
+
+def test_feed_forward_values_of_the_last_slot_carry_no_gradient():
+    agents = AGENTS["mlp"](spec=SPEC)
+    q = agents.unroll(make_batch([3, 3])).q
+    assert not torch.autograd.grad(q[-1].sum(), list(agents.parameters()), retain_graph=True)[
+        0
+    ].any()
+    assert torch.autograd.grad(q[0].sum(), list(agents.parameters()))[0].any()
+
+
+def test_layers_start_as_pytorch_starts_them():
+    agents = gru_agents(hidden_dim=64)
+    bound = 1 / math.sqrt(64)
+    for weight in (agents.rnn.weight_ih, agents.rnn.weight_hh, agents.fc2.weight):
+        assert bound * 0.95 < weight.abs().max() <= bound

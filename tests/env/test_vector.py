@@ -1,0 +1,141 @@
+"""SyncVectorEnv: lock-step copies, next-step resets, keyed seeds, time limits, state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rltrain.env.vector import Slot, SyncVectorEnv
+from rltrain.types import EnvSpec
+
+
+class Counting:
+    """Shows (seed, step); ends after seed % 3 + 1 steps, truncated where the seed is odd."""
+
+    spec = EnvSpec(n_agents=2, n_actions=2, obs_shape=(2,), state_dim=1, n_rewards=2)
+
+    def __init__(self) -> None:
+        self.seed, self.t, self.closed = -1, 0, False
+
+    def reset(self, seed: int) -> Slot:
+        self.seed, self.t = seed, 0
+        return self._slot()
+
+    def step(self, action: np.ndarray) -> tuple[Slot, np.ndarray, bool, bool, Mapping[str, Any]]:
+        self.t += 1
+        over = self.t == self.seed % 3 + 1
+        even = self.seed % 2 == 0
+        reward = action.astype(np.float32) + 1
+        return self._slot(), reward, over and even, over and not even, {"win": even}
+
+    def close(self) -> None:
+        self.closed = True
+
+    def where(self, scale: int) -> int:
+        return self.seed * scale
+
+    def _slot(self) -> Slot:
+        obs = np.full((2, 2), (self.seed, self.t), np.float32)
+        return Slot(obs, np.eye(2, dtype=np.uint8), np.array([self.t], np.float32))
+
+
+class Exact(Counting):
+    """The same, and it can tell its state."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seed": self.seed, "t": self.t}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.seed, self.t = state["seed"], state["t"]
+
+
+def seeds(copy: int, k: int) -> int:
+    return 10 * copy + k
+
+
+ACTION = np.array([[0, 1], [1, 1]])
+
+
+def test_reset_begins_episode_0_of_every_copy() -> None:
+    env = SyncVectorEnv(make=Counting, n_envs=2)
+    env.reset(seeds)
+    assert env.obs[:, 0].tolist() == [[0, 0], [10, 0]]
+    assert env.avail_actions.tolist() == [[[1, 0], [0, 1]]] * 2
+    assert (env.state.tolist(), env.last.tolist()) == ([[0], [0]], [False, False])
+    assert (env.avail_actions.dtype, env.state.dtype) == (np.uint8, np.float32)
+
+
+def test_the_final_observation_owns_a_slot_and_the_next_step_begins_an_episode() -> None:
+    env = SyncVectorEnv(make=Counting, n_envs=2)  # copy 0: seed 0, 1 step; copy 1: seed 10, 2
+    env.reset(seeds)
+    reward, terminated = env.step(ACTION)
+    assert reward.tolist() == [[1, 2], [2, 2]]
+    assert (terminated.tolist(), env.last.tolist()) == ([True, False], [True, False])
+    assert env.obs[:, 0].tolist() == [[0, 1], [10, 1]]
+    assert env.infos[0] == {"win": True}
+
+    reward, terminated = env.step(ACTION)
+    assert reward.tolist() == [[0, 0], [2, 2]]  # copy 0's action was ignored
+    assert (terminated.tolist(), env.last.tolist()) == ([False, True], [False, True])
+    assert env.obs[:, 0].tolist() == [[1, 0], [10, 2]]  # episode 1 of copy 0 has seed 1
+
+
+@pytest.mark.parametrize(("time_limit", "expected"), [("bootstrap", False), ("terminal", True)])
+def test_a_truncated_episode_is_last_and_terminated_only_if_the_limit_is_terminal(
+    time_limit: Any, expected: bool
+) -> None:
+    env = SyncVectorEnv(make=Counting, n_envs=1, time_limit=time_limit)
+    env.reset(lambda copy, k: 3)  # odd: truncated after 1 step
+    _, terminated = env.step(ACTION[:1])
+    assert env.last.tolist() == [True]
+    assert terminated.tolist() == [expected]
+
+
+def test_call_reaches_every_copy_and_close_closes_them() -> None:
+    env = SyncVectorEnv(make=Counting, n_envs=2)
+    env.reset(seeds)
+    assert env.call("where", 3) == [0, 30]
+    env.close()
+    assert env.call("__getattribute__", "closed") == [True, True]
+
+
+@pytest.mark.parametrize("n_before", range(4))
+def test_a_loaded_state_goes_on_exactly(n_before: int) -> None:
+    one = SyncVectorEnv(make=Exact, n_envs=2)
+    one.reset(seeds)
+    for _ in range(n_before):
+        one.step(ACTION)
+    state = one.state_dict()
+    json.dumps({k: v for k, v in state.items() if not isinstance(v, np.ndarray)})
+    other = SyncVectorEnv(make=Exact, n_envs=2)
+    other.reset(seeds)
+    other.load_state_dict(state)
+    for _ in range(6):
+        for name in ("obs", "avail_actions", "state", "last"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+        assert list(one.infos) == list(other.infos)
+        for a, b in zip(one.step(ACTION), other.step(ACTION), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_without_exact_state_every_copy_begins_its_next_episode() -> None:
+    one = SyncVectorEnv(make=Counting, n_envs=2)
+    one.reset(seeds)
+    one.step(ACTION)
+    one.step(ACTION)  # copy 0 is in episode 1, copy 1 in episode 0
+    state = one.state_dict()
+    assert state["exact"] is False
+    other = SyncVectorEnv(make=Counting, n_envs=2)
+    other.reset(seeds)
+    other.load_state_dict(state)
+    assert other.obs[:, 0].tolist() == [[2, 0], [11, 0]]
+
+
+def test_a_state_of_other_copies_is_refused() -> None:
+    one, other = SyncVectorEnv(make=Exact, n_envs=2), SyncVectorEnv(make=Exact, n_envs=3)
+    with pytest.raises(ValueError, match=r"2 copies, this run has 3: set hardware\.n_envs=2"):
+        other.load_state_dict(one.state_dict())

@@ -1,0 +1,128 @@
+"""Device, threads, allocator, seeds, machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from rltrain.hardware import device
+
+
+@pytest.fixture
+def threads_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    before = torch.get_num_threads()
+    for variable in device.THREAD_VARIABLES:
+        monkeypatch.setenv(variable, os.environ.get(variable, "1"))
+    yield
+    torch.set_num_threads(before)
+
+
+def no_gpu(monkeypatch: pytest.MonkeyPatch, found: bool = False) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: found)
+
+
+def test_auto_is_the_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_gpu(monkeypatch)
+    assert device.resolve_device("auto") == torch.device("cpu")
+    no_gpu(monkeypatch, found=True)
+    assert device.resolve_device("auto") == torch.device("cuda")
+    assert device.resolve_device("cpu") == torch.device("cpu")
+    assert device.resolve_device("cuda") == torch.device("cuda")
+
+
+def test_cuda_without_a_gpu_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_gpu(monkeypatch)
+    with pytest.raises(ValueError, match=r"hardware\.device=cuda: .*Set hardware\.device=cpu or"):
+        device.resolve_device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("cores", "recurrent", "expected"), [(1, True, 1), (8, True, 2), (1, False, 1), (8, False, 1)]
+)
+def test_default_threads(
+    cores: int, recurrent: bool, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "available_cores", lambda: cores)
+    assert device.default_threads(recurrent) == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
+def test_available_cores_are_those_of_this_process() -> None:
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        assert device.available_cores() == 1
+    finally:
+        os.sched_setaffinity(0, cores)
+    assert device.available_cores() == len(cores)
+
+
+@pytest.mark.usefixtures("threads_as_before")
+@pytest.mark.parametrize("n", [1, 2])
+def test_set_threads_reaches_torch_and_children(n: int) -> None:
+    device.set_threads(n)
+    assert torch.get_num_threads() == n
+    assert {os.environ[v] for v in device.THREAD_VARIABLES} == {str(n)}
+
+
+def test_the_allocator_policy_is_set_on_glibc_and_skipped_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert device.set_allocator_policy() == (platform.libc_ver()[0] == "glibc")
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
+    assert device.set_allocator_policy() is False
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the policy is glibc's")
+def test_with_the_policy_a_freed_block_costs_no_new_page_faults() -> None:
+    code = """
+import resource, numpy
+from rltrain.hardware.device import set_allocator_policy
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        blocks = [numpy.ones(12 << 20, numpy.uint8) for _ in range(3)]
+        del blocks
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+default = faults()
+set_allocator_policy()
+faults()
+print(default, faults())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    default, policy = map(int, done.stdout.split())
+    assert policy <= default / 10
+
+
+def test_networks_depend_on_their_seed_alone_and_leave_torch_as_it_was() -> None:
+    torch.manual_seed(1)
+    expected = torch.rand(2)
+    made = []
+    for before in (1, 2):
+        torch.manual_seed(before)
+        with device.seed_networks(5):
+            made.append(torch.nn.Linear(3, 2).weight.detach().clone())
+    torch.manual_seed(1)
+    with device.seed_networks(6):
+        made.append(torch.nn.Linear(3, 2).weight.detach().clone())
+    assert torch.equal(torch.rand(2), expected)
+    assert torch.equal(made[0], made[1])
+    assert not torch.equal(made[0], made[2])
+
+
+def test_the_machine_can_be_written_as_json() -> None:
+    machine = json.loads(json.dumps(device.machine()))
+    assert machine["torch"] == torch.__version__
+    assert machine["python"] == platform.python_version()
+    assert machine["cores"] >= 1
+    assert machine["memory_bytes"] > 10**8
+    assert {"cpu", "gpu", "numpy", "numba", "system"} <= set(machine)
