@@ -122,7 +122,11 @@ def train_mode(overrides: Sequence[str], multirun: bool) -> int:
     words = [quoted(word) for word in overrides if not word.startswith("hydra.run.dir=")]
     if multirun:
         words = ["--multirun", *(w for w in words if not w.startswith("hydra.sweep.dir="))]
-        words += [f"hydra.sweep.dir='{run_dir}'"]
+        unswept = [o.key_or_group for o in parse(overrides) if not o.is_sweep_override()]
+        words += [
+            f"hydra.sweep.dir='{run_dir}'",
+            f"hydra.job.config.override_dirname.exclude_keys=[{','.join(unswept)}]",
+        ]
     else:
         words += [f"hydra.run.dir='{run_dir}'"]
     sys.argv = [sys.argv[0], *words]

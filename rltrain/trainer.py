@@ -183,7 +183,7 @@ class Trainer:
         self.test_rollout.sync(self.learner)
         n = episodes or self.test_episodes
         played = self.test_rollout.run_episodes(n, self.test_seed, self.clock)
-        result = self.callbacks.on_test_end(self, test_metrics(played))
+        result = self.callbacks.on_test_end(self, summarise(played))
         self.latest.update(result)
         return result
 
@@ -271,7 +271,7 @@ class Trainer:
         self.learner.load_state_dict({**self.learner.state_dict(), **model})
 
 
-def test_metrics(episodes: list[Episode]) -> dict[str, float]:
+def summarise(episodes: list[Episode]) -> dict[str, float]:
     """Plain means over test episodes, and the returns' standard deviation."""
     rows = episode_metrics(episodes)
     out = {f"test/{k}": sum(r[k] for r in rows) / len(rows) for k in rows[0]}

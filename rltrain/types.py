@@ -231,7 +231,8 @@ class Model(nn.Module):
         self.agents, self.mixer, self.critic = agents, mixer, critic
 
 
-class Result(NamedTuple):
+@dataclass(frozen=True)
+class Result:
     """What a loss says: sum and count (so that ranks can add up), a priority per window, metrics as 0-d tensors."""
 
     loss_sum: Tensor

@@ -82,9 +82,10 @@ class QMix(nn.Module):
     def forward(self, q: Tensor, greedy_q: Tensor, action: Tensor, state: Tensor) -> Tensor:
         """q [T, B, N], state [T, B, S] to [T, B, 1]."""
         w_1 = self.hyper_w_1(state).abs().unflatten(-1, (self.n_agents, self.embed_dim))
-        hidden = (q.unsqueeze(-2) @ w_1).squeeze(-2) + self.hyper_b_1(state)  # [T, B, embed]
+        mixed = (q.unsqueeze(-1) * w_1).sum(-2)  # [T, B, embed]; bmm is 3 times slower back
+        hidden = F.elu(mixed + self.hyper_b_1(state))
         w_final = self.hyper_w_final(state).abs()  # [T, B, embed]
-        return (F.elu(hidden) * w_final).sum(-1, keepdim=True) + self.V(state)
+        return (hidden * w_final).sum(-1, keepdim=True) + self.V(state)
 
 
 def _two_layers(n_in: int, n_hidden: int, n_out: int) -> nn.Sequential:

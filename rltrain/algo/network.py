@@ -116,7 +116,7 @@ class GRUAgents(nn.Module):
 
     def _embed(self, obs: Tensor, last_action: Tensor, agent: Tensor | None) -> Tensor:
         """[X, N, H]"""
-        return F.relu(self.fc1(self.input(obs, last_action, agent)))
+        return F.relu_(self.fc1(self.input(obs, last_action, agent)))
 
 
 class MLPAgents(nn.Module):

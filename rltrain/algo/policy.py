@@ -88,11 +88,11 @@ class Policy:
                 "the agents' values are NaN, so no action can be chosen: "
                 "look at learn/grad_norm and lower algo.optimizer.lr."
             )
-        best = np.where(available, q, -np.inf).argmax(-1)  # [E, N]
-        coin, die = self.rng.random((2, *best.shape))
-        count = available.cumsum(-1)  # [E, N, A]
-        chance = (count > (die * count[..., -1]).astype(np.int64)[..., None]).argmax(-1)
-        action = np.where(coin < self.exploration.epsilon(clock), chance, best)
+        action = np.where(available, q, -np.inf).argmax(-1)  # [E, N]
+        coin, die = self.rng.random((2, *action.shape))
+        explores = coin < self.exploration.epsilon(clock)
+        if explores.any():
+            action[explores] = _nth_available(available[explores], die[explores])
         self._last_action[:] = action
         if last.any():
             self.forget(last)
@@ -137,6 +137,13 @@ class Policy:
         self._hidden = state["hidden"].to(self._device, copy=True)
         self._last_action = state["last_action"].numpy().copy()
         self.rng.bit_generator.state = _copy(state["rng"])
+
+
+def _nth_available(available: np.ndarray, die: np.ndarray) -> np.ndarray:
+    """Uniform over the available actions: [X, A] bool and [X] in [0, 1) to [X]; 0 where none is."""
+    rank = available.cumsum(-1)  # [X, A]
+    nth = (die * rank[:, -1]).astype(np.int64)
+    return (rank > nth[:, None]).argmax(-1)
 
 
 def _copy(tree: Mapping[str, Any]) -> dict[str, Any]:

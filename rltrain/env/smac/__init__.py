@@ -1,4 +1,5 @@
-"""StarCraft II micromanagement: SMAC's maps and interface over our own battle engine. Importing this is cheap."""
+"""StarCraft II micromanagement: SMAC's maps and interface over our own battle engine. Importing
+this is cheap."""
 
 from __future__ import annotations
 

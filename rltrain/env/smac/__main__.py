@@ -1,4 +1,5 @@
-"""``python -m rltrain.env.smac`` compiles the battle engine once, so that the first run does not have to."""
+"""``python -m rltrain.env.smac`` compiles the battle engine once, so that the first run does not
+have to."""
 
 from __future__ import annotations
 
@@ -15,8 +16,10 @@ def compile_engine() -> None:
     battles.reset({0: 0, 1: 1})
     battles.step(np.ones((2, 3), np.int64))
     battles.refresh()
-    nothing = np.zeros((2, 3), np.int64), np.ones(2, np.bool_), np.zeros(2, np.uint64)
-    engine.advance_parallel(battles.scene, battles.world, battles.frame, *nothing)
+    action, restart, seed = np.zeros((2, 3), np.int64), np.ones(2, np.bool_), np.zeros(2, np.uint64)
+    engine.advance_parallel(
+        battles.scene, battles.world, battles.frame, action, action, restart, seed
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """Collision avoidance: the velocity every unit takes so that nobody runs into anybody (compiled).
 
-Optimal reciprocal collision avoidance (van den Berg et al. 2011, "Reciprocal n-body collision avoidance"): every
-neighbour and wall allows a half-plane of velocities, a small linear program picks the allowed one nearest to the wanted
-one. A half-plane is a line (point qx, qy, unit direction dx, dy); velocities to its left are allowed. Units look one
-second ahead for others and one loop ahead for walls: they slide along walls without braking.
+Optimal reciprocal collision avoidance (van den Berg et al. 2011, "Reciprocal n-body collision
+avoidance"): every neighbour and wall allows a half-plane of velocities, a small linear program
+picks the allowed one nearest to the wanted one. A half-plane is a line (point qx, qy, unit
+direction dx, dy); velocities to its left are allowed. Units look one second ahead for others and
+one loop ahead for walls: they slide along walls without braking.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -34,7 +35,7 @@ PARALLEL = F(1e-5)  # sine of the angle below which two lines count as parallel
 
 
 @njit()
-def choose_velocities(unit, param, walls, near_walls, lines, spare, near, d2):
+def choose_velocities(unit, param, walls, near_walls, lines, spare, near):
     """Wanted (UX, UY) to next velocity (NX, NY) of every living unit; who wants to stand stands."""
     for i in range(unit.shape[1]):
         ux, uy = unit[UX, i], unit[UY, i]
@@ -42,7 +43,7 @@ def choose_velocities(unit, param, walls, near_walls, lines, spare, near, d2):
         if unit[HEALTH, i] <= ZERO or (ux == ZERO and uy == ZERO):
             continue
         n_walls = wall_lines(unit, param, i, walls, near_walls, lines)
-        count = find_neighbours(unit, i, param[P_NEIGHBOUR, i], spare, near, d2)
+        count = find_neighbours(unit, i, param[P_NEIGHBOUR, i], spare, near)
         n = n_walls
         for k in range(count):
             unit_line(unit, param, i, near[k], lines, n)
@@ -56,41 +57,28 @@ def choose_velocities(unit, param, walls, near_walls, lines, spare, near, d2):
 
 
 @njit()
-def find_neighbours(unit, i, reach, spare, near, d2):
-    """Living units closer than ``reach`` to i into ``near``, nearest first, ties by index; how many."""
-    left = within(unit, i, unit.shape[1], reach, d2)
-    count, j = 0, 0
-    while left > 0:
-        if d2[j] < reach * reach:
-            left -= 1
-            if unit[HEALTH, j] > ZERO and j != i:
-                k = count
-                while k > 0 and spare[k - 1, 4] > d2[j]:
-                    near[k], spare[k, 4] = near[k - 1], spare[k - 1, 4]
-                    k -= 1
-                near[k], spare[k, 4] = j, d2[j]
-                count += 1
-        j += 1
-    return count
-
-
-@njit(inline="always")
-def within(unit, i, end, reach, d2):
-    """Squared distances of unit i to units 0 … end-1 into ``d2``; how many are closer than ``reach``.
-
-    Kept free of branches, so that it becomes vector instructions: it is most of the work of a big battle.
-    """
+def find_neighbours(unit, i, reach, spare, near):
+    """Living units closer than ``reach`` to i into ``near``, nearest first, ties by index; how
+    many."""
     x, y, count = unit[X, i], unit[Y, i], 0
-    for j in range(end):
+    for j in range(unit.shape[1]):
         dx, dy = unit[X, j] - x, unit[Y, j] - y
-        d2[j] = dx * dx + dy * dy
-        count += d2[j] < reach * reach
+        d2 = dx * dx + dy * dy
+        if d2 >= reach * reach or unit[HEALTH, j] <= ZERO or j == i:
+            continue
+        k = count
+        while k > 0 and spare[k - 1, 4] > d2:
+            near[k], spare[k, 4] = near[k - 1], spare[k - 1, 4]
+            k -= 1
+        near[k], spare[k, 4] = j, d2
+        count += 1
     return count
 
 
 @njit()
 def wall_lines(unit, param, i, walls, near_walls, lines):
-    """One half-plane per wall in reach of the next loop: approach it at most as fast as the gap allows."""
+    """One half-plane per wall in reach of the next loop: approach it at most as fast as the gap
+    allows."""
     x, y = unit[X, i], unit[Y, i]
     if near_walls[int(x), int(y)] == 0:
         return 0
@@ -120,13 +108,16 @@ def from_wall(walls, w, x, y):
 
 @njit()
 def unit_line(unit, param, i, j, lines, n):
-    """Line n: the half-plane that unit j leaves to unit i. A standing j leaves all of the work to i."""
+    """Line n: the half-plane that unit j leaves to unit i. A standing j leaves all of the work to
+    i."""
     px, py = unit[X, j] - unit[X, i], unit[Y, j] - unit[Y, i]
     vx, vy = unit[VX, i] - unit[VX, j], unit[VY, i] - unit[VY, j]
     radius = param[P_DISC, i] + param[P_DISC, j]
     d2 = px * px + py * py
     apart = d2 > radius * radius
-    horizon = ONE if apart else LOOPS  # 1 / time: a second ahead, or out of an overlap within a loop
+    horizon = (
+        ONE if apart else LOOPS
+    )  # 1 / time: a second ahead, or out of an overlap within a loop
     wx, wy = vx - horizon * px, vy - horizon * py
     w2 = wx * wx + wy * wy
     dot = wx * px + wy * py
@@ -152,7 +143,8 @@ def unit_line(unit, param, i, j, lines, n):
 
 @njit()
 def solve_on_lines(lines, n, ux, uy, speed, along):
-    """Velocity nearest to (ux, uy), or with ``along`` farthest in that unit direction, that all n lines allow.
+    """Velocity nearest to (ux, uy), or with ``along`` farthest in that unit direction, that all n
+    lines allow.
 
     Returns (n, x, y), or (first line that cannot be met, the point found before it).
     """
@@ -195,7 +187,8 @@ def solve_on_lines(lines, n, ux, uy, speed, along):
 
 @njit()
 def least_violation(lines, n, n_walls, failed, x, y, speed, spare):
-    """No velocity suits everyone: break the unit lines as little as possible, the wall lines not at all."""
+    """No velocity suits everyone: break the unit lines as little as possible, the wall lines not at
+    all."""
     depth = ZERO
     for i in range(failed, n):
         qx, qy, dx, dy = lines[i, 0], lines[i, 1], lines[i, 2], lines[i, 3]
@@ -227,44 +220,47 @@ def least_violation(lines, n, n_walls, failed, x, y, speed, spare):
 
 
 @njit()
-def move_units(unit, mark, param, walls, near_walls, d2):
+def move_units(unit, mark, param, walls, near_walls):
     """One loop of motion: go, push remaining overlaps apart once, stay inside the walls."""
     for i in range(unit.shape[1]):
         unit[VX, i], unit[VY, i] = unit[NX, i], unit[NY, i]
         unit[X, i] += unit[VX, i] * LOOP
         unit[Y, i] += unit[VY, i] * LOOP
-    push_apart(unit, mark, param, d2)
+    push_apart(unit, mark, param)
     for i in range(unit.shape[1]):
         if unit[HEALTH, i] > ZERO and near_walls[int(unit[X, i]), int(unit[Y, i])]:
             leave_walls(unit, i, param[P_DISC, i], walls)
 
 
 @njit()
-def push_apart(unit, mark, param, d2):
-    """Moves every overlapping pair apart, half each; who fights standing or cannot move leaves it to the other."""
+def push_apart(unit, mark, param):
+    """Moves every overlapping pair apart, half each; who fights standing or cannot move leaves it
+    to the other."""
     for i in range(1, unit.shape[1]):
-        if unit[HEALTH, i] <= ZERO or within(unit, i, i, param[P_NEIGHBOUR, i], d2) == 0:
+        if unit[HEALTH, i] <= ZERO:
             continue
         for j in range(i):
+            dx, dy = unit[X, i] - unit[X, j], unit[Y, i] - unit[Y, j]
             radius = param[P_DISC, i] + param[P_DISC, j]
-            if d2[j] >= radius * radius or unit[HEALTH, j] <= ZERO:
+            d2 = dx * dx + dy * dy
+            if d2 >= radius * radius or unit[HEALTH, j] <= ZERO:
                 continue
             fixed_i = mark[STANDS, i] != 0 or param[P_SPEED, i] == ZERO
             fixed_j = mark[STANDS, j] != 0 or param[P_SPEED, j] == ZERO
             if not (fixed_i and fixed_j):
                 share = ZERO if fixed_i else (ONE if fixed_j else HALF)
-                push_pair(unit, i, j, radius, share)
+                push_pair(unit, i, j, dx, dy, radius, share)
 
 
 @njit()
-def push_pair(unit, i, j, radius, share):
-    """Moves i by ``share`` of the overlap of the pair and j by the rest, along the line between them."""
-    dx, dy = unit[X, i] - unit[X, j], unit[Y, i] - unit[Y, j]
+def push_pair(unit, i, j, dx, dy, radius, share):
+    """Moves i by ``share`` of the pair's overlap and j by the rest, along the line (dx, dy) from j
+    to i."""
     d = np.sqrt(dx * dx + dy * dy)
     nx, ny = ONE, ZERO
     if d > ZERO:
         nx, ny = dx / d, dy / d
-    gap = max(radius - d, ZERO)
+    gap = radius - d
     unit[X, i] += nx * gap * share
     unit[Y, i] += ny * gap * share
     unit[X, j] -= nx * gap * (ONE - share)

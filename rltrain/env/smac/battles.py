@@ -1,7 +1,7 @@
 """``Battles``: E battles of one map side by side, the plain Python face of the compiled engine.
 
-``SmacVectorEnv`` and ``StarCraft2Env`` are two manners over this class. To place units by hand, write into ``world`` and
-call ``refresh``.
+``SmacVectorEnv`` and ``StarCraft2Env`` are two manners over this class. To place units by hand,
+write into ``world`` and call ``refresh``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class IllegalAction(ValueError):
 
 
 class Battles:
-    """Arrays obs [E, A, O], avail [E, A, n_actions], state [E, S], reward [E] show the current step of E battles."""
+    """Arrays obs [E, A, O], avail [E, A, n_actions], state [E, S], reward [E] show the current step
+    of E battles."""
 
     def __init__(self, *, map_name: str, n_envs: int, options: Options, n_threads: int = 1) -> None:
         self.map_data = find_playable_map(map_name)
@@ -51,17 +52,24 @@ class Battles:
         self._no_action = np.zeros((n_envs, self.map_data.n_agents), np.int64)
 
     def reset(self, seeds: Mapping[int, int]) -> None:
-        """Restart the battles e of ``seeds``, each with its own seed; the others stay as they are."""
+        """Restart the battles e of ``seeds``, each with its own seed; the others stay as they
+        are."""
         restart = np.zeros(self.n_envs, np.bool_)
         for e, seed in seeds.items():
             restart[e], self._seed[e] = True, seed
         for e in seeds:
             engine.reset_battle(self.scene, self.world, self.frame, e, self._seed[e])
 
-    def step(self, action: np.ndarray, restarts: Mapping[int, int] | None = None) -> None:
+    def step(
+        self,
+        action: np.ndarray,
+        restarts: Mapping[int, int] | None = None,
+        orders: np.ndarray | None = None,
+    ) -> None:
         """One env step with action [E, A]; battles in ``restarts`` (e to seed) begin anew instead.
 
-        Finished battles that are not restarted stay frozen with reward 0. Raises ``IllegalAction``.
+        Finished battles that are not restarted stay frozen with reward 0. ``orders`` [E, A] are
+        carried out in place of the actions and need not be available. Raises ``IllegalAction``.
         """
         action = np.ascontiguousarray(action, np.int64)
         if action.shape != self._no_action.shape:
@@ -72,12 +80,21 @@ class Battles:
         self._restart[:] = False
         for e, seed in (restarts or {}).items():
             self._restart[e], self._seed[e] = True, seed
-        self._check(action)
+        if orders is None:
+            self._check(action)
         advance = engine.advance_serial
         if self.n_threads > 1 and self.world.unit.shape[2] * self.n_envs >= UNITS_PER_CALL:
             compiled.set_num_threads(self.n_threads)
             advance = engine.advance_parallel
-        advance(self.scene, self.world, self.frame, action, self._restart, self._seed)
+        advance(
+            self.scene,
+            self.world,
+            self.frame,
+            action,
+            action if orders is None else orders,
+            self._restart,
+            self._seed,
+        )
 
     def _check(self, action: np.ndarray) -> None:
         wrong = engine.find_illegal(self.world, self.avail, action, self._restart)

@@ -109,7 +109,9 @@ def keeps(unit, mark, param, i, target):
             return True
         mark[ATTACKER, i] = NO_ONE
         return False
-    return mark[TARGET, target] == i or in_reach(unit, param, i, target, param[P_SCAN, i] + KEEP_SLOP)
+    return mark[TARGET, target] == i or in_reach(
+        unit, param, i, target, param[P_SCAN, i] + KEEP_SLOP
+    )
 
 
 @njit()
@@ -206,7 +208,9 @@ def use_weapons(unit, mark, param, damage, n_agents, loop, rng, e, queue):
         if unit[HEALTH, queue[k]] > ZERO:
             attack(unit, mark, param, damage, n_agents, loop, rng, e, queue[k])
     for i in range(unit.shape[1]):
-        if unit[WINDUP, i] <= ZERO:  # during a windup it keeps what was left over when the cooldown ended
+        if (
+            unit[WINDUP, i] <= ZERO
+        ):  # during a windup it keeps what was left over when the cooldown ended
             unit[COOLDOWN, i] = max(unit[COOLDOWN, i] - ONE, -ONE)
 
 

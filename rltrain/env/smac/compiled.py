@@ -55,7 +55,9 @@ prange = numba.prange
 get_num_threads, set_num_threads = numba.get_num_threads, numba.set_num_threads
 MAX_THREADS: int = numba.config.NUMBA_NUM_THREADS
 
-F = np.float32  # every constant of the inner loops is float32: one float64 would promote whole expressions
+F = (
+    np.float32
+)  # every constant of the inner loops is float32: one float64 would promote whole expressions
 _TO_UNIT = F(1.0 / (1 << 24))
 
 

@@ -66,11 +66,10 @@ def reset_battle(scene, world, frame, e, seed):
 
 
 @njit()
-def give_orders(view, unit, mark, last_action, action):
+def give_orders(view, unit, mark, action):
     """Actions [A] to orders. Repeating an attack keeps its windup, any other order cancels it."""
     for i in range(view.n_agents):
         a = action[i]
-        last_action[i] = a
         if unit[HEALTH, i] <= ZERO:
             continue
         target = view.n_agents + a - FIRST_ATTACK if a >= FIRST_ATTACK else NO_ONE
@@ -94,19 +93,21 @@ def give_orders(view, unit, mark, last_action, action):
 
 
 @njit()
-def step_battle(scene, world, frame, e, action):
-    """One env step of battle e with legal actions [E, A]."""
+def step_battle(scene, world, frame, e, action, orders):
+    """One env step of battle e: actions [E, A] are remembered, orders [E, A] (as a rule the same) carried out."""
     unit, mark, A = world.unit[e], world.mark[e], scene.n_agents
-    lines, spare, queue, d2 = frame.lines[e], frame.spare[e], frame.queue[e], frame.d2[e]
+    lines, spare, queue = frame.lines[e], frame.spare[e], frame.queue[e]
     for i in range(unit.shape[1]):
         unit[BEFORE, i] = unit[HEALTH, i] + unit[SHIELD, i]
-    give_orders(scene.shown, unit, mark, world.last_action[e], action[e])
+    for i in range(A):
+        world.last_action[e, i] = action[e, i]
+    give_orders(scene.shown, unit, mark, orders[e])
     first = world.clock[e] * scene.loops
     for loop in range(first, first + scene.loops):
         choose_targets(unit, mark, scene.param, A, loop)
         choose_desires(unit, mark, scene.param, A)
-        choose_velocities(unit, scene.param, scene.walls, scene.near_walls, lines, spare, queue, d2)
-        move_units(unit, mark, scene.param, scene.walls, scene.near_walls, d2)
+        choose_velocities(unit, scene.param, scene.walls, scene.near_walls, lines, spare, queue)
+        move_units(unit, mark, scene.param, scene.walls, scene.near_walls)
         use_weapons(unit, mark, scene.param, scene.damage, A, loop, world.rng, e, queue)
     world.clock[e] += 1
     world.outcome[e] = judge(unit, A, scene.limit, world.clock[e])
@@ -114,7 +115,15 @@ def step_battle(scene, world, frame, e, action):
     for i in range(unit.shape[1]):
         if unit[HEALTH, i] <= ZERO:
             unit[SHIELD, i] = ZERO
-    write_frame(scene, unit, world.last_action[e], world.clock[e], frame.obs[e], frame.avail[e], frame.state[e])
+    write_frame(
+        scene,
+        unit,
+        world.last_action[e],
+        world.clock[e],
+        frame.obs[e],
+        frame.avail[e],
+        frame.state[e],
+    )
 
 
 @njit()
@@ -161,28 +170,28 @@ def reward_of(rule, unit, n_agents, outcome):
 
 
 @njit(inline="always")
-def advance_battle(scene, world, frame, e, action, restart, seed):
+def advance_battle(scene, world, frame, e, action, orders, restart, seed):
     """Restart, step or (finished, not restarted) leave battle e as it is."""
     if restart[e]:
         reset_battle(scene, world, frame, e, seed[e])
     elif world.outcome[e] == RUNNING:
-        step_battle(scene, world, frame, e, action)
+        step_battle(scene, world, frame, e, action, orders)
     else:
         frame.reward[e] = 0.0
 
 
 @njit()
-def advance_serial(scene, world, frame, action, restart, seed):
-    """Every battle: restart [E] with seed uint64 [E], or one step with action int64 [E, A]."""
+def advance_serial(scene, world, frame, action, orders, restart, seed):
+    """Every battle: restart [E] with seed uint64 [E], or one step with actions and orders int64 [E, A]."""
     for e in range(restart.shape[0]):
-        advance_battle(scene, world, frame, e, action, restart, seed)
+        advance_battle(scene, world, frame, e, action, orders, restart, seed)
 
 
 @njit(parallel=True)
-def advance_parallel(scene, world, frame, action, restart, seed):
+def advance_parallel(scene, world, frame, action, orders, restart, seed):
     """``advance_serial`` on several threads, the same bytes."""
     for e in prange(restart.shape[0]):
-        advance_battle(scene, world, frame, e, action, restart, seed)
+        advance_battle(scene, world, frame, e, action, orders, restart, seed)
 
 
 @njit()

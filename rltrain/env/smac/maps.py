@@ -44,7 +44,9 @@ class MapData:
     races: str  # allies and enemies: T, P or Z
     map_type: str  # SMAC's word; decides the unit type bits
     terrain: str
-    attack_point: tuple[float, float] | None  # where the enemies' attack-move leads, if they get one
+    attack_point: (
+        tuple[float, float] | None
+    )  # where the enemies' attack-move leads, if they get one
 
     @property
     def ally_types(self) -> tuple[str, ...]:
@@ -86,14 +88,21 @@ class MapData:
         allies, enemies = TYPE_BITS.get(self.map_type, ((), ()))
         if not allies:
             return (-1,) * (self.n_agents + self.n_enemies)
-        return tuple(map(allies.index, self.ally_types)) + tuple(map(enemies.index, self.enemy_types))
+        return tuple(map(allies.index, self.ally_types)) + tuple(
+            map(enemies.index, self.enemy_types)
+        )
 
 
 FIELD_ALLIES, FIELD_ENEMIES = (9.0, 16.0), (23.0, 16.0)
 
 
 def _field(
-    name: str, limit: int, races: str, map_type: str, allies: dict[str, int], enemies: dict[str, int],
+    name: str,
+    limit: int,
+    races: str,
+    map_type: str,
+    allies: dict[str, int],
+    enemies: dict[str, int],
     terrain: str = "field",
 ) -> MapData:
     """Two teams created around the two spawn points; the enemies attack-move to the allies' one."""

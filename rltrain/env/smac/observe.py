@@ -6,10 +6,22 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.compiled import F, njit
-from rltrain.env.smac.world import COOLDOWN, HEALTH, P_COOLDOWN_NORM, P_HEALTH, P_SHIELD, SHIELD, X, Y
+from rltrain.env.smac.world import (
+    COOLDOWN,
+    HEALTH,
+    P_COOLDOWN_NORM,
+    P_HEALTH,
+    P_SHIELD,
+    SHIELD,
+    X,
+    Y,
+)
 
 ZERO, HALF, ONE, TWO = F(0), F(0.5), F(1), F(2)
-SIGHT, SHOOT = F(9), F(6)  # centre distances, whatever the unit type: sight exclusive, shooting inclusive
+SIGHT, SHOOT = (
+    F(9),
+    F(6),
+)  # centre distances, whatever the unit type: sight exclusive, shooting inclusive
 SIZE, CENTRE = F(32), F(16)
 STOP, NORTH, SOUTH, EAST, WEST, FIRST_ATTACK = 1, 2, 3, 4, 5, 6
 
@@ -93,7 +105,11 @@ def write_enemies(view, param, type_bit, unit, i, obs, avail):
             if d2 <= SHOOT * SHOOT:
                 avail[i, FIRST_ATTACK + k - A] = 1
                 obs[i, at] = ONE
-            obs[i, at + 1], obs[i, at + 2], obs[i, at + 3] = np.sqrt(d2) / SIGHT, dx / SIGHT, dy / SIGHT
+            obs[i, at + 1], obs[i, at + 2], obs[i, at + 3] = (
+                np.sqrt(d2) / SIGHT,
+                dx / SIGHT,
+                dy / SIGHT,
+            )
             p = at + 4
             if view.all_health:
                 obs[i, p] = unit[HEALTH, k] / param[P_HEALTH, k]
@@ -118,7 +134,11 @@ def write_allies(view, param, type_bit, unit, last_action, i, obs):
         d2 = dx * dx + dy * dy
         if d2 < SIGHT * SIGHT and unit[HEALTH, k] > ZERO:
             obs[i, at] = ONE
-            obs[i, at + 1], obs[i, at + 2], obs[i, at + 3] = np.sqrt(d2) / SIGHT, dx / SIGHT, dy / SIGHT
+            obs[i, at + 1], obs[i, at + 2], obs[i, at + 3] = (
+                np.sqrt(d2) / SIGHT,
+                dx / SIGHT,
+                dy / SIGHT,
+            )
             p = at + 4
             if view.all_health:
                 obs[i, p] = unit[HEALTH, k] / param[P_HEALTH, k]

@@ -67,7 +67,9 @@ def sizes_of(map_data: MapData, options: Options) -> Sizes:
     n_actions = N_ACTIONS_NO_ATTACK + enemies
     move = N_ACTIONS_MOVE + 8 * options.obs_pathing_grid + 9 * options.obs_terrain_height
     enemy = 4 + options.obs_all_health * (1 + enemy_shield) + bits
-    ally = 4 + options.obs_all_health * (1 + ally_shield) + bits + options.obs_last_action * n_actions
+    ally = (
+        4 + options.obs_all_health * (1 + ally_shield) + bits + options.obs_last_action * n_actions
+    )
     own = options.own_health * (1 + ally_shield) + bits
     obs = move + enemies * enemy + (agents - 1) * ally + own + options.obs_timestep_number
     state_ally, state_enemy = 4 + ally_shield + bits, 3 + enemy_shield + bits

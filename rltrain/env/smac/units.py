@@ -35,7 +35,9 @@ class UnitType:
     health_regeneration: float = 0.0  # per second
     hits_air: bool = False
     flies: bool = False
-    cooldown_norm: float = 15.0  # SMAC's divisor of the cooldown (loops) in the state; energy for healers
+    cooldown_norm: float = (
+        15.0  # SMAC's divisor of the cooldown (loops) in the state; energy for healers
+    )
 
 
 UNITS: Mapping[str, UnitType] = {

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from rltrain.env.smac.battles import Battles
-from rltrain.env.smac.sizes import N_ACTIONS_MOVE
-from rltrain.env.smac.world import COOLDOWN, HEALTH, P_COOLDOWN_NORM, P_SHIELD, SHIELD, X, Y
+from rltrain.env.smac.observe import write_state
+from rltrain.env.smac.sizes import layout_of, sizes_of
+from rltrain.env.smac.units import UNITS
+from rltrain.env.smac.world import COOLDOWN, HEALTH, SHIELD, X, Y
 
 SHOOT_RANGE, SIGHT_RANGE = 6, 9
+FIRST_AGENT_TYPE = (
+    3000  # the maps' own copies of unit types, one id per type, above StarCraft II's ids
+)
 
 
 @dataclass(frozen=True)
@@ -22,9 +27,9 @@ class Position:
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit as StarCraft II's interface reports it; cooldown in simulation loops."""
+    """A unit as StarCraft II's interface reports it; the cooldown in simulation loops."""
 
-    tag: int  # 0 … A-1 agents, then enemies
+    tag: int  # agents first, then enemies
     unit_type: int
     health: float
     health_max: float
@@ -43,11 +48,15 @@ class BattleView:
         self.map_data, self.sizes = battles.map_data, battles.sizes
         self.n_agents, self.n_enemies = self.map_data.n_agents, self.map_data.n_enemies
         self.n_actions = self.sizes.n_actions
+        names = self.map_data.ally_types
+        kinds = {name: FIRST_AGENT_TYPE + k for k, name in enumerate(dict.fromkeys(names))}
+        self._unit_types = [kinds[name] for name in names]
+        self._unit_types += [UNITS[name].sc2_id for name in self.map_data.enemy_types]
 
-    # ---------------------------------------------------------------------------------------------------- observations
+    # ------------------------------------------------------------------------------------------- observation and state
 
     def get_obs(self) -> list[np.ndarray]:
-        """A float32 vectors."""
+        """The observation of every agent, float32."""
         return list(self.battles.obs[self.copy].copy())
 
     def get_obs_agent(self, agent_id: int) -> np.ndarray:
@@ -59,17 +68,80 @@ class BattleView:
 
     def get_state_dict(self) -> dict[str, Any]:
         """The state in its parts: allies [A, …], enemies [E, …], last_action [A, n_actions], timestep."""
-        world, options = self.battles.world, self.battles.options
-        param = self.battles.scene.param
-        unit = world.unit[self.copy]
-        alive = (unit[HEALTH] > 0)[:, None]
-        health = [unit[HEALTH] / param_health(param)]
-        place = [(unit[X] - 16) / 32, (unit[Y] - 16) / 32]
-        cooldown = [np.maximum(unit[COOLDOWN], 0) / param[P_COOLDOWN_NORM]]
-        allies = np.stack(health + cooldown + place, 1) * alive
-        enemies = np.stack(health + place, 1) * alive
-        parts: dict[str, Any] = {
-            "allies": allies[: self.n_agents].astype(np.float32),
-            "enemies": enemies[self.n_agents :].astype(np.float32),
+        options = replace(self.battles.options, obs_instead_of_state=False)
+        scene, world = self.battles.scene, self.battles.world
+        flat = np.zeros(sizes_of(self.map_data, options).state, np.float32)
+        timestep = np.float32(self.steps / self.map_data.limit)
+        write_state(
+            scene.shown, scene.param, scene.type_bit, world.unit[self.copy],
+            world.last_action[self.copy], timestep, flat,
+        )  # fmt: skip
+        parts = {
+            name: flat[block["start"] :][: block["count"] * block["size"]].reshape(
+                block["count"], -1
+            )
+            for name, block in layout_of(self.map_data, options)["state"].items()
         }
-        return parts
+        return parts | ({"timestep": flat[-1]} if "timestep" in parts else {})
+
+    def get_avail_actions(self) -> list[list[int]]:
+        """0 or 1 per agent and action."""
+        return self.battles.avail[self.copy].tolist()
+
+    def get_avail_agent_actions(self, agent_id: int) -> list[int]:
+        return self.battles.avail[self.copy, agent_id].tolist()
+
+    def get_visibility_matrix(self) -> np.ndarray:
+        """bool [A, A + E]: who of all others is seen by each agent; the dead neither see nor are seen."""
+        unit = self.battles.world.unit[self.copy]
+        dx, dy = (unit[row][None, :] - unit[row][: self.n_agents, None] for row in (X, Y))
+        alive = unit[HEALTH] > 0
+        seen = (dx * dx + dy * dy < SIGHT_RANGE**2) & alive[None, :] & alive[: self.n_agents, None]
+        seen[np.arange(self.n_agents), np.arange(self.n_agents)] = False
+        return seen
+
+    # ----------------------------------------------------------------------------------------------------------- units
+
+    @property
+    def steps(self) -> int:
+        """Env steps done in this episode."""
+        return int(self.battles.world.clock[self.copy])
+
+    @property
+    def agents(self) -> dict[int, Unit]:
+        return {i: self.get_unit_by_id(i) for i in range(self.n_agents)}
+
+    @property
+    def enemies(self) -> dict[int, Unit]:
+        return {e: self._unit(self.n_agents + e) for e in range(self.n_enemies)}
+
+    def get_unit_by_id(self, agent_id: int) -> Unit:
+        """The unit of an agent; a dead one keeps its last position."""
+        return self._unit(agent_id)
+
+    def _unit(self, i: int) -> Unit:
+        unit, kind = self.battles.world.unit[self.copy], self.map_data.unit_types[i]
+        return Unit(
+            tag=i,
+            unit_type=self._unit_types[i],
+            health=float(unit[HEALTH, i]),
+            health_max=kind.health,
+            shield=float(unit[SHIELD, i]),
+            shield_max=kind.shield,
+            energy=0.0,
+            weapon_cooldown=max(0.0, float(unit[COOLDOWN, i])),
+            pos=Position(float(unit[X, i]), float(unit[Y, i])),
+        )
+
+    def unit_shoot_range(self, agent_id: int) -> int:
+        return SHOOT_RANGE
+
+    def unit_sight_range(self, agent_id: int) -> int:
+        return SIGHT_RANGE
+
+    def unit_max_cooldown(self, unit: Unit) -> float:
+        """What the state divides this unit's cooldown by, loops."""
+        return self.map_data.unit_types[unit.tag].cooldown_norm
+
+    def unit_max_shield(self, unit: Unit) -> float:
+        return unit.shield_max

@@ -117,7 +117,6 @@ class Frame(NamedTuple):
     lines: np.ndarray  # [E, rows, 4] float32, velocity constraints
     spare: np.ndarray  # [E, rows, 5] float32
     queue: np.ndarray  # [E, rows] int32
-    d2: np.ndarray  # [E, rows] float32
 
 
 def build_scene(map_data: MapData, options: Options) -> Scene:
@@ -206,11 +205,15 @@ def _parameters(map_data: MapData) -> np.ndarray:
 def spawn_points(map_data: MapData) -> list[tuple[float, float]]:
     """Start positions, agents sorted by (type, x, y) as SMAC numbers them, enemies in creation order."""
     allies = [
-        (unit, *point) for group in map_data.allies for unit, point in _spread(map_data.allies, group, 1)
+        (unit, *point)
+        for group in map_data.allies
+        for unit, point in _spread(map_data.allies, group, 1)
     ]
     order = list(dict.fromkeys(map_data.ally_types))
     allies.sort(key=lambda row: (order.index(row[0]), row[1], row[2]))
-    enemies = [point for group in map_data.enemies for _, point in _spread(map_data.enemies, group, -1)]
+    enemies = [
+        point for group in map_data.enemies for _, point in _spread(map_data.enemies, group, -1)
+    ]
     return [(x, y) for _, x, y in allies] + enemies
 
 
@@ -271,5 +274,4 @@ def build_frame(scene: Scene, sizes: Sizes, n_envs: int) -> Frame:
         lines=np.zeros((n_envs, rows, 4), np.float32),
         spare=np.zeros((n_envs, rows, 5), np.float32),
         queue=np.zeros((n_envs, rows), np.int32),
-        d2=np.zeros((n_envs, rows), np.float32),
     )

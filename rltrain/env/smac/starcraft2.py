@@ -1,0 +1,238 @@
+"""``StarCraft2Env``: one battle behind the methods of SMAC's class of the same name (``smac.env.StarCraft2Env``).
+
+Options that only steer the StarCraft II program (difficulty, game_version, replay_dir, window sizes, …) do not exist here.
+"""
+
+from __future__ import annotations
+
+import secrets
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from rltrain.env.smac.battles import Battles, IllegalAction
+from rltrain.env.smac.observe import EAST, FIRST_ATTACK, NORTH, SOUTH, WEST
+from rltrain.env.smac.sizes import (
+    N_ACTIONS_MOVE,
+    N_ACTIONS_NO_ATTACK,
+    Options,
+    max_reward_of,
+)
+from rltrain.env.smac.terrain import SIZE
+from rltrain.env.smac.vector import check_choice
+from rltrain.env.smac.view import BattleView
+from rltrain.types import seed_key
+
+
+class StarCraft2Env(BattleView):
+    """SMAC's single environment on the compiled engine; ``options`` are those of ``sizes.Options``.
+
+    ``seed=None`` draws a seed. An action that is not available raises AssertionError, as in SMAC.
+    """
+
+    def __init__(
+        self,
+        map_name: str = "8m",
+        rules: Literal["sc2"] = "sc2",
+        seed: int | None = None,
+        continuing_episode: bool = False,
+        heuristic_ai: bool = False,
+        heuristic_rest: bool = False,
+        **options: Any,
+    ) -> None:
+        check_choice("rules", rules, ("sc2",))
+        chosen = Options(**options)
+        super().__init__(Battles(map_name=map_name, n_envs=1, options=chosen), 0)
+        row = self.map_data
+        self.map_name, self.map_type, self.episode_limit = row.name, row.map_type, row.limit
+        self.shield_bits_ally, self.shield_bits_enemy = row.shield_bits
+        self.unit_type_bits = row.unit_type_bits
+        self.n_actions_no_attack, self.n_actions_move = N_ACTIONS_NO_ATTACK, N_ACTIONS_MOVE
+        self.max_reward = max_reward_of(row, chosen)
+        self.map_x = self.map_y = self.max_distance_x = self.max_distance_y = SIZE
+        self.pathing_grid = self.battles.scene.pathable.astype(bool)
+        self.terrain_height = self.battles.scene.height
+        types = [f"type_{k}" for k in range(row.unit_type_bits)]
+        place = ["rel_x", "rel_y"]
+        self.ally_state_attr_names = (
+            ["health", "energy/cooldown", *place] + ["shield"] * self.shield_bits_ally + types
+        )
+        self.enemy_state_attr_names = (
+            ["health", *place] + ["shield"] * self.shield_bits_enemy + types
+        )
+        self.continuing_episode = continuing_episode
+        self.heuristic_ai, self.heuristic_rest = heuristic_ai, heuristic_rest
+        self._seed = secrets.randbits(31) if seed is None else int(seed)
+        self._episode = 0
+        self._heuristic_targets: list[int | None] = [None] * self.n_agents
+        self.reward = 0.0
+        self.battles_won = self.battles_game = self.timeouts = self.force_restarts = 0
+
+    # -------------------------------------------------------------------------------------------------------- episodes
+
+    def reset(self) -> tuple[list[np.ndarray], np.ndarray]:
+        """Start the next episode; returns (obs list, state)."""
+        self.battles.reset({0: seed_key(self._seed, self._episode)})
+        self._episode += 1
+        self._heuristic_targets = [None] * self.n_agents
+        self.reward = 0.0
+        return self.get_obs(), self.get_state()
+
+    def step(self, actions: Sequence[int]) -> tuple[float, bool, dict[str, Any]]:
+        """One env step with one action per agent: (reward, terminated, info).
+
+        After the end of an episode nothing moves any more: reward 0, terminated True, until ``reset``.
+        """
+        if self._episode == 0:
+            raise RuntimeError("the environment was never reset: call reset() before step()")
+        action = np.array([int(a) for a in actions], np.int64)[None]
+        already_over = bool(self.battles.ended[0])
+        try:
+            self.battles.step(
+                action, orders=self._heuristic_orders() if self.heuristic_ai else None
+            )
+        except IllegalAction as error:
+            raise AssertionError(str(error)) from None
+        result = self.battles.result(0)
+        terminated = bool(self.battles.ended[0])
+        self.reward = float(self.battles.reward[0])
+        info: dict[str, Any] = {
+            "battle_won": result["win"],
+            "dead_allies": result["dead_allies"],
+            "dead_enemies": result["dead_enemies"],
+        }
+        if result["timeout"] and self.continuing_episode:
+            info["episode_limit"] = True
+        if terminated and not already_over:
+            self.battles_game += 1
+            self.battles_won += result["win"]
+            self.timeouts += result["timeout"]
+        return self.reward, terminated, info
+
+    def _heuristic_orders(self) -> np.ndarray:
+        """SMAC's built-in player [1, A]: every agent attacks the nearest enemy until it is dead.
+
+        With ``heuristic_rest`` it walks along the longer axis while the attack is not available.
+        """
+        orders = np.zeros((1, self.n_agents), np.int64)
+        enemies = self.enemies
+        for i, unit in self.agents.items():
+            target = self._heuristic_targets[i]
+            if unit.health <= 0 or not any(enemy.health > 0 for enemy in enemies.values()):
+                continue
+            if target is None or enemies[target].health <= 0:
+                living = [e for e, enemy in enemies.items() if enemy.health > 0]
+                target = min(living, key=lambda e: _gap(unit.pos, enemies[e].pos))
+                self._heuristic_targets[i] = target
+            order = FIRST_ATTACK + target
+            if self.heuristic_rest and not self.battles.avail[0, i, order]:
+                dx = enemies[target].pos.x - unit.pos.x
+                dy = enemies[target].pos.y - unit.pos.y
+                order = (
+                    (EAST if dx > 0 else WEST)
+                    if abs(dx) > abs(dy)
+                    else (NORTH if dy > 0 else SOUTH)
+                )
+            orders[0, i] = order
+        return orders
+
+    # ----------------------------------------------------------------------------------------------- sizes and figures
+
+    def get_env_info(self) -> dict[str, Any]:
+        """Sizes and feature names; works before the first reset."""
+        return {
+            "state_shape": self.get_state_size(),
+            "obs_shape": self.get_obs_size(),
+            "n_actions": self.n_actions,
+            "n_agents": self.n_agents,
+            "episode_limit": self.episode_limit,
+            "agent_features": self.ally_state_attr_names,
+            "enemy_features": self.enemy_state_attr_names,
+        }
+
+    def get_stats(self) -> dict[str, float]:
+        """Battles so far; the win rate is 0.0 before the first finished episode."""
+        return {
+            "battles_won": self.battles_won,
+            "battles_game": self.battles_game,
+            "battles_draw": self.timeouts,
+            "win_rate": self.battles_won / max(1, self.battles_game),
+            "timeouts": self.timeouts,
+            "restarts": self.force_restarts,
+        }
+
+    def get_obs_size(self) -> int:
+        return self.sizes.obs
+
+    def get_state_size(self) -> int:
+        return self.sizes.state
+
+    def get_total_actions(self) -> int:
+        return self.n_actions
+
+    def get_obs_move_feats_size(self) -> int:
+        return self.sizes.move
+
+    def get_obs_enemy_feats_size(self) -> tuple[int, int]:
+        return self.n_enemies, self.sizes.enemy
+
+    def get_obs_ally_feats_size(self) -> tuple[int, int]:
+        return self.n_agents - 1, self.sizes.ally
+
+    def get_obs_own_feats_size(self) -> int:
+        return self.sizes.own + self.battles.options.obs_timestep_number
+
+    def get_ally_num_attributes(self) -> int:
+        return self.sizes.state_ally
+
+    def get_enemy_num_attributes(self) -> int:
+        return self.sizes.state_enemy
+
+    def get_unit_types(self) -> list[int] | None:
+        """Type ids, agents then enemies; None (with a warning) before the first reset."""
+        if self._episode == 0:
+            warnings.warn("unit types are known after the first reset()", stacklevel=2)
+            return None
+        return list(self._unit_types)
+
+    @property
+    def last_action(self) -> np.ndarray:
+        """float32 [A, n_actions]: one-hot rows, all zero after a reset."""
+        hot = np.arange(self.n_actions) == self.battles.world.last_action[0][:, None]
+        return hot.astype(np.float32)
+
+    @property
+    def death_tracker_ally(self) -> np.ndarray:
+        """[A]: 1 where an agent is dead."""
+        return np.array([unit.health <= 0 for unit in self.agents.values()], np.float64)
+
+    @property
+    def death_tracker_enemy(self) -> np.ndarray:
+        """[E]: 1 where an enemy is dead."""
+        return np.array([unit.health <= 0 for unit in self.enemies.values()], np.float64)
+
+    # ----------------------------------------------------------------------------------------------------- life of SC2
+
+    def seed(self) -> int:
+        """The seed of the constructor, or the one drawn in its place."""
+        return self._seed
+
+    def full_restart(self) -> None:
+        """Begin the battle anew and count it as a restart."""
+        self.force_restarts += 1
+        self.reset()
+
+    def save_replay(self) -> None:
+        """Replays are files of the StarCraft II program."""
+        raise RuntimeError(
+            "save_replay: .SC2Replay files are written by StarCraft II itself, and this battle did not run in it"
+        )
+
+    def close(self) -> None:
+        """Nothing to let go of: there is no game process."""
+
+
+def _gap(a: Any, b: Any) -> float:
+    return (a.x - b.x) ** 2 + (a.y - b.y) ** 2

@@ -1,0 +1,39 @@
+"""Tests run in folders of their own, with one torch thread and without wandb."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import pytest
+
+SMALL = [
+    "env=two_step",
+    "total_env_steps=600",
+    "test.interval=200",
+    "test.episodes=4",
+    "test.n_envs=2",
+    "save.interval=200",
+    "log.interval=100",
+    "algo.batch_size=8",
+    "buffer.capacity=64",
+    "algo.exploration.env_steps=300",
+    "hardware.n_envs=3",
+    "hardware.threads=1",
+    "logger.console=false",
+    "logger.wandb.mode=disabled",
+]
+"""A whole run in about a second."""
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    return tmp_path
+
+
+@pytest.fixture
+def small():
+    return list(SMALL)

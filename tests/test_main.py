@@ -1,0 +1,262 @@
+"""The command as a person types it: folders, files, exit codes, one clear paragraph."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from rltrain import main as entry
+from rltrain.errors import CheckpointError, RltrainError, UsageError
+
+
+@pytest.fixture
+def command(monkeypatch):
+    """Run a command in this process; gives its exit code."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["rltrain", *words])
+        entry.exit_codes.clear()
+        return entry.run(list(words))
+
+    return run
+
+
+@pytest.fixture
+def trained(command, small, own_folder):
+    assert command(*small) == 0
+    (run_dir,) = own_folder.glob("outputs/*/*")
+    return run_dir
+
+
+def nothing_written(folder):
+    return not list(folder.iterdir())
+
+
+# ----------------------------------------------------------------------------------------------------------- a whole run
+
+
+def test_a_run_leaves_what_the_contract_names(trained):
+    assert trained.parent.name == "qmix-two_step"
+    names = {p.name for p in trained.iterdir()}
+    expected = {".hydra", "config.json", "metrics.jsonl", "checkpoints", "run.json", "train.log"}
+    assert expected | {"learning_curve.png"} <= names
+    record = json.loads((trained / "run.json").read_text())
+    assert (record["status"], record["exit_code"]) == ("finished", 0)
+    assert record["final_test"]["env_steps"] == record["env_steps"] >= 600
+    assert record["best_test"]["test/return_mean"] >= record["final_test"]["test/return_mean"]
+    assert record["machine"]["torch"]
+    rows = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
+    assert all({"env_steps", "updates", "episodes", "seconds"} <= set(r) for r in rows)
+    names = {k for r in rows for k in r}
+    assert {
+        "train/return_mean",
+        "train/episode_length_mean",
+        "train/epsilon",
+        "test/return_mean",
+        "test/return_std",
+        "test/episode_length_mean",
+        "learn/loss",
+        "learn/td_error_abs",
+        "learn/q_taken_mean",
+        "learn/target_mean",
+        "learn/grad_norm",
+        "time/env_steps_per_s",
+        "time/updates_per_s",
+    } <= names
+    latest = (trained / "checkpoints/latest").read_text().strip()
+    held = {p.name for p in (trained / "checkpoints" / latest).iterdir()}
+    assert {"model.safetensors", "config.json", "spec.json", "manifest.json"} <= held
+    assert {"trainer.json", "trainer.safetensors", "replay.safetensors"} <= held
+
+
+def test_only_the_newest_checkpoint_holds_the_replay(trained):
+    full = [p for p in (trained / "checkpoints").iterdir() if (p / "trainer.json").exists()]
+    assert len(full) == 3
+    assert sum((p / "replay.json").exists() for p in full) == 1
+
+
+def test_evaluate_plays_the_exact_number_whatever_the_number_of_copies(command, trained):
+    found = []
+    for n_envs in (1, 2, 5):
+        words = [f"checkpoint={trained}", "test.episodes=7", f"test.n_envs={n_envs}"]
+        assert command("mode=evaluate", *words) == 0
+        record = json.loads((trained / "evaluation.json").read_text())
+        assert [e["episode"] for e in record["episodes"]] == list(range(7))
+        found.append([e["return"] for e in record["episodes"]])
+    assert found[0] == found[1] == found[2]
+    assert (trained / "evaluation-2.json").exists()
+    metrics = record["metrics"]
+    assert metrics["test/return_low"] <= metrics["test/return_mean"] <= metrics["test/return_high"]
+
+
+def test_evaluate_from_a_folder_that_is_no_run(command, trained, own_folder):
+    best = trained / "checkpoints" / (trained / "checkpoints/best").read_text().strip()
+    moved = own_folder / "a=b, c d"
+    best.rename(moved)
+    assert command("mode=evaluate", f"checkpoint={moved}", "test.episodes=2") == 0
+    assert (moved / "evaluation.json").exists()
+
+
+def test_resume_goes_on_in_the_same_folder(command, trained):
+    before = (trained / "metrics.jsonl").read_text()
+    assert command(f"resume={trained}", "total_env_steps=900") == 0
+    record = json.loads((trained / "run.json").read_text())
+    assert record["env_steps"] >= 900
+    assert len(record["resumes"]) == 1
+    after = (trained / "metrics.jsonl").read_text()
+    assert after.startswith(before)
+    steps = [json.loads(line)["env_steps"] for line in after.splitlines()]
+    assert steps == sorted(steps)
+    assert json.loads((trained / "config.json").read_text())["total_env_steps"] == 900
+
+
+def test_resume_latest_finds_the_newest_run(command, trained, small):
+    assert command("resume=latest", "total_env_steps=700") == 0
+
+
+def test_a_resume_cuts_metrics_back_to_the_checkpoint(command, trained):
+    file = trained / "metrics.jsonl"
+    before = file.read_text()
+    file.write_text(before + '{"env_steps": 10000}\n')
+    assert command(f"resume={trained}", "total_env_steps=700") == 0
+    assert '"env_steps": 10000' not in file.read_text()
+
+
+def test_a_resume_passes_over_a_broken_checkpoint(command, trained):
+    latest = (trained / "checkpoints/latest").read_text().strip()
+    (trained / "checkpoints" / latest / "trainer.safetensors").write_bytes(b"")
+    assert command(f"resume={trained}", "total_env_steps=700") == 0
+
+
+def test_a_warm_start_is_a_new_run_with_these_weights(command, trained, small, own_folder):
+    assert command(*small, f"checkpoint={trained}", "load_step=200", "seed=4") == 0
+    assert len(list(own_folder.glob("outputs/*/*"))) == 2
+
+
+def test_a_sweep_makes_one_run_per_combination(command, small, own_folder, capsys):
+    assert command("-m", *small, "algo=vdn,iql", "seed=1,2", "total_env_steps=100") == 0
+    folders = sorted(own_folder.glob("outputs/multirun/*/*/run.json"))
+    names = [p.parent.name for p in folders]
+    assert len(names) == 4
+    assert names[0].startswith("0_algo-vdn_")
+    assert all(len(n) <= 120 and not set(n) & set("=, /") for n in names)
+    seeds = [json.loads((p.parent / "config.json").read_text())["seed"] for p in folders]
+    assert seeds == [1, 2, 1, 2]
+    assert "finished" in capsys.readouterr().out
+
+
+# ------------------------------------------------------------------------------------------------------------ refusals
+
+WRONG = [
+    ["algo=qmx"],
+    ["env.map_name=3mm", "env=smac"],
+    ["+nonsense=1"],
+    ["total_env_steps=-1"],
+    ["algo.optimizer.lr=nan"],
+    ["algo=[vdn,qmix]"],
+    ["seed=1,2"],
+    ["--bogus"],
+    ["mode=evaluate"],
+    ["buffer.capacity=4"],
+    ["buffer.max_bytes=1000"],
+    ["+algo.optimizer.nonsense=1"],
+    ["hydra.run.dir=/proc/nowhere"],
+]
+
+
+@pytest.mark.parametrize("words", WRONG, ids=lambda w: w[0])
+def test_wrong_commands_are_refused_before_a_file_exists(command, small, own_folder, words):
+    base = [w for w in small if not any(w.split("=")[0] == x.split("=")[0] for x in words)]
+    with pytest.raises(UsageError) as caught:
+        command(*base, *words)
+    assert caught.value.exit_code == 2
+    assert nothing_written(own_folder)
+
+
+def test_an_unknown_map_names_the_nearest(command, small):
+    base = [w for w in small if not w.startswith("env=")]
+    with pytest.raises(UsageError, match="8m"):
+        command(*base, "env=smac", "env.map_name=8mm")
+
+
+def test_cuda_without_a_gpu(command, small, own_folder):
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    with pytest.raises(UsageError, match=r"hardware\.device=cpu"):
+        command(*small, "hardware=cuda")
+    assert nothing_written(own_folder)
+
+
+@pytest.mark.parametrize("mode", ["mode=evaluate", "mode=train", "resume"])
+def test_a_missing_checkpoint(command, small, own_folder, mode):
+    words = ["resume=nowhere"] if mode == "resume" else [mode, "checkpoint=nowhere"]
+    with pytest.raises(CheckpointError) as caught:
+        command(*(words if mode != "mode=train" else [*small, *words]))
+    assert caught.value.exit_code == 3
+    assert nothing_written(own_folder)
+
+
+def test_a_broken_checkpoint(command, trained):
+    for folder in (trained / "checkpoints").iterdir():
+        if folder.is_dir():
+            (folder / "model.safetensors").write_bytes(b"broken")
+    with pytest.raises(CheckpointError, match="damaged"):
+        command("mode=evaluate", f"checkpoint={trained}")
+
+
+def test_a_checkpoint_of_another_environment(command, trained, small):
+    base = [w for w in small if not w.startswith("env=")]
+    with pytest.raises(UsageError, match="2 agents.*3 agents"):
+        command(*base, "env=smac", f"checkpoint={trained}")
+
+
+def test_a_checkpoint_with_foreign_classes(command, trained):
+    best = trained / "checkpoints" / (trained / "checkpoints/best").read_text().strip()
+    file = best / "config.json"
+    tree = json.loads(file.read_text())
+    tree["algo"]["mixer"]["_target_"] = "os.system"
+    file.write_text(json.dumps(tree))
+    manifest = best / "manifest.json"
+    facts = json.loads(manifest.read_text())
+    from rltrain.checkpoint import digest
+
+    facts["files"]["config.json"] = {"bytes": file.stat().st_size, "sha256": digest(file)}
+    manifest.write_text(json.dumps(facts))
+    with pytest.raises(CheckpointError, match=r"os\.system"):
+        command("mode=evaluate", f"checkpoint={best}")
+
+
+def test_a_resumed_run_keeps_what_makes_it_the_same_run(command, trained):
+    with pytest.raises(UsageError, match=r"algo\.loss\.gamma"):
+        command(f"resume={trained}", "algo.loss.gamma=0.5")
+
+
+def test_a_failing_run_is_recorded_and_its_traceback_kept(command, small, own_folder):
+    from tests.helpers import Failing
+
+    assert Failing
+    code = command(*small, "callbacks=[{_target_: tests.helpers.Failing}]")
+    assert code == 1
+    (run_dir,) = own_folder.glob("outputs/*/*")
+    assert json.loads((run_dir / "run.json").read_text())["status"] == "failed"
+    assert "Traceback" in (run_dir / "train.log").read_text()
+
+
+def test_errors_are_one_paragraph_on_stderr(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["rltrain", "algo=qmx"])
+    with pytest.raises(SystemExit) as caught:
+        entry.main()
+    assert caught.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("rltrain: ")
+    assert "Traceback" not in said
+    assert len(said.splitlines()) <= 6
+
+
+def test_every_refusal_has_an_exit_code():
+    codes = {kind.__name__: kind.exit_code for kind in RltrainError.__subclasses__()}
+    assert codes == {"UsageError": 2, "CheckpointError": 3, "WorldError": 4}

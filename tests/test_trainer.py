@@ -1,0 +1,246 @@
+"""The loop: an exact ratio, remembered thresholds, tests that change nothing, runs that go on as if uninterrupted."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+import rltrain
+from rltrain.callback import Callback, Callbacks, Due
+from rltrain.trainer import Metrics, episode_metrics, summarise
+from rltrain.types import Clock, Episode
+
+
+def weights(trainer):
+    return torch.cat([p.detach().flatten() for p in trainer.learner.online.parameters()])
+
+
+def rows(trainer, name):
+    path = trainer.run_dir / "metrics.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [r for r in lines if name in r]
+
+
+class Trace(Callback):
+    """Remembers every row that the trainer reports."""
+
+    def __init__(self):
+        self.tests, self.saves, self.updates = [], [], []
+
+    def on_test_end(self, trainer, value):
+        self.tests.append(trainer.clock.env_steps)
+        return value
+
+    def on_save(self, trainer, value):
+        self.saves.append(trainer.clock.env_steps)
+        return value
+
+
+def traced(words, folder):
+    trainer = rltrain.make_trainer(words, run_dir=folder)
+    trace = Trace()
+    trainer.callbacks = Callbacks([*trainer.callbacks.callbacks, trace])
+    return trainer, trace
+
+
+# ------------------------------------------------------------------------------------------------------------ the ratio
+
+
+@pytest.mark.parametrize("n_envs", [1, 3, 8])
+@pytest.mark.parametrize("ratio", [1.0, 0.3, 2.5])
+def test_updates_per_episode_are_exact_whatever_the_number_of_copies(
+    small, tmp_path, n_envs, ratio
+):
+    words = [*small, f"hardware.n_envs={n_envs}", f"algo.updates_per_episode={ratio}"]
+    trainer = rltrain.make_trainer([*words, "total_env_steps=400"], run_dir=tmp_path)
+    trainer.run(100)
+    before = trainer.clock
+    trainer.run(400)
+    episodes = trainer.clock.episodes - before.episodes
+    assert trainer.clock.updates - before.updates == pytest.approx(ratio * episodes, abs=1)
+
+
+def test_updates_per_env_step_are_exact(small, tmp_path):
+    words = ["algo.updates_per_episode=null", "algo.updates_per_env_step=0.1"]
+    trainer = rltrain.make_trainer([*small, *words], run_dir=tmp_path)
+    trainer.run(100)
+    before = trainer.clock
+    trainer.run(600)
+    steps = trainer.clock.env_steps - before.env_steps
+    assert trainer.clock.updates - before.updates == pytest.approx(0.1 * steps, abs=1)
+
+
+def test_fractions_of_updates_carry_over_without_drift(small, tmp_path):
+    trainer = rltrain.make_trainer([*small, "algo.updates_per_episode=0.1"], run_dir=tmp_path)
+    trainer.buffer = SimpleNamespace(ready=lambda batch_size: True)
+    steps = SimpleNamespace(episodes=(1,) * 3, env_steps=6)
+    assert sum(trainer.updates_due(steps) for _ in range(1000)) == 300
+
+
+def test_nothing_is_owed_from_before_learning_starts(small, tmp_path):
+    trainer = rltrain.make_trainer([*small, "algo.learning_starts=300"], run_dir=tmp_path)
+    trainer.run(270)
+    assert trainer.clock.updates == 0
+    before = trainer.clock
+    trainer.run(400)
+    assert 0 < trainer.clock.updates <= trainer.clock.episodes - before.episodes
+
+
+# ------------------------------------------------------------------------------------------------------------- cadence
+
+
+def test_due_fires_at_the_first_look_at_or_after_each_multiple():
+    due = Due(10)
+    assert [now for now in (0, 3, 9, 12, 15, 19, 20, 55, 59, 60) if due(now)] == [0, 12, 20, 55, 60]
+
+
+def test_tests_belong_to_zero_every_multiple_and_the_end(small, tmp_path):
+    trainer, trace = traced([*small, "total_env_steps=500"], tmp_path)
+    trainer.train()
+    assert trace.tests[0] == 0
+    assert [t // 200 for t in trace.tests[1:3]] == [1, 2]
+    assert trace.tests[-1] == trainer.clock.env_steps
+    assert len(set(trace.tests)) == len(trace.tests) == 4
+
+
+def test_a_run_ends_at_the_first_iteration_with_enough_steps(small, tmp_path):
+    trainer = rltrain.make_trainer(small, run_dir=tmp_path)
+    trainer.train()
+    assert 600 <= trainer.clock.env_steps < 600 + 3 * 8
+
+
+def test_iterate_runs_one_log_interval_and_returns_results(small, tmp_path):
+    trainer = rltrain.make_trainer(small, run_dir=tmp_path)
+    result = trainer.iterate()
+    assert 100 <= result["env_steps"] < 100 + 3 * 8
+    assert {"updates", "episodes", "seconds", "train/return_mean", "test/return_mean"} <= set(result)
+    trainer.close()
+
+
+# ------------------------------------------------------------------------------------------------------------- metrics
+
+
+def test_metrics_are_plain_means_since_the_last_take():
+    metrics = Metrics()
+    metrics.add("learn", {"loss": torch.tensor(1.0)})
+    metrics.add("learn", {"loss": torch.tensor(4.0), "other": 2.0})
+    assert metrics.take() == {"learn/loss": 2.5, "learn/other": 2.0}
+    assert metrics.take() == {}
+
+
+def test_summary_of_a_hand_made_batch():
+    episodes = [Episode(1.0, 10, {"win": False}), Episode(3.0, 20, {"win": True})]
+    assert summarise(episodes) == {
+        "test/return_mean": 2.0,
+        "test/return_std": 1.0,
+        "test/episode_length_mean": 15.0,
+        "test/win_rate": 0.5,
+    }
+
+
+def test_win_rate_only_where_somebody_wins():
+    assert "win_rate" not in episode_metrics([Episode(1.0, 1)])[0]
+
+
+# --------------------------------------------------------------------------------------------------------- determinism
+
+
+def trained(words, folder, until=600):
+    trainer = rltrain.make_trainer(words, run_dir=folder)
+    trainer.start()
+    trainer.run(until)
+    return trainer
+
+
+def test_the_same_seed_gives_the_same_bytes(small, tmp_path):
+    one, two = (trained(small, tmp_path / name) for name in "ab")
+    assert torch.equal(weights(one), weights(two))
+    other = trained([*small, "seed=1"], tmp_path / "c")
+    assert not torch.equal(weights(one), weights(other))
+
+
+def test_the_number_of_tests_does_not_change_training(small, tmp_path):
+    few = trained([*small, "test.interval=100000"], tmp_path / "few")
+    many = trained([*small, "test.interval=50", "test.episodes=7"], tmp_path / "many")
+    assert torch.equal(weights(few), weights(many))
+
+
+def test_saving_and_logging_do_not_change_training(small, tmp_path):
+    plain = trained([*small, "save.interval=100000"], tmp_path / "a")
+    busy = trained([*small, "save.interval=50", "log.interval=10"], tmp_path / "b")
+    assert torch.equal(weights(plain), weights(busy))
+
+
+@pytest.mark.parametrize("stop_at", [30, 200, 410])
+def test_a_resumed_run_equals_the_uninterrupted_one(small, tmp_path, stop_at):
+    whole = trained(small, tmp_path / "whole")
+    first = trained(small, tmp_path / "part", stop_at)
+    first.save()
+    second = rltrain.make_trainer(small, run_dir=tmp_path / "part")
+    second.restore(tmp_path / "part")
+    assert second.clock == first.clock
+    second.started = True
+    second.run(600)
+    assert second.clock == whole.clock
+    assert torch.equal(weights(second), weights(whole))
+    assert second.owed == whole.owed
+    mine, theirs = whole.buffer.state_dict(), second.buffer.state_dict()
+    assert all(np.array_equal(mine[k], theirs[k]) for k in mine if isinstance(mine[k], np.ndarray))
+
+
+def test_a_resumed_battle_equals_the_uninterrupted_one(small, tmp_path):
+    words = [*small, "env=smac", "buffer.capacity=5000"]
+    words.remove("env=two_step")
+    whole = trained(words, tmp_path / "whole", 700)
+    first = trained(words, tmp_path / "part", 400)
+    first.save()
+    second = rltrain.make_trainer(words, run_dir=tmp_path / "part")
+    second.restore(tmp_path / "part")
+    second.started = True
+    second.run(700)
+    assert second.clock == whole.clock
+    assert whole.clock.updates > 10
+    assert torch.equal(weights(second), weights(whole))
+
+
+def test_what_was_saved_can_be_started_from(small, tmp_path):
+    done = trained(small, tmp_path / "a")
+    folder = done.save()
+    fresh = rltrain.make_trainer([*small, f"checkpoint={folder}", "seed=9"], run_dir=tmp_path / "b")
+    assert torch.equal(weights(fresh), weights(done))
+    assert fresh.clock == Clock()
+
+
+# -------------------------------------------------------------------------------------------------------------- hooks
+
+
+def test_user_operators_change_what_is_stored_but_not_what_is_reported(small, tmp_path):
+    class Penalty(Callback):
+        def on_collect(self, trainer, value):
+            value.reward[:] -= 100
+            return value
+
+    trainer = rltrain.make_trainer(small, run_dir=tmp_path)
+    trainer.callbacks = Callbacks([Penalty(), *trainer.callbacks.callbacks])
+    result = trainer.iterate()
+    assert result["train/return_mean"] >= 0
+    assert result["learn/target_mean"] < -50
+
+
+def test_only_hooks_that_are_defined_are_called():
+    class Quiet(Callback):
+        """Defines nothing."""
+
+    assert all(not calls for calls in Callbacks([Quiet()]).hooks.values())
+
+
+def test_stop_ends_a_run_when_a_metric_is_reached(small, tmp_path):
+    words = [*small, "stop.metric=test/return_mean", "stop.value=0", "total_env_steps=100000"]
+    trainer = rltrain.make_trainer(words, run_dir=tmp_path)
+    trainer.train()
+    assert trainer.clock.env_steps < 100
+    assert trainer.stopping.startswith("test/return_mean reached")
