@@ -1,4 +1,4 @@
-"""Milliseconds per QMIX update, ours against a plain reference learner: ``python -m benchmarks.learner``."""
+"""Milliseconds per QMIX update, ours against a plain one: ``python -m benchmarks.learner``."""
 
 from __future__ import annotations
 

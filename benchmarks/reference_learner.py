@@ -1,6 +1,6 @@
-"""A plain QMIX learner, written step by step the way most codebases do it; what ours is measured against.
+"""A plain QMIX learner, written step by step the way most do it; what ours is measured against.
 
-One GRU cell is called slot by slot, inputs are joined at every slot, padding is computed and masked.
+One GRU cell is called slot by slot, inputs are joined at every slot, padding is computed.
 """
 
 from __future__ import annotations

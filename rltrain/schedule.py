@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def linear(start: float, end: float, duration: int, at: int) -> float:
-    """From ``start`` at 0 straight to ``end`` at ``duration``, flat behind it (``at`` in the same unit)."""
+    """From ``start`` at 0 straight to ``end`` at ``duration``, then flat; ``at`` has its unit."""
     if at >= duration:
         return end
     return start + (end - start) * (at / duration)

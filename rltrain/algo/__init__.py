@@ -1,1 +1,1 @@
-"""Learning: agents × mixer × loss, put together in YAML; meets the rest of the project in ``types.py``."""
+"""Learning: agents × mixer × loss, put together in YAML."""

@@ -14,9 +14,10 @@ from rltrain.types import Batch, Clock, Count, Fraction, Loss, Model, Positive, 
 
 
 class TargetUpdate:
-    """When and how far the target network follows: every so many episodes, env_steps or updates, by ``tau``.
+    """When the target network follows, every so many episodes, env_steps or updates, and how far.
 
-    ``tau`` = 1 copies; below 1 it moves that part of the way (Polyak) each time it is due. Exactly one period is set.
+    ``tau`` = 1 copies; below 1 it moves that part of the way (Polyak) each time it is due. Exactly
+    one period is set.
 
     Raises:
         ValueError: none or several periods are set.
@@ -54,9 +55,10 @@ class TargetUpdate:
 class Learner:
     """Gradient steps on ``online``; ``target`` follows.
 
-    All weights of a model are views into one flat tensor and all gradients into another: clipping is one norm, the
-    optimiser one parameter, the target's update one copy. A step whose loss or gradient is not finite is undone on the
-    device, without asking for its value: weights, moments and counters stay as they were.
+    All weights of a model are views into one flat tensor and all gradients into another: clipping
+    is one norm, the optimiser one parameter, the target's update one copy. A step whose loss or
+    gradient is not finite is undone on the device, without asking for its value: weights, moments
+    and counters stay as they were.
 
     Args:
         model: agents, mixer and critic, on their device; becomes ``online``.
@@ -84,10 +86,11 @@ class Learner:
         self._moments = self._fresh_moments()
 
     def update(self, batch: Batch, clock: Clock) -> UpdateResult:
-        """One gradient step on ``batch``, then the target's update if it is due; ``clock`` as it is before the step.
+        """One gradient step on ``batch``, then the target's update if it is due.
 
-        Adds to the loss's metrics `grad_norm`, the global norm before clipping, and `skipped_updates`, 1 where the
-        step was undone because it was not finite.
+        ``clock`` is as it was before the step. Adds to the loss's metrics `grad_norm`, the global
+        norm before clipping, and `skipped_updates`, 1 where the step was undone because it was not
+        finite.
         """
         result = self.loss(self.online, self.target, batch, clock)
         loss = result.loss_sum / result.count.clamp(min=1)
@@ -120,7 +123,7 @@ class Learner:
             self._target_weights.lerp_(self._weights.data, tau)
 
     def _fresh_moments(self) -> dict[str, Tensor]:
-        """The optimiser's tensors, brought into being by a step on a zero gradient that is taken back."""
+        """The optimiser's tensors, made by a step on a zero gradient that is taken back."""
         weights = self._weights.data.clone()
         self.optimizer.step()
         self._weights.data.copy_(weights)
@@ -130,7 +133,7 @@ class Learner:
         return moments
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies of both networks' weights and the optimiser's moments, and when the target last followed."""
+        """Copies of weights and the optimiser's moments, and when the target last followed."""
         return {
             "online": _copies(self.online.state_dict()),
             "target": _copies(self.target.state_dict()),

@@ -1,21 +1,36 @@
-"""Losses: what a batch teaches. A new one is a callable of (online, target, batch, clock) that gives a ``Result``."""
+"""Losses: what a batch teaches.
+
+A new one is a callable of (online, target, batch, clock) that gives a ``Result``.
+"""
 
 from __future__ import annotations
+
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from rltrain.algo.targets import greedy, n_step_target, pick
 from rltrain.algo.window import inside, zero_outside
-from rltrain.types import Batch, Clock, Count, Flag, Model, Output, Probability, Result
+from rltrain.types import (
+    Agents,
+    Batch,
+    Clock,
+    Count,
+    Flag,
+    Mixer,
+    Model,
+    Probability,
+    Result,
+)
 
 
 class TDLoss:
     """Squared TD error of the mixed values: DQN (T = N = 1), DRQN, IQL, VDN, QMIX.
 
-    The target is r + γ (1 − terminated) F⁻(Q⁻(a*)), n steps deep, where a* is the best available action of the online
-    agents (``double``; van Hasselt et al. 2016) or of the target agents. What lies behind a window's first ``last``,
-    NaN included, changes neither the loss nor a gradient.
+    The target is r + γ (1 − terminated) F⁻(Q⁻(a*)), n steps deep, where a* is the best available
+    action of the online agents (``double``; van Hasselt et al. 2016) or of the target agents. What
+    lies behind a window's first ``last``, NaN included, changes neither the loss nor a gradient.
 
     | metric         | meaning: mean over taught transitions and value streams   |
     | -------------- | --------------------------------------------------------- |
@@ -29,14 +44,16 @@ class TDLoss:
         self.gamma, self.double, self.n_step = gamma, double, n_step
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
-        """Loss sum, count (taught transitions × M), priority [B] (mean |TD error| of a window), metrics."""
+        """Loss sum, count (taught transitions × M), priority [B] (a window's mean |TD error|)."""
         real = inside(batch.last)  # [T+1, B]
         taught = (batch.mask & real[1:]).unsqueeze(-1)  # [T, B, 1]
         state = zero_outside(batch.state, real)  # [T+1, B, S]
 
-        output = online.agents.unroll(batch)
+        output = cast(Agents, online.agents).unroll(batch)
         online_greedy = greedy(output.q.detach(), batch.avail_actions)  # [T+1, B, N]
-        q_taken = online.mixer(  # [T, B, M]
+        q_taken = cast(
+            Mixer, online.mixer
+        )(  # [T, B, M]
             pick(output.q[:-1], batch.action),
             pick(output.q[:-1].detach(), online_greedy[:-1]),
             batch.action,
@@ -65,11 +82,10 @@ class TDLoss:
         self, target: Model, batch: Batch, online_greedy: Tensor, state: Tensor
     ) -> Tensor:
         """[T, B, M]"""
-        output: Output = target.agents.unroll(batch)
-        q = output.q[1:]
+        q = cast(Agents, target.agents).unroll(batch).q[1:]
         target_greedy = greedy(q, batch.avail_actions[1:])  # [T, B, N]
         best = online_greedy[1:] if self.double else target_greedy
-        value = target.mixer(pick(q, best), pick(q, target_greedy), best, state[1:])
+        value = cast(Mixer, target.mixer)(pick(q, best), pick(q, target_greedy), best, state[1:])
         return n_step_target(
             batch.reward, batch.terminated, batch.last, value, self.gamma, self.n_step
         )

@@ -1,4 +1,7 @@
-"""Mixers: per-agent values to value streams. A new one has ``n_streams`` and the four arguments of ``Mixer``."""
+"""Mixers: per-agent values to value streams.
+
+A new one has ``n_streams`` and the four arguments of ``Mixer``.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +44,10 @@ class Sum(nn.Module):
 
 
 class QMix(nn.Module):
-    """A monotonic mixing network whose weights come from the state (Rashid et al. 2018, section 4): M = 1.
+    """A monotonic mixing network, its weights from the state (Rashid et al. 2018, § 4): M = 1.
 
-    Q_tot = elu(q |W_1(s)| + b_1(s)) · |w_final(s)| + V(s). ``hypernet_layers`` is the depth of the networks that make
-    W_1 and w_final; ``hypernet_dim`` their width, where there are two.
+    Q_tot = elu(q |W_1(s)| + b_1(s)) · |w_final(s)| + V(s). ``hypernet_layers`` is the depth of the
+    networks that make W_1 and w_final; ``hypernet_dim`` their width, where there are two layers.
 
     Raises:
         ValueError: more than one reward stream, or no global state.

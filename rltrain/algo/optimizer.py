@@ -1,4 +1,4 @@
-"""Optimisers: thin functions over torch.optim whose annotations carry the ranges the YAML is checked against."""
+"""Optimisers: thin functions over torch.optim, annotated with the ranges of their values."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ def _make(kind: type[Optimizer], params: list[nn.Parameter], options: dict[str, 
             f"torch.optim.{kind.__name__} has no option {', '.join(unknown)}: "
             f"expected one of {', '.join(known)}."
         )
-    # on a GPU the step counter stays on the device, so that a step can be undone without a synchronisation
+    # on a GPU the step counter stays on the device: a step is undone without synchronisation
     options.setdefault("capturable", params[0].is_cuda)
     return kind(params, **options)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rltrain.schedule import linear
 from rltrain.types import Agents, Clock, Count, EnvSpec, Probability, torch_device_of
@@ -40,10 +40,10 @@ class FixedEpsilon:
 
 
 class Policy:
-    """Epsilon-greedy actions of E copies in lock-step; carries what recurrent agents remember between slots.
+    """Epsilon-greedy actions of E copies in lock-step; carries what agents remember between slots.
 
     Args:
-        agents: per-agent values.
+        agents: per-agent values (``Agents``).
         exploration: epsilon as a function of the clock.
         spec: sizes.
         n_envs: E.
@@ -53,21 +53,23 @@ class Policy:
     def __init__(
         self,
         *,
-        agents: Agents,
+        agents: nn.Module,
         exploration: Exploration,
         spec: EnvSpec,
         n_envs: int,
         rng: np.random.Generator,
     ) -> None:
-        self.agents, self.exploration, self.rng = agents, exploration, rng
-        self._device = torch_device_of(agents)  # type: ignore[arg-type]
-        self._hidden = torch.zeros(n_envs, spec.n_agents, agents.hidden_dim, device=self._device)
-        self._last_action = np.full((n_envs, spec.n_agents), -1, np.int64)  # [E, N]
+        self.agents = cast(Agents, agents)
+        self.exploration, self.rng = exploration, rng
+        self._device = torch_device_of(agents)
+        shape = (n_envs, spec.n_agents)
+        self._hidden = torch.zeros(*shape, self.agents.hidden_dim, device=self._device)
+        self._last_action = np.full(shape, -1, np.int64)  # [E, N]
 
     def act(
         self, obs: np.ndarray, avail_actions: np.ndarray, last: np.ndarray, clock: Clock
     ) -> np.ndarray:
-        """Actions of one slot; where ``last`` is set they mean nothing and the next slot begins a new episode.
+        """Actions of one slot; where ``last`` is set they mean nothing, a new episode begins next.
 
         Args:
             obs: [E, N, *O].

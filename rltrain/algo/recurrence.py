@@ -1,7 +1,7 @@
 """The GRU over a whole window on the CPU, forward and backward, without computing padding.
 
-Fewer operations than autograd would record, in an order that finds its numbers in the cache: a slot
-costs a dozen operations forward and three back, and a weight's gradient is one matrix product.
+Fewer operations than autograd would record, in an order that finds its numbers in the cache: a
+slot costs a dozen operations forward and three back, a weight's gradient one matrix product.
 ``torch.gru`` gives the same numbers; it is this function's oracle and what other devices use.
 """
 
@@ -14,9 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-
 _BLOCK = 1024
-"""Rows taken through a chain of elementwise operations at a time, so that they stay in the cache."""
+"""Rows taken through a chain of elementwise operations at a time, to stay in the cache."""
 
 
 def gru(x: Tensor, first: Tensor, cell: nn.GRUCell, n_rows: list[int]) -> Tensor:
@@ -88,7 +87,7 @@ class _GRU(torch.autograd.Function):
         to_n = torch.empty_like(n)  # [P, H]
         for start in range(0, len(h), _BLOCK):
             block = slice(start, start + _BLOCK)
-            _slopes(*(t[block] for t in (r, z, n, h_n, h)), out=gates[block], to_n=to_n[block])
+            _slopes(*(t[block] for t in (r, z, n, h_n, h, gates, to_n)))
         grad = grad_hidden.clone(memory_format=torch.contiguous_format)
         grad_first = torch.zeros_like(first)
         earlier = [before for before, _ in _slots(grad_first, grad, n_rows)]
@@ -114,16 +113,16 @@ class _GRU(torch.autograd.Function):
 
 
 def _slopes(
-    r: Tensor, z: Tensor, n: Tensor, h_n: Tensor, h: Tensor, out: Tensor, to_n: Tensor
+    r: Tensor, z: Tensor, n: Tensor, h_n: Tensor, h: Tensor, gates: Tensor, to_n: Tensor
 ) -> None:
     """What a gradient of h' is multiplied by to become that of a gate's sum.
 
-    Writes those of r, z and n's hidden part to ``out`` [X, 3, H], of n's whole to ``to_n`` [X, H].
+    Writes those of r, z and n's hidden part to ``gates`` [X, 3, H], of all of n to ``to_n`` [X, H].
     """
     torch.mul(1 - z, 1 - n * n, out=to_n)
-    torch.mul(to_n, r, out=out[:, 2])
-    torch.mul(out[:, 2], h_n, out=out[:, 0]).mul_(1 - r)
-    torch.mul(h - n, z, out=out[:, 1]).mul_(1 - z)
+    torch.mul(to_n, r, out=gates[:, 2])
+    torch.mul(gates[:, 2], h_n, out=gates[:, 0]).mul_(1 - r)
+    torch.mul(h - n, z, out=gates[:, 1]).mul_(1 - z)
 
 
 def _slots(first: Tensor, packed: Tensor, n_rows: list[int]) -> Iterator[tuple[Tensor, slice]]:

@@ -92,7 +92,7 @@ def test_a_gradient_that_is_not_finite_is_undone_though_the_loss_is():
     def loss(online, target, batch, clock):
         result = TDLoss(gamma=0.99, double=True, n_step=1)(online, target, batch, clock)
         root = (online.agents.fc2.weight.sum() * 0).sqrt()  # 0, with a slope of 0 / 0
-        return result._replace(loss_sum=result.loss_sum + root)
+        return replace(result, loss_sum=result.loss_sum + root)
 
     learner = make_learner(loss=loss)
     before = state_of(learner)

@@ -45,7 +45,7 @@ def step(request):
     batch = batch_of(vector)
     q = learner.online.agents.unroll(batch).q.detach()
     metrics = learner.update(batch, Clock()).metrics
-    return vector, learner, batch, q, metrics
+    return vector, learner, q, metrics
 
 
 def weights(vector, prefix):
@@ -89,7 +89,7 @@ def worst(ours, theirs):
 
 
 def test_q_values_are_the_published_ones(step):
-    vector, _, batch, q, _ = step
+    vector, _, q, _ = step
     theirs = torch.from_numpy(vector["q_values"]).transpose(0, 1)
     real = torch.arange(len(q)).unsqueeze(1) <= torch.from_numpy(vector["batch/length"])
     assert worst(q[real], theirs[real]) < 1e-5
@@ -97,13 +97,13 @@ def test_q_values_are_the_published_ones(step):
 
 @pytest.mark.parametrize("name", ["loss", "td_error_abs", "grad_norm"])
 def test_statistics_are_the_published_ones(step, name):
-    vector, _, _, _, metrics = step
+    vector, _, _, metrics = step
     assert metrics[name].item() == pytest.approx(vector[f"stat/{name}"].item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["q_taken_mean", "target_mean"])
 def test_means_are_n_agents_times_the_published_ones(step, name):
-    vector, _, _, _, metrics = step
+    vector, _, _, metrics = step
     theirs = vector[f"stat/{name}"].item() * SPEC.n_agents
     assert metrics[name].item() == pytest.approx(theirs, rel=1e-5)
 

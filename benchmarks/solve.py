@@ -1,0 +1,133 @@
+"""Training results: several seeds of a method on a map, run to the end, left alone, and put into a table.
+
+    python -m benchmarks.solve run 3m:1-5 8m:1-3      two runs at a time, one thread each; finished ones are skipped,
+                                                      interrupted ones resumed
+    python -m benchmarks.solve table 3m 8m            the table and the picture of what is there
+
+Every run is the command it prints: the default settings but for map, seed and one thread.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from rltrain.report.curve import rows, series
+
+OUTPUT = Path("outputs/solve")
+AT_ONCE = 2
+THRESHOLD = 0.95
+IN_A_ROW = 3
+
+
+def run_dir(algo: str, map_name: str, seed: int) -> Path:
+    return OUTPUT / f"{algo}-{map_name}-s{seed}"
+
+
+def run(algo: str, map_name: str, seed: int) -> None:
+    """Train to the end, from wherever the run stands."""
+    folder = run_dir(algo, map_name, seed)
+    record = record_of(folder)
+    if record.get("status") == "finished":
+        return
+    if (folder / "checkpoints" / "latest").exists():
+        words = [f"resume={folder}"]
+    else:
+        words = [f"algo={algo}", "env=smac", f"env.map_name={map_name}", f"seed={seed}"]
+        words += ["hardware.threads=1", "logger.wandb.mode=disabled", f"hydra.run.dir={folder}"]
+    print("rltrain", *words, flush=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f"{folder.name}.txt").open("a", encoding="utf-8") as out:
+        command = [sys.executable, "-m", "rltrain.main", *words]
+        subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, check=False)
+
+
+def record_of(folder: Path) -> dict[str, Any]:
+    path = folder / "run.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def solved_at(steps: list[int], wins: list[float]) -> int | None:
+    """Env steps at the third test in a row with a win rate of 95 % or more."""
+    for i in range(IN_A_ROW, len(wins) + 1):
+        if min(wins[i - IN_A_ROW : i]) >= THRESHOLD:
+            return steps[i - 1]
+    return None
+
+
+def table(algo: str, map_name: str) -> str:
+    """A Markdown table of all seeds of a map."""
+    lines = [
+        "| map | seed | env steps | solved at | mean of the last 10 tests | best test | minutes |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    last = []
+    for folder in sorted(OUTPUT.glob(f"{algo}-{map_name}-s*/")):
+        record = record_of(folder)
+        steps, wins = series(rows(folder / "metrics.jsonl"), "test/win_rate")
+        at = solved_at(steps, wins)
+        last.append(sum(wins[-10:]) / len(wins[-10:]))
+        lines.append(
+            f"| {map_name} | {folder.name.rpartition('-s')[2]} | {record['env_steps']:,} | "
+            f"{'never' if at is None else f'{at:,}'} | {last[-1]:.1%} | {max(wins):.1%} | "
+            f"{record['seconds'] / 60:.0f} |"
+        )
+    lines.append(f"| {map_name} | all | | | {sum(last) / len(last):.1%} | | |")
+    return "\n".join(lines)
+
+
+def draw(algo: str, map_names: list[str], path: Path) -> None:
+    """Win rates of every seed, and their mean, over env steps."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.4 * len(map_names), 3.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(1, len(map_names), sharey=True, squeeze=False)[0]
+    for axes, map_name in zip(panels, map_names, strict=True):
+        curves = []
+        for folder in sorted(OUTPUT.glob(f"{algo}-{map_name}-s*/")):
+            steps, wins = series(rows(folder / "metrics.jsonl"), "test/win_rate")
+            axes.plot(steps, wins, color="C0", alpha=0.25, linewidth=1)
+            curves.append(wins)
+        shortest = min(map(len, curves))
+        mean = [sum(c[i] for c in curves) / len(curves) for i in range(shortest)]
+        axes.plot(steps[:shortest], mean, color="C0", linewidth=2, label="mean of the seeds")
+        axes.set_title(f"{algo} on {map_name}, {len(curves)} seeds", fontsize=10)
+        axes.set_xlabel("environment steps")
+        axes.grid(alpha=0.3)
+        axes.set_ylim(-0.03, 1.03)
+    panels[0].set_ylabel("test win rate")
+    panels[0].legend(frameon=False, loc="lower right")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+
+
+def jobs(words: list[str]) -> list[tuple[str, int]]:
+    """``3m:1-5`` to (3m, 1) … (3m, 5)."""
+    out = []
+    for word in words:
+        map_name, _, seeds = word.partition(":")
+        first, _, last = seeds.partition("-")
+        out += [(map_name, seed) for seed in range(int(first), int(last or first) + 1)]
+    return out
+
+
+def main() -> None:
+    if len(sys.argv) < 3 or sys.argv[1] not in ("run", "table"):
+        sys.exit(__doc__)
+    if sys.argv[1] == "run":
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(lambda job: run("qmix", *job), jobs(sys.argv[2:])))
+    else:
+        for map_name in sys.argv[2:]:
+            print(table("qmix", map_name), end="\n\n")
+        draw("qmix", sys.argv[2:], Path("docs/solve.png"))
+
+
+if __name__ == "__main__":
+    main()
