@@ -1,4 +1,5 @@
-"""Speed of the battle engine: env steps per second under random legal actions, by map and number of copies.
+"""Speed of the battle engine: env steps per second under random legal actions, by map and number of
+copies.
 
 ``python -m benchmarks.engine``
 """

@@ -145,7 +145,7 @@ class Wandb:
         self.run.log({**row, **asdict(clock), "seconds": seconds})
 
     def close(self) -> None:
-        self.run.finish(quiet=True)
+        self.run.finish()
 
 
 SHOWN = (

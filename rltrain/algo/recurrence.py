@@ -65,8 +65,8 @@ class _GRU(torch.autograd.Function):
             h, x_now = before[:rows], x[now]
             rz_now = torch.addmm(bias_rz, x_now, x_to_rz, out=rz[kept])
             rz_now.addmm_(h, h_to_rz).sigmoid_()
-            h_n_now = torch.addmm(bias_hh[both:], h, h_to_n, out=h_n[kept])
             n_now = torch.addmm(bias_ih[both:], x_now, x_to_n, out=n[kept])
+            h_n_now = torch.addmm(bias_hh[both:], h, h_to_n, out=h_n[kept])
             # tanh x = 2 σ(2x) − 1: torch's tanh takes twice as long as all of this
             n_now.addcmul_(rz_now[:, :size], h_n_now).mul_(2).sigmoid_().mul_(2).sub_(1)
             torch.lerp(n_now, h, rz_now[:, size:], out=hidden[now])
@@ -79,50 +79,42 @@ class _GRU(torch.autograd.Function):
     def backward(ctx: Any, grad_hidden: Tensor) -> tuple[Tensor | None, ...]:
         x, first, weight_ih, weight_hh, rz, n, h_n, hidden = ctx.saved_tensors
         n_rows, size = ctx.n_rows, first.shape[1]
-        r, z = rz[:, :size], rz[:, size:]
+        r, z = rz.split(size, 1)
         slots = list(_slots(first, hidden, n_rows))
         h = torch.cat([before[: now.stop - now.start] for before, now in slots])  # [P, H]
 
-        gates = h.new_empty(len(h), 3, size)  # [P, 3, H]
-        to_n = torch.empty_like(n)  # [P, H]
+        slopes, to_n = h.new_empty(len(h), 3, size), torch.empty_like(h)  # [P, 3, H], [P, H]
         for start in range(0, len(h), _BLOCK):
             block = slice(start, start + _BLOCK)
-            _slopes(*(t[block] for t in (r, z, n, h_n, h, gates, to_n)))
+            _slopes(*(t[block] for t in (r, z, n, h_n, h, slopes, to_n)))
         grad = grad_hidden.clone(memory_format=torch.contiguous_format)
         grad_first = torch.zeros_like(first)
         earlier = [before for before, _ in _slots(grad_first, grad, n_rows)]
         for (_, now), before in zip(reversed(slots), reversed(earlier), strict=True):
             rows = now.stop - now.start
-            gates_now = gates[now].mul_(grad[now].unsqueeze(1)).view(rows, -1)  # [rows, 3H]
-            before[:rows].addcmul_(grad[now], z[now]).addmm_(gates_now, weight_hh)
+            gates_grad = slopes[now].mul_(grad[now].unsqueeze(1)).view(rows, -1)  # [rows, 3H]
+            before[:rows].addcmul_(grad[now], z[now]).addmm_(gates_grad, weight_hh)
 
-        flat = gates.view(len(gates), -1)  # [P, 3H]
+        flat = slopes.view(len(slopes), -1)  # [P, 3H], now the gradients of the gates' sums
         grad_weight_hh, grad_bias_hh = flat.t() @ h, flat.sum(0)
-        torch.mul(grad, to_n, out=gates[:, 2])
+        torch.mul(grad, to_n, out=slopes[:, 2])
         grad_weight_ih, grad_bias_ih = flat.t() @ x, flat.sum(0)
         grad_x = flat @ weight_ih
-        return (
-            grad_x,
-            grad_first,
-            grad_weight_ih,
-            grad_weight_hh,
-            grad_bias_ih,
-            grad_bias_hh,
-            None,
-        )
+        of_weights = grad_weight_ih, grad_weight_hh, grad_bias_ih, grad_bias_hh
+        return grad_x, grad_first, *of_weights, None
 
 
 def _slopes(
-    r: Tensor, z: Tensor, n: Tensor, h_n: Tensor, h: Tensor, gates: Tensor, to_n: Tensor
+    r: Tensor, z: Tensor, n: Tensor, h_n: Tensor, h: Tensor, slopes: Tensor, to_n: Tensor
 ) -> None:
     """What a gradient of h' is multiplied by to become that of a gate's sum.
 
-    Writes those of r, z and n's hidden part to ``gates`` [X, 3, H], of all of n to ``to_n`` [X, H].
+    Writes those of r, z and n's hidden part to ``slopes`` [X, 3, H], n's whole to ``to_n`` [X, H].
     """
     torch.mul(1 - z, 1 - n * n, out=to_n)
-    torch.mul(to_n, r, out=gates[:, 2])
-    torch.mul(gates[:, 2], h_n, out=gates[:, 0]).mul_(1 - r)
-    torch.mul(h - n, z, out=gates[:, 1]).mul_(1 - z)
+    torch.mul(to_n, r, out=slopes[:, 2])
+    torch.mul(slopes[:, 2], h_n, out=slopes[:, 0]).mul_(1 - r)
+    torch.mul(h - n, z, out=slopes[:, 1]).mul_(1 - z)
 
 
 def _slots(first: Tensor, packed: Tensor, n_rows: list[int]) -> Iterator[tuple[Tensor, slice]]:

@@ -12,7 +12,7 @@ _EXPORTS = {
     "parallel_env": "rltrain.env.smac.parallel",
     "compile_engine": "rltrain.env.smac.__main__",
 }
-__all__ = ["SmacVectorEnv", "StarCraft2Env", "compile_engine", "parallel_env"]  # noqa: F822
+__all__ = ["SmacVectorEnv", "StarCraft2Env", "compile_engine", "parallel_env"]
 
 
 def __getattr__(name: str) -> Any:

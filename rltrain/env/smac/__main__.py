@@ -17,9 +17,8 @@ def compile_engine() -> None:
     battles.step(np.ones((2, 3), np.int64))
     battles.refresh()
     action, restart, seed = np.zeros((2, 3), np.int64), np.ones(2, np.bool_), np.zeros(2, np.uint64)
-    engine.advance_parallel(
-        battles.scene, battles.world, battles.frame, action, action, restart, seed
-    )
+    tables = battles.scene, battles.shown, battles.rule, battles.world, battles.frame
+    engine.advance_parallel(*tables, action, action, restart, seed)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,9 @@ from rltrain.env.smac.world import (
     WIN,
     World,
     build_frame,
+    build_reward,
     build_scene,
+    build_view,
     build_world,
 )
 
@@ -42,6 +44,10 @@ class Battles:
         self.options, self.n_envs = options, n_envs
         self.sizes = sizes_of(self.map_data, options)
         self.scene = build_scene(self.map_data, options)
+        self.shown = build_view(self.map_data, options)
+        self.rule = build_reward(self.map_data, options)
+        self.shown = build_view(self.map_data, options)
+        self.rule = build_reward(self.map_data, options)
         self.world = build_world(self.scene, n_envs)
         self.frame = build_frame(self.scene, self.sizes, n_envs)
         self.obs, self.avail, self.state = self.frame.obs, self.frame.avail, self.frame.state
@@ -58,7 +64,7 @@ class Battles:
         for e, seed in seeds.items():
             restart[e], self._seed[e] = True, seed
         for e in seeds:
-            engine.reset_battle(self.scene, self.world, self.frame, e, self._seed[e])
+            engine.reset_battle(self.scene, self.shown, self.world, self.frame, e, self._seed[e])
 
     def step(
         self,
@@ -88,6 +94,8 @@ class Battles:
             advance = engine.advance_parallel
         advance(
             self.scene,
+            self.shown,
+            self.rule,
             self.world,
             self.frame,
             action,
@@ -130,7 +138,7 @@ class Battles:
 
     def refresh(self) -> None:
         """Write all observations, masks and states again from ``world``."""
-        engine.write_frames(self.scene, self.world, self.frame)
+        engine.write_frames(self.scene, self.shown, self.world, self.frame)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Every array a battle remembers, copied."""

@@ -1,7 +1,9 @@
-"""Whom units attack, where they want to go, and what their weapons do; one call is one simulation loop (compiled).
+"""Whom units attack, where they want to go, and what their weapons do; one call is one simulation
+loop (compiled).
 
-Agents do what they are told and nothing else. Enemies carry out one attack-move: walk to a point, attack what comes
-into scan range, go after whoever shoots them from outside it, join friends who call for help.
+Agents do what they are told and nothing else. Enemies carry out one attack-move: walk to a point,
+attack what comes into scan range, go after whoever shoots them from outside it, join friends who
+call for help.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -75,12 +77,10 @@ def in_reach(unit, param, i, j, edge_range):
     return distance2(unit, i, j) <= reach * reach
 
 
-# -------------------------------------------------------------------------------------------------------------- targets
-
-
 @njit()
 def choose_targets(unit, mark, param, n_agents, loop):
-    """Drops targets that died or escaped; units on an attack-move scan for new ones on their own loops."""
+    """Drops targets that died or escaped; units on an attack-move scan for new ones on their own
+    loops."""
     for i in range(unit.shape[1]):
         if unit[HEALTH, i] <= ZERO:
             continue
@@ -100,7 +100,8 @@ def choose_targets(unit, mark, param, n_agents, loop):
 
 @njit()
 def keeps(unit, mark, param, i, target):
-    """Whether unit i stays with its target: alive, and near or attacking i or on a leash not yet at its end."""
+    """Whether unit i stays with its target: alive, and near or attacking i or on a leash not yet at
+    its end."""
     if unit[HEALTH, target] <= ZERO:
         return False
     if mark[PURSUES, i] != 0:
@@ -116,7 +117,8 @@ def keeps(unit, mark, param, i, target):
 
 @njit()
 def scan(unit, mark, param, n_agents, i, target):
-    """The nearest foe in scan range (ties by index), else the last attacker, else the target as it was."""
+    """The nearest foe in scan range (ties by index), else the last attacker, else the target as it
+    was."""
     found, best = NO_ONE, F(np.inf)
     first, end = (n_agents, unit.shape[1]) if i < n_agents else (0, n_agents)
     for j in range(first, end):
@@ -129,14 +131,11 @@ def scan(unit, mark, param, n_agents, i, target):
     attacker = mark[ATTACKER, i]
     if attacker != NO_ONE and unit[HEALTH, attacker] <= ZERO:
         attacker = mark[ATTACKER, i] = NO_ONE
-    if attacker == NO_ONE or attacker == target:
+    if attacker in (NO_ONE, target):
         return target
     mark[PURSUES, i] = 1
     unit[LEASH_X, i], unit[LEASH_Y, i] = unit[X, i], unit[Y, i]
     return attacker
-
-
-# -------------------------------------------------------------------------------------------------------------- desires
 
 
 @njit()
@@ -174,7 +173,8 @@ def head_for(unit, param, i, x, y):
 
 @njit()
 def has_arrived(unit, mark, param, n_agents, i):
-    """At the end of its attack-move, or in contact with a friend who has arrived and stands there."""
+    """At the end of its attack-move, or in contact with a friend who has arrived and stands
+    there."""
     if unit[X, i] == unit[GOAL_X, i] and unit[Y, i] == unit[GOAL_Y, i]:
         return True
     first, end = (0, n_agents) if i < n_agents else (n_agents, unit.shape[1])
@@ -186,12 +186,10 @@ def has_arrived(unit, mark, param, n_agents, i):
     return False
 
 
-# -------------------------------------------------------------------------------------------------------------- weapons
-
-
 @njit()
 def use_weapons(unit, mark, param, damage, n_agents, loop, rng, e, queue):
-    """Everyone who can act does, in random order and with immediate effect; then cooldowns run down one loop."""
+    """Everyone who can act does, in random order and with immediate effect; then cooldowns run down
+    one loop."""
     n = 0
     for i in range(unit.shape[1]):
         target = mark[TARGET, i]
@@ -216,7 +214,8 @@ def use_weapons(unit, mark, param, damage, n_agents, loop, rng, e, queue):
 
 @njit()
 def attack(unit, mark, param, damage, n_agents, loop, rng, e, i):
-    """Begins or continues the windup of unit i, or fires. Periods count from the beginning of the attack."""
+    """Begins or continues the windup of unit i, or fires. Periods count from the beginning of the
+    attack."""
     target = mark[TARGET, i]
     damage_point = param[P_DAMAGE_POINT, i]
     if unit[HEALTH, target] <= ZERO:
@@ -233,7 +232,8 @@ def attack(unit, mark, param, damage, n_agents, loop, rng, e, i):
         unit[WINDUP, i] = damage_point
         return
     hit(unit, mark, param, damage, n_agents, loop, i, target)
-    # A cooldown that ended between two loops gives its remainder back; one that waited longer (-1) gives nothing.
+    # A cooldown that ended between two loops gives its remainder back; one that waited longer (-1)
+    # gives nothing.
     left_over = unit[COOLDOWN, i] if unit[COOLDOWN, i] > -ONE else ZERO
     jitter = JITTER_LOW + JITTER_WIDTH * draw(rng, e)
     unit[COOLDOWN, i] = param[P_PERIOD, i] - F(math.ceil(damage_point)) + left_over + jitter
@@ -241,7 +241,8 @@ def attack(unit, mark, param, damage, n_agents, loop, rng, e, i):
 
 @njit()
 def hit(unit, mark, param, damage, n_agents, loop, i, target):
-    """One hit of unit i: shields take it without armour, health the rest; the victim remembers and calls for help."""
+    """One hit of unit i: shields take it without armour, health the rest; the victim remembers and
+    calls for help."""
     amount = damage[i, target]
     absorbed = min(unit[SHIELD, target], amount)
     unit[SHIELD, target] -= absorbed

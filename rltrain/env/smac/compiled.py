@@ -1,7 +1,8 @@
 """Numba behind one door: cache folder, standard options and the random stream of compiled code.
 
-Numba's own cache notices a change in the file of a function but not in the files of its helpers, so the cache folder
-carries a hash of the sources of all kernels and of Numba's version. Import ``njit`` and ``prange`` from here only.
+Numba's own cache notices a change in the file of a function but not in the files of its helpers, so
+the cache folder carries a hash of the sources of all kernels and of Numba's version. Import
+``njit`` and ``prange`` from here only.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from typing import Any
 import numba
 import numpy as np
 
-
 KERNEL_FILES = ("avoidance", "combat", "compiled", "engine", "observe", "world")
 """The modules whose code or constants end up in machine code."""
 
@@ -30,34 +30,37 @@ def sources_hash() -> str:
 
 
 def cache_folder() -> Path:
-    """The user's cache folder for this version of the sources; one for this process if that cannot be written."""
+    """The user's cache folder for this version of the sources; one for this process if that cannot
+    be written."""
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     folder = Path(base).expanduser() / "rltrain" / f"numba-{sources_hash()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK)
     except OSError:
-        return Path(tempfile.mkdtemp(prefix="rltrain-numba-"))
-    return folder if os.access(folder, os.W_OK) else Path(tempfile.mkdtemp(prefix="rltrain-numba-"))
+        writable = False
+    return folder if writable else Path(tempfile.mkdtemp(prefix="rltrain-numba-"))
 
 
-numba.config.CACHE_DIR = str(cache_folder())
+settings: Any = numba.config
+settings.CACHE_DIR = str(cache_folder())  # read when a function is decorated
 
 # IEEE division (no hidden branch, no exception path) keeps inner loops short.
-_STANDARD = {"cache": True, "error_model": "numpy"}
+_STANDARD: dict[str, Any] = {"cache": True, "error_model": "numpy"}
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """``numba.njit`` with the package's cache and options; ``parallel`` and ``inline`` may be added."""
+    """``numba.njit`` with the package's cache and options; ``parallel`` and ``inline`` may be
+    added."""
     return numba.njit(**_STANDARD, **options)
 
 
 prange = numba.prange
 get_num_threads, set_num_threads = numba.get_num_threads, numba.set_num_threads
-MAX_THREADS: int = numba.config.NUMBA_NUM_THREADS
+MAX_THREADS: int = settings.NUMBA_NUM_THREADS
 
-F = (
-    np.float32
-)  # every constant of the inner loops is float32: one float64 would promote whole expressions
+# Every constant of the inner loops is float32: one float64 would promote whole expressions.
+F = np.float32
 _TO_UNIT = F(1.0 / (1 << 24))
 
 

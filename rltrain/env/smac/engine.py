@@ -1,7 +1,8 @@
 """One env step of one battle, and the batch of them side by side (compiled).
 
-A battle has its own random stream and touches nothing of its neighbours, so neither the number of battles nor the
-number of threads changes a result. A finished battle stays frozen on its last frame until it is told to restart.
+A battle has its own random stream and touches nothing of its neighbours, so neither the number of
+battles nor the number of threads changes a result. A finished battle stays frozen on its last frame
+until it is told to restart.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -23,7 +24,6 @@ from rltrain.env.smac.world import (
     GOAL_X,
     GOAL_Y,
     HEALTH,
-    HELP_AT,
     IDLE,
     MOVE,
     NO_ONE,
@@ -45,7 +45,7 @@ ZERO = F(0)
 
 
 @njit()
-def reset_battle(scene, world, frame, e, seed):
+def reset_battle(scene, shown, world, frame, e, seed):
     """Start positions, full health, a fresh random stream; fills the first frame."""
     unit, mark, A = world.unit[e], world.mark[e], scene.n_agents
     world.rng[e] = stream_of(seed)
@@ -62,7 +62,7 @@ def reset_battle(scene, world, frame, e, seed):
     world.clock[e] = 0
     world.outcome[e] = RUNNING
     frame.reward[e] = 0.0
-    write_frame(scene, unit, world.last_action[e], 0, frame.obs[e], frame.avail[e], frame.state[e])
+    write_frame(scene, shown, unit, world.last_action[e], 0, frame.obs[e], frame.avail[e], frame.state[e])
 
 
 @njit()
@@ -93,15 +93,16 @@ def give_orders(view, unit, mark, action):
 
 
 @njit()
-def step_battle(scene, world, frame, e, action, orders):
-    """One env step of battle e: actions [E, A] are remembered, orders [E, A] (as a rule the same) carried out."""
+def step_battle(scene, shown, rule, world, frame, e, action, orders):
+    """One env step of battle e: actions [E, A] are remembered, orders [E, A] (as a rule the same)
+    carried out."""
     unit, mark, A = world.unit[e], world.mark[e], scene.n_agents
     lines, spare, queue = frame.lines[e], frame.spare[e], frame.queue[e]
     for i in range(unit.shape[1]):
         unit[BEFORE, i] = unit[HEALTH, i] + unit[SHIELD, i]
     for i in range(A):
         world.last_action[e, i] = action[e, i]
-    give_orders(scene.shown, unit, mark, orders[e])
+    give_orders(shown, unit, mark, orders[e])
     first = world.clock[e] * scene.loops
     for loop in range(first, first + scene.loops):
         choose_targets(unit, mark, scene.param, A, loop)
@@ -111,19 +112,12 @@ def step_battle(scene, world, frame, e, action, orders):
         use_weapons(unit, mark, scene.param, scene.damage, A, loop, world.rng, e, queue)
     world.clock[e] += 1
     world.outcome[e] = judge(unit, A, scene.limit, world.clock[e])
-    frame.reward[e] = reward_of(scene.reward, unit, A, world.outcome[e])
+    frame.reward[e] = reward_of(rule, unit, A, world.outcome[e])
     for i in range(unit.shape[1]):
         if unit[HEALTH, i] <= ZERO:
             unit[SHIELD, i] = ZERO
-    write_frame(
-        scene,
-        unit,
-        world.last_action[e],
-        world.clock[e],
-        frame.obs[e],
-        frame.avail[e],
-        frame.state[e],
-    )
+    steps, last_action = world.clock[e], world.last_action[e]
+    write_frame(scene, shown, unit, last_action, steps, frame.obs[e], frame.avail[e], frame.state[e])
 
 
 @njit()
@@ -145,7 +139,8 @@ def judge(unit, n_agents, limit, steps):
 
 @njit()
 def reward_of(rule, unit, n_agents, outcome):
-    """SMAC's reward (float64): damage dealt and kills, absolute value included, then the bonus of the end."""
+    """SMAC's reward (float64): damage dealt and kills, absolute value included, then the bonus of
+    the end."""
     if rule.sparse:
         reward = 1.0 if outcome == WIN else (-1.0 if outcome == DEFEAT else 0.0)
         return reward * rule.factor
@@ -170,33 +165,35 @@ def reward_of(rule, unit, n_agents, outcome):
 
 
 @njit(inline="always")
-def advance_battle(scene, world, frame, e, action, orders, restart, seed):
+def advance_battle(scene, shown, rule, world, frame, e, action, orders, restart, seed):
     """Restart, step or (finished, not restarted) leave battle e as it is."""
     if restart[e]:
-        reset_battle(scene, world, frame, e, seed[e])
+        reset_battle(scene, shown, world, frame, e, seed[e])
     elif world.outcome[e] == RUNNING:
-        step_battle(scene, world, frame, e, action, orders)
+        step_battle(scene, shown, rule, world, frame, e, action, orders)
     else:
         frame.reward[e] = 0.0
 
 
 @njit()
-def advance_serial(scene, world, frame, action, orders, restart, seed):
-    """Every battle: restart [E] with seed uint64 [E], or one step with actions and orders int64 [E, A]."""
+def advance_serial(scene, shown, rule, world, frame, action, orders, restart, seed):
+    """Every battle: restart [E] with seed uint64 [E], or one step with actions and orders int64 [E,
+    A]."""
     for e in range(restart.shape[0]):
-        advance_battle(scene, world, frame, e, action, orders, restart, seed)
+        advance_battle(scene, shown, rule, world, frame, e, action, orders, restart, seed)
 
 
 @njit(parallel=True)
-def advance_parallel(scene, world, frame, action, orders, restart, seed):
+def advance_parallel(scene, shown, rule, world, frame, action, orders, restart, seed):
     """``advance_serial`` on several threads, the same bytes."""
     for e in prange(restart.shape[0]):
-        advance_battle(scene, world, frame, e, action, orders, restart, seed)
+        advance_battle(scene, shown, rule, world, frame, e, action, orders, restart, seed)
 
 
 @njit()
 def find_illegal(world, avail, action, restart):
-    """Index e * A + i of the first action that is not available in a running battle, -1 if there is none."""
+    """Index e * A + i of the first action that is not available in a running battle, -1 if there is
+    none."""
     A, n = avail.shape[1], avail.shape[2]
     for e in range(avail.shape[0]):
         if restart[e] or world.outcome[e] != RUNNING:
@@ -209,9 +206,9 @@ def find_illegal(world, avail, action, restart):
 
 
 @njit()
-def write_frames(scene, world, frame):
+def write_frames(scene, shown, world, frame):
     """All frames again from the worlds, after the worlds were loaded or edited."""
     for e in range(world.clock.shape[0]):
-        write_frame(
-            scene, world.unit[e], world.last_action[e], world.clock[e], frame.obs[e], frame.avail[e], frame.state[e]
-        )  # fmt: skip
+        unit, last_action, steps = world.unit[e], world.last_action[e], world.clock[e]
+        obs, avail, state = frame.obs[e], frame.avail[e], frame.state[e]
+        write_frame(scene, shown, unit, last_action, steps, obs, avail, state)

@@ -14,7 +14,8 @@ from rltrain.env.smac.units import UNITS, UnitType
 FIGHTING_UNITS = frozenset({"marine"})
 """Unit types whose weapons the engine simulates; a map is playable when it has no others."""
 
-# Index of a unit type's bit, allies and enemies, per map type. Enemies of stalkers_and_zealots are reversed in SMAC.
+# Index of a unit type's bit, allies and enemies, per map type. Enemies of stalkers_and_zealots are
+# reversed in SMAC.
 TYPE_BITS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "stalkers_and_zealots": (("stalker", "zealot"), ("zealot", "stalker")),
     "colossi_stalkers_zealots": (("colossus", "stalker", "zealot"),) * 2,
@@ -107,10 +108,15 @@ def _field(
 ) -> MapData:
     """Two teams created around the two spawn points; the enemies attack-move to the allies' one."""
     return MapData(
-        name=name, limit=limit, races=races, map_type=map_type, terrain=terrain, attack_point=FIELD_ALLIES,
+        name=name,
+        limit=limit,
+        races=races,
+        map_type=map_type,
+        terrain=terrain,
+        attack_point=FIELD_ALLIES,
         allies=tuple(Group(unit, n, *FIELD_ALLIES) for unit, n in allies.items()),
         enemies=tuple(Group(unit, n, *FIELD_ENEMIES) for unit, n in enemies.items()),
-    )  # fmt: skip
+    )
 
 
 def _marines(name: str, limit: int, allies: int, enemies: int) -> MapData:
@@ -129,32 +135,38 @@ _ROWS = (
            {"marine": 7, "marauder": 2, "medivac": 1}),
     _field("MMM2", 180, "TT", "MMM", {"marauder": 2, "marine": 7, "medivac": 1},
            {"marine": 8, "marauder": 3, "medivac": 1}),
-    _field("2s3z", 120, "PP", "stalkers_and_zealots", {"stalker": 2, "zealot": 3}, {"stalker": 2, "zealot": 3}),
-    _field("3s5z", 150, "PP", "stalkers_and_zealots", {"stalker": 3, "zealot": 5}, {"stalker": 3, "zealot": 5}),
+    _field("2s3z", 120, "PP", "stalkers_and_zealots",
+           {"stalker": 2, "zealot": 3}, {"stalker": 2, "zealot": 3}),
+    _field("3s5z", 150, "PP", "stalkers_and_zealots",
+           {"stalker": 3, "zealot": 5}, {"stalker": 3, "zealot": 5}),
     _field("3s5z_vs_3s6z", 170, "PP", "stalkers_and_zealots", {"stalker": 3, "zealot": 5},
            {"stalker": 3, "zealot": 6}),
     _field("3s_vs_3z", 150, "PP", "stalkers", {"stalker": 3}, {"zealot": 3}, terrain="open"),
     _field("3s_vs_4z", 200, "PP", "stalkers", {"stalker": 3}, {"zealot": 4}, terrain="open"),
     _field("3s_vs_5z", 250, "PP", "stalkers", {"stalker": 3}, {"zealot": 5}, terrain="open"),
-    _field("1c3s5z", 180, "PP", "colossi_stalkers_zealots", {"colossus": 1, "stalker": 3, "zealot": 5},
-           {"colossus": 1, "stalker": 3, "zealot": 5}),
+    _field("1c3s5z", 180, "PP", "colossi_stalkers_zealots",
+           {"colossus": 1, "stalker": 3, "zealot": 5}, {"colossus": 1, "stalker": 3, "zealot": 5}),
     MapData(
-        name="2m_vs_1z", limit=150, races="TP", map_type="marines", terrain="octagon", attack_point=None,
+        name="2m_vs_1z", limit=150, races="TP", map_type="marines", terrain="octagon",
+        attack_point=None,
         allies=(Group("marine", 1, 13, 12), Group("marine", 1, 19, 12)),
         enemies=(Group("zealot", 1, 16, 19),),
     ),
     MapData(
-        name="corridor", limit=400, races="PZ", map_type="zealots", terrain="corridor", attack_point=(4.47, 4.3298),
+        name="corridor", limit=400, races="PZ", map_type="zealots", terrain="corridor",
+        attack_point=(4.47, 4.3298),
         allies=(Group("zealot", 6, 19.0397, 19.1198),),
         enemies=(Group("zergling", 24, 27.91, 28.24),),
     ),
     MapData(
-        name="6h_vs_8z", limit=150, races="ZP", map_type="hydralisks", terrain="arena", attack_point=(14.5998, 9.49),
+        name="6h_vs_8z", limit=150, races="ZP", map_type="hydralisks", terrain="arena",
+        attack_point=(14.5998, 9.49),
         allies=(Group("hydralisk", 6, 14.5998, 9.49),),
         enemies=(Group("zealot", 8, 14.41, 16.7597),),
     ),
     MapData(
-        name="2s_vs_1sc", limit=300, races="PZ", map_type="stalkers", terrain="pentagon", attack_point=None,
+        name="2s_vs_1sc", limit=300, races="PZ", map_type="stalkers", terrain="pentagon",
+        attack_point=None,
         allies=(Group("stalker", 1, 11.1208, 10.338), Group("stalker", 1, 16.976, 10.3662)),
         enemies=(Group("spine_crawler", 1, 13.92, 20.0397),),
     ),
@@ -165,12 +177,14 @@ _ROWS = (
         enemies=(Group("baneling", 32, 27.91, 28.24),),
     ),
     MapData(
-        name="bane_vs_bane", limit=200, races="ZZ", map_type="bane", terrain="octagon", attack_point=(16, 8),
+        name="bane_vs_bane", limit=200, races="ZZ", map_type="bane", terrain="octagon",
+        attack_point=(16, 8),
         allies=(Group("zergling", 20, 16, 11), Group("baneling", 4, 16, 8)),
         enemies=(Group("zergling", 20, 16, 21), Group("baneling", 4, 16, 24)),
     ),
     MapData(
-        name="2c_vs_64zg", limit=400, races="PZ", map_type="colossus", terrain="ravine", attack_point=None,
+        name="2c_vs_64zg", limit=400, races="PZ", map_type="colossus", terrain="ravine",
+        attack_point=None,
         allies=(Group("colossus", 2, 16, 16),),
         enemies=(Group("zergling", 64, 16, 9),),
     ),
@@ -206,6 +220,7 @@ def find_playable_map(name: str) -> MapData:
     names = playable_map_names()
     if row.name not in names:
         raise ValueError(
-            f"map {row.name!r} is known but its units do not fight yet: choose one of {', '.join(names)}"
+            f"map {row.name!r} is known but its units do not fight yet: "
+            f"choose one of {', '.join(names)}"
         )
     return row

@@ -1,4 +1,5 @@
-"""What agents see and may do: SMAC's observations, availability and state of one battle (compiled)."""
+"""What agents see and may do: SMAC's observations, availability and state of one battle
+(compiled)."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -27,9 +28,9 @@ STOP, NORTH, SOUTH, EAST, WEST, FIRST_ATTACK = 1, 2, 3, 4, 5, 6
 
 
 @njit()
-def write_frame(scene, unit, last_action, steps, obs, avail, state):
+def write_frame(scene, view, unit, last_action, steps, obs, avail, state):
     """Fills obs [A, O], avail [A, n_actions] and state [S] of one battle."""
-    view, param, type_bit = scene.shown, scene.param, scene.type_bit
+    param, type_bit = scene.param, scene.type_bit
     obs[:] = ZERO
     avail[:] = 0
     state[:] = ZERO
@@ -58,7 +59,8 @@ def write_frame(scene, unit, last_action, steps, obs, avail, state):
 
 @njit()
 def write_moves(view, pathable, unit, i, obs, avail):
-    """Stop and the four moves; a move is open if the one cell half a move order ahead is pathable."""
+    """Stop and the four moves; a move is open if the one cell half a move order ahead is
+    pathable."""
     x, y, ahead = unit[X, i], unit[Y, i], view.move_amount * HALF
     avail[i, STOP] = 1
     avail[i, NORTH] = value_at(pathable, x, y + ahead, 0)
@@ -71,7 +73,8 @@ def write_moves(view, pathable, unit, i, obs, avail):
 
 @njit(inline="always")
 def value_at(cells, x, y, outside):
-    """Value of the cell of the point (x, y); outside of the map is tested before coordinates are truncated."""
+    """Value of the cell of the point (x, y); outside of the map is tested before coordinates are
+    truncated."""
     if x < ZERO or y < ZERO or x >= SIZE or y >= SIZE:
         return outside
     return cells[int(x), int(y)]
@@ -79,7 +82,8 @@ def value_at(cells, x, y, outside):
 
 @njit()
 def write_surroundings(view, cells, unit, i, count, obs, at):
-    """Cell values at SMAC's points around the agent's cell: 4 far, 4 diagonal, its own; outside is 1."""
+    """Cell values at SMAC's points around the agent's cell: 4 far, 4 diagonal, its own; outside is
+    1."""
     x, y, m = F(int(unit[X, i])), F(int(unit[Y, i])), view.move_amount
     far = TWO * m
     for k in range(count):
@@ -96,7 +100,8 @@ def write_surroundings(view, cells, unit, i, count, obs, at):
 
 @njit()
 def write_enemies(view, param, type_bit, unit, i, obs, avail):
-    """Enemy blocks of agent i, zeros unless alive and in sight: attackable, distance, dx, dy, health, shield, type."""
+    """Enemy blocks of agent i, zeros unless alive and in sight: attackable, distance, dx, dy,
+    health, shield, type."""
     x, y, at, A = unit[X, i], unit[Y, i], view.move_size, view.n_agents
     for k in range(A, unit.shape[1]):
         dx, dy = unit[X, k] - x, unit[Y, k] - y
@@ -124,7 +129,8 @@ def write_enemies(view, param, type_bit, unit, i, obs, avail):
 
 @njit()
 def write_allies(view, param, type_bit, unit, last_action, i, obs):
-    """Blocks of the other allies, zeros unless alive and in sight: visible, distance, dx, dy, health, shield, type."""
+    """Blocks of the other allies, zeros unless alive and in sight: visible, distance, dx, dy,
+    health, shield, type."""
     x, y = unit[X, i], unit[Y, i]
     at = view.move_size + view.n_enemies * view.enemy_size
     for k in range(view.n_agents):

@@ -12,7 +12,8 @@ from rltrain.env.smac.starcraft2 import StarCraft2Env
 
 
 class SmacParallelEnv(ParallelEnv):
-    """Agents ``marine_0`` …; observations are {"observation", "action_mask"}; the dead leave the battle.
+    """Agents ``marine_0`` …; observations are {"observation", "action_mask"}; the dead leave the
+    battle.
 
     The last step of an episode terminates everybody; at the time limit it truncates instead.
     """
@@ -58,7 +59,8 @@ class SmacParallelEnv(ParallelEnv):
         return self._observe(self.agents), {agent: {} for agent in self.agents}
 
     def step(self, actions: dict[str, int]) -> tuple[dict[str, Any], ...]:
-        """Actions of the living agents by name; an absent or unavailable one raises AssertionError."""
+        """Actions of the living agents by name; an absent or unavailable one raises
+        AssertionError."""
         missing = [agent for agent in self.agents if agent not in actions]
         if missing:
             raise AssertionError(f"no action for {missing}: give one for each of {self.agents}")

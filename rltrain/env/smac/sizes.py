@@ -1,4 +1,5 @@
-"""SMAC's options and the sizes of observations, states and actions that follow from a map and its options.
+"""SMAC's options and the sizes of observations, states and actions that follow from a map and its
+options.
 
 Everything is computed from tables: no world is built and nothing is compiled.
 """

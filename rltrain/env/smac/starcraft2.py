@@ -1,6 +1,8 @@
-"""``StarCraft2Env``: one battle behind the methods of SMAC's class of the same name (``smac.env.StarCraft2Env``).
+"""``StarCraft2Env``: one battle behind the methods of SMAC's class of the same name
+(``smac.env.StarCraft2Env``).
 
-Options that only steer the StarCraft II program (difficulty, game_version, replay_dir, window sizes, …) do not exist here.
+Options that only steer the StarCraft II program (difficulty, game_version, replay_dir, window
+sizes, …) do not exist here.
 """
 
 from __future__ import annotations
@@ -70,8 +72,6 @@ class StarCraft2Env(BattleView):
         self.reward = 0.0
         self.battles_won = self.battles_game = self.timeouts = self.force_restarts = 0
 
-    # -------------------------------------------------------------------------------------------------------- episodes
-
     def reset(self) -> tuple[list[np.ndarray], np.ndarray]:
         """Start the next episode; returns (obs list, state)."""
         self.battles.reset({0: seed_key(self._seed, self._episode)})
@@ -83,7 +83,8 @@ class StarCraft2Env(BattleView):
     def step(self, actions: Sequence[int]) -> tuple[float, bool, dict[str, Any]]:
         """One env step with one action per agent: (reward, terminated, info).
 
-        After the end of an episode nothing moves any more: reward 0, terminated True, until ``reset``.
+        After the end of an episode nothing moves any more: reward 0, terminated True, until
+        ``reset``.
         """
         if self._episode == 0:
             raise RuntimeError("the environment was never reset: call reset() before step()")
@@ -137,8 +138,6 @@ class StarCraft2Env(BattleView):
                 )
             orders[0, i] = order
         return orders
-
-    # ----------------------------------------------------------------------------------------------- sizes and figures
 
     def get_env_info(self) -> dict[str, Any]:
         """Sizes and feature names; works before the first reset."""
@@ -213,8 +212,6 @@ class StarCraft2Env(BattleView):
         """[E]: 1 where an enemy is dead."""
         return np.array([unit.health <= 0 for unit in self.enemies.values()], np.float64)
 
-    # ----------------------------------------------------------------------------------------------------- life of SC2
-
     def seed(self) -> int:
         """The seed of the constructor, or the one drawn in its place."""
         return self._seed
@@ -227,7 +224,8 @@ class StarCraft2Env(BattleView):
     def save_replay(self) -> None:
         """Replays are files of the StarCraft II program."""
         raise RuntimeError(
-            "save_replay: .SC2Replay files are written by StarCraft II itself, and this battle did not run in it"
+            "save_replay: .SC2Replay files are written by StarCraft II itself, "
+            "and this battle did not run in it"
         )
 
     def close(self) -> None:

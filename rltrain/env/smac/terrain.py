@@ -1,7 +1,9 @@
-"""Terrains as data: which of the 32 x 32 cells units can walk on, and the walls that follow from it.
+"""Terrains as data: which of the 32 x 32 cells units can walk on, and the walls that follow from
+it.
 
-A new terrain is one more row of ``PATHABLE``: row y to inclusive ranges of x. Origin bottom-left, y points north.
-Terrain heights are not part of the published map data: ground and blocked cells get one level each.
+A new terrain is one more row of ``PATHABLE``: row y to inclusive ranges of x. Origin bottom-left, y
+points north. Terrain heights are not part of the published map data: ground and blocked cells get
+one level each.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ PATHABLE: Mapping[str, Rows] = {
     "field": {(7, 24): ((2, 29),)},
     "open": {(2, 29): ((2, 29),)},
     "octagon": {
-        (5, 5): ((9, 22),), (6, 6): ((8, 23),), (7, 7): ((7, 24),), (8, 8): ((6, 25),), (9, 22): ((5, 26),),
+        (5, 5): ((9, 22),), (6, 6): ((8, 23),), (7, 7): ((7, 24),), (8, 8): ((6, 25),),
+        (9, 22): ((5, 26),),
         (23, 23): ((6, 25),), (24, 24): ((7, 24),), (25, 25): ((8, 23),), (26, 26): ((9, 22),),
     },
     "ravine": {
@@ -28,24 +31,29 @@ PATHABLE: Mapping[str, Rows] = {
         (19, 19): ((2, 5), (7, 24), (26, 29)), (20, 20): ((3, 5), (7, 24), (26, 28)),
     },
     "pentagon": {
-        (7, 20): ((7, 20),), (21, 21): ((8, 19),), (22, 22): ((9, 18),), (23, 23): ((10, 17),), (24, 24): ((11, 16),),
+        (7, 20): ((7, 20),), (21, 21): ((8, 19),), (22, 22): ((9, 18),), (23, 23): ((10, 17),),
+        (24, 24): ((11, 16),),
     },
     "lane": {
-        (2, 2): ((2, 9),), (3, 5): ((2, 12),), (6, 6): ((2, 13),), (7, 9): ((2, 16),), (10, 10): ((3, 17),),
-        (11, 12): ((3, 20),), (13, 13): ((6, 20),), (14, 15): ((7, 20),), (16, 16): ((7, 21),), (17, 17): ((8, 26),),
+        (2, 2): ((2, 9),), (3, 5): ((2, 12),), (6, 6): ((2, 13),), (7, 9): ((2, 16),),
+        (10, 10): ((3, 17),),
+        (11, 12): ((3, 20),), (13, 13): ((6, 20),), (14, 15): ((7, 20),), (16, 16): ((7, 21),),
+        (17, 17): ((8, 26),),
         (18, 18): ((9, 26),), (19, 19): ((12, 26),), (20, 20): ((13, 27),), (21, 22): ((13, 29),),
         (23, 23): ((14, 29),), (24, 24): ((15, 29),), (25, 25): ((18, 29),), (26, 28): ((19, 29),),
         (29, 29): ((20, 29),),
     },
     "corridor": {
-        (2, 2): ((2, 14),), (3, 3): ((2, 13),), (4, 9): ((2, 12),), (10, 10): ((2, 13),), (11, 11): ((2, 14),),
+        (2, 2): ((2, 14),), (3, 3): ((2, 13),), (4, 9): ((2, 12),), (10, 10): ((2, 13),),
+        (11, 11): ((2, 14),),
         (12, 12): ((2, 15),), (13, 13): ((10, 26),), (14, 14): ((11, 27),), (15, 15): ((12, 28),),
         (16, 16): ((12, 29),), (17, 22): ((11, 29),), (23, 23): ((12, 29),), (24, 24): ((13, 29),),
         (25, 25): ((14, 29),), (26, 26): ((15, 29),), (27, 27): ((16, 29),), (28, 28): ((17, 29),),
         (29, 29): ((18, 29),),
     },
     "arena": {
-        (7, 7): ((9, 20),), (8, 8): ((8, 21),), (9, 18): ((7, 22),), (19, 19): ((8, 21),), (20, 20): ((9, 20),),
+        (7, 7): ((9, 20),), (8, 8): ((8, 21),), (9, 18): ((7, 22),), (19, 19): ((8, 21),),
+        (20, 20): ((9, 20),),
     },
 }  # fmt: skip
 
@@ -75,7 +83,8 @@ def cells_near_walls(cells: np.ndarray) -> np.ndarray:
 
 
 def wall_segments(cells: np.ndarray) -> np.ndarray:
-    """float32 [W, 4]: straight walls (ax, ay, bx, by) around the pathable cells, free side on the left of a → b."""
+    """float32 [W, 4]: straight walls (ax, ay, bx, by) around the pathable cells, free side on the
+    left of a → b."""
     padded = np.pad(cells, 1).astype(bool)
     walls: list[tuple[float, float, float, float]] = []
     for line in range(SIZE + 1):

@@ -1,7 +1,8 @@
-"""Unit types as data: StarCraft II 4.10, base (Wings of Liberty) numbers, as the SMAC maps use them.
+"""Unit types as data: StarCraft II 4.10, base (Wings of Liberty) numbers, as the SMAC maps use
+them.
 
-A new unit type is one more row of ``UNITS``. Seconds are Normal game seconds, 16 simulation loops each; lengths
-are map cells. Nothing here is compiled.
+A new unit type is one more row of ``UNITS``. Seconds are Normal game seconds, 16 simulation loops
+each; lengths are map cells. Nothing here is compiled.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ LOOPS_PER_SECOND = 16
 
 @dataclass(frozen=True, kw_only=True)
 class UnitType:
-    """One kind of unit; ``damage`` is per hit and before armour, ``bonus`` adds to it by the target's attribute."""
+    """One kind of unit; ``damage`` is per hit and before armour, ``bonus`` adds to it by the
+    target's attribute."""
 
     sc2_id: int  # id of the unmodified unit in StarCraft II
     health: float
@@ -35,16 +37,14 @@ class UnitType:
     health_regeneration: float = 0.0  # per second
     hits_air: bool = False
     flies: bool = False
-    cooldown_norm: float = (
-        15.0  # SMAC's divisor of the cooldown (loops) in the state; energy for healers
-    )
+    cooldown_norm: float = 15.0  # SMAC's divisor of cooldown (loops) or healers' energy in states
 
 
 UNITS: Mapping[str, UnitType] = {
     "marine": UnitType(
-        sc2_id=48, health=45, speed=2.25, weapon_range=5, damage=6, period=0.8608, damage_point=0.05,
-        attributes=("light", "biological"), radius=0.375, separation_radius=0.375, sight=9,
-        hits_air=True, cooldown_norm=15,
+        sc2_id=48, health=45, speed=2.25, weapon_range=5, damage=6, period=0.8608,
+        damage_point=0.05, attributes=("light", "biological"), radius=0.375,
+        separation_radius=0.375, sight=9, hits_air=True, cooldown_norm=15,
     ),
     "marauder": UnitType(
         sc2_id=51, health=125, armour=1, speed=2.25, weapon_range=6, damage=10,
@@ -64,8 +64,8 @@ UNITS: Mapping[str, UnitType] = {
     ),
     "zealot": UnitType(
         sc2_id=73, health=100, shield=50, armour=1, speed=2.25, weapon_range=0.1, damage=8, hits=2,
-        period=1.2, attributes=("light", "biological"), radius=0.5, separation_radius=0.375, sight=9,
-        cooldown_norm=22,
+        period=1.2, attributes=("light", "biological"), radius=0.5, separation_radius=0.375,
+        sight=9, cooldown_norm=22,
     ),
     "colossus": UnitType(
         sc2_id=4, health=200, shield=150, armour=1, speed=2.25, weapon_range=6, range_slop=0,

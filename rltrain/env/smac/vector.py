@@ -1,4 +1,5 @@
-"""``SmacVectorEnv``: E battles as one vector environment with next-step resets, for training and testing."""
+"""``SmacVectorEnv``: E battles as one vector environment with next-step resets, for training and
+testing."""
 
 from __future__ import annotations
 
@@ -14,10 +15,11 @@ from rltrain.types import Count, EpisodeSeeds, Flag, NonNegative, Positive, Real
 
 
 class SmacVectorEnv:
-    """E copies of a SMAC map in lock-step; see ``rltrain.types.VectorEnv`` for the meaning of the arrays.
+    """E copies of a SMAC map in lock-step; see ``rltrain.types.VectorEnv`` for the meaning of the
+    arrays.
 
-    ``time_limit`` says what a time-out is: "terminal" as in SMAC, or "bootstrap" (``last`` without ``terminated``).
-    The other options are SMAC's own, with SMAC's defaults.
+    ``time_limit`` says what a time-out is: "terminal" as in SMAC, or "bootstrap" (``last`` without
+    ``terminated``). The other options are SMAC's own, with SMAC's defaults.
     """
 
     def __init__(
@@ -85,7 +87,8 @@ class SmacVectorEnv:
         self._seeds: EpisodeSeeds | None = None
 
     def reset(self, seeds: EpisodeSeeds) -> None:
-        """Start episode 0 of every copy; from now on episode k of copy e is seeded with ``seeds(e, k)``."""
+        """Start episode 0 of every copy; from now on episode k of copy e is seeded with ``seeds(e,
+        k)``."""
         self._seeds = seeds
         self.episode[:] = 0
         self.battles.reset({e: seeds(e, 0) for e in range(self.n_envs)})
@@ -93,7 +96,8 @@ class SmacVectorEnv:
         self.infos[:] = [{} for _ in range(self.n_envs)]
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """``action`` [E, N] to (reward [E, 1] float32, terminated [E] bool). Raises ValueError if one is illegal."""
+        """``action`` [E, N] to (reward [E, 1] float32, terminated [E] bool). Raises ValueError if
+        one is illegal."""
         if self._seeds is None:
             raise RuntimeError("this environment was never reset: call reset(seeds) first")
         over = np.flatnonzero(self.last).tolist()
@@ -111,16 +115,18 @@ class SmacVectorEnv:
         return self.battles.reward.astype(np.float32)[:, None], terminated
 
     def call(self, method: str, *args: Any) -> list[Any]:
-        """Call a method of ``BattleView`` (``get_state_dict``, ``get_unit_by_id``, …) on every copy."""
+        """Call a method of ``BattleView`` (``get_state_dict``, ``get_unit_by_id``, …) on every
+        copy."""
         return [getattr(BattleView(self.battles, e), method)(*args) for e in range(self.n_envs)]
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Everything the copies remember. The seeds are the caller's: ``reset`` gives them, ``load_state_dict`` keeps
-        them."""
+        """Everything the copies remember. The seeds are the caller's: ``reset`` gives them,
+        ``load_state_dict`` keeps them."""
         return {"episode": self.episode.copy(), **self.battles.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue exactly where ``state_dict`` was taken; call ``reset(seeds)`` once before, with the same seeds."""
+        """Continue exactly where ``state_dict`` was taken; call ``reset(seeds)`` once before, with
+        the same seeds."""
         self.battles.load_state_dict(state)
         self.episode[:] = state["episode"]
         self.last[:] = self.battles.ended

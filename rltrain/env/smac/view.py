@@ -53,8 +53,6 @@ class BattleView:
         self._unit_types = [kinds[name] for name in names]
         self._unit_types += [UNITS[name].sc2_id for name in self.map_data.enemy_types]
 
-    # ------------------------------------------------------------------------------------------- observation and state
-
     def get_obs(self) -> list[np.ndarray]:
         """The observation of every agent, float32."""
         return list(self.battles.obs[self.copy].copy())
@@ -67,13 +65,14 @@ class BattleView:
         return self.battles.state[self.copy].copy()
 
     def get_state_dict(self) -> dict[str, Any]:
-        """The state in its parts: allies [A, …], enemies [E, …], last_action [A, n_actions], timestep."""
+        """The state in its parts: allies [A, …], enemies [E, …], last_action [A, n_actions],
+        timestep."""
         options = replace(self.battles.options, obs_instead_of_state=False)
         scene, world = self.battles.scene, self.battles.world
         flat = np.zeros(sizes_of(self.map_data, options).state, np.float32)
         timestep = np.float32(self.steps / self.map_data.limit)
         write_state(
-            scene.shown, scene.param, scene.type_bit, world.unit[self.copy],
+            self.battles.shown, scene.param, scene.type_bit, world.unit[self.copy],
             world.last_action[self.copy], timestep, flat,
         )  # fmt: skip
         parts = {
@@ -92,15 +91,14 @@ class BattleView:
         return self.battles.avail[self.copy, agent_id].tolist()
 
     def get_visibility_matrix(self) -> np.ndarray:
-        """bool [A, A + E]: who of all others is seen by each agent; the dead neither see nor are seen."""
+        """bool [A, A + E]: who of all others is seen by each agent; the dead neither see nor are
+        seen."""
         unit = self.battles.world.unit[self.copy]
         dx, dy = (unit[row][None, :] - unit[row][: self.n_agents, None] for row in (X, Y))
         alive = unit[HEALTH] > 0
         seen = (dx * dx + dy * dy < SIGHT_RANGE**2) & alive[None, :] & alive[: self.n_agents, None]
         seen[np.arange(self.n_agents), np.arange(self.n_agents)] = False
         return seen
-
-    # ----------------------------------------------------------------------------------------------------------- units
 
     @property
     def steps(self) -> int:

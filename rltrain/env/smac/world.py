@@ -1,8 +1,8 @@
-"""The tables of the engine: what is constant on a map (``Scene``), what a battle remembers (``World``), what it
-shows (``Frame``), and how they are made from the data.
+"""The tables of the engine: what is constant on a map (``Scene``), what a battle remembers
+(``World``), what it shows (``Frame``), and how they are made from the data.
 
-Tables are [rows, U]: one row per quantity, one column per unit, agents first, then enemies. The row numbers below are
-the only names compiled code uses, so a new quantity is one more number.
+Tables are [rows, U]: one row per quantity, one column per unit, agents first, then enemies. The row
+numbers below are the only names compiled code uses, so a new quantity is one more number.
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ from rltrain.env.smac.maps import Group, MapData
 from rltrain.env.smac.sizes import Options, Sizes, max_reward_of, sizes_of
 from rltrain.env.smac.units import LOOPS_PER_SECOND, UNITS, damage_per_hit
 
-# Rows of World.unit (float32): position, velocity, wanted velocity, next velocity, goal of a move, where a pursuit
-# began; cells and cells per second. Cooldown and windup in loops. BEFORE is health + shield when the env step began.
+# Rows of World.unit (float32): position, velocity, wanted velocity, next velocity, goal of a move,
+# where a pursuit began; cells and cells per second. Cooldown and windup in loops. BEFORE is health
+# + shield when the env step began.
 X, Y, VX, VY, UX, UY, NX, NY, GOAL_X, GOAL_Y, LEASH_X, LEASH_Y = range(12)
 HEALTH, SHIELD, COOLDOWN, WINDUP, BEFORE = range(12, 17)
 N_UNIT = 17
 
-# Rows of World.mark (int32). STANDS: within reach of its target or winding up. PURSUES: after its last attacker, beyond
-# scan range. HELP_AT: the loop from which a unit may call for help again.
+# Rows of World.mark (int32). STANDS: within reach of its target or winding up. PURSUES: after its
+# last attacker, beyond scan range. HELP_AT: the loop from which a unit may call for help again.
 ORDER, TARGET, ATTACKER, PURSUES, ARRIVED, PHASE, HELP_AT, STANDS = range(8)
 N_MARK = 8
 
-# Rows of Scene.param (float32), constant per unit. NEIGHBOUR is the centre distance at which others are avoided.
+# Rows of Scene.param (float32), constant per unit. NEIGHBOUR is the centre distance at which others
+# are avoided.
 P_RADIUS, P_DISC, P_SPEED, P_RANGE, P_SCAN, P_SLOP, P_NEIGHBOUR = range(7)
 P_PERIOD, P_DAMAGE_POINT, P_HEALTH, P_SHIELD, P_ARMOUR, P_COOLDOWN_NORM = range(7, 13)
 N_PARAM = 13
@@ -42,7 +44,8 @@ SPAWN_GAP = 0.05
 
 
 class View(NamedTuple):
-    """What is shown, and how long its blocks are. Scalars only: inner loops may take it by value."""
+    """What is shown, and how long its blocks are. Scalars only: inner loops may take it by
+    value."""
 
     n_agents: int
     n_enemies: int
@@ -78,7 +81,10 @@ class Reward(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """Constants of one map with its options, shared by all battles."""
+    """Constants of one map with its options, shared by all battles.
+
+    Not nested with ``View`` and ``Reward``: Numba's threads take flat tuples only.
+    """
 
     n_agents: int
     limit: int  # env steps
@@ -92,8 +98,6 @@ class Scene(NamedTuple):
     pathable: np.ndarray  # [32, 32] uint8
     near_walls: np.ndarray  # [32, 32] uint8
     height: np.ndarray  # [32, 32] float32
-    shown: View
-    reward: Reward
 
 
 class World(NamedTuple):
@@ -136,12 +140,11 @@ def build_scene(map_data: MapData, options: Options) -> Scene:
         pathable=cells,
         near_walls=terrain.cells_near_walls(cells),
         height=terrain.height_of(cells),
-        shown=_view(map_data, options),
-        reward=_reward(map_data, options),
     )
 
 
-def _view(map_data: MapData, options: Options) -> View:
+def build_view(map_data: MapData, options: Options) -> View:
+    """What this map shows with these options."""
     sizes = sizes_of(map_data, options)
     return View(
         n_agents=map_data.n_agents,
@@ -166,7 +169,8 @@ def _view(map_data: MapData, options: Options) -> View:
     )
 
 
-def _reward(map_data: MapData, options: Options) -> Reward:
+def build_reward(map_data: MapData, options: Options) -> Reward:
+    """The reward of this map with these options."""
     scale = max_reward_of(map_data, options) / options.reward_scale_rate
     return Reward(
         sparse=options.reward_sparse,
@@ -203,7 +207,8 @@ def _parameters(map_data: MapData) -> np.ndarray:
 
 
 def spawn_points(map_data: MapData) -> list[tuple[float, float]]:
-    """Start positions, agents sorted by (type, x, y) as SMAC numbers them, enemies in creation order."""
+    """Start positions, agents sorted by (type, x, y) as SMAC numbers them, enemies in creation
+    order."""
     allies = [
         (unit, *point)
         for group in map_data.allies
@@ -229,7 +234,8 @@ def _spread(
 
 
 def spawn_grid(radii: list[float], x: float, y: float, sign: int) -> list[tuple[float, float]]:
-    """A square grid of discs around (x, y), filled row by row; ``sign`` -1 mirrors it through the point.
+    """A square grid of discs around (x, y), filled row by row; ``sign`` -1 mirrors it through the
+    point.
 
     StarCraft II's own placement is unknown; this grid stands in for it.
     """

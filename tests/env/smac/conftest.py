@@ -1,0 +1,69 @@
+"""Battles with hand-placed units, and a player for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rltrain.env.smac.battles import Battles
+from rltrain.env.smac.sizes import Options
+from rltrain.env.smac.vector import SmacVectorEnv
+from rltrain.env.smac.world import HEALTH, PHASE, WINDUP, X, Y
+
+STOP, NORTH, SOUTH, EAST, WEST, ATTACK = range(1, 7)
+
+
+def seeds(copy: int, k: int) -> int:
+    return 1000 * copy + k
+
+
+@pytest.fixture
+def make() -> Callable[..., SmacVectorEnv]:
+    """A vector environment after its reset."""
+
+    def build(map_name: str = "3m", n_envs: int = 1, **options: Any) -> SmacVectorEnv:
+        env = SmacVectorEnv(map_name=map_name, n_envs=n_envs, **options)
+        env.reset(seeds)
+        return env
+
+    return build
+
+
+@pytest.fixture
+def battle() -> Callable[..., Battles]:
+    """One battle after its reset."""
+
+    def build(map_name: str = "3m", seed: int = 0, **options: Any) -> Battles:
+        battles = Battles(map_name=map_name, n_envs=1, options=Options(**options))
+        battles.reset({0: seed})
+        return battles
+
+    return build
+
+
+def place(battles: Battles, points: dict[int, tuple[float, float]]) -> None:
+    """Puts the units of ``points`` there and leaves all others dead in a corner."""
+    unit = battles.world.unit[0]
+    for i in range(unit.shape[1]):
+        if i in points:
+            unit[X, i], unit[Y, i] = points[i]
+        else:
+            unit[HEALTH, i] = unit[WINDUP, i] = 0
+    battles.world.mark[0, PHASE] = 0
+    battles.refresh()
+
+
+def actions(battles: Battles, **chosen: int) -> np.ndarray:
+    """``actions(b, a0=EAST)``: the named agents' actions, no-op for the dead, stop for the rest."""
+    out = np.where(battles.avail[:, :, 0] == 1, 0, STOP)
+    for name, action in chosen.items():
+        out[0, int(name[1:])] = action
+    return out
+
+
+def random_legal(avail: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """[E, A] uniformly drawn available actions."""
+    return np.where(avail == 1, rng.random(avail.shape), -1.0).argmax(-1)

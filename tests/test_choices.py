@@ -1,0 +1,153 @@
+"""Every option of every group composes, builds and runs three iterations; games with known solutions are solved."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+import rltrain
+from rltrain.config import conf_dir
+from rltrain.types import Clock
+
+
+def options(group):
+    return sorted(p.stem for p in (conf_dir() / group).glob("*.yaml"))
+
+
+def three_iterations(words, folder):
+    trainer = rltrain.make_trainer(words, run_dir=folder)
+    for _ in range(3):
+        trainer.run(trainer.clock.env_steps + 1)
+    trainer.test(episodes=2)
+    trainer.close()
+
+
+PAIRS = [
+    *[("algo", a) for a in options("algo")],
+    *[("env", e) for e in options("env")],
+    *[("buffer", b) for b in options("buffer")],
+    *[("hardware", h) for h in options("hardware") if h != "cuda" or torch.cuda.is_available()],
+    *[
+        (f"algo/{part}", name)
+        for part in ("network", "mixer", "optimizer", "loss", "exploration")
+        for name in options(f"algo/{part}")
+    ],
+]
+
+
+@pytest.mark.parametrize(("group", "name"), PAIRS)
+def test_every_choice_runs(small, tmp_path, group, name):
+    words = [w for w in small if w.partition("=")[0] != group]
+    if (group, name) == ("env", "smac"):
+        words.append("buffer.capacity=100")
+    three_iterations([*words, f"{group}={name}", "algo.batch_size=2"], tmp_path)
+
+
+MAPS = ["3m", "8m", "25m", "5m_vs_6m", "8m_vs_9m", "10m_vs_11m", "27m_vs_30m"]
+
+
+@pytest.mark.parametrize("map_name", MAPS)
+def test_every_marine_map_trains(small, tmp_path, map_name):
+    words = [w for w in small if not w.startswith("env=")]
+    three_iterations([*words, "env=smac", f"env.map_name={map_name}", "test.n_envs=2"], tmp_path)
+
+
+# ------------------------------------------------------------------------------------------- games with known solutions
+
+UNIFORM = ["algo.exploration.start=1", "algo.exploration.end=1", "test.interval=1000000"]
+UNIFORM += ["hardware.threads=1", "save.interval=100000000", "log.interval=1000000"]
+
+
+def joint_values(trainer, obs, state, last_action=None):
+    """Q_tot of every joint action at one slot of a two-agent game, [A, A]."""
+    online = trainer.learner.online
+    n = online.agents.fc2.out_features if hasattr(online.agents, "fc2") else None
+    last = torch.full((1, 2), -1) if last_action is None else torch.tensor([last_action])
+    hidden = torch.zeros(1, 2, online.agents.hidden_dim)
+    with torch.no_grad():
+        q, _ = online.agents.step(torch.tensor(obs)[None], last, hidden)
+        n = n or q.shape[-1]
+        table = torch.empty(n, n)
+        for a, b in itertools.product(range(n), repeat=2):
+            chosen = torch.stack([q[0, 0, a], q[0, 1, b]]).view(1, 1, 2)
+            greedy = q.max(-1).values.view(1, 1, 2)
+            action = torch.tensor([[[a, b]]])
+            mixed = online.mixer(chosen, greedy, action, torch.tensor(state).view(1, 1, -1))
+            table[a, b] = mixed.item()
+    return table.numpy()
+
+
+def solved(words, folder, env_steps):
+    trainer = rltrain.make_trainer([*UNIFORM, "algo/network=mlp", *words], run_dir=folder)
+    trainer.run(env_steps)
+    return trainer
+
+
+TWO_STEP = ["env=two_step", "buffer.capacity=500", "algo.target_update.episodes=100"]
+TWO_STEP += ["algo.mixer.embed_dim=8"]
+
+
+def state_of(k):
+    one_hot = np.eye(4, 3, dtype=np.float32)[k]
+    return np.stack([one_hot, one_hot]), one_hot
+
+
+def test_qmix_solves_the_two_step_game(tmp_path):
+    trainer = solved(["algo=qmix", *TWO_STEP], tmp_path, 3_000)
+    assert trainer.test(episodes=4)["test/return_mean"] == 8
+
+
+@pytest.mark.slow
+def test_qmix_learns_the_two_step_game_exactly(tmp_path):
+    trainer = solved(["algo=qmix", *TWO_STEP], tmp_path, 14_000)
+    first = joint_values(trainer, *state_of(0))
+    np.testing.assert_allclose(first, [[6.93, 6.93], [7.92, 7.92]], atol=0.1)
+    np.testing.assert_allclose(joint_values(trainer, *state_of(1)), np.full((2, 2), 7), atol=0.1)
+    np.testing.assert_allclose(joint_values(trainer, *state_of(2)), [[0, 1], [1, 8]], atol=0.1)
+    assert trainer.test(episodes=4)["test/return_mean"] == 8
+
+
+@pytest.mark.slow
+def test_vdn_learns_its_least_squares_table_of_the_two_step_game(tmp_path):
+    # many episodes in the replay: its table is only as uniform as they are
+    words = ["algo=vdn", "env=two_step", "buffer.capacity=5000", "algo.batch_size=256"]
+    trainer = solved([*words, "algo.target_update.episodes=100"], tmp_path, 14_000)
+    first = joint_values(trainer, *state_of(0))
+    np.testing.assert_allclose(first, [[6.93, 6.93], [6.435, 6.435]], atol=0.15)
+    third = joint_values(trainer, *state_of(2))
+    np.testing.assert_allclose(third, [[-1.5, 2.5], [2.5, 6.5]], atol=0.15)
+    assert trainer.test(episodes=4)["test/return_mean"] == 7
+
+
+VDN_TABLES = {
+    "qtran": [[-6.22, -4.89, -4.89], [-4.89, -3.56, -3.56], [-4.89, -3.56, -3.56]],
+    "wqmix": [[7.78, 3.78, 10.44], [3.78, -0.22, 6.44], [10.44, 6.44, 13.11]],
+    "climbing": [[-9.22, -8.56, -1.22], [-10.56, -9.89, -2.56], [0.78, 1.44, 8.78]],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("game", sorted(VDN_TABLES))
+def test_vdn_learns_the_least_squares_table_of_a_matrix_game(tmp_path, game):
+    words = ["algo=vdn", "env=matrix", f"env.game={game}", "buffer.capacity=5000"]
+    trainer = solved([*words, "algo.batch_size=256"], tmp_path, 12_000)
+    table = joint_values(trainer, np.ones((2, 1), np.float32), np.ones(1, np.float32))
+    np.testing.assert_allclose(table, VDN_TABLES[game], atol=0.6)
+
+
+@pytest.mark.slow
+def test_qmix_finds_the_optimum_of_a_game_with_small_penalties(tmp_path):
+    words = ["algo=qmix", "env=matrix", "env.game=small_penalty", "buffer.capacity=2000"]
+    trainer = solved(words, tmp_path, 12_000)
+    assert trainer.test(episodes=1)["test/return_mean"] == 12
+
+
+@pytest.mark.slow
+def test_iql_plays_the_safe_cell_of_the_qtran_game(tmp_path):
+    words = ["algo=iql", "env=matrix", "env.game=qtran", "buffer.capacity=2000"]
+    trainer = solved(words, tmp_path, 12_000)
+    assert trainer.test(episodes=1)["test/return_mean"] == 0
+    assert trainer.clock != Clock()
