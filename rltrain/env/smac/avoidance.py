@@ -56,7 +56,7 @@ def choose_velocities(unit, param, walls, near_walls, lines, spare, near):
         unit[NX, i], unit[NY, i] = x, y
 
 
-@njit()
+@njit(forceinline=True)
 def find_neighbours(unit, i, reach, spare, near):
     """Living units closer than ``reach`` to i into ``near``, nearest first, ties by index; how
     many."""
@@ -75,7 +75,7 @@ def find_neighbours(unit, i, reach, spare, near):
     return count
 
 
-@njit()
+@njit(forceinline=True)
 def wall_lines(unit, param, i, walls, near_walls, lines):
     """One half-plane per wall in reach of the next loop: approach it at most as fast as the gap
     allows."""
@@ -106,7 +106,7 @@ def from_wall(walls, w, x, y):
     return hx, hy, np.sqrt(hx * hx + hy * hy)
 
 
-@njit()
+@njit(forceinline=True)
 def unit_line(unit, param, i, j, lines, n):
     """Line n: the half-plane that unit j leaves to unit i. A standing j leaves all of the work to
     i."""
@@ -141,7 +141,7 @@ def unit_line(unit, param, i, j, lines, n):
     lines[n, 2], lines[n, 3] = dx, dy
 
 
-@njit()
+@njit(forceinline=True)
 def solve_on_lines(lines, n, ux, uy, speed, along):
     """Velocity nearest to (ux, uy), or with ``along`` farthest in that unit direction, that all n
     lines allow.
@@ -252,7 +252,7 @@ def push_apart(unit, mark, param):
                 push_pair(unit, i, j, dx, dy, radius, share)
 
 
-@njit()
+@njit(forceinline=True)
 def push_pair(unit, i, j, dx, dy, radius, share):
     """Moves i by ``share`` of the pair's overlap and j by the rest, along the line (dx, dy) from j
     to i."""

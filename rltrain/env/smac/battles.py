@@ -27,7 +27,7 @@ from rltrain.env.smac.world import (
     build_world,
 )
 
-UNITS_PER_CALL = 160
+UNITS_PER_CALL = 512
 """Fewer units than this in one call are stepped faster by one thread than threads can be woken."""
 
 

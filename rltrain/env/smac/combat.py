@@ -98,7 +98,7 @@ def choose_targets(unit, mark, param, n_agents, loop):
             mark[TARGET, i] = target
 
 
-@njit()
+@njit(forceinline=True)
 def keeps(unit, mark, param, i, target):
     """Whether unit i stays with its target: alive, and near or attacking i or on a leash not yet at
     its end."""
@@ -171,7 +171,7 @@ def head_for(unit, param, i, x, y):
         unit[UX, i], unit[UY, i] = dx / d * speed, dy / d * speed
 
 
-@njit()
+@njit(forceinline=True)
 def has_arrived(unit, mark, param, n_agents, i):
     """At the end of its attack-move, or in contact with a friend who has arrived and stands
     there."""
@@ -212,7 +212,7 @@ def use_weapons(unit, mark, param, damage, n_agents, loop, rng, e, queue):
             unit[COOLDOWN, i] = max(unit[COOLDOWN, i] - ONE, -ONE)
 
 
-@njit()
+@njit(forceinline=True)
 def attack(unit, mark, param, damage, n_agents, loop, rng, e, i):
     """Begins or continues the windup of unit i, or fires. Periods count from the beginning of the
     attack."""
@@ -239,7 +239,7 @@ def attack(unit, mark, param, damage, n_agents, loop, rng, e, i):
     unit[COOLDOWN, i] = param[P_PERIOD, i] - F(math.ceil(damage_point)) + left_over + jitter
 
 
-@njit()
+@njit(forceinline=True)
 def hit(unit, mark, param, damage, n_agents, loop, i, target):
     """One hit of unit i: shields take it without armour, health the rest; the victim remembers and
     calls for help."""

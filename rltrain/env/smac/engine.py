@@ -62,7 +62,9 @@ def reset_battle(scene, shown, world, frame, e, seed):
     world.clock[e] = 0
     world.outcome[e] = RUNNING
     frame.reward[e] = 0.0
-    write_frame(scene, shown, unit, world.last_action[e], 0, frame.obs[e], frame.avail[e], frame.state[e])
+    write_frame(
+        scene, shown, unit, world.last_action[e], 0, frame.obs[e], frame.avail[e], frame.state[e]
+    )
 
 
 @njit()
@@ -117,7 +119,9 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders):
         if unit[HEALTH, i] <= ZERO:
             unit[SHIELD, i] = ZERO
     steps, last_action = world.clock[e], world.last_action[e]
-    write_frame(scene, shown, unit, last_action, steps, frame.obs[e], frame.avail[e], frame.state[e])
+    write_frame(
+        scene, shown, unit, last_action, steps, frame.obs[e], frame.avail[e], frame.state[e]
+    )
 
 
 @njit()

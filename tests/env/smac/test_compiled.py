@@ -38,33 +38,27 @@ def test_unknown_name_of_the_package() -> None:
         smac.StarCraft3Env  # noqa: B018
 
 
-def test_change_in_a_helper_is_seen(tmp_path: Path) -> None:
-    """A caller in one file, its helper's constant in another: Numba alone would run the old code."""
-    (tmp_path / "rltrain" / "env").mkdir(parents=True)
+def test_change_in_another_file_is_seen(tmp_path: Path) -> None:
+    """A constant of world.py inside a kernel of engine.py: Numba alone would run the old code."""
     copy = tmp_path / "rltrain" / "env" / "smac"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(PACKAGE.parents[1] / "types.py", tmp_path / "rltrain")
     code = (
-        "import numpy as np; from rltrain.env.smac import avoidance, compiled; "
-        "walls = np.array([[0, 0, 10, 0]], np.float32); unit = np.ones((17, 1), np.float32); "
-        "param = np.full((13, 1), 2, np.float32); near = np.ones((32, 32), np.uint8); "
-        "lines = np.zeros((4, 4), np.float32); "
-        "avoidance.wall_lines(unit, param, 0, walls, near, lines); "
-        "print(float(lines[0, 1]), compiled.settings.CACHE_DIR)"
+        "import numpy as np; from rltrain.env.smac import compiled, engine; "
+        "print(engine.judge(np.zeros((17, 2), np.float32), 1, 60, 1), compiled.settings.CACHE_DIR)"
     )
 
     def run() -> list[str]:
         environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True,
-            text=True, check=True,
-        )  # fmt: skip
-        return done.stdout.split()
+        command = [sys.executable, "-c", code]
+        options = {"cwd": tmp_path, "env": environment, "text": True, "check": True}
+        return subprocess.run(command, stdout=subprocess.PIPE, **options).stdout.split()
 
-    before = run()
-    assert before[0] == "16.0"
-    assert before == run()
-    helper = copy / "avoidance.py"
-    helper.write_text(helper.read_text().replace("LOOPS, LOOP = F(16)", "LOOPS, LOOP = F(32)"))
-    after = run()
-    assert after[0] == "32.0"
-    assert after[1] != before[1]
+    draw, folder = run()
+    assert draw == "3"
+    assert Path(folder).is_relative_to(tmp_path / "cache" / "rltrain")
+    helper = copy / "world.py"
+    helper.write_text(helper.read_text().replace("TIMEOUT = range(5)", "TIMEOUT = range(10, 15)"))
+    draw, other_folder = run()
+    assert draw == "13"
+    assert other_folder != folder
