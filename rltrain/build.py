@@ -178,4 +178,3 @@ def spec_record(spec: EnvSpec) -> dict[str, Any]:
     record = asdict(spec)
     record["obs_shape"] = list(spec.obs_shape)
     return record
-

@@ -124,7 +124,9 @@ def compose_checked(words: Sequence[str]) -> Composition:
             full = compose("config", overrides=words, return_hydra_config=True)
             return Composition(plain(full), dict(full.hydra.runtime.choices), plain(defaults))
         except (HydraException, OmegaConfBaseException) as error:
-            raise UsageError(f"The configuration cannot be composed: {first_line(error)}") from error
+            raise UsageError(
+                f"The configuration cannot be composed: {first_line(error)}"
+            ) from error
 
 
 def plain(config: DictConfig) -> dict[str, Any]:

@@ -112,9 +112,7 @@ class Wandb:
 
     TIMEOUT = 15
 
-    def __init__(
-        self, run_dir: Path, config: Mapping[str, Any], mode: str, **options: Any
-    ) -> None:
+    def __init__(self, run_dir: Path, config: Mapping[str, Any], mode: str, **options: Any) -> None:
         import wandb
 
         if mode == "online" and not (os.environ.get("WANDB_API_KEY") or self.has_login()):

@@ -18,8 +18,18 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from rltrain.config import apply, compose_checked, conf_dir, jobs, original_cwd, parse, plain
-from rltrain.config import quoted, read_config, typed_value
+from rltrain.config import (
+    apply,
+    compose_checked,
+    conf_dir,
+    jobs,
+    original_cwd,
+    parse,
+    plain,
+    quoted,
+    read_config,
+    typed_value,
+)
 from rltrain.errors import RltrainError, UsageError
 
 if TYPE_CHECKING:
@@ -90,7 +100,9 @@ def run(words: Sequence[str]) -> int:
     """
     multirun = any(word in ("-m", "--multirun") for word in words)
     overrides = [word for word in words if word not in ("-m", "--multirun")]
-    unknown = [word for word in overrides if word.startswith("-") and not word.startswith("--multi")]
+    unknown = [
+        word for word in overrides if word.startswith("-") and not word.startswith("--multi")
+    ]
     if unknown:
         raise UsageError(
             f"Unknown flag {' '.join(unknown)}. Expected key=value, -m for a sweep, or --help."
@@ -116,7 +128,9 @@ def train_mode(overrides: Sequence[str], multirun: bool) -> int:
     if typed_dir:
         run_dir = original_cwd(str(typed_dir))
     elif multirun:
-        run_dir = Path.cwd() / "outputs" / "multirun" / f"{run_dir.name[:19]}-{secrets.token_hex(2)}"
+        run_dir = (
+            Path.cwd() / "outputs" / "multirun" / f"{run_dir.name[:19]}-{secrets.token_hex(2)}"
+        )
     for each in settings:
         preflight(each, run_dir)
     words = [quoted(word) for word in overrides if not word.startswith("hydra.run.dir=")]
@@ -232,7 +246,6 @@ def read_record(path: Path) -> dict[str, Any]:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError):
         return {}
-
 
 
 if __name__ == "__main__":

@@ -142,7 +142,9 @@ class Steps:
     action: np.ndarray  # [T, E, N] int64; meaningless where last is set
     reward: np.ndarray  # [T, E, R] float32
     terminated: np.ndarray  # [T, E] bool
-    lost: np.ndarray  # [E] bool: the copy crashed; forget its open episode before adding these slots
+    lost: (
+        np.ndarray
+    )  # [E] bool: the copy crashed; forget its open episode before adding these slots
     episodes: tuple[Episode, ...] = ()
     hidden: np.ndarray | None = None  # [T, E, N, H], where a buffer stores it
 
@@ -226,7 +228,9 @@ class Mixer(Protocol):
 class Model(nn.Module):
     """All trained parts of an algorithm; the target network is a copy of it."""
 
-    def __init__(self, agents: nn.Module, mixer: nn.Module, critic: nn.Module | None = None) -> None:
+    def __init__(
+        self, agents: nn.Module, mixer: nn.Module, critic: nn.Module | None = None
+    ) -> None:
         super().__init__()
         self.agents, self.mixer, self.critic = agents, mixer, critic
 
@@ -294,7 +298,9 @@ ENV_STREAM, TEST_STREAM, POLICY_STREAM, TEST_POLICY_STREAM, BUFFER_STREAM, NETWO
 
 def seed_key(seed: int, *key: int) -> int:
     """A 63-bit seed for one keyed stream of a run: ``seed_key(seed, stream, copy, episode)``."""
-    return int(np.random.SeedSequence(seed, spawn_key=key).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    return int(
+        np.random.SeedSequence(seed, spawn_key=key).generate_state(1, np.uint64)[0] >> np.uint64(1)
+    )
 
 
 def generator(seed: int, *key: int) -> np.random.Generator:

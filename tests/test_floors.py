@@ -94,6 +94,8 @@ def test_the_package_imports_nothing_heavy():
     import subprocess
     import sys
 
-    code = "import rltrain, sys; print([m for m in ('torch', 'hydra', 'numba') if m in sys.modules])"
+    code = (
+        "import rltrain, sys; print([m for m in ('torch', 'hydra', 'numba') if m in sys.modules])"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"

@@ -117,7 +117,9 @@ def test_iterate_runs_one_log_interval_and_returns_results(small, tmp_path):
     trainer = rltrain.make_trainer(small, run_dir=tmp_path)
     result = trainer.iterate()
     assert 100 <= result["env_steps"] < 100 + 3 * 8
-    assert {"updates", "episodes", "seconds", "train/return_mean", "test/return_mean"} <= set(result)
+    assert {"updates", "episodes", "seconds", "train/return_mean", "test/return_mean"} <= set(
+        result
+    )
     trainer.close()
 
 
