@@ -1,1 +1,3 @@
-"""Measurements: `make bench` prints speeds and memory; `python -m benchmarks.solve` trains and tabulates."""
+"""Measurements: `make bench` prints speeds and memory; `python -m benchmarks.solve` trains and
+tabulates.
+"""

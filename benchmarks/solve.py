@@ -1,10 +1,11 @@
-"""Training results: several seeds of a method on a map, run to the end, left alone, and put into a table.
+"""Training results: several seeds on a map, run to the end, left alone, and put into a table.
 
-    python -m benchmarks.solve run 3m:1-5 8m:1-3      two runs at a time, one thread each; finished ones are skipped,
-                                                      interrupted ones resumed
-    python -m benchmarks.solve table 3m 8m            the table and the picture of what is there
+    python -m benchmarks.solve run 3m:1-5 8m:1-3
+    python -m benchmarks.solve table 3m 8m
 
-Every run is the command it prints: the default settings but for map, seed and one thread.
+`run` trains two at a time, one thread each; finished runs are skipped, interrupted ones resumed.
+Every run is the command it prints: the default settings but for map, seed and one thread. `table`
+prints what is there and draws docs/solve.png.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """rltrain: value-based reinforcement learning, single-agent and cooperative multi-agent.
 
-The command is ``rltrain``; the same from Python is ``train``, ``evaluate``, ``load_policy``, ``make_trainer`` and
-``make_learner``. Nothing heavy is imported until one of them is used.
+The command is ``rltrain``; the same from Python is ``train``, ``evaluate``, ``load_policy``,
+``make_trainer`` and ``make_learner``. Nothing heavy is imported until one of them is used.
 """
 
 from __future__ import annotations

@@ -64,7 +64,9 @@ def evaluate(path: str | Path, episodes: int | None = None, seed: int | None = N
 
 
 def make_trainer(overrides: Sequence[str] = (), run_dir: str | Path | None = None) -> Trainer:
-    """A trainer to drive by hand: ``iterate``, ``train``, ``test``, ``save``, ``restore``, ``close``."""
+    """A trainer to drive by hand: ``iterate``, ``train``, ``test``, ``save``, ``restore``,
+    ``close``.
+    """
     settings = settings_from(overrides)
     folder = Path(run_dir) if run_dir is not None else new_run_dir(settings)
     trainer = built(settings, folder, [])
@@ -80,7 +82,9 @@ def make_learner(overrides: Sequence[str], spec: EnvSpec) -> Learner:
 
 
 class GreedyPolicy:
-    """A trained team acting in one environment: ``reset`` at an episode's start, then ``act`` per step."""
+    """A trained team acting in one environment: ``reset`` at an episode's start, then ``act`` per
+    step.
+    """
 
     def __init__(self, policy: Policy, spec: EnvSpec, step: int) -> None:
         self.policy, self.spec, self.step = policy, spec, step

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from rltrain import checkpoint
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import FixedEpsilon, Policy
 from rltrain.callback import Callbacks, Log, Save, Stop, Test
@@ -16,7 +17,7 @@ from rltrain.hardware.rollout import EpisodeSeeder, Rollout, TestSeeds
 from rltrain.logger import Logger, Loggers
 from rltrain.report.curve import DrawCurve
 from rltrain.settings import Settings
-from rltrain.trainer import Trainer
+from rltrain.trainer import MODEL, Trainer, check_fits
 from rltrain.types import (
     BUFFER_STREAM,
     ENV_STREAM,
@@ -145,11 +146,8 @@ def build_trainer(settings: Settings, run_dir: Path, loggers: list[Logger]) -> T
     )
 
 
-def build_player(settings: Settings, folder: Path) -> tuple[Rollout, EnvSpec]:
+def build_player(settings: Settings, folder: Path) -> Rollout:
     """Environments and a policy with a checkpoint's weights, for evaluation."""
-    from rltrain import checkpoint
-    from rltrain.trainer import MODEL, check_fits
-
     device = prepare_machine(settings)
     env = build_env(settings, min(settings.run.test.n_envs, settings.run.test.episodes))
     learner = build_learner(settings, env.spec, device)
@@ -157,7 +155,7 @@ def build_player(settings: Settings, folder: Path) -> tuple[Rollout, EnvSpec]:
     weights = checkpoint.read(folder, MODEL)
     check_fits(state, weights, folder, spec_record(env.spec))
     learner.load_state_dict({**state, **weights})
-    return build_test_rollout(settings, learner, env), env.spec
+    return build_test_rollout(settings, learner, env)
 
 
 def title(settings: Settings) -> str:

@@ -1,7 +1,7 @@
 """Callbacks look at a run from outside: ``hook(trainer, value) -> value``.
 
-To add one of your own: subclass ``Callback``, define the hooks you need, and name it in ``callbacks`` as a
-``_target_``. Test, Save and Log are callbacks too.
+To add one of your own: subclass ``Callback``, define the hooks you need, and name it in
+``callbacks`` as a ``_target_``. Test, Save and Log are callbacks too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Every hook gives its value on, changed or not; whoever has state says so in ``state_dict``."""
+    """Every hook gives its value on, changed or not; whoever has state says so in
+    ``state_dict``.
+    """
 
     def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
         return value
@@ -60,7 +62,9 @@ class Callback:
 
 
 class Callbacks(Callback):
-    """Several callbacks in order, each handing its value to the next; only hooks that are defined are called."""
+    """Several callbacks in order, each handing its value to the next; only hooks that are defined
+    are called.
+    """
 
     def __init__(self, callbacks: Sequence[Callback]) -> None:
         self.callbacks = list(callbacks)
@@ -115,7 +119,9 @@ def defines(callback: Callback, hook: str) -> bool:
 
 
 class Due:
-    """A remembered threshold: what belongs to a multiple happens at the first look at or after it."""
+    """A remembered threshold: what belongs to a multiple happens at the first look at or after
+    it.
+    """
 
     def __init__(self, interval: int, at: int = 0) -> None:
         self.interval, self.at = interval, at
@@ -128,7 +134,9 @@ class Due:
 
 
 class Test(Callback):
-    """Tests at step 0, at every multiple of ``interval`` env steps, and at the end; keeps the best weights."""
+    """Tests at step 0, at every multiple of ``interval`` env steps, and at the end; keeps the best
+    weights.
+    """
 
     def __init__(self, *, interval: int, loggers: Loggers) -> None:
         self.due, self.loggers = Due(interval), loggers
@@ -170,7 +178,9 @@ class Test(Callback):
 
 
 class Save(Callback):
-    """Checkpoints at every multiple of ``interval`` env steps, at the end and on an interruption."""
+    """Checkpoints at every multiple of ``interval`` env steps, at the end and on an
+    interruption.
+    """
 
     def __init__(self, *, interval: int, keep_last: int, replay_buffer: bool) -> None:
         self.due, self.keep_last = Due(interval, interval), keep_last

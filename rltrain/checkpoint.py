@@ -1,7 +1,8 @@
 """Checkpoints: atomic, checksummed, versioned and pickle-free folders of safetensors and JSON.
 
-A checkpoint is written into a temporary folder, synced, given its manifest last, and renamed: it is complete or it is
-not there. Tensors of a state go to ``<part>.safetensors``, everything else to ``<part>.json``.
+A checkpoint is written into a temporary folder, synced, given its manifest last, and renamed: it
+is complete or it is not there. Tensors of a state go to ``<part>.safetensors``, everything else to
+``<part>.json``.
 """
 
 from __future__ import annotations
@@ -29,16 +30,15 @@ TENSOR = "__tensor__"
 """Key of the placeholder that stands in the JSON where a tensor was."""
 
 
-# ---------------------------------------------------------------------------------------------------------- one folder
-
-
 def write(
     parent: Path, step: int, parts: Mapping[str, Mapping[str, Any]], kind: str = "full"
 ) -> Path:
-    """Write ``parent/<step>/`` with one pair of files per part; replaces a checkpoint of the same step.
+    """Write ``parent/<step>/`` with one pair of files per part; replaces a checkpoint of the same
+    step.
 
     Args:
-        parts: part name to its state: nested dicts and lists of tensors, arrays, numbers, text, None.
+        parts: part name to its state: nested dicts and lists of tensors, arrays, numbers, text,
+            None.
         kind: ``full`` (a run can resume from it) or ``weights``.
     """
     final = parent / str(step)
@@ -98,8 +98,8 @@ def manifest_of(folder: Path) -> dict[str, Any]:
         files, version = manifest["files"], manifest["format"]
         if version > FORMAT:
             raise CheckpointError(
-                f"{folder} was written by a newer rltrain (format {version}, this one reads {FORMAT})"
-                ": update rltrain."
+                f"{folder} was written by a newer rltrain (format {version}, this one reads "
+                f"{FORMAT}): update rltrain."
             )
         for name, facts in files.items():
             file = folder / name
@@ -168,9 +168,6 @@ def join(tree: Any, tensors: Mapping[str, np.ndarray]) -> Any:
     return tree
 
 
-# --------------------------------------------------------------------------------------------------- a run's checkpoints
-
-
 @dataclass(frozen=True)
 class Found:
     """A checkpoint that was chosen: its folder, its env step, and remarks for the person."""
@@ -192,7 +189,8 @@ def find(path: Path, load_step: int | None = None, *, full: bool = False) -> Fou
     """The checkpoint that a path and a step mean.
 
     Args:
-        path: a run folder, its ``checkpoints/``, one checkpoint, or ``checkpoints/best`` or ``latest``.
+        path: a run folder, its ``checkpoints/``, one checkpoint, or ``checkpoints/best`` or
+            ``latest``.
         load_step: take the checkpoint nearest to this env step; None = the newest valid.
         full: only checkpoints that a run can resume from.
 
@@ -210,8 +208,8 @@ def find(path: Path, load_step: int | None = None, *, full: bool = False) -> Fou
     steps = steps_of(checkpoints)
     if not steps:
         raise CheckpointError(
-            f"There is no checkpoint at {path}. Expected a run folder (outputs/<algo>-<env>/<run>), "
-            "its checkpoints/ or one checkpoint in it."
+            f"There is no checkpoint at {path}. Expected a run folder "
+            "(outputs/<algo>-<env>/<run>), its checkpoints/ or one checkpoint in it."
         )
     if load_step is not None:
         nearest = min(steps, key=lambda s: abs(s - load_step))
@@ -241,7 +239,9 @@ def pointed(checkpoints: Path, pointer: str) -> int | None:
 
 
 def prune(checkpoints: Path, keep_last: int) -> None:
-    """Delete old checkpoints but the newest ``keep_last`` full ones, and the best; sweep unfinished folders."""
+    """Delete old checkpoints but the newest ``keep_last`` full ones, and the best; sweep
+    unfinished folders.
+    """
     keep = {pointed(checkpoints, "best"), pointed(checkpoints, "latest")}
     kinds = {s: kind_of(checkpoints / str(s)) for s in steps_of(checkpoints)}
     keep |= set([s for s, kind in kinds.items() if kind == "full"][:keep_last])
@@ -258,9 +258,6 @@ def kind_of(folder: Path) -> str:
         return str(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["kind"])
     except (OSError, ValueError, KeyError, TypeError):
         return "broken"
-
-
-# ------------------------------------------------------------------------------------------------------- small file work
 
 
 def put_text(path: Path, text: str) -> None:

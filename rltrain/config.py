@@ -1,7 +1,9 @@
-"""From what was typed to a checked configuration: composition, unknown names, foreign ``config.json`` files.
+"""From what was typed to a checked configuration: composition, unknown names, foreign
+``config.json`` files.
 
-Names are judged before values, and values before anything is constructed or written. Typed names are judged against a
-composition of the chosen groups alone, so that a typo can never become a new key.
+Names are judged before values, and values before anything is constructed or written. Typed names
+are judged against a composition of the chosen groups alone, so that a typo can never become a new
+key.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ FREE_FORM = ("env.kwargs", "algo.optimizer", "logger.wandb")
 
 
 def conf_dir() -> Path:
-    """The shipped configuration: ``conf/`` inside an installed wheel, beside the package in a repository."""
+    """The shipped configuration: ``conf/`` inside an installed wheel, beside the package in a
+    repository.
+    """
     package = Path(__file__).parent
     inside = package / "conf"
     return inside if inside.is_dir() else package.parent / "conf"
@@ -40,7 +44,9 @@ def conf_dir() -> Path:
 
 @dataclass(frozen=True)
 class Composition:
-    """A composed configuration in plain containers, what was chosen in each group, and the untyped defaults."""
+    """A composed configuration in plain containers, what was chosen in each group, and the untyped
+    defaults.
+    """
 
     plain: dict[str, Any]
     choices: dict[str, str]
@@ -92,7 +98,7 @@ def jobs(overrides: Sequence[Override]) -> list[list[str]]:
             texts = [f"{override.get_key_element()}={v}" for v in override.sweep_string_iterator()]
         else:
             texts = [str(override.input_line)]
-        out = [job + [text] for job in out for text in texts]
+        out = [[*job, text] for job in out for text in texts]
     return out
 
 
@@ -100,7 +106,8 @@ def compose_checked(words: Sequence[str]) -> Composition:
     """Compose the words of one job, refusing every unknown name together.
 
     Raises:
-        UsageError: unknown keys or choices, two choices of one group, paths as choices, ``+`` outside the free-form
+        UsageError: unknown keys or choices, two choices of one group, paths as choices, ``+``
+            outside the free-form
             nodes, deletions.
     """
     overrides = [o for o in parse(words) if not o.get_key_element().startswith("hydra")]
@@ -109,18 +116,16 @@ def compose_checked(words: Sequence[str]) -> Composition:
         choices = [o for o in overrides if o.key_or_group in groups]
         wrong = choice_problems(loader, choices)
         try:
-            chosen = [o.input_line for o in choices if o.key_or_group not in wrong]
+            chosen = [str(o.input_line) for o in choices if o.key_or_group not in wrong]
             defaults = compose("config", overrides=chosen, return_hydra_config=True)
-            known = OmegaConf.to_container(defaults, resolve=False)
-            assert isinstance(known, dict)
-            known.pop("hydra")
+            known = unresolved(defaults)
             problems = [text for texts in wrong.values() for text in texts]
             for o in overrides:
                 if o not in choices and o.key_or_group.partition(".")[0] not in wrong:
                     problems += key_problem(o, known)
             if problems:
                 raise UsageError("\n".join(problems))
-            words = [o.input_line for o in overrides]
+            words = [str(o.input_line) for o in overrides]
             full = compose("config", overrides=words, return_hydra_config=True)
             return Composition(plain(full), dict(full.hydra.runtime.choices), plain(defaults))
         except (HydraException, OmegaConfBaseException) as error:
@@ -129,9 +134,16 @@ def compose_checked(words: Sequence[str]) -> Composition:
             ) from error
 
 
+def unresolved(config: DictConfig) -> dict[str, Any]:
+    """A composition without Hydra's own part, in plain containers, interpolations as they stand."""
+    out = OmegaConf.to_container(config, resolve=False)
+    assert isinstance(out, dict)
+    return {str(k): v for k, v in out.items() if k != "hydra"}
+
+
 def plain(config: DictConfig) -> dict[str, Any]:
     """A composition without Hydra's own part, resolved, in plain containers."""
-    own = OmegaConf.masked_copy(config, [k for k in config if k != "hydra"])
+    own = OmegaConf.masked_copy(config, [str(k) for k in config if k != "hydra"])
     out = OmegaConf.to_container(own, resolve=True, throw_on_missing=True)
     assert isinstance(out, dict)
     return {str(k): v for k, v in out.items()}
@@ -225,9 +237,6 @@ def first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0]
 
 
-# ---------------------------------------------------------------------------------------------------- foreign files
-
-
 def read_config(path: Path) -> dict[str, Any]:
     """A run's ``config.json``: data from somewhere else, never composed, never resolved.
 
@@ -279,8 +288,8 @@ def refuse_foreign_targets(tree: Any, trust: Sequence[str], path: Path) -> None:
         package = target.partition(".")[0]
         if package not in trust:
             raise CheckpointError(
-                f"{path} names the class {target}, which rltrain does not ship, so it is not built. "
-                f"If you trust it, type trust=[{package}]."
+                f"{path} names the class {target}, which rltrain does not ship, so it is not "
+                f"built. If you trust it, type trust=[{package}]."
             )
 
 

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 
 
 class RltrainError(Exception):
-    """One clear paragraph for the person at the keyboard: what was wrong, expected, got, what to type."""
+    """One clear paragraph for the person at the keyboard: what was wrong, expected, got, what to
+    type.
+    """
 
     exit_code = 1
 

@@ -1,4 +1,6 @@
-"""mode=evaluate: an exact number of episodes with a checkpoint's weights, a table, and ``evaluation.json``."""
+"""mode=evaluate: an exact number of episodes with a checkpoint's weights, a table, and
+``evaluation.json``.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,7 @@ def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluat
     set_allocator_policy()
     found, settings = open_checkpoint(path, words, load_step)
     try:
-        player, spec = build_player(settings, found.folder)
+        player = build_player(settings, found.folder)
     except ValueError as error:
         raise UsageError(str(error)) from error
     began = time.monotonic()
@@ -105,7 +107,9 @@ def plain_info(episode: Episode) -> dict[str, Any]:
 
 
 def summary(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Mean, standard error and 95 % interval of returns (normal) and wins (Wilson, 1927), mean length."""
+    """Mean, standard error and 95 % interval of returns (normal) and wins (Wilson, 1927), mean
+    length.
+    """
     returns = np.array([e.episode_return for e in episodes])
     error = float(returns.std(ddof=1) / math.sqrt(len(returns))) if len(returns) > 1 else math.nan
     mean = float(returns.mean())
@@ -136,7 +140,9 @@ def wilson(wins: int, n: int) -> tuple[float, float]:
 
 
 def write(found: checkpoint.Found, record: Mapping[str, Any]) -> Path:
-    """``evaluation.json`` in the run's folder, earlier ones kept; elsewhere if that cannot be written."""
+    """``evaluation.json`` in the run's folder, earlier ones kept; elsewhere if that cannot be
+    written.
+    """
     run_dir = found.folder.parent.parent
     folder = run_dir if (run_dir / "run.json").exists() else found.folder
     text = json.dumps(record, indent=1)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from rich.console import Console as RichConsole
 from rich.live import Live
@@ -72,7 +72,9 @@ def readable(row: Mapping[str, float]) -> dict[str, float | None]:
 
 
 class JsonLines:
-    """``metrics.jsonl``: one object per line, flushed; append-only but for ``cut``, which a resume calls."""
+    """``metrics.jsonl``: one object per line, flushed; append-only but for ``cut``, which a resume
+    calls.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -108,7 +110,9 @@ class TrainLog:
 
 
 class Wandb:
-    """Weights & Biases. Without a network or a key the run is recorded offline; training never waits for it."""
+    """Weights & Biases. Without a network or a key the run is recorded offline; training never
+    waits for it.
+    """
 
     TIMEOUT = 15
 
@@ -129,7 +133,7 @@ class Wandb:
             **options,
         }
         try:
-            self.run = wandb.init(mode=mode, **start)
+            self.run = wandb.init(mode=cast(Any, mode), **start)
         except wandb.errors.CommError:
             log.warning("wandb: the server does not answer, so this run is recorded offline")
             self.run = wandb.init(mode="offline", **{**start, "resume": None})

@@ -1,7 +1,8 @@
 """The ``rltrain`` entrypoint: compose, check, pick the mode; one clean message, one exit code.
 
-Hydra's own flags go straight to Hydra. Everything else is composed and checked first, so that a wrong command is
-refused before a file exists. Only a new training run enters ``hydra.main``, which makes the folder.
+Hydra's own flags go straight to Hydra. Everything else is composed and checked first, so that a
+wrong command is refused before a file exists. Only a new training run enters ``hydra.main``, which
+makes the folder.
 """
 
 from __future__ import annotations
@@ -113,9 +114,6 @@ def run(words: Sequence[str]) -> int:
     if mode == "evaluate":
         return evaluate_mode(overrides)
     return train_mode(overrides, multirun)
-
-
-# ---------------------------------------------------------------------------------------------------------------- modes
 
 
 def train_mode(overrides: Sequence[str], multirun: bool) -> int:

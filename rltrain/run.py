@@ -56,7 +56,8 @@ def new_run_dir(settings: Settings, root: Path | None = None) -> Path:
 
 
 def preflight(settings: Settings, run_dir: Path) -> None:
-    """Build everything once and look at the folder, so that what cannot work is refused before a file exists.
+    """Build everything once and look at the folder, so that what cannot work is refused before a
+    file exists.
 
     Raises:
         UsageError: parts that do not fit, or a folder that cannot be written.
@@ -318,9 +319,6 @@ def closing_words(facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, sta
     return "\n".join(lines)
 
 
-# ------------------------------------------------------------------------------------------------------------- resume
-
-
 def latest_run(root: Path) -> Path:
     """The run folder under ``root`` that was written last.
 
@@ -345,9 +343,6 @@ def refuse_changes(changed: list[str]) -> None:
             f"A resumed run keeps its {', '.join(bad)}. To train on with other settings, start a "
             "new run from these weights: rltrain checkpoint=RUN_FOLDER algo=… env=… key=value."
         )
-
-
-# --------------------------------------------------------------------------------------------------------------- small
 
 
 def now() -> str:

@@ -1,7 +1,8 @@
-"""The typed form of a configuration: settings of the run and of the groups, and the checking of ``_target_`` nodes.
+"""The typed form of a configuration: settings of the run and of the groups, and the checking of
+``_target_`` nodes.
 
-Types, ranges and finiteness are the annotations of dataclass fields and constructor arguments; pydantic reads them
-without constructing anything. All problems are reported together.
+Types, ranges and finiteness are the annotations of dataclass fields and constructor arguments;
+pydantic reads them without constructing anything. All problems are reported together.
 """
 
 from __future__ import annotations

@@ -55,7 +55,9 @@ class Metrics:
 
 
 def episode_metrics(episodes: list[Episode] | tuple[Episode, ...]) -> list[dict[str, float]]:
-    """What each finished episode adds to the means; ``win_rate`` only where the environment says who won."""
+    """What each finished episode adds to the means; ``win_rate`` only where the environment says
+    who won.
+    """
     out = []
     for e in episodes:
         row = {"return_mean": e.episode_return, "episode_length_mean": float(e.length)}
@@ -71,7 +73,8 @@ class Trainer:
     Args:
         rollout: experience for learning.
         test_rollout: its own environments, for tests.
-        updates_per_episode, updates_per_env_step: gradient steps, exactly one of them set; fractions carry over.
+        updates_per_episode, updates_per_env_step: gradient steps, exactly one of them set;
+            fractions carry over.
         learning_starts: env steps before the first gradient step.
         about: ``{"config": …, "spec": …}``, saved beside the weights.
     """
@@ -117,8 +120,6 @@ class Trainer:
         self.seconds_before = 0.0
         self.begun = time.monotonic()
 
-    # ------------------------------------------------------------------------------------------------------ the loop
-
     def run(self, until: int) -> None:
         """The loop, until that many env steps."""
         while self.clock.env_steps < until and self.stopping is None:
@@ -152,8 +153,6 @@ class Trainer:
         for row in episode_metrics(steps.episodes):
             self.metrics.add("train", row)
 
-    # ------------------------------------------------------------------------------------------------------ lifecycle
-
     def start(self) -> None:
         """Tell the callbacks once that training begins."""
         if not self.started:
@@ -161,7 +160,9 @@ class Trainer:
             self.callbacks.on_train_start(self)
 
     def train(self) -> dict[str, float]:
-        """Run to ``total_env_steps``, or until something stops the run; returns the last value of every metric."""
+        """Run to ``total_env_steps``, or until something stops the run; returns the last value of
+        every metric.
+        """
         try:
             self.start()
             self.run(self.total_env_steps)
@@ -178,7 +179,9 @@ class Trainer:
         return {**asdict(self.clock), "seconds": self.seconds, **self.latest}
 
     def test(self, episodes: int | None = None) -> dict[str, float]:
-        """Play test episodes (episode i with seed i, in their own environments) and give their statistics."""
+        """Play test episodes (episode i with seed i, in their own environments) and give their
+        statistics.
+        """
         self.callbacks.on_test_start(self)
         self.test_rollout.sync(self.learner)
         n = episodes or self.test_episodes
@@ -199,8 +202,6 @@ class Trainer:
     def seconds(self) -> float:
         """Wall-clock seconds of this run, those before a resume included."""
         return self.seconds_before + time.monotonic() - self.begun
-
-    # ------------------------------------------------------------------------------------------------------ state
 
     def save(self, kind: str = "full", *, with_replay: bool = True) -> Path:
         """Write a checkpoint of this moment into the run folder.

@@ -1,9 +1,10 @@
-"""Every shape, unit and protocol of the project, written once; the floor that all other modules stand on.
+"""Every shape, unit and protocol of the project, written once; all other modules stand on it.
 
-Letters: T transitions, B windows in a batch, E environment copies, N agents, A actions, R reward streams (1 = team,
-N = one each), M value streams after mixing (1 or N), O observation dims, S state size, H hidden size, K atoms.
-Time is always the first axis. ``action[t]`` is chosen at ``obs[t]``; ``reward[t]`` and ``terminated[t]`` are its
-consequence; ``last[t]`` says that ``obs[t]`` closed its episode, so slot t holds no real transition.
+Letters: T transitions, B windows in a batch, E environment copies, N agents, A actions, R reward
+streams (1 = team, N = one each), M value streams after mixing (1 or N), O observation dims, S state
+size, H hidden size, K atoms. Time is always the first axis. ``action[t]`` is chosen at ``obs[t]``;
+``reward[t]`` and ``terminated[t]`` are its consequence; ``last[t]`` says that ``obs[t]`` closed its
+episode, so slot t holds no real transition.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ import numpy as np
 import torch
 from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
-
-# ----------------------------------------------------------------------------------------------- numbers of the YAMLs
 
 
 def _whole(value: Any) -> Any:
@@ -64,9 +63,6 @@ Flag = Annotated[bool, BeforeValidator(_flag)]
 """true or false."""
 
 
-# ------------------------------------------------------------------------------------------------------ the environment
-
-
 @dataclass(frozen=True, kw_only=True)
 class EnvSpec:
     """What an environment looks like from outside: sizes, not behaviour."""
@@ -86,7 +82,9 @@ class EnvSpec:
 
 @dataclass(frozen=True)
 class Episode:
-    """One finished episode: undiscounted return (mean over reward streams), transitions, what the environment said."""
+    """One finished episode: undiscounted return (mean over reward streams), transitions, what the
+    environment said.
+    """
 
     episode_return: float
     length: int
@@ -94,16 +92,20 @@ class Episode:
 
 
 class EpisodeSeeds(Protocol):
-    """The seed of the k-th episode (k = 0, 1, …) of one environment copy, keyed, never drawn from a counter."""
+    """The seed of the k-th episode (k = 0, 1, …) of one environment copy, keyed, never drawn from
+    a counter.
+    """
 
     def __call__(self, copy: int, k: int) -> int: ...
 
 
 class VectorEnv(Protocol):
-    """E copies in lock-step with next-step resets: every observation, final ones included, owns one slot.
+    """E copies in lock-step with next-step resets: every observation, final ones included, owns
+    one slot.
 
-    The arrays are the *current* slot; they are overwritten by the next ``step``. Where ``last`` is set the next
-    ``step`` ignores that copy's action, gives reward 0 and shows the first observation of a new episode.
+    The arrays are the *current* slot; they are overwritten by the next ``step``. Where ``last`` is
+    set the next ``step`` ignores that copy's action, gives reward 0 and shows the first
+    observation of a new episode.
     """
 
     spec: EnvSpec
@@ -115,10 +117,14 @@ class VectorEnv(Protocol):
     infos: Sequence[Mapping[str, Any]]  # [E]; meaningful where last is set: {"win": bool, …}
 
     def reset(self, seeds: EpisodeSeeds) -> None:
-        """Start episode 0 of every copy; from now on episode k of copy e is seeded with ``seeds(e, k)``."""
+        """Start episode 0 of every copy; from now on episode k of copy e is seeded with ``seeds(e,
+        k)``.
+        """
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """``action`` [E, N] to ``(reward [E, R] float32, terminated [E] bool)``; moves the arrays on by one slot."""
+        """``action`` [E, N] to ``(reward [E, R] float32, terminated [E] bool)``; moves the arrays
+        on by one slot.
+        """
 
     def call(self, method: str, *args: Any) -> list[Any]:
         """Call a method of every copy."""
@@ -128,12 +134,11 @@ class VectorEnv(Protocol):
     def close(self) -> None: ...
 
 
-# ------------------------------------------------------------------------------------------------------- time and data
-
-
 @dataclass(frozen=True)
 class Steps:
-    """What acting produced: T slots of E copies (numpy). ``env_steps`` counts the real transitions among them."""
+    """What acting produced: T slots of E copies (numpy). ``env_steps`` counts the real transitions
+    among them.
+    """
 
     obs: np.ndarray  # [T, E, N, *O]
     avail_actions: np.ndarray  # [T, E, N, A] uint8
@@ -155,7 +160,9 @@ class Steps:
 
 @dataclass(frozen=True)
 class Clock:
-    """How far a run is: real transitions of all copies together, finished episodes, gradient steps."""
+    """How far a run is: real transitions of all copies together, finished episodes, gradient
+    steps.
+    """
 
     env_steps: int = 0
     episodes: int = 0
@@ -176,7 +183,8 @@ class Clock:
 class Batch:
     """B windows of T transitions, each inside one episode (torch, on the learner's device).
 
-    Behind a window's first ``last`` everything is padding. ``mask`` marks the transitions this window teaches.
+    Behind a window's first ``last`` everything is padding. ``mask`` marks the transitions this
+    window teaches.
     """
 
     obs: Tensor  # [T+1, B, N, *O] float32
@@ -195,11 +203,10 @@ class Batch:
     td_target: Tensor | None = None  # [T, B, M], where targets were computed before
 
 
-# ------------------------------------------------------------------------------------------------------------ learning
-
-
 class Output(NamedTuple):
-    """What agents say about a window: values and the recurrent states behind them (H = 0 for feed-forward agents)."""
+    """What agents say about a window: values and the recurrent states behind them (H = 0 for
+    feed-forward agents).
+    """
 
     q: Tensor  # [T+1, B, N, A]
     hidden: Tensor  # [T+1, B, N, H]
@@ -213,11 +220,15 @@ class Agents(Protocol):
     def unroll(self, batch: Batch) -> Output: ...
 
     def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Acting: obs [E, N, *O], last_action [E, N], hidden [E, N, H] to (q [E, N, A], next hidden)."""
+        """Acting: obs [E, N, *O], last_action [E, N], hidden [E, N, H] to (q [E, N, A], next
+        hidden).
+        """
 
 
 class Mixer(Protocol):
-    """Per-agent values to value streams; an ``nn.Module``. Simple mixers use two of the four arguments."""
+    """Per-agent values to value streams; an ``nn.Module``. Simple mixers use two of the four
+    arguments.
+    """
 
     n_streams: int  # M
 
@@ -237,7 +248,9 @@ class Model(nn.Module):
 
 @dataclass(frozen=True)
 class Result:
-    """What a loss says: sum and count (so that ranks can add up), a priority per window, metrics as 0-d tensors."""
+    """What a loss says: sum and count (so that ranks can add up), a priority per window, metrics
+    as 0-d tensors.
+    """
 
     loss_sum: Tensor
     count: Tensor
@@ -290,8 +303,6 @@ class Replay(Protocol):
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
-
-# ---------------------------------------------------------------------------------------------------------- randomness
 
 ENV_STREAM, TEST_STREAM, POLICY_STREAM, TEST_POLICY_STREAM, BUFFER_STREAM, NETWORK_STREAM = range(6)
 

@@ -1,4 +1,6 @@
-"""Every option of every group composes, builds and runs three iterations; games with known solutions are solved."""
+"""Every option of every group composes, builds and runs three iterations; games with known
+solutions are solved.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +56,6 @@ def test_every_marine_map_trains(small, tmp_path, map_name):
     words = [w for w in small if not w.startswith("env=")]
     three_iterations([*words, "env=smac", f"env.map_name={map_name}", "test.n_envs=2"], tmp_path)
 
-
-# ------------------------------------------------------------------------------------------- games with known solutions
 
 UNIFORM = ["algo.exploration.start=1", "algo.exploration.end=1", "test.interval=1000000"]
 UNIFORM += ["hardware.threads=1", "save.interval=100000000", "log.interval=1000000"]

@@ -1,4 +1,6 @@
-"""Names and values are judged before anything is written: one line per problem, with what to type."""
+"""Names and values are judged before anything is written: one line per problem, with what to
+type.
+"""
 
 from __future__ import annotations
 
@@ -125,9 +127,6 @@ def test_pymarls_defaults_are_the_defaults():
     assert s.nodes["buffer"].kwargs["capacity"] == 5_000
     assert (s.run.test.interval, s.run.test.episodes) == (10_000, 32)
     assert s.nodes["env"].kwargs["time_limit"] == "terminal"
-
-
-# ---------------------------------------------------------------------------------------------- configuration from a run
 
 
 def saved(**changes):

@@ -1,4 +1,6 @@
-"""Loggers: one line per row, plain lines outside a terminal, and never a reason to stop training."""
+"""Loggers: one line per row, plain lines outside a terminal, and never a reason to stop
+training.
+"""
 
 from __future__ import annotations
 

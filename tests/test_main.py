@@ -34,9 +34,6 @@ def nothing_written(folder):
     return not list(folder.iterdir())
 
 
-# ----------------------------------------------------------------------------------------------------------- a whole run
-
-
 def test_a_run_leaves_what_the_contract_names(trained):
     assert trained.parent.name == "qmix-two_step"
     names = {p.name for p in trained.iterdir()}
@@ -147,8 +144,6 @@ def test_a_sweep_makes_one_run_per_combination(command, small, own_folder, capsy
     assert "finished" in capsys.readouterr().out
 
 
-# ------------------------------------------------------------------------------------------------------------ refusals
-
 WRONG = [
     ["algo=qmx"],
     ["env.map_name=3mm", "env=smac"],
@@ -210,7 +205,7 @@ def test_a_broken_checkpoint(command, trained):
 
 def test_a_checkpoint_of_another_environment(command, trained, small):
     base = [w for w in small if not w.startswith("env=")]
-    with pytest.raises(UsageError, match="2 agents.*3 agents"):
+    with pytest.raises(UsageError, match=r"2 agents.*3 agents"):
         command(*base, "env=smac", f"checkpoint={trained}")
 
 

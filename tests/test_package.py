@@ -1,4 +1,6 @@
-"""The wheel carries its configuration and runs from anywhere, beside the environment's packages or in a clean one."""
+"""The wheel carries its configuration and runs from anywhere, beside the environment's packages or
+in a clean one.
+"""
 
 from __future__ import annotations
 
@@ -65,12 +67,12 @@ def test_a_really_clean_installation(wheel, tmp_path):
 
 @pytest.mark.parametrize("flag", ["--help", "--cfg=job", "--version"])
 def test_help_needs_no_torch_and_makes_no_folder(tmp_path, flag):
-    words = flag.split("=")
     code = (
-        "import sys; sys.argv = ['rltrain', *%r]; from rltrain.main import main\n"
+        f"import sys; sys.argv = ['rltrain', *{flag.split('=')}]\n"
+        "from rltrain.main import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
-        "print('torch' in sys.modules, 'numba' in sys.modules)" % (words,)
+        "print('torch' in sys.modules, 'numba' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False False"

@@ -1,4 +1,6 @@
-"""The loop: an exact ratio, remembered thresholds, tests that change nothing, runs that go on as if uninterrupted."""
+"""The loop: an exact ratio, remembered thresholds, tests that change nothing, runs that go on as
+if uninterrupted.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +49,6 @@ def traced(words, folder):
     return trainer, trace
 
 
-# ------------------------------------------------------------------------------------------------------------ the ratio
-
-
 @pytest.mark.parametrize("n_envs", [1, 3, 8])
 @pytest.mark.parametrize("ratio", [1.0, 0.3, 2.5])
 def test_updates_per_episode_are_exact_whatever_the_number_of_copies(
@@ -90,9 +89,6 @@ def test_nothing_is_owed_from_before_learning_starts(small, tmp_path):
     assert 0 < trainer.clock.updates <= trainer.clock.episodes - before.episodes
 
 
-# ------------------------------------------------------------------------------------------------------------- cadence
-
-
 def test_due_fires_at_the_first_look_at_or_after_each_multiple():
     due = Due(10)
     assert [now for now in (0, 3, 9, 12, 15, 19, 20, 55, 59, 60) if due(now)] == [0, 12, 20, 55, 60]
@@ -123,9 +119,6 @@ def test_iterate_runs_one_log_interval_and_returns_results(small, tmp_path):
     trainer.close()
 
 
-# ------------------------------------------------------------------------------------------------------------- metrics
-
-
 def test_metrics_are_plain_means_since_the_last_take():
     metrics = Metrics()
     metrics.add("learn", {"loss": torch.tensor(1.0)})
@@ -146,9 +139,6 @@ def test_summary_of_a_hand_made_batch():
 
 def test_win_rate_only_where_somebody_wins():
     assert "win_rate" not in episode_metrics([Episode(1.0, 1)])[0]
-
-
-# --------------------------------------------------------------------------------------------------------- determinism
 
 
 def trained(words, folder, until=600):
@@ -215,9 +205,6 @@ def test_what_was_saved_can_be_started_from(small, tmp_path):
     fresh = rltrain.make_trainer([*small, f"checkpoint={folder}", "seed=9"], run_dir=tmp_path / "b")
     assert torch.equal(weights(fresh), weights(done))
     assert fresh.clock == Clock()
-
-
-# -------------------------------------------------------------------------------------------------------------- hooks
 
 
 def test_user_operators_change_what_is_stored_but_not_what_is_reported(small, tmp_path):

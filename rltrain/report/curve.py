@@ -32,7 +32,9 @@ def series(lines: Iterable[dict[str, Any]], name: str) -> tuple[list[int], list[
 
 
 def draw(run_dir: Path, title: str) -> Path:
-    """Draw the curves of one run into its folder; matplotlib is imported here and nowhere earlier."""
+    """Draw the curves of one run into its folder; matplotlib is imported here and nowhere
+    earlier.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
