@@ -1,3 +1,3 @@
-"""Measurements: `make bench` prints speeds and memory; `python -m benchmarks.solve` trains and
-tabulates.
-"""
+"""Measurements: `make bench` prints speeds and memory, `python -m benchmarks.solve` trains."""
+
+import rltrain  # noqa: F401  before torch, as in the application: it sets how OpenMP waits

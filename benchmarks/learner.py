@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,7 @@ from rltrain.algo.loss import TDLoss
 from rltrain.algo.mixer import QMix
 from rltrain.algo.network import GRUAgents
 from rltrain.algo.optimizer import rmsprop
+from rltrain.hardware.device import set_allocator_policy
 from rltrain.types import Batch, Clock, EnvSpec, Model
 
 SHAPES = {
@@ -94,27 +96,15 @@ def interleaved(
     return statistics.median(times[0]), statistics.median(times[1])
 
 
-def use_allocator_policy() -> str:
-    """What the application does at start-up, where that part exists."""
-    try:
-        from rltrain.hardware.device import set_allocator_policy
-    except ImportError:
-        return "default allocator"
-    set_allocator_policy()
-    return "the application's allocator policy"
-
-
-def main() -> None:
+def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=2, help="torch threads")
     parser.add_argument("--seconds", type=float, default=10, help="per row of the table")
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES))
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
-    allocator = use_allocator_policy()
-    table = Table(
-        title=f"QMIX update, {N_EPISODES} episodes, {options.threads} torch threads, {allocator}"
-    )
+    set_allocator_policy()
+    table = Table(title=f"QMIX update, {N_EPISODES} episodes, {options.threads} torch threads")
     for column in ("shape", "episodes", "ours ms", "reference ms", "ratio"):
         table.add_column(column, justify="left" if column in ("shape", "episodes") else "right")
     for name in options.shapes:
@@ -135,4 +125,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

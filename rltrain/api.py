@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -47,7 +48,15 @@ def train(overrides: Sequence[str] = ()) -> Result:
     settings = settings_from(overrides)
     run_dir = new_run_dir(settings)
     preflight(settings, run_dir)
+    note_words(run_dir, overrides)
     return run_training(settings, run_dir, loud=False)
+
+
+def note_words(run_dir: Path, overrides: Sequence[str]) -> None:
+    """``.hydra/overrides.yaml``, as Hydra writes it for the command."""
+    folder = run_dir / ".hydra"
+    folder.mkdir(parents=True)
+    (folder / "overrides.yaml").write_text(json.dumps(list(overrides)), encoding="utf-8")
 
 
 def evaluate(path: str | Path, episodes: int | None = None, seed: int | None = None) -> Result:

@@ -1,8 +1,8 @@
 """``StarCraft2Env``: one battle behind the methods of SMAC's class of the same name
 (``smac.env.StarCraft2Env``).
 
-Options that only steer the StarCraft II program (difficulty, game_version, replay_dir, window
-sizes, …) do not exist here.
+SMAC's options that only steer the StarCraft II program (difficulty, game_version, replay_dir, window
+sizes, debug) are accepted, so that its callers need no change; a battle does not depend on them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,24 @@ from rltrain.env.smac.vector import check_choice
 from rltrain.env.smac.view import BattleView
 from rltrain.types import seed_key
 
+PROGRAM_OPTIONS = frozenset(
+    {
+        "difficulty",
+        "game_version",
+        "replay_dir",
+        "replay_prefix",
+        "window_size_x",
+        "window_size_y",
+        "debug",
+    }
+)
+"""What SMAC tells the StarCraft II program. No map script starts the computer player whose
+difficulty this is, and there is no window, log or replay file here."""
+
 
 class StarCraft2Env(BattleView):
-    """SMAC's single environment on the compiled engine; ``options`` are those of ``sizes.Options``.
+    """SMAC's single environment on the compiled engine; ``options`` are those of ``sizes.Options``
+    and ``PROGRAM_OPTIONS``.
 
     ``seed=None`` draws a seed. An action that is not available raises AssertionError, as in SMAC.
     """
@@ -45,7 +60,7 @@ class StarCraft2Env(BattleView):
         **options: Any,
     ) -> None:
         check_choice("rules", rules, ("sc2",))
-        chosen = Options(**options)
+        chosen = Options(**{k: v for k, v in options.items() if k not in PROGRAM_OPTIONS})
         super().__init__(Battles(map_name=map_name, n_envs=1, options=chosen), 0)
         row = self.map_data
         self.map_name, self.map_type, self.episode_limit = row.name, row.map_type, row.limit

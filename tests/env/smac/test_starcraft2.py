@@ -184,3 +184,20 @@ def test_attack_is_carried_out() -> None:
     place(env.battles, {0: (14.0, 16.0), 3: (19.0, 16.0)})
     reward, *_ = env.step([ATTACK, 0, 0])
     assert reward == pytest.approx(6 * 20 / 365)
+
+
+def test_what_pymarl_passes_is_accepted():
+    env = StarCraft2Env(
+        map_name="3m",
+        difficulty="7",
+        game_version=None,
+        replay_dir="",
+        replay_prefix="",
+        window_size_x=1920,
+        window_size_y=1200,
+        debug=False,
+        seed=3,
+        step_mul=8,
+        reward_scale_rate=20,
+    )
+    assert env.get_env_info()["obs_shape"] == 30
