@@ -1,8 +1,9 @@
 """``StarCraft2Env``: one battle behind the methods of SMAC's class of the same name
 (``smac.env.StarCraft2Env``).
 
-SMAC's options that only steer the StarCraft II program (difficulty, game_version, replay_dir, window
-sizes, debug) are accepted, so that its callers need no change; a battle does not depend on them.
+SMAC's options that only steer the StarCraft II program (difficulty, game_version, replay_dir,
+window sizes, debug) are accepted, so that its callers need no change; a battle does not depend on
+them.
 """
 
 from __future__ import annotations
