@@ -78,7 +78,7 @@ def make_trainer(overrides: Sequence[str] = (), run_dir: str | Path | None = Non
     """
     settings = settings_from(overrides)
     folder = Path(run_dir) if run_dir is not None else new_run_dir(settings)
-    trainer = built(settings, folder, [])
+    trainer = built(settings, folder)
     start_from(trainer, settings)
     folder.mkdir(parents=True, exist_ok=True)
     return trainer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,10 @@ import torch
 from rltrain import checkpoint
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import FixedEpsilon, Policy
-from rltrain.callback import Callbacks, Log, Save, Stop, Test
+from rltrain.callback import Callback, Callbacks, Log, Save, Stop, Test
 from rltrain.hardware.device import default_threads, resolve_device, seed_networks, set_threads
 from rltrain.hardware.rollout import EpisodeSeeder, Rollout, TestSeeds
-from rltrain.logger import Logger, Loggers
+from rltrain.logger import Loggers
 from rltrain.report.curve import DrawCurve
 from rltrain.settings import Settings
 from rltrain.trainer import MODEL, Trainer, check_fits
@@ -91,7 +92,9 @@ def build_test_rollout(settings: Settings, learner: Learner, env: VectorEnv) -> 
     return Rollout(env=env, policy=policy, seeds=TestSeeds(settings.run.seed, env.n_envs))
 
 
-def build_trainer(settings: Settings, run_dir: Path, loggers: list[Logger]) -> Trainer:
+def build_trainer(
+    settings: Settings, run_dir: Path, loggers: Loggers, callbacks: Sequence[Callback] = ()
+) -> Trainer:
     """A trainer whose parts fit each other.
 
     Raises:
@@ -115,15 +118,15 @@ def build_trainer(settings: Settings, run_dir: Path, loggers: list[Logger]) -> T
         spec=spec, n_envs=env.n_envs, device=device, rng=generator(run.seed, BUFFER_STREAM)
     )
     buffer.check(algo.batch_size)
-    fan_out = Loggers(loggers)
-    callbacks = Callbacks(
+    watchers = Callbacks(
         [
             *(node.build() for node in settings.callbacks),
-            Test(interval=run.test.interval, loggers=fan_out),
-            Log(interval=run.log.interval, loggers=fan_out, exploration=exploration),
+            Test(interval=run.test.interval, loggers=loggers),
+            Log(interval=run.log.interval, loggers=loggers, exploration=exploration),
             DrawCurve(title=title(settings)),
             Stop(**asdict(run.stop)),
             Save(**asdict(run.save)),
+            *callbacks,
         ]
     )
     return Trainer(
@@ -131,7 +134,7 @@ def build_trainer(settings: Settings, run_dir: Path, loggers: list[Logger]) -> T
         test_rollout=build_test_rollout(settings, learner, test_env),
         buffer=buffer,
         learner=learner,
-        callbacks=callbacks,
+        callbacks=watchers,
         run_dir=run_dir,
         total_env_steps=run.total_env_steps,
         steps_per_collect=algo.steps_per_collect,

@@ -35,8 +35,14 @@ class Loggers:
     PATIENCE = 3
 
     def __init__(self, loggers: Sequence[Logger]) -> None:
-        self.loggers = list(loggers)
-        self.failures = dict.fromkeys(range(len(self.loggers)), 0)
+        self.loggers: list[Logger] = []
+        self.failures: list[int] = []  # in a row, of each logger
+        for logger in loggers:
+            self.add(logger)
+
+    def add(self, logger: Logger) -> None:
+        self.loggers.append(logger)
+        self.failures.append(0)
 
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
         for i, logger in enumerate(self.loggers):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-import platform
 import secrets
 import signal
 import subprocess
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -19,16 +18,16 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import torch
 from rich.console import Console as RichConsole
 
 import rltrain
 from rltrain import checkpoint
-from rltrain.build import build_trainer, config_record, n_threads, title
+from rltrain.banner import banner, closing_words
+from rltrain.build import build_trainer, config_record
 from rltrain.callback import Callback
 from rltrain.errors import RltrainError, UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
-from rltrain.logger import Console, JsonLines, Logger, TrainLog, Wandb, duration, facts_panel
+from rltrain.logger import Console, JsonLines, Loggers, TrainLog, Wandb
 from rltrain.settings import Settings
 from rltrain.trainer import Trainer
 
@@ -63,17 +62,22 @@ def preflight(settings: Settings, run_dir: Path) -> None:
         UsageError: parts that do not fit, or a folder that cannot be written.
         CheckpointError: weights to start from that cannot be read.
     """
-    trainer = built(settings, run_dir, [])
+    trainer = built(settings, run_dir)
     start_from(trainer, settings)
     trainer.close()
     require_writable(run_dir)
 
 
-def built(settings: Settings, run_dir: Path, loggers: list[Logger]) -> Trainer:
+def built(
+    settings: Settings,
+    run_dir: Path,
+    loggers: Loggers | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> Trainer:
     """A trainer, with what its parts refuse put as a usage error."""
     set_allocator_policy()
     try:
-        return build_trainer(settings, run_dir, loggers)
+        return build_trainer(settings, run_dir, loggers or Loggers([]), callbacks)
     except ValueError as error:
         raise UsageError(str(error)) from error
 
@@ -150,13 +154,11 @@ def run_training(
     screen = RichConsole(highlight=False, quiet=not loud)
     run_dir.mkdir(parents=True, exist_ok=True)
     with train_log(run_dir):
-        loggers: list[Logger] = [JsonLines(run_dir / "metrics.jsonl"), TrainLog()]
+        loggers = Loggers([JsonLines(run_dir / "metrics.jsonl"), TrainLog()])
         if loud:
-            loggers.append(Console(settings.run.total_env_steps, screen))
-        trainer = built(settings, run_dir, loggers)
-        fan_out = trainer_loggers(trainer)
+            loggers.add(Console(settings.run.total_env_steps, screen))
         record = Record(run_dir)
-        trainer.callbacks = type(trainer.callbacks)([*trainer.callbacks.callbacks, record])
+        trainer = built(settings, run_dir, loggers, [record])
         origin = start_from(trainer, settings) if not resume else None
         if resume:
             trainer.restore(run_dir)
@@ -164,7 +166,7 @@ def run_training(
         checkpoint.put_text(run_dir / "config.json", json.dumps(config, indent=1))
         record.write(trainer)
         screen.print(banner(settings, trainer, origin))
-        fan_out.loggers += wandb_logger(settings, run_dir, config)
+        start_wandb(loggers, settings, run_dir, config)
         try:
             with stop_on_signals(trainer) as caught:
                 trainer.train()
@@ -178,29 +180,25 @@ def run_training(
             log.error("%s", traceback.format_exc())
             record.facts["error"] = f"{type(error).__name__}: {error}"
         finally:
-            fan_out.close()
+            loggers.close()
             trainer.close()
         record.write(trainer, status=status, exit_code=code, finished=now())
         screen.print(closing_words(record.facts, run_dir, trainer, status), soft_wrap=True)
     return Result(run_dir, dict(trainer.latest), code)
 
 
-def trainer_loggers(trainer: Trainer) -> Any:
-    """The fan-out that the trainer's Test and Log callbacks share."""
-    return next(c.loggers for c in trainer.callbacks.callbacks if hasattr(c, "loggers"))
-
-
-def wandb_logger(settings: Settings, run_dir: Path, config: Mapping[str, Any]) -> list[Logger]:
-    """wandb, unless it is switched off or cannot start: training goes on without it."""
+def start_wandb(
+    loggers: Loggers, settings: Settings, run_dir: Path, config: Mapping[str, Any]
+) -> None:
+    """Add wandb, unless it is switched off or cannot start: training goes on without it."""
     options = dict(settings.logger.wandb)
     mode = options.pop("mode")
     if mode == "disabled":
-        return []
+        return
     try:
-        return [Wandb(run_dir, config, mode, **options)]
+        loggers.add(Wandb(run_dir, config, mode, **options))
     except Exception as error:
         log.warning("wandb could not start (%s); the run goes on without it", error, exc_info=True)
-        return []
 
 
 @contextmanager
@@ -256,69 +254,6 @@ class ShortFormatter(logging.Formatter):
         return f"{record.levelname.lower()}: {record.getMessage()}"
 
 
-def banner(settings: Settings, trainer: Trainer, origin: str | None) -> Any:
-    """What runs here, on one screen."""
-    spec = trainer.about["spec"]
-    online = trainer.learner.online  # type: ignore[attr-defined]
-    parameters = {
-        name: sum(p.numel() for p in part.parameters()) for name, part in online.named_children()
-    }
-    plan = trainer.buffer.plan()  # type: ignore[attr-defined]
-    worst = "" if plan.worst_case_bytes is None else f", {size(plan.worst_case_bytes)} at worst"
-    device = next(online.parameters()).device
-    facts = {
-        "version": f"rltrain {rltrain.__version__}, torch {torch.__version__}, "
-        f"Python {platform.python_version()}",
-        "device": f"{device}, {n_threads(settings)} torch threads",
-        "algorithm": f"{settings.choices['algo']}: "
-        + ", ".join(f"{name} {n:,} parameters" for name, n in parameters.items()),
-        "environment": f"{title(settings).partition(' on ')[2].partition(',')[0]}: "
-        f"{spec['n_agents']} agents, {spec['n_actions']} actions, observation "
-        f"{'×'.join(map(str, spec['obs_shape']))}, state {spec['state_dim']}, "
-        f"{settings.hardware.n_envs} copies",
-        "replay": f"{plan.capacity:,} episodes, {plan.bytes_per_step:,} bytes a step{worst}, "
-        f"never more than {size(plan.cap_bytes)}",
-        "seed": str(settings.run.seed),
-        "run folder": shown(trainer.run_dir),
-    }
-    if origin:
-        facts["starts from"] = origin
-    if trainer.clock.env_steps:
-        facts["continues at"] = f"{trainer.clock.env_steps:,} env steps"
-    return facts_panel("rltrain", facts)
-
-
-def closing_words(facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: str) -> str:
-    """The result, and what to type next."""
-    words = {
-        "finished": f"Finished at {trainer.clock.env_steps:,} env steps",
-        "interrupted": f"Stopped at {trainer.clock.env_steps:,} env steps, everything saved",
-        "failed": f"Failed at {trainer.clock.env_steps:,} env steps",
-    }
-    lines = [f"[bold]{words[status]}[/] after {duration(trainer.seconds)}."]
-    if trainer.stopping and status == "finished":
-        lines[0] = lines[0][:-1] + f": {trainer.stopping}."
-    for name, test in (("Last test", facts["final_test"]), ("Best test", facts["best_test"])):
-        if test:
-            win = f", win rate {test['test/win_rate']:.0%}" if "test/win_rate" in test else ""
-            lines.append(
-                f"{name}: return {test['test/return_mean']:.2f}{win} "
-                f"(at {test['env_steps']:,} env steps)"
-            )
-    if "error" in facts:
-        lines.append(f"[red]{facts['error']}[/]\nThe traceback is in {shown(run_dir)}/train.log.")
-    folder = shown(run_dir)
-    more = 2 * trainer.total_env_steps if status == "finished" else None
-    lines += [
-        "",
-        f"  rltrain mode=evaluate checkpoint={folder}",
-        f"  rltrain resume={folder}" + (f" total_env_steps={more}" if more else ""),
-    ]
-    if (run_dir / "learning_curve.png").exists():
-        lines.append(f"  {folder}/learning_curve.png")
-    return "\n".join(lines)
-
-
 def latest_run(root: Path) -> Path:
     """The run folder under ``root`` that was written last.
 
@@ -347,24 +282,6 @@ def refuse_changes(changed: list[str]) -> None:
 
 def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S%z")
-
-
-def shown(path: Path) -> str:
-    """A path as a person would type it here."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
-
-
-def size(n_bytes: int) -> str:
-    """1.5 GB."""
-    value = float(n_bytes)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
-            break
-        value, unit = value / 1000, "TB" if unit == "GB" else unit
-    return f"{value:.3g} {unit}"
 
 
 def git_commit() -> str | None:

@@ -1,0 +1,97 @@
+"""What a person reads before and after a run: the banner, the result and what to type next."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import rltrain
+from rltrain.build import n_threads, title
+from rltrain.logger import duration, facts_panel
+from rltrain.settings import Settings
+from rltrain.trainer import Trainer
+
+
+def banner(settings: Settings, trainer: Trainer, origin: str | None) -> Any:
+    """What runs here, on one screen."""
+    spec = trainer.about["spec"]
+    online = trainer.learner.online  # type: ignore[attr-defined]
+    parameters = {
+        name: sum(p.numel() for p in part.parameters()) for name, part in online.named_children()
+    }
+    plan = trainer.buffer.plan()  # type: ignore[attr-defined]
+    worst = "" if plan.worst_case_bytes is None else f", {size(plan.worst_case_bytes)} at worst"
+    device = next(online.parameters()).device
+    facts = {
+        "version": f"rltrain {rltrain.__version__}, torch {torch.__version__}, "
+        f"Python {platform.python_version()}",
+        "device": f"{device}, {n_threads(settings)} torch threads",
+        "algorithm": f"{settings.choices['algo']}: "
+        + ", ".join(f"{name} {n:,} parameters" for name, n in parameters.items()),
+        "environment": f"{title(settings).partition(' on ')[2].partition(',')[0]}: "
+        f"{spec['n_agents']} agents, {spec['n_actions']} actions, observation "
+        f"{'×'.join(map(str, spec['obs_shape']))}, state {spec['state_dim']}, "
+        f"{settings.hardware.n_envs} copies",
+        "replay": f"{plan.capacity:,} episodes, {plan.bytes_per_step:,} bytes a step{worst}, "
+        f"never more than {size(plan.cap_bytes)}",
+        "seed": str(settings.run.seed),
+        "run folder": shown(trainer.run_dir),
+    }
+    if origin:
+        facts["starts from"] = origin
+    if trainer.clock.env_steps:
+        facts["continues at"] = f"{trainer.clock.env_steps:,} env steps"
+    return facts_panel("rltrain", facts)
+
+
+def closing_words(facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: str) -> str:
+    """The result, and what to type next."""
+    words = {
+        "finished": f"Finished at {trainer.clock.env_steps:,} env steps",
+        "interrupted": f"Stopped at {trainer.clock.env_steps:,} env steps, everything saved",
+        "failed": f"Failed at {trainer.clock.env_steps:,} env steps",
+    }
+    lines = [f"[bold]{words[status]}[/] after {duration(trainer.seconds)}."]
+    if trainer.stopping and status == "finished":
+        lines[0] = lines[0][:-1] + f": {trainer.stopping}."
+    for name, test in (("Last test", facts["final_test"]), ("Best test", facts["best_test"])):
+        if test:
+            win = f", win rate {test['test/win_rate']:.0%}" if "test/win_rate" in test else ""
+            lines.append(
+                f"{name}: return {test['test/return_mean']:.2f}{win} "
+                f"(at {test['env_steps']:,} env steps)"
+            )
+    if "error" in facts:
+        lines.append(f"[red]{facts['error']}[/]\nThe traceback is in {shown(run_dir)}/train.log.")
+    folder = shown(run_dir)
+    more = 2 * trainer.total_env_steps if status == "finished" else None
+    lines += [
+        "",
+        f"  rltrain mode=evaluate checkpoint={folder}",
+        f"  rltrain resume={folder}" + (f" total_env_steps={more}" if more else ""),
+    ]
+    if (run_dir / "learning_curve.png").exists():
+        lines.append(f"  {folder}/learning_curve.png")
+    return "\n".join(lines)
+
+
+def shown(path: Path) -> str:
+    """A path as a person would type it here."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def size(n_bytes: int) -> str:
+    """1.5 GB."""
+    value = float(n_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            break
+        value, unit = value / 1000, "TB" if unit == "GB" else unit
+    return f"{value:.3g} {unit}"
