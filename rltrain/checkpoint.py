@@ -1,8 +1,8 @@
 """Checkpoints: atomic, checksummed, versioned and pickle-free folders of safetensors and JSON.
 
 A checkpoint is written into a temporary folder, synced, given its manifest last, and renamed: it
-is complete or it is not there. Tensors of a state go to ``<part>.safetensors``, everything else to
-``<part>.json``.
+is complete or it is not there. Tensors of a state go to ``<part>.safetensors``, arrays too large to
+copy to ``<part>.<path>.npy``, everything else to ``<part>.json``.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from rltrain.errors import CheckpointError
+from rltrain.types import Pieces
 
 FORMAT = 1
 """Version of the folder's layout; readers refuse a newer one."""
 MANIFEST = "manifest.json"
-TENSOR = "__tensor__"
-"""Key of the placeholder that stands in the JSON where a tensor was."""
+TENSOR, ARRAY = "__tensor__", "__array__"
+"""Keys of the placeholders that stand in the JSON where a tensor or a large array was."""
 
 
 def write(
@@ -47,10 +48,12 @@ def write(
     temporary.mkdir(parents=True)
     try:
         for name, state in parts.items():
-            tree, tensors = split(state)
+            tree, tensors, large = split(state)
             (temporary / f"{name}.json").write_text(json.dumps(tree), encoding="utf-8")
             if tensors:
                 save_file(tensors, temporary / f"{name}.safetensors")
+            for path, array in large.items():
+                put_array(temporary / f"{name}.{path}.npy", array)
         seal(temporary, kind)
         if final.exists():
             shutil.rmtree(final)
@@ -113,7 +116,7 @@ def manifest_of(folder: Path) -> dict[str, Any]:
 
 
 def read(folder: Path, part: str) -> dict[str, Any]:
-    """The state of one part; tensors come back as torch tensors on the CPU.
+    """The state of one part: torch tensors on the CPU, large arrays mapped from their files.
 
     Raises:
         CheckpointError: unreadable files.
@@ -122,6 +125,9 @@ def read(folder: Path, part: str) -> dict[str, Any]:
         tree = json.loads((folder / f"{part}.json").read_text(encoding="utf-8"))
         file = folder / f"{part}.safetensors"
         tensors = load_file(file) if file.exists() else {}
+        for large in folder.glob(f"{part}.*.npy"):
+            path = large.name.removeprefix(f"{part}.").removesuffix(".npy")
+            tensors[path] = np.load(large, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, SafetensorError) as error:
         raise CheckpointError(f"{folder}: '{part}' cannot be read ({error}).") from error
     out = join(tree, tensors)
@@ -130,9 +136,10 @@ def read(folder: Path, part: str) -> dict[str, Any]:
     return out
 
 
-def split(state: Any, path: str = "") -> tuple[Any, dict[str, np.ndarray]]:
-    """A nested state into JSON with placeholders, and its arrays by dotted path."""
+def split(state: Any, path: str = "") -> tuple[Any, dict[str, np.ndarray], dict[str, Pieces]]:
+    """A nested state into JSON with placeholders, its arrays and its large ones by dotted path."""
     tensors: dict[str, np.ndarray] = {}
+    large: dict[str, Pieces] = {}
 
     def walk(node: Any, path: str) -> Any:
         if isinstance(node, Mapping):
@@ -145,22 +152,26 @@ def split(state: Any, path: str = "") -> tuple[Any, dict[str, np.ndarray]]:
         if isinstance(node, np.ndarray):
             tensors[path] = np.ascontiguousarray(node)
             return {TENSOR: path}
+        if isinstance(node, Pieces):
+            large[path] = node
+            return {ARRAY: path}
         if isinstance(node, np.generic):
             return node.item()
         if node is None or isinstance(node, (bool, int, float, str)):
             return node
         raise TypeError(f"{path}: {type(node).__name__} cannot be saved")
 
-    return walk(state, path), tensors
+    return walk(state, path), tensors, large
 
 
 def join(tree: Any, tensors: Mapping[str, np.ndarray]) -> Any:
     """Undo ``split``."""
     if isinstance(tree, dict):
-        if TENSOR in tree:
-            array = tensors.get(str(tree[TENSOR]))
+        if TENSOR in tree or ARRAY in tree:
+            path = str(tree.get(TENSOR, tree.get(ARRAY)))
+            array = tensors.get(path)
             if array is None:
-                raise CheckpointError(f"the tensor '{tree[TENSOR]}' is missing.")
+                raise CheckpointError(f"the tensor '{path}' is missing.")
             return torch.from_numpy(array) if tree.get("torch") else array
         return {k: join(v, tensors) for k, v in tree.items()}
     if isinstance(tree, list):
@@ -258,6 +269,19 @@ def kind_of(folder: Path) -> str:
         return str(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["kind"])
     except (OSError, ValueError, KeyError, TypeError):
         return "broken"
+
+
+def put_array(path: Path, array: Pieces) -> None:
+    """Write a large array as ``.npy``, piece by piece."""
+    header = {
+        "descr": np.lib.format.dtype_to_descr(array.dtype),
+        "fortran_order": False,
+        "shape": array.shape,
+    }
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_2_0(file, header)
+        for piece in array.pieces():
+            file.write(np.ascontiguousarray(piece).data)
 
 
 def put_text(path: Path, text: str) -> None:

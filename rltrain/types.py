@@ -10,7 +10,7 @@ episode, so slot t holds no real transition.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, NamedTuple, Protocol
 
@@ -293,6 +293,22 @@ class Rollouts(Protocol):
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A large array told piece by piece along its first axis, so that saving it makes no copy.
+
+    The pieces are read when they are asked for: take them before their owner changes.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    pieces: Callable[[], Iterator[np.ndarray]]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        whole = np.concatenate([np.empty((0, *self.shape[1:]), self.dtype), *self.pieces()])
+        return whole if dtype is None else whole.astype(dtype)
 
 
 class Replay(Protocol):

@@ -10,6 +10,7 @@ import torch
 
 from rltrain import checkpoint
 from rltrain.errors import CheckpointError
+from rltrain.types import Pieces
 
 STATE = {
     "weights": {"a.b": torch.arange(6.0).view(2, 3), "empty": torch.zeros(0)},
@@ -142,3 +143,22 @@ def test_the_same_step_is_replaced(tmp_path):
     make(tmp_path, 5, "weights")
     folder = make(tmp_path, 5, "full")
     assert json.loads((folder / "manifest.json").read_text())["kind"] == "full"
+
+
+def test_large_arrays_are_written_in_pieces_and_mapped_back(tmp_path):
+    whole = np.arange(30, dtype=np.float16).reshape(10, 3)
+    pieces = Pieces(whole.shape, whole.dtype, lambda: iter([whole[:4], whole[4:]]))
+    folder = checkpoint.write(tmp_path, 1, {"replay": {"slots": pieces, "n": 2}})
+    back = checkpoint.read(folder, "replay")
+    assert isinstance(back["slots"], np.memmap)
+    np.testing.assert_array_equal(back["slots"], whole)
+    checkpoint.drop_part(folder, "replay")
+    checkpoint.manifest_of(folder)
+    assert not list(folder.glob("replay*"))
+
+
+def test_arrays_of_objects_are_not_read(tmp_path):
+    folder = make(tmp_path, 5)
+    np.save(folder / "model.evil.npy", np.array([{}], object), allow_pickle=True)
+    with pytest.raises(CheckpointError):
+        checkpoint.read(folder, "model")

@@ -181,7 +181,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(small, tmp_path, stop_at):
     assert torch.equal(weights(second), weights(whole))
     assert second.owed == whole.owed
     mine, theirs = whole.buffer.state_dict(), second.buffer.state_dict()
-    assert all(np.array_equal(mine[k], theirs[k]) for k in mine if isinstance(mine[k], np.ndarray))
+    assert all(np.array_equal(np.asarray(mine[k]), np.asarray(theirs[k])) for k in mine)
 
 
 def test_a_resumed_battle_equals_the_uninterrupted_one(small, tmp_path):
@@ -233,3 +233,24 @@ def test_stop_ends_a_run_when_a_metric_is_reached(small, tmp_path):
     trainer.train()
     assert trainer.clock.env_steps < 100
     assert trainer.stopping.startswith("test/return_mean reached")
+
+
+def test_a_stored_episode_unrolled_in_the_learner_gives_what_the_actor_saw(small, tmp_path):
+    words = [w for w in small if not w.startswith(("env=", "hardware.n_envs"))]
+    words += ["env=smac", "hardware.n_envs=1", "algo.learning_starts=1000000"]
+    trainer = rltrain.make_trainer([*words, "algo.batch_size=1"], run_dir=tmp_path)
+    policy, seen = trainer.rollout.policy, []
+    values = policy._values
+
+    def remember(obs):
+        seen.append(values(obs))
+        return seen[-1]
+
+    policy._values = remember
+    while trainer.clock.episodes == 0:
+        trainer.run(trainer.clock.env_steps + 1)
+    batch = trainer.buffer.sample(1, trainer.clock)
+    with torch.no_grad():
+        q = trainer.learner.online.agents.unroll(batch).q[:, 0]  # [T+1, N, A]
+    assert len(q) > 10
+    np.testing.assert_allclose(q.numpy(), np.concatenate(seen)[: len(q)], atol=1e-5)

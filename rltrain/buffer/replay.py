@@ -5,7 +5,7 @@ To add a sampler or a unit, add its name to the annotation and its branch where 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,8 +15,10 @@ import torch
 from torch import Tensor
 
 from rltrain.buffer.store import BLOCK, Storage, Store, bytes_per_slot
-from rltrain.types import Batch, Clock, Count, EnvSpec, Steps
+from rltrain.types import Batch, Clock, Count, EnvSpec, Pieces, Steps
 
+PIECE = 4096
+"""Slots that a checkpoint reads at once."""
 FREE_MEMORY_SHARE = 0.6
 """Share of the free memory that the replay may fill where ``max_bytes`` is null."""
 
@@ -188,7 +190,10 @@ class Replay:
         """Nothing: a uniform sampler has no priorities. The trainer tells every replay."""
 
     def state_dict(self) -> dict[str, Any]:
-        """A flat dict of copies: finished episodes by age, open ones by copy, the generator."""
+        """A flat dict: finished episodes by age, open ones by copy, the generator's state.
+
+        The slots are ``Pieces``, read from the store when they are asked for.
+        """
         row = np.arange(self._oldest, self._next) % self._size
         open_length = self.store.end - self._open  # [E] slots
         lane = np.concatenate([self._lane[row], np.arange(self.n_envs)])
@@ -205,7 +210,7 @@ class Replay:
             "lane": self._lane[row],
             "length": self._length[row],
             "open_length": open_length,
-            **{f"slots.{name}": self.store.read(name, rows) for name in self.store.arrays},
+            **{f"slots.{name}": self._slots(name, rows) for name in self.store.arrays},
             "rng.state": int(generator["state"]["state"]),
             "rng.inc": int(generator["state"]["inc"]),
             "rng.has_uint32": int(generator["has_uint32"]),
@@ -250,6 +255,16 @@ class Replay:
             "has_uint32": state["rng.has_uint32"],
             "uinteger": state["rng.uinteger"],
         }
+
+    def _slots(self, name: str, rows: np.ndarray) -> Pieces:
+        """A field at ``rows`` for a checkpoint."""
+
+        def pieces() -> Iterator[np.ndarray]:
+            for i in range(0, len(rows), PIECE):
+                yield self.store.read(name, rows[i : i + PIECE])
+
+        shape = (len(rows), *self.store.shapes[name])
+        return Pieces(shape, self.store.arrays[name].dtype, pieces)
 
     def _windows(
         self, lane: np.ndarray, start: np.ndarray, length: np.ndarray, index: np.ndarray

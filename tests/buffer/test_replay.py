@@ -34,6 +34,12 @@ def make(**given: Any) -> Replay:
     return Replay(**{**values, **given})
 
 
+def saved(replay: Replay) -> dict[str, Any]:
+    """A replay's state with its pieces put together, as a checkpoint gives it back."""
+    pieces = {k: np.asarray(v) for k, v in replay.state_dict().items() if k.startswith("slots.")}
+    return {**replay.state_dict(), **pieces}
+
+
 class Stream:
     """Random slots of E copies whose episodes last 1 … ``longest`` transitions; copies may crash.
 
@@ -302,7 +308,7 @@ def test_a_loaded_replay_goes_on_bit_for_bit(max_bytes: int | None) -> None:
     for _ in range(40):
         one.add(stream.steps(5, crash=0.05))
     one.sample(4, CLOCK)
-    state = one.state_dict()
+    state = saved(one)
     other = make(capacity=30, max_bytes=max_bytes, rng=generator(99))
     other.add(Stream(6).steps(33))  # what it held before is gone
     other.load_state_dict(state)
@@ -321,7 +327,7 @@ def test_a_loaded_replay_goes_on_bit_for_bit(max_bytes: int | None) -> None:
 def test_a_state_is_flat_and_its_numbers_survive_json() -> None:
     replay = make()
     replay.add(Stream(5).steps(50))
-    state = replay.state_dict()
+    state = saved(replay)
     plain = {name: v for name, v in state.items() if not isinstance(v, np.ndarray)}
     assert all(type(v) is int for v in plain.values())
     other = make(rng=generator(1))
@@ -332,7 +338,7 @@ def test_a_state_is_flat_and_its_numbers_survive_json() -> None:
 def test_a_state_is_a_copy() -> None:
     replay, stream = make(capacity=3), Stream(5)
     replay.add(stream.steps(50))
-    state = replay.state_dict()
+    state = saved(replay)
     kept = {name: np.array(v) for name, v in state.items()}
     replay.add(stream.steps(200))
     replay.sample(2, CLOCK)
@@ -346,26 +352,26 @@ def test_a_smaller_replay_loads_the_newest_episodes() -> None:
     big.add(steps)
     plain.add(steps)
     small = make(capacity=6)
-    small.load_state_dict(big.state_dict())
+    small.load_state_dict(saved(big))
     assert small.n_episodes == 6
     assert_holds_the_newest(small, plain)
 
 
 def test_an_empty_state_round_trips() -> None:
     other = make()
-    other.load_state_dict(make().state_dict())
+    other.load_state_dict(saved(make()))
     assert (other.n_episodes, other.bytes_in_use) == (0, 0)
 
 
 def test_a_state_of_other_copies_is_refused() -> None:
     with pytest.raises(ValueError, match=r"3 environment copies, this run has 2: set hardware\.n_"):
-        make(n_envs=2).load_state_dict(make().state_dict())
+        make(n_envs=2).load_state_dict(saved(make()))
 
 
 def test_a_state_of_another_environment_is_refused() -> None:
     other = replace(SPEC, state_dim=6)
     with pytest.raises(ValueError, match=r"'state' of a step should be float32 \(6,\), got .*\(5,"):
-        make(spec=other).load_state_dict(make().state_dict())
+        make(spec=other).load_state_dict(saved(make()))
 
 
 def test_a_replay_that_cannot_hold_a_batch_says_what_to_type() -> None:
