@@ -68,8 +68,7 @@ def evaluate(path: str | Path, episodes: int | None = None, seed: int | None = N
     words = [f"test.episodes={episodes}"] if episodes is not None else []
     words += [f"seed={seed}"] if seed is not None else []
     done = evaluation.evaluate(Path(path).expanduser(), words, None)
-    run_dir = done.folder.parent.parent
-    return Result(run_dir, done.metrics)
+    return Result(done.path.parent, done.metrics)
 
 
 def make_trainer(overrides: Sequence[str] = (), run_dir: str | Path | None = None) -> Trainer:

@@ -58,8 +58,13 @@ def quoted(word: str) -> str:
     key, equals, value = word.partition("=")
     if not equals or key not in PATH_KEYS or value[:1] in ("'", '"') or value in ("", "null"):
         return word
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"{key}='{escaped}'"
+    return f"{key}={in_quotes(value)}"
+
+
+def in_quotes(text: str) -> str:
+    """A text as Hydra's grammar takes it literally."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def parse(words: Sequence[str]) -> list[Override]:

@@ -23,6 +23,7 @@ from rltrain.config import (
     apply,
     compose_checked,
     conf_dir,
+    in_quotes,
     jobs,
     original_cwd,
     parse,
@@ -136,11 +137,11 @@ def train_mode(overrides: Sequence[str], multirun: bool) -> int:
         words = ["--multirun", *(w for w in words if not w.startswith("hydra.sweep.dir="))]
         unswept = [o.key_or_group for o in parse(overrides) if not o.is_sweep_override()]
         words += [
-            f"hydra.sweep.dir='{run_dir}'",
+            f"hydra.sweep.dir={in_quotes(str(run_dir))}",
             f"hydra.job.config.override_dirname.exclude_keys=[{','.join(unswept)}]",
         ]
     else:
-        words += [f"hydra.run.dir='{run_dir}'"]
+        words += [f"hydra.run.dir={in_quotes(str(run_dir))}"]
     sys.argv = [sys.argv[0], *words]
     try:
         job()
