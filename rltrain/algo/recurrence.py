@@ -1,21 +1,19 @@
 """The GRU over a whole window on the CPU, forward and backward, without computing padding.
 
-Fewer operations than autograd would record, in an order that finds its numbers in the cache: a
-slot costs a dozen operations forward and three back, a weight's gradient one matrix product.
-``torch.gru`` gives the same numbers; it is this function's oracle and what other devices use.
+Time runs inside a compiled kernel (``gru_kernel``); what is one large matrix product over all slots
+is PyTorch's. ``torch.gru`` gives the same numbers: it is the oracle, what other devices use, and
+what other types than float32 get here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-
-_BLOCK = 1024
-"""Rows taken through a chain of elementwise operations at a time, to stay in the cache."""
+from torch.nn import functional as F
 
 
 def gru(x: Tensor, first: Tensor, cell: nn.GRUCell, n_rows: list[int]) -> Tensor:
@@ -31,7 +29,18 @@ def gru(x: Tensor, first: Tensor, cell: nn.GRUCell, n_rows: list[int]) -> Tensor
         [P, H]
     """
     weights = cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh
-    hidden: Tensor = _GRU.apply(x, first, *weights, n_rows)
+    if not (x.is_cpu and x.dtype == first.dtype == cell.weight_hh.dtype == torch.float32):
+        return plain_gru(x, first, cell, n_rows)
+    hidden: Tensor = _GRU.apply(x, first, *weights, n_rows, torch.is_grad_enabled())
+    return hidden
+
+
+def plain_gru(x: Tensor, first: Tensor, cell: nn.GRUCell, n_rows: list[int]) -> Tensor:
+    """The same by ``torch.gru``, a dozen operations and their records for every slot."""
+    weights = [cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh]
+    first = first[: n_rows[0]].unsqueeze(0)
+    learning = torch.is_grad_enabled()
+    hidden, _ = torch.gru(x, torch.tensor(n_rows), first, weights, True, 1, 0.0, learning, False)
     return hidden
 
 
@@ -48,79 +57,55 @@ class _GRU(torch.autograd.Function):
         bias_ih: Tensor,
         bias_hh: Tensor,
         n_rows: list[int],
+        learning: bool,
     ) -> Tensor:
         size = first.shape[1]
         both = 2 * size
-        bias_rz = bias_ih[:both] + bias_hh[:both]
-        x_to_rz, x_to_n = weight_ih[:both].t(), weight_ih[both:].t()
-        h_to_rz, h_to_n = weight_hh[:both].t(), weight_hh[both:].t()
-        learning = any(ctx.needs_input_grad)
-        n_kept = len(x) if learning else n_rows[0]
-        rz = x.new_empty(n_kept, both)
-        n, h_n = x.new_empty(n_kept, size), x.new_empty(n_kept, size)
-        hidden = x.new_empty(len(x), size)  # [P, H]
-        for before, now in _slots(first, hidden, n_rows):
-            rows = now.stop - now.start
-            kept = now if learning else slice(0, rows)
-            h, x_now = before[:rows], x[now]
-            rz_now = torch.addmm(bias_rz, x_now, x_to_rz, out=rz[kept])
-            rz_now.addmm_(h, h_to_rz).sigmoid_()
-            n_now = torch.addmm(bias_ih[both:], x_now, x_to_n, out=n[kept])
-            h_n_now = torch.addmm(bias_hh[both:], h, h_to_n, out=h_n[kept])
-            # tanh x = 2 σ(2x) − 1: torch's tanh takes twice as long as all of this
-            n_now.addcmul_(rz_now[:, :size], h_n_now).mul_(2).sigmoid_().mul_(2).sub_(1)
-            torch.lerp(n_now, h, rz_now[:, size:], out=hidden[now])
+        bias = torch.cat([bias_ih[:both] + bias_hh[:both], bias_ih[both:]])
+        gates = torch.addmm(bias, x, weight_ih.t())  # [P, 3H]
+        hidden = x.new_empty(len(x), size)
+        h_n = x.new_empty(len(x) if learning else 0, size)
+        _run("forward", n_rows, weight_hh.t(), gates, h_n, hidden, first, bias_hh[both:])
         ctx.n_rows = n_rows
-        ctx.save_for_backward(x, first, weight_ih, weight_hh, rz, n, h_n, hidden)
+        ctx.save_for_backward(x, first, weight_ih, weight_hh, gates, h_n, hidden)
         return hidden
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_hidden: Tensor) -> tuple[Tensor | None, ...]:
-        x, first, weight_ih, weight_hh, rz, n, h_n, hidden = ctx.saved_tensors
-        n_rows, size = ctx.n_rows, first.shape[1]
-        r, z = rz.split(size, 1)
-        slots = list(_slots(first, hidden, n_rows))
-        h = torch.cat([before[: now.stop - now.start] for before, now in slots])  # [P, H]
-
-        slopes, to_n = h.new_empty(len(h), 3, size), torch.empty_like(h)  # [P, 3, H], [P, H]
-        for start in range(0, len(h), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            _slopes(*(t[block] for t in (r, z, n, h_n, h, slopes, to_n)))
-        grad = grad_hidden.clone(memory_format=torch.contiguous_format)
-        grad_first = torch.zeros_like(first)
-        earlier = [before for before, _ in _slots(grad_first, grad, n_rows)]
-        for (_, now), before in zip(reversed(slots), reversed(earlier), strict=True):
-            rows = now.stop - now.start
-            gates_grad = slopes[now].mul_(grad[now].unsqueeze(1)).view(rows, -1)  # [rows, 3H]
-            before[:rows].addcmul_(grad[now], z[now]).addmm_(gates_grad, weight_hh)
-
-        flat = slopes.view(len(slopes), -1)  # [P, 3H], now the gradients of the gates' sums
-        grad_weight_hh, grad_bias_hh = flat.t() @ h, flat.sum(0)
-        torch.mul(grad, to_n, out=slopes[:, 2])
-        grad_weight_ih, grad_bias_ih = flat.t() @ x, flat.sum(0)
-        grad_x = flat @ weight_ih
-        of_weights = grad_weight_ih, grad_weight_hh, grad_bias_ih, grad_bias_hh
-        return grad_x, grad_first, *of_weights, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, first, weight_ih, weight_hh, gates, h_n, hidden = ctx.saved_tensors
+        both = 2 * first.shape[1]
+        sums, h_n_sum, before = (torch.empty_like(t) for t in (gates, h_n, hidden))
+        grad_first = first.new_zeros(first.shape)
+        written = sums, h_n_sum, before, grad_first
+        _run("backward", ctx.n_rows, weight_hh, *written, grad, gates, h_n, hidden, first)
+        grad_bias_ih = sums.sum(0)
+        return (
+            sums @ weight_ih,
+            grad_first,
+            sums.t() @ x,
+            torch.cat([sums[:, :both].t() @ before, h_n_sum.t() @ before]),
+            grad_bias_ih,
+            torch.cat([grad_bias_ih[:both], h_n_sum.sum(0)]),
+            None,
+            None,
+        )
 
 
-def _slopes(
-    r: Tensor, z: Tensor, n: Tensor, h_n: Tensor, h: Tensor, slopes: Tensor, to_n: Tensor
-) -> None:
-    """What a gradient of h' is multiplied by to become that of a gate's sum.
+def _run(name: str, n_rows: list[int], weight: Tensor, *tensors: Tensor) -> None:
+    """One of the kernels over all rows, on as many threads as PyTorch may use."""
+    from rltrain import compiled
+    from rltrain.algo import gru_kernel
 
-    Writes those of r, z and n's hidden part to ``slopes`` [X, 3, H], n's whole to ``to_n`` [X, H].
-    """
-    torch.mul(1 - z, 1 - n * n, out=to_n)
-    torch.mul(to_n, r, out=slopes[:, 2])
-    torch.mul(slopes[:, 2], h_n, out=slopes[:, 0]).mul_(1 - r)
-    torch.mul(h - n, z, out=slopes[:, 1]).mul_(1 - z)
-
-
-def _slots(first: Tensor, packed: Tensor, n_rows: list[int]) -> Iterator[tuple[Tensor, slice]]:
-    """For each slot the rows of the slot before it, and where its own rows lie."""
-    before, start = first, 0
-    for rows in n_rows:
-        now = slice(start, start + rows)
-        yield before, now
-        before, start = packed[now], start + rows
+    weight = F.pad(weight, (0, -weight.shape[1] % gru_kernel.COLUMNS))
+    # what a kernel writes to is contiguous, so that only inputs are ever copied
+    arrays = [t.detach().contiguous().numpy() for t in (*tensors, weight)]
+    alive = np.array(n_rows, np.int64)
+    arrays += [alive.cumsum() - alive, alive]
+    n_blocks = -(-n_rows[0] // gru_kernel.BLOCK)
+    n_threads = min(torch.get_num_threads(), compiled.MAX_THREADS, n_blocks)
+    if n_threads == 1:
+        getattr(gru_kernel, name)(0, 1, *arrays)
+    else:
+        compiled.set_num_threads(n_threads)
+        getattr(gru_kernel, f"{name}_parallel")(n_threads, *arrays)

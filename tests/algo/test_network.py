@@ -82,6 +82,17 @@ def test_recurrence_gives_the_gradient_of_its_input_and_first_state():
     assert torch.autograd.gradcheck(packed, (x, first, *weights))
 
 
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_observation_that_is_not_finite_makes_the_step_so(bad):
+    """The learner skips a step by its gradient's norm."""
+    agents = gru_agents()
+    batch = make_batch([4, 3, 1])
+    batch.obs[1, 1, 0, 0] = bad
+    loss = agents.unroll(batch).q.square().sum()
+    grads = torch.autograd.grad(loss, list(agents.parameters()))
+    assert not torch.nn.utils.get_total_norm(grads).isfinite()
+
+
 @pytest.mark.parametrize("kind", AGENTS)
 def test_unroll_gives_what_the_actor_saw(kind):
     """Slot by slot with ``step``, as acting does, against the whole window."""

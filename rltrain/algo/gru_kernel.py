@@ -1,0 +1,337 @@
+"""The time dimension of a GRU in machine code, forward and backward, float32 on the CPU.
+
+Sequences do not see each other, so a thread takes a block of rows through all slots without
+waiting for anyone, and the block's states and gate sums stay in its nearest cache. A row's numbers
+depend neither on its block nor on the number of threads. What is one large matrix product is left
+to ``recurrence``. P, R and H as there; rows of slot t lie at ``starts[t]`` … + ``n_rows[t]``.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from rltrain import compiled
+
+F, FLOAT = np.float32, ir.FloatType()
+ONE, TWO = F(1), F(2)
+BLOCK = 16
+"""Rows of a block, a multiple of four. Larger ones read the weights less often, smaller ones share
+the work more evenly."""
+
+# Not "reassoc", which would undo the rounding tricks, nor "nnan": a NaN has to come out again.
+njit = partial(compiled.njit, __file__, fastmath={"contract", "nsz"})
+
+
+@intrinsic
+def _bits(typing, x):
+    """The int32 with the bits of a float32."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.IntType(32))
+
+    return types.int32(types.float32), generate
+
+
+@intrinsic
+def _float(typing, bits):
+    """The float32 with the bits of an int32."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], FLOAT)
+
+    return types.float32(types.int32), generate
+
+
+LOG2_E = F(1.44269504088896341)
+LN2_HIGH, LN2_LOW = F(0.693359375), F(-2.12194440e-4)  # add up to ln 2; n · high is exact
+E5, E4, E3, E2, E1, E0 = (  # (e^f − 1 − f) / f² for |f| ≤ ln 2 / 2, Cephes' expf
+    F(x)
+    for x in (1.9875691500e-4, 1.3981999507e-3, 8.3334519e-3, 4.1665795894e-2, 0.16666665459, 0.5)
+)
+TO_INTEGER = F(1.5 * 2**23)  # added, leaves the nearest integer in the lowest bits
+EXPONENT, BIAS = np.int32(23), np.int32(127 << 23)
+LARGEST = F(87)  # e^87 and e^−87 are still normal numbers
+
+
+@njit(inline="always")
+def _sigmoid(x):
+    """1 / (1 + e^−x) to 2e-7, in arithmetic that the compiler can do eight at a time."""
+    x = LARGEST if x > LARGEST else x  # written so that a NaN passes
+    x = -LARGEST if x < -LARGEST else x
+    shifted = TO_INTEGER - x * LOG2_E
+    n = shifted - TO_INTEGER
+    f = -x - n * LN2_HIGH
+    f = f - n * LN2_LOW
+    p = ((((E5 * f + E4) * f + E3) * f + E2) * f + E1) * f + E0
+    p = p * f * f + f + ONE
+    power = _float(np.int32(np.int32(_bits(shifted) << EXPONENT) + BIAS))  # 2^n
+    return ONE / (ONE + p * power)
+
+
+ROWS, VECTORS, WIDTH = 4, 2, 8  # of a tile: 8 sums, 2 weights and a factor for 16 registers
+COLUMNS = VECTORS * WIDTH
+
+
+@intrinsic
+def _tile(typing, total, i, j, a, weight):
+    """total = a · weight for 4 rows from i and 16 columns from j, the sums staying in registers.
+
+    Left to itself the compiler loads and stores every sum each time around (measured: half as
+    fast). C-contiguous float32 arrays [R, M], [R, K] and [K, M].
+    """
+
+    def generate(context, builder, signature, arguments):
+        vector, index = ir.VectorType(FLOAT, WIDTH), ir.IntType(64)
+        row, column = arguments[1], arguments[2]
+        total, a, weight = (
+            context.make_array(signature.args[n])(context, builder, value=arguments[n])
+            for n in (0, 3, 4)
+        )
+
+        def at(array, i, j, type_=FLOAT):
+            start = builder.mul(i, builder.extract_value(array.shape, 1))
+            place = builder.gep(array.data, [builder.add(start, j)])
+            return builder.bitcast(place, type_.as_pointer())
+
+        rows = [builder.add(row, index(r)) for r in range(ROWS)]
+        columns = [builder.add(column, index(WIDTH * v)) for v in range(VECTORS)]
+        entry, loop = builder.block, builder.append_basic_block()
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        k = builder.phi(index)
+        k.add_incoming(index(0), entry)
+        sums = [[builder.phi(vector) for _ in columns] for _ in rows]
+        weights = [builder.load(at(weight, k, j, vector), align=4) for j in columns]
+        nowhere = ir.Constant(vector, ir.Undefined)
+        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+        after = []
+        for i, of_row in zip(rows, sums, strict=True):
+            one = builder.insert_element(nowhere, builder.load(at(a, i, k)), ir.IntType(32)(0))
+            same = builder.shuffle_vector(one, nowhere, everywhere)
+            for j, w, before in zip(columns, weights, of_row, strict=True):
+                term = builder.fmul(same, w, flags=["contract"])
+                after.append((i, j, builder.fadd(before, term, flags=["contract"])))
+                before.add_incoming(ir.Constant(vector, [0.0] * WIDTH), entry)
+                before.add_incoming(after[-1][2], loop)
+        following = builder.add(k, index(1))
+        k.add_incoming(following, loop)
+        done = builder.append_basic_block()
+        more = builder.icmp_signed("<", following, builder.extract_value(weight.shape, 0))
+        builder.cbranch(more, loop, done)
+        builder.position_at_end(done)
+        for i, j, result in after:
+            builder.store(result, at(total, i, j, vector), align=4)
+        return context.get_dummy_value()
+
+    return types.void(total, i, j, a, weight), generate
+
+
+@njit()
+def _product(total, a, weight, n_rows):
+    """total [R, M] = a [R, K] · weight [K, M] for the first ``n_rows``, rounded up to a multiple of
+    four; M is a multiple of ``COLUMNS``."""
+    for j in range(0, weight.shape[1], COLUMNS):
+        for i in range(0, n_rows, ROWS):
+            _tile(total, i, j, a, weight)
+
+
+@njit()
+def forward_rows(low, gates, h_n, hidden, first, bias_n, weight, starts, n_rows):
+    """Rows ``low`` … of one block through all slots; arguments as of ``forward``.
+
+    Loops are short and write to one array or two: only then does the compiler prove that they may
+    run eight elements at a time.
+    """
+    size = first.shape[1]
+    both, keep = 2 * size, len(h_n) > 0
+    total = np.empty((BLOCK, weight.shape[1]), F)
+    h = np.zeros((BLOCK, size), F)
+    for i in range(min(BLOCK, n_rows[0] - low)):
+        for j in range(size):
+            h[i, j] = first[low + i, j]
+    for t in range(len(n_rows)):
+        n_alive = min(BLOCK, n_rows[t] - low)
+        if n_alive <= 0:
+            break
+        start = starts[t] + low
+        _product(total, h, weight, n_alive)
+        for i in range(n_alive):
+            p = start + i
+            for j in range(both):
+                total[i, j] = _sigmoid(total[i, j] + gates[p, j])
+            for j in range(size):
+                total[i, both + j] += bias_n[j]
+            for j in range(size):
+                n = gates[p, both + j] + total[i, j] * total[i, both + j]
+                gates[p, both + j] = TWO * _sigmoid(TWO * n) - ONE
+            for j in range(size):
+                n = gates[p, both + j]
+                hidden[p, j] = n + total[i, size + j] * (h[i, j] - n)
+            for j in range(size):
+                h[i, j] = hidden[p, j]
+            if keep:
+                for j in range(both):
+                    gates[p, j] = total[i, j]
+                for j in range(size):
+                    h_n[p, j] = total[i, both + j]
+
+
+@njit()
+def backward_rows(
+    low, sums, h_n_sum, before, grad_first, grad, gates, h_n, hidden, first, weight, starts, n_rows
+):
+    """Rows ``low`` … of one block through all slots, last first; arguments as of ``backward``."""
+    size = first.shape[1]
+    both = 2 * size
+    of_gates = np.zeros((BLOCK, 3 * size), F)
+    of_h = np.zeros((BLOCK, size), F)
+    total = np.empty((BLOCK, weight.shape[1]), F)
+    for t in range(len(n_rows) - 1, -1, -1):
+        n_alive = min(BLOCK, n_rows[t] - low)
+        if n_alive <= 0:
+            continue
+        start = starts[t] + low
+        earlier, offset = (hidden, starts[t - 1] + low - start) if t else (first, low - start)
+        for i in range(n_alive):
+            p = start + i
+            for j in range(size):
+                before[p, j] = earlier[p + offset, j]
+            for j in range(size):
+                of_h[i, j] += grad[p, j]
+            for j in range(size):
+                n = gates[p, both + j]
+                sums[p, both + j] = of_h[i, j] * (ONE - gates[p, size + j]) * (ONE - n * n)
+            for j in range(size):
+                h_n_sum[p, j] = sums[p, both + j] * gates[p, j]
+            for j in range(size):
+                of_gates[i, both + j] = h_n_sum[p, j]
+            for j in range(size):
+                of_gates[i, j] = h_n_sum[p, j] * h_n[p, j] * (ONE - gates[p, j])
+            for j in range(size):
+                z = gates[p, size + j]
+                difference = before[p, j] - gates[p, both + j]
+                of_gates[i, size + j] = of_h[i, j] * difference * z * (ONE - z)
+            for j in range(both):
+                sums[p, j] = of_gates[i, j]
+        _product(total, of_gates, weight, n_alive)
+        for i in range(n_alive):
+            for j in range(size):
+                of_h[i, j] = of_h[i, j] * gates[start + i, size + j] + total[i, j]
+    for i in range(min(BLOCK, n_rows[0] - low)):
+        for j in range(size):
+            grad_first[low + i, j] = of_h[i, j]
+
+
+@njit()
+def forward(share, n_shares, gates, h_n, hidden, first, bias_n, weight, starts, n_rows):
+    """Every ``n_shares``-th block of rows, from number ``share`` on.
+
+    Args:
+        share, n_shares: which blocks.
+        gates: [P, 3H], the gates' sums without the recurrent part; becomes r, z, n.
+        h_n: [P, H], becomes n's recurrent part; with no rows neither this nor r and z is written.
+        hidden: [P, H], becomes the result.
+        first: [R, H].
+        bias_n: [H], the recurrent bias of n.
+        weight: [H, 3H], the recurrent weights transposed, padded to a multiple of ``COLUMNS``.
+        starts, n_rows: [slots].
+    """
+    for low in range(share * BLOCK, n_rows[0], n_shares * BLOCK):
+        forward_rows(low, gates, h_n, hidden, first, bias_n, weight, starts, n_rows)
+
+
+@njit(parallel=True)
+def forward_parallel(n_shares, gates, h_n, hidden, first, bias_n, weight, starts, n_rows):
+    """All blocks, on several threads."""
+    for share in compiled.prange(n_shares):
+        forward(share, n_shares, gates, h_n, hidden, first, bias_n, weight, starts, n_rows)
+
+
+@njit()
+def backward(
+    share,
+    n_shares,
+    sums,
+    h_n_sum,
+    before,
+    grad_first,
+    grad,
+    gates,
+    h_n,
+    hidden,
+    first,
+    weight,
+    starts,
+    n_rows,
+):
+    """Every ``n_shares``-th block of rows, from number ``share`` on.
+
+    Args:
+        share, n_shares: which blocks.
+        sums: [P, 3H], becomes the gradient of the gates' sums.
+        h_n_sum: [P, H], becomes that of n's recurrent part.
+        before: [P, H], becomes the state that each row started from.
+        grad_first: [R, H], becomes the gradient of the first state.
+        grad: [P, H], that of the result.
+        gates, h_n, hidden, first: as ``forward`` left them.
+        weight: [3H, H], the recurrent weights, padded to a multiple of ``COLUMNS``.
+        starts, n_rows: [slots].
+    """
+    for low in range(share * BLOCK, n_rows[0], n_shares * BLOCK):
+        backward_rows(
+            low,
+            sums,
+            h_n_sum,
+            before,
+            grad_first,
+            grad,
+            gates,
+            h_n,
+            hidden,
+            first,
+            weight,
+            starts,
+            n_rows,
+        )
+
+
+@njit(parallel=True)
+def backward_parallel(
+    n_shares,
+    sums,
+    h_n_sum,
+    before,
+    grad_first,
+    grad,
+    gates,
+    h_n,
+    hidden,
+    first,
+    weight,
+    starts,
+    n_rows,
+):
+    """All blocks, on several threads."""
+    for share in compiled.prange(n_shares):
+        backward(
+            share,
+            n_shares,
+            sums,
+            h_n_sum,
+            before,
+            grad_first,
+            grad,
+            gates,
+            h_n,
+            hidden,
+            first,
+            weight,
+            starts,
+            n_rows,
+        )
