@@ -42,7 +42,8 @@ def test_change_in_another_file_is_seen(tmp_path: Path) -> None:
     """A constant of world.py inside a kernel of engine.py: Numba alone would run the old code."""
     copy = tmp_path / "rltrain" / "env" / "smac"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(PACKAGE.parents[1] / "types.py", tmp_path / "rltrain")
+    for name in ("__init__.py", "types.py", "env/__init__.py"):
+        shutil.copy(PACKAGE.parents[1] / name, tmp_path / "rltrain" / name)
     code = (
         "import numpy as np; from rltrain.env.smac import compiled, engine; "
         "print(engine.judge(np.zeros((17, 2), np.float32), 1, 60, 1), compiled.settings.CACHE_DIR)"
