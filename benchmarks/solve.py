@@ -85,6 +85,7 @@ def draw(algo: str, map_names: list[str], path: Path) -> None:
     """Win rates of every seed, and their mean, over env steps."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
 
     figure = Figure(figsize=(4.4 * len(map_names), 3.2), layout="constrained")
     FigureCanvasAgg(figure)
@@ -100,6 +101,7 @@ def draw(algo: str, map_names: list[str], path: Path) -> None:
         axes.plot(steps[:shortest], mean, color="C0", linewidth=2, label="mean of the seeds")
         axes.set_title(f"{algo} on {map_name}, {len(curves)} seeds", fontsize=10)
         axes.set_xlabel("environment steps")
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         axes.grid(alpha=0.3)
         axes.set_ylim(-0.03, 1.03)
     panels[0].set_ylabel("test win rate")

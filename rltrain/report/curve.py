@@ -37,6 +37,7 @@ def draw(run_dir: Path, title: str) -> Path:
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
 
     lines = rows(run_dir / "metrics.jsonl")
     wins = series(lines, "test/win_rate")
@@ -53,9 +54,10 @@ def draw(run_dir: Path, title: str) -> Path:
         axes.grid(alpha=0.3)
         if label == "win rate":
             axes.set_ylim(-0.03, 1.03)
-    panels[0].legend(frameon=False, loc="upper left")
+    panels[0].legend(frameon=False, loc="lower right")
     panels[0].set_title(title, fontsize=10)
     panels[-1].set_xlabel("environment steps")
+    panels[-1].xaxis.set_major_formatter(EngFormatter(sep=""))
     path = run_dir / "learning_curve.png"
     temporary = path.with_name(".learning_curve.png")
     figure.savefig(temporary, dpi=120, format="png")
