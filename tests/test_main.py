@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 
 import pytest
 
 from rltrain import main as entry
 from rltrain.errors import CheckpointError, RltrainError, UsageError
+from tests.conftest import SMALL
 
 
 @pytest.fixture
@@ -23,10 +25,23 @@ def command(monkeypatch):
     return run
 
 
+@pytest.fixture(scope="module")
+def trained_once(tmp_path_factory):
+    """A finished run, made once; tests work on copies of it."""
+    folder = tmp_path_factory.mktemp("once")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", ["rltrain"])
+        entry.exit_codes.clear()
+        assert entry.run(SMALL) == 0
+    (run_dir,) = folder.glob("outputs/*/*")
+    return run_dir
+
+
 @pytest.fixture
-def trained(command, small, own_folder):
-    assert command(*small) == 0
-    (run_dir,) = own_folder.glob("outputs/*/*")
+def trained(trained_once, own_folder):
+    run_dir = own_folder / "outputs" / trained_once.parent.name / trained_once.name
+    shutil.copytree(trained_once, run_dir)
     return run_dir
 
 
@@ -41,7 +56,7 @@ def test_a_run_leaves_what_the_contract_names(trained):
     assert expected | {"learning_curve.png"} <= names
     record = json.loads((trained / "run.json").read_text())
     assert (record["status"], record["exit_code"]) == ("finished", 0)
-    assert record["final_test"]["env_steps"] == record["env_steps"] >= 600
+    assert record["final_test"]["env_steps"] == record["env_steps"] >= 300
     assert record["best_test"]["test/return_mean"] >= record["final_test"]["test/return_mean"]
     assert record["machine"]["torch"]
     rows = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
@@ -98,37 +113,37 @@ def test_evaluate_from_a_folder_that_is_no_run(command, trained, own_folder):
 
 def test_resume_goes_on_in_the_same_folder(command, trained):
     before = (trained / "metrics.jsonl").read_text()
-    assert command(f"resume={trained}", "total_env_steps=900") == 0
+    assert command(f"resume={trained}", "total_env_steps=450") == 0
     record = json.loads((trained / "run.json").read_text())
-    assert record["env_steps"] >= 900
+    assert record["env_steps"] >= 450
     assert len(record["resumes"]) == 1
     after = (trained / "metrics.jsonl").read_text()
     assert after.startswith(before)
     steps = [json.loads(line)["env_steps"] for line in after.splitlines()]
     assert steps == sorted(steps)
-    assert json.loads((trained / "config.json").read_text())["total_env_steps"] == 900
+    assert json.loads((trained / "config.json").read_text())["total_env_steps"] == 450
 
 
 def test_resume_latest_finds_the_newest_run(command, trained, small):
-    assert command("resume=latest", "total_env_steps=700") == 0
+    assert command("resume=latest", "total_env_steps=350") == 0
 
 
 def test_a_resume_cuts_metrics_back_to_the_checkpoint(command, trained):
     file = trained / "metrics.jsonl"
     before = file.read_text()
     file.write_text(before + '{"env_steps": 10000}\n')
-    assert command(f"resume={trained}", "total_env_steps=700") == 0
+    assert command(f"resume={trained}", "total_env_steps=350") == 0
     assert '"env_steps": 10000' not in file.read_text()
 
 
 def test_a_resume_passes_over_a_broken_checkpoint(command, trained):
     latest = (trained / "checkpoints/latest").read_text().strip()
     (trained / "checkpoints" / latest / "trainer.safetensors").write_bytes(b"")
-    assert command(f"resume={trained}", "total_env_steps=700") == 0
+    assert command(f"resume={trained}", "total_env_steps=350") == 0
 
 
 def test_a_warm_start_is_a_new_run_with_these_weights(command, trained, small, own_folder):
-    assert command(*small, f"checkpoint={trained}", "load_step=200", "seed=4") == 0
+    assert command(*small, f"checkpoint={trained}", "load_step=100", "seed=4") == 0
     assert len(list(own_folder.glob("outputs/*/*"))) == 2
 
 
