@@ -13,7 +13,16 @@ from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
 from rltrain.build import build_learner, prepare_machine, spec_record
 from rltrain.config import compose_checked
-from rltrain.run import Result, built, new_run_dir, preflight, run_training, start_from
+from rltrain.errors import UsageError
+from rltrain.run import (
+    SIGNAL_CODES,
+    Result,
+    built,
+    new_run_dir,
+    preflight,
+    run_training,
+    start_from,
+)
 from rltrain.settings import Settings, check
 from rltrain.trainer import MODEL, SPEC, Trainer, check_fits
 from rltrain.types import Clock, EnvSpec
@@ -44,12 +53,21 @@ def train(overrides: Sequence[str] = ()) -> Result:
 
     Raises:
         UsageError: what is wrong with the words, before anything is written.
+        RuntimeError: the run failed.
     """
     settings = settings_from(overrides)
+    if settings.run.mode != "train" or settings.run.resume is not None:
+        raise UsageError(
+            "rltrain.train starts a new run: use rltrain.evaluate for mode=evaluate, and "
+            "make_trainer with restore to go on with a run."
+        )
     run_dir = new_run_dir(settings)
     preflight(settings, run_dir)
     note_words(run_dir, overrides)
-    return run_training(settings, run_dir, loud=False)
+    result = run_training(settings, run_dir, loud=False)
+    if result.exit_code not in (0, *SIGNAL_CODES.values()):
+        raise RuntimeError(f"The run failed; the traceback is in {run_dir / 'train.log'}.")
+    return result
 
 
 def note_words(run_dir: Path, overrides: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 
 import rltrain
+from rltrain import checkpoint
 from rltrain.build import n_threads, title
 from rltrain.logger import duration, facts_panel
 from rltrain.settings import Settings
@@ -50,12 +52,15 @@ def banner(settings: Settings, trainer: Trainer, origin: str | None) -> Any:
 
 def closing_words(facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: str) -> str:
     """The result, and what to type next."""
+    latest = checkpoint.pointed(run_dir / "checkpoints", "latest")
+    saved = latest == trainer.clock.env_steps
     words = {
         "finished": f"Finished at {trainer.clock.env_steps:,} env steps",
-        "interrupted": f"Stopped at {trainer.clock.env_steps:,} env steps, everything saved",
+        "interrupted": f"Stopped at {trainer.clock.env_steps:,} env steps, "
+        + ("everything saved" if saved else "not saved since the last checkpoint"),
         "failed": f"Failed at {trainer.clock.env_steps:,} env steps",
     }
-    lines = [f"[bold]{words[status]}[/] after {duration(trainer.seconds)}."]
+    lines = [f"{words[status]} after {duration(trainer.seconds)}."]
     if trainer.stopping and status == "finished":
         lines[0] = lines[0][:-1] + f": {trainer.stopping}."
     for name, test in (("Last test", facts["final_test"]), ("Best test", facts["best_test"])):
@@ -65,15 +70,13 @@ def closing_words(facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, sta
                 f"{name}: return {test['test/return_mean']:.2f}{win} "
                 f"(at {test['env_steps']:,} env steps)"
             )
+    folder = shlex.quote(shown(run_dir))
     if "error" in facts:
-        lines.append(f"[red]{facts['error']}[/]\nThe traceback is in {shown(run_dir)}/train.log.")
-    folder = shown(run_dir)
+        lines.append(f"{facts['error']}\nThe traceback is in {folder}/train.log.")
     more = 2 * trainer.total_env_steps if status == "finished" else None
-    lines += [
-        "",
-        f"  rltrain mode=evaluate checkpoint={folder}",
-        f"  rltrain resume={folder}" + (f" total_env_steps={more}" if more else ""),
-    ]
+    lines += ["", f"  rltrain mode=evaluate checkpoint={folder}"]
+    if latest is not None:
+        lines.append(f"  rltrain resume={folder}" + (f" total_env_steps={more}" if more else ""))
     if (run_dir / "learning_curve.png").exists():
         lines.append(f"  {folder}/learning_curve.png")
     return "\n".join(lines)

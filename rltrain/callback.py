@@ -107,11 +107,18 @@ class Callbacks(Callback):
         return self.each("on_train_end", trainer, value)
 
     def state_dict(self) -> dict[str, Any]:
-        return {str(i): c.state_dict() for i, c in enumerate(self.callbacks)}
+        return {name: c.state_dict() for name, c in self.named()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        for i, c in enumerate(self.callbacks):
-            c.load_state_dict(state.get(str(i), {}))
+        """Callbacks that were not there when the state was saved start afresh."""
+        for name, c in self.named():
+            if name in state:
+                c.load_state_dict(state[name])
+
+    def named(self) -> list[tuple[str, Callback]]:
+        """Every callback by its class and how many of that class came before."""
+        names = [f"{type(c).__module__}.{type(c).__qualname__}" for c in self.callbacks]
+        return [(f"{n}.{names[:i].count(n)}", self.callbacks[i]) for i, n in enumerate(names)]
 
 
 def defines(callback: Callback, hook: str) -> bool:
@@ -152,8 +159,7 @@ class Test(Callback):
         return value
 
     def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
-        interrupted = trainer.clock.env_steps < trainer.total_env_steps and trainer.stopping
-        if self.tested_at != trainer.clock.env_steps and not interrupted:
+        if self.tested_at != trainer.clock.env_steps and not trainer.interrupted:
             trainer.test()
         return value
 

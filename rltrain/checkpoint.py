@@ -55,9 +55,12 @@ def write(
             for path, array in large.items():
                 put_array(temporary / f"{name}.{path}.npy", array)
         seal(temporary, kind)
+        aside = parent / f".tmp-{step}-replaced"
+        shutil.rmtree(aside, ignore_errors=True)
         if final.exists():
-            shutil.rmtree(final)
+            os.replace(final, aside)
         os.replace(temporary, final)
+        shutil.rmtree(aside, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     sync(parent)
@@ -122,18 +125,28 @@ def read(folder: Path, part: str) -> dict[str, Any]:
         CheckpointError: unreadable files.
     """
     try:
+        listed = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
+        if f"{part}.json" not in listed:
+            raise CheckpointError(f"{folder} holds no '{part}'.")
         tree = json.loads((folder / f"{part}.json").read_text(encoding="utf-8"))
-        file = folder / f"{part}.safetensors"
-        tensors = load_file(file) if file.exists() else {}
-        for large in folder.glob(f"{part}.*.npy"):
-            path = large.name.removeprefix(f"{part}.").removesuffix(".npy")
-            tensors[path] = np.load(large, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, SafetensorError) as error:
+        file = f"{part}.safetensors"
+        tensors = load_file(folder / file) if file in listed else {}
+        for name in listed:
+            if name.startswith(f"{part}.") and name.endswith(".npy"):
+                path = name.removeprefix(f"{part}.").removesuffix(".npy")
+                tensors[path] = np.load(folder / name, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise CheckpointError(f"{folder}: '{part}' cannot be read ({error}).") from error
     out = join(tree, tensors)
     if not isinstance(out, dict):
         raise CheckpointError(f"{folder / part}.json: expected a JSON object.")
     return out
+
+
+def has(folder: Path, part: str) -> bool:
+    """Whether a checkpoint holds a part, as its manifest says."""
+    listed = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
+    return f"{part}.json" in listed
 
 
 def split(state: Any, path: str = "") -> tuple[Any, dict[str, np.ndarray], dict[str, Pieces]]:
@@ -208,7 +221,8 @@ def find(path: Path, load_step: int | None = None, *, full: bool = False) -> Fou
     Raises:
         CheckpointError: nothing there, or nothing valid there.
     """
-    if (path / MANIFEST).is_file() or path.name.isdigit():
+    a_run = (path / "checkpoints").is_dir()
+    if (path / MANIFEST).is_file() or (path.name.isdigit() and not a_run):
         if not path.is_dir():
             raise CheckpointError(f"There is no checkpoint at {path}.")
         manifest_of(path)
@@ -233,7 +247,11 @@ def find(path: Path, load_step: int | None = None, *, full: bool = False) -> Fou
                 return Found(checkpoints / str(step), step, tuple(remarks))
         except CheckpointError as error:
             remarks.append(f"Passed over checkpoint {step}: {error}")
-    raise CheckpointError("\n".join([f"{path} holds no valid checkpoint.", *remarks]))
+    if not remarks:
+        remarks.append(
+            f"Its checkpoints hold weights only: start a new run from them with checkpoint={path}."
+        )
+    raise CheckpointError("\n".join([f"{path} holds no checkpoint to go on from.", *remarks]))
 
 
 def name_pointer(checkpoints: Path, pointer: str, step: int) -> None:

@@ -115,7 +115,8 @@ def compose_checked(words: Sequence[str]) -> Composition:
             outside the free-form
             nodes, deletions.
     """
-    overrides = [o for o in parse(words) if not o.get_key_element().startswith("hydra")]
+    everything = parse(words)
+    overrides = [o for o in everything if not o.get_key_element().startswith("hydra")]
     with hydra_config() as loader:
         groups = set(all_groups(loader))
         choices = [o for o in overrides if o.key_or_group in groups]
@@ -130,7 +131,7 @@ def compose_checked(words: Sequence[str]) -> Composition:
                     problems += key_problem(o, known)
             if problems:
                 raise UsageError("\n".join(problems))
-            words = [str(o.input_line) for o in overrides]
+            words = [str(o.input_line) for o in everything]
             full = compose("config", overrides=words, return_hydra_config=True)
             return Composition(plain(full), dict(full.hydra.runtime.choices), plain(defaults))
         except (HydraException, OmegaConfBaseException) as error:
@@ -280,6 +281,38 @@ def shipped_targets() -> set[str]:
     for file in conf_dir().rglob("*.yaml"):
         found |= {a or b for a, b in pattern.findall(file.read_text(encoding="utf-8"))}
     return found
+
+
+def load_config(
+    file: Path, words: Sequence[str], *, callbacks: bool
+) -> tuple[dict[str, Any], dict[str, str], list[str]]:
+    """A run's configuration with the typed words applied, and only classes that may be built.
+
+    A file cannot vouch for itself: what counts is the ``trust`` that was typed.
+
+    Args:
+        callbacks: keep its callbacks; without them their classes need no trust.
+
+    Returns:
+        the configuration, the chosen options, and the keys that differ from the file.
+
+    Raises:
+        CheckpointError: the file cannot be read or names classes that nobody trusts.
+        UsageError: words that do not fit it.
+    """
+    saved = read_config(file)
+    choices = saved.pop("choices", None)
+    if not isinstance(choices, dict) or not {"algo", "env"} <= set(choices):
+        raise CheckpointError(f"{file} does not say which algo and env were chosen.")
+    saved["trust"] = []
+    if not callbacks:
+        saved["callbacks"] = []
+    tree, changed = apply(words, saved)
+    trust = tree["trust"]
+    if not isinstance(trust, list) or not all(isinstance(name, str) for name in trust):
+        raise UsageError(f"trust={trust}: expected a list of packages, such as trust=[my_package].")
+    refuse_foreign_targets(tree, trust, file)
+    return tree, {str(k): str(v) for k, v in choices.items()}, changed
 
 
 def refuse_foreign_targets(tree: Any, trust: Sequence[str], path: Path) -> None:

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from rltrain import checkpoint
 from rltrain.build import build_player, title
-from rltrain.config import apply, read_config, refuse_foreign_targets
-from rltrain.errors import CheckpointError, UsageError
+from rltrain.config import load_config
+from rltrain.errors import UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
+from rltrain.logger import Screen
 from rltrain.settings import Settings, check
 from rltrain.types import Clock, Episode
 
@@ -38,6 +38,7 @@ class Evaluation:
     metrics: Mapping[str, float]
     record: Mapping[str, Any]
     path: Path
+    remarks: tuple[str, ...] = ()
 
 
 def open_checkpoint(
@@ -50,25 +51,8 @@ def open_checkpoint(
         UsageError: words that name no key of the saved configuration.
     """
     found = checkpoint.find(path, load_step)
-    file = found.folder / "config.json"
-    saved = read_config(file)
-    tree, _ = apply(words, saved)
-    return found, settings_of(tree, file)
-
-
-def settings_of(tree: Mapping[str, Any], file: Path) -> Settings:
-    """Settings from a saved configuration, whose classes are refused unless shipped or trusted.
-
-    Raises:
-        CheckpointError: the file lacks keys or names foreign classes.
-        UsageError: values out of range.
-    """
-    tree = dict(tree)
-    choices = tree.pop("choices", None)
-    if not isinstance(choices, dict) or not {"algo", "env"} <= set(choices):
-        raise CheckpointError(f"{file} does not say which algo and env were chosen.")
-    refuse_foreign_targets(tree, tree.get("trust") or [], file)
-    return check(tree, choices, {})
+    tree, choices, _ = load_config(found.folder / "config.json", words, callbacks=False)
+    return found, check(tree, choices, {})
 
 
 def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluation:
@@ -87,7 +71,7 @@ def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluat
         "checkpoint": str(found.folder),
         "env_steps": found.step,
         "what": title(settings),
-        "seed": settings.run.seed,
+        "seed": settings.run.seed,  # episode i is seeded with (seed, test stream, i)
         "epsilon": settings.run.test.epsilon,
         "n_envs": min(settings.run.test.n_envs, settings.run.test.episodes),
         "seconds": round(time.monotonic() - began, 3),
@@ -98,7 +82,8 @@ def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluat
             for i, e in enumerate(episodes)
         ],
     }
-    return Evaluation(found.folder, found.step, episodes, metrics, record, write(found, record))
+    path = write(found, record)
+    return Evaluation(found.folder, found.step, episodes, metrics, record, path, found.remarks)
 
 
 def plain_info(episode: Episode) -> dict[str, Any]:
@@ -165,9 +150,11 @@ def write(found: checkpoint.Found, record: Mapping[str, Any]) -> Path:
         return path
 
 
-def show(evaluation: Evaluation, found_remarks: Sequence[str] = ()) -> None:
+def show(evaluation: Evaluation) -> None:
     """The table a person reads."""
-    console = Console(highlight=False)
+    console = Screen(highlight=False)
+    for remark in evaluation.remarks:
+        console.print(remark, markup=False, soft_wrap=True)
     m = evaluation.metrics
     table = Table(title=f"{evaluation.record['what']}, checkpoint {evaluation.step:,}")
     table.add_column("")
@@ -183,5 +170,7 @@ def show(evaluation: Evaluation, found_remarks: Sequence[str] = ()) -> None:
     console.print(table)
     console.print(
         f"{len(evaluation.episodes)} episodes, seed {evaluation.record['seed']}, "
-        f"{evaluation.record['seconds']:.1f} s; every episode is in {evaluation.path}"
+        f"{evaluation.record['seconds']:.1f} s; every episode is in {evaluation.path}",
+        markup=False,
+        soft_wrap=True,
     )

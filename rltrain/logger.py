@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any, Protocol, cast
 
 from rich.console import Console as RichConsole
 from rich.live import Live
+from rich.markup import escape
 from rich.panel import Panel
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -22,6 +25,21 @@ from rich.table import Table
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
+
+
+class Screen(RichConsole):
+    """A console that falls silent when nobody reads it any more: training goes on."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        silence_stdout()
+
+
+def silence_stdout() -> None:
+    """Let what is still written to a closed standard output go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 class Logger(Protocol):
@@ -74,7 +92,7 @@ class Loggers:
 
 def readable(row: Mapping[str, float]) -> dict[str, float | None]:
     """JSON knows no NaN and no infinity: they become null."""
-    return {k: (v if abs(v) <= 1.8e308 else None) for k, v in row.items()}
+    return {k: (v if math.isfinite(v) else None) for k, v in row.items()}
 
 
 class JsonLines:
@@ -173,7 +191,7 @@ class Console:
     """What a person sees while training: a live panel in a terminal, plain lines elsewhere."""
 
     def __init__(self, total_env_steps: int, console: RichConsole | None = None) -> None:
-        self.console = console or RichConsole(highlight=False)
+        self.console = console or Screen(highlight=False)
         self.total, self.values = total_env_steps, dict[str, float]()
         self.first: tuple[int, float] | None = None
         self.live: Live | None = None
@@ -244,5 +262,5 @@ def facts_panel(title: str, facts: Mapping[str, str]) -> Panel:
     """A banner: one line per fact."""
     table = Table.grid(padding=(0, 2))
     for name, value in facts.items():
-        table.add_row(f"[dim]{name}[/]", value)
+        table.add_row(f"[dim]{name}[/]", escape(value))
     return Panel(table, title=title, border_style="cyan", expand=False)

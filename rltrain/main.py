@@ -7,29 +7,27 @@ makes the folder.
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from rltrain.config import (
-    apply,
     compose_checked,
     conf_dir,
     in_quotes,
     jobs,
+    load_config,
     original_cwd,
     parse,
     plain,
     quoted,
-    read_config,
     typed_value,
 )
 from rltrain.errors import RltrainError, UsageError
@@ -82,11 +80,16 @@ def job(config: DictConfig) -> None:
 def main() -> None:
     """Console entry: exits with the codes of the contract."""
     words = sys.argv[1:]
-    if any(word.partition("=")[0] in HYDRA_FLAGS for word in words):
-        job()
-        return
     try:
+        if any(word.partition("=")[0] in HYDRA_FLAGS for word in words):
+            job()
+            return
         sys.exit(run(words))
+    except BrokenPipeError:
+        from rltrain.logger import silence_stdout
+
+        silence_stdout()
+        sys.exit(141)
     except RltrainError as error:
         print(f"rltrain: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
@@ -109,10 +112,13 @@ def run(words: Sequence[str]) -> int:
         raise UsageError(
             f"Unknown flag {' '.join(unknown)}. Expected key=value, -m for a sweep, or --help."
         )
-    if typed_value(overrides, "resume") is not None:
+    resumes = typed_value(overrides, "resume") is not None
+    evaluates = typed_value(overrides, "mode") == "evaluate"
+    if multirun and (resumes or evaluates):
+        raise UsageError("A sweep (-m) starts new runs: leave out resume= and mode=evaluate.")
+    if resumes:
         return resume_mode(overrides)
-    mode = typed_value(overrides, "mode")
-    if mode == "evaluate":
+    if evaluates:
         return evaluate_mode(overrides)
     return train_mode(overrides, multirun)
 
@@ -188,31 +194,38 @@ def evaluate_mode(overrides: Sequence[str]) -> int:
         raise UsageError(f"load_step={load_step}: expected a whole number of env steps.")
     from rltrain.evaluation import evaluate, show
 
-    done = evaluate(original_cwd(str(path)), without_paths(overrides), load_step)
+    words = other_words(overrides, about=("mode", "load_step", "checkpoint"), never=("resume",))
+    done = evaluate(original_cwd(str(path)), words, load_step)
     show(done)
     return 0
 
 
 def resume_mode(overrides: Sequence[str]) -> int:
     """Continue a run in its own folder."""
-    from rltrain import checkpoint
-    from rltrain.evaluation import settings_of
-    from rltrain.run import latest_run, refuse_changes, require_writable, run_training
+    from rltrain.run import latest_run, refuse_changes, require_writable, run_folder, run_training
+    from rltrain.settings import check
 
     typed = str(typed_value(overrides, "resume"))
-    run_dir = latest_run(Path.cwd() / "outputs") if typed == "latest" else original_cwd(typed)
-    checkpoint.find(run_dir, full=True)
-    file = run_dir / "config.json"
-    tree, changed = apply(without_paths(overrides), read_config(file))
+    words = other_words(overrides, about=("resume",), never=("mode", "checkpoint", "load_step"))
+    path = latest_run(Path.cwd() / "outputs") if typed == "latest" else original_cwd(typed)
+    run_dir = run_folder(path)
+    tree, choices, changed = load_config(run_dir / "config.json", words, callbacks=True)
     refuse_changes(changed)
     require_writable(run_dir)
-    return run_training(settings_of(tree, file), run_dir, resume=True).exit_code
+    return run_training(check(tree, choices, {}), run_dir, resume=True).exit_code
 
 
-def without_paths(overrides: Sequence[str]) -> list[str]:
-    """The words that change a loaded configuration."""
-    about = ("mode", "checkpoint", "load_step", "resume")
-    return [w for w in overrides if w.partition("=")[0] not in about]
+def other_words(overrides: Sequence[str], about: Sequence[str], never: Sequence[str]) -> list[str]:
+    """The words that change a loaded configuration.
+
+    Raises:
+        UsageError: words that mean nothing beside those in ``about``.
+    """
+    names = {word: word.partition("=")[0] for word in overrides}
+    senseless = [word for word, name in names.items() if name in never]
+    if senseless:
+        raise UsageError(f"{about[-1]}= says it all: leave out {', '.join(senseless)}.")
+    return [word for word, name in names.items() if name not in about]
 
 
 def sweep_summary(sweep_dir: Path) -> list[int]:
@@ -220,11 +233,14 @@ def sweep_summary(sweep_dir: Path) -> list[int]:
     from rich.console import Console
     from rich.table import Table
 
+    from rltrain.run import read_record
+
     table = Table(title=f"Sweep in {sweep_dir}")
     for column in ("job", "status", "env steps", "last test return", "win rate"):
         table.add_column(column, justify="left" if column in ("job", "status") else "right")
     codes = []
-    for folder in sorted(p for p in sweep_dir.glob("*") if p.is_dir()):
+    folders = [p for p in sweep_dir.glob("*") if p.name.partition("_")[0].isdigit()]
+    for folder in sorted(folders, key=lambda p: int(p.name.partition("_")[0])):
         record = read_record(folder / "run.json")
         codes.append(int(record.get("exit_code", 1)))
         test = record.get("final_test") or {}
@@ -238,13 +254,6 @@ def sweep_summary(sweep_dir: Path) -> list[int]:
         )
     Console(highlight=False).print(table)
     return codes or [1]
-
-
-def read_record(path: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        return {}
 
 
 if __name__ == "__main__":

@@ -18,22 +18,20 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from rich.console import Console as RichConsole
-
 import rltrain
 from rltrain import checkpoint
 from rltrain.banner import banner, closing_words
 from rltrain.build import build_trainer, config_record
 from rltrain.callback import Callback
-from rltrain.errors import RltrainError, UsageError
+from rltrain.errors import CheckpointError, RltrainError, UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
-from rltrain.logger import Console, JsonLines, Loggers, TrainLog, Wandb
+from rltrain.logger import Console, JsonLines, Loggers, Screen, TrainLog, Wandb
 from rltrain.settings import Settings
 from rltrain.trainer import Trainer
 
 log = logging.getLogger("rltrain")
 SIGNAL_CODES = {"SIGINT": 130, "SIGTERM": 143}
-KEPT_ON_RESUME = ("seed", "env.", "algo.", "buffer.", "hardware.n_envs", "checkpoint", "load_step")
+KEPT_ON_RESUME = ("seed", "env.", "algo.", "buffer.", "hardware.n_envs")
 """What a resumed run cannot change: it would no longer be the same run."""
 
 
@@ -62,6 +60,11 @@ def preflight(settings: Settings, run_dir: Path) -> None:
         UsageError: parts that do not fit, or a folder that cannot be written.
         CheckpointError: weights to start from that cannot be read.
     """
+    if any((run_dir / name).exists() for name in ("run.json", "checkpoints")):
+        raise UsageError(
+            f"{run_dir} already holds a run. Type resume={run_dir} to go on with it, or choose "
+            "another folder."
+        )
     trainer = built(settings, run_dir)
     start_from(trainer, settings)
     trainer.close()
@@ -110,7 +113,7 @@ def require_writable(run_dir: Path) -> None:
 class Record(Callback):
     """Keeps ``run.json``: status, versions, machine, resumes, final and best test results."""
 
-    def __init__(self, run_dir: Path, console: RichConsole | None = None) -> None:
+    def __init__(self, run_dir: Path) -> None:
         self.path = run_dir / "run.json"
         self.facts: dict[str, Any] = {
             "status": "running",
@@ -122,8 +125,7 @@ class Record(Callback):
             "final_test": None,
             "best_test": None,
         }
-        if self.path.exists():
-            before = json.loads(self.path.read_text(encoding="utf-8"))
+        if before := read_record(self.path):
             kept = ("started", "final_test", "best_test")
             self.facts |= {k: before[k] for k in kept if k in before}
             self.facts["resumes"] = [*before.get("resumes", []), now()]
@@ -142,38 +144,43 @@ class Record(Callback):
         checkpoint.put_text(self.path, json.dumps(self.facts, indent=1))
 
 
+def read_record(path: Path) -> dict[str, Any]:
+    """A ``run.json``; empty if there is none or it cannot be read."""
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
 def run_training(
     settings: Settings, run_dir: Path, *, resume: bool = False, loud: bool = True
 ) -> Result:
     """One whole run in ``run_dir``. Failures of the run are recorded there and become an exit code.
 
     Raises:
-        UsageError: what is wrong was known before anything was written.
+        RltrainError: the run could not begin; the folder is as it was.
     """
     loud = loud and settings.logger.console
-    screen = RichConsole(highlight=False, quiet=not loud)
+    screen = Screen(highlight=False, quiet=not loud)
     run_dir.mkdir(parents=True, exist_ok=True)
-    with train_log(run_dir):
+    with train_log(run_dir), Interrupts() as interrupts:
         loggers = Loggers([JsonLines(run_dir / "metrics.jsonl"), TrainLog()])
         if loud:
             loggers.add(Console(settings.run.total_env_steps, screen))
         record = Record(run_dir)
         trainer = built(settings, run_dir, loggers, [record])
-        origin = start_from(trainer, settings) if not resume else None
-        if resume:
-            trainer.restore(run_dir)
-        config = config_record(settings)
-        checkpoint.put_text(run_dir / "config.json", json.dumps(config, indent=1))
-        record.write(trainer)
-        screen.print(banner(settings, trainer, origin))
-        start_wandb(loggers, settings, run_dir, config)
+        origin = taken_up(trainer, run_dir) if resume else start_from(trainer, settings)
+        interrupts.trainer = trainer
+        code, status = 0, "finished"
         try:
-            with stop_on_signals(trainer) as caught:
-                trainer.train()
-            code = SIGNAL_CODES[caught[0]] if caught else 0
-            status = "interrupted" if caught else "finished"
+            config = config_record(settings)
+            checkpoint.put_text(run_dir / "config.json", json.dumps(config, indent=1))
+            record.write(trainer)
+            screen.print(banner(settings, trainer, origin))
+            start_wandb(loggers, settings, run_dir, config)
+            trainer.train()
         except KeyboardInterrupt:
-            code, status = 130, "interrupted"
+            trainer.interrupted = True
         except Exception as error:
             code = error.exit_code if isinstance(error, RltrainError) else 1
             status = "failed"
@@ -182,9 +189,20 @@ def run_training(
         finally:
             loggers.close()
             trainer.close()
+        if trainer.interrupted:
+            code, status = interrupts.exit_code, "interrupted"
         record.write(trainer, status=status, exit_code=code, finished=now())
-        screen.print(closing_words(record.facts, run_dir, trainer, status), soft_wrap=True)
+        words = closing_words(record.facts, run_dir, trainer, status)
+        screen.print(words, soft_wrap=True, markup=False)
     return Result(run_dir, dict(trainer.latest), code)
+
+
+def taken_up(trainer: Trainer, run_dir: Path) -> str | None:
+    """Resume from the newest valid checkpoint; says what a person should know about it."""
+    found = trainer.restore(run_dir)
+    for remark in found.remarks:
+        log.warning("%s", remark)
+    return "\n".join(found.remarks) or None
 
 
 def start_wandb(
@@ -201,25 +219,35 @@ def start_wandb(
         log.warning("wandb could not start (%s); the run goes on without it", error, exc_info=True)
 
 
-@contextmanager
-def stop_on_signals(trainer: Trainer) -> Iterator[list[str]]:
-    """The first Ctrl-C or SIGTERM ends the run after the present iteration, the second at once."""
-    caught: list[str] = []
+class Interrupts:
+    """The first Ctrl-C or SIGTERM ends the run after the present iteration, the second at once.
 
-    def handle(number: int, frame: FrameType | None) -> None:
-        if caught:
+    Before there is a trainer the first one stops at once: nothing has been learned yet.
+    """
+
+    def __init__(self) -> None:
+        self.trainer: Trainer | None = None
+        self.caught: list[str] = []
+        self.before: dict[signal.Signals, Any] = {}
+
+    @property
+    def exit_code(self) -> int:
+        return SIGNAL_CODES[self.caught[0]] if self.caught else SIGNAL_CODES["SIGINT"]
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        self.caught.append(signal.Signals(number).name)
+        if self.trainer is None or len(self.caught) > 1:
             raise KeyboardInterrupt
-        caught.append(signal.Signals(number).name)
-        trainer.stop(caught[0])
+        self.trainer.stop(self.caught[0], interrupted=True)
 
-    if threading.current_thread() is not threading.main_thread():
-        yield caught
-        return
-    before = {s: signal.signal(s, handle) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield caught
-    finally:
-        for s, handler in before.items():
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            both = (signal.SIGINT, signal.SIGTERM)
+            self.before = {s: signal.signal(s, self.handle) for s in both}
+        return self
+
+    def __exit__(self, *about: object) -> None:
+        for s, handler in self.before.items():
             signal.signal(s, handler)
 
 
@@ -264,6 +292,23 @@ def latest_run(root: Path) -> Path:
     if not records:
         raise UsageError(f"resume=latest: there is no run under {root}. Type resume=RUN_FOLDER.")
     return max(records, key=lambda p: p.stat().st_mtime).parent
+
+
+def run_folder(path: Path) -> Path:
+    """The run that a path means: its folder, its ``checkpoints/`` or one of them.
+
+    Raises:
+        CheckpointError: there is no run.
+    """
+    if path.parent.name == "checkpoints":
+        path = path.parent.parent
+    elif path.name == "checkpoints":
+        path = path.parent
+    if not (path / "config.json").is_file():
+        raise CheckpointError(
+            f"There is no run at {path}. Expected a run folder (outputs/<algo>-<env>/<run>)."
+        )
+    return path
 
 
 def refuse_changes(changed: list[str]) -> None:

@@ -16,8 +16,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, did_you_mean
 from rltrain.types import (
+    METRICS,
     Count,
     Flag,
     Fraction,
@@ -232,9 +233,18 @@ class Checker:
                 kwargs[name] = value
             else:
                 self.problems.append(f"{key}: {target} has no such setting.")
+        for name, parameter in parameters.items():
+            needed = parameter.default is parameter.empty and parameter.kind is _KEYWORD
+            if needed and name not in kwargs and name not in FACTS:
+                self.problems.append(
+                    f"{path}.{name} is missing: expected {expected(hints.get(name, Any))}."
+                )
         return Node(path=path, target=target, kwargs=kwargs)
 
 
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+FACTS = ("spec", "n_envs", "n_threads", "device", "rng", "params")
+"""What build.py knows and no YAML says."""
 ALGO_NODES = ("network", "mixer", "loss", "optimizer", "exploration", "target_update")
 
 
@@ -259,10 +269,24 @@ def check(
     nodes = {"env": checker.node(plain.get("env"), "env")}
     nodes["buffer"] = checker.node(plain.get("buffer"), "buffer")
     for name in ALGO_NODES:
-        nodes[f"algo.{name}"] = checker.node(plain.get("algo", {}).get(name), f"algo.{name}")
-    callbacks = [
-        checker.node(node, f"callbacks[{i}]") for i, node in enumerate(plain.get("callbacks", []))
-    ]
+        nodes[f"algo.{name}"] = checker.node(pick(plain, f"algo.{name}"), f"algo.{name}")
+    listed = plain.get("callbacks")
+    if not isinstance(listed, list):
+        checker.problems.append(
+            f"callbacks={show(listed)}: expected a list, such as "
+            "callbacks=[{_target_: my_package.MyCallback}]."
+        )
+        listed = []
+    callbacks = [checker.node(node, f"callbacks[{i}]") for i, node in enumerate(listed)]
+    if run and run.stop.metric is not None and run.stop.metric not in METRICS:
+        checker.problems.append(
+            f"stop.metric={run.stop.metric}: expected one of {', '.join(METRICS)}."
+            f"{did_you_mean(run.stop.metric, METRICS)}"
+        )
+    if run and run.load_step is not None and run.checkpoint is None:
+        checker.problems.append(
+            f"load_step={run.load_step} says which checkpoint to take, but checkpoint= names none."
+        )
     if logger and logger.wandb.get("mode") not in ("online", "offline", "disabled"):
         checker.problems.append(
             f"logger.wandb.mode={show(logger.wandb.get('mode'))}: expected one of online, offline, "

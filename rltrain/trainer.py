@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -116,6 +116,7 @@ class Trainer:
         self.metrics = Metrics()
         self.latest: dict[str, float] = {}  # every metric's last reported value
         self.stopping: str | None = None  # why the run ends early
+        self.interrupted = False  # … because a person or the machine asked for it
         self.started = False
         self.seconds_before = 0.0
         self.begun = time.monotonic()
@@ -190,9 +191,9 @@ class Trainer:
         self.latest.update(result)
         return result
 
-    def stop(self, why: str) -> None:
-        """End the run after the present iteration."""
-        self.stopping = why
+    def stop(self, why: str, *, interrupted: bool = False) -> None:
+        """End the run after the present iteration; an interrupted one skips its last test."""
+        self.stopping, self.interrupted = why, interrupted
 
     def close(self) -> None:
         self.rollout.close()
@@ -229,18 +230,22 @@ class Trainer:
             "metrics": self.metrics.state_dict(),
             "latest": self.latest,
             "rollout": self.rollout.state_dict(),
+            "test_rollout": self.test_rollout.state_dict(),
             "callbacks": self.callbacks.state_dict(),
             "torch_rng": torch.get_rng_state(),
         }
 
-    def restore(self, path: str | Path) -> None:
+    def restore(self, path: str | Path) -> checkpoint.Found:
         """Take over a full checkpoint: the run goes on as if it had not stopped.
+
+        Without a saved replay the copies begin new episodes, since the learner has not seen how the
+        open ones began.
 
         Raises:
             CheckpointError: the checkpoint cannot be read or holds weights only.
         """
         found = checkpoint.find(Path(path), full=True)
-        if not (found.folder / f"{TRAINER}.json").exists():
+        if not checkpoint.has(found.folder, TRAINER):
             raise CheckpointError(
                 f"{found.folder} holds weights only: a run can start from it "
                 f"(checkpoint={found.folder}) but not resume."
@@ -248,18 +253,28 @@ class Trainer:
         state = checkpoint.read(found.folder, TRAINER)
         model = checkpoint.read(found.folder, MODEL)
         check_fits(self.learner.state_dict(), model, found.folder, self.about[SPEC])
-        self.learner.load_state_dict({**state["learner"], **model})
-        if (found.folder / f"{REPLAY}.json").exists():
-            self.buffer.load_state_dict(checkpoint.read(found.folder, REPLAY))
-        self.clock = Clock(**state["clock"])
-        self.owed = Fraction(*state["owed"])
-        self.seconds_before, self.begun = state["seconds"], time.monotonic()
-        self.metrics.load_state_dict(state["metrics"])
-        self.latest = dict(state["latest"])
-        self.rollout.load_state_dict(state["rollout"])
-        self.rollout.sync(self.learner)
-        self.callbacks.load_state_dict(state["callbacks"])
-        torch.set_rng_state(state["torch_rng"])
+        try:
+            self.learner.load_state_dict({**state["learner"], **model})
+            if checkpoint.has(found.folder, REPLAY):
+                self.buffer.load_state_dict(checkpoint.read(found.folder, REPLAY))
+                self.rollout.load_state_dict(state["rollout"])
+            else:
+                remark = "The replay was not saved: collecting anew, from new episodes."
+                found = replace(found, remarks=(*found.remarks, remark))
+            self.clock = Clock(**state["clock"])
+            self.owed = Fraction(*state["owed"])
+            self.seconds_before, self.begun = state["seconds"], time.monotonic()
+            self.metrics.load_state_dict(state["metrics"])
+            self.latest = dict(state["latest"])
+            self.test_rollout.load_state_dict(state["test_rollout"])
+            self.rollout.sync(self.learner)
+            self.callbacks.load_state_dict(state["callbacks"])
+            torch.set_rng_state(state["torch_rng"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise CheckpointError(
+                f"{found.folder} does not fit this run: {type(error).__name__}: {error}"
+            ) from error
+        return found
 
     def load_weights(self, folder: Path) -> None:
         """Start from the networks and targets of a checkpoint.

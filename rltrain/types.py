@@ -320,6 +320,26 @@ class Replay(Protocol):
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
 
+METRICS = (
+    "train/return_mean",
+    "train/episode_length_mean",
+    "train/win_rate",
+    "train/epsilon",
+    "test/return_mean",
+    "test/return_std",
+    "test/episode_length_mean",
+    "test/win_rate",
+    "learn/loss",
+    "learn/td_error_abs",
+    "learn/q_taken_mean",
+    "learn/target_mean",
+    "learn/grad_norm",
+    "learn/skipped_updates",
+    "time/env_steps_per_s",
+    "time/updates_per_s",
+)
+"""Every metric that a run can report."""
+
 ENV_STREAM, TEST_STREAM, POLICY_STREAM, TEST_POLICY_STREAM, BUFFER_STREAM, NETWORK_STREAM = range(6)
 
 

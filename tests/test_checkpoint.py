@@ -160,5 +160,7 @@ def test_large_arrays_are_written_in_pieces_and_mapped_back(tmp_path):
 def test_arrays_of_objects_are_not_read(tmp_path):
     folder = make(tmp_path, 5)
     np.save(folder / "model.evil.npy", np.array([{}], object), allow_pickle=True)
+    assert "evil" not in checkpoint.read(folder, "model")  # the manifest does not list it
+    checkpoint.seal(folder, "full")
     with pytest.raises(CheckpointError):
         checkpoint.read(folder, "model")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
 import sys
 
 import pytest
 
+import rltrain
 from rltrain import main as entry
+from rltrain.checkpoint import digest
 from rltrain.errors import CheckpointError, RltrainError, UsageError
 from tests.conftest import SMALL
 
@@ -224,20 +228,102 @@ def test_a_checkpoint_of_another_environment(command, trained, small):
         command(*base, "env=smac", f"checkpoint={trained}")
 
 
-def test_a_checkpoint_with_foreign_classes(command, trained):
-    best = trained / "checkpoints" / (trained / "checkpoints/best").read_text().strip()
-    file = best / "config.json"
-    tree = json.loads(file.read_text())
-    tree["algo"]["mixer"]["_target_"] = "os.system"
-    file.write_text(json.dumps(tree))
-    manifest = best / "manifest.json"
-    facts = json.loads(manifest.read_text())
-    from rltrain.checkpoint import digest
+def forged(run_dir, **changes):
+    """A run whose configuration was changed and whose manifests vouch for it."""
+    for file in [run_dir / "config.json", *run_dir.glob("checkpoints/*/config.json")]:
+        file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+        manifest = file.with_name("manifest.json")
+        if manifest.exists():
+            facts = json.loads(manifest.read_text())
+            facts["files"]["config.json"] = {"bytes": file.stat().st_size, "sha256": digest(file)}
+            manifest.write_text(json.dumps(facts))
 
-    facts["files"]["config.json"] = {"bytes": file.stat().st_size, "sha256": digest(file)}
-    manifest.write_text(json.dumps(facts))
-    with pytest.raises(CheckpointError, match=r"os\.system"):
-        command("mode=evaluate", f"checkpoint={best}")
+
+@pytest.mark.parametrize("trust", [[], ["subprocess"]])
+@pytest.mark.parametrize("word", ["mode=evaluate checkpoint=", "resume="])
+def test_a_run_cannot_vouch_for_its_own_classes(command, trained, own_folder, trust, word):
+    evil = {"_target_": "subprocess.getoutput", "cmd": f"touch {own_folder}/PWNED"}
+    forged(trained, env=evil, trust=trust)
+    words = f"{word}{trained}".split()
+    with pytest.raises(CheckpointError, match=r"subprocess\.getoutput"):
+        command(*words)
+    assert not (own_folder / "PWNED").exists()
+
+
+@pytest.mark.parametrize(
+    "changes", [{"algo": [1]}, {"algo": {}}, {"callbacks": None}, {"hardware": {}}, {"env": None}]
+)
+def test_a_broken_configuration_of_a_run_is_refused(command, trained, changes):
+    forged(trained, **changes)
+    with pytest.raises(RltrainError):
+        command(f"resume={trained}")
+
+
+def test_resume_takes_the_run_of_a_checkpoint(command, trained):
+    latest = (trained / "checkpoints/latest").read_text().strip()
+    assert command(f"resume={trained}/checkpoints/{latest}", "total_env_steps=350") == 0
+    assert json.loads((trained / "run.json").read_text())["env_steps"] >= 350
+
+
+def test_a_folder_that_holds_a_run_takes_no_other(command, trained, small):
+    with pytest.raises(UsageError, match="already holds a run"):
+        command(*small, f"hydra.run.dir={trained}")
+
+
+def test_run_folders_may_be_numbers(command, small, own_folder):
+    assert command(*small, f"hydra.run.dir={own_folder}/77") == 0
+    assert command("mode=evaluate", f"checkpoint={own_folder}/77", "test.episodes=2") == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["load_step=5"],
+        ["resume=x", "load_step=5"],
+        ["resume=x", "mode=evaluate"],
+        ["-m", "resume=x"],
+    ],
+    ids=" ".join,
+)
+def test_words_that_would_be_ignored_are_refused(command, small, words):
+    with pytest.raises(UsageError):
+        command(*words, *([] if "resume=x" in words else small))
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_save_and_say_how_to_go_on(small, own_folder, number, code):
+    words = [*small, "total_env_steps=1000000", "logger.console=true", "hydra.run.dir=run"]
+    words = [w for w in words if w not in ("logger.console=false", "total_env_steps=300")]
+    command = [sys.executable, "-m", "rltrain.main", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    for line in process.stdout:
+        if "train return" in line:
+            process.send_signal(number)
+            break
+    said = process.stdout.read()
+    assert process.wait() == code
+    assert "everything saved" in said
+    assert "rltrain resume=run" in said
+    record = json.loads((own_folder / "run/run.json").read_text())
+    assert (record["status"], record["exit_code"]) == ("interrupted", code)
+    assert (own_folder / "run/checkpoints/latest").exists()
+
+
+def test_a_closed_standard_output_does_not_stop_a_run(small, own_folder):
+    words = [w for w in small if w != "logger.console=false"] + ["hydra.run.dir=run"]
+    command = [sys.executable, "-m", "rltrain.main", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait() == 0
+    assert json.loads((own_folder / "run/run.json").read_text())["status"] == "finished"
+
+
+def test_from_python_a_failed_run_raises(small):
+    with pytest.raises(RuntimeError, match=r"train\.log"):
+        rltrain.train([*small, "callbacks=[{_target_: tests.helpers.Failing}]"])
+    with pytest.raises(UsageError):
+        rltrain.train(["resume=latest"])
 
 
 def test_a_resumed_run_keeps_what_makes_it_the_same_run(command, trained):

@@ -13,6 +13,7 @@ import torch
 
 import rltrain
 from rltrain.callback import Callback, Callbacks, Due
+from rltrain.errors import WorldError
 from rltrain.trainer import Metrics, episode_metrics, summarise
 from rltrain.types import Clock, Episode
 
@@ -254,3 +255,46 @@ def test_a_stored_episode_unrolled_in_the_learner_gives_what_the_actor_saw(small
         q = trainer.learner.online.agents.unroll(batch).q[:, 0]  # [T+1, N, A]
     assert len(q) > 10
     np.testing.assert_allclose(q.numpy(), np.concatenate(seen)[: len(q)], atol=1e-5)
+
+
+def test_without_a_saved_replay_the_copies_begin_new_episodes(small, tmp_path):
+    first = trained(small, tmp_path, 101)
+    folder = first.save(with_replay=False)
+    second = rltrain.make_trainer(small, run_dir=tmp_path)
+    found = second.restore(folder)
+    assert "collecting anew" in found.remarks[-1]
+    second.started = True
+    second.run(200)
+    lengths = second.buffer._length[: second.buffer.n_episodes]
+    assert set(lengths.tolist()) == {2}
+
+
+def test_a_stop_criterion_ends_with_a_test_and_an_interruption_does_not(small, tmp_path):
+    for interrupted in (False, True):
+        trainer, trace = traced(small, tmp_path / str(interrupted))
+        trainer.start()
+        trainer.run(60)
+        trainer.stop("enough", interrupted=interrupted)
+        trainer.train()
+        assert (trace.tests[-1] == trainer.clock.env_steps) is not interrupted
+
+
+def test_callbacks_added_on_a_resume_do_not_shift_the_others(small, tmp_path):
+    first = trained(small, tmp_path, 120)
+    first.save()
+    second = rltrain.make_trainer(small, run_dir=tmp_path)
+    second.callbacks = Callbacks([Trace(), *second.callbacks.callbacks])
+    second.restore(tmp_path)
+    assert second.callbacks.callbacks[1].due.at == first.callbacks.callbacks[0].due.at
+
+
+def test_a_broken_environment_is_named_as_such(small, tmp_path):
+    trainer = rltrain.make_trainer(small, run_dir=tmp_path)
+
+    def broken(action):
+        raise OSError("the game is gone")
+
+    trainer.rollout.env.step = broken
+    with pytest.raises(WorldError, match=r"step.*the game is gone") as caught:
+        trainer.run(50)
+    assert caught.value.exit_code == 4

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rltrain.errors import WorldError
 from rltrain.types import (
     TEST_STREAM,
     Clock,
@@ -166,7 +167,12 @@ class Rollout:
         self.env.close()
 
     def _start(self, seeds: EpisodeSeeds) -> None:
-        self.env.reset(seeds)
+        try:
+            self.env.reset(seeds)
+        except Exception as error:
+            raise WorldError(
+                f"The environment failed in reset(): {type(error).__name__}: {error}"
+            ) from error
         self.policy.reset()
         self._returns[:], self._lengths[:] = 0, 0
         self._started = True
@@ -188,7 +194,12 @@ class Rollout:
         env = self.env
         action = self.policy.act(env.obs, env.avail_actions, env.last, clock)
         real = ~env.last  # read before the step overwrites it
-        reward, terminated = env.step(action)
+        try:
+            reward, terminated = env.step(action)
+        except Exception as error:
+            raise WorldError(
+                f"The environment failed in step(): {type(error).__name__}: {error}"
+            ) from error
         self._returns += reward * real[:, None]
         self._lengths += real
         return action, reward, terminated
