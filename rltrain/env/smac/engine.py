@@ -109,7 +109,7 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders):
     lines, spare, queue = frame.lines[e], frame.spare[e], frame.queue[e]
     param, damage, affects, hops = scene.param, scene.damage, scene.affects, scene.hops
     walls, near_walls = scene.walls, scene.near_walls
-    heals, special = scene.heals, scene.special
+    special = scene.special
     for i in range(unit.shape[1]):
         unit[BEFORE, i] = unit[HEALTH, i] + unit[SHIELD, i]
     for i in range(A):
@@ -117,26 +117,23 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders):
     give_orders(shown, unit, mark, param, affects, orders[e])
     first = world.clock[e] * scene.loops
     for loop in range(first, first + scene.loops):
-        choose_targets(unit, mark, param, affects, A, loop)
-        if heals:
+        if special:
+            land_hits(unit, mark, param, damage, A, loop)
             choose_patients(unit, mark, param, affects)
+        choose_targets(unit, mark, param, affects, A, loop)
         choose_desires(unit, mark, param, hops, A)
-        if heals:
+        if special:
             limit_flight(unit, mark, param, affects)
-        if scene.melee:
             flow_around(unit, mark, param, queue)
         choose_velocities(unit, param, walls, near_walls, lines, spare, queue)
         move_units(unit, mark, param, walls, near_walls)
-        if special:
-            land_hits(unit, mark, param, damage, A, loop)
         use_weapons(unit, mark, param, damage, affects, A, special, loop, world.rng, e, queue)
-        if heals:
-            mend(unit, mark, param, affects)
         if special:
+            mend(unit, mark, param, affects)
             explode_killed(unit, mark, param, damage, affects, A, loop)
             recover(unit, param)
     world.clock[e] += 1
-    world.outcome[e] = judge(unit, param, A, heals, scene.limit, world.clock[e])
+    world.outcome[e] = judge(unit, param, A, scene.heals, scene.limit, world.clock[e])
     frame.reward[e] = reward_of(rule, unit, A, world.outcome[e])
     for i in range(unit.shape[1]):
         if unit[HEALTH, i] <= ZERO:

@@ -112,8 +112,7 @@ class Scene(NamedTuple):
     limit: int  # env steps
     loops: int  # per env step
     heals: bool  # there are healers
-    melee: bool  # there are weapons that have to touch
-    special: bool  # there are shields, regeneration, or weapons beyond an instant hit
+    special: bool  # there are shields, regeneration, healers, or weapons beyond an instant hit
     param: np.ndarray  # [N_PARAM, U] float32
     damage: np.ndarray  # [U, U] float32, of one hit of row on column, before armour
     affects: np.ndarray  # [U, U] uint8, what row may do to column: NOTHING, HIT, MEND
@@ -161,7 +160,6 @@ def build_scene(map_data: MapData, options: Options) -> Scene:
         limit=map_data.limit,
         loops=options.step_mul,
         heals=any(unit.energy > 0 for unit in units),
-        melee=any(0 < unit.weapon_range < 1 for unit in units),
         special=any(map(_is_special, units)),
         param=_parameters(map_data),
         damage=np.array([[damage_per_hit(a, b) for b in units] for a in units], np.float32),
