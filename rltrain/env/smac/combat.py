@@ -147,37 +147,42 @@ def scan(unit, mark, param, affects, n_agents, i, target):
 
 @njit()
 def choose_desires(unit, mark, param, hops, n_agents):
-    """Order and target to the wanted velocity (UX, UY); marks who stands to fight or to heal."""
+    """Order and target to the wanted velocity (UX, UY); marks who stands to fight or to heal.
+
+    Move orders go straight: they are shorter than any way around a wall.
+    """
     for i in range(unit.shape[1]):
         unit[UX, i] = unit[UY, i] = ZERO
         mark[STANDS, i] = 0
         if unit[HEALTH, i] <= ZERO:
             continue
-        target = mark[TARGET, i]
+        target, x, y = mark[TARGET, i], unit[GOAL_X, i], unit[GOAL_Y, i]
+        goes = around = False
         if target != NO_ONE:
             if unit[WINDUP, i] > ZERO or in_reach(unit, param, i, target, param[P_RANGE, i]):
                 mark[STANDS, i] = 1
             else:
-                find_way(unit, param, hops, i, unit[X, target], unit[Y, target])
+                x, y = unit[X, target], unit[Y, target]
+                goes = around = True
         elif mark[ORDER, i] == MOVE:
-            head_for(unit, param, i, unit[GOAL_X, i], unit[GOAL_Y, i])
+            goes = True
         elif mark[ORDER, i] >= ATTACK_MOVE and mark[ARRIVED, i] == 0:
-            if has_arrived(unit, mark, param, n_agents, i):
-                mark[ARRIVED, i] = 1
-            else:
-                find_way(unit, param, hops, i, unit[GOAL_X, i], unit[GOAL_Y, i])
+            goes = around = not has_arrived(unit, mark, param, n_agents, i)
+            mark[ARRIVED, i] = 0 if goes else 1
+        if around and hops.shape[0] != 0 and param[P_LAYER, i] == F(GROUND):
+            x, y = next_point(unit, hops, i, x, y)
+        if goes:
+            head_for(unit, param, i, x, y)
 
 
-@njit(forceinline=True)
-def find_way(unit, param, hops, i, x, y):
-    """Wanted velocity toward (x, y) around the walls. Move orders do without: they are straight and
-    shorter than any way around."""
-    if hops.shape[0] != 0 and param[P_LAYER, i] == F(GROUND):
-        to = int(x) * SIZE + int(y)
-        hop = hops[int(unit[X, i]) * SIZE + int(unit[Y, i]), to]
-        if hop != to:
-            x, y = F(hop // SIZE) + HALF, F(hop % SIZE) + HALF
-    head_for(unit, param, i, x, y)
+@njit()
+def next_point(unit, hops, i, x, y):
+    """Where to head for in a straight line on the way to (x, y) around the walls."""
+    to = int(x) * SIZE + int(y)
+    hop = hops[int(unit[X, i]) * SIZE + int(unit[Y, i]), to]
+    if hop == to:
+        return x, y
+    return F(hop // SIZE) + HALF, F(hop % SIZE) + HALF
 
 
 @njit(inline="always")
