@@ -14,12 +14,18 @@ import numpy as np
 
 from rltrain.env.smac.compiled import F, njit
 from rltrain.env.smac.world import (
+    GROUND,
     HEALTH,
     NX,
     NY,
     P_DISC,
+    P_LAYER,
     P_NEIGHBOUR,
     P_SPEED,
+    P_X_FROM,
+    P_X_TO,
+    P_Y_FROM,
+    P_Y_TO,
     STANDS,
     UX,
     UY,
@@ -43,7 +49,7 @@ def choose_velocities(unit, param, walls, near_walls, lines, spare, near):
         if unit[HEALTH, i] <= ZERO or (ux == ZERO and uy == ZERO):
             continue
         n_walls = wall_lines(unit, param, i, walls, near_walls, lines)
-        count = find_neighbours(unit, i, param[P_NEIGHBOUR, i], spare, near)
+        count = find_neighbours(unit, param, i, spare, near)
         n = n_walls
         for k in range(count):
             unit_line(unit, param, i, near[k], lines, n)
@@ -57,14 +63,16 @@ def choose_velocities(unit, param, walls, near_walls, lines, spare, near):
 
 
 @njit(forceinline=True)
-def find_neighbours(unit, i, reach, spare, near):
-    """Living units closer than ``reach`` to i into ``near``, nearest first, ties by index; how
+def find_neighbours(unit, param, i, spare, near):
+    """Living units of i's layer in reach of it into ``near``, nearest first, ties by index; how
     many."""
-    x, y, count = unit[X, i], unit[Y, i], 0
+    x, y, count, reach = unit[X, i], unit[Y, i], 0, param[P_NEIGHBOUR, i]
     for j in range(unit.shape[1]):
         dx, dy = unit[X, j] - x, unit[Y, j] - y
         d2 = dx * dx + dy * dy
         if d2 >= reach * reach or unit[HEALTH, j] <= ZERO or j == i:
+            continue
+        if param[P_LAYER, j] != param[P_LAYER, i]:
             continue
         k = count
         while k > 0 and spare[k - 1, 4] > d2:
@@ -80,7 +88,7 @@ def wall_lines(unit, param, i, walls, near_walls, lines):
     """One half-plane per wall in reach of the next loop: approach it at most as fast as the gap
     allows."""
     x, y = unit[X, i], unit[Y, i]
-    if near_walls[int(x), int(y)] == 0:
+    if near_walls[int(x), int(y)] == 0 or param[P_LAYER, i] != F(GROUND):
         return 0
     n, radius = 0, param[P_DISC, i]
     reach = radius + param[P_SPEED, i] * LOOP
@@ -221,14 +229,18 @@ def least_violation(lines, n, n_walls, failed, x, y, speed, spare):
 
 @njit()
 def move_units(unit, mark, param, walls, near_walls):
-    """One loop of motion: go, push remaining overlaps apart once, stay inside the walls."""
+    """One loop of motion: go, push remaining overlaps apart once, stay inside the walls or, off the
+    ground, in its place."""
     for i in range(unit.shape[1]):
         unit[VX, i], unit[VY, i] = unit[NX, i], unit[NY, i]
         unit[X, i] += unit[VX, i] * LOOP
         unit[Y, i] += unit[VY, i] * LOOP
     push_apart(unit, mark, param)
     for i in range(unit.shape[1]):
-        if unit[HEALTH, i] > ZERO and near_walls[int(unit[X, i]), int(unit[Y, i])]:
+        if param[P_LAYER, i] != F(GROUND):
+            unit[X, i] = min(max(unit[X, i], param[P_X_FROM, i]), param[P_X_TO, i])
+            unit[Y, i] = min(max(unit[Y, i], param[P_Y_FROM, i]), param[P_Y_TO, i])
+        elif unit[HEALTH, i] > ZERO and near_walls[int(unit[X, i]), int(unit[Y, i])]:
             leave_walls(unit, i, param[P_DISC, i], walls)
 
 
@@ -244,6 +256,8 @@ def push_apart(unit, mark, param):
             radius = param[P_DISC, i] + param[P_DISC, j]
             d2 = dx * dx + dy * dy
             if d2 >= radius * radius or unit[HEALTH, j] <= ZERO:
+                continue
+            if param[P_LAYER, i] != param[P_LAYER, j]:
                 continue
             fixed_i = mark[STANDS, i] != 0 or param[P_SPEED, i] == ZERO
             fixed_j = mark[STANDS, j] != 0 or param[P_SPEED, j] == ZERO

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.env.smac import compiled, engine
-from rltrain.env.smac.maps import find_playable_map
+from rltrain.env.smac.maps import find_map
 from rltrain.env.smac.sizes import Options, sizes_of
 from rltrain.env.smac.world import (
     HEALTH,
@@ -40,12 +40,10 @@ class Battles:
     of E battles."""
 
     def __init__(self, *, map_name: str, n_envs: int, options: Options, n_threads: int = 1) -> None:
-        self.map_data = find_playable_map(map_name)
+        self.map_data = find_map(map_name)
         self.options, self.n_envs = options, n_envs
         self.sizes = sizes_of(self.map_data, options)
         self.scene = build_scene(self.map_data, options)
-        self.shown = build_view(self.map_data, options)
-        self.rule = build_reward(self.map_data, options)
         self.shown = build_view(self.map_data, options)
         self.rule = build_reward(self.map_data, options)
         self.world = build_world(self.scene, n_envs)

@@ -1,47 +1,45 @@
-"""Whom units attack, where they want to go, and what their weapons do; one call is one simulation
-loop (compiled).
+"""Whom units attack and where they want to go; one call is one simulation loop (compiled).
 
 Agents do what they are told and nothing else. Enemies carry out one attack-move: walk to a point,
 attack what comes into scan range, go after whoever shoots them from outside it, join friends who
-call for help.
+call for help. Where a map says so they hunt the nearest agent instead.
 """
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from rltrain.env.smac.compiled import F, draw, njit
+from rltrain.env.smac.compiled import F, njit
+from rltrain.env.smac.terrain import SIZE
 from rltrain.env.smac.world import (
     ARRIVED,
     ATTACK,
     ATTACK_MOVE,
     ATTACKER,
-    COOLDOWN,
     GOAL_X,
     GOAL_Y,
+    GROUND,
+    HEAL,
     HEALTH,
-    HELP_AT,
+    HIT,
+    HUNT,
     IDLE,
     LEASH_X,
     LEASH_Y,
     MOVE,
     NO_ONE,
     ORDER,
-    P_ARMOUR,
-    P_DAMAGE_POINT,
     P_DISC,
-    P_PERIOD,
+    P_KEEP,
+    P_LAYER,
     P_RADIUS,
     P_RANGE,
     P_SCAN,
-    P_SLOP,
     P_SPEED,
     PHASE,
     PURSUES,
-    SHIELD,
+    SIDE,
     STANDS,
     TARGET,
     UX,
@@ -51,16 +49,11 @@ from rltrain.env.smac.world import (
     Y,
 )
 
-ZERO, ONE = F(0), F(1)
+ZERO, HALF = F(0), F(0.5)
 LOOPS = F(16)  # per second
 SCAN_EVERY = 4  # loops between two scans of a unit without a target
-KEEP_SLOP = F(1)  # a target is kept this far beyond scan range
 LEASH = F(21)  # longest pursuit of an attacker, from where it began
-HELP_RADIUS = F(4)
-HELP_EVERY = 32  # loops between two calls for help of one unit
 TOUCH = F(1 / 16)  # a gap that counts as contact
-MIN_DAMAGE = F(0.5)  # of a hit that reaches health
-JITTER_LOW, JITTER_WIDTH = F(-1), F(3)  # loops added to every period, uniform
 
 
 @njit(inline="always")
@@ -78,21 +71,24 @@ def in_reach(unit, param, i, j, edge_range):
 
 
 @njit()
-def choose_targets(unit, mark, param, n_agents, loop):
+def choose_targets(unit, mark, param, affects, n_agents, loop):
     """Drops targets that died or escaped; units on an attack-move scan for new ones on their own
-    loops."""
+    loops, also while friends bar the way to the old one."""
     for i in range(unit.shape[1]):
         if unit[HEALTH, i] <= ZERO:
             continue
         target = mark[TARGET, i]
-        if mark[ORDER, i] == ATTACK and unit[HEALTH, target] <= ZERO:
+        order = mark[ORDER, i]
+        if order in (ATTACK, HEAL) and unit[HEALTH, target] <= ZERO:
             mark[ORDER, i], target = IDLE, NO_ONE
-        elif mark[ORDER, i] == ATTACK_MOVE:
+        elif order == ATTACK_MOVE:
             if target != NO_ONE and not keeps(unit, mark, param, i, target):
                 mark[PURSUES, i], target = 0, NO_ONE
-            free = target == NO_ONE or mark[PURSUES, i] != 0
+            free = target == NO_ONE or mark[PURSUES, i] != 0 or mark[SIDE, i] != 0
             if free and (loop + mark[PHASE, i]) % SCAN_EVERY == 0:
-                target = scan(unit, mark, param, n_agents, i, target)
+                target = scan(unit, mark, param, affects, n_agents, i, target)
+        elif order == HUNT:
+            target = nearest(unit, affects, n_agents, i)
         if target != mark[TARGET, i]:
             unit[WINDUP, i] = ZERO  # a shot belongs to its target: changing it costs no cooldown
             mark[TARGET, i] = target
@@ -110,20 +106,31 @@ def keeps(unit, mark, param, i, target):
             return True
         mark[ATTACKER, i] = NO_ONE
         return False
-    return mark[TARGET, target] == i or in_reach(
-        unit, param, i, target, param[P_SCAN, i] + KEEP_SLOP
-    )
+    return mark[TARGET, target] == i or in_reach(unit, param, i, target, param[P_KEEP, i])
 
 
 @njit()
-def scan(unit, mark, param, n_agents, i, target):
-    """The nearest foe in scan range (ties by index), else the last attacker, else the target as it
-    was."""
+def nearest(unit, affects, n_agents, i):
+    """The nearest agent that enemy i can hit, ties by index; nobody if there is none."""
+    found, best = NO_ONE, F(np.inf)
+    for j in range(n_agents):
+        d2 = distance2(unit, i, j)
+        if d2 < best and unit[HEALTH, j] > ZERO and affects[i, j] == HIT:
+            found, best = j, d2
+    return found
+
+
+@njit()
+def scan(unit, mark, param, affects, n_agents, i, target):
+    """The nearest foe in scan range whom i can hit (ties by index), else the last attacker, else
+    the target as it was."""
     found, best = NO_ONE, F(np.inf)
     first, end = (n_agents, unit.shape[1]) if i < n_agents else (0, n_agents)
     for j in range(first, end):
         d2 = distance2(unit, i, j)
-        if d2 < best and unit[HEALTH, j] > ZERO and in_reach(unit, param, i, j, param[P_SCAN, i]):
+        if d2 >= best or unit[HEALTH, j] <= ZERO or affects[i, j] != HIT:
+            continue
+        if in_reach(unit, param, i, j, param[P_SCAN, i]):
             found, best = j, d2
     if found != NO_ONE:
         mark[PURSUES, i] = 0
@@ -139,26 +146,43 @@ def scan(unit, mark, param, n_agents, i, target):
 
 
 @njit()
-def choose_desires(unit, mark, param, n_agents):
-    """Order and target to the wanted velocity (UX, UY); marks who stands to fight."""
+def choose_desires(unit, mark, param, hops, n_agents):
+    """Order and target to the wanted velocity (UX, UY); marks who stands to fight or to heal.
+
+    Move orders go straight: they are shorter than any way around a wall.
+    """
     for i in range(unit.shape[1]):
         unit[UX, i] = unit[UY, i] = ZERO
         mark[STANDS, i] = 0
         if unit[HEALTH, i] <= ZERO:
             continue
-        target = mark[TARGET, i]
+        target, x, y = mark[TARGET, i], unit[GOAL_X, i], unit[GOAL_Y, i]
+        goes = around = False
         if target != NO_ONE:
             if unit[WINDUP, i] > ZERO or in_reach(unit, param, i, target, param[P_RANGE, i]):
                 mark[STANDS, i] = 1
             else:
-                head_for(unit, param, i, unit[X, target], unit[Y, target])
+                x, y = unit[X, target], unit[Y, target]
+                goes = around = True
         elif mark[ORDER, i] == MOVE:
-            head_for(unit, param, i, unit[GOAL_X, i], unit[GOAL_Y, i])
-        elif mark[ORDER, i] == ATTACK_MOVE and mark[ARRIVED, i] == 0:
-            if has_arrived(unit, mark, param, n_agents, i):
-                mark[ARRIVED, i] = 1
-            else:
-                head_for(unit, param, i, unit[GOAL_X, i], unit[GOAL_Y, i])
+            goes = True
+        elif mark[ORDER, i] >= ATTACK_MOVE and mark[ARRIVED, i] == 0:
+            goes = around = not has_arrived(unit, mark, param, n_agents, i)
+            mark[ARRIVED, i] = 0 if goes else 1
+        if around and hops.shape[0] != 0 and param[P_LAYER, i] == F(GROUND):
+            x, y = next_point(unit, hops, i, x, y)
+        if goes:
+            head_for(unit, param, i, x, y)
+
+
+@njit()
+def next_point(unit, hops, i, x, y):
+    """Where to head for in a straight line on the way to (x, y) around the walls."""
+    to = int(x) * SIZE + int(y)
+    hop = hops[int(unit[X, i]) * SIZE + int(unit[Y, i]), to]
+    if hop == to:
+        return x, y
+    return F(hop // SIZE) + HALF, F(hop % SIZE) + HALF
 
 
 @njit(inline="always")
@@ -184,84 +208,3 @@ def has_arrived(unit, mark, param, n_agents, i):
             if distance2(unit, i, j) <= touch * touch:
                 return True
     return False
-
-
-@njit()
-def use_weapons(unit, mark, param, damage, n_agents, loop, rng, e, queue):
-    """Everyone who can act does, in random order and with immediate effect; then cooldowns run down
-    one loop."""
-    n = 0
-    for i in range(unit.shape[1]):
-        target = mark[TARGET, i]
-        if unit[HEALTH, i] <= ZERO or target == NO_ONE:
-            continue
-        ready = unit[COOLDOWN, i] <= ZERO and in_reach(unit, param, i, target, param[P_RANGE, i])
-        if unit[WINDUP, i] > ZERO or ready:
-            queue[n] = i
-            n += 1
-    for k in range(n - 1, 0, -1):
-        m = int(draw(rng, e) * F(k + 1))
-        queue[k], queue[m] = queue[m], queue[k]
-    for k in range(n):
-        if unit[HEALTH, queue[k]] > ZERO:
-            attack(unit, mark, param, damage, n_agents, loop, rng, e, queue[k])
-    for i in range(unit.shape[1]):
-        if (
-            unit[WINDUP, i] <= ZERO
-        ):  # during a windup it keeps what was left over when the cooldown ended
-            unit[COOLDOWN, i] = max(unit[COOLDOWN, i] - ONE, -ONE)
-
-
-@njit(forceinline=True)
-def attack(unit, mark, param, damage, n_agents, loop, rng, e, i):
-    """Begins or continues the windup of unit i, or fires. Periods count from the beginning of the
-    attack."""
-    target = mark[TARGET, i]
-    damage_point = param[P_DAMAGE_POINT, i]
-    if unit[HEALTH, target] <= ZERO:
-        unit[WINDUP, i] = ZERO
-        return
-    if unit[WINDUP, i] > ZERO:
-        unit[WINDUP, i] -= ONE
-        if unit[WINDUP, i] > ZERO:
-            return
-        unit[WINDUP, i] = ZERO
-        if not in_reach(unit, param, i, target, param[P_RANGE, i] + param[P_SLOP, i]):
-            return
-    elif damage_point > ZERO:
-        unit[WINDUP, i] = damage_point
-        return
-    hit(unit, mark, param, damage, n_agents, loop, i, target)
-    # A cooldown that ended between two loops gives its remainder back; one that waited longer (-1)
-    # gives nothing.
-    left_over = unit[COOLDOWN, i] if unit[COOLDOWN, i] > -ONE else ZERO
-    jitter = JITTER_LOW + JITTER_WIDTH * draw(rng, e)
-    unit[COOLDOWN, i] = param[P_PERIOD, i] - F(math.ceil(damage_point)) + left_over + jitter
-
-
-@njit(forceinline=True)
-def hit(unit, mark, param, damage, n_agents, loop, i, target):
-    """One hit of unit i: shields take it without armour, health the rest; the victim remembers and
-    calls for help."""
-    amount = damage[i, target]
-    absorbed = min(unit[SHIELD, target], amount)
-    unit[SHIELD, target] -= absorbed
-    if amount > absorbed:
-        reaching = max(amount - absorbed - param[P_ARMOUR, target], MIN_DAMAGE)
-        unit[HEALTH, target] = max(unit[HEALTH, target] - reaching, ZERO)
-    if mark[ORDER, target] != ATTACK_MOVE:
-        return
-    mark[ATTACKER, target] = i
-    if loop < mark[HELP_AT, target]:
-        return
-    mark[HELP_AT, target] = loop + HELP_EVERY
-    first, end = (0, n_agents) if target < n_agents else (n_agents, unit.shape[1])
-    for j in range(first, end):
-        if (
-            j != target
-            and unit[HEALTH, j] > ZERO
-            and mark[TARGET, j] == NO_ONE
-            and mark[ATTACKER, j] == NO_ONE
-            and distance2(unit, target, j) <= HELP_RADIUS * HELP_RADIUS
-        ):
-            mark[ATTACKER, j] = i

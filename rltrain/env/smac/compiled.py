@@ -17,7 +17,18 @@ from typing import Any
 import numba
 import numpy as np
 
-KERNEL_FILES = ("avoidance", "combat", "compiled", "engine", "observe", "world")
+KERNEL_FILES = (
+    "avoidance",
+    "combat",
+    "compiled",
+    "engine",
+    "medicine",
+    "observe",
+    "surround",
+    "terrain",
+    "weapons",
+    "world",
+)
 """The modules whose code or constants end up in machine code."""
 
 

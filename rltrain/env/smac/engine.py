@@ -11,25 +11,27 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.avoidance import choose_velocities, move_units
-from rltrain.env.smac.combat import SCAN_EVERY, choose_desires, choose_targets, use_weapons
+from rltrain.env.smac.combat import SCAN_EVERY, choose_desires, choose_targets
 from rltrain.env.smac.compiled import F, draw, njit, prange, stream_of
-from rltrain.env.smac.observe import EAST, FIRST_ATTACK, NORTH, SOUTH, WEST, write_frame
+from rltrain.env.smac.medicine import choose_patients, limit_flight, mend
+from rltrain.env.smac.observe import EAST, FIRST_ATTACK, NORTH, SOUTH, STOP, WEST, write_frame
+from rltrain.env.smac.surround import flow_around
+from rltrain.env.smac.weapons import explode_killed, land_hits, recover, use_weapons
 from rltrain.env.smac.world import (
     ATTACK,
-    ATTACK_MOVE,
-    ATTACKER,
     BEFORE,
     DEFEAT,
     DRAW,
     GOAL_X,
     GOAL_Y,
+    HEAL,
     HEALTH,
     IDLE,
     MOVE,
     NO_ONE,
+    NOTHING,
     ORDER,
-    P_HEALTH,
-    P_SHIELD,
+    P_ENERGY,
     PHASE,
     RUNNING,
     SHIELD,
@@ -47,17 +49,17 @@ ZERO = F(0)
 @njit()
 def reset_battle(scene, shown, world, frame, e, seed):
     """Start positions, full health, a fresh random stream; fills the first frame."""
-    unit, mark, A = world.unit[e], world.mark[e], scene.n_agents
+    unit, mark = world.unit[e], world.mark[e]
     world.rng[e] = stream_of(seed)
-    unit[:] = ZERO
-    mark[:] = 0
+    unit[:] = scene.first_unit
+    mark[:] = scene.first_mark
     for i in range(unit.shape[1]):
-        unit[X, i], unit[Y, i] = scene.spawn[0, i], scene.spawn[1, i]
-        unit[HEALTH, i], unit[SHIELD, i] = scene.param[P_HEALTH, i], scene.param[P_SHIELD, i]
-        unit[GOAL_X, i], unit[GOAL_Y, i] = scene.goal[0], scene.goal[1]
-        mark[TARGET, i] = mark[ATTACKER, i] = NO_ONE
-        mark[ORDER, i] = IDLE if i < A else ATTACK_MOVE
         mark[PHASE, i] = int(draw(world.rng, e) * F(SCAN_EVERY))
+    if scene.span_x != ZERO or scene.span_y != ZERO:
+        share = draw(world.rng, e)
+        for i in range(unit.shape[1]):
+            unit[GOAL_X, i] += share * scene.span_x
+            unit[GOAL_Y, i] += share * scene.span_y
     world.last_action[e, :] = -1
     world.clock[e] = 0
     world.outcome[e] = RUNNING
@@ -68,19 +70,24 @@ def reset_battle(scene, shown, world, frame, e, seed):
 
 
 @njit()
-def give_orders(view, unit, mark, action):
-    """Actions [A] to orders. Repeating an attack keeps its windup, any other order cancels it."""
+def give_orders(view, unit, mark, param, affects, action):
+    """Actions [A] to orders. Repeating an attack keeps its windup, any other order cancels it; an
+    attack that the weapon cannot make is refused, and the agent stops."""
     for i in range(view.n_agents):
         a = action[i]
         if unit[HEALTH, i] <= ZERO:
             continue
-        target = view.n_agents + a - FIRST_ATTACK if a >= FIRST_ATTACK else NO_ONE
+        target, heals = NO_ONE, param[P_ENERGY, i] > ZERO
+        if a >= FIRST_ATTACK:
+            target = a - FIRST_ATTACK if heals else view.n_agents + a - FIRST_ATTACK
+            if affects[i, target] == NOTHING:
+                a, target = STOP, NO_ONE
         if target == NO_ONE or target != mark[TARGET, i]:
             unit[WINDUP, i] = ZERO
         mark[TARGET, i] = target
         mark[ORDER, i] = IDLE
         if a >= FIRST_ATTACK:
-            mark[ORDER, i] = ATTACK
+            mark[ORDER, i] = HEAL if heals else ATTACK
         elif a >= NORTH:
             mark[ORDER, i] = MOVE
             unit[GOAL_X, i], unit[GOAL_Y, i] = unit[X, i], unit[Y, i]
@@ -100,20 +107,33 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders):
     carried out."""
     unit, mark, A = world.unit[e], world.mark[e], scene.n_agents
     lines, spare, queue = frame.lines[e], frame.spare[e], frame.queue[e]
+    param, damage, affects, hops = scene.param, scene.damage, scene.affects, scene.hops
+    walls, near_walls = scene.walls, scene.near_walls
+    special = scene.special
     for i in range(unit.shape[1]):
         unit[BEFORE, i] = unit[HEALTH, i] + unit[SHIELD, i]
     for i in range(A):
         world.last_action[e, i] = action[e, i]
-    give_orders(shown, unit, mark, orders[e])
+    give_orders(shown, unit, mark, param, affects, orders[e])
     first = world.clock[e] * scene.loops
     for loop in range(first, first + scene.loops):
-        choose_targets(unit, mark, scene.param, A, loop)
-        choose_desires(unit, mark, scene.param, A)
-        choose_velocities(unit, scene.param, scene.walls, scene.near_walls, lines, spare, queue)
-        move_units(unit, mark, scene.param, scene.walls, scene.near_walls)
-        use_weapons(unit, mark, scene.param, scene.damage, A, loop, world.rng, e, queue)
+        if special:
+            land_hits(unit, mark, param, damage, A, loop)
+            choose_patients(unit, mark, param, affects)
+        choose_targets(unit, mark, param, affects, A, loop)
+        choose_desires(unit, mark, param, hops, A)
+        if special:
+            limit_flight(unit, mark, param, affects)
+            flow_around(unit, mark, param, queue)
+        choose_velocities(unit, param, walls, near_walls, lines, spare, queue)
+        move_units(unit, mark, param, walls, near_walls)
+        use_weapons(unit, mark, param, damage, affects, A, special, loop, world.rng, e, queue)
+        if special:
+            mend(unit, mark, param, affects)
+            explode_killed(unit, mark, param, damage, affects, A, loop)
+            recover(unit, param)
     world.clock[e] += 1
-    world.outcome[e] = judge(unit, A, scene.limit, world.clock[e])
+    world.outcome[e] = judge(unit, param, A, scene.heals, scene.limit, world.clock[e])
     frame.reward[e] = reward_of(rule, unit, A, world.outcome[e])
     for i in range(unit.shape[1]):
         if unit[HEALTH, i] <= ZERO:
@@ -125,18 +145,24 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders):
 
 
 @njit()
-def judge(unit, n_agents, limit, steps):
-    """Outcome after a step, in SMAC's order: defeat, win, nobody left, time limit."""
-    allies = enemies = 0
+def judge(unit, param, n_agents, heals, limit, steps):
+    """Outcome after a step, in SMAC's order: defeat, win, nobody left, time limit.
+
+    With healers on the map a team that has nobody but them has lost, the agents' one first; then
+    there is no draw.
+    """
+    allies = enemies = fighters = 0
     for i in range(unit.shape[1]):
         if unit[HEALTH, i] > ZERO:
-            if i < n_agents:
-                allies += 1
-            else:
+            fights = param[P_ENERGY, i] == ZERO
+            if i >= n_agents:
                 enemies += 1
+                fighters += fights
+            elif fights:
+                allies += 1
     if allies == 0:
-        return DEFEAT if enemies > 0 else DRAW
-    if enemies == 0:
+        return DEFEAT if enemies > 0 or heals else DRAW
+    if fighters == 0:
         return WIN
     return TIMEOUT if steps >= limit else RUNNING
 

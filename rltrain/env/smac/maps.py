@@ -11,9 +11,6 @@ from dataclasses import dataclass
 
 from rltrain.env.smac.units import UNITS, UnitType
 
-FIGHTING_UNITS = frozenset({"marine"})
-"""Unit types whose weapons the engine simulates; a map is playable when it has no others."""
-
 # Index of a unit type's bit, allies and enemies, per map type. Enemies of stalkers_and_zealots are
 # reversed in SMAC.
 TYPE_BITS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -45,9 +42,9 @@ class MapData:
     races: str  # allies and enemies: T, P or Z
     map_type: str  # SMAC's word; decides the unit type bits
     terrain: str
-    attack_point: (
-        tuple[float, float] | None
-    )  # where the enemies' attack-move leads, if they get one
+    attack_point: tuple[float, float] | None  # end of the enemies' attack-move; null: they stay
+    attack_span: tuple[float, float] = (0.0, 0.0)  # that end is drawn from the segment point + span
+    hunts: bool = False  # enemies attack the nearest agent at all times instead
 
     @property
     def ally_types(self) -> tuple[str, ...]:
@@ -148,7 +145,7 @@ _ROWS = (
            {"colossus": 1, "stalker": 3, "zealot": 5}, {"colossus": 1, "stalker": 3, "zealot": 5}),
     MapData(
         name="2m_vs_1z", limit=150, races="TP", map_type="marines", terrain="octagon",
-        attack_point=None,
+        attack_point=(13, 12), attack_span=(6, 0),
         allies=(Group("marine", 1, 13, 12), Group("marine", 1, 19, 12)),
         enemies=(Group("zealot", 1, 16, 19),),
     ),
@@ -184,7 +181,7 @@ _ROWS = (
     ),
     MapData(
         name="2c_vs_64zg", limit=400, races="PZ", map_type="colossus", terrain="ravine",
-        attack_point=None,
+        attack_point=None, hunts=True,
         allies=(Group("colossus", 2, 16, 16),),
         enemies=(Group("zergling", 64, 16, 9),),
     ),
@@ -199,11 +196,6 @@ def map_names() -> list[str]:
     return list(MAPS)
 
 
-def playable_map_names() -> list[str]:
-    """Names of the maps whose units the engine simulates."""
-    return [row.name for row in _ROWS if {*row.ally_types, *row.enemy_types} <= FIGHTING_UNITS]
-
-
 def find_map(name: str) -> MapData:
     """The map's row; ValueError with the nearest names if there is none."""
     name = ALIASES.get(name, name)
@@ -212,15 +204,3 @@ def find_map(name: str) -> MapData:
     near = difflib.get_close_matches(str(name), MAPS, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise ValueError(f"unknown SMAC map {name!r}: {hint}Maps: {', '.join(MAPS)}.")
-
-
-def find_playable_map(name: str) -> MapData:
-    """The map's row; ValueError if it is unknown or its units do not fight yet."""
-    row = find_map(name)
-    names = playable_map_names()
-    if row.name not in names:
-        raise ValueError(
-            f"map {row.name!r} is known but its units do not fight yet: "
-            f"choose one of {', '.join(names)}"
-        )
-    return row

@@ -9,8 +9,10 @@ import numpy as np
 from rltrain.env.smac.compiled import F, njit
 from rltrain.env.smac.world import (
     COOLDOWN,
+    ENERGY,
     HEALTH,
     P_COOLDOWN_NORM,
+    P_ENERGY,
     P_HEALTH,
     P_SHIELD,
     SHIELD,
@@ -42,7 +44,10 @@ def write_frame(scene, view, unit, last_action, steps, obs, avail, state):
                 write_surroundings(view, scene.pathable, unit, i, 8, obs, 4)
             if view.terrain_height:
                 write_surroundings(view, scene.height, unit, i, 9, obs, 4 + 8 * view.pathing_grid)
-            write_enemies(view, param, type_bit, unit, i, obs, avail)
+            heals = view.heals and param[P_ENERGY, i] > ZERO
+            if heals:
+                write_patients(view, param, unit, i, avail)
+            write_enemies(view, param, type_bit, unit, i, heals, obs, avail)
             write_allies(view, param, type_bit, unit, last_action, i, obs)
             write_own(view, param, type_bit, unit, i, obs)
         else:
@@ -99,15 +104,31 @@ def write_surroundings(view, cells, unit, i, count, obs, at):
 
 
 @njit()
-def write_enemies(view, param, type_bit, unit, i, obs, avail):
+def write_patients(view, param, unit, i, avail):
+    """A healer's targets are the other agents, by index; neither their health nor its energy
+    matters."""
+    for k in range(view.n_agents):
+        dx, dy = unit[X, k] - unit[X, i], unit[Y, k] - unit[Y, i]
+        near = dx * dx + dy * dy <= SHOOT * SHOOT
+        if near and unit[HEALTH, k] > ZERO and param[P_ENERGY, k] == ZERO:
+            avail[i, FIRST_ATTACK + k] = 1
+
+
+@njit()
+def write_enemies(view, param, type_bit, unit, i, heals, obs, avail):
     """Enemy blocks of agent i, zeros unless alive and in sight: attackable, distance, dx, dy,
-    health, shield, type."""
+    health, shield, type.
+
+    For a healer the first tells, as in SMAC, whether the agent of the same index can be healed.
+    """
     x, y, at, A = unit[X, i], unit[Y, i], view.move_size, view.n_agents
     for k in range(A, unit.shape[1]):
         dx, dy = unit[X, k] - x, unit[Y, k] - y
         d2 = dx * dx + dy * dy
         if d2 < SIGHT * SIGHT and unit[HEALTH, k] > ZERO:
-            if d2 <= SHOOT * SHOOT:
+            if heals:
+                obs[i, at] = F(avail[i, FIRST_ATTACK + k - A])
+            elif d2 <= SHOOT * SHOOT:
                 avail[i, FIRST_ATTACK + k - A] = 1
                 obs[i, at] = ONE
             obs[i, at + 1], obs[i, at + 2], obs[i, at + 3] = (
@@ -184,7 +205,8 @@ def write_state(view, param, type_bit, unit, last_action, timestep, state):
             p = at + 1
             state[at] = unit[HEALTH, k] / param[P_HEALTH, k]
             if k < A:
-                state[p] = max(unit[COOLDOWN, k], ZERO) / param[P_COOLDOWN_NORM, k]
+                loads = unit[ENERGY, k] if param[P_ENERGY, k] > ZERO else unit[COOLDOWN, k]
+                state[p] = max(loads, ZERO) / param[P_COOLDOWN_NORM, k]
                 p += 1
             state[p], state[p + 1] = (unit[X, k] - CENTRE) / SIZE, (unit[Y, k] - CENTRE) / SIZE
             if shield:

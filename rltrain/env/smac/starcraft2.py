@@ -129,30 +129,32 @@ class StarCraft2Env(BattleView):
         return self.reward, terminated, info
 
     def _heuristic_orders(self) -> np.ndarray:
-        """SMAC's built-in player [1, A]: every agent attacks the nearest enemy until it is dead.
+        """SMAC's built-in player [1, A]: every agent attacks the nearest enemy until it is dead,
+        healers mend the nearest hurt ally until it is well.
 
-        With ``heuristic_rest`` it walks along the longer axis while the attack is not available.
+        With ``heuristic_rest`` it walks along the longer axis while that is not available.
         """
         orders = np.zeros((1, self.n_agents), np.int64)
-        enemies = self.enemies
+        affects = self.battles.scene.affects
         for i, unit in self.agents.items():
-            target = self._heuristic_targets[i]
-            if unit.health <= 0 or not any(enemy.health > 0 for enemy in enemies.values()):
+            heals = bool(self.map_data.unit_types[i].energy)
+            first = 0 if heals else self.n_agents
+            others = self.agents if heals else self.enemies
+            wanted = {
+                k: other
+                for k, other in others.items()
+                if other.health > 0 and affects[i, first + k] and not (heals and _is_well(other))
+            }
+            if unit.health <= 0 or not wanted:
                 continue
-            if target is None or enemies[target].health <= 0:
-                living = [e for e, enemy in enemies.items() if enemy.health > 0]
-                target = min(living, key=lambda e: _gap(unit.pos, enemies[e].pos))
+            target = self._heuristic_targets[i]
+            if target is None or target not in wanted:
+                gaps = {k: _gap(unit.pos, other.pos) for k, other in wanted.items()}
+                target = min(gaps, key=gaps.__getitem__)
                 self._heuristic_targets[i] = target
-            order = FIRST_ATTACK + target
-            if self.heuristic_rest and not self.battles.avail[0, i, order]:
-                dx = enemies[target].pos.x - unit.pos.x
-                dy = enemies[target].pos.y - unit.pos.y
-                order = (
-                    (EAST if dx > 0 else WEST)
-                    if abs(dx) > abs(dy)
-                    else (NORTH if dy > 0 else SOUTH)
-                )
-            orders[0, i] = order
+            orders[0, i] = FIRST_ATTACK + target
+            if self.heuristic_rest and not self.battles.avail[0, i, FIRST_ATTACK + target]:
+                orders[0, i] = _toward(unit.pos, wanted[target].pos)
         return orders
 
     def get_env_info(self) -> dict[str, Any]:
@@ -250,3 +252,15 @@ class StarCraft2Env(BattleView):
 
 def _gap(a: Any, b: Any) -> float:
     return (a.x - b.x) ** 2 + (a.y - b.y) ** 2
+
+
+def _is_well(unit: Any) -> bool:
+    return bool(unit.health >= unit.health_max)
+
+
+def _toward(a: Any, b: Any) -> int:
+    """The move along the longer axis."""
+    dx, dy = b.x - a.x, b.y - a.y
+    if abs(dx) > abs(dy):
+        return EAST if dx > 0 else WEST
+    return NORTH if dy > 0 else SOUTH

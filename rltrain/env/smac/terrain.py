@@ -82,6 +82,17 @@ def cells_near_walls(cells: np.ndarray) -> np.ndarray:
     return (1 - free).astype(np.uint8)
 
 
+def layer_boxes(cells: np.ndarray) -> dict[str, tuple[int, int, int, int]]:
+    """For ground, air and colossi the rectangle (x0, y0, x1, y1) they stay in.
+
+    Walls keep ground units; colossi step over cliffs, so only the outline of the terrain keeps
+    them; air units have the whole map.
+    """
+    x, y = np.nonzero(cells)
+    outline = int(x.min()), int(y.min()), int(x.max()) + 1, int(y.max()) + 1
+    return {"ground": outline, "air": (0, 0, SIZE, SIZE), "colossus": outline}
+
+
 def wall_segments(cells: np.ndarray) -> np.ndarray:
     """float32 [W, 4]: straight walls (ax, ay, bx, by) around the pathable cells, free side on the
     left of a → b."""

@@ -7,10 +7,18 @@ each; lengths are map cells. Nothing here is compiled.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 LOOPS_PER_SECOND = 16
+
+LAYERS = ("ground", "air", "colossus")
+"""Where a unit moves; only units of one layer collide. Air knows no terrain, colossi no cliffs."""
+
+WEAPONS = ("instant", "missile", "twice", "beam", "blast", "none")
+"""What an attack does: one hit, one hit on arrival, two hits in a row, two hits on everybody on a
+line across the shot, or the end of the attacker and a hit on everybody around it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,18 +33,22 @@ class UnitType:
     speed: float  # cells per second
     weapon_range: float = 0.0  # edge to edge
     range_slop: float = 1.0  # extra reach at the damage point
+    weapon: str = "instant"  # one of WEAPONS
     damage: float = 0.0
-    hits: int = 1  # hits per attack
     bonus: Mapping[str, float] = field(default_factory=dict)
     period: float = 0.0  # seconds from attack to attack
     damage_point: float = 0.0  # seconds from the start of an attack to its hit
+    missile_speed: float = math.inf  # cells per second
+    second_hit: float = 0.0  # seconds from the first hit to the second
     attributes: tuple[str, ...]
     radius: float  # for ranges
     separation_radius: float  # for collisions between units
     sight: float
     health_regeneration: float = 0.0  # per second
+    energy: float = 0.0  # at most; a unit with energy heals
+    acceleration: float = math.inf  # cells per second, per second
     hits_air: bool = False
-    flies: bool = False
+    layer: str = "ground"  # one of LAYERS
     cooldown_norm: float = 15.0  # SMAC's divisor of cooldown (loops) or healers' energy in states
 
 
@@ -49,29 +61,29 @@ UNITS: Mapping[str, UnitType] = {
     "marauder": UnitType(
         sc2_id=51, health=125, armour=1, speed=2.25, weapon_range=6, damage=10,
         bonus={"armoured": 10}, period=1.5, attributes=("armoured", "biological"), radius=0.5625,
-        separation_radius=0.5, sight=10, cooldown_norm=25,
+        separation_radius=0.5, sight=10, weapon="missile", missile_speed=20, cooldown_norm=25,
     ),
     "medivac": UnitType(
         sc2_id=54, health=150, armour=1, speed=2.75, weapon_range=4,
         attributes=("armoured", "mechanical"), radius=0.75, separation_radius=0.75, sight=11,
-        flies=True, cooldown_norm=200,
+        weapon="none", energy=200, acceleration=2.3125, layer="air", cooldown_norm=200,
     ),
     "stalker": UnitType(
         sc2_id=74, health=80, shield=80, armour=1, speed=2.9531, weapon_range=6, damage=10,
         bonus={"armoured": 4}, period=1.44, damage_point=0.167,
         attributes=("armoured", "mechanical"), radius=0.625, separation_radius=0.625, sight=10,
-        hits_air=True, cooldown_norm=35,
+        hits_air=True, weapon="missile", missile_speed=18.75, cooldown_norm=35,
     ),
     "zealot": UnitType(
-        sc2_id=73, health=100, shield=50, armour=1, speed=2.25, weapon_range=0.1, damage=8, hits=2,
-        period=1.2, attributes=("light", "biological"), radius=0.5, separation_radius=0.375,
-        sight=9, cooldown_norm=22,
+        sc2_id=73, health=100, shield=50, armour=1, speed=2.25, weapon_range=0.1, damage=8,
+        weapon="twice", second_hit=0.28, period=1.2, attributes=("light", "biological"), radius=0.5,
+        separation_radius=0.375, sight=9, cooldown_norm=22,
     ),
     "colossus": UnitType(
         sc2_id=4, health=200, shield=150, armour=1, speed=2.25, weapon_range=6, range_slop=0,
-        damage=20, hits=2, period=2.2, damage_point=0.0832,
+        damage=20, weapon="beam", period=2.2, damage_point=0.0832,
         attributes=("armoured", "mechanical", "massive"), radius=1.0, separation_radius=0.75,
-        sight=10, cooldown_norm=24,
+        sight=10, layer="colossus", cooldown_norm=24,
     ),
     "zergling": UnitType(
         sc2_id=105, health=35, speed=2.9531, weapon_range=0.1, damage=5, period=0.696,
@@ -80,17 +92,18 @@ UNITS: Mapping[str, UnitType] = {
     ),
     "baneling": UnitType(
         sc2_id=9, health=30, speed=2.5, weapon_range=0.25, damage=20, bonus={"light": 15},
-        attributes=("biological",), radius=0.375, separation_radius=0.375, sight=8,
+        weapon="blast", attributes=("biological",), radius=0.375, separation_radius=0.375, sight=8,
         health_regeneration=0.2734, cooldown_norm=1,
     ),
     "hydralisk": UnitType(
         sc2_id=107, health=80, speed=2.25, weapon_range=5, damage=12, period=0.83,
         damage_point=0.208, attributes=("light", "biological"), radius=0.625, separation_radius=0.5,
-        sight=9, health_regeneration=0.2734, hits_air=True, cooldown_norm=10,
+        sight=9, health_regeneration=0.2734, hits_air=True, weapon="missile", missile_speed=40,
+        cooldown_norm=10,
     ),
     "spine_crawler": UnitType(
         sc2_id=98, health=300, armour=2, speed=0, weapon_range=7, range_slop=0, damage=25,
-        bonus={"armoured": 5}, period=1.6, damage_point=0.3332,
+        bonus={"armoured": 5}, weapon="missile", missile_speed=25, period=1.6, damage_point=0.3332,
         attributes=("armoured", "biological", "structure"), radius=0.875, separation_radius=0.875,
         sight=11, health_regeneration=0.2734,
     ),
@@ -100,3 +113,13 @@ UNITS: Mapping[str, UnitType] = {
 def damage_per_hit(attacker: UnitType, target: UnitType) -> float:
     """Damage of one hit before armour, bonuses against the target's attributes included."""
     return attacker.damage + sum(attacker.bonus.get(name, 0.0) for name in target.attributes)
+
+
+def can_hit(attacker: UnitType, target: UnitType) -> bool:
+    """Whether the attacker's weapon reaches the target's layer; the colossus counts as ground."""
+    return attacker.weapon != "none" and (attacker.hits_air or target.layer != "air")
+
+
+def can_heal(healer: UnitType, friend: UnitType) -> bool:
+    """Healers heal biological units only."""
+    return healer.energy > 0 and "biological" in friend.attributes

@@ -11,7 +11,7 @@ from rltrain.env.smac.battles import Battles
 from rltrain.env.smac.observe import write_state
 from rltrain.env.smac.sizes import layout_of, sizes_of
 from rltrain.env.smac.units import UNITS
-from rltrain.env.smac.world import COOLDOWN, HEALTH, SHIELD, X, Y
+from rltrain.env.smac.world import COOLDOWN, ENERGY, HEALTH, SHIELD, X, Y
 
 SHOOT_RANGE, SIGHT_RANGE = 6, 9
 FIRST_AGENT_TYPE = (
@@ -126,7 +126,7 @@ class BattleView:
             health_max=kind.health,
             shield=float(unit[SHIELD, i]),
             shield_max=kind.shield,
-            energy=0.0,
+            energy=float(unit[ENERGY, i]),
             weapon_cooldown=max(0.0, float(unit[COOLDOWN, i])),
             pos=Position(float(unit[X, i]), float(unit[Y, i])),
         )

@@ -7,40 +7,61 @@ numbers below are the only names compiled code uses, so a new quantity is one mo
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from rltrain.env.smac import terrain
-from rltrain.env.smac.maps import Group, MapData
+from rltrain.env.smac.maps import MapData
+from rltrain.env.smac.paths import next_cells
 from rltrain.env.smac.sizes import Options, Sizes, max_reward_of, sizes_of
-from rltrain.env.smac.units import LOOPS_PER_SECOND, UNITS, damage_per_hit
+from rltrain.env.smac.spawn import spawn_points
+from rltrain.env.smac.units import (
+    LAYERS,
+    LOOPS_PER_SECOND,
+    WEAPONS,
+    UnitType,
+    can_heal,
+    can_hit,
+    damage_per_hit,
+)
 
 # Rows of World.unit (float32): position, velocity, wanted velocity, next velocity, goal of a move,
 # where a pursuit began; cells and cells per second. Cooldown and windup in loops. BEFORE is health
-# + shield when the env step began.
+# + shield when the env step began. SHIELD_WAIT: loops until shields recover. PENDING: loops until
+# the missile or the second hit lands.
 X, Y, VX, VY, UX, UY, NX, NY, GOAL_X, GOAL_Y, LEASH_X, LEASH_Y = range(12)
-HEALTH, SHIELD, COOLDOWN, WINDUP, BEFORE = range(12, 17)
-N_UNIT = 17
+HEALTH, SHIELD, COOLDOWN, WINDUP, BEFORE, ENERGY, SHIELD_WAIT, PENDING = range(12, 20)
+N_UNIT = 20
 
 # Rows of World.mark (int32). STANDS: within reach of its target or winding up. PURSUES: after its
 # last attacker, beyond scan range. HELP_AT: the loop from which a unit may call for help again.
-ORDER, TARGET, ATTACKER, PURSUES, ARRIVED, PHASE, HELP_AT, STANDS = range(8)
-N_MARK = 8
+# PENDING_ON: whom the missile or the second hit is for. BURST: has exploded. SIDE: to which a unit
+# turns when friends are in its way, 1 left, -1 right, 0 none are.
+ORDER, TARGET, ATTACKER, PURSUES, ARRIVED, PHASE, HELP_AT, STANDS, PENDING_ON, BURST = range(10)
+SIDE, N_MARK = 10, 11
 
 # Rows of Scene.param (float32), constant per unit. NEIGHBOUR is the centre distance at which others
-# are avoided.
+# are avoided. DELAY: loops to the second hit, or loops a missile needs per cell. KEEP: edge
+# distance up to which a target is kept. REGENERATION: health per loop. X_FROM … Y_TO: where
+# the centre may be if no walls keep the unit.
 P_RADIUS, P_DISC, P_SPEED, P_RANGE, P_SCAN, P_SLOP, P_NEIGHBOUR = range(7)
 P_PERIOD, P_DAMAGE_POINT, P_HEALTH, P_SHIELD, P_ARMOUR, P_COOLDOWN_NORM = range(7, 13)
-N_PARAM = 13
+P_LAYER, P_WEAPON, P_DELAY, P_KEEP, P_REGENERATION, P_ENERGY, P_ACCELERATION = range(13, 20)
+P_X_FROM, P_X_TO, P_Y_FROM, P_Y_TO = range(20, 24)
+N_PARAM = 24
 
-IDLE, MOVE, ATTACK, ATTACK_MOVE = range(4)  # values of ORDER
+# Values of ORDER; agents get the first four, enemies the others. HUNT: the nearest agent, always.
+IDLE, MOVE, ATTACK, HEAL, ATTACK_MOVE, HEAL_MOVE, HUNT = range(7)
+NOTHING, HIT, MEND = range(3)  # values of Scene.affects
+GROUND, AIR, COLOSSUS = range(3)  # values of P_LAYER, as in units.LAYERS
+INSTANT, MISSILE, TWICE, BEAM, BLAST = range(5)  # values of P_WEAPON, as in units.WEAPONS
 NO_ONE = -1
 RUNNING, WIN, DEFEAT, DRAW, TIMEOUT = range(5)  # values of World.outcome
 
 MIN_SCAN_RANGE = 5.0
-SPAWN_GAP = 0.05
+START_ENERGY = 50.0
+KEEP_SLOP = 1.0  # a target is kept this far beyond scan range, unless one cannot move
 
 
 class View(NamedTuple):
@@ -55,6 +76,7 @@ class View(NamedTuple):
     enemy_size: int
     ally_size: int
     type_bits: int
+    heals: bool
     shield_ally: bool
     shield_enemy: bool
     all_health: bool
@@ -89,11 +111,17 @@ class Scene(NamedTuple):
     n_agents: int
     limit: int  # env steps
     loops: int  # per env step
+    heals: bool  # there are healers
+    special: bool  # there are shields, regeneration, healers, or weapons beyond an instant hit
     param: np.ndarray  # [N_PARAM, U] float32
     damage: np.ndarray  # [U, U] float32, of one hit of row on column, before armour
+    affects: np.ndarray  # [U, U] uint8, what row may do to column: NOTHING, HIT, MEND
     type_bit: np.ndarray  # [U] int32, -1 = none
-    spawn: np.ndarray  # [2, U] float32
-    goal: np.ndarray  # [2] float32, end of the enemies' attack-move
+    first_unit: np.ndarray  # [N_UNIT, U] float32, how a battle begins
+    first_mark: np.ndarray  # [N_MARK, U] int32
+    span_x: np.float32  # goals are drawn from the segment first goal + span
+    span_y: np.float32
+    hops: np.ndarray  # [1024, 1024] int16, see paths.next_cells; [0, 0] = every way is straight
     walls: np.ndarray  # [W, 4] float32
     pathable: np.ndarray  # [32, 32] uint8
     near_walls: np.ndarray  # [32, 32] uint8
@@ -131,11 +159,17 @@ def build_scene(map_data: MapData, options: Options) -> Scene:
         n_agents=map_data.n_agents,
         limit=map_data.limit,
         loops=options.step_mul,
+        heals=any(unit.energy > 0 for unit in units),
+        special=any(map(_is_special, units)),
         param=_parameters(map_data),
         damage=np.array([[damage_per_hit(a, b) for b in units] for a in units], np.float32),
+        affects=_effects(map_data),
         type_bit=np.array(map_data.type_bits, np.int32),
-        spawn=np.array(spawn_points(map_data), np.float32).T.copy(),
-        goal=np.array(map_data.attack_point, np.float32),
+        first_unit=_first_units(map_data),
+        first_mark=_first_marks(map_data),
+        span_x=np.float32(map_data.attack_span[0]),
+        span_y=np.float32(map_data.attack_span[1]),
+        hops=next_cells(map_data.terrain),
         walls=terrain.wall_segments(cells),
         pathable=cells,
         near_walls=terrain.cells_near_walls(cells),
@@ -155,6 +189,7 @@ def build_view(map_data: MapData, options: Options) -> View:
         enemy_size=sizes.enemy,
         ally_size=sizes.ally,
         type_bits=map_data.unit_type_bits,
+        heals=any(unit.energy > 0 for unit in map_data.unit_types),
         shield_ally=bool(map_data.shield_bits[0]),
         shield_enemy=bool(map_data.shield_bits[1]),
         all_health=options.obs_all_health,
@@ -185,75 +220,76 @@ def build_reward(map_data: MapData, options: Options) -> Reward:
 
 def _parameters(map_data: MapData) -> np.ndarray:
     units = map_data.unit_types
-    widest = max(unit.separation_radius for unit in units)
-    fastest = max(unit.speed for unit in units)
     table = np.zeros((N_PARAM, len(units)), np.float32)
+    boxes = terrain.layer_boxes(terrain.pathable_cells(map_data.terrain))
     for i, unit in enumerate(units):
+        same_layer = [other for other in units if other.layer == unit.layer]
+        widest = max(other.separation_radius for other in same_layer)
+        fastest = max(other.speed for other in same_layer)
+        scan, radius = max(unit.weapon_range, MIN_SCAN_RANGE), unit.separation_radius
         closing = (unit.speed + fastest) / LOOPS_PER_SECOND
         table[P_RADIUS, i] = unit.radius
-        table[P_DISC, i] = unit.separation_radius
+        table[P_DISC, i] = radius
         table[P_SPEED, i] = unit.speed
         table[P_RANGE, i] = unit.weapon_range
-        table[P_SCAN, i] = max(unit.weapon_range, MIN_SCAN_RANGE)
+        table[P_SCAN, i] = scan
         table[P_SLOP, i] = unit.range_slop
-        table[P_NEIGHBOUR, i] = unit.separation_radius + widest + closing
+        table[P_NEIGHBOUR, i] = radius + widest + closing
         table[P_PERIOD, i] = unit.period * LOOPS_PER_SECOND
         table[P_DAMAGE_POINT, i] = unit.damage_point * LOOPS_PER_SECOND
         table[P_HEALTH, i] = unit.health
         table[P_SHIELD, i] = unit.shield
         table[P_ARMOUR, i] = unit.armour
         table[P_COOLDOWN_NORM, i] = unit.cooldown_norm
+        table[P_LAYER, i] = LAYERS.index(unit.layer)
+        table[P_WEAPON, i] = WEAPONS.index(unit.weapon)
+        table[P_DELAY, i] = (unit.second_hit or 1 / unit.missile_speed) * LOOPS_PER_SECOND
+        table[P_KEEP, i] = scan + (KEEP_SLOP if unit.speed else 0.0)
+        table[P_REGENERATION, i] = unit.health_regeneration / LOOPS_PER_SECOND
+        table[P_ENERGY, i] = unit.energy
+        table[P_ACCELERATION, i] = unit.acceleration
+        x_from, y_from, x_to, y_to = boxes[unit.layer]
+        table[P_X_FROM, i], table[P_X_TO, i] = x_from + radius, x_to - radius
+        table[P_Y_FROM, i], table[P_Y_TO, i] = y_from + radius, y_to - radius
     return table
 
 
-def spawn_points(map_data: MapData) -> list[tuple[float, float]]:
-    """Start positions, agents sorted by (type, x, y) as SMAC numbers them, enemies in creation
-    order."""
-    allies = [
-        (unit, *point)
-        for group in map_data.allies
-        for unit, point in _spread(map_data.allies, group, 1)
-    ]
-    order = list(dict.fromkeys(map_data.ally_types))
-    allies.sort(key=lambda row: (order.index(row[0]), row[1], row[2]))
-    enemies = [
-        point for group in map_data.enemies for _, point in _spread(map_data.enemies, group, -1)
-    ]
-    return [(x, y) for _, x, y in allies] + enemies
+def _is_special(unit: UnitType) -> bool:
+    return unit.weapon != "instant" or unit.shield > 0 or unit.health_regeneration > 0
 
 
-def _spread(
-    team: tuple[Group, ...], group: Group, sign: int
-) -> list[tuple[str, tuple[float, float]]]:
-    """The units of one group out of the grid of all groups of the team that share its point."""
-    together = [other for other in team if (other.x, other.y) == (group.x, group.y)]
-    types = [other.unit for other in together for _ in range(other.count)]
-    owner = [other for other in together for _ in range(other.count)]
-    points = spawn_grid([UNITS[name].radius for name in types], group.x, group.y, sign)
-    return [(t, p) for t, o, p in zip(types, owner, points, strict=True) if o is group]
+def _effects(map_data: MapData) -> np.ndarray:
+    units, agents = map_data.unit_types, map_data.n_agents
+    table = np.full((len(units), len(units)), NOTHING, np.uint8)
+    for i, one in enumerate(units):
+        for j, other in enumerate(units):
+            if (i < agents) != (j < agents) and can_hit(one, other):
+                table[i, j] = HIT
+            elif (i < agents) == (j < agents) and can_heal(one, other):
+                table[i, j] = MEND
+    return table
 
 
-def spawn_grid(radii: list[float], x: float, y: float, sign: int) -> list[tuple[float, float]]:
-    """A square grid of discs around (x, y), filled row by row; ``sign`` -1 mirrors it through the
-    point.
+def _first_units(map_data: MapData) -> np.ndarray:
+    """Unhurt units at their start positions. Who has no point to walk to stays at his own."""
+    table = np.zeros((N_UNIT, len(map_data.unit_types)), np.float32)
+    table[[X, Y]] = np.array(spawn_points(map_data), np.float32).T
+    table[[GOAL_X, GOAL_Y]] = table[[X, Y]]
+    if map_data.attack_point is not None:
+        table[GOAL_X], table[GOAL_Y] = map_data.attack_point
+    table[HEALTH] = [unit.health for unit in map_data.unit_types]
+    table[SHIELD] = [unit.shield for unit in map_data.unit_types]
+    table[ENERGY] = [min(unit.energy, START_ENERGY) for unit in map_data.unit_types]
+    return table
 
-    StarCraft II's own placement is unknown; this grid stands in for it.
-    """
-    side = math.ceil(math.sqrt(len(radii)))
-    rows = [radii[k : k + side] for k in range(0, len(radii), side)]
-    height = 2 * sum(max(row) for row in rows) + (side - 1) * SPAWN_GAP
-    width = max(2 * sum(row) for row in rows)
-    points = []
-    at_y, above = y - sign * height / 2, 0.0
-    for row in rows:
-        at_y += sign * (above + max(row))
-        at_x, before = x - sign * width / 2, 0.0
-        for radius in row:
-            at_x += sign * (before + radius)
-            points.append((at_x, at_y))
-            at_x, before = at_x + sign * SPAWN_GAP, radius
-        at_y, above = at_y + sign * SPAWN_GAP, max(row)
-    return points
+
+def _first_marks(map_data: MapData) -> np.ndarray:
+    """Nobody has a target yet; agents wait for orders, enemies have theirs."""
+    table = np.zeros((N_MARK, len(map_data.unit_types)), np.int32)
+    table[[TARGET, ATTACKER, PENDING_ON]] = NO_ONE
+    for i, unit in enumerate(map_data.unit_types[map_data.n_agents :], map_data.n_agents):
+        table[ORDER, i] = HUNT if map_data.hunts else HEAL_MOVE if unit.energy else ATTACK_MOVE
+    return table
 
 
 def build_world(scene: Scene, n_envs: int) -> World:

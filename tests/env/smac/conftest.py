@@ -11,7 +11,7 @@ import pytest
 from rltrain.env.smac.battles import Battles
 from rltrain.env.smac.sizes import Options
 from rltrain.env.smac.vector import SmacVectorEnv
-from rltrain.env.smac.world import HEALTH, PHASE, WINDUP, X, Y
+from rltrain.env.smac.world import BURST, HEALTH, PHASE, WINDUP, X, Y
 
 STOP, NORTH, SOUTH, EAST, WEST, ATTACK = range(1, 7)
 
@@ -52,6 +52,7 @@ def place(battles: Battles, points: dict[int, tuple[float, float]]) -> None:
             unit[X, i], unit[Y, i] = points[i]
         else:
             unit[HEALTH, i] = unit[WINDUP, i] = 0
+            battles.world.mark[0, BURST, i] = 1
     battles.world.mark[0, PHASE] = 0
     battles.refresh()
 

@@ -46,7 +46,8 @@ def test_change_in_another_file_is_seen(tmp_path: Path) -> None:
         shutil.copy(PACKAGE.parents[1] / name, tmp_path / "rltrain" / name)
     code = (
         "import numpy as np; from rltrain.env.smac import compiled, engine; "
-        "print(engine.judge(np.zeros((17, 2), np.float32), 1, 60, 1), compiled.settings.CACHE_DIR)"
+        "z = np.zeros((24, 2), np.float32); "
+        "print(engine.judge(z, z, 1, False, 60, 1), compiled.settings.CACHE_DIR)"
     )
 
     def run() -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rltrain.env.smac.battles import Battles
 from rltrain.env.smac.engine import write_frames
 from rltrain.env.smac.maps import find_map
 from rltrain.env.smac.sizes import Options, sizes_of
@@ -137,11 +136,6 @@ def test_shields_and_reversed_enemy_type_bits_of_2s3z() -> None:
     state = frame.state[0]
     assert state[4:7].tolist() == [1, 1, 0]
     assert state[35 + 3 : 35 + 6].tolist() == [0.25, 0, 1]
-
-
-def test_battles_of_a_map_without_fighting_units_are_refused() -> None:
-    with pytest.raises(ValueError, match="its units do not fight yet"):
-        Battles(map_name="corridor", n_envs=1, options=Options())
 
 
 def test_availability_of_attack_needs_no_cooldown_and_no_weapon_range(battle) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rltrain.env.smac import battles as battles_module
-from rltrain.env.smac.maps import playable_map_names
+from rltrain.env.smac.maps import map_names
 from rltrain.env.smac.vector import SmacVectorEnv
 
 from .conftest import STOP, random_legal, seeds
@@ -103,7 +103,7 @@ def test_threads_do_not_change_results(make, monkeypatch) -> None:
     assert play(make("8m", 6, n_threads=2), 60) == serial
 
 
-@pytest.mark.parametrize("map_name", playable_map_names())
+@pytest.mark.parametrize("map_name", map_names())
 def test_state_continues_exactly_in_the_middle_of_a_battle(make, map_name: str) -> None:
     env = make(map_name, 2)
     play(env, 14)
@@ -116,7 +116,7 @@ def test_state_continues_exactly_in_the_middle_of_a_battle(make, map_name: str) 
 
 
 def test_state_of_another_map_is_refused(make) -> None:
-    with pytest.raises(ValueError, match=r"'unit' does not fit: expected shape \(1, 17, 6\), got"):
+    with pytest.raises(ValueError, match=r"'unit' does not fit: expected shape \(1, 20, 6\), got"):
         make("3m").load_state_dict(make("8m").state_dict())
 
 
