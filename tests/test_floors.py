@@ -38,6 +38,9 @@ ONLY_IN = {
     "wandb": {"logger"},
     "matplotlib": {"report"},
     "psutil": {"buffer", "hardware"},
+    "numba": {"compiled", "algo", "env"},
+    "pettingzoo": {"env"},
+    "gymnasium": {"env"},
 }
 
 
