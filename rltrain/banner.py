@@ -21,11 +21,11 @@ from rltrain.trainer import Trainer
 def banner(settings: Settings, trainer: Trainer, origin: str | None) -> Any:
     """What runs here, on one screen."""
     spec = trainer.about["spec"]
-    online = trainer.learner.online  # type: ignore[attr-defined]
+    online = trainer.learner.online
     parameters = {
         name: sum(p.numel() for p in part.parameters()) for name, part in online.named_children()
     }
-    plan = trainer.buffer.plan()  # type: ignore[attr-defined]
+    plan = trainer.buffer.plan()
     worst = "" if plan.worst_case_bytes is None else f", {size(plan.worst_case_bytes)} at worst"
     device = next(online.parameters()).device
     facts = {

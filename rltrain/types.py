@@ -272,6 +272,8 @@ class UpdateResult(NamedTuple):
 class Learning(Protocol):
     """What the loop asks of a learner."""
 
+    online: Model
+
     def update(self, batch: Batch, clock: Clock) -> UpdateResult: ...
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
@@ -311,7 +313,18 @@ class Pieces:
         return whole if dtype is None else whole.astype(dtype)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a replay will cost, known before anything is stored."""
+
+    bytes_per_step: int  # of one slot: an observation and what followed it
+    worst_case_bytes: int | None  # ``capacity`` full-length episodes; None if no length is known
+    cap_bytes: int  # never more than this
+    capacity: int  # episodes
+
+
 class Replay(Protocol):
+    def plan(self) -> Plan: ...
     def add(self, steps: Steps) -> None: ...
     def ready(self, batch_size: int) -> bool: ...
     def sample(self, batch_size: int, clock: Clock) -> Batch: ...

@@ -6,7 +6,6 @@ To add a sampler or a unit, add its name to the annotation and its branch where 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -15,24 +14,12 @@ import torch
 from torch import Tensor
 
 from rltrain.buffer.store import BLOCK, Storage, Store, bytes_per_slot
-from rltrain.types import Batch, Clock, Count, EnvSpec, Pieces, Steps
+from rltrain.types import Batch, Clock, Count, EnvSpec, Pieces, Plan, Steps
 
 PIECE = 4096
 """Slots that a checkpoint reads at once."""
 FREE_MEMORY_SHARE = 0.6
 """Share of the free memory that the replay may fill where ``max_bytes`` is null."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What a replay will cost, known before anything is stored."""
-
-    bytes_per_step: int  # of one slot: an observation and what followed it
-    worst_case_bytes: (
-        int | None
-    )  # ``capacity`` episodes of full length; None where no length is known
-    cap_bytes: int  # never more than this
-    capacity: int  # episodes
 
 
 class Replay:
