@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 import rltrain
 from rltrain import main as entry
@@ -195,11 +196,8 @@ def test_an_unknown_map_names_the_nearest(command, small):
         command(*base, "env=smac", "env.map_name=8mm")
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_cuda_without_a_gpu(command, small, own_folder):
-    import torch
-
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU here")
     with pytest.raises(UsageError, match=r"hardware\.device=cpu"):
         command(*small, "hardware=cuda")
     assert nothing_written(own_folder)

@@ -52,7 +52,7 @@ def test_5000_episodes_of_27m_vs_30m_fit_the_goal(
     storage: str, slot_goal: int, total_goal: float
 ) -> None:
     spec = EnvSpec(n_agents=27, n_actions=36, obs_shape=(285,), state_dim=1170, max_steps=180)
-    assert bytes_per_slot(spec, storage) == slot_goal  # type: ignore[arg-type]
+    assert bytes_per_slot(spec, storage) == slot_goal
     assert 5_000 * 61 * slot_goal <= total_goal
 
 

@@ -155,7 +155,7 @@ def test_the_policy_reads_the_clock_it_is_given() -> None:
     r = rollout(1)
     r.collect(2, Clock(env_steps=5))
     r.collect(1, Clock(env_steps=7))
-    assert [c.env_steps for c in r.policy.clocks] == [5, 5, 7]  # type: ignore[attr-defined]
+    assert [c.env_steps for c in r.policy.clocks] == [5, 5, 7]
 
 
 def test_episode_seeds_are_keyed_by_stream_copy_and_episode() -> None:
