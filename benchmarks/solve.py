@@ -1,6 +1,6 @@
 """Training results: several seeds on a map, run to the end, left alone, and put into a table.
 
-    python -m benchmarks.solve run 3m:1-5 8m:1-3
+    python -m benchmarks.solve run 3m:1-5 8m:1-3 vdn:2s3z:1
     python -m benchmarks.solve table 3m 8m
 
 `run` trains two at a time, one thread each; finished runs are skipped, interrupted ones resumed.
@@ -110,13 +110,14 @@ def draw(algo: str, map_names: list[str], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def jobs(words: list[str]) -> list[tuple[str, int]]:
-    """``3m:1-5`` to (3m, 1) … (3m, 5)."""
+def jobs(words: list[str]) -> list[tuple[str, str, int]]:
+    """``vdn:3m:1-5`` to (vdn, 3m, 1) … (vdn, 3m, 5); without a name it is qmix."""
     out = []
     for word in words:
-        map_name, _, seeds = word.partition(":")
+        *algo, map_name, seeds = word.split(":")
         first, _, last = seeds.partition("-")
-        out += [(map_name, seed) for seed in range(int(first), int(last or first) + 1)]
+        name = algo[0] if algo else "qmix"
+        out += [(name, map_name, seed) for seed in range(int(first), int(last or first) + 1)]
     return out
 
 
@@ -125,7 +126,7 @@ def main() -> None:
         sys.exit(__doc__)
     if sys.argv[1] == "run":
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(lambda job: run("qmix", *job), jobs(sys.argv[2:])))
+            list(pool.map(lambda job: run(*job), jobs(sys.argv[2:])))
     else:
         for map_name in sys.argv[2:]:
             print(table("qmix", map_name), end="\n\n")
