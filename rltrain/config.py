@@ -305,6 +305,7 @@ def load_config(
     if not isinstance(choices, dict) or not {"algo", "env"} <= set(choices):
         raise CheckpointError(f"{file} does not say which algo and env were chosen.")
     saved["trust"] = []
+    saved["record"] = False
     if not callbacks:
         saved["callbacks"] = []
     tree, changed = apply(words, saved)

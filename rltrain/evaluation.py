@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import time
@@ -21,6 +22,7 @@ from rltrain.config import load_config
 from rltrain.errors import UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
 from rltrain.logger import Screen
+from rltrain.report.recording import Recorder, require_drawable
 from rltrain.settings import Settings, check
 from rltrain.types import Clock, Episode
 
@@ -52,6 +54,7 @@ def open_checkpoint(
     """
     found = checkpoint.find(path, load_step)
     tree, choices, _ = load_config(found.folder / "config.json", words, callbacks=False)
+    tree["mode"] = "evaluate"
     return found, check(tree, choices, {})
 
 
@@ -63,11 +66,17 @@ def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluat
         player = build_player(settings, found.folder)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    recorder = None
+    if settings.run.record:
+        require_drawable(player.env, settings.choices["env"])
+        recorder = Recorder(recordings_folder(found), settings.run.test.episodes)
     began = time.monotonic()
-    episodes = tuple(player.run_episodes(settings.run.test.episodes, settings.run.seed, Clock()))
+    episodes = tuple(
+        player.run_episodes(settings.run.test.episodes, settings.run.seed, Clock(), recorder)
+    )
     player.close()
     metrics = summary(episodes)
-    record = {
+    record: dict[str, Any] = {
         "checkpoint": str(found.folder),
         "env_steps": found.step,
         "what": title(settings),
@@ -82,8 +91,13 @@ def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluat
             for i, e in enumerate(episodes)
         ],
     }
+    remarks = found.remarks
+    if recorder is not None:
+        for row in record["episodes"]:
+            row["files"] = [relative(f, home(found)) for f in recorder.files[row["episode"]]]
+        remarks += (f"The recordings are in {recorder.folder}.", *recorder.remarks)
     path = write(found, record)
-    return Evaluation(found.folder, found.step, episodes, metrics, record, path, found.remarks)
+    return Evaluation(found.folder, found.step, episodes, metrics, record, path, remarks)
 
 
 def plain_info(episode: Episode) -> dict[str, Any]:
@@ -124,12 +138,43 @@ def wilson(wins: int, n: int) -> tuple[float, float]:
     return max(0.0, (centre - spread) / (1 + z2 / n)), min(1.0, (centre + spread) / (1 + z2 / n))
 
 
+def home(found: checkpoint.Found) -> Path:
+    """Where results of a checkpoint belong: its run's folder, or its own if it lies elsewhere."""
+    run_dir = found.folder.parent.parent
+    return run_dir if (run_dir / "run.json").exists() else found.folder
+
+
+def recordings_folder(found: checkpoint.Found) -> Path:
+    """A new folder for films of a checkpoint: ``recordings/<env_steps>``, with a number behind it
+    if there is one already; elsewhere if that cannot be written.
+    """
+    folder = home(found) / "recordings" / str(found.step)
+    for number in itertools.count(2):
+        try:
+            folder.mkdir(parents=True)
+            return folder
+        except FileExistsError:
+            folder = folder.with_name(f"{found.step}-{number}")
+        except OSError:
+            break
+    return elsewhere() / "recordings" / str(found.step)
+
+
+def relative(path: Path, folder: Path) -> str:
+    """A path as seen from a folder, if it lies below it."""
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
+
+
+def elsewhere() -> Path:
+    """A folder for the results of a checkpoint beside which nothing can be written."""
+    return Path.cwd() / "outputs" / "evaluate" / time.strftime("%Y-%m-%d_%H-%M-%S")
+
+
 def write(found: checkpoint.Found, record: Mapping[str, Any]) -> Path:
     """``evaluation.json`` in the run's folder, earlier ones kept; elsewhere if that cannot be
     written.
     """
-    run_dir = found.folder.parent.parent
-    folder = run_dir if (run_dir / "run.json").exists() else found.folder
+    folder = home(found)
     text = json.dumps(record, indent=1)
     try:
         path = folder / "evaluation.json"
@@ -143,8 +188,7 @@ def write(found: checkpoint.Found, record: Mapping[str, Any]) -> Path:
         checkpoint.put_text(path, text)
         return path
     except OSError:
-        now = time.strftime("%Y-%m-%d_%H-%M-%S")
-        path = Path.cwd() / "outputs" / "evaluate" / now / "evaluation.json"
+        path = elsewhere() / "evaluation.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         checkpoint.put_text(path, text)
         return path

@@ -69,6 +69,7 @@ class RunSettings:
     checkpoint: str | None
     load_step: Whole | None
     resume: str | None
+    record: Flag
     trust: list[str]
 
 
@@ -286,6 +287,11 @@ def check(
     if run and run.load_step is not None and run.checkpoint is None:
         checker.problems.append(
             f"load_step={run.load_step} says which checkpoint to take, but checkpoint= names none."
+        )
+    if run and run.record and run.mode == "train":
+        checker.problems.append(
+            "record=true films test episodes: expected mode=evaluate, got mode=train. Train first, "
+            "then type rltrain mode=evaluate checkpoint=RUN_FOLDER record=true."
         )
     if logger and logger.wandb.get("mode") not in ("online", "offline", "disabled"):
         checker.problems.append(

@@ -134,6 +134,28 @@ class VectorEnv(Protocol):
     def close(self) -> None: ...
 
 
+class DrawnEnv(VectorEnv, Protocol):
+    """A vector environment that can be drawn."""
+
+    frames_per_second: float  # of its films; None or absent where it cannot be drawn
+
+    def render(self, copies: Sequence[int]) -> list[list[np.ndarray]]:
+        """For each of these copies one or several images (uint8 [H, W, 3]) of its last step; the
+        last one shows the current slot.
+        """
+
+
+class Watch(Protocol):
+    """Looks on while episodes are played, once per slot, before the step."""
+
+    def __call__(
+        self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
+    ) -> None:
+        """``numbers`` [E]: the episode each copy is in; ``finished``: those that this slot closes,
+        by copy.
+        """
+
+
 @dataclass(frozen=True)
 class Steps:
     """What acting produced: T slots of E copies (numpy). ``env_steps`` counts the real transitions

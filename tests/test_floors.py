@@ -37,6 +37,7 @@ ONLY_IN = {
     "omegaconf": {"main", "config", "build"},
     "wandb": {"logger"},
     "matplotlib": {"report"},
+    "PIL": {"env", "report"},
     "psutil": {"buffer", "hardware"},
     "numba": {"compiled", "algo", "env"},
     "pettingzoo": {"env"},

@@ -16,6 +16,7 @@ from rltrain.types import (
     EpisodeSeeds,
     Steps,
     VectorEnv,
+    Watch,
     seed_key,
 )
 
@@ -99,18 +100,24 @@ class Rollout:
             steps.action[t], steps.reward[t], steps.terminated[t] = self._step(clock)
         return replace(steps, episodes=tuple(episodes))
 
-    def run_episodes(self, n: int, seed: int, clock: Clock) -> list[Episode]:
+    def run_episodes(
+        self, n: int, seed: int, clock: Clock, watch: Watch | None = None
+    ) -> list[Episode]:
         """Exactly ``n`` test episodes in order: episode i has seed i of ``TestSeeds``, copy i % E.
 
         Which episodes count is settled in advance, because the first to finish would be the short
         ones. Policy and environment start afresh, and a later ``collect`` starts afresh too.
+        ``watch`` sees every slot.
         """
         n_envs = self.env.n_envs
         self._start(TestSeeds(seed, n_envs))
         found: dict[int, Episode] = {}
         played = [0] * n_envs  # episodes of each copy
         while len(found) < n:
-            for copy, episode in self._finished().items():
+            finished = self._finished()
+            if watch is not None:
+                watch(self.env, [e + k * n_envs for e, k in enumerate(played)], finished)
+            for copy, episode in finished.items():
                 number = copy + played[copy] * n_envs
                 played[copy] += 1
                 if number < n:

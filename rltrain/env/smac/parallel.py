@@ -23,8 +23,8 @@ class SmacParallelEnv(ParallelEnv):
     ) -> None:
         self._options = {"map_name": map_name, "rules": rules, **options}
         self.env = StarCraft2Env(seed=0, **self._options)
-        self.metadata = {"name": f"smac_{self.env.map_name}", "render_modes": []}
-        self.render_mode = None
+        self.metadata = {"name": f"smac_{self.env.map_name}", "render_modes": ["rgb_array"]}
+        self.render_mode = "rgb_array"
         names = self.env.map_data.ally_types
         counts = [names[:i].count(name) for i, name in enumerate(names)]
         self.possible_agents = [f"{name}_{k}" for name, k in zip(names, counts, strict=True)]
@@ -96,6 +96,10 @@ class SmacParallelEnv(ParallelEnv):
     def state(self) -> np.ndarray:
         """float32 [S]."""
         return self.env.get_state()
+
+    def render(self) -> np.ndarray:
+        """uint8 [H, W, 3]: the battle as it stands."""
+        return self.env.render()
 
     def close(self) -> None:
         self.env.close()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from rltrain.env.smac.terrain import SIZE
 from rltrain.env.smac.vector import check_choice
 from rltrain.env.smac.view import BattleView
 from rltrain.types import seed_key
+
+if TYPE_CHECKING:
+    from rltrain.env.smac.picture import Painter
 
 PROGRAM_OPTIONS = frozenset(
     {
@@ -85,6 +88,7 @@ class StarCraft2Env(BattleView):
         self._seed = secrets.randbits(31) if seed is None else int(seed)
         self._episode = 0
         self._heuristic_targets: list[int | None] = [None] * self.n_agents
+        self._painter: Painter | None = None
         self.reward = 0.0
         self.battles_won = self.battles_game = self.timeouts = self.force_restarts = 0
 
@@ -94,6 +98,8 @@ class StarCraft2Env(BattleView):
         self._episode += 1
         self._heuristic_targets = [None] * self.n_agents
         self.reward = 0.0
+        if self._painter is not None:
+            self._start_painter()
         return self.get_obs(), self.get_state()
 
     def step(self, actions: Sequence[int]) -> tuple[float, bool, dict[str, Any]]:
@@ -245,6 +251,21 @@ class StarCraft2Env(BattleView):
             "save_replay: .SC2Replay files are written by StarCraft II itself, "
             "and this battle did not run in it"
         )
+
+    def render(self, mode: str = "rgb_array") -> np.ndarray:
+        """uint8 [H, W, 3]: the battle as it stands; shots, too, if the step before was drawn.
+
+        There is no window, so "rgb_array" is the only mode."""
+        check_choice("mode", mode, ("rgb_array",))
+        if self._painter is None:
+            self._start_painter()
+        assert self._painter is not None
+        return self._painter.still()
+
+    def _start_painter(self) -> None:
+        from rltrain.env.smac.picture import Painter
+
+        self._painter = Painter(self.battles, 0)
 
     def close(self) -> None:
         """Nothing to let go of: there is no game process."""

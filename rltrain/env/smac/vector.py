@@ -3,8 +3,8 @@ testing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from rltrain.env.smac.battles import Battles
 from rltrain.env.smac.sizes import Options, env_spec
 from rltrain.env.smac.view import BattleView
 from rltrain.types import Count, EpisodeSeeds, Flag, NonNegative, Positive, Real
+
+if TYPE_CHECKING:
+    from rltrain.env.smac.picture import Painter
 
 
 class SmacVectorEnv:
@@ -21,6 +24,8 @@ class SmacVectorEnv:
     ``time_limit`` says what a time-out is: "terminal" as in SMAC, or "bootstrap" (``last`` without
     ``terminated``). The other options are SMAC's own, with SMAC's defaults.
     """
+
+    frames_per_second = 12.5  # of films: an env step, half a game second, takes a third of one
 
     def __init__(
         self,
@@ -85,6 +90,7 @@ class SmacVectorEnv:
         self.episode = np.zeros(n_envs, np.int64)  # k of the episode each copy is in
         self._bootstrap = time_limit == "bootstrap"
         self._seeds: EpisodeSeeds | None = None
+        self._painters: dict[int, Painter] = {}
 
     def reset(self, seeds: EpisodeSeeds) -> None:
         """Start episode 0 of every copy; from now on episode k of copy e is seeded with ``seeds(e,
@@ -118,6 +124,15 @@ class SmacVectorEnv:
         """Call a method of ``BattleView`` (``get_state_dict``, ``get_unit_by_id``, …) on every
         copy."""
         return [getattr(BattleView(self.battles, e), method)(*args) for e in range(self.n_envs)]
+
+    def render(self, copies: Sequence[int]) -> list[list[np.ndarray]]:
+        """Images [H, W, 3] of what these battles did since they were drawn last."""
+        from rltrain.env.smac.picture import Painter
+
+        for e in copies:
+            if e not in self._painters:
+                self._painters[e] = Painter(self.battles, e)
+        return [self._painters[e].frames() for e in copies]
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Everything the copies remember. The seeds are the caller's: ``reset`` gives them,
