@@ -71,6 +71,7 @@ def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluat
         "checkpoint": str(found.folder),
         "env_steps": found.step,
         "what": title(settings),
+        "environment": dict(player.about),
         "seed": settings.run.seed,  # episode i is seeded with (seed, test stream, i)
         "epsilon": settings.run.test.epsilon,
         "n_envs": min(settings.run.test.n_envs, settings.run.test.episodes),
@@ -168,8 +169,9 @@ def show(evaluation: Evaluation) -> None:
         table.add_row("win rate", f"{m['test/win_rate']:.1%}", interval)
     table.add_row("episode length", f"{m['test/episode_length_mean']:.1f}", "")
     console.print(table)
+    about = "".join(f"{name} {fact}, " for name, fact in evaluation.record["environment"].items())
     console.print(
-        f"{len(evaluation.episodes)} episodes, seed {evaluation.record['seed']}, "
+        f"{len(evaluation.episodes)} episodes, {about}seed {evaluation.record['seed']}, "
         f"{evaluation.record['seconds']:.1f} s; every episode is in {evaluation.path}",
         markup=False,
         soft_wrap=True,
