@@ -114,6 +114,14 @@ class Games:
     def reset(self, seeds: Mapping[int, int]) -> None:
         """Begin an episode in the copies e of ``seeds``. A seed becomes the game's own where it is
         launched; a running game goes on with its random stream."""
+        cores = os.cpu_count() or 1
+        if not self._games and self.n_envs > cores:
+            log.warning(
+                "launching %d games of StarCraft II on %d cores; fewer copies start sooner and "
+                "need less memory (hardware.n_envs, test.n_envs)",
+                self.n_envs,
+                cores,
+            )
         self.lost[:] = False
         self._begin(seeds)
 

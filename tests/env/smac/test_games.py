@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import select
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +25,8 @@ from rltrain.env.smac.sizes import Options, env_spec
 from rltrain.env.smac.vector import SmacVectorEnv
 from rltrain.errors import WorldError
 from rltrain.hardware.rollout import Rollout
-from rltrain.types import Clock, generator
+from rltrain.report.game_replays import GameReplays
+from rltrain.types import Clock, Episode, generator
 
 from .stand_in import (
     ATTACK,
@@ -165,6 +168,31 @@ def test_a_worker_leads_a_process_group_of_its_own(env: SmacVectorEnv) -> None:
     assert [os.getpgid(pid) for pid in pids] == pids
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux's pidfd")
+def test_no_worker_outlives_a_killed_parent(there: Path) -> None:
+    code = (
+        "import numpy\nfrom rltrain.env.smac.vector import SmacVectorEnv\n"
+        "env = SmacVectorEnv(map_name='3m', n_envs=1, backend='sc2', replay_prefix='faults')\n"
+        "env.reset(lambda copy, k: k)\n"
+        "print(env.call('get_options')[0]['pid'], flush=True)\n"
+        f"env.step(numpy.array([[{HANG}, {STOP}, {STOP}]]))\n"
+    )
+    paths = os.pathsep.join([str(there / "python"), *filter(None, sys.path)])
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": paths},
+        text=True,
+    )
+    assert parent.stdout is not None
+    worker = os.pidfd_open(int(parent.stdout.readline()))
+    parent.kill()
+    parent.wait()
+    assert select.select([worker], [], [], 20)[0]
+    os.close(worker)
+
+
 def test_a_restart_is_warned_of_once(
     env: SmacVectorEnv, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +202,18 @@ def test_a_restart_is_warned_of_once(
         step(env, [RAISE, STOP, STOP], PLAY)
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
     assert "copy 0 crashed (ConnectionError: the game is gone)" in caplog.text
+
+
+def test_more_games_than_cores_are_warned_of(
+    there: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("rltrain"), "propagate", True)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)  # they are launched one by one, too
+    env = SmacVectorEnv(map_name="3m", n_envs=2, backend="sc2")
+    env.reset(seeds)
+    assert "launching 2 games of StarCraft II on 1 cores" in caplog.text
+    assert env.obs[:, 0, 2].tolist() == [seeds(0, 0), seeds(1, 0)]
+    env.close()
 
 
 def test_an_illegal_action_reaches_no_game(env: SmacVectorEnv) -> None:
@@ -197,6 +237,20 @@ def test_a_replay_is_saved_where_and_as_asked(env: SmacVectorEnv, tmp_path: Path
     assert Path(path).parent == tmp_path
     assert Path(path).name.startswith("battle-1_")
     assert Path(path).suffix == ".SC2Replay"
+
+
+def test_every_finished_episode_gets_its_replay(env: SmacVectorEnv, tmp_path: Path) -> None:
+    saver = GameReplays(tmp_path / "replays", n_episodes=2)
+    for t in range(LIMIT + 1):
+        finished = {e: Episode(26.0, LIMIT) for e in np.flatnonzero(env.last).tolist()}
+        saver(env, [1, 2], finished)
+        assert len(saver.files) == (t == LIMIT)
+        if t < LIMIT:
+            step(env, PLAY, PLAY)
+    ((number, (path,)),) = saver.files.items()
+    assert number == 1
+    assert path.parent == tmp_path / "replays"
+    assert path.name.startswith("episode-001_")
 
 
 def test_the_built_in_engine_saves_no_replay() -> None:
