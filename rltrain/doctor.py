@@ -26,13 +26,13 @@ from rich.table import Table
 import rltrain
 from rltrain.env.smac import installation
 from rltrain.env.smac.maps import map_names
+from rltrain.env.smac.smacv2_game import MAP_FILE
 
 Verdict = Literal["ok", "optional", "missing"]
 OLDEST_PYTHON = (3, 11)
 NEEDED_DISK = 2 * 10**9
 """Bytes that a default run may write: three checkpoints and one replay."""
 CPU_FLAGS = ("sse4_2", "avx2", "fma", "avx512f")
-SMACV2_MAP = "32x32_flat"
 PIP_NAME = re.compile(r"^[A-Za-z0-9._-]+")
 EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 
@@ -224,11 +224,11 @@ def real_game() -> Iterator[Finding]:
         f"{total - len(lacks)} of {total}" + (f"; missing: {listed}" if lacks else ""),
         installation.map_fix("smac") if lacks else "",
     )
-    flat = installation.map_found(SMACV2_MAP)
+    flat = installation.map_found(MAP_FILE)
     yield Finding(
         "SMACv2 map",
         "ok" if flat else "optional",
-        f"{SMACV2_MAP}.SC2Map {'is there' if flat else 'is missing'}",
+        f"{MAP_FILE}.SC2Map {'is there' if flat else 'is missing'}",
         "" if flat else installation.map_fix("smacv2"),
     )
     yield Finding("env=smac plays on", "ok", installation.choose_backend("auto", "smac", "3m"))

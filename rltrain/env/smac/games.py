@@ -8,76 +8,24 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import sys
 import time
-import types
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from rltrain.env.smac.battles import IllegalAction
-from rltrain.env.smac.game_worker import Frame, Recipe, play
+from rltrain.env.smac.game_process import FAREWELL, Crash, GameProcess
+from rltrain.env.smac.game_worker import Frame, Recipe
 from rltrain.errors import WorldError
 from rltrain.types import EnvSpec
 
 log = logging.getLogger("rltrain")
 HOUR = 3600.0
-FAREWELL = 5.0
-"""Seconds that a game has to end by itself."""
 IMPORT_PATIENCE = 300.0
 """Seconds that a worker may take to import the package; the game is launched later, by reset."""
 SEED_BITS = 31  # the game's seed is a signed 32-bit number
-
-
-class Crash(Exception):
-    """A game that gave no proper answer; says why."""
-
-
-class GameProcess:
-    """The parent's end of one worker."""
-
-    def __init__(self, recipe: Recipe, seed: int) -> None:
-        context = get_context("spawn")
-        self.connection: Connection
-        self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=play, args=(theirs, recipe, seed), daemon=True)
-        with _no_main():
-            self.process.start()
-        theirs.close()
-
-    def send(self, *message: Any) -> None:
-        """Raises Crash if nobody listens."""
-        try:
-            self.connection.send(message)
-        except OSError as error:
-            raise Crash("its process died") from error
-
-    def receive(self, until: float) -> tuple[str, Any]:
-        """The next answer, before the monotonic time ``until``. Raises Crash."""
-        try:
-            if not self.connection.poll(max(0.0, until - time.monotonic())):
-                raise Crash("it gave no answer in time")
-            kind, value = self.connection.recv()
-        except (EOFError, OSError) as error:
-            raise Crash("its process died") from error
-        if kind == "crash":
-            raise Crash(value)
-        return kind, value
-
-    def kill(self) -> None:
-        """End the worker and the game it launched, which is in the same process group."""
-        self.connection.close()
-        try:
-            os.killpg(self.process.pid or 0, signal.SIGKILL)
-        except (AttributeError, ProcessLookupError, PermissionError):
-            self.process.kill()
-        self.process.join(FAREWELL)
 
 
 class Games:
@@ -305,18 +253,6 @@ class Games:
             why,
             self.restarts.sum(),
         )
-
-
-@contextmanager
-def _no_main() -> Iterator[None]:
-    """A spawned child runs its parent's script again to know what that defines; a worker needs
-    none of it, and a script without a ``__main__`` guard would start over."""
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = types.ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
 
 
 def _kill_all(games: dict[int, GameProcess]) -> None:

@@ -114,6 +114,38 @@ def install_package(folder: Path) -> None:
         (folder / name / "__init__.py").touch()
 
 
+WRAPPER = """
+from smac.env import StarCraft2Env
+
+
+class StarCraftCapabilityEnvWrapper:
+    def __init__(self, capability_config, **options):
+        self.config = capability_config
+        self.env = StarCraft2Env(**options)
+        self.resets = 0
+
+    def __getattr__(self, name):
+        return getattr(self.env, name)
+
+    def reset(self):
+        self.resets += 1
+        pair = self.env.reset()
+        return None if self.resets == 1 else pair
+
+    def save_replay(self):
+        self.env.save_replay()
+"""
+
+
+def install_smacv2(folder: Path) -> None:
+    """``smacv2`` beside ``smac``; its first reset gives None."""
+    place = folder / "smacv2" / "env" / "starcraft2"
+    place.mkdir(parents=True)
+    for each in (folder / "smacv2", folder / "smacv2" / "env", place):
+        (each / "__init__.py").touch()
+    (place / "wrapper.py").write_text(WRAPPER)
+
+
 def install_game(folder: Path, *maps: str) -> None:
     """A folder as StarCraft II's own."""
     (folder / "Versions" / "Base75689").mkdir(parents=True)

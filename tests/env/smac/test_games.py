@@ -19,9 +19,10 @@ import torch
 from rltrain.buffer.replay import Replay
 from rltrain.env.smac import game_worker
 from rltrain.env.smac.battles import IllegalAction
+from rltrain.env.smac.game_process import Crash, GameProcess
 from rltrain.env.smac.game_worker import Game, GameOver, Recipe
-from rltrain.env.smac.games import Crash, GameProcess
 from rltrain.env.smac.sizes import Options, env_spec
+from rltrain.env.smac.smacv2_game import scenario_options
 from rltrain.env.smac.vector import SmacVectorEnv
 from rltrain.errors import WorldError
 from rltrain.hardware.rollout import Rollout
@@ -38,6 +39,7 @@ from .stand_in import (
     STOP,
     install_game,
     install_package,
+    install_smacv2,
 )
 
 PLAY, WIN = [STOP, STOP, STOP], [STOP, ATTACK, STOP]
@@ -52,12 +54,13 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The package and the game are installed, for all tests of this file."""
     folder = tmp_path_factory.mktemp("installed")
     install_package(folder / "python")
+    install_smacv2(folder / "python")
     install_game(folder / "game", "3m")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder / "python"))
         patch.setenv("SC2PATH", str(folder / "game"))
         yield folder
-    for name in [m for m in sys.modules if m.partition(".")[0] == "smac"]:
+    for name in [m for m in sys.modules if m.partition(".")[0] in ("smac", "smacv2")]:
         del sys.modules[name]
 
 
@@ -367,9 +370,9 @@ def make_game(there: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Gam
     """A worker's game, here in this process."""
     monkeypatch.setenv("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "python")
 
-    def make(**options: Any) -> Game:
+    def make(package: str = "smac", **options: Any) -> Game:
         given = {**vars(Options()), "map_name": "3m", "replay_dir": "", "replay_prefix": ""}
-        return Game(Recipe("smac", {**given, **options}), 0)
+        return Game(Recipe(package, {**given, **options}), 0)
 
     return make
 
@@ -423,6 +426,40 @@ def test_a_reset_that_gives_nothing_is_repeated(make_game: Callable[..., Game]) 
     game.env.reset = reset
     assert game.reset().obs.shape == (3, 30)
     assert len(tries) == 3
+
+
+def test_smacv2_plays_behind_its_wrapper(make_game: Callable[..., Game], tmp_path: Path) -> None:
+    game = make_game("smacv2", capability_config={"n_units": 3}, obs_timestep_number=True)
+    frame = game.reset()  # the wrapper's first one gives nothing
+    assert game.env.resets == 2
+    assert frame.obs.shape == (3, 32)  # its vectors have no zero too many
+    assert game.env.config == {"n_units": 3}
+    assert len(game.save_replay(str(tmp_path), "battle")) == 1
+
+
+def test_a_smacv2_scenario_in_the_words_of_its_package() -> None:
+    weights = {"marine": 0.45, "marauder": 0.45, "medivac": 0.1}
+    found = scenario_options(
+        race="terran", n_agents=5, n_enemies=6, weights=weights, exception="medivac", reflect=0.5
+    )
+    assert found["map_name"] == "10gen_terran"
+    assert found["capability_config"] == {
+        "n_units": 5,
+        "n_enemies": 6,
+        "team_gen": {
+            "dist_type": "weighted_teams",
+            "unit_types": ["marine", "marauder", "medivac"],
+            "exception_unit_types": ["medivac"],
+            "weights": [0.45, 0.45, 0.1],
+            "observe": True,
+        },
+        "start_positions": {
+            "dist_type": "surrounded_and_reflect",
+            "p": 0.5,
+            "map_x": 32,
+            "map_y": 32,
+        },
+    }
 
 
 def test_protobuf_is_read_in_python_from_version_4_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rltrain.env.smac import installation
+from rltrain.env.smac.game_worker import use_python_protobuf
 from rltrain.env.smac.installation import choose_backend, missing, package_folder
 from rltrain.env.smac.maps import MAPS
 from rltrain.env.smac.vector import SmacVectorEnv
@@ -76,10 +77,11 @@ def test_the_built_in_engine_says_that_it_plays() -> None:
 
 @pytest.mark.skipif(package_folder("smac") is None, reason="the smac package is not installed")
 def test_our_maps_are_those_of_the_package() -> None:
-    from smac.env.starcraft2.maps.smac_maps import map_param_registry
+    use_python_protobuf()
+    registry = pytest.importorskip("smac.env.starcraft2.maps.smac_maps").map_param_registry
 
-    assert set(map_param_registry) == set(MAPS)
-    for name, theirs in map_param_registry.items():
+    assert set(registry) == set(MAPS)
+    for name, theirs in registry.items():
         ours = MAPS[name]
         assert theirs["n_agents"] == ours.n_agents, name
         assert theirs["n_enemies"] == ours.n_enemies, name
