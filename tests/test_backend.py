@@ -75,7 +75,7 @@ def test_a_policy_trained_natively_is_evaluated_in_the_game(trained, installed, 
     assert "backend sc2" in capsys.readouterr().out
 
 
-def test_a_checkpoint_from_before_there_were_backends_loads(trained):
+def test_a_checkpoint_from_before_there_were_backends_loads_and_can_name_one(trained):
     for path in (trained / "checkpoints").glob("*/config.json"):
         config = record(path)
         for key in ("backend", "max_restarts", "game_timeout", "heuristic_ai", "difficulty"):
@@ -85,6 +85,11 @@ def test_a_checkpoint_from_before_there_were_backends_loads(trained):
     tree, choices, _ = load_config(file, [], callbacks=False)
     env = check(tree, choices, {}).nodes["env"].build(n_envs=1)
     assert env.about == {"backend": "native"}
+    tree, *_ = load_config(file, ["env.backend=sc2", "env.difficulty=9"], callbacks=False)
+    assert (tree["env"]["backend"], tree["env"]["difficulty"]) == ("sc2", 9)
+    assert "max_restarts" not in tree["env"]  # what is not typed keeps the constructor's default
+    with pytest.raises(UsageError, match=r"Did you mean 'env\.backend'"):
+        load_config(file, ["env.backnd=sc2"], callbacks=False)
 
 
 def test_a_resume_in_the_game_is_refused_and_warned_of(trained, installed):
