@@ -64,6 +64,8 @@ class GameProcess:
         except (AttributeError, ProcessLookupError, PermissionError):  # no groups, or not yet one
             self.process.kill()
         self.process.join(FAREWELL)
+        if self.process.exitcode is not None:
+            self.process.close()  # lets go of its file descriptor
 
 
 @contextmanager

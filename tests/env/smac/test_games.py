@@ -162,8 +162,18 @@ def test_a_hanging_game_gives_no_answer_in_time_and_can_be_killed(there: Path) -
     game.send("step", [HANG, STOP, STOP])
     with pytest.raises(Crash, match="no answer in time"):
         game.receive(time.monotonic() + 0.05)
+    pid = game.process.pid
     game.kill()
-    assert not game.process.is_alive()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux")
+def test_restarts_keep_no_file_open(env: SmacVectorEnv) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(2):
+        step(env, [RAISE, STOP, STOP], [RAISE, STOP, STOP])
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_worker_leads_a_process_group_of_its_own(env: SmacVectorEnv) -> None:
