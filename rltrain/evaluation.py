@@ -22,9 +22,10 @@ from rltrain.config import load_config
 from rltrain.errors import UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
 from rltrain.logger import Screen
+from rltrain.report.game_replays import GameReplays
 from rltrain.report.recording import Recorder, require_drawable
 from rltrain.settings import Settings, check
-from rltrain.types import Clock, Episode
+from rltrain.types import Clock, Episode, VectorEnv
 
 Z95 = 1.959964
 """97.5 % quantile of the normal distribution."""
@@ -68,8 +69,7 @@ def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluat
         raise UsageError(str(error)) from error
     recorder = None
     if settings.run.record:
-        require_drawable(player.env, settings.choices["env"])
-        recorder = Recorder(recordings_folder(found), settings.run.test.episodes)
+        recorder = recorder_of(player.env, settings, recordings_folder(found))
     began = time.monotonic()
     episodes = tuple(
         player.run_episodes(settings.run.test.episodes, settings.run.seed, Clock(), recorder)
@@ -80,6 +80,7 @@ def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluat
         "checkpoint": str(found.folder),
         "env_steps": found.step,
         "what": title(settings),
+        "environment": dict(player.about),
         "seed": settings.run.seed,  # episode i is seeded with (seed, test stream, i)
         "epsilon": settings.run.test.epsilon,
         "n_envs": min(settings.run.test.n_envs, settings.run.test.episodes),
@@ -98,6 +99,19 @@ def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluat
         remarks += (f"The recordings are in {recorder.folder}.", *recorder.remarks)
     path = write(found, record)
     return Evaluation(found.folder, found.step, episodes, metrics, record, path, remarks)
+
+
+def recorder_of(env: VectorEnv, settings: Settings, folder: Path) -> Recorder | GameReplays:
+    """What films these episodes: the game itself where it plays, else our own pictures.
+
+    Raises:
+        UsageError: the environment cannot be drawn.
+    """
+    n = settings.run.test.episodes
+    if getattr(env, "about", {}).get("backend") == "sc2":
+        return GameReplays(folder, n)
+    require_drawable(env, settings.choices["env"])
+    return Recorder(folder, n)
 
 
 def plain_info(episode: Episode) -> dict[str, Any]:
@@ -212,8 +226,9 @@ def show(evaluation: Evaluation) -> None:
         table.add_row("win rate", f"{m['test/win_rate']:.1%}", interval)
     table.add_row("episode length", f"{m['test/episode_length_mean']:.1f}", "")
     console.print(table)
+    about = "".join(f"{name} {fact}, " for name, fact in evaluation.record["environment"].items())
     console.print(
-        f"{len(evaluation.episodes)} episodes, seed {evaluation.record['seed']}, "
+        f"{len(evaluation.episodes)} episodes, {about}seed {evaluation.record['seed']}, "
         f"{evaluation.record['seconds']:.1f} s; every episode is in {evaluation.path}",
         markup=False,
         soft_wrap=True,

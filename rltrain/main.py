@@ -116,6 +116,8 @@ def run(words: Sequence[str]) -> int:
     evaluates = typed_value(overrides, "mode") == "evaluate"
     if multirun and (resumes or evaluates):
         raise UsageError("A sweep (-m) starts new runs: leave out resume= and mode=evaluate.")
+    if typed_value(overrides, "mode") == "doctor":
+        return doctor_mode(overrides)
     if resumes:
         return resume_mode(overrides)
     if evaluates:
@@ -198,6 +200,18 @@ def evaluate_mode(overrides: Sequence[str]) -> int:
     done = evaluate(original_cwd(str(path)), words, load_step)
     show(done)
     return 0
+
+
+def doctor_mode(overrides: Sequence[str]) -> int:
+    """Look at the machine; 0 if the main job would run."""
+    if len(overrides) > 1:
+        senseless = [word for word in overrides if word != "mode=doctor"]
+        raise UsageError(f"mode=doctor looks at the machine: leave out {', '.join(senseless)}.")
+    from rltrain.doctor import examine, runs, show
+
+    findings = examine(Path.cwd() / "outputs")
+    show(findings)
+    return 0 if runs(findings) else UsageError.exit_code
 
 
 def resume_mode(overrides: Sequence[str]) -> int:

@@ -59,7 +59,7 @@ class StopSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    mode: Literal["train", "evaluate"]
+    mode: Literal["train", "evaluate", "doctor"]
     seed: Whole
     total_env_steps: Count
     test: TestSettings

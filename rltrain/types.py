@@ -106,6 +106,10 @@ class VectorEnv(Protocol):
     The arrays are the *current* slot; they are overwritten by the next ``step``. Where ``last`` is
     set the next ``step`` ignores that copy's action, gives reward 0 and shows the first
     observation of a new episode.
+
+    Two facts more where there is something to say. ``about``: a mapping for banner and records,
+    such as which backend plays. ``lost`` [E] bool: copies that crashed in the last ``step``; it
+    gave them reward 0, and they show the first observation of the same episode, begun anew.
     """
 
     spec: EnvSpec
@@ -303,6 +307,8 @@ class Learning(Protocol):
 
 class Rollouts(Protocol):
     """Where experience comes from: policy and environments, here or elsewhere."""
+
+    about: Mapping[str, Any]  # what the environments say about themselves: {"backend": …}
 
     def collect(self, n_steps: int, clock: Clock) -> Steps:
         """``n_steps`` slots of every copy."""

@@ -27,6 +27,7 @@ FLOORS = {
     "banner": 4,
     "run": 4,
     "evaluation": 4,
+    "doctor": 4,
     "report": 4,
     "api": 4,
     "main": 5,

@@ -66,6 +66,7 @@ class Rollout:
 
     def __init__(self, *, env: VectorEnv, policy: Policy, seeds: EpisodeSeeds) -> None:
         self.env, self.policy, self.seeds = env, policy, seeds
+        self.about: Mapping[str, Any] = getattr(env, "about", {})
         self._started = False
         self._returns = np.zeros((env.n_envs, env.spec.n_rewards))  # [E, R] of the open episodes
         self._lengths = np.zeros(env.n_envs, np.int64)  # [E] transitions
@@ -75,7 +76,8 @@ class Rollout:
         """The next ``n_steps`` slots of every copy, and the episodes whose final slot is there.
 
         Returns:
-            Steps [T, E, …] with T = ``n_steps``, in arrays of their own.
+            Steps [T, E, …] with T = ``n_steps``, in arrays of their own; fewer where a copy lost
+            its episode, so that the next Steps begin with the episode that replaces it.
         """
         if not self._started:
             self._start(self.seeds)
@@ -98,6 +100,9 @@ class Rollout:
             steps.state[t], steps.last[t] = env.state, env.last
             episodes += self._finished().values()
             steps.action[t], steps.reward[t], steps.terminated[t] = self._step(clock)
+            if self._lost.any():
+                steps = first_slots(steps, t + 1)
+                break
         return replace(steps, episodes=tuple(episodes))
 
     def run_episodes(
@@ -176,6 +181,8 @@ class Rollout:
     def _start(self, seeds: EpisodeSeeds) -> None:
         try:
             self.env.reset(seeds)
+        except WorldError:
+            raise
         except Exception as error:
             raise WorldError(
                 f"The environment failed in reset(): {type(error).__name__}: {error}"
@@ -203,10 +210,23 @@ class Rollout:
         real = ~env.last  # read before the step overwrites it
         try:
             reward, terminated = env.step(action)
+        except WorldError:
+            raise
         except Exception as error:
             raise WorldError(
                 f"The environment failed in step(): {type(error).__name__}: {error}"
             ) from error
         self._returns += reward * real[:, None]
         self._lengths += real
+        lost = getattr(env, "lost", None)  # [E] bool, of environments that can crash
+        if lost is not None and lost.any():
+            self._returns[lost], self._lengths[lost] = 0, 0
+            self._lost |= lost
+            self.policy.forget(lost)
         return action, reward, terminated
+
+
+def first_slots(steps: Steps, n: int) -> Steps:
+    """The first ``n`` slots of some steps."""
+    cut = ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
+    return replace(steps, **{name: getattr(steps, name)[:n] for name in cut})
