@@ -69,7 +69,7 @@ def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluat
         raise UsageError(str(error)) from error
     recorder = None
     if settings.run.record:
-        recorder = recorder_of(player.env, settings, recordings_folder(found))
+        recorder = recorder_of(player.env, settings, found)
     began = time.monotonic()
     episodes = tuple(
         player.run_episodes(settings.run.test.episodes, settings.run.seed, Clock(), recorder)
@@ -101,7 +101,9 @@ def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluat
     return Evaluation(found.folder, found.step, episodes, metrics, record, path, remarks)
 
 
-def recorder_of(env: VectorEnv, settings: Settings, folder: Path) -> Recorder | GameReplays:
+def recorder_of(
+    env: VectorEnv, settings: Settings, found: checkpoint.Found
+) -> Recorder | GameReplays:
     """What films these episodes: the game itself where it plays, else our own pictures.
 
     Raises:
@@ -109,9 +111,9 @@ def recorder_of(env: VectorEnv, settings: Settings, folder: Path) -> Recorder | 
     """
     n = settings.run.test.episodes
     if getattr(env, "about", {}).get("backend") == "sc2":
-        return GameReplays(folder, n)
+        return GameReplays(recordings_folder(found), n)
     require_drawable(env, settings.choices["env"])
-    return Recorder(folder, n)
+    return Recorder(recordings_folder(found), n)
 
 
 def plain_info(episode: Episode) -> dict[str, Any]:
