@@ -40,11 +40,6 @@ class Look(NamedTuple):
         """The same of the enemies, [E, number of enemies]."""
         return self.battles.world.unit[:, row, self.avail.shape[1] :]
 
-    @property
-    def begins(self) -> np.ndarray:
-        """bool [E]: battles in which nothing has been done yet."""
-        return self.battles.world.clock == 0
-
 
 def look_at(battles: Battles) -> Look:
     """The current step of all battles."""

@@ -1,12 +1,13 @@
 """Players written by hand, to measure trained teams against.
 
-A new one is a function of a ``Look`` to actions [E, A], or a class of such that remembers, and a
-row of ``SCRIPTS``.
+A new one is a function and a row of ``SCRIPTS``. It gets a ``Look`` and its memory [E, A] int64:
+what it noted about each agent, to read and overwrite; ``NO_TARGET`` where a battle begins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -23,84 +24,87 @@ from rltrain.env.smac.look import (
     walk,
 )
 from rltrain.env.smac.observe import FIRST_ATTACK, STOP
-from rltrain.env.smac.tactics import Alternate, kite, spread
-
-Script = Callable[[Look], np.ndarray]
+from rltrain.env.smac.tactics import alternate, kite, spread
 
 
-def stop(look: Look) -> np.ndarray:
+def stop(look: Look, memory: np.ndarray) -> np.ndarray:
     """Stand still: SMAC's agents never fight on their own."""
-    return np.full(look.avail.shape[:2], STOP)
+    return np.full(memory.shape, STOP)
 
 
-def closest(look: Look) -> np.ndarray:
+def closest(look: Look, memory: np.ndarray) -> np.ndarray:
     """Attack the nearest enemy in reach, else walk to the nearest one."""
     return fight(look, look.distance)
 
 
-def focus(look: Look) -> np.ndarray:
+def focus(look: Look, memory: np.ndarray) -> np.ndarray:
     """Attack the weakest enemy in reach, else walk to the nearest one."""
     return fight(look, look.strength)
 
 
-class Heuristic:
+def heuristic(look: Look, memory: np.ndarray) -> np.ndarray:
     """SMAC's built-in player: attack the nearest enemy wherever it is, until it is dead; healers
     mend the nearest hurt friend until it is well.
 
     An attack on somebody out of reach is no action, so as a policy it walks there first.
     """
-
-    def __init__(self) -> None:
-        self._target = np.zeros((0, 0), np.int64)  # [E, A]
-
-    def __call__(self, look: Look) -> np.ndarray:
-        target = self._targets(look)
-        return attack(look, target, walk(look, target))
-
-    def orders(self, look: Look, *, rest: bool) -> np.ndarray:
-        """What SMAC tells the game [E, A], available or not: attack from any distance, or with
-        ``rest`` walk along the longer axis, walls or not, while the attack is not available.
-        Whoever has no target does nothing: 0.
-        """
-        target = self._targets(look)
-        chase = FIRST_ATTACK + target
-        order = attack(look, target, toward(look, target)[0]) if rest else chase
-        return np.where((target == NO_TARGET) | look.avail[:, :, 0], 0, order)
-
-    def _targets(self, look: Look) -> np.ndarray:
-        if self._target.shape != look.avail.shape[:2]:
-            self._target = np.full(look.avail.shape[:2], NO_TARGET)
-        self._target[look.begins] = NO_TARGET
-        keeps = (self._target != NO_TARGET) & of_target(look.wanted, self._target)
-        self._target = np.where(keeps, self._target, pick(look.distance, look.wanted))
-        return self._target
+    target = heuristic_targets(look, memory)
+    return attack(look, target, walk(look, target))
 
 
-SCRIPTS: Mapping[str, Callable[[], Script]] = {
-    "stop": lambda: stop,
-    "closest": lambda: closest,
-    "focus": lambda: focus,
-    "heuristic": Heuristic,
-    "kite": lambda: kite,
-    "spread": lambda: spread,
-    "alternate": Alternate,
+def heuristic_orders(look: Look, memory: np.ndarray, *, rest: bool) -> np.ndarray:
+    """What SMAC's built-in player tells the game [E, A], available or not: attack from any
+    distance, or with ``rest`` walk along the longer axis, walls or not, while the attack is not
+    available. Whoever has no target does nothing: 0.
+    """
+    target = heuristic_targets(look, memory)
+    chase = FIRST_ATTACK + target
+    order = attack(look, target, toward(look, target)[0]) if rest else chase
+    return np.where((target == NO_TARGET) | look.avail[:, :, 0], 0, order)
+
+
+def heuristic_targets(look: Look, memory: np.ndarray) -> np.ndarray:
+    """Whom each agent is after [E, A], noted in ``memory``."""
+    keeps = (memory != NO_TARGET) & of_target(look.wanted, memory)
+    memory[:] = np.where(keeps, memory, pick(look.distance, look.wanted))
+    return memory
+
+
+SCRIPTS: Mapping[str, Callable[[Look, np.ndarray], np.ndarray]] = {
+    "stop": stop,
+    "closest": closest,
+    "focus": focus,
+    "heuristic": heuristic,
+    "kite": kite,
+    "spread": spread,
+    "alternate": alternate,
 }
-"""By name, what makes a player of E battles."""
 
 
-def script(battles: Battles, name: str) -> Callable[[], np.ndarray]:
-    """The player ``name`` of these battles: each call gives the actions [E, A] of their current
-    step, always available ones.
+class Player:
+    """The script ``name`` in all of these battles; each call gives the actions of their current
+    step.
 
     Raises:
-        ValueError: there is no such player.
+        ValueError: there is no such script.
     """
-    if name not in SCRIPTS:
-        raise ValueError(f"unknown script {name!r}: expected one of {', '.join(SCRIPTS)}")
-    play = SCRIPTS[name]()
 
-    def act() -> np.ndarray:
-        look = look_at(battles)
-        return np.where(look.avail[:, :, 0], 0, play(look))
+    def __init__(self, battles: Battles, name: str) -> None:
+        if name not in SCRIPTS:
+            raise ValueError(f"unknown script {name!r}: expected one of {', '.join(SCRIPTS)}")
+        self.battles, self._script = battles, SCRIPTS[name]
+        self._memory = np.full(battles.avail.shape[:2], NO_TARGET)  # [E, A]
 
-    return act
+    def __call__(self) -> np.ndarray:
+        """[E, A] int64, available actions; where a battle is over they mean nothing."""
+        look = look_at(self.battles)
+        self._memory[self.battles.world.clock == 0] = NO_TARGET
+        return np.where(look.avail[:, :, 0], 0, self._script(look, self._memory))
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the script noted."""
+        return {"memory": self._memory.copy()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state_dict`` said."""
+        self._memory[:] = state["memory"]

@@ -16,8 +16,8 @@ from typing import Any, Literal
 import numpy as np
 
 from rltrain.env.smac.battles import Battles, IllegalAction
-from rltrain.env.smac.look import look_at
-from rltrain.env.smac.scripted import Heuristic
+from rltrain.env.smac.look import NO_TARGET, look_at
+from rltrain.env.smac.scripted import heuristic_orders
 from rltrain.env.smac.sizes import (
     N_ACTIONS_MOVE,
     N_ACTIONS_NO_ATTACK,
@@ -85,7 +85,7 @@ class StarCraft2Env(BattleView):
         self.heuristic_ai, self.heuristic_rest = heuristic_ai, heuristic_rest
         self._seed = secrets.randbits(31) if seed is None else int(seed)
         self._episode = 0
-        self._heuristic = Heuristic()
+        self._heuristic_memory = np.full((1, self.n_agents), NO_TARGET)
         self.reward = 0.0
         self.battles_won = self.battles_game = self.timeouts = self.force_restarts = 0
 
@@ -93,6 +93,7 @@ class StarCraft2Env(BattleView):
         """Start the next episode; returns (obs list, state)."""
         self.battles.reset({0: seed_key(self._seed, self._episode)})
         self._episode += 1
+        self._heuristic_memory[:] = NO_TARGET
         self.reward = 0.0
         return self.get_obs(), self.get_state()
 
@@ -130,7 +131,8 @@ class StarCraft2Env(BattleView):
         """What SMAC's built-in player orders [1, A] in place of the actions, if it plays."""
         if not self.heuristic_ai:
             return None
-        return self._heuristic.orders(look_at(self.battles), rest=self.heuristic_rest)
+        look = look_at(self.battles)
+        return heuristic_orders(look, self._heuristic_memory, rest=self.heuristic_rest)
 
     def get_env_info(self) -> dict[str, Any]:
         """Sizes and feature names; works before the first reset."""

@@ -1,14 +1,14 @@
 """Players written for one kind of map each: they show that it can be won, and how.
 
 ``kite`` is for ranged units against slower melee ones (3s_vs_3z, 3s_vs_4z), ``spread`` for blasts
-(so_many_baneling), ``Alternate`` for one strong enemy that stays where it is (2s_vs_1sc).
+(so_many_baneling), ``alternate`` for one strong enemy that stays where it is (2s_vs_1sc).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from rltrain.env.smac.look import Look, fight
+from rltrain.env.smac.look import NO_TARGET, Look, fight
 from rltrain.env.smac.observe import FIRST_ATTACK, NORTH, STOP
 from rltrain.env.smac.terrain import SIZE
 from rltrain.env.smac.world import (
@@ -60,13 +60,13 @@ def gap_to_foe(look: Look) -> np.ndarray:
     return np.where(look.wanted, look.distance, np.inf).min(-1)
 
 
-def kite(look: Look) -> np.ndarray:
+def kite(look: Look, memory: np.ndarray) -> np.ndarray:
     """Shoot the nearest enemy whenever the weapon is ready, and run while it is not."""
     runs = (gap_to_foe(look) < CROWDED) & (look.agents(COOLDOWN) > 0)
     return np.where(runs, flee(look), fight(look, look.distance))
 
 
-def spread(look: Look) -> np.ndarray:
+def spread(look: Look, memory: np.ndarray) -> np.ndarray:
     """Move away from friends until no blast can hit two, then wait for the enemies."""
     x, y, alive = look.agents(X), look.agents(Y), look.agents(HEALTH) > 0
     others = alive[:, None] & ~np.eye(x.shape[1], dtype=bool)  # [E, A, A]
@@ -77,29 +77,21 @@ def spread(look: Look) -> np.ndarray:
     return np.where(moves, move_away(look, x, y, others), stands)
 
 
-class Alternate:
+def alternate(look: Look, memory: np.ndarray) -> np.ndarray:
     """All shoot; whom the next hits could kill steps back, so that another one draws the fire.
 
-    When all are that weak they rest until their shields are whole.
+    When all are that weak they rest, until their shields are whole: noted as 0.
     """
-
-    def __init__(self) -> None:
-        self._rests = np.zeros(0, np.bool_)  # [E]
-
-    def __call__(self, look: Look) -> np.ndarray:
-        scene, n_agents = look.battles.scene, look.avail.shape[1]
-        alive, foes = look.agents(HEALTH) > 0, look.enemies(HEALTH) > 0
-        shield = look.agents(SHIELD)
-        weak = look.agents(HEALTH) + shield <= SPENT * scene.damage[n_agents:, :n_agents].max(0)
-        spent = (weak | ~alive).all(-1)  # [E]
-        whole = ((shield >= scene.param[P_SHIELD, :n_agents]) | ~alive).all(-1)
-        if self._rests.shape != whole.shape:
-            self._rests = np.zeros_like(whole)
-        self._rests = (self._rests & ~look.begins | spent) & ~whole
-        targets = np.where(foes, look.battles.world.mark[:, TARGET, n_agents:], NO_ONE)
-        chased = (targets[:, :, None] == np.arange(n_agents)).any(1)  # [E, A]
-        reach = (scene.param[P_RANGE] + scene.param[P_RADIUS])[n_agents:].max()
-        safe = gap_to_foe(look) > reach + scene.param[P_RADIUS, :n_agents] + MARGIN
-        resting = np.where(safe, STOP, flee(look))
-        fighting = np.where(chased & weak, flee(look), fight(look, look.distance))
-        return np.where(self._rests[:, None], resting, fighting)
+    scene, n_agents = look.battles.scene, look.avail.shape[1]
+    dead, shield = look.agents(HEALTH) <= 0, look.agents(SHIELD)
+    weak = look.agents(HEALTH) + shield <= SPENT * scene.damage[n_agents:, :n_agents].max(0)
+    whole = shield >= scene.param[P_SHIELD, :n_agents]
+    rest = ((memory[:, 0] == 0) | (weak | dead).all(-1)) & ~(whole | dead).all(-1)  # [E]
+    memory[:] = np.where(rest, 0, NO_TARGET)[:, None]
+    foes = look.enemies(HEALTH) > 0
+    chased = np.where(foes, look.battles.world.mark[:, TARGET, n_agents:], NO_ONE)
+    in_danger = weak & (chased[:, :, None] == np.arange(n_agents)).any(1)  # [E, A]
+    reach = (scene.param[P_RANGE] + scene.param[P_RADIUS])[n_agents:].max()
+    safe = gap_to_foe(look) > reach + scene.param[P_RADIUS, :n_agents] + MARGIN
+    fighting = np.where(in_danger, flee(look), fight(look, look.distance))
+    return np.where(rest[:, None], np.where(safe, STOP, flee(look)), fighting)

@@ -3,13 +3,13 @@ testing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 
 from rltrain.env.smac.battles import Battles
-from rltrain.env.smac.scripted import script
+from rltrain.env.smac.scripted import Player
 from rltrain.env.smac.sizes import Options, env_spec
 from rltrain.env.smac.view import BattleView
 from rltrain.types import Count, EpisodeSeeds, Flag, NonNegative, Positive, Real
@@ -120,10 +120,9 @@ class SmacVectorEnv:
         copy."""
         return [getattr(BattleView(self.battles, e), method)(*args) for e in range(self.n_envs)]
 
-    def script(self, name: str) -> Callable[[], np.ndarray]:
-        """The player written by hand of this name (``scripted.SCRIPTS``): each call gives available
-        actions [E, N] of the current slot."""
-        return script(self.battles, name)
+    def script(self, name: str) -> Player:
+        """The player written by hand of this name, one of ``scripted.SCRIPTS``."""
+        return Player(self.battles, name)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Everything the copies remember. The seeds are the caller's: ``reset`` gives them,
