@@ -1,9 +1,10 @@
-"""mode=evaluate: an exact number of episodes with a checkpoint's weights, a table, and
-``evaluation.json``.
+"""mode=evaluate: an exact number of episodes with a checkpoint's weights or a player that needs
+none, a table, and ``evaluation.json``.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import time
@@ -16,10 +17,11 @@ import numpy as np
 from rich.table import Table
 
 from rltrain import checkpoint
-from rltrain.build import build_player, title
+from rltrain.build import build_player, build_scripted_player, title
 from rltrain.config import load_config
-from rltrain.errors import UsageError
+from rltrain.errors import CheckpointError, UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
+from rltrain.hardware.rollout import Rollout
 from rltrain.logger import Screen
 from rltrain.settings import Settings, check
 from rltrain.types import Clock, Episode
@@ -52,7 +54,10 @@ def open_checkpoint(
     """
     found = checkpoint.find(path, load_step)
     tree, choices, _ = load_config(found.folder / "config.json", words, callbacks=False)
-    return found, check(tree, choices, {})
+    settings = check(tree, choices, {})
+    if settings.algo is None:
+        raise CheckpointError(f"{found.folder} names a player without weights: nothing to load.")
+    return found, settings
 
 
 def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluation:
@@ -63,13 +68,27 @@ def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluat
         player = build_player(settings, found.folder)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    return judge(settings, player, found)
+
+
+def evaluate_script(settings: Settings) -> Evaluation:
+    """The same with a player that needs no checkpoint."""
+    try:
+        player = build_scripted_player(settings)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return judge(settings, player, None)
+
+
+def judge(settings: Settings, player: Rollout, found: checkpoint.Found | None) -> Evaluation:
+    """Play, count and write."""
     began = time.monotonic()
     episodes = tuple(player.run_episodes(settings.run.test.episodes, settings.run.seed, Clock()))
     player.close()
-    metrics = summary(episodes)
+    metrics, step = summary(episodes), found.step if found else 0
     record = {
-        "checkpoint": str(found.folder),
-        "env_steps": found.step,
+        "checkpoint": str(found.folder) if found else None,
+        "env_steps": step,
         "what": title(settings),
         "seed": settings.run.seed,  # episode i is seeded with (seed, test stream, i)
         "epsilon": settings.run.test.epsilon,
@@ -83,7 +102,8 @@ def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluat
         ],
     }
     path = write(found, record)
-    return Evaluation(found.folder, found.step, episodes, metrics, record, path, found.remarks)
+    folder, remarks = (found.folder, found.remarks) if found else (path.parent, ())
+    return Evaluation(folder, step, episodes, metrics, record, path, remarks)
 
 
 def plain_info(episode: Episode) -> dict[str, Any]:
@@ -124,13 +144,15 @@ def wilson(wins: int, n: int) -> tuple[float, float]:
     return max(0.0, (centre - spread) / (1 + z2 / n)), min(1.0, (centre + spread) / (1 + z2 / n))
 
 
-def write(found: checkpoint.Found, record: Mapping[str, Any]) -> Path:
-    """``evaluation.json`` in the run's folder, earlier ones kept; elsewhere if that cannot be
-    written.
+def write(found: checkpoint.Found | None, record: Mapping[str, Any]) -> Path:
+    """``evaluation.json`` in the run's folder, earlier ones kept; in one of its own without a run
+    or if that cannot be written.
     """
+    text = json.dumps(record, indent=1)
+    if found is None:
+        return write_apart(text)
     run_dir = found.folder.parent.parent
     folder = run_dir if (run_dir / "run.json").exists() else found.folder
-    text = json.dumps(record, indent=1)
     try:
         path = folder / "evaluation.json"
         if path.exists():
@@ -143,11 +165,21 @@ def write(found: checkpoint.Found, record: Mapping[str, Any]) -> Path:
         checkpoint.put_text(path, text)
         return path
     except OSError:
-        now = time.strftime("%Y-%m-%d_%H-%M-%S")
-        path = Path.cwd() / "outputs" / "evaluate" / now / "evaluation.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        checkpoint.put_text(path, text)
-        return path
+        return write_apart(text)
+
+
+def write_apart(text: str) -> Path:
+    """``outputs/evaluate/<date>_<time>/evaluation.json``, numbered if that second is taken."""
+    first = folder = Path.cwd() / "outputs" / "evaluate" / time.strftime("%Y-%m-%d_%H-%M-%S")
+    for number in itertools.count(2):
+        try:
+            folder.mkdir(parents=True)
+            break
+        except FileExistsError:
+            folder = first.with_name(f"{first.name}-{number}")
+    path = folder / "evaluation.json"
+    checkpoint.put_text(path, text)
+    return path
 
 
 def show(evaluation: Evaluation) -> None:
@@ -156,7 +188,8 @@ def show(evaluation: Evaluation) -> None:
     for remark in evaluation.remarks:
         console.print(remark, markup=False, soft_wrap=True)
     m = evaluation.metrics
-    table = Table(title=f"{evaluation.record['what']}, checkpoint {evaluation.step:,}")
+    source = f", checkpoint {evaluation.step:,}" if evaluation.record["checkpoint"] else ""
+    table = Table(title=f"{evaluation.record['what']}{source}")
     table.add_column("")
     table.add_column("mean", justify="right")
     table.add_column("95 % interval", justify="right")
