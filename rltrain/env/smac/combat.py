@@ -39,7 +39,6 @@ from rltrain.env.smac.world import (
     P_SPEED,
     PHASE,
     PURSUES,
-    SIDE,
     STANDS,
     TARGET,
     UX,
@@ -73,7 +72,7 @@ def in_reach(unit, param, i, j, edge_range):
 @njit()
 def choose_targets(unit, mark, param, affects, n_agents, loop):
     """Drops targets that died or escaped; units on an attack-move scan for new ones on their own
-    loops, also while friends bar the way to the old one."""
+    loops."""
     for i in range(unit.shape[1]):
         if unit[HEALTH, i] <= ZERO:
             continue
@@ -84,7 +83,7 @@ def choose_targets(unit, mark, param, affects, n_agents, loop):
         elif order == ATTACK_MOVE:
             if target != NO_ONE and not keeps(unit, mark, param, i, target):
                 mark[PURSUES, i], target = 0, NO_ONE
-            free = target == NO_ONE or mark[PURSUES, i] != 0 or mark[SIDE, i] != 0
+            free = target == NO_ONE or mark[PURSUES, i] != 0
             if free and (loop + mark[PHASE, i]) % SCAN_EVERY == 0:
                 target = scan(unit, mark, param, affects, n_agents, i, target)
         elif order == HUNT:

@@ -124,7 +124,7 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders):
         choose_desires(unit, mark, param, hops, A)
         if special:
             limit_flight(unit, mark, param, affects)
-            flow_around(unit, mark, param, queue)
+            flow_around(unit, mark, param, affects, scene.pathable, A, loop, queue)
         choose_velocities(unit, param, walls, near_walls, lines, spare, queue)
         move_units(unit, mark, param, walls, near_walls)
         use_weapons(unit, mark, param, damage, affects, A, special, loop, world.rng, e, queue)

@@ -2,8 +2,8 @@
 
 Avoidance alone leaves them queueing behind: whoever stands to fight does not yield, and the wanted
 velocity points right through him. StarCraft II's crowds flow around; how is not published. Here a
-blocked unit turns away from its target by as little as is needed to pass, always to the same side
-until it is free again.
+blocked unit looks, as often as it scans, for the nearest free place beside a foe, makes for it, and
+turns away from whoever stands in its way by as little as is needed to pass.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -11,66 +11,158 @@ from __future__ import annotations
 
 import numpy as np
 
-from rltrain.env.smac.combat import distance2
+from rltrain.env.smac.combat import SCAN_EVERY, distance2, head_for, in_reach
 from rltrain.env.smac.compiled import F, njit
+from rltrain.env.smac.terrain import SIZE
 from rltrain.env.smac.world import (
+    ATTACK_MOVE,
     HEALTH,
+    HIT,
     NO_ONE,
+    ORDER,
     P_DISC,
     P_LAYER,
+    P_RADIUS,
     P_RANGE,
+    P_SCAN,
+    PHASE,
+    PLACE,
     SIDE,
     STANDS,
     TARGET,
     UX,
     UY,
+    VX,
+    VY,
     X,
     Y,
 )
 
-ZERO = F(0)
+ZERO, HALF = F(0), F(0.5)
 MELEE = F(1)  # weapon ranges below this have to touch
 NEAR = F(0.25)  # a standing unit closer than this is in the way
+STUCK = F(0.25)  # squared speed, cells per second, below which a unit gets nowhere
 FACING = F(0.3)  # cosine of the angle within which it is
 TURNS = 7  # of 22.5 degrees each
 COS, SIN = F(np.cos(np.pi / 8)), F(np.sin(np.pi / 8))
+SQUEEZE = F(0.9)  # of the squared distance of two discs in contact: places may be a little tight
+PLACES = 16  # places around a foe, evenly
+AROUND = np.linspace(0, 2 * np.pi, PLACES, endpoint=False)
+PLACE_X, PLACE_Y = np.cos(AROUND).astype(np.float32), np.sin(AROUND).astype(np.float32)
 
 
 @njit()
-def flow_around(unit, mark, param, near):
+def flow_around(unit, mark, param, affects, pathable, n_agents, loop, near):
     """Turns the wanted velocities of blocked melee units; ``near`` is scratch space."""
     for i in range(unit.shape[1]):
-        ux, uy = unit[UX, i], unit[UY, i]
-        chases = mark[TARGET, i] != NO_ONE and (ux != ZERO or uy != ZERO)
+        chases = mark[TARGET, i] != NO_ONE and (unit[UX, i] != ZERO or unit[UY, i] != ZERO)
         if unit[HEALTH, i] <= ZERO or not chases or param[P_RANGE, i] >= MELEE:
-            mark[SIDE, i] = 0
+            mark[SIDE, i], mark[PLACE, i] = 0, NO_ONE
             continue
         count = find_standing(unit, mark, param, i, near)
-        blocker = who_blocks(unit, i, ux, uy, near, count)
+        blocker = who_blocks(unit, i, unit[UX, i], unit[UY, i], near, count)
         if blocker == NO_ONE:
-            mark[SIDE, i] = 0
+            mark[SIDE, i], mark[PLACE, i] = 0, NO_ONE
             continue
-        if mark[SIDE, i] == 0:
-            dx, dy = unit[X, blocker] - unit[X, i], unit[Y, blocker] - unit[Y, i]
-            mark[SIDE, i] = 1 if dx * uy - dy * ux > ZERO else -1
-        sine = SIN * F(mark[SIDE, i])
-        for _ in range(TURNS):
-            ux, uy = ux * COS - uy * sine, ux * sine + uy * COS
-            if who_blocks(unit, i, ux, uy, near, count) == NO_ONE:
-                unit[UX, i], unit[UY, i] = ux, uy
-                break
+        if (loop + mark[PHASE, i]) % SCAN_EVERY == 0:
+            find_place(unit, mark, param, affects, pathable, n_agents, i)
+        if mark[PLACE, i] != NO_ONE:
+            x, y = place_beside(unit, param, i, mark[TARGET, i], mark[PLACE, i])
+            head_for(unit, param, i, x, y)
+            blocker = who_blocks(unit, i, unit[UX, i], unit[UY, i], near, count)
+        if blocker != NO_ONE:
+            turn_away(unit, mark, i, blocker, near, count)
+
+
+@njit()
+def turn_away(unit, mark, i, blocker, near, count):
+    """The least turn that clears everybody in ``near``, to the side first taken."""
+    ux, uy = unit[UX, i], unit[UY, i]
+    if mark[SIDE, i] == 0:
+        dx, dy = unit[X, blocker] - unit[X, i], unit[Y, blocker] - unit[Y, i]
+        mark[SIDE, i] = 1 if dx * uy - dy * ux > ZERO else -1
+    sine = SIN * F(mark[SIDE, i])
+    for _ in range(TURNS):
+        ux, uy = ux * COS - uy * sine, ux * sine + uy * COS
+        if who_blocks(unit, i, ux, uy, near, count) == NO_ONE:
+            unit[UX, i], unit[UY, i] = ux, uy
+            return
+
+
+@njit(inline="always")
+def place_beside(unit, param, i, target, place):
+    """The point where i can strike the target from this side."""
+    reach = param[P_RANGE, i] * HALF + param[P_RADIUS, i] + param[P_RADIUS, target]
+    return unit[X, target] + reach * PLACE_X[place], unit[Y, target] + reach * PLACE_Y[place]
+
+
+@njit()
+def find_place(unit, mark, param, affects, pathable, n_agents, i):
+    """The nearest free place beside a foe: beside its target for a unit with an order to attack it,
+    beside any foe in scan range for one on an attack-move."""
+    best, found = F(np.inf), NO_ONE
+    first, end = (n_agents, unit.shape[1]) if i < n_agents else (0, n_agents)
+    target = mark[TARGET, i]
+    for j in range(first, end):
+        if j != target:
+            strange = mark[ORDER, i] != ATTACK_MOVE or affects[i, j] != HIT
+            if strange or unit[HEALTH, j] <= ZERO:
+                continue
+            if not in_reach(unit, param, i, j, param[P_SCAN, i]):
+                continue
+        for place in range(PLACES):
+            x, y = place_beside(unit, param, i, j, place)
+            dx, dy = x - unit[X, i], y - unit[Y, i]
+            d2 = dx * dx + dy * dy
+            if d2 < best and is_free(unit, mark, param, pathable, n_agents, i, x, y, d2):
+                best, found = d2, place
+                mark[TARGET, i] = j
+    if found != mark[PLACE, i]:
+        mark[SIDE, i] = 0
+    mark[PLACE, i] = found
+
+
+@njit()
+def is_free(unit, mark, param, pathable, n_agents, i, x, y, d2):
+    """Whether i, at squared distance ``d2``, may have (x, y): no wall, no foe, no friend who stands
+    there to fight or is on the way there and nearer."""
+    column, row = int(np.floor(x)), int(np.floor(y))
+    if column < 0 or column >= SIZE or row < 0 or row >= SIZE or pathable[column, row] == 0:
+        return False
+    for j in range(unit.shape[1]):
+        if j == i or unit[HEALTH, j] <= ZERO or param[P_LAYER, j] != param[P_LAYER, i]:
+            continue
+        near = param[P_DISC, i] + param[P_DISC, j]
+        near2 = near * near * SQUEEZE
+        if mark[STANDS, j] != 0 or (j < n_agents) != (i < n_agents):
+            if squared(unit[X, j] - x, unit[Y, j] - y) < near2:
+                return False
+        elif mark[PLACE, j] != NO_ONE:
+            px, py = place_beside(unit, param, j, mark[TARGET, j], mark[PLACE, j])
+            way2 = squared(px - unit[X, j], py - unit[Y, j])
+            if way2 < d2 and squared(px - x, py - y) < near2:
+                return False
+    return True
+
+
+@njit(inline="always")
+def squared(dx, dy):
+    """Squared length."""
+    return dx * dx + dy * dy
 
 
 @njit()
 def find_standing(unit, mark, param, i, near):
-    """Units of i's layer that stand to fight right beside it, its target excepted, into ``near``;
-    how many."""
+    """Units of i's layer right beside it that stand to fight or are stuck themselves, its target
+    excepted, into ``near``; how many."""
     count = 0
     for j in range(unit.shape[1]):
         reach = param[P_DISC, i] + param[P_DISC, j] + NEAR
-        if mark[STANDS, j] == 0 or distance2(unit, i, j) > reach * reach or j == mark[TARGET, i]:
+        if distance2(unit, i, j) > reach * reach or j == mark[TARGET, i] or j == i:
             continue
-        if unit[HEALTH, j] > ZERO and param[P_LAYER, j] == param[P_LAYER, i]:
+        if unit[HEALTH, j] <= ZERO or param[P_LAYER, j] != param[P_LAYER, i]:
+            continue
+        if mark[STANDS, j] != 0 or squared(unit[VX, j], unit[VY, j]) < STUCK:
             near[count] = j
             count += 1
     return count

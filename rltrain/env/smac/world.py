@@ -37,9 +37,10 @@ N_UNIT = 20
 # Rows of World.mark (int32). STANDS: within reach of its target or winding up. PURSUES: after its
 # last attacker, beyond scan range. HELP_AT: the loop from which a unit may call for help again.
 # PENDING_ON: whom the missile or the second hit is for. BURST: has exploded. SIDE: to which a unit
-# turns when friends are in its way, 1 left, -1 right, 0 none are.
+# turns when friends are in its way, 1 left, -1 right, 0 none are. PLACE: the side of its target to
+# which it goes instead of straight at it.
 ORDER, TARGET, ATTACKER, PURSUES, ARRIVED, PHASE, HELP_AT, STANDS, PENDING_ON, BURST = range(10)
-SIDE, N_MARK = 10, 11
+SIDE, PLACE, N_MARK = 10, 11, 12
 
 # Rows of Scene.param (float32), constant per unit. NEIGHBOUR is the centre distance at which others
 # are avoided. DELAY: loops to the second hit, or loops a missile needs per cell. KEEP: edge
@@ -61,7 +62,7 @@ RUNNING, WIN, DEFEAT, DRAW, TIMEOUT = range(5)  # values of World.outcome
 
 MIN_SCAN_RANGE = 5.0
 START_ENERGY = 50.0
-KEEP_SLOP = 1.0  # a target is kept this far beyond scan range, unless one cannot move
+KEEP_SLOP = 1.0  # a target is kept this far beyond scan range
 
 
 class View(NamedTuple):
@@ -244,7 +245,7 @@ def _parameters(map_data: MapData) -> np.ndarray:
         table[P_LAYER, i] = LAYERS.index(unit.layer)
         table[P_WEAPON, i] = WEAPONS.index(unit.weapon)
         table[P_DELAY, i] = (unit.second_hit or 1 / unit.missile_speed) * LOOPS_PER_SECOND
-        table[P_KEEP, i] = scan + (KEEP_SLOP if unit.speed else 0.0)
+        table[P_KEEP, i] = scan + KEEP_SLOP
         table[P_REGENERATION, i] = unit.health_regeneration / LOOPS_PER_SECOND
         table[P_ENERGY, i] = unit.energy
         table[P_ACCELERATION, i] = unit.acceleration
@@ -286,7 +287,7 @@ def _first_units(map_data: MapData) -> np.ndarray:
 def _first_marks(map_data: MapData) -> np.ndarray:
     """Nobody has a target yet; agents wait for orders, enemies have theirs."""
     table = np.zeros((N_MARK, len(map_data.unit_types)), np.int32)
-    table[[TARGET, ATTACKER, PENDING_ON]] = NO_ONE
+    table[[TARGET, ATTACKER, PENDING_ON, PLACE]] = NO_ONE
     for i, unit in enumerate(map_data.unit_types[map_data.n_agents :], map_data.n_agents):
         table[ORDER, i] = HUNT if map_data.hunts else HEAL_MOVE if unit.energy else ATTACK_MOVE
     return table
