@@ -13,9 +13,9 @@ from rltrain.types import seed_key
 
 from .conftest import random_legal
 
-DEEPEST = 0.5
+DEEPEST = 0.4
 """Cells by which discs of one layer may overlap while a crowd sorts itself out."""
-SETTLED, PATIENCE = 0.3, 8
+SETTLED, PATIENCE = 0.3, 2
 """No two discs may overlap by more than the former over more steps than the latter."""
 
 
