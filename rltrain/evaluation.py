@@ -1,5 +1,5 @@
-"""mode=evaluate: an exact number of episodes with a checkpoint's weights, a table, and
-``evaluation.json``.
+"""mode=evaluate: an exact number of episodes with a checkpoint's weights or a player that needs
+none, a table, and ``evaluation.json``.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import numpy as np
 from rich.table import Table
 
 from rltrain import checkpoint
-from rltrain.build import build_player, title
+from rltrain.build import build_player, build_scripted_player, title
 from rltrain.config import load_config
-from rltrain.errors import UsageError
+from rltrain.errors import CheckpointError, UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
+from rltrain.hardware.rollout import Rollout
 from rltrain.logger import Screen
 from rltrain.report.game_replays import GameReplays
 from rltrain.report.recording import Recorder, require_drawable
@@ -56,7 +57,10 @@ def open_checkpoint(
     found = checkpoint.find(path, load_step)
     tree, choices, _ = load_config(found.folder / "config.json", words, callbacks=False)
     tree["mode"] = "evaluate"
-    return found, check(tree, choices, {})
+    settings = check(tree, choices, {})
+    if settings.algo is None:
+        raise CheckpointError(f"{found.folder} names a player without weights: nothing to load.")
+    return found, settings
 
 
 def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluation:
@@ -67,9 +71,25 @@ def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluat
         player = build_player(settings, found.folder)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    recorder = None
-    if settings.run.record:
-        recorder = recorder_of(player.env, settings, found)
+    return judge(settings, player, found)
+
+
+def evaluate_script(settings: Settings) -> Evaluation:
+    """The same with a player that needs no checkpoint."""
+    try:
+        player = build_scripted_player(settings)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return judge(settings, player, None)
+
+
+def judge(settings: Settings, player: Rollout, found: checkpoint.Found | None) -> Evaluation:
+    """Play, count and write; with ``record``, film."""
+    filmed = settings.run.record
+    if filmed and not plays_in_game(player.env):
+        require_drawable(player.env, settings.choices["env"])
+    place, step = (home(found), found.step) if found else (new_folder(), 0)
+    recorder = recorder_of(player.env, settings, place, step) if filmed else None
     began = time.monotonic()
     episodes = tuple(
         player.run_episodes(settings.run.test.episodes, settings.run.seed, Clock(), recorder)
@@ -77,8 +97,8 @@ def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluat
     player.close()
     metrics = summary(episodes)
     record: dict[str, Any] = {
-        "checkpoint": str(found.folder),
-        "env_steps": found.step,
+        "checkpoint": str(found.folder) if found else None,
+        "env_steps": step,
         "what": title(settings),
         "environment": dict(player.about),
         "seed": settings.run.seed,  # episode i is seeded with (seed, test stream, i)
@@ -92,28 +112,27 @@ def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluat
             for i, e in enumerate(episodes)
         ],
     }
-    remarks = found.remarks
+    remarks = found.remarks if found else ()
     if recorder is not None:
         for row in record["episodes"]:
-            row["files"] = [relative(f, home(found)) for f in recorder.files[row["episode"]]]
+            row["files"] = [relative(f, place) for f in recorder.files[row["episode"]]]
         remarks += (f"The recordings are in {recorder.folder}.", *recorder.remarks)
-    path = write(found, record)
-    return Evaluation(found.folder, found.step, episodes, metrics, record, path, remarks)
+    path = write(place, record)
+    folder = found.folder if found else path.parent
+    return Evaluation(folder, step, episodes, metrics, record, path, remarks)
+
+
+def plays_in_game(env: VectorEnv) -> bool:
+    """Whether StarCraft II itself plays."""
+    return bool(getattr(env, "about", {}).get("backend") == "sc2")
 
 
 def recorder_of(
-    env: VectorEnv, settings: Settings, found: checkpoint.Found
+    env: VectorEnv, settings: Settings, place: Path, step: int
 ) -> Recorder | GameReplays:
-    """What films these episodes: the game itself where it plays, else our own pictures.
-
-    Raises:
-        UsageError: the environment cannot be drawn.
-    """
-    n = settings.run.test.episodes
-    if getattr(env, "about", {}).get("backend") == "sc2":
-        return GameReplays(recordings_folder(found), n)
-    require_drawable(env, settings.choices["env"])
-    return Recorder(recordings_folder(found), n)
+    """What films these episodes: the game itself where it plays, else our own pictures."""
+    kind = GameReplays if plays_in_game(env) else Recorder
+    return kind(recordings_folder(place, step), settings.run.test.episodes)
 
 
 def plain_info(episode: Episode) -> dict[str, Any]:
@@ -160,20 +179,32 @@ def home(found: checkpoint.Found) -> Path:
     return run_dir if (run_dir / "run.json").exists() else found.folder
 
 
-def recordings_folder(found: checkpoint.Found) -> Path:
-    """A new folder for films of a checkpoint: ``recordings/<env_steps>``, with a number behind it
-    if there is one already; elsewhere if that cannot be written.
-    """
-    folder = home(found) / "recordings" / str(found.step)
+def new_folder() -> Path:
+    """``outputs/evaluate/<date>_<time>/``, for results beside which nothing can be written."""
+    wanted = Path.cwd() / "outputs" / "evaluate" / time.strftime("%Y-%m-%d_%H-%M-%S")
+    return made(wanted)
+
+
+def made(wanted: Path) -> Path:
+    """A new folder, with a number behind its name if there is one already."""
+    folder = wanted
     for number in itertools.count(2):
         try:
             folder.mkdir(parents=True)
-            return folder
-        except FileExistsError:
-            folder = folder.with_name(f"{found.step}-{number}")
-        except OSError:
             break
-    return elsewhere() / "recordings" / str(found.step)
+        except FileExistsError:
+            folder = wanted.with_name(f"{wanted.name}-{number}")
+    return folder
+
+
+def recordings_folder(place: Path, step: int) -> Path:
+    """A new folder for films, ``recordings/<env_steps>``; elsewhere if that cannot be written."""
+    try:
+        if (place / "recordings").is_file():
+            raise NotADirectoryError(place / "recordings")
+        return made(place / "recordings" / str(step))
+    except OSError:
+        return made(new_folder() / "recordings" / str(step))
 
 
 def relative(path: Path, folder: Path) -> str:
@@ -181,17 +212,11 @@ def relative(path: Path, folder: Path) -> str:
     return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
-def elsewhere() -> Path:
-    """A folder for the results of a checkpoint beside which nothing can be written."""
-    return Path.cwd() / "outputs" / "evaluate" / time.strftime("%Y-%m-%d_%H-%M-%S")
-
-
-def write(found: checkpoint.Found, record: Mapping[str, Any]) -> Path:
-    """``evaluation.json`` in the run's folder, earlier ones kept; elsewhere if that cannot be
+def write(place: Path, record: Mapping[str, Any]) -> Path:
+    """``evaluation.json`` in a folder, earlier ones kept; in one of its own if that cannot be
     written.
     """
-    folder = home(found)
-    text = json.dumps(record, indent=1)
+    folder, text = place, json.dumps(record, indent=1)
     try:
         path = folder / "evaluation.json"
         if path.exists():
@@ -204,8 +229,7 @@ def write(found: checkpoint.Found, record: Mapping[str, Any]) -> Path:
         checkpoint.put_text(path, text)
         return path
     except OSError:
-        path = elsewhere() / "evaluation.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = new_folder() / "evaluation.json"
         checkpoint.put_text(path, text)
         return path
 
@@ -216,7 +240,8 @@ def show(evaluation: Evaluation) -> None:
     for remark in evaluation.remarks:
         console.print(remark, markup=False, soft_wrap=True)
     m = evaluation.metrics
-    table = Table(title=f"{evaluation.record['what']}, checkpoint {evaluation.step:,}")
+    source = f", checkpoint {evaluation.step:,}" if evaluation.record["checkpoint"] else ""
+    table = Table(title=f"{evaluation.record['what']}{source}")
     table.add_column("")
     table.add_column("mean", justify="right")
     table.add_column("95 % interval", justify="right")

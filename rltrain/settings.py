@@ -116,7 +116,7 @@ class Settings:
     """A checked configuration. ``plain`` is its JSON form, with the converted values."""
 
     run: RunSettings
-    algo: AlgoSettings
+    algo: AlgoSettings | None  # None: a player that learns nothing, built from the node "algo"
     hardware: HardwareSettings
     logger: LoggerSettings
     nodes: Mapping[str, Node]
@@ -244,7 +244,7 @@ class Checker:
 
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
-FACTS = ("spec", "n_envs", "n_threads", "device", "rng", "params")
+FACTS = ("spec", "n_envs", "n_threads", "device", "rng", "params", "env", "epsilon")
 """What build.py knows and no YAML says."""
 ALGO_NODES = ("network", "mixer", "loss", "optimizer", "exploration", "target_update")
 
@@ -264,12 +264,15 @@ def check(
     """
     checker = Checker(defaults)
     run = checker.record(RunSettings, plain, "")
-    algo = checker.record(AlgoSettings, plain.get("algo", {}), "algo")
+    scripted = "_target_" in (plain.get("algo") or {})
+    algo = None if scripted else checker.record(AlgoSettings, plain.get("algo", {}), "algo")
     hardware = checker.record(HardwareSettings, plain.get("hardware", {}), "hardware")
     logger = checker.record(LoggerSettings, plain.get("logger", {}), "logger")
     nodes = {"env": checker.node(plain.get("env"), "env")}
     nodes["buffer"] = checker.node(plain.get("buffer"), "buffer")
-    for name in ALGO_NODES:
+    if scripted:
+        nodes["algo"] = checker.node(plain["algo"], "algo")
+    for name in () if scripted else ALGO_NODES:
         nodes[f"algo.{name}"] = checker.node(pick(plain, f"algo.{name}"), f"algo.{name}")
     listed = plain.get("callbacks")
     if not isinstance(listed, list):
@@ -309,6 +312,10 @@ def check(
             "stop.metric and stop.value belong together: expected both or neither, got "
             f"{show(run.stop.metric)} and {show(run.stop.value)}."
         )
+    if run and scripted and run.mode == "train":
+        checker.problems.append(
+            f"algo={choices.get('algo')} has nothing to learn: type mode=evaluate to see it play."
+        )
     if checker.problems:
         raise UsageError("\n".join(checker.problems))
     return Settings(
@@ -336,7 +343,9 @@ def converted(
         return out
 
     out = merge(plain, run)
-    out["algo"], out["hardware"] = merge(plain["algo"], algo), merge(plain["hardware"], hardware)
+    out["hardware"] = merge(plain["hardware"], hardware)
+    if algo is not None:
+        out["algo"] = merge(plain["algo"], algo)
     for path, node in nodes.items():
         assert node is not None
         at = out

@@ -160,6 +160,18 @@ class Watch(Protocol):
         """
 
 
+class Script(Protocol):
+    """A player written for an environment; it reads the true state, and sees where an episode
+    begins. An environment that has such players has ``script(name)``.
+    """
+
+    def __call__(self) -> np.ndarray:
+        """Actions [E, N] int64 of the current slot, available ones."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+
 @dataclass(frozen=True)
 class Steps:
     """What acting produced: T slots of E copies (numpy). ``env_steps`` counts the real transitions

@@ -29,7 +29,7 @@ def three_iterations(words, folder):
 
 
 PAIRS = [
-    *[("algo", a) for a in options("algo")],
+    *[("algo", a) for a in options("algo") if a != "scripted"],  # learns nothing
     *[("env", e) for e in options("env")],
     *[("buffer", b) for b in options("buffer")],
     *[("hardware", h) for h in options("hardware") if h != "cuda" or torch.cuda.is_available()],

@@ -148,6 +148,51 @@ def test_recording_what_cannot_be_drawn_is_refused_before_anything_is_played(com
     assert not (trained / "recordings").exists()
 
 
+def test_a_script_is_evaluated_without_a_checkpoint(command, own_folder, capsys):
+    words = ["mode=evaluate", "algo=scripted", "env=smac", "env.map_name=3m", "test.episodes=4"]
+    assert command(*words, "algo.policy=closest") == 0
+    (path,) = own_folder.glob("outputs/evaluate/*/evaluation.json")
+    record = json.loads(path.read_text())
+    assert record["what"] == "scripted closest on smac 3m, seed 0"
+    assert (record["checkpoint"], len(record["episodes"])) == (None, 4)
+    shown = capsys.readouterr().out
+    assert all(row in shown for row in ("return", "win rate", "episode length", "4 episodes"))
+
+
+def test_two_evaluations_of_scripts_leave_two_files(command, own_folder):
+    words = ["mode=evaluate", "algo=scripted", "algo.policy=random", "env=two_step"]
+    for _ in range(2):
+        assert command(*words, "test.episodes=2") == 0
+    assert len(list(own_folder.glob("outputs/evaluate/*/evaluation.json"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["algo=scripted"], "algo=scripted has nothing to learn: type mode=evaluate"),
+        (["mode=evaluate", "algo=scripted"], "algo.policy=closest needs battles"),
+        (["mode=evaluate", "algo=scripted", "algo.policy=closet"], "one of random, stop, closest"),
+        (["mode=evaluate", "algo=scripted", "algo.loss.gamma=1"], "Unknown key"),
+        (["mode=evaluate", "algo=qmix"], "needs a checkpoint"),
+    ],
+    ids=lambda w: " ".join(w) if isinstance(w, list) else None,
+)
+def test_what_a_script_cannot_do_is_refused(command, own_folder, words, what):
+    with pytest.raises(UsageError, match=what):
+        command(*words, "env=two_step")
+    assert nothing_written(own_folder)
+
+
+def test_a_checkpoint_cannot_be_a_script(command, trained):
+    forged(
+        trained,
+        algo={"_target_": "rltrain.algo.scripted.Scripted", "policy": "random"},
+        mode="evaluate",
+    )
+    with pytest.raises(CheckpointError, match="without weights"):
+        command("mode=evaluate", f"checkpoint={trained}")
+
+
 def test_evaluate_from_a_folder_that_is_no_run(command, trained, own_folder):
     best = trained / "checkpoints" / (trained / "checkpoints/best").read_text().strip()
     moved = own_folder / "a=b, c d"

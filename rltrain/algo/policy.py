@@ -91,10 +91,7 @@ class Policy:
                 "look at learn/grad_norm and lower algo.optimizer.lr."
             )
         action = np.where(available, q, -np.inf).argmax(-1)  # [E, N]
-        coin, die = self.rng.random((2, *action.shape))
-        explores = coin < self.exploration.epsilon(clock)
-        if explores.any():
-            action[explores] = _nth_available(available[explores], die[explores])
+        explore(action, available, self.exploration.epsilon(clock), self.rng)
         self._last_action[:] = action
         if last.any():
             self.forget(last)
@@ -131,14 +128,26 @@ class Policy:
         return {
             "hidden": torch.from_numpy(self.hidden),
             "last_action": torch.from_numpy(self._last_action.copy()),
-            "rng": _copy(self.rng.bit_generator.state),
+            "rng": copied(self.rng.bit_generator.state),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state_dict`` said."""
         self._hidden = state["hidden"].to(self._device, copy=True)
         self._last_action = state["last_action"].numpy().copy()
-        self.rng.bit_generator.state = _copy(state["rng"])
+        self.rng.bit_generator.state = copied(state["rng"])
+
+
+def explore(
+    action: np.ndarray, available: np.ndarray, epsilon: float, rng: np.random.Generator
+) -> None:
+    """Each of the actions [E, N] becomes with probability ``epsilon`` a uniformly drawn one of the
+    ``available`` [E, N, A] bool.
+    """
+    coin, die = rng.random((2, *action.shape))
+    explores = coin < epsilon
+    if explores.any():
+        action[explores] = _nth_available(available[explores], die[explores])
 
 
 def _nth_available(available: np.ndarray, die: np.ndarray) -> np.ndarray:
@@ -148,5 +157,6 @@ def _nth_available(available: np.ndarray, die: np.ndarray) -> np.ndarray:
     return (rank > nth[:, None]).argmax(-1)
 
 
-def _copy(tree: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: _copy(v) if isinstance(v, Mapping) else v for k, v in tree.items()}
+def copied(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested mappings, copied: the state of a random stream."""
+    return {k: copied(v) if isinstance(v, Mapping) else v for k, v in tree.items()}

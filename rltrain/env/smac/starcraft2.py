@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from rltrain.env.smac.battles import Battles, IllegalAction
-from rltrain.env.smac.observe import EAST, FIRST_ATTACK, NORTH, SOUTH, WEST
+from rltrain.env.smac.look import NO_TARGET, look_at
+from rltrain.env.smac.scripted import heuristic_orders
 from rltrain.env.smac.sizes import (
     N_ACTIONS_MOVE,
     N_ACTIONS_NO_ATTACK,
@@ -87,7 +88,7 @@ class StarCraft2Env(BattleView):
         self.heuristic_ai, self.heuristic_rest = heuristic_ai, heuristic_rest
         self._seed = secrets.randbits(31) if seed is None else int(seed)
         self._episode = 0
-        self._heuristic_targets: list[int | None] = [None] * self.n_agents
+        self._heuristic_memory = np.full((1, self.n_agents), NO_TARGET)
         self._painter: Painter | None = None
         self.reward = 0.0
         self.battles_won = self.battles_game = self.timeouts = self.force_restarts = 0
@@ -96,7 +97,7 @@ class StarCraft2Env(BattleView):
         """Start the next episode; returns (obs list, state)."""
         self.battles.reset({0: seed_key(self._seed, self._episode)})
         self._episode += 1
-        self._heuristic_targets = [None] * self.n_agents
+        self._heuristic_memory[:] = NO_TARGET
         self.reward = 0.0
         if self._painter is not None:
             self._start_painter()
@@ -113,9 +114,7 @@ class StarCraft2Env(BattleView):
         action = np.array([int(a) for a in actions], np.int64)[None]
         already_over = bool(self.battles.ended[0])
         try:
-            self.battles.step(
-                action, orders=self._heuristic_orders() if self.heuristic_ai else None
-            )
+            self.battles.step(action, orders=self._heuristic_orders())
         except IllegalAction as error:
             raise AssertionError(str(error)) from None
         result = self.battles.result(0)
@@ -134,34 +133,12 @@ class StarCraft2Env(BattleView):
             self.timeouts += result["timeout"]
         return self.reward, terminated, info
 
-    def _heuristic_orders(self) -> np.ndarray:
-        """SMAC's built-in player [1, A]: every agent attacks the nearest enemy until it is dead,
-        healers mend the nearest hurt ally until it is well.
-
-        With ``heuristic_rest`` it walks along the longer axis while that is not available.
-        """
-        orders = np.zeros((1, self.n_agents), np.int64)
-        affects = self.battles.scene.affects
-        for i, unit in self.agents.items():
-            heals = bool(self.map_data.unit_types[i].energy)
-            first = 0 if heals else self.n_agents
-            others = self.agents if heals else self.enemies
-            wanted = {
-                k: other
-                for k, other in others.items()
-                if other.health > 0 and affects[i, first + k] and not (heals and _is_well(other))
-            }
-            if unit.health <= 0 or not wanted:
-                continue
-            target = self._heuristic_targets[i]
-            if target is None or target not in wanted:
-                gaps = {k: _gap(unit.pos, other.pos) for k, other in wanted.items()}
-                target = min(gaps, key=gaps.__getitem__)
-                self._heuristic_targets[i] = target
-            orders[0, i] = FIRST_ATTACK + target
-            if self.heuristic_rest and not self.battles.avail[0, i, FIRST_ATTACK + target]:
-                orders[0, i] = _toward(unit.pos, wanted[target].pos)
-        return orders
+    def _heuristic_orders(self) -> np.ndarray | None:
+        """What SMAC's built-in player orders [1, A] in place of the actions, if it plays."""
+        if not self.heuristic_ai:
+            return None
+        look = look_at(self.battles)
+        return heuristic_orders(look, self._heuristic_memory, rest=self.heuristic_rest)
 
     def get_env_info(self) -> dict[str, Any]:
         """Sizes and feature names; works before the first reset."""
@@ -269,19 +246,3 @@ class StarCraft2Env(BattleView):
 
     def close(self) -> None:
         """Nothing to let go of: there is no game process."""
-
-
-def _gap(a: Any, b: Any) -> float:
-    return (a.x - b.x) ** 2 + (a.y - b.y) ** 2
-
-
-def _is_well(unit: Any) -> bool:
-    return bool(unit.health >= unit.health_max)
-
-
-def _toward(a: Any, b: Any) -> int:
-    """The move along the longer axis."""
-    dx, dy = b.x - a.x, b.y - a.y
-    if abs(dx) > abs(dy):
-        return EAST if dx > 0 else WEST
-    return NORTH if dy > 0 else SOUTH

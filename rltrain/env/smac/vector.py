@@ -3,7 +3,7 @@ testing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,9 +12,10 @@ import numpy as np
 from rltrain.env.smac.battles import Battles
 from rltrain.env.smac.game_worker import Recipe
 from rltrain.env.smac.games import Games
-from rltrain.env.smac.heuristic import Heuristic
 from rltrain.env.smac.installation import Backend, about_game, choose_backend
+from rltrain.env.smac.look import NO_TARGET, look_at
 from rltrain.env.smac.maps import find_map
+from rltrain.env.smac.scripted import Player, heuristic_orders
 from rltrain.env.smac.sizes import Options, env_spec
 from rltrain.env.smac.view import BattleView
 from rltrain.types import Count, EpisodeSeeds, Flag, NonNegative, Positive, Real
@@ -102,7 +103,6 @@ class SmacVectorEnv:
         self.spec, self.n_envs = env_spec(map_name, options), n_envs
         self.battles: Battles | Games
         self.about: Mapping[str, Any] = {"backend": "native"}
-        self._heuristic: Heuristic | None = None
         map_file = find_map(map_name).name
         if rules != "sc2" and backend == "sc2":
             raise ValueError(
@@ -138,14 +138,14 @@ class SmacVectorEnv:
             self.battles = Battles(
                 map_name=map_name, n_envs=n_envs, options=options, n_threads=n_threads
             )
-            if heuristic_ai:
-                self._heuristic = Heuristic(battles=self.battles, rest=heuristic_rest)
         self.obs, self.avail_actions = self.battles.obs, self.battles.avail
         self.state = self.battles.state
         self.last = np.zeros(n_envs, np.bool_)
         self.infos: list[Mapping[str, Any]] = [{} for _ in range(n_envs)]
         self.episode = np.zeros(n_envs, np.int64)  # k of the episode each copy is in
         self.lost = getattr(self.battles, "lost", np.zeros(n_envs, np.bool_))  # see Rollout
+        self._heuristic, self._heuristic_rest = heuristic_ai, heuristic_rest
+        self._targets = np.full((n_envs, self.spec.n_agents), NO_TARGET)  # of heuristic_ai
         self._bootstrap = time_limit == "bootstrap"
         self._seeds: EpisodeSeeds | None = None
         self._painters: dict[int, Painter] = {}
@@ -156,7 +156,7 @@ class SmacVectorEnv:
         self._seeds = seeds
         self.episode[:] = 0
         self.battles.reset({e: seeds(e, 0) for e in range(self.n_envs)})
-        self._forget_targets(range(self.n_envs))
+        self._targets[:] = NO_TARGET
         self.last[:] = False
         self.infos[:] = [{} for _ in range(self.n_envs)]
 
@@ -167,12 +167,14 @@ class SmacVectorEnv:
             raise RuntimeError("this environment was never reset: call reset(seeds) first")
         over = np.flatnonzero(self.last).tolist()
         restarts = {e: self._seeds(e, int(self.episode[e]) + 1) for e in over}
-        if self._heuristic:
-            self._heuristic.battles.step(action, restarts, self._heuristic.orders())
+        if self._heuristic and isinstance(self.battles, Battles):
+            look = look_at(self.battles)
+            orders = heuristic_orders(look, self._targets, rest=self._heuristic_rest)
+            self.battles.step(action, restarts, orders)
         else:
             self.battles.step(action, restarts)
         self.episode[over] += 1
-        self._forget_targets(over)
+        self._targets[over] = NO_TARGET
         for e in over:
             self.infos[e] = {}
         self.last[:] = terminated = self.battles.ended
@@ -209,12 +211,25 @@ class SmacVectorEnv:
             raise RuntimeError("save_replay: .SC2Replay files are written by env.backend=sc2 only")
         return list(self.battles.call_one(copy, "save_replay", folder, prefix))
 
+    def script(self, name: str) -> Player:
+        """The player written by hand of this name, one of ``scripted.SCRIPTS``.
+
+        Raises:
+            ValueError: StarCraft II itself plays.
+        """
+        if isinstance(self.battles, Games):
+            raise ValueError(
+                "players written by hand read the built-in engine's battles: type "
+                "env.backend=native, or algo.policy=random."
+            )
+        return Player(self.battles, name)
+
     def state_dict(self) -> dict[str, Any]:
         """Everything the copies remember; of a game only which episode it is in. The seeds are the
         caller's: ``reset`` gives them, ``load_state_dict`` keeps them."""
         if isinstance(self.battles, Games):
             return {"exact": False, "episode": self.episode.copy()}
-        targets = {"targets": self._heuristic.targets.copy()} if self._heuristic else {}
+        targets = {"targets": self._targets.copy()} if self._heuristic else {}
         return {"episode": self.episode.copy(), **targets, **self.battles.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -238,7 +253,7 @@ class SmacVectorEnv:
             self.battles.load_state_dict(state)
             self.episode[:] = state["episode"]
         if self._heuristic:
-            self._heuristic.targets[:] = state["targets"]
+            self._targets[:] = state["targets"]
         self.last[:] = self.battles.ended
         self.infos[:] = [self.battles.result(e) if self.last[e] else {} for e in range(self.n_envs)]
 
@@ -250,11 +265,6 @@ class SmacVectorEnv:
     def _seed(self, e: int) -> int:
         assert self._seeds is not None, "an episode before reset"
         return self._seeds(e, int(self.episode[e]))
-
-    def _forget_targets(self, copies: Iterable[int]) -> None:
-        if self._heuristic:
-            for e in copies:
-                self._heuristic.begin(e)
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
