@@ -16,12 +16,10 @@ from typing import Any, Literal
 import numpy as np
 
 from rltrain.env.smac.battles import Battles, IllegalAction
-from rltrain.env.smac.observe import EAST, FIRST_ATTACK, NORTH, SOUTH, WEST
+from rltrain.env.smac.observe import EAST, NORTH, SOUTH, WEST
 from rltrain.env.smac.sizes import (
     N_ACTIONS_MOVE,
-    N_ACTIONS_NO_ATTACK,
     Options,
-    max_reward_of,
 )
 from rltrain.env.smac.terrain import SIZE
 from rltrain.env.smac.vector import check_choice
@@ -67,15 +65,18 @@ class StarCraft2Env(BattleView):
         self.map_name, self.map_type, self.episode_limit = row.name, row.map_type, row.limit
         self.shield_bits_ally, self.shield_bits_enemy = row.shield_bits
         self.unit_type_bits = row.unit_type_bits
-        self.n_actions_no_attack, self.n_actions_move = N_ACTIONS_NO_ATTACK, N_ACTIONS_MOVE
-        self.max_reward = max_reward_of(row, chosen)
+        self.n_actions_no_attack = chosen.n_actions_no_attack
+        self.n_actions_move = N_ACTIONS_MOVE
         self.map_x = self.map_y = self.max_distance_x = self.max_distance_y = SIZE
         self.pathing_grid = self.battles.scene.pathable.astype(bool)
         self.terrain_height = self.battles.scene.height
         types = [f"type_{k}" for k in range(row.unit_type_bits)]
         place = ["rel_x", "rel_y"]
         self.ally_state_attr_names = (
-            ["health", "energy/cooldown", *place] + ["shield"] * self.shield_bits_ally + types
+            ["health", "energy/cooldown", *place]
+            + ["shield"] * self.shield_bits_ally
+            + ["fov_x", "fov_y"] * chosen.conic_fov
+            + types
         )
         self.enemy_state_attr_names = (
             ["health", *place] + ["shield"] * self.shield_bits_enemy + types
@@ -135,9 +136,9 @@ class StarCraft2Env(BattleView):
         With ``heuristic_rest`` it walks along the longer axis while that is not available.
         """
         orders = np.zeros((1, self.n_agents), np.int64)
-        affects = self.battles.scene.affects
+        affects, kinds = self.battles.table("affects", 0), self.battles.unit_types(0)
         for i, unit in self.agents.items():
-            heals = bool(self.map_data.unit_types[i].energy)
+            heals = bool(kinds[i].energy)
             first = 0 if heals else self.n_agents
             others = self.agents if heals else self.enemies
             wanted = {
@@ -152,8 +153,8 @@ class StarCraft2Env(BattleView):
                 gaps = {k: _gap(unit.pos, other.pos) for k, other in wanted.items()}
                 target = min(gaps, key=gaps.__getitem__)
                 self._heuristic_targets[i] = target
-            orders[0, i] = FIRST_ATTACK + target
-            if self.heuristic_rest and not self.battles.avail[0, i, FIRST_ATTACK + target]:
+            orders[0, i] = self.n_actions_no_attack + target
+            if self.heuristic_rest and not self.battles.avail[0, i, orders[0, i]]:
                 orders[0, i] = _toward(unit.pos, wanted[target].pos)
         return orders
 
@@ -213,6 +214,11 @@ class StarCraft2Env(BattleView):
             warnings.warn("unit types are known after the first reset()", stacklevel=2)
             return None
         return list(self._unit_types)
+
+    @property
+    def max_reward(self) -> float:
+        """Unscaled reward of a win in which every enemy dies once, in this episode."""
+        return self.battles.max_reward(0)
 
     @property
     def last_action(self) -> np.ndarray:

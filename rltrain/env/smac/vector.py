@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from rltrain.env.smac.battles import Battles
-from rltrain.env.smac.sizes import Options, env_spec
+from rltrain.env.smac.maps import find_map
+from rltrain.env.smac.sizes import Options, spec_of
 from rltrain.env.smac.view import BattleView
 from rltrain.types import Count, EpisodeSeeds, Flag, NonNegative, Positive, Real
 
@@ -73,11 +74,16 @@ class SmacVectorEnv:
             reward_scale=reward_scale,
             reward_scale_rate=reward_scale_rate,
         )
-        self.battles = Battles(
-            map_name=map_name, n_envs=n_envs, options=options, n_threads=n_threads
+        row = find_map(map_name)
+        self._open(
+            Battles(map_name=row.name, n_envs=n_envs, options=options, n_threads=n_threads),
+            time_limit,
         )
-        self.spec = env_spec(map_name, options)
-        self.n_envs = n_envs
+
+    def _open(self, battles: Battles, time_limit: str) -> None:
+        """Take over fresh battles; their first episodes begin with ``reset``."""
+        self.battles, self.spec = battles, spec_of(battles.map_data, battles.options)
+        self.n_envs = n_envs = battles.n_envs
         self.obs, self.avail_actions = self.battles.obs, self.battles.avail
         self.state = self.battles.state
         self.last = np.zeros(n_envs, np.bool_)
