@@ -80,16 +80,16 @@ def show(scene, shown, world, frame, e):
     write_frame(scene, shown, world, frame, e)
 
 
-@njit()
-def give_orders(view, unit, mark, param, affects, facing, visible, action):
-    """Actions [A] to orders. Repeating an attack keeps its windup, any other order cancels it; an
-    attack that the weapon cannot make is refused, and the agent stops."""
+@njit(forceinline=True)
+def give_orders(view, unit, mark, param, affects, facing, visible, e, action):
+    """Actions [E, A] of battle e to orders. Repeating an attack keeps its windup, any other order
+    cancels it; an attack that the weapon cannot make is refused, and the agent stops."""
     for i in range(view.n_agents):
-        a = action[i]
+        a = action[e, i]
         if unit[HEALTH, i] <= ZERO:
             continue
         if view.limited and a >= FIRST_ATTACK:
-            a = aim(view, param, visible, facing, i, a)
+            a = aim(view, param, visible[e], facing[e], i, a)
             if a == NO_OP:
                 continue
         target, heals = NO_ONE, param[P_ENERGY, i] > ZERO
@@ -130,7 +130,7 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders):
         unit[BEFORE, i] = unit[HEALTH, i] + unit[SHIELD, i]
     for i in range(A):
         world.last_action[e, i] = action[e, i]
-    give_orders(shown, unit, mark, param, affects, world.facing[e], frame.visible[e], orders[e])
+    give_orders(shown, unit, mark, param, affects, world.facing, frame.visible, e, orders)
     if scene.chases:
         renew_orders(unit, mark, affects, A)
     first = world.clock[e] * scene.loops

@@ -30,26 +30,21 @@ STOP, NORTH, SOUTH, EAST, WEST, FIRST_ATTACK = 1, 2, 3, 4, 5, 6
 
 @njit(forceinline=True)
 def write_frame(scene, view, world, frame, e):
-    """Fills obs [A, O], avail [A, n_actions] and state [S] of battle e."""
-    param = scene.param[e * scene.per_battle]
-    unit, facing, visible = world.unit[e], world.facing[e], frame.visible[e]
+    """Fills obs [A, O], avail [A, n_actions] and state [S] of battle e.
+
+    Arrays of all battles go on with their ``e``: a view of one battle's part costs more than its
+    use where it is hardly used.
+    """
+    own = e * scene.per_battle
+    param, type_bit, unit = scene.param[own], scene.type_bit[own], world.unit[e]
+    obs, avail, state = frame.obs[e], frame.avail[e], frame.state[e]
+    visible, facing, last_action = frame.visible, world.facing, world.last_action
     if view.limited:
-        look(view, unit, param, facing, world.watches[e], world.blank[e], visible)
-    write_arrays(
-        scene, view, param, scene.type_bit[e * scene.per_battle], unit, facing, visible,
-        world.last_action[e], world.clock[e], frame.obs[e], frame.avail[e], frame.state[e],
-    )  # fmt: skip
-
-
-@njit()
-def write_arrays(
-    scene, view, param, type_bit, unit, facing, visible, last_action, steps, obs, avail, state
-):
-    """``write_frame`` for one battle's own arrays."""
+        look(view, unit, param, facing[e], world.watches[e], world.blank[e], visible[e])
     obs[:] = ZERO
     avail[:] = 0
     state[:] = ZERO
-    timestep = F(steps) / F(scene.limit)
+    timestep = F(world.clock[e]) / F(scene.limit)
     for i in range(view.n_agents):
         if unit[HEALTH, i] > ZERO:
             write_moves(view, scene.pathable, unit, i, obs, avail)
@@ -59,12 +54,12 @@ def write_arrays(
                 write_surroundings(view, scene.height, unit, i, 9, obs, 4 + 8 * view.pathing_grid)
             heals = view.heals and param[P_ENERGY, i] > ZERO
             if view.limited:
-                write_targets(view, unit, param, visible, i, avail)
+                write_targets(view, unit, param, visible[e], i, avail)
             elif heals:
                 write_patients(view, param, unit, i, avail)
-            write_enemies(view, param, type_bit, unit, visible, i, heals, obs, avail)
-            write_allies(view, param, type_bit, unit, visible, last_action, i, obs)
-            write_own(view, param, type_bit, unit, facing, i, obs)
+            write_enemies(view, param, type_bit, unit, visible, e, i, heals, obs, avail)
+            write_allies(view, param, type_bit, unit, visible, last_action, e, i, obs)
+            write_own(view, param, type_bit, unit, facing, e, i, obs)
         else:
             avail[i, 0] = 1
         if view.obs_timestep:
@@ -74,7 +69,7 @@ def write_arrays(
             for k in range(obs.shape[1]):
                 state[i * obs.shape[1] + k] = obs[i, k]
     else:
-        write_state(view, param, type_bit, unit, facing, last_action, timestep, state)
+        write_state(view, param, type_bit, unit, facing, last_action, e, timestep, state)
 
 
 @njit()
@@ -131,7 +126,7 @@ def write_patients(view, param, unit, i, avail):
 
 
 @njit(forceinline=True)
-def write_enemies(view, param, type_bit, unit, visible, i, heals, obs, avail):
+def write_enemies(view, param, type_bit, unit, visible, e, i, heals, obs, avail):
     """Enemy blocks of agent i, zeros unless alive and in sight: attackable, distance, dx, dy,
     health, shield, type.
 
@@ -142,10 +137,10 @@ def write_enemies(view, param, type_bit, unit, visible, i, heals, obs, avail):
     for k in range(A, unit.shape[1]):
         dx, dy = unit[X, k] - x, unit[Y, k] - y
         d2 = dx * dx + dy * dy
-        seen = visible[i, k] & SEEN != 0 if view.limited else d2 < sight * sight
+        seen = visible[e, i, k] & SEEN != 0 if view.limited else d2 < sight * sight
         if seen and unit[HEALTH, k] > ZERO:
             if view.limited:
-                obs[i, at] = in_range(visible, i, k, A, heals)
+                obs[i, at] = in_range(visible, e, i, k, A, heals)
             elif heals:
                 obs[i, at] = F(avail[i, view.first_attack + k - A])
             elif d2 <= shoot * shoot:
@@ -169,17 +164,17 @@ def write_enemies(view, param, type_bit, unit, visible, i, heals, obs, avail):
 
 
 @njit(inline="always")
-def in_range(visible, i, k, n_agents, heals):
+def in_range(visible, e, i, k, n_agents, heals):
     """The first feature of enemy k from the bits of ``visible``."""
     if heals:
         k -= n_agents
         if k >= n_agents:
             return ZERO
-    return ONE if visible[i, k] & IN_RANGE else ZERO
+    return ONE if visible[e, i, k] & IN_RANGE else ZERO
 
 
 @njit(forceinline=True)
-def write_allies(view, param, type_bit, unit, visible, last_action, i, obs):
+def write_allies(view, param, type_bit, unit, visible, last_action, e, i, obs):
     """Blocks of the other allies, zeros unless alive and in sight: visible, distance, dx, dy,
     health, shield, type."""
     x, y, sight = unit[X, i], unit[Y, i], param[P_SIGHT, i]
@@ -189,7 +184,7 @@ def write_allies(view, param, type_bit, unit, visible, last_action, i, obs):
             continue
         dx, dy = unit[X, k] - x, unit[Y, k] - y
         d2 = dx * dx + dy * dy
-        seen = visible[i, k] & SEEN != 0 if view.limited else d2 < sight * sight
+        seen = visible[e, i, k] & SEEN != 0 if view.limited else d2 < sight * sight
         if seen and unit[HEALTH, k] > ZERO:
             obs[i, at] = ONE
             obs[i, at + 1], obs[i, at + 2], obs[i, at + 3] = (
@@ -206,13 +201,13 @@ def write_allies(view, param, type_bit, unit, visible, last_action, i, obs):
                     p += 1
             if view.type_bits > 0:
                 obs[i, p + type_bit[k]] = ONE
-            if view.obs_last_action and last_action[k] >= 0:
-                obs[i, p + view.type_bits + last_action[k]] = ONE
+            if view.obs_last_action and last_action[e, k] >= 0:
+                obs[i, p + view.type_bits + last_action[e, k]] = ONE
         at += view.ally_size
 
 
 @njit(forceinline=True)
-def write_own(view, param, type_bit, unit, facing, i, obs):
+def write_own(view, param, type_bit, unit, facing, e, i, obs):
     """The own block of agent i: health, shield, in SMACv2 place and cone, type."""
     at = view.move_size + view.n_enemies * view.enemy_size + (view.n_agents - 1) * view.ally_size
     if view.own_health:
@@ -225,14 +220,14 @@ def write_own(view, param, type_bit, unit, facing, i, obs):
         obs[i, at], obs[i, at + 1] = unit[X, i] / SIZE, unit[Y, i] / SIZE
         at += 2
     if view.conic:
-        obs[i, at], obs[i, at + 1] = facing[i, 0], facing[i, 1]
+        obs[i, at], obs[i, at + 1] = facing[e, i, 0], facing[e, i, 1]
         at += 2
     if view.type_bits > 0:
         obs[i, at + type_bit[i]] = ONE
 
 
 @njit()
-def write_state(view, param, type_bit, unit, facing, last_action, timestep, state):
+def write_state(view, param, type_bit, unit, facing, last_action, e, timestep, state):
     """Ally rows, enemy rows, last actions, timestep: the whole battle, without limits of sight."""
     A, at = view.n_agents, 0
     for k in range(unit.shape[1]):
@@ -250,14 +245,14 @@ def write_state(view, param, type_bit, unit, facing, last_action, timestep, stat
             if shield:
                 state[p + 2] = unit[SHIELD, k] / param[P_SHIELD, k]
             if turns:
-                state[p + 2 + shield], state[p + 3 + shield] = facing[k, 0], facing[k, 1]
+                state[p + 2 + shield], state[p + 3 + shield] = facing[e, k, 0], facing[e, k, 1]
             if view.type_bits > 0:
                 state[at + size - view.type_bits + type_bit[k]] = ONE
         at += size
     if view.state_last_action:
         for i in range(A):
-            if last_action[i] >= 0:
-                state[at + last_action[i]] = ONE
+            if last_action[e, i] >= 0:
+                state[at + last_action[e, i]] = ONE
             at += view.n_actions
     if view.state_timestep:
         state[at] = timestep

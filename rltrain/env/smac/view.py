@@ -68,8 +68,7 @@ class BattleView:
         timestep = np.float32(self.steps / self.map_data.limit)
         write_state(
             self.battles.shown, table("param", self.copy), table("type_bit", self.copy),
-            world.unit[self.copy], world.facing[self.copy], world.last_action[self.copy],
-            timestep, flat,
+            world.unit[self.copy], world.facing, world.last_action, self.copy, timestep, flat,
         )  # fmt: skip
         parts = {
             name: flat[block["start"] :][: block["count"] * block["size"]].reshape(
