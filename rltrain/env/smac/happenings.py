@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rltrain.env.smac.battles import Battles
-from rltrain.env.smac.units import LAYERS, WEAPONS
+from rltrain.env.smac.units import LAYERS, UNITS, WEAPONS
 from rltrain.env.smac.world import (
     BURST,
     COOLDOWN,
@@ -45,11 +45,12 @@ class Fighters:
 
 def fighters_of(battles: Battles, copy: int) -> Fighters:
     """The units of one battle: the only place where pictures ask who fights."""
-    row = battles.map_data
+    units = battles.unit_types(copy)
+    names = {unit.sc2_id: name for name, unit in UNITS.items()}
     return Fighters(
-        kind=row.ally_types + row.enemy_types,
-        layer=tuple(LAYERS.index(unit.layer) for unit in row.unit_types),
-        param=battles.scene.param,
+        kind=tuple(names[unit.sc2_id] for unit in units),
+        layer=tuple(LAYERS.index(unit.layer) for unit in units),
+        param=battles.table("param", copy),
     )
 
 

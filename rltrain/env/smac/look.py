@@ -24,7 +24,7 @@ class Look(NamedTuple):
 
     battles: Battles
     avail: np.ndarray  # [E, A, n_actions] bool
-    heals: np.ndarray  # [A] bool
+    heals: np.ndarray  # [E, A] bool
     dx: np.ndarray  # [E, A, K] from agent to target
     dy: np.ndarray  # [E, A, K]
     distance: np.ndarray  # [E, A, K] between centres
@@ -45,16 +45,21 @@ def look_at(battles: Battles) -> Look:
     """The current step of all battles."""
     scene, unit, avail = battles.scene, battles.world.unit, battles.avail.astype(bool)
     agents, units, k = scene.n_agents, unit.shape[2], np.arange(avail.shape[2] - FIRST_ATTACK)
-    heals = scene.param[P_ENERGY, :agents] > 0
-    whom = np.where(heals[:, None], k, agents + k)  # [A, K] numbers of units
-    exists = whom < np.where(heals, agents, units)[:, None]
+    heals = np.broadcast_to(scene.param[:, P_ENERGY, :agents] > 0, avail.shape[:2])  # [E, A]
+    whom = np.where(heals[..., None], k, agents + k)  # [E, A, K] numbers of units
+    exists = whom < np.where(heals, agents, units)[..., None]
     whom = np.minimum(whom, units - 1)
-    useful = exists & (scene.affects[np.arange(agents)[:, None], whom] != NOTHING)
-    health, whole = unit[:, HEALTH][:, whom], scene.param[P_HEALTH][whom]
+
+    def of(table: np.ndarray) -> np.ndarray:
+        """[1 or E, 1 or A, U] to the values of ``whom`` [E, A, K]."""
+        return np.take_along_axis(np.broadcast_to(table, (*whom.shape[:2], units)), whom, -1)
+
+    useful = exists & (of(scene.affects[:, :agents]) != NOTHING)
+    health, whole = of(unit[:, None, HEALTH]), of(scene.param[:, None, P_HEALTH])
     alive = useful & (health > 0)
-    wanted = alive & (~heals[:, None] | (health < whole))
-    dx = unit[:, X][:, whom] - unit[:, X, :agents, None]
-    dy = unit[:, Y][:, whom] - unit[:, Y, :agents, None]
+    wanted = alive & (~heals[..., None] | (health < whole))
+    dx = of(unit[:, None, X]) - unit[:, X, :agents, None]
+    dy = of(unit[:, None, Y]) - unit[:, Y, :agents, None]
     return Look(
         battles=battles,
         avail=avail,
@@ -62,7 +67,7 @@ def look_at(battles: Battles) -> Look:
         dx=dx,
         dy=dy,
         distance=np.hypot(dx, dy),
-        strength=np.where(heals[:, None], health / whole, health + unit[:, SHIELD][:, whom]),
+        strength=np.where(heals[..., None], health / whole, health + of(unit[:, None, SHIELD])),
         wanted=wanted,
         goals=np.where(wanted.any(-1, keepdims=True), wanted, alive),
     )
@@ -111,5 +116,5 @@ def fight(look: Look, key: np.ndarray) -> np.ndarray:
     nobody is. Healers mend whom of those in reach has the smallest share of its health.
     """
     reach = look.wanted & look.avail[:, :, FIRST_ATTACK:]
-    key = np.where(look.heals[:, None], look.strength, key)
+    key = np.where(look.heals[..., None], look.strength, key)
     return attack(look, pick(key, reach), walk(look, pick(look.distance, look.goals)))

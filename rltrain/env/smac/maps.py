@@ -18,6 +18,9 @@ TYPE_BITS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "colossi_stalkers_zealots": (("colossus", "stalker", "zealot"),) * 2,
     "MMM": (("marauder", "marine", "medivac"),) * 2,
     "bane": (("baneling", "zergling"),) * 2,
+    "terran_gen": (("marine", "marauder", "medivac"),) * 2,
+    "protoss_gen": (("stalker", "zealot", "colossus"),) * 2,
+    "zerg_gen": (("zergling", "hydralisk", "baneling"),) * 2,
 }
 
 
@@ -45,6 +48,9 @@ class MapData:
     attack_point: tuple[float, float] | None  # end of the enemies' attack-move; null: they stay
     attack_span: tuple[float, float] = (0.0, 0.0)  # that end is drawn from the segment point + span
     hunts: bool = False  # enemies attack the nearest agent at all times instead
+    chases: bool = False  # enemies attack the agent nearest to them until it is dead, then another
+    drawn_from: tuple[str, ...] = ()  # unit types of teams drawn anew for every battle; then the
+    # groups only say how many units there are
 
     @property
     def ally_types(self) -> tuple[str, ...]:
@@ -79,6 +85,12 @@ class MapData:
     def unit_types(self) -> tuple[UnitType, ...]:
         """Agents in agent order, then enemies."""
         return tuple(UNITS[name] for name in self.ally_types + self.enemy_types)
+
+    @property
+    def heals(self) -> bool:
+        """Whether there are healers, or may be."""
+        drawn = (UNITS[name] for name in self.drawn_from)
+        return any(unit.energy > 0 for unit in (*self.unit_types, *drawn))
 
     @property
     def type_bits(self) -> tuple[int, ...]:

@@ -20,9 +20,7 @@ from rltrain.env.smac.look import NO_TARGET, look_at
 from rltrain.env.smac.scripted import heuristic_orders
 from rltrain.env.smac.sizes import (
     N_ACTIONS_MOVE,
-    N_ACTIONS_NO_ATTACK,
     Options,
-    max_reward_of,
 )
 from rltrain.env.smac.terrain import SIZE
 from rltrain.env.smac.vector import check_choice
@@ -71,15 +69,18 @@ class StarCraft2Env(BattleView):
         self.map_name, self.map_type, self.episode_limit = row.name, row.map_type, row.limit
         self.shield_bits_ally, self.shield_bits_enemy = row.shield_bits
         self.unit_type_bits = row.unit_type_bits
-        self.n_actions_no_attack, self.n_actions_move = N_ACTIONS_NO_ATTACK, N_ACTIONS_MOVE
-        self.max_reward = max_reward_of(row, chosen)
+        self.n_actions_no_attack = chosen.n_actions_no_attack
+        self.n_actions_move = N_ACTIONS_MOVE
         self.map_x = self.map_y = self.max_distance_x = self.max_distance_y = SIZE
         self.pathing_grid = self.battles.scene.pathable.astype(bool)
         self.terrain_height = self.battles.scene.height
         types = [f"type_{k}" for k in range(row.unit_type_bits)]
         place = ["rel_x", "rel_y"]
         self.ally_state_attr_names = (
-            ["health", "energy/cooldown", *place] + ["shield"] * self.shield_bits_ally + types
+            ["health", "energy/cooldown", *place]
+            + ["shield"] * self.shield_bits_ally
+            + ["fov_x", "fov_y"] * chosen.conic_fov
+            + types
         )
         self.enemy_state_attr_names = (
             ["health", *place] + ["shield"] * self.shield_bits_enemy + types
@@ -196,6 +197,11 @@ class StarCraft2Env(BattleView):
             warnings.warn("unit types are known after the first reset()", stacklevel=2)
             return None
         return list(self._unit_types)
+
+    @property
+    def max_reward(self) -> float:
+        """Unscaled reward of a win in which every enemy dies once, in this episode."""
+        return self.battles.max_reward(0)
 
     @property
     def last_action(self) -> np.ndarray:

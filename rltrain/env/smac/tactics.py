@@ -84,14 +84,14 @@ def alternate(look: Look, memory: np.ndarray) -> np.ndarray:
     """
     scene, n_agents = look.battles.scene, look.avail.shape[1]
     dead, shield = look.agents(HEALTH) <= 0, look.agents(SHIELD)
-    weak = look.agents(HEALTH) + shield <= SPENT * scene.damage[n_agents:, :n_agents].max(0)
-    whole = shield >= scene.param[P_SHIELD, :n_agents]
+    weak = look.agents(HEALTH) + shield <= SPENT * scene.damage[:, n_agents:, :n_agents].max(1)
+    whole = shield >= scene.param[:, P_SHIELD, :n_agents]
     rest = ((memory[:, 0] == 0) | (weak | dead).all(-1)) & ~(whole | dead).all(-1)  # [E]
     memory[:] = np.where(rest, 0, NO_TARGET)[:, None]
     foes = look.enemies(HEALTH) > 0
     chased = np.where(foes, look.battles.world.mark[:, TARGET, n_agents:], NO_ONE)
     in_danger = weak & (chased[:, :, None] == np.arange(n_agents)).any(1)  # [E, A]
-    reach = (scene.param[P_RANGE] + scene.param[P_RADIUS])[n_agents:].max()
-    safe = gap_to_foe(look) > reach + scene.param[P_RADIUS, :n_agents] + MARGIN
+    reach = (scene.param[:, P_RANGE] + scene.param[:, P_RADIUS])[:, n_agents:].max(1)[:, None]
+    safe = gap_to_foe(look) > reach + scene.param[:, P_RADIUS, :n_agents] + MARGIN
     fighting = np.where(in_danger, flee(look), fight(look, look.distance))
     return np.where(rest[:, None], np.where(safe, STOP, flee(look)), fighting)

@@ -4,7 +4,6 @@ testing."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,13 +11,13 @@ import numpy as np
 from rltrain.env.smac.battles import Battles
 from rltrain.env.smac.game_worker import Recipe
 from rltrain.env.smac.games import Games
-from rltrain.env.smac.installation import Backend, about_game, choose_backend
+from rltrain.env.smac.installation import Backend, Package, about_game, choose_backend
 from rltrain.env.smac.look import NO_TARGET, look_at
 from rltrain.env.smac.maps import find_map
 from rltrain.env.smac.scripted import Player, heuristic_orders
-from rltrain.env.smac.sizes import Options, env_spec
+from rltrain.env.smac.sizes import Options, spec_of
 from rltrain.env.smac.view import BattleView
-from rltrain.types import Count, EpisodeSeeds, Flag, NonNegative, Positive, Real
+from rltrain.types import Count, EnvSpec, EpisodeSeeds, Flag, NonNegative, Positive, Real
 
 if TYPE_CHECKING:
     from rltrain.env.smac.picture import Painter
@@ -100,24 +99,21 @@ class SmacVectorEnv:
             reward_scale=reward_scale,
             reward_scale_rate=reward_scale_rate,
         )
-        self.spec, self.n_envs = env_spec(map_name, options), n_envs
-        self.battles: Battles | Games
-        self.about: Mapping[str, Any] = {"backend": "native"}
-        map_file = find_map(map_name).name
+        row = find_map(map_name)
         if rules != "sc2" and backend == "sc2":
             raise ValueError(
                 f"env.backend=sc2 plays the game's own rules, and env.rules={rules} are others: "
                 "type env.rules=sc2, or env.backend=native."
             )
-        playable = backend if rules == "sc2" else "native"
-        if choose_backend(playable, "smac", map_file) == "sc2":
-            self.about = about_game("smac")
-            self.battles = Games(
+        spec = spec_of(row, options)
+        battles: Battles | Games
+        if choose_backend(backend if rules == "sc2" else "native", "smac", row.name) == "sc2":
+            battles = Games(
                 recipe=Recipe(
                     "smac",
                     {
-                        **asdict(options),
-                        "map_name": map_file,
+                        **options.of_smac(),
+                        "map_name": row.name,
                         "heuristic_ai": heuristic_ai,
                         "heuristic_rest": heuristic_rest,
                         "difficulty": str(difficulty),
@@ -129,22 +125,34 @@ class SmacVectorEnv:
                         "debug": debug,
                     },
                 ),
-                spec=self.spec,
+                spec=spec,
                 n_envs=n_envs,
                 max_restarts=max_restarts,
                 patience=game_timeout,
             )
         else:
-            self.battles = Battles(
-                map_name=map_name, n_envs=n_envs, options=options, n_threads=n_threads
+            battles = Battles(
+                map_name=row.name, n_envs=n_envs, options=options, n_threads=n_threads
             )
+        self._open(battles, spec, time_limit, "smac")
+        self._heuristic, self._heuristic_rest = heuristic_ai, heuristic_rest
+
+    def _open(
+        self, battles: Battles | Games, spec: EnvSpec, time_limit: str, package: Package
+    ) -> None:
+        """Take over fresh battles; their first episodes begin with ``reset``."""
+        self.battles, self.spec = battles, spec
+        self.n_envs = n_envs = battles.n_envs
+        self.about: Mapping[str, Any] = (
+            about_game(package) if isinstance(battles, Games) else {"backend": "native"}
+        )
+        self._heuristic = self._heuristic_rest = False
         self.obs, self.avail_actions = self.battles.obs, self.battles.avail
         self.state = self.battles.state
         self.last = np.zeros(n_envs, np.bool_)
         self.infos: list[Mapping[str, Any]] = [{} for _ in range(n_envs)]
         self.episode = np.zeros(n_envs, np.int64)  # k of the episode each copy is in
         self.lost = getattr(self.battles, "lost", np.zeros(n_envs, np.bool_))  # see Rollout
-        self._heuristic, self._heuristic_rest = heuristic_ai, heuristic_rest
         self._targets = np.full((n_envs, self.spec.n_agents), NO_TARGET)  # of heuristic_ai
         self._bootstrap = time_limit == "bootstrap"
         self._seeds: EpisodeSeeds | None = None
@@ -221,6 +229,11 @@ class SmacVectorEnv:
             raise ValueError(
                 "players written by hand read the built-in engine's battles: type "
                 "env.backend=native, or algo.policy=random."
+            )
+        if self.battles.options.conic_fov:
+            raise ValueError(
+                "players written by hand do not turn their view: type env.conic_fov=false, or "
+                "algo.policy=random."
             )
         return Player(self.battles, name)
 
