@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.env.smac import compiled, engine
-from rltrain.env.smac.maps import find_map
+from rltrain.env.smac import compiled, engine, lite_engine
+from rltrain.env.smac.lite_maps import find_map_under
+from rltrain.env.smac.lite_scene import build_lite_scene
 from rltrain.env.smac.sizes import Options, sizes_of
 from rltrain.env.smac.world import (
     HEALTH,
@@ -37,13 +38,27 @@ class IllegalAction(ValueError):
 
 class Battles:
     """Arrays obs [E, A, O], avail [E, A, n_actions], state [E, S], reward [E] show the current step
-    of E battles."""
+    of E battles.
 
-    def __init__(self, *, map_name: str, n_envs: int, options: Options, n_threads: int = 1) -> None:
-        self.map_data = find_map(map_name)
+    ``sorts_agents=False`` numbers units as SMAClite does, for battles with ``rules="smaclite"``.
+    """
+
+    def __init__(
+        self,
+        *,
+        map_name: str,
+        n_envs: int,
+        options: Options,
+        n_threads: int = 1,
+        rules: str = "sc2",
+        sorts_agents: bool = True,
+    ) -> None:
+        self.map_data = find_map_under(rules, map_name, sorts_agents=sorts_agents)
         self.options, self.n_envs = options, n_envs
         self.sizes = sizes_of(self.map_data, options)
-        self.scene = build_scene(self.map_data, options)
+        lite = rules == "smaclite"
+        self.scene = (build_lite_scene if lite else build_scene)(self.map_data, options)
+        self._engine = lite_engine if lite else engine
         self.shown = build_view(self.map_data, options)
         self.rule = build_reward(self.map_data, options)
         self.world = build_world(self.scene, n_envs)
@@ -86,10 +101,10 @@ class Battles:
             self._restart[e], self._seed[e] = True, seed
         if orders is None:
             self._check(action)
-        advance = engine.advance_serial
+        advance = self._engine.advance_serial
         if self.n_threads > 1 and self.world.unit.shape[2] * self.n_envs >= UNITS_PER_CALL:
             compiled.set_num_threads(self.n_threads)
-            advance = engine.advance_parallel
+            advance = self._engine.advance_parallel
         advance(
             self.scene,
             self.shown,

@@ -19,7 +19,7 @@ class SmacParallelEnv(ParallelEnv):
     """
 
     def __init__(
-        self, *, map_name: str = "8m", rules: Literal["sc2"] = "sc2", **options: Any
+        self, *, map_name: str = "8m", rules: Literal["sc2", "smaclite"] = "sc2", **options: Any
     ) -> None:
         self._options = {"map_name": map_name, "rules": rules, **options}
         self.env = StarCraft2Env(seed=0, **self._options)

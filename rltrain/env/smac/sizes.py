@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rltrain.env.smac.maps import MapData, find_map
+from rltrain.env.smac.lite_maps import find_map_under
+from rltrain.env.smac.maps import MapData
 from rltrain.types import EnvSpec
 
 N_ACTIONS_NO_ATTACK, N_ACTIONS_MOVE = 6, 4
@@ -119,9 +120,9 @@ def _blocks(*rows: tuple[str, int, int]) -> dict[str, dict[str, int]]:
     return blocks
 
 
-def env_spec(map_name: str, options: Options | None = None) -> EnvSpec:
+def env_spec(map_name: str, options: Options | None = None, rules: str = "sc2") -> EnvSpec:
     """The spec of any of the 23 maps, from tables only."""
-    map_data, options = find_map(map_name), options or Options()
+    map_data, options = find_map_under(rules, map_name), options or Options()
     sizes = sizes_of(map_data, options)
     return EnvSpec(
         n_agents=map_data.n_agents,

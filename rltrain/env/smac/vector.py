@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rltrain.env.smac.battles import Battles
+from rltrain.env.smac.lite_maps import RULES
 from rltrain.env.smac.sizes import Options, env_spec
 from rltrain.env.smac.view import BattleView
 from rltrain.types import Count, EpisodeSeeds, Flag, NonNegative, Positive, Real
@@ -27,7 +28,7 @@ class SmacVectorEnv:
         *,
         map_name: str,
         n_envs: Count,
-        rules: Literal["sc2"] = "sc2",
+        rules: Literal["sc2", "smaclite"] = "sc2",
         time_limit: Literal["terminal", "bootstrap"] = "terminal",
         n_threads: Count = 1,
         step_mul: Count = 8,
@@ -50,7 +51,7 @@ class SmacVectorEnv:
         reward_scale: Flag = True,
         reward_scale_rate: Positive = 20.0,
     ) -> None:
-        check_choice("rules", rules, ("sc2",))
+        check_choice("rules", rules, RULES)
         check_choice("time_limit", time_limit, ("terminal", "bootstrap"))
         options = Options(
             step_mul=step_mul,
@@ -74,9 +75,9 @@ class SmacVectorEnv:
             reward_scale_rate=reward_scale_rate,
         )
         self.battles = Battles(
-            map_name=map_name, n_envs=n_envs, options=options, n_threads=n_threads
+            map_name=map_name, n_envs=n_envs, options=options, n_threads=n_threads, rules=rules
         )
-        self.spec = env_spec(map_name, options)
+        self.spec = env_spec(map_name, options, rules)
         self.n_envs = n_envs
         self.obs, self.avail_actions = self.battles.obs, self.battles.avail
         self.state = self.battles.state
