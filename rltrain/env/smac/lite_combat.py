@@ -111,10 +111,10 @@ def choose_desires(unit, mark, param, affects, n_agents):
 @njit()
 def any_healer(unit, param, n_agents):
     """Whether an agent that heals lives."""
+    count = 0
     for i in range(n_agents):
-        if param[P_ENERGY, i] > ZERO and unit[HEALTH, i] > ZERO:
-            return True
-    return False
+        count += param[P_ENERGY, i] > ZERO and unit[HEALTH, i] > ZERO
+    return count > 0
 
 
 @njit()

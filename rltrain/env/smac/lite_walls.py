@@ -1,8 +1,9 @@
 """Walls of ``rules=smaclite``: solid rectangles that units brake for one second ahead, and the
 velocities that follow (compiled).
 
-Walls are edges of rectangles, counter-clockwise; the obstacle lines are those of the RVO2 library (van den Berg et
-al. 2011, section 5). An edge is a row (ax, ay, bx, by, direction before it, direction after it).
+Walls are edges of rectangles, counter-clockwise; the obstacle lines are those of the RVO2 library
+(van den Berg et al. 2011). An edge is a row (ax, ay, bx, by, direction before it, direction after
+it).
 """
 
 # mypy: disable-error-code="no-untyped-def"
