@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.env.smac import compiled, engine, teams
-from rltrain.env.smac.maps import find_map
+from rltrain.env.smac import compiled, engine, lite_engine, teams
+from rltrain.env.smac.lite_maps import find_map_under
+from rltrain.env.smac.lite_scene import build_lite_scene
 from rltrain.env.smac.roster import build_drawn_scene, build_roster
 from rltrain.env.smac.scenarios import find_scenario, is_scenario
 from rltrain.env.smac.sizes import Options, max_reward_against, sizes_of
@@ -40,19 +41,34 @@ class IllegalAction(ValueError):
 
 class Battles:
     """Arrays obs [E, A, O], avail [E, A, n_actions], state [E, S], reward [E] show the current step
-    of E battles."""
+    of E battles.
 
-    def __init__(self, *, map_name: str, n_envs: int, options: Options, n_threads: int = 1) -> None:
-        known = is_scenario(map_name)
-        self.map_data = find_scenario(map_name) if known else find_map(map_name)
+    ``sorts_agents=False`` numbers units as SMAClite does, for battles with ``rules="smaclite"``.
+    """
+
+    def __init__(
+        self,
+        *,
+        map_name: str,
+        n_envs: int,
+        options: Options,
+        n_threads: int = 1,
+        rules: str = "sc2",
+        sorts_agents: bool = True,
+    ) -> None:
+        if is_scenario(map_name):
+            self.map_data = find_scenario(map_name)
+        else:
+            self.map_data = find_map_under(rules, map_name, sorts_agents=sorts_agents)
         self.options, self.n_envs = options, n_envs
         self.sizes = sizes_of(self.map_data, options)
         self.roster = build_roster(self.map_data, options) if self.map_data.drawn_from else None
-        self.scene = (
-            build_scene(self.map_data, options)
-            if self.roster is None
-            else build_drawn_scene(self.map_data, options, n_envs)
-        )
+        lite = rules == "smaclite"
+        if self.roster is not None:
+            self.scene = build_drawn_scene(self.map_data, options, n_envs)
+        else:
+            self.scene = (build_lite_scene if lite else build_scene)(self.map_data, options)
+        self._engine = lite_engine if lite else engine
         self.shown = build_view(self.map_data, options)
         self.rule = build_reward(self.map_data, options)
         self.world = build_world(self.scene, n_envs)
@@ -98,10 +114,10 @@ class Battles:
             self._check(action)
         if restarts:
             self._recruit(self._restart)
-        advance = engine.advance_serial
+        advance = self._engine.advance_serial
         if self.n_threads > 1 and self.world.unit.shape[2] * self.n_envs >= UNITS_PER_CALL:
             compiled.set_num_threads(self.n_threads)
-            advance = engine.advance_parallel
+            advance = self._engine.advance_parallel
         advance(
             self.scene,
             self.shown,

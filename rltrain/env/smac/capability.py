@@ -22,8 +22,8 @@ class Smacv2VectorEnv(SmacVectorEnv):
     """E copies of a SMACv2 scenario in lock-step; see ``rltrain.types.VectorEnv`` for the arrays.
 
     ``map_name`` is ``<race>_<agents>_vs_<enemies>``; ``backend`` as in ``SmacVectorEnv``. The
-    options are SMACv2's own; ``zero_enemy_block`` and ``fixed_max_reward`` bring back slips of its published program (``sight.register``, ``Options``). Raises ValueError
-    for an unknown scenario.
+    options are SMACv2's own; ``zero_enemy_block`` and ``fixed_max_reward`` bring back slips of its
+    published program (``sight.register``, ``Options``). Raises ValueError for an unknown scenario.
     """
 
     def __init__(

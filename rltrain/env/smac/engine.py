@@ -126,10 +126,7 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders):
     param, damage, affects = scene.param[own], scene.damage[own], scene.affects[own]
     walls, near_walls = scene.walls, scene.near_walls
     special = scene.special
-    for i in range(unit.shape[1]):
-        unit[BEFORE, i] = unit[HEALTH, i] + unit[SHIELD, i]
-    for i in range(A):
-        world.last_action[e, i] = action[e, i]
+    begin_step(world, e, action, A)
     give_orders(shown, unit, mark, param, affects, world.facing, frame.visible, e, orders)
     if scene.chases:
         renew_orders(unit, mark, affects, A)
@@ -150,6 +147,23 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders):
             mend(unit, mark, param, affects)
             explode_killed(unit, mark, param, damage, affects, A, loop)
             recover(unit, param)
+    end_step(scene, shown, rule, world, frame, e)
+
+
+@njit(forceinline=True)
+def begin_step(world, e, action, n_agents):
+    """What the reward and the next observations must know of the time before the step."""
+    unit = world.unit[e]
+    for i in range(unit.shape[1]):
+        unit[BEFORE, i] = unit[HEALTH, i] + unit[SHIELD, i]
+    for i in range(n_agents):
+        world.last_action[e, i] = action[e, i]
+
+
+@njit(forceinline=True)
+def end_step(scene, shown, rule, world, frame, e):
+    """Outcome, reward and frame after the loops of a step."""
+    unit, param, A = world.unit[e], scene.param[e * scene.per_battle], scene.n_agents
     world.clock[e] += 1
     world.outcome[e] = judge(unit, param, A, scene.heals, scene.limit, world.clock[e])
     frame.reward[e] = reward_of(rule, unit, A, world.outcome[e]) * world.factor[e]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rltrain.env.smac.units import UNITS, UnitType
 
@@ -51,18 +51,23 @@ class MapData:
     chases: bool = False  # enemies attack the agent nearest to them until it is dead, then another
     drawn_from: tuple[str, ...] = ()  # unit types of teams drawn anew for every battle; then the
     # groups only say how many units there are
+    units: Mapping[str, UnitType] = field(default_factory=lambda: UNITS, repr=False, compare=False)
+    sorts_agents: bool = True  # by type and place, as SMAC; or agents keep their creation order
+    enemy_order: tuple[str, ...] = ()  # types in the order of enemy ids; none: creation order
+    knows_walls: bool = True  # units start clear of walls and walk around them
 
     @property
     def ally_types(self) -> tuple[str, ...]:
         """Type of every agent in agent order: SMAC sorts agents by unit type first."""
         types = [group.unit for group in self.allies for _ in range(group.count)]
-        order = TYPE_BITS.get(self.map_type, ((), ()))[0]
+        order = TYPE_BITS.get(self.map_type, ((), ()))[0] if self.sorts_agents else ()
         return tuple(sorted(types, key=order.index)) if order else tuple(types)
 
     @property
     def enemy_types(self) -> tuple[str, ...]:
-        """Type of every enemy in creation order."""
-        return tuple(group.unit for group in self.enemies for _ in range(group.count))
+        """Type of every enemy in the order of their ids."""
+        types = [group.unit for group in self.enemies for _ in range(group.count)]
+        return tuple(sorted(types, key=self.enemy_order.index) if self.enemy_order else types)
 
     @property
     def n_agents(self) -> int:
@@ -84,7 +89,7 @@ class MapData:
     @property
     def unit_types(self) -> tuple[UnitType, ...]:
         """Agents in agent order, then enemies."""
-        return tuple(UNITS[name] for name in self.ally_types + self.enemy_types)
+        return tuple(self.units[name] for name in self.ally_types + self.enemy_types)
 
     @property
     def heals(self) -> bool:

@@ -21,7 +21,7 @@ class SmacParallelEnv(ParallelEnv):
     """
 
     def __init__(
-        self, *, map_name: str = "8m", rules: Literal["sc2"] = "sc2", **options: Any
+        self, *, map_name: str = "8m", rules: Literal["sc2", "smaclite"] = "sc2", **options: Any
     ) -> None:
         self._options = {"map_name": map_name, "rules": rules, **options}
         self._make = StarCraftCapabilityEnv if is_scenario(map_name) else StarCraft2Env

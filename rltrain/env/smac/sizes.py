@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rltrain.env.smac.maps import MapData, find_map
+from rltrain.env.smac.lite_maps import find_map_under
+from rltrain.env.smac.maps import MapData
 from rltrain.env.smac.units import UnitType
 from rltrain.types import EnvSpec
 
@@ -156,9 +157,9 @@ def _blocks(*rows: tuple[str, int, int]) -> dict[str, dict[str, int]]:
     return blocks
 
 
-def env_spec(map_name: str, options: Options | None = None) -> EnvSpec:
+def env_spec(map_name: str, options: Options | None = None, rules: str = "sc2") -> EnvSpec:
     """The spec of any of the 23 maps, from tables only."""
-    return spec_of(find_map(map_name), options or Options())
+    return spec_of(find_map_under(rules, map_name), options or Options())
 
 
 def spec_of(map_data: MapData, options: Options) -> EnvSpec:

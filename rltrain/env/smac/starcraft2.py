@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from rltrain.env.smac.battles import Battles, IllegalAction
+from rltrain.env.smac.lite_maps import RULES
 from rltrain.env.smac.look import NO_TARGET, look_at
 from rltrain.env.smac.scripted import heuristic_orders
 from rltrain.env.smac.sizes import (
@@ -55,16 +56,16 @@ class StarCraft2Env(BattleView):
     def __init__(
         self,
         map_name: str = "8m",
-        rules: Literal["sc2"] = "sc2",
+        rules: Literal["sc2", "smaclite"] = "sc2",
         seed: int | None = None,
         continuing_episode: bool = False,
         heuristic_ai: bool = False,
         heuristic_rest: bool = False,
         **options: Any,
     ) -> None:
-        check_choice("rules", rules, ("sc2",))
+        check_choice("rules", rules, RULES)
         chosen = Options(**{k: v for k, v in options.items() if k not in PROGRAM_OPTIONS})
-        super().__init__(Battles(map_name=map_name, n_envs=1, options=chosen), 0)
+        super().__init__(Battles(map_name=map_name, n_envs=1, options=chosen, rules=rules), 0)
         row = self.map_data
         self.map_name, self.map_type, self.episode_limit = row.name, row.map_type, row.limit
         self.shield_bits_ally, self.shield_bits_enemy = row.shield_bits

@@ -12,8 +12,8 @@ from rltrain.env.smac.battles import Battles
 from rltrain.env.smac.game_worker import Recipe
 from rltrain.env.smac.games import Games
 from rltrain.env.smac.installation import Backend, Package, about_game, choose_backend
+from rltrain.env.smac.lite_maps import RULES, find_map_under
 from rltrain.env.smac.look import NO_TARGET, look_at
-from rltrain.env.smac.maps import find_map
 from rltrain.env.smac.scripted import Player, heuristic_orders
 from rltrain.env.smac.sizes import Options, spec_of
 from rltrain.env.smac.view import BattleView
@@ -41,7 +41,7 @@ class SmacVectorEnv:
         *,
         map_name: str,
         n_envs: Count,
-        rules: Literal["sc2"] = "sc2",
+        rules: Literal["sc2", "smaclite"] = "sc2",
         time_limit: Literal["terminal", "bootstrap"] = "terminal",
         n_threads: Count = 1,
         backend: Backend = "native",
@@ -76,7 +76,7 @@ class SmacVectorEnv:
         window_size_y: Count = 1200,
         debug: Flag = False,
     ) -> None:
-        check_choice("rules", rules, ("sc2",))
+        check_choice("rules", rules, RULES)
         check_choice("time_limit", time_limit, ("terminal", "bootstrap"))
         options = Options(
             step_mul=step_mul,
@@ -99,7 +99,7 @@ class SmacVectorEnv:
             reward_scale=reward_scale,
             reward_scale_rate=reward_scale_rate,
         )
-        row = find_map(map_name)
+        row = find_map_under(rules, map_name)
         if rules != "sc2" and backend == "sc2":
             raise ValueError(
                 f"env.backend=sc2 plays the game's own rules, and env.rules={rules} are others: "
@@ -132,7 +132,11 @@ class SmacVectorEnv:
             )
         else:
             battles = Battles(
-                map_name=row.name, n_envs=n_envs, options=options, n_threads=n_threads
+                map_name=row.name,
+                n_envs=n_envs,
+                options=options,
+                n_threads=n_threads,
+                rules=rules,
             )
         self._open(battles, spec, time_limit, "smac")
         self._heuristic, self._heuristic_rest = heuristic_ai, heuristic_rest

@@ -67,6 +67,7 @@ RUNNING, WIN, DEFEAT, DRAW, TIMEOUT = range(5)  # values of World.outcome
 MIN_SCAN_RANGE = 5.0
 START_ENERGY = 50.0
 SIGHT_RANGE, SHOOT_RANGE = 9.0, 6.0  # of every unit type, unless they have ranges of their own
+NO_HOPS = np.zeros((0, 0), np.int16)  # everybody walks straight
 KEEP_SLOP = 1.0  # a target is kept this far beyond scan range
 
 
@@ -197,7 +198,7 @@ def build_scene(map_data: MapData, options: Options) -> Scene:
         first_mark=_first_marks(map_data)[None],
         span_x=np.float32(map_data.attack_span[0]),
         span_y=np.float32(map_data.attack_span[1]),
-        hops=next_cells(map_data.terrain),
+        hops=next_cells(map_data.terrain) if map_data.knows_walls else NO_HOPS,
         walls=terrain.wall_segments(cells),
         pathable=cells,
         near_walls=terrain.cells_near_walls(cells),

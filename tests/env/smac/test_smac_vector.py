@@ -140,8 +140,8 @@ def test_step_before_reset() -> None:
 
 
 def test_unknown_rules_and_time_limit() -> None:
-    with pytest.raises(ValueError, match="unknown rules 'smaclite': expected one of sc2"):
-        SmacVectorEnv(map_name="3m", n_envs=1, rules="smaclite")
+    with pytest.raises(ValueError, match="unknown rules 'sc1': expected one of sc2, smaclite"):
+        SmacVectorEnv(map_name="3m", n_envs=1, rules="sc1")
     with pytest.raises(ValueError, match="unknown time_limit"):
         SmacVectorEnv(map_name="3m", n_envs=1, time_limit="never")
 
