@@ -161,13 +161,12 @@ def test_rectangles_of_blocked_cells() -> None:
 
 
 def test_spawn_grid_of_3m_and_2s3z() -> None:
-    options = Options()
-    three = Battles(map_name="3m", n_envs=1, options=options, rules="smaclite").scene.first_unit[0]
+    three, mixed = (
+        Battles(map_name=name, n_envs=1, options=Options(), rules="smaclite").scene.first_unit[0]
+        for name in ("3m", "2s3z")
+    )
     np.testing.assert_allclose(three[X], [8.625, 8.625, 9.425, 23.375, 22.575, 23.375], atol=1e-6)
     np.testing.assert_allclose(three[Y], [15.6, 16.4, 15.6, 16.4, 16.4, 15.6], atol=1e-6)
-    mixed = Battles(map_name="2s3z", n_envs=1, options=options, rules="smaclite").scene.first_unit[
-        0
-    ]
     np.testing.assert_allclose(mixed[X, :5], [7.875, 9.175, 7.75, 8.8, 10.35], atol=1e-6)
 
 
