@@ -9,17 +9,7 @@ import torch
 
 from rltrain.env.smac import StarCraft2Env
 from rltrain.env.smac.maps import map_names
-from rltrain.env.smac.terrain import PATHABLE, pathable_cells
-from rltrain.env.smac.world import (
-    COOLDOWN,
-    DEFEAT,
-    ENERGY,
-    HEALTH,
-    SHIELD,
-    WIN,
-    X,
-    Y,
-)
+from rltrain.env.smac.world import COOLDOWN, DEFEAT, ENERGY, HEALTH, SHIELD, WIN, X, Y
 
 from .conftest import ATTACK, STOP, WEST, actions, enlist, place
 
@@ -156,23 +146,6 @@ def test_a_step_off_the_map_is_no_cell_zero_by_truncation() -> None:
     env = env_of(rules="smaclite")  # its field reaches to the edge
     place(env.battles, {0: (1.0, 16.0), 1: (0.9, 12.0), 3: (29.0, 9.0)})
     assert [env.get_avail_agent_actions(i)[WEST] for i in (0, 1)] == [1, 0]
-
-
-def test_a_medivacs_moves_are_masked_by_the_ground_that_it_ignores(battle) -> None:
-    b = battle("MMM", step_mul=32)
-    place(b, {2: (10.0, 23.9), 9: (16.0, 23.9), 10: (29.0, 8.0)})
-    north = {"a2": 2, "a9": 2}
-    assert b.avail[0, [2, 9], 2].tolist() == [1, 1]
-    b.step(actions(b, **north))
-    assert b.world.unit[0, Y, 2] == pytest.approx(25 - 0.375, abs=1e-3)
-    assert b.world.unit[0, Y, 9] > 25
-    assert b.avail[0, 9, 2] == 0
-
-
-@pytest.mark.parametrize("terrain", [name for name in PATHABLE if not name.startswith("lite_")])
-def test_two_cells_along_the_edge_of_the_map_are_blocked(terrain: str) -> None:
-    cells = pathable_cells(terrain)
-    assert cells[2:30, 2:30].sum() == cells.sum()
 
 
 def test_last_actions_are_forgotten_with_a_reset() -> None:

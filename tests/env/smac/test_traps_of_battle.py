@@ -6,18 +6,12 @@ import numpy as np
 import pytest
 
 from rltrain.env.smac.maps import find_map
+from rltrain.env.smac.terrain import PATHABLE, pathable_cells
 from rltrain.env.smac.units import UNITS, damage_per_hit
 from rltrain.env.smac.weapons import fire, land_hits
-from rltrain.env.smac.world import (
-    COOLDOWN,
-    HEALTH,
-    SHIELD,
-    STANDS,
-    X,
-    Y,
-)
+from rltrain.env.smac.world import COOLDOWN, HEALTH, SHIELD, STANDS, X, Y
 
-from .conftest import ATTACK, EAST, actions, place
+from .conftest import ATTACK, EAST, NORTH, actions, place
 
 
 def tables(b) -> tuple:
@@ -164,3 +158,20 @@ def test_a_colossus_walks_over_zerglings_and_they_bite_it(battle) -> None:
 )  # fmt: skip
 def test_enemies_are_sent_to_the_point_of_the_maps_script(map_name, point) -> None:
     assert find_map(map_name).attack_point == point
+
+
+def test_a_medivacs_moves_are_masked_by_the_ground_that_it_ignores(battle) -> None:
+    b = battle("MMM", step_mul=32)
+    place(b, {2: (10.0, 23.9), 9: (16.0, 23.9), 10: (29.0, 8.0)})
+    north = {"a2": NORTH, "a9": NORTH}
+    assert b.avail[0, [2, 9], NORTH].tolist() == [1, 1]
+    b.step(actions(b, **north))
+    assert b.world.unit[0, Y, 2] == pytest.approx(25 - 0.375, abs=1e-3)
+    assert b.world.unit[0, Y, 9] > 25
+    assert b.avail[0, 9, NORTH] == 0
+
+
+@pytest.mark.parametrize("terrain", [name for name in PATHABLE if not name.startswith("lite_")])
+def test_two_cells_along_the_edge_of_the_map_are_blocked(terrain: str) -> None:
+    cells = pathable_cells(terrain)
+    assert cells[2:30, 2:30].sum() == cells.sum()
