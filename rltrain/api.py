@@ -132,7 +132,7 @@ def load_policy(path: str | Path, load_step: int | None = None) -> GreedyPolicy:
     Raises:
         CheckpointError: nothing trustworthy at ``path``.
     """
-    from rltrain.algo.policy import FixedEpsilon
+    from rltrain.algo.exploration import FixedEpsilon
 
     found, settings = evaluation.open_checkpoint(Path(path).expanduser(), [], load_step)
     saved = checkpoint.read(found.folder, SPEC)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import torch
 
 from rltrain import checkpoint
 from rltrain.algo.learner import Learner
-from rltrain.algo.policy import FixedEpsilon, Policy
+from rltrain.algo.exploration import FixedEpsilon
+from rltrain.algo.policy import Policy
 from rltrain.callback import Callback, Callbacks, Log, Save, Stop, Test
 from rltrain.hardware.device import default_threads, resolve_device, seed_networks, set_threads
 from rltrain.hardware.rollout import EpisodeSeeder, Rollout, TestSeeds
@@ -27,6 +29,7 @@ from rltrain.types import (
     TEST_POLICY_STREAM,
     EnvSpec,
     Model,
+    Replay,
     VectorEnv,
     generator,
     seed_key,
@@ -60,8 +63,9 @@ def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Mode
     """Agents and mixer with their own seeded initialisation, on their device."""
     nodes = settings.nodes
     with seed_networks(seed_key(settings.run.seed, NETWORK_STREAM)):
+        distribution = nodes["algo.distribution"].build()
         model = Model(
-            nodes["algo.network"].build(spec=spec),
+            nodes["algo.network"].build(spec=spec, distribution=distribution),
             nodes["algo.mixer"].build(spec=spec),
         )
     return model.to(device)
@@ -73,11 +77,41 @@ def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Le
     optimizer = nodes["algo.optimizer"]
     return Learner(
         model=build_model(settings, spec, device),
-        loss=nodes["algo.loss"].build(spec=spec),
+        loss=nodes["algo.loss"].build(spec=spec, distribution=nodes["algo.distribution"].build()),
         optimizer=lambda params: optimizer.build(params=params),
         max_grad_norm=settings.algo.max_grad_norm,
+        lr_schedule=settings.algo.lr_schedule,
         target_update=nodes["algo.target_update"].build(),
     )
+
+
+def build_buffer(
+    settings: Settings, spec: EnvSpec, learner: Learner, device: torch.device
+) -> Replay:
+    """The replay that this loss and these agents need.
+
+    Raises:
+        ValueError: it could never be sampled, or does not fit in memory.
+    """
+    loss: Any = learner.loss
+    targets = getattr(loss, "targets", None)  # losses that judge whole collects at once
+    buffer: Replay = settings.nodes["buffer"].build(
+        spec=spec,
+        n_envs=settings.hardware.n_envs,
+        device=device,
+        rng=generator(settings.run.seed, BUFFER_STREAM),
+        n_step=loss.n_step,
+        hidden_dim=learner.online.agents.hidden_dim,
+        targets=partial(targets, learner.online) if targets is not None else None,
+    )
+    buffer.check(settings.algo.batch_size)
+    capacity = buffer.plan().steps
+    if capacity is not None and settings.algo.learning_starts > capacity:
+        raise ValueError(
+            f"algo.learning_starts={settings.algo.learning_starts} stored steps can never be "
+            f"reached: buffer.capacity={capacity}. Set buffer.capacity to more."
+        )
+    return buffer
 
 
 def build_test_rollout(settings: Settings, learner: Learner, env: VectorEnv) -> Rollout:
@@ -85,6 +119,7 @@ def build_test_rollout(settings: Settings, learner: Learner, env: VectorEnv) -> 
     policy = Policy(
         agents=learner.online.agents,
         exploration=FixedEpsilon(epsilon=settings.run.test.epsilon),
+        noisy=False,
         spec=env.spec,
         n_envs=env.n_envs,
         rng=generator(settings.run.seed, TEST_POLICY_STREAM),
@@ -106,7 +141,7 @@ def build_trainer(
     test_env = build_env(settings, min(run.test.n_envs, run.test.episodes))
     spec = env.spec
     learner = build_learner(settings, spec, device)
-    exploration = nodes["algo.exploration"].build()
+    exploration = nodes["algo.exploration"].build(n_envs=env.n_envs)
     policy = Policy(
         agents=learner.online.agents,
         exploration=exploration,
@@ -114,10 +149,7 @@ def build_trainer(
         n_envs=env.n_envs,
         rng=generator(run.seed, POLICY_STREAM),
     )
-    buffer = nodes["buffer"].build(
-        spec=spec, n_envs=env.n_envs, device=device, rng=generator(run.seed, BUFFER_STREAM)
-    )
-    buffer.check(algo.batch_size)
+    buffer = build_buffer(settings, spec, learner, device)
     watchers = Callbacks(
         [
             *(node.build() for node in settings.callbacks),
@@ -130,7 +162,12 @@ def build_trainer(
         ]
     )
     return Trainer(
-        rollout=Rollout(env=env, policy=policy, seeds=EpisodeSeeder(run.seed, ENV_STREAM)),
+        rollout=Rollout(
+            env=env,
+            policy=policy,
+            seeds=EpisodeSeeder(run.seed, ENV_STREAM),
+            keeps_hidden=buffer.keeps_hidden,
+        ),
         test_rollout=build_test_rollout(settings, learner, test_env),
         buffer=buffer,
         learner=learner,

@@ -80,6 +80,7 @@ class AlgoSettings:
     updates_per_env_step: Positive | None
     learning_starts: Whole
     max_grad_norm: Positive | None
+    lr_schedule: list[list[NonNegative]] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,9 +244,14 @@ class Checker:
 
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
-FACTS = ("spec", "n_envs", "n_threads", "device", "rng", "params")
+FACTS = (
+    "spec", "n_envs", "n_threads", "device", "rng", "params",
+    "distribution", "n_step", "hidden_dim", "targets",
+)
 """What build.py knows and no YAML says."""
-ALGO_NODES = ("network", "mixer", "loss", "optimizer", "exploration", "target_update")
+ALGO_NODES = (
+    "distribution", "network", "mixer", "loss", "optimizer", "exploration", "target_update",
+)
 
 
 def check(

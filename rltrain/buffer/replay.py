@@ -82,6 +82,8 @@ class Replay:
         self._open = np.zeros(n_envs, np.int64)  # [E] first slot of the episode being lived
         self.n_steps = 0
 
+    keeps_hidden = False
+
     @property
     def n_episodes(self) -> int:
         """Finished episodes that can be sampled."""

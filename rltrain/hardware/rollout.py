@@ -23,6 +23,10 @@ from rltrain.types import (
 class Policy(Protocol):
     """What chooses actions; it carries every copy's hidden state and drops it after ``last``."""
 
+    @property
+    def hidden(self) -> np.ndarray:
+        """[E, N, H]: the recurrent state before the coming ``act`` (a copy)."""
+
     def act(
         self, obs: np.ndarray, avail_actions: np.ndarray, last: np.ndarray, clock: Clock
     ) -> np.ndarray:
@@ -63,8 +67,16 @@ class TestSeeds:
 class Rollout:
     """Acts with ``policy`` in ``env``, whose episodes ``seeds`` seeds; starts at the first use."""
 
-    def __init__(self, *, env: VectorEnv, policy: Policy, seeds: EpisodeSeeds) -> None:
+    def __init__(
+        self,
+        *,
+        env: VectorEnv,
+        policy: Policy,
+        seeds: EpisodeSeeds,
+        keeps_hidden: bool = False,
+    ) -> None:
         self.env, self.policy, self.seeds = env, policy, seeds
+        self.keeps_hidden = keeps_hidden
         self._started = False
         self._returns = np.zeros((env.n_envs, env.spec.n_rewards))  # [E, R] of the open episodes
         self._lengths = np.zeros(env.n_envs, np.int64)  # [E] transitions
@@ -92,12 +104,19 @@ class Rollout:
         )
         self._lost[:] = False
         episodes: list[Episode] = []
+        hidden: list[np.ndarray] = []
         for t in range(n_steps):
+            if self.keeps_hidden:
+                hidden.append(self.policy.hidden)
             steps.obs[t], steps.avail_actions[t] = env.obs, env.avail_actions
             steps.state[t], steps.last[t] = env.state, env.last
             episodes += self._finished().values()
             steps.action[t], steps.reward[t], steps.terminated[t] = self._step(clock)
-        return replace(steps, episodes=tuple(episodes))
+        return replace(
+            steps,
+            episodes=tuple(episodes),
+            hidden=np.stack(hidden) if self.keeps_hidden else None,
+        )
 
     def run_episodes(self, n: int, seed: int, clock: Clock) -> list[Episode]:
         """Exactly ``n`` test episodes in order: episode i has seed i of ``TestSeeds``, copy i % E.

@@ -4,7 +4,8 @@ import torch
 from batches import AGENTS, SPEC
 from torch import nn
 
-from rltrain.algo.policy import EpsilonGreedy, FixedEpsilon, Policy
+from rltrain.algo.exploration import EpsilonGreedy, FixedEpsilon
+from rltrain.algo.policy import Policy
 from rltrain.types import Clock
 
 E, N, A = 3, SPEC.n_agents, SPEC.n_actions
