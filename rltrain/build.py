@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from rltrain import checkpoint
-from rltrain.algo.learner import Learner
 from rltrain.algo.exploration import FixedEpsilon
+from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
 from rltrain.callback import Callback, Callbacks, Log, Save, Stop, Test
 from rltrain.hardware.device import default_threads, resolve_device, seed_networks, set_threads
@@ -49,7 +49,8 @@ def prepare_machine(settings: Settings) -> torch.device:
 
 def n_threads(settings: Settings) -> int:
     """Torch threads: as set, or by the kind of network."""
-    recurrent = "hidden_dim" in settings.nodes["algo.network"].kwargs
+    network = settings.nodes.get("algo.network")
+    recurrent = network is not None and "hidden_dim" in network.kwargs
     return settings.hardware.threads or default_threads(recurrent)
 
 
@@ -73,14 +74,15 @@ def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Mode
 
 def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Learner:
     """Model, loss, optimiser and target update, joined."""
-    nodes = settings.nodes
+    nodes, algo = settings.nodes, settings.algo
+    assert algo is not None, "check() refuses to train what does not learn"
     optimizer = nodes["algo.optimizer"]
     return Learner(
         model=build_model(settings, spec, device),
         loss=nodes["algo.loss"].build(spec=spec, distribution=nodes["algo.distribution"].build()),
         optimizer=lambda params: optimizer.build(params=params),
-        max_grad_norm=settings.algo.max_grad_norm,
-        lr_schedule=settings.algo.lr_schedule,
+        max_grad_norm=algo.max_grad_norm,
+        lr_schedule=algo.lr_schedule,
         target_update=nodes["algo.target_update"].build(),
     )
 
@@ -104,11 +106,12 @@ def build_buffer(
         hidden_dim=learner.online.agents.hidden_dim,
         targets=partial(targets, learner.online) if targets is not None else None,
     )
-    buffer.check(settings.algo.batch_size)
-    capacity = buffer.plan().steps
-    if capacity is not None and settings.algo.learning_starts > capacity:
+    algo, capacity = settings.algo, buffer.plan().steps
+    assert algo is not None
+    buffer.check(algo.batch_size)
+    if capacity is not None and algo.learning_starts > capacity:
         raise ValueError(
-            f"algo.learning_starts={settings.algo.learning_starts} stored steps can never be "
+            f"algo.learning_starts={algo.learning_starts} stored steps can never be "
             f"reached: buffer.capacity={capacity}. Set buffer.capacity to more."
         )
     return buffer
@@ -136,6 +139,7 @@ def build_trainer(
         ValueError: parts that do not fit, such as a mixer without a team reward.
     """
     run, algo, nodes = settings.run, settings.algo, settings.nodes
+    assert algo is not None, "check() refuses to train what does not learn"
     device = prepare_machine(settings)
     env = build_env(settings, settings.hardware.n_envs)
     test_env = build_env(settings, min(run.test.n_envs, run.test.episodes))
@@ -198,12 +202,28 @@ def build_player(settings: Settings, folder: Path) -> Rollout:
     return build_test_rollout(settings, learner, env)
 
 
+def build_scripted_player(settings: Settings) -> Rollout:
+    """Environments and a player that needs no weights, for evaluation.
+
+    Raises:
+        ValueError: these environments have no such player.
+    """
+    run = settings.run
+    prepare_machine(settings)
+    env = build_env(settings, min(run.test.n_envs, run.test.episodes))
+    policy = settings.nodes["algo"].build(
+        env=env, epsilon=run.test.epsilon, rng=generator(run.seed, TEST_POLICY_STREAM)
+    )
+    return Rollout(env=env, policy=policy, seeds=TestSeeds(run.seed, env.n_envs))
+
+
 def title(settings: Settings) -> str:
-    """``qmix on smac 3m, seed 0``."""
-    env = settings.nodes["env"].kwargs
+    """``qmix on smac 3m, seed 0``, ``scripted closest on smac 3m, seed 0``."""
+    env, player = settings.nodes["env"].kwargs, settings.nodes.get("algo")
     scenario = str(env.get("map_name") or env.get("game") or "")
     name = " ".join(filter(None, [settings.choices["env"], scenario]))
-    return f"{settings.choices['algo']} on {name}, seed {settings.run.seed}"
+    algo = settings.choices["algo"] + (f" {player.kwargs['policy']}" if player else "")
+    return f"{algo} on {name}, seed {settings.run.seed}"
 
 
 def config_record(settings: Settings) -> dict[str, Any]:

@@ -305,9 +305,10 @@ def load_config(
     if not isinstance(choices, dict) or not {"algo", "env"} <= set(choices):
         raise CheckpointError(f"{file} does not say which algo and env were chosen.")
     saved["trust"] = []
+    saved["record"] = False
     if not callbacks:
         saved["callbacks"] = []
-    tree, changed = apply(words, saved)
+    tree, changed = apply(words, saved, with_newer_keys(saved, str(choices["env"])))
     trust = tree["trust"]
     if not isinstance(trust, list) or not all(isinstance(name, str) for name in trust):
         raise UsageError(f"trust={trust}: expected a list of packages, such as trust=[my_package].")
@@ -342,8 +343,25 @@ def targets(tree: Any) -> Iterator[str]:
             yield from targets(value)
 
 
-def apply(words: Sequence[str], saved: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def with_newer_keys(saved: Mapping[str, Any], env: str) -> Mapping[str, Any]:
+    """A saved configuration and the keys that its environment has got since then."""
+    files = {p.stem: p for p in (conf_dir() / "env").glob("*.yaml")}
+    if env not in files or not isinstance(saved.get("env"), dict):
+        return saved
+    shipped = OmegaConf.to_container(OmegaConf.load(files[env]), resolve=False)
+    assert isinstance(shipped, dict)
+    if shipped.get("_target_") != saved["env"].get("_target_"):
+        return saved
+    return {**saved, "env": {**shipped, **saved["env"]}}
+
+
+def apply(
+    words: Sequence[str], saved: Mapping[str, Any], known: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], list[str]]:
     """Typed ``key=value`` words over a saved configuration.
+
+    Args:
+        known: the keys that can be typed; those of the saved configuration if not given.
 
     Returns:
         the new configuration and the keys that differ from the saved one.
@@ -362,7 +380,7 @@ def apply(words: Sequence[str], saved: Mapping[str, Any]) -> tuple[dict[str, Any
                 f"{o.input_line}: a loaded run keeps its {key}. Set single keys, such as "
                 f"{key}.NAME=VALUE."
             )
-        elif found := key_problem(o, tree):
+        elif found := key_problem(o, known or tree):
             problems += found
         else:
             at = tree

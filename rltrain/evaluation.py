@@ -1,9 +1,10 @@
-"""mode=evaluate: an exact number of episodes with a checkpoint's weights, a table, and
-``evaluation.json``.
+"""mode=evaluate: an exact number of episodes with a checkpoint's weights or a player that needs
+none, a table, and ``evaluation.json``.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import time
@@ -16,13 +17,16 @@ import numpy as np
 from rich.table import Table
 
 from rltrain import checkpoint
-from rltrain.build import build_player, title
+from rltrain.build import build_player, build_scripted_player, title
 from rltrain.config import load_config
-from rltrain.errors import UsageError
+from rltrain.errors import CheckpointError, UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
+from rltrain.hardware.rollout import Rollout
 from rltrain.logger import Screen
+from rltrain.report.game_replays import GameReplays
+from rltrain.report.recording import Recorder, require_drawable
 from rltrain.settings import Settings, check
-from rltrain.types import Clock, Episode
+from rltrain.types import Clock, Episode, VectorEnv
 
 Z95 = 1.959964
 """97.5 % quantile of the normal distribution."""
@@ -52,7 +56,11 @@ def open_checkpoint(
     """
     found = checkpoint.find(path, load_step)
     tree, choices, _ = load_config(found.folder / "config.json", words, callbacks=False)
-    return found, check(tree, choices, {})
+    tree["mode"] = "evaluate"
+    settings = check(tree, choices, {})
+    if settings.algo is None:
+        raise CheckpointError(f"{found.folder} names a player without weights: nothing to load.")
+    return found, settings
 
 
 def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluation:
@@ -63,14 +71,36 @@ def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluat
         player = build_player(settings, found.folder)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    return judge(settings, player, found)
+
+
+def evaluate_script(settings: Settings) -> Evaluation:
+    """The same with a player that needs no checkpoint."""
+    try:
+        player = build_scripted_player(settings)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return judge(settings, player, None)
+
+
+def judge(settings: Settings, player: Rollout, found: checkpoint.Found | None) -> Evaluation:
+    """Play, count and write; with ``record``, film."""
+    filmed = settings.run.record
+    if filmed and not plays_in_game(player.env):
+        require_drawable(player.env, settings.choices["env"])
+    place, step = (home(found), found.step) if found else (new_folder(), 0)
+    recorder = recorder_of(player.env, settings, place, step) if filmed else None
     began = time.monotonic()
-    episodes = tuple(player.run_episodes(settings.run.test.episodes, settings.run.seed, Clock()))
+    episodes = tuple(
+        player.run_episodes(settings.run.test.episodes, settings.run.seed, Clock(), recorder)
+    )
     player.close()
     metrics = summary(episodes)
-    record = {
-        "checkpoint": str(found.folder),
-        "env_steps": found.step,
+    record: dict[str, Any] = {
+        "checkpoint": str(found.folder) if found else None,
+        "env_steps": step,
         "what": title(settings),
+        "environment": dict(player.about),
         "seed": settings.run.seed,  # episode i is seeded with (seed, test stream, i)
         "epsilon": settings.run.test.epsilon,
         "n_envs": min(settings.run.test.n_envs, settings.run.test.episodes),
@@ -82,8 +112,27 @@ def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluat
             for i, e in enumerate(episodes)
         ],
     }
-    path = write(found, record)
-    return Evaluation(found.folder, found.step, episodes, metrics, record, path, found.remarks)
+    remarks = found.remarks if found else ()
+    if recorder is not None:
+        for row in record["episodes"]:
+            row["files"] = [relative(f, place) for f in recorder.files[row["episode"]]]
+        remarks += (f"The recordings are in {recorder.folder}.", *recorder.remarks)
+    path = write(place, record)
+    folder = found.folder if found else path.parent
+    return Evaluation(folder, step, episodes, metrics, record, path, remarks)
+
+
+def plays_in_game(env: VectorEnv) -> bool:
+    """Whether StarCraft II itself plays."""
+    return bool(getattr(env, "about", {}).get("backend") == "sc2")
+
+
+def recorder_of(
+    env: VectorEnv, settings: Settings, place: Path, step: int
+) -> Recorder | GameReplays:
+    """What films these episodes: the game itself where it plays, else our own pictures."""
+    kind = GameReplays if plays_in_game(env) else Recorder
+    return kind(recordings_folder(place, step), settings.run.test.episodes)
 
 
 def plain_info(episode: Episode) -> dict[str, Any]:
@@ -124,13 +173,50 @@ def wilson(wins: int, n: int) -> tuple[float, float]:
     return max(0.0, (centre - spread) / (1 + z2 / n)), min(1.0, (centre + spread) / (1 + z2 / n))
 
 
-def write(found: checkpoint.Found, record: Mapping[str, Any]) -> Path:
-    """``evaluation.json`` in the run's folder, earlier ones kept; elsewhere if that cannot be
+def home(found: checkpoint.Found) -> Path:
+    """Where results of a checkpoint belong: its run's folder, or its own if it lies elsewhere."""
+    run_dir = found.folder.parent.parent
+    return run_dir if (run_dir / "run.json").exists() else found.folder
+
+
+def new_folder() -> Path:
+    """``outputs/evaluate/<date>_<time>/``, for results beside which nothing can be written."""
+    wanted = Path.cwd() / "outputs" / "evaluate" / time.strftime("%Y-%m-%d_%H-%M-%S")
+    return made(wanted)
+
+
+def made(wanted: Path) -> Path:
+    """A new folder, with a number behind its name if there is one already."""
+    folder = wanted
+    for number in itertools.count(2):
+        try:
+            folder.mkdir(parents=True)
+            break
+        except FileExistsError:
+            folder = wanted.with_name(f"{wanted.name}-{number}")
+    return folder
+
+
+def recordings_folder(place: Path, step: int) -> Path:
+    """A new folder for films, ``recordings/<env_steps>``; elsewhere if that cannot be written."""
+    try:
+        if (place / "recordings").is_file():
+            raise NotADirectoryError(place / "recordings")
+        return made(place / "recordings" / str(step))
+    except OSError:
+        return made(new_folder() / "recordings" / str(step))
+
+
+def relative(path: Path, folder: Path) -> str:
+    """A path as seen from a folder, if it lies below it."""
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
+
+
+def write(place: Path, record: Mapping[str, Any]) -> Path:
+    """``evaluation.json`` in a folder, earlier ones kept; in one of its own if that cannot be
     written.
     """
-    run_dir = found.folder.parent.parent
-    folder = run_dir if (run_dir / "run.json").exists() else found.folder
-    text = json.dumps(record, indent=1)
+    folder, text = place, json.dumps(record, indent=1)
     try:
         path = folder / "evaluation.json"
         if path.exists():
@@ -143,9 +229,7 @@ def write(found: checkpoint.Found, record: Mapping[str, Any]) -> Path:
         checkpoint.put_text(path, text)
         return path
     except OSError:
-        now = time.strftime("%Y-%m-%d_%H-%M-%S")
-        path = Path.cwd() / "outputs" / "evaluate" / now / "evaluation.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = new_folder() / "evaluation.json"
         checkpoint.put_text(path, text)
         return path
 
@@ -156,7 +240,8 @@ def show(evaluation: Evaluation) -> None:
     for remark in evaluation.remarks:
         console.print(remark, markup=False, soft_wrap=True)
     m = evaluation.metrics
-    table = Table(title=f"{evaluation.record['what']}, checkpoint {evaluation.step:,}")
+    source = f", checkpoint {evaluation.step:,}" if evaluation.record["checkpoint"] else ""
+    table = Table(title=f"{evaluation.record['what']}{source}")
     table.add_column("")
     table.add_column("mean", justify="right")
     table.add_column("95 % interval", justify="right")
@@ -168,8 +253,9 @@ def show(evaluation: Evaluation) -> None:
         table.add_row("win rate", f"{m['test/win_rate']:.1%}", interval)
     table.add_row("episode length", f"{m['test/episode_length_mean']:.1f}", "")
     console.print(table)
+    about = "".join(f"{name} {fact}, " for name, fact in evaluation.record["environment"].items())
     console.print(
-        f"{len(evaluation.episodes)} episodes, seed {evaluation.record['seed']}, "
+        f"{len(evaluation.episodes)} episodes, {about}seed {evaluation.record['seed']}, "
         f"{evaluation.record['seconds']:.1f} s; every episode is in {evaluation.path}",
         markup=False,
         soft_wrap=True,

@@ -116,6 +116,8 @@ def run(words: Sequence[str]) -> int:
     evaluates = typed_value(overrides, "mode") == "evaluate"
     if multirun and (resumes or evaluates):
         raise UsageError("A sweep (-m) starts new runs: leave out resume= and mode=evaluate.")
+    if typed_value(overrides, "mode") == "doctor":
+        return doctor_mode(overrides)
     if resumes:
         return resume_mode(overrides)
     if evaluates:
@@ -182,13 +184,10 @@ def checked(words: Sequence[str]) -> Settings:
 
 
 def evaluate_mode(overrides: Sequence[str]) -> int:
-    """Judge a checkpoint."""
+    """Judge a checkpoint, or a player that needs none."""
     path = typed_value(overrides, "checkpoint")
     if path is None:
-        raise UsageError(
-            "mode=evaluate needs a checkpoint: type mode=evaluate checkpoint=RUN_FOLDER "
-            "(outputs/<algo>-<env>/<run>)."
-        )
+        return evaluate_script(overrides)
     load_step = typed_value(overrides, "load_step")
     if load_step is not None and (isinstance(load_step, bool) or not isinstance(load_step, int)):
         raise UsageError(f"load_step={load_step}: expected a whole number of env steps.")
@@ -197,6 +196,34 @@ def evaluate_mode(overrides: Sequence[str]) -> int:
     words = other_words(overrides, about=("mode", "load_step", "checkpoint"), never=("resume",))
     done = evaluate(original_cwd(str(path)), words, load_step)
     show(done)
+    return 0
+
+
+def doctor_mode(overrides: Sequence[str]) -> int:
+    """Look at the machine; 0 if the main job would run."""
+    if len(overrides) > 1:
+        senseless = [word for word in overrides if word != "mode=doctor"]
+        raise UsageError(f"mode=doctor looks at the machine: leave out {', '.join(senseless)}.")
+    from rltrain.doctor import examine, runs, show
+
+    findings = examine(Path.cwd() / "outputs")
+    show(findings)
+    return 0 if runs(findings) else UsageError.exit_code
+
+
+def evaluate_script(overrides: Sequence[str]) -> int:
+    """Judge a player that learns nothing, as the whole configuration says."""
+    (words,) = all_jobs(overrides, multirun=False)
+    settings = checked(words)
+    if settings.algo is not None:
+        raise UsageError(
+            "mode=evaluate needs a checkpoint: type mode=evaluate checkpoint=RUN_FOLDER "
+            "(outputs/<algo>-<env>/<run>), or algo=scripted to see a player that needs none."
+        )
+    from rltrain.evaluation import evaluate_script as evaluate
+    from rltrain.evaluation import show
+
+    show(evaluate(settings))
     return 0
 
 

@@ -126,7 +126,7 @@ class Record(Callback):
             "best_test": None,
         }
         if before := read_record(self.path):
-            kept = ("started", "final_test", "best_test")
+            kept = ("started", "environment", "final_test", "best_test")
             self.facts |= {k: before[k] for k in kept if k in before}
             self.facts["resumes"] = [*before.get("resumes", []), now()]
 
@@ -169,6 +169,7 @@ def run_training(
             loggers.add(Console(settings.run.total_env_steps, screen))
         record = Record(run_dir)
         trainer = built(settings, run_dir, loggers, [record])
+        note_environment(record, trainer.rollout.about)
         origin = taken_up(trainer, run_dir) if resume else start_from(trainer, settings)
         interrupts.trainer = trainer
         code, status = 0, "finished"
@@ -195,6 +196,14 @@ def run_training(
         words = closing_words(record.facts, run_dir, trainer, status)
         screen.print(words, soft_wrap=True, markup=False)
     return Result(run_dir, dict(trainer.latest), code)
+
+
+def note_environment(record: Record, about: Mapping[str, Any]) -> None:
+    """What the environments say about themselves, in ``run.json``; a resume may find other ones."""
+    before = record.facts.get("environment", about)
+    if before != about:
+        log.warning("this run was played with %s so far and goes on with %s", before, dict(about))
+    record.facts["environment"] = dict(about)
 
 
 def taken_up(trainer: Trainer, run_dir: Path) -> str | None:

@@ -59,7 +59,7 @@ class StopSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    mode: Literal["train", "evaluate"]
+    mode: Literal["train", "evaluate", "doctor"]
     seed: Whole
     total_env_steps: Count
     test: TestSettings
@@ -69,6 +69,7 @@ class RunSettings:
     checkpoint: str | None
     load_step: Whole | None
     resume: str | None
+    record: Flag
     trust: list[str]
 
 
@@ -116,7 +117,7 @@ class Settings:
     """A checked configuration. ``plain`` is its JSON form, with the converted values."""
 
     run: RunSettings
-    algo: AlgoSettings
+    algo: AlgoSettings | None  # None: a player that learns nothing, built from the node "algo"
     hardware: HardwareSettings
     logger: LoggerSettings
     nodes: Mapping[str, Node]
@@ -245,12 +246,28 @@ class Checker:
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 FACTS = (
-    "spec", "n_envs", "n_threads", "device", "rng", "params",
-    "distribution", "n_step", "hidden_dim", "targets",
+    "spec",
+    "n_envs",
+    "n_threads",
+    "device",
+    "rng",
+    "params",
+    "env",
+    "epsilon",
+    "distribution",
+    "n_step",
+    "hidden_dim",
+    "targets",
 )
 """What build.py knows and no YAML says."""
 ALGO_NODES = (
-    "distribution", "network", "mixer", "loss", "optimizer", "exploration", "target_update",
+    "distribution",
+    "network",
+    "mixer",
+    "loss",
+    "optimizer",
+    "exploration",
+    "target_update",
 )
 
 
@@ -269,12 +286,15 @@ def check(
     """
     checker = Checker(defaults)
     run = checker.record(RunSettings, plain, "")
-    algo = checker.record(AlgoSettings, plain.get("algo", {}), "algo")
+    scripted = "_target_" in (plain.get("algo") or {})
+    algo = None if scripted else checker.record(AlgoSettings, plain.get("algo", {}), "algo")
     hardware = checker.record(HardwareSettings, plain.get("hardware", {}), "hardware")
     logger = checker.record(LoggerSettings, plain.get("logger", {}), "logger")
     nodes = {"env": checker.node(plain.get("env"), "env")}
     nodes["buffer"] = checker.node(plain.get("buffer"), "buffer")
-    for name in ALGO_NODES:
+    if scripted:
+        nodes["algo"] = checker.node(plain["algo"], "algo")
+    for name in () if scripted else ALGO_NODES:
         nodes[f"algo.{name}"] = checker.node(pick(plain, f"algo.{name}"), f"algo.{name}")
     listed = plain.get("callbacks")
     if not isinstance(listed, list):
@@ -293,6 +313,11 @@ def check(
         checker.problems.append(
             f"load_step={run.load_step} says which checkpoint to take, but checkpoint= names none."
         )
+    if run and run.record and run.mode == "train":
+        checker.problems.append(
+            "record=true films test episodes: expected mode=evaluate, got mode=train. Train first, "
+            "then type rltrain mode=evaluate checkpoint=RUN_FOLDER record=true."
+        )
     if logger and logger.wandb.get("mode") not in ("online", "offline", "disabled"):
         checker.problems.append(
             f"logger.wandb.mode={show(logger.wandb.get('mode'))}: expected one of online, offline, "
@@ -308,6 +333,10 @@ def check(
         checker.problems.append(
             "stop.metric and stop.value belong together: expected both or neither, got "
             f"{show(run.stop.metric)} and {show(run.stop.value)}."
+        )
+    if run and scripted and run.mode == "train":
+        checker.problems.append(
+            f"algo={choices.get('algo')} has nothing to learn: type mode=evaluate to see it play."
         )
     if checker.problems:
         raise UsageError("\n".join(checker.problems))
@@ -336,7 +365,9 @@ def converted(
         return out
 
     out = merge(plain, run)
-    out["algo"], out["hardware"] = merge(plain["algo"], algo), merge(plain["hardware"], hardware)
+    out["hardware"] = merge(plain["hardware"], hardware)
+    if algo is not None:
+        out["algo"] = merge(plain["algo"], algo)
     for path, node in nodes.items():
         assert node is not None
         at = out

@@ -106,6 +106,10 @@ class VectorEnv(Protocol):
     The arrays are the *current* slot; they are overwritten by the next ``step``. Where ``last`` is
     set the next ``step`` ignores that copy's action, gives reward 0 and shows the first
     observation of a new episode.
+
+    Two facts more where there is something to say. ``about``: a mapping for banner and records,
+    such as which backend plays. ``lost`` [E] bool: copies that crashed in the last ``step``; it
+    gave them reward 0, and they show the first observation of the same episode, begun anew.
     """
 
     spec: EnvSpec
@@ -132,6 +136,40 @@ class VectorEnv(Protocol):
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
     def close(self) -> None: ...
+
+
+class DrawnEnv(VectorEnv, Protocol):
+    """A vector environment that can be drawn."""
+
+    frames_per_second: float  # of its films; None or absent where it cannot be drawn
+
+    def render(self, copies: Sequence[int]) -> list[list[np.ndarray]]:
+        """For each of these copies one or several images (uint8 [H, W, 3]) of its last step; the
+        last one shows the current slot.
+        """
+
+
+class Watch(Protocol):
+    """Looks on while episodes are played, once per slot, before the step."""
+
+    def __call__(
+        self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
+    ) -> None:
+        """``numbers`` [E]: the episode each copy is in; ``finished``: those that this slot closes,
+        by copy.
+        """
+
+
+class Script(Protocol):
+    """A player written for an environment; it reads the true state, and sees where an episode
+    begins. An environment that has such players has ``script(name)``.
+    """
+
+    def __call__(self) -> np.ndarray:
+        """Actions [E, N] int64 of the current slot, available ones."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -287,6 +325,8 @@ class Learning(Protocol):
 
 class Rollouts(Protocol):
     """Where experience comes from: policy and environments, here or elsewhere."""
+
+    about: Mapping[str, Any]  # what the environments say about themselves: {"backend": …}
 
     def collect(self, n_steps: int, clock: Clock) -> Steps:
         """``n_steps`` slots of every copy."""

@@ -29,7 +29,7 @@ def three_iterations(words, folder):
 
 
 PAIRS = [
-    *[("algo", a) for a in options("algo")],
+    *[("algo", a) for a in options("algo") if a != "scripted"],  # learns nothing
     *[("env", e) for e in options("env")],
     *[("buffer", b) for b in options("buffer")],
     *[("hardware", h) for h in options("hardware") if h != "cuda" or torch.cuda.is_available()],
@@ -44,7 +44,7 @@ PAIRS = [
 @pytest.mark.parametrize(("group", "name"), PAIRS)
 def test_every_choice_runs(small, tmp_path, group, name):
     words = [w for w in small if w.partition("=")[0] != group]
-    if (group, name) == ("env", "smac"):
+    if group == "env" and name.startswith("smac"):
         words.append("buffer.capacity=100")
     three_iterations([*words, f"{group}={name}", "algo.batch_size=2"], tmp_path)
 

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
 import rltrain
 from rltrain import main as entry
 from rltrain.checkpoint import digest
+from rltrain.env.toy import TwoStep
 from rltrain.errors import CheckpointError, RltrainError, UsageError
 from tests.conftest import SMALL
 
@@ -108,6 +110,89 @@ def test_evaluate_plays_the_exact_number_whatever_the_number_of_copies(command, 
     assert metrics["test/return_low"] <= metrics["test/return_mean"] <= metrics["test/return_high"]
 
 
+@pytest.fixture
+def drawn(monkeypatch):
+    """The two-step game with pictures."""
+    picture = np.zeros((8, 12, 3), np.uint8)
+    monkeypatch.setattr(TwoStep, "frames_per_second", 10.0, raising=False)
+    monkeypatch.setattr(TwoStep, "render", lambda game: picture, raising=False)
+
+
+def test_evaluate_records_every_episode_and_lists_the_files(command, trained, drawn, capsys):
+    words = [f"checkpoint={trained}", "record=true", "test.episodes=3"]
+    assert command("mode=evaluate", *words) == 0
+    record = json.loads((trained / "evaluation.json").read_text())
+    folder = f"recordings/{record['env_steps']}"
+    for k, episode in enumerate(record["episodes"]):
+        wanted = {f"{folder}/episode-00{k}{end}" for end in (".gif", "-first.png", "-last.png")}
+        assert wanted <= set(episode["files"])
+        assert all((trained / name).exists() for name in episode["files"])
+    assert str(trained / folder) in capsys.readouterr().out.replace("\n", "")
+    assert command("mode=evaluate", *words) == 0  # the first recordings stay
+    again = json.loads((trained / "evaluation.json").read_text())
+    assert again["episodes"][0]["files"][0] == f"{folder}-2/episode-000.gif"
+
+
+def test_recordings_go_elsewhere_if_the_run_folder_cannot_be_written(
+    command, trained, drawn, own_folder
+):
+    (trained / "recordings").write_text("in the way")
+    assert command("mode=evaluate", f"checkpoint={trained}", "record=true", "test.episodes=1") == 0
+    assert len(list(own_folder.glob("outputs/evaluate/*/recordings/*/episode-000.gif"))) == 1
+
+
+def test_recording_what_cannot_be_drawn_is_refused_before_anything_is_played(command, trained):
+    with pytest.raises(UsageError, match="env 'two_step' cannot be drawn"):
+        command("mode=evaluate", f"checkpoint={trained}", "record=true")
+    assert not (trained / "evaluation.json").exists()
+    assert not (trained / "recordings").exists()
+
+
+def test_a_script_is_evaluated_without_a_checkpoint(command, own_folder, capsys):
+    words = ["mode=evaluate", "algo=scripted", "env=smac", "env.map_name=3m", "test.episodes=4"]
+    assert command(*words, "algo.policy=closest") == 0
+    (path,) = own_folder.glob("outputs/evaluate/*/evaluation.json")
+    record = json.loads(path.read_text())
+    assert record["what"] == "scripted closest on smac 3m, seed 0"
+    assert (record["checkpoint"], len(record["episodes"])) == (None, 4)
+    shown = capsys.readouterr().out
+    assert all(row in shown for row in ("return", "win rate", "episode length", "4 episodes"))
+
+
+def test_two_evaluations_of_scripts_leave_two_files(command, own_folder):
+    words = ["mode=evaluate", "algo=scripted", "algo.policy=random", "env=two_step"]
+    for _ in range(2):
+        assert command(*words, "test.episodes=2") == 0
+    assert len(list(own_folder.glob("outputs/evaluate/*/evaluation.json"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["algo=scripted"], "algo=scripted has nothing to learn: type mode=evaluate"),
+        (["mode=evaluate", "algo=scripted"], "algo.policy=closest needs battles"),
+        (["mode=evaluate", "algo=scripted", "algo.policy=closet"], "one of random, stop, closest"),
+        (["mode=evaluate", "algo=scripted", "algo.loss.gamma=1"], "Unknown key"),
+        (["mode=evaluate", "algo=qmix"], "needs a checkpoint"),
+    ],
+    ids=lambda w: " ".join(w) if isinstance(w, list) else None,
+)
+def test_what_a_script_cannot_do_is_refused(command, own_folder, words, what):
+    with pytest.raises(UsageError, match=what):
+        command(*words, "env=two_step")
+    assert nothing_written(own_folder)
+
+
+def test_a_checkpoint_cannot_be_a_script(command, trained):
+    forged(
+        trained,
+        algo={"_target_": "rltrain.algo.scripted.Scripted", "policy": "random"},
+        mode="evaluate",
+    )
+    with pytest.raises(CheckpointError, match="without weights"):
+        command("mode=evaluate", f"checkpoint={trained}")
+
+
 def test_evaluate_from_a_folder_that_is_no_run(command, trained, own_folder):
     best = trained / "checkpoints" / (trained / "checkpoints/best").read_text().strip()
     moved = own_folder / "a=b, c d"
@@ -174,6 +259,8 @@ WRONG = [
     ["seed=1,2"],
     ["--bogus"],
     ["mode=evaluate"],
+    ["record=true"],
+    ["record=1"],
     ["buffer.capacity=4"],
     ["buffer.max_bytes=1000"],
     ["+algo.optimizer.nonsense=1"],
@@ -226,15 +313,22 @@ def test_a_checkpoint_of_another_environment(command, trained, small):
         command(*base, "env=smac", f"checkpoint={trained}")
 
 
-def forged(run_dir, **changes):
+def forged(run_dir, without=None, **changes):
     """A run whose configuration was changed and whose manifests vouch for it."""
     for file in [run_dir / "config.json", *run_dir.glob("checkpoints/*/config.json")]:
-        file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+        saved = {**json.loads(file.read_text()), **changes}
+        saved.pop(without, None)
+        file.write_text(json.dumps(saved))
         manifest = file.with_name("manifest.json")
         if manifest.exists():
             facts = json.loads(manifest.read_text())
             facts["files"]["config.json"] = {"bytes": file.stat().st_size, "sha256": digest(file)}
             manifest.write_text(json.dumps(facts))
+
+
+def test_a_run_from_before_there_were_recordings_can_be_recorded(command, trained, drawn):
+    forged(trained, without="record")
+    assert command("mode=evaluate", f"checkpoint={trained}", "record=true", "test.episodes=1") == 0
 
 
 @pytest.mark.parametrize("trust", [[], ["subprocess"]])

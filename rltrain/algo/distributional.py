@@ -13,7 +13,6 @@ from rltrain.algo.targets import (
     categorical_projection,
     greedy,
     n_step_bootstrap,
-    pick,
     quantile_huber,
 )
 from rltrain.algo.window import inside
@@ -47,9 +46,7 @@ class _Bellman:
         return output, outputs_of(output.dist[:-1], batch.action)
 
     @torch.no_grad()
-    def target(
-        self, target: Model, batch: Batch, output: Output
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def target(self, target: Model, batch: Batch, output: Output) -> tuple[Tensor, Tensor, Tensor]:
         """reward_sum and discount [T, B, N] and the target agents' outputs [T, B, N, K] for the
         action taken next, n steps ahead.
         """
@@ -58,9 +55,7 @@ class _Bellman:
         best = greedy(chooser, batch.avail_actions)  # [T+1, B, N]
         assert ahead.dist is not None
         dist = outputs_of(ahead.dist, best)
-        step = n_step_bootstrap(
-            batch.reward, batch.terminated, batch.last, self.gamma, self.n_step
-        )
+        step = n_step_bootstrap(batch.reward, batch.terminated, batch.last, self.gamma, self.n_step)
         shape = batch.action.shape
         reward = step.reward_sum.expand(shape)  # R = 1 or N
         return reward, step.discount.unsqueeze(-1).expand(shape), at_slot(dist, step.slot)

@@ -41,11 +41,23 @@ def epsilon_greedy(
     one.
     """
     action = np.where(available, q, -np.inf).argmax(-1)  # [E, N]
+    explore(action, available, epsilon, rng)
+    return action
+
+
+def explore(
+    action: np.ndarray,
+    available: np.ndarray,
+    epsilon: float | np.ndarray,
+    rng: np.random.Generator,
+) -> None:
+    """Each of the actions [E, N] becomes with probability ``epsilon`` (one, or [E, 1]) a uniformly
+    drawn one of the ``available`` [E, N, A] bool.
+    """
     coin, die = rng.random((2, *action.shape))
     explores = coin < epsilon
     if explores.any():
         action[explores] = _nth_available(available[explores], die[explores])
-    return action
 
 
 def _nth_available(available: np.ndarray, die: np.ndarray) -> np.ndarray:
@@ -192,7 +204,11 @@ class ParameterNoise(EpsilonGreedy):
         return self.noisy
 
     def draw(
-        self, agents: nn.Module, q: np.ndarray, noisy_q: np.ndarray, clock: Clock,
+        self,
+        agents: nn.Module,
+        q: np.ndarray,
+        noisy_q: np.ndarray,
+        clock: Clock,
         rng: np.random.Generator,
     ) -> None:
         """New noise on the present weights, its size judged by the values of the old."""

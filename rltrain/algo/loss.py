@@ -147,9 +147,7 @@ class LambdaLoss:
         state = zero_outside(batch.state, real)
         q = cast(Agents, online.agents).unroll(batch, stop=len(batch.action)).q[:-1]
         best = pick(q.detach(), greedy(q.detach(), batch.avail_actions[:-1]))
-        q_taken = cast(Mixer, online.mixer)(
-            pick(q, batch.action), best, batch.action, state[:-1]
-        )
+        q_taken = cast(Mixer, online.mixer)(pick(q, batch.action), best, batch.action, state[:-1])
         return result_of(q_taken, batch.td_target, batch, real, None)
 
     @torch.no_grad()

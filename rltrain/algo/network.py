@@ -195,7 +195,7 @@ class FeedForward(nn.Module):
 def _placed(
     parts: tuple[Tensor | None, ...], shape: tuple[int, ...], around: tuple[int, int]
 ) -> Tensor | None:
-    """Parts one after the other as [T+1, B, N, …], zeros for the slots left out before and after."""
+    """Parts one after the other as [T+1, B, N, …]; zeros for the slots left out around them."""
     if parts[0] is None:
         return None
     whole = [p for p in parts if p is not None]

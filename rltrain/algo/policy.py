@@ -118,7 +118,7 @@ class Policy:
         state = {
             "hidden": torch.from_numpy(self.hidden),
             "last_action": torch.from_numpy(self._last_action.copy()),
-            "rng": _copy(self.rng.bit_generator.state),
+            "rng": copied(self.rng.bit_generator.state),
         }
         if self._frames is not None:
             state["frames"] = self._frames.state_dict()
@@ -130,7 +130,7 @@ class Policy:
         """Take over what ``state_dict`` said."""
         self._hidden = state["hidden"].to(self._device, copy=True)
         self._last_action = state["last_action"].numpy().copy()
-        self.rng.bit_generator.state = _copy(state["rng"])
+        self.rng.bit_generator.state = copied(state["rng"])
         if self._frames is not None:
             self._frames.load_state_dict(state["frames"])
         if isinstance(self.exploration, ParameterNoise):
@@ -164,5 +164,6 @@ class Frames:
         self.frames[:], self.fresh[:] = state["frames"], state["fresh"]
 
 
-def _copy(tree: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: _copy(v) if isinstance(v, Mapping) else v for k, v in tree.items()}
+def copied(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested mappings, copied: the state of a random stream."""
+    return {k: copied(v) if isinstance(v, Mapping) else v for k, v in tree.items()}

@@ -23,7 +23,6 @@ from rltrain.types import (
     Clock,
     Count,
     EnvSpec,
-    NonNegative,
     Pieces,
     Plan,
     Positive,
@@ -50,7 +49,8 @@ class StepReplay:
         capacity: slots kept at most.
         max_bytes: bytes kept at most; null = 60 % of the memory free now.
         storage: how observations and states are kept; uint8 observations stay uint8.
-        sampler: ``uniform`` or ``proportional`` to priority^alpha (Schaul et al. 2016, section 3.3).
+        sampler: ``uniform`` or ``proportional`` to priority^alpha (Schaul et al. 2016, §
+            3.3).
         alpha: exponent of priorities.
         beta, beta_end, beta_env_steps: exponent of the importance weights (section 3.4) at the
             start, at the end, and the env steps between.

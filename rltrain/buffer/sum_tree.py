@@ -31,7 +31,7 @@ class SumTree:
         set_leaves(self.nodes, self.offset, item, priority)
 
     def find(self, mass: np.ndarray) -> np.ndarray:
-        """The items at which the running sum of priorities passes ``mass`` [B], each in 0 … total."""
+        """The items at which the running sum of priorities passes ``mass`` [B], in 0 … total."""
         return find_leaves(self.nodes, self.offset, mass)
 
     def state_dict(self) -> dict[str, np.ndarray]:

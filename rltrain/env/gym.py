@@ -6,7 +6,6 @@ To bring one of your own: register it, or name it ``env.id=module:Id``, or hand 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -15,7 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rltrain.env.vector import Slot, SyncVectorEnv
-from rltrain.types import Count, EnvSpec, NonNegative, Positive
+from rltrain.types import Count, EnvSpec, Positive
 
 NO_STATE = np.zeros(0, np.float32)
 
@@ -126,10 +125,10 @@ def viewed(
             "MultiBinary, MultiDiscrete, or Tuple and Dict of them."
         ) from error
     if isinstance(space, spaces.Box):
-        shape = space.shape or (1,)
+        flat = space.shape or (1,)
         if space.dtype == np.uint8:
-            return lambda obs: np.asarray(obs).reshape(shape), shape, "uint8", 1 / 255
-        return lambda obs: np.asarray(obs, np.float32).reshape(shape), shape, "float32", 1.0
+            return lambda obs: np.asarray(obs).reshape(flat), flat, "uint8", 1 / 255
+        return lambda obs: np.asarray(obs, np.float32).reshape(flat), flat, "float32", 1.0
     return lambda obs: np.asarray(spaces.flatten(space, obs), np.float32), (n,), "float32", 1.0
 
 
@@ -153,9 +152,7 @@ def gymnasium_env(
         try:
             env = gymnasium.make(id, max_episode_steps=max_episode_steps, **kwargs)
         except (gymnasium.error.Error, ImportError, TypeError, AttributeError) as error:
-            raise ValueError(
-                f"env.id={id} cannot be made: {error}. {_missing(id)}"
-            ) from error
+            raise ValueError(f"env.id={id} cannot be made: {error}. {_missing(id)}") from error
         return GymnasiumEnv(env, frame_stack, reward_clip)
 
     return SyncVectorEnv(make=make, n_envs=n_envs, time_limit=time_limit)

@@ -49,6 +49,15 @@ class ExactEnv(Env, Protocol):
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
 
+class DrawnCopy(Env, Protocol):
+    """A copy that can be drawn."""
+
+    frames_per_second: float
+
+    def render(self) -> np.ndarray | Sequence[np.ndarray]:
+        """What the last step brought: one image uint8 [H, W, 3], or several."""
+
+
 class SyncVectorEnv:
     """``n_envs`` copies made by ``make``, stepped one after the other.
 
@@ -101,6 +110,16 @@ class SyncVectorEnv:
     def call(self, method: str, *args: Any) -> list[Any]:
         """Call a method of every copy."""
         return [getattr(env, method)(*args) for env in self.envs]
+
+    @property
+    def frames_per_second(self) -> float | None:
+        """Of films; None where the copies cannot be drawn."""
+        return getattr(self.envs[0], "frames_per_second", None)
+
+    def render(self, copies: Sequence[int]) -> list[list[np.ndarray]]:
+        """The images, uint8 [H, W, 3], that ``DrawnCopy.render`` of these copies gives."""
+        images = [cast(DrawnCopy, self.envs[copy]).render() for copy in copies]
+        return [[one] if isinstance(one, np.ndarray) else list(one) for one in images]
 
     def state_dict(self) -> dict[str, Any]:
         """Exact where the copies can tell their state; else only which episode each copy is in."""

@@ -16,6 +16,7 @@ from rltrain.types import (
     EpisodeSeeds,
     Steps,
     VectorEnv,
+    Watch,
     seed_key,
 )
 
@@ -77,6 +78,7 @@ class Rollout:
     ) -> None:
         self.env, self.policy, self.seeds = env, policy, seeds
         self.keeps_hidden = keeps_hidden
+        self.about: Mapping[str, Any] = getattr(env, "about", {})
         self._started = False
         self._returns = np.zeros((env.n_envs, env.spec.n_rewards))  # [E, R] of the open episodes
         self._lengths = np.zeros(env.n_envs, np.int64)  # [E] transitions
@@ -86,7 +88,8 @@ class Rollout:
         """The next ``n_steps`` slots of every copy, and the episodes whose final slot is there.
 
         Returns:
-            Steps [T, E, …] with T = ``n_steps``, in arrays of their own.
+            Steps [T, E, …] with T = ``n_steps``, in arrays of their own; fewer where a copy lost
+            its episode, so that the next Steps begin with the episode that replaces it.
         """
         if not self._started:
             self._start(self.seeds)
@@ -112,24 +115,33 @@ class Rollout:
             steps.state[t], steps.last[t] = env.state, env.last
             episodes += self._finished().values()
             steps.action[t], steps.reward[t], steps.terminated[t] = self._step(clock)
+            if self._lost.any():
+                steps = first_slots(steps, t + 1)
+                break
         return replace(
             steps,
             episodes=tuple(episodes),
             hidden=np.stack(hidden) if self.keeps_hidden else None,
         )
 
-    def run_episodes(self, n: int, seed: int, clock: Clock) -> list[Episode]:
+    def run_episodes(
+        self, n: int, seed: int, clock: Clock, watch: Watch | None = None
+    ) -> list[Episode]:
         """Exactly ``n`` test episodes in order: episode i has seed i of ``TestSeeds``, copy i % E.
 
         Which episodes count is settled in advance, because the first to finish would be the short
         ones. Policy and environment start afresh, and a later ``collect`` starts afresh too.
+        ``watch`` sees every slot.
         """
         n_envs = self.env.n_envs
         self._start(TestSeeds(seed, n_envs))
         found: dict[int, Episode] = {}
         played = [0] * n_envs  # episodes of each copy
         while len(found) < n:
-            for copy, episode in self._finished().items():
+            finished = self._finished()
+            if watch is not None:
+                watch(self.env, [e + k * n_envs for e, k in enumerate(played)], finished)
+            for copy, episode in finished.items():
                 number = copy + played[copy] * n_envs
                 played[copy] += 1
                 if number < n:
@@ -188,6 +200,8 @@ class Rollout:
     def _start(self, seeds: EpisodeSeeds) -> None:
         try:
             self.env.reset(seeds)
+        except WorldError:
+            raise
         except Exception as error:
             raise WorldError(
                 f"The environment failed in reset(): {type(error).__name__}: {error}"
@@ -215,10 +229,23 @@ class Rollout:
         real = ~env.last  # read before the step overwrites it
         try:
             reward, terminated = env.step(action)
+        except WorldError:
+            raise
         except Exception as error:
             raise WorldError(
                 f"The environment failed in step(): {type(error).__name__}: {error}"
             ) from error
         self._returns += reward * real[:, None]
         self._lengths += real
+        lost = getattr(env, "lost", None)  # [E] bool, of environments that can crash
+        if lost is not None and lost.any():
+            self._returns[lost], self._lengths[lost] = 0, 0
+            self._lost |= lost
+            self.policy.forget(lost)
         return action, reward, terminated
+
+
+def first_slots(steps: Steps, n: int) -> Steps:
+    """The first ``n`` slots of some steps."""
+    cut = ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
+    return replace(steps, **{name: getattr(steps, name)[:n] for name in cut})

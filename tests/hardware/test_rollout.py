@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from rltrain.env.vector import Slot, SyncVectorEnv
+from rltrain.errors import WorldError
 from rltrain.hardware.rollout import EpisodeSeeder, Rollout, TestSeeds
 from rltrain.types import ENV_STREAM, TEST_STREAM, Clock, EnvSpec, seed_key
 
@@ -247,3 +248,52 @@ def test_call_reaches_the_copies() -> None:
     r = rollout(2)
     r.collect(1, CLOCK)
     assert r.call("state_dict") == [{"seed": 0, "t": 1}, {"seed": 1, "t": 1}]
+
+
+class Crashing(SyncVectorEnv):
+    """Walks whose copy 1 crashes in the given steps: its episode begins anew."""
+
+    def __init__(self, crashes: set[int]) -> None:
+        super().__init__(make=Walk, n_envs=2)
+        self.crashes, self.steps, self.lost = crashes, 0, np.zeros(2, np.bool_)
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        reward, terminated = super().step(action)
+        self.lost[:] = False, self.steps in self.crashes
+        self.steps += 1
+        if self.lost[1]:
+            self._begin(1, int(self._episode[1]))
+            reward[1], terminated[1] = 0, False
+        return reward, terminated
+
+
+def crashing(*crashes: int) -> Rollout:
+    env = Crashing(set(crashes))
+    return Rollout(env=env, policy=Counter(2), seeds=lambda copy, k: 3)  # four steps
+
+
+def test_a_lost_episode_ends_the_collect_and_is_disowned_by_the_next() -> None:
+    r = crashing(2)
+    first, second = r.collect(8, CLOCK), r.collect(8, CLOCK)
+    assert [len(first.last), len(second.last)] == [3, 8]
+    assert {len(a) for k, a in vars(first).items() if hasattr(a, "ndim") and a.ndim > 1} == {3}
+    assert (first.lost.tolist(), second.lost.tolist()) == ([False, False], [False, True])
+    assert second.obs[0, :, 0, 1].tolist() == [3, 0]  # copy 0 goes on, copy 1 began anew
+    assert second.action[0, :, 0].tolist() == [0, 0]  # as does the policy there
+    assert [(e.length, e.episode_return) for e in second.episodes[:2]] == [(4, 13), (4, 13)]
+
+
+def test_a_lost_test_episode_is_played_again() -> None:
+    episodes = crashing(1, 4).run_episodes(4, 0, CLOCK)
+    assert [e.length for e in episodes] == [e.info["seed"] % 4 + 1 for e in episodes]
+    assert [e.info["seed"] for e in episodes] == [seed_key(0, TEST_STREAM, i) for i in range(4)]
+
+
+def test_a_broken_world_keeps_its_own_words() -> None:
+    class Broken(SyncVectorEnv):
+        def reset(self, seeds: Any) -> None:
+            raise WorldError("nothing works here")
+
+    r = Rollout(env=Broken(make=Walk, n_envs=1), policy=Counter(1), seeds=lambda copy, k: k)
+    with pytest.raises(WorldError, match=r"^nothing works here$"):
+        r.collect(1, CLOCK)

@@ -8,11 +8,20 @@ from typing import Any
 
 _EXPORTS = {
     "SmacVectorEnv": "rltrain.env.smac.vector",
+    "Smacv2VectorEnv": "rltrain.env.smac.capability",
     "StarCraft2Env": "rltrain.env.smac.starcraft2",
+    "StarCraftCapabilityEnv": "rltrain.env.smac.capability",
     "parallel_env": "rltrain.env.smac.parallel",
     "compile_engine": "rltrain.env.smac.__main__",
 }
-__all__ = ["SmacVectorEnv", "StarCraft2Env", "compile_engine", "parallel_env"]
+__all__ = [
+    "SmacVectorEnv",
+    "Smacv2VectorEnv",
+    "StarCraft2Env",
+    "StarCraftCapabilityEnv",
+    "compile_engine",
+    "parallel_env",
+]
 
 
 def __getattr__(name: str) -> Any:

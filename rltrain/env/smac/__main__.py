@@ -19,6 +19,7 @@ def compile_engine() -> None:
     action, restart, seed = np.zeros((2, 3), np.int64), np.ones(2, np.bool_), np.zeros(2, np.uint64)
     tables = battles.scene, battles.shown, battles.rule, battles.world, battles.frame
     engine.advance_parallel(*tables, action, action, restart, seed)
+    Battles(map_name="terran_5_vs_5", n_envs=1, options=Options()).reset({0: 0})
 
 
 if __name__ == "__main__":

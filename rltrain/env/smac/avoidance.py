@@ -161,6 +161,12 @@ def solve_on_lines(lines, n, ux, uy, speed, along):
     if along or n2 > speed * speed:
         scale = speed if along else speed / np.sqrt(n2)
         x, y = ux * scale, uy * scale
+    return meet_lines(lines, n, ux, uy, x, y, speed, along)
+
+
+@njit(forceinline=True)
+def meet_lines(lines, n, ux, uy, x, y, speed, along):
+    """``solve_on_lines`` from the start (x, y)."""
     for i in range(n):
         qx, qy, dx, dy = lines[i, 0], lines[i, 1], lines[i, 2], lines[i, 3]
         if dx * (qy - y) - dy * (qx - x) <= ZERO:

@@ -11,9 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.env.smac import compiled, engine
-from rltrain.env.smac.maps import find_map
-from rltrain.env.smac.sizes import Options, sizes_of
+from rltrain.env.smac import compiled, engine, lite_engine, teams
+from rltrain.env.smac.lite_maps import find_map_under
+from rltrain.env.smac.lite_scene import build_lite_scene
+from rltrain.env.smac.roster import build_drawn_scene, build_roster
+from rltrain.env.smac.scenarios import find_scenario, is_scenario
+from rltrain.env.smac.sizes import Options, max_reward_against, sizes_of
+from rltrain.env.smac.units import UNITS, UnitType
 from rltrain.env.smac.world import (
     HEALTH,
     RUNNING,
@@ -37,13 +41,34 @@ class IllegalAction(ValueError):
 
 class Battles:
     """Arrays obs [E, A, O], avail [E, A, n_actions], state [E, S], reward [E] show the current step
-    of E battles."""
+    of E battles.
 
-    def __init__(self, *, map_name: str, n_envs: int, options: Options, n_threads: int = 1) -> None:
-        self.map_data = find_map(map_name)
+    ``sorts_agents=False`` numbers units as SMAClite does, for battles with ``rules="smaclite"``.
+    """
+
+    def __init__(
+        self,
+        *,
+        map_name: str,
+        n_envs: int,
+        options: Options,
+        n_threads: int = 1,
+        rules: str = "sc2",
+        sorts_agents: bool = True,
+    ) -> None:
+        if is_scenario(map_name):
+            self.map_data = find_scenario(map_name)
+        else:
+            self.map_data = find_map_under(rules, map_name, sorts_agents=sorts_agents)
         self.options, self.n_envs = options, n_envs
         self.sizes = sizes_of(self.map_data, options)
-        self.scene = build_scene(self.map_data, options)
+        self.roster = build_roster(self.map_data, options) if self.map_data.drawn_from else None
+        lite = rules == "smaclite"
+        if self.roster is not None:
+            self.scene = build_drawn_scene(self.map_data, options, n_envs)
+        else:
+            self.scene = (build_lite_scene if lite else build_scene)(self.map_data, options)
+        self._engine = lite_engine if lite else engine
         self.shown = build_view(self.map_data, options)
         self.rule = build_reward(self.map_data, options)
         self.world = build_world(self.scene, n_envs)
@@ -61,6 +86,7 @@ class Battles:
         restart = np.zeros(self.n_envs, np.bool_)
         for e, seed in seeds.items():
             restart[e], self._seed[e] = True, seed
+        self._recruit(restart)
         for e in seeds:
             engine.reset_battle(self.scene, self.shown, self.world, self.frame, e, self._seed[e])
 
@@ -86,10 +112,12 @@ class Battles:
             self._restart[e], self._seed[e] = True, seed
         if orders is None:
             self._check(action)
-        advance = engine.advance_serial
+        if restarts:
+            self._recruit(self._restart)
+        advance = self._engine.advance_serial
         if self.n_threads > 1 and self.world.unit.shape[2] * self.n_envs >= UNITS_PER_CALL:
             compiled.set_num_threads(self.n_threads)
-            advance = engine.advance_parallel
+            advance = self._engine.advance_parallel
         advance(
             self.scene,
             self.shown,
@@ -101,6 +129,25 @@ class Battles:
             self._restart,
             self._seed,
         )
+
+    def _recruit(self, restart: np.ndarray) -> None:
+        if self.roster is not None:
+            teams.recruit(self.roster, self.scene, self.world, restart, self._seed)
+
+    def unit_types(self, e: int) -> tuple[UnitType, ...]:
+        """Agents, then enemies, as battle e has them."""
+        if self.roster is None:
+            return self.map_data.unit_types
+        return tuple(UNITS[self.map_data.drawn_from[k]] for k in self.world.kind[e])
+
+    def max_reward(self, e: int) -> float:
+        """Unscaled reward of a win in battle e in which every enemy dies once."""
+        return max_reward_against(self.unit_types(e)[self.map_data.n_agents :], self.options)
+
+    def table(self, name: str, e: int) -> np.ndarray:
+        """The table of units of this name in ``scene`` that holds for battle e."""
+        table: np.ndarray = getattr(self.scene, name)[e * self.scene.per_battle]
+        return table
 
     def _check(self, action: np.ndarray) -> None:
         wrong = engine.find_illegal(self.world, self.avail, action, self._restart)
@@ -152,4 +199,6 @@ class Battles:
                     f"{given.shape}; use the map and the number of copies it was saved with"
                 )
             mine[...] = given
+        if self.roster is not None:
+            teams.fit_all(self.roster, self.scene, self.world)
         self.refresh()

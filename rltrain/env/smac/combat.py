@@ -2,7 +2,8 @@
 
 Agents do what they are told and nothing else. Enemies carry out one attack-move: walk to a point,
 attack what comes into scan range, go after whoever shoots them from outside it, join friends who
-call for help. Where a map says so they hunt the nearest agent instead.
+call for help. Where a map says so they hunt the nearest agent instead, or chase one until it is
+dead.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -17,10 +18,12 @@ from rltrain.env.smac.world import (
     ATTACK,
     ATTACK_MOVE,
     ATTACKER,
+    CHASE,
     GOAL_X,
     GOAL_Y,
     GROUND,
     HEAL,
+    HEAL_MOVE,
     HEALTH,
     HIT,
     HUNT,
@@ -88,9 +91,41 @@ def choose_targets(unit, mark, param, affects, n_agents, loop):
                 target = scan(unit, mark, param, affects, n_agents, i, target)
         elif order == HUNT:
             target = nearest(unit, affects, n_agents, i)
+        elif order == CHASE and target != NO_ONE and unit[HEALTH, target] <= ZERO:
+            target = NO_ONE
         if target != mark[TARGET, i]:
             unit[WINDUP, i] = ZERO  # a shot belongs to its target: changing it costs no cooldown
             mark[TARGET, i] = target
+
+
+@njit()
+def renew_orders(unit, mark, affects, n_agents):
+    """An env step begins: chasing enemies without a target take the nearest agent they can hit;
+    their healers set out for the nearest agent of all."""
+    for i in range(n_agents, unit.shape[1]):
+        if unit[HEALTH, i] <= ZERO:
+            continue
+        target = mark[TARGET, i]
+        if mark[ORDER, i] == CHASE:
+            if target == NO_ONE or unit[HEALTH, target] <= ZERO:
+                unit[WINDUP, i] = ZERO
+                mark[TARGET, i] = nearest(unit, affects, n_agents, i)
+        elif mark[ORDER, i] == HEAL_MOVE:
+            goal = nearest_living(unit, n_agents, i)
+            if goal != NO_ONE:
+                unit[GOAL_X, i], unit[GOAL_Y, i] = unit[X, goal], unit[Y, goal]
+                mark[ARRIVED, i] = 0
+
+
+@njit()
+def nearest_living(unit, n_agents, i):
+    """The nearest agent, ties by index; nobody if none lives."""
+    found, best = NO_ONE, F(np.inf)
+    for j in range(n_agents):
+        d2 = distance2(unit, i, j)
+        if d2 < best and unit[HEALTH, j] > ZERO:
+            found, best = j, d2
+    return found
 
 
 @njit(forceinline=True)

@@ -11,10 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.avoidance import choose_velocities, move_units
-from rltrain.env.smac.combat import SCAN_EVERY, choose_desires, choose_targets
+from rltrain.env.smac.combat import SCAN_EVERY, choose_desires, choose_targets, renew_orders
 from rltrain.env.smac.compiled import F, draw, njit, prange, stream_of
 from rltrain.env.smac.medicine import choose_patients, limit_flight, mend
 from rltrain.env.smac.observe import EAST, FIRST_ATTACK, NORTH, SOUTH, STOP, WEST, write_frame
+from rltrain.env.smac.sight import NO_OP, aim, forget_all, register
 from rltrain.env.smac.surround import flow_around
 from rltrain.env.smac.weapons import explode_killed, land_hits, recover, use_weapons
 from rltrain.env.smac.world import (
@@ -51,8 +52,8 @@ def reset_battle(scene, shown, world, frame, e, seed):
     """Start positions, full health, a fresh random stream; fills the first frame."""
     unit, mark = world.unit[e], world.mark[e]
     world.rng[e] = stream_of(seed)
-    unit[:] = scene.first_unit
-    mark[:] = scene.first_mark
+    unit[:] = scene.first_unit[e * scene.per_battle]
+    mark[:] = scene.first_mark[e * scene.per_battle]
     for i in range(unit.shape[1]):
         mark[PHASE, i] = int(draw(world.rng, e) * F(SCAN_EVERY))
     if scene.span_x != ZERO or scene.span_y != ZERO:
@@ -64,19 +65,33 @@ def reset_battle(scene, shown, world, frame, e, seed):
     world.clock[e] = 0
     world.outcome[e] = RUNNING
     frame.reward[e] = 0.0
-    write_frame(
-        scene, shown, unit, world.last_action[e], 0, frame.obs[e], frame.avail[e], frame.state[e]
-    )
+    forget_all(world.facing[e], world.watcher[e], world.watches[e])
+    show(scene, shown, world, frame, e)
 
 
-@njit()
-def give_orders(view, unit, mark, param, affects, action):
-    """Actions [A] to orders. Repeating an attack keeps its windup, any other order cancels it; an
-    attack that the weapon cannot make is refused, and the agent stops."""
+@njit(forceinline=True)
+def show(scene, shown, world, frame, e):
+    """The frame of battle e after it moved on."""
+    if shown.limited:
+        register(
+            shown, world.unit[e], scene.param[e * scene.per_battle], world.facing[e],
+            world.watcher[e], world.watches[e], world.blank[e], frame.queue[e], world.rng, e,
+        )  # fmt: skip
+    write_frame(scene, shown, world, frame, e)
+
+
+@njit(forceinline=True)
+def give_orders(view, unit, mark, param, affects, facing, visible, e, action):
+    """Actions [E, A] of battle e to orders. Repeating an attack keeps its windup, any other order
+    cancels it; an attack that the weapon cannot make is refused, and the agent stops."""
     for i in range(view.n_agents):
-        a = action[i]
+        a = action[e, i]
         if unit[HEALTH, i] <= ZERO:
             continue
+        if view.limited and a >= FIRST_ATTACK:
+            a = aim(view, param, visible[e], facing[e], i, a)
+            if a == NO_OP:
+                continue
         target, heals = NO_ONE, param[P_ENERGY, i] > ZERO
         if a >= FIRST_ATTACK:
             target = a - FIRST_ATTACK if heals else view.n_agents + a - FIRST_ATTACK
@@ -107,14 +122,14 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders):
     carried out."""
     unit, mark, A = world.unit[e], world.mark[e], scene.n_agents
     lines, spare, queue = frame.lines[e], frame.spare[e], frame.queue[e]
-    param, damage, affects, hops = scene.param, scene.damage, scene.affects, scene.hops
+    own, hops = e * scene.per_battle, scene.hops
+    param, damage, affects = scene.param[own], scene.damage[own], scene.affects[own]
     walls, near_walls = scene.walls, scene.near_walls
     special = scene.special
-    for i in range(unit.shape[1]):
-        unit[BEFORE, i] = unit[HEALTH, i] + unit[SHIELD, i]
-    for i in range(A):
-        world.last_action[e, i] = action[e, i]
-    give_orders(shown, unit, mark, param, affects, orders[e])
+    begin_step(world, e, action, A)
+    give_orders(shown, unit, mark, param, affects, world.facing, frame.visible, e, orders)
+    if scene.chases:
+        renew_orders(unit, mark, affects, A)
     first = world.clock[e] * scene.loops
     for loop in range(first, first + scene.loops):
         if special:
@@ -132,16 +147,30 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders):
             mend(unit, mark, param, affects)
             explode_killed(unit, mark, param, damage, affects, A, loop)
             recover(unit, param)
+    end_step(scene, shown, rule, world, frame, e)
+
+
+@njit(forceinline=True)
+def begin_step(world, e, action, n_agents):
+    """What the reward and the next observations must know of the time before the step."""
+    unit = world.unit[e]
+    for i in range(unit.shape[1]):
+        unit[BEFORE, i] = unit[HEALTH, i] + unit[SHIELD, i]
+    for i in range(n_agents):
+        world.last_action[e, i] = action[e, i]
+
+
+@njit(forceinline=True)
+def end_step(scene, shown, rule, world, frame, e):
+    """Outcome, reward and frame after the loops of a step."""
+    unit, param, A = world.unit[e], scene.param[e * scene.per_battle], scene.n_agents
     world.clock[e] += 1
     world.outcome[e] = judge(unit, param, A, scene.heals, scene.limit, world.clock[e])
-    frame.reward[e] = reward_of(rule, unit, A, world.outcome[e])
+    frame.reward[e] = reward_of(rule, unit, A, world.outcome[e]) * world.factor[e]
     for i in range(unit.shape[1]):
         if unit[HEALTH, i] <= ZERO:
             unit[SHIELD, i] = ZERO
-    steps, last_action = world.clock[e], world.last_action[e]
-    write_frame(
-        scene, shown, unit, last_action, steps, frame.obs[e], frame.avail[e], frame.state[e]
-    )
+    show(scene, shown, world, frame, e)
 
 
 @njit()
@@ -186,7 +215,9 @@ def reward_of(rule, unit, n_agents, outcome):
             gain += worth
         else:
             loss += worth * rule.negative_scale
-    reward = abs(gain) if rule.only_positive else gain - loss
+    reward = gain - loss
+    if rule.only_positive:
+        reward = max(gain, 0.0) if rule.clamps else abs(gain)
     if outcome == WIN:
         reward += rule.win
     elif outcome == DEFEAT:
@@ -239,6 +270,4 @@ def find_illegal(world, avail, action, restart):
 def write_frames(scene, shown, world, frame):
     """All frames again from the worlds, after the worlds were loaded or edited."""
     for e in range(world.clock.shape[0]):
-        unit, last_action, steps = world.unit[e], world.last_action[e], world.clock[e]
-        obs, avail, state = frame.obs[e], frame.avail[e], frame.state[e]
-        write_frame(scene, shown, unit, last_action, steps, obs, avail, state)
+        write_frame(scene, shown, world, frame, e)

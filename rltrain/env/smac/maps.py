@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rltrain.env.smac.units import UNITS, UnitType
 
@@ -18,6 +18,9 @@ TYPE_BITS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "colossi_stalkers_zealots": (("colossus", "stalker", "zealot"),) * 2,
     "MMM": (("marauder", "marine", "medivac"),) * 2,
     "bane": (("baneling", "zergling"),) * 2,
+    "terran_gen": (("marine", "marauder", "medivac"),) * 2,
+    "protoss_gen": (("stalker", "zealot", "colossus"),) * 2,
+    "zerg_gen": (("zergling", "hydralisk", "baneling"),) * 2,
 }
 
 
@@ -45,18 +48,26 @@ class MapData:
     attack_point: tuple[float, float] | None  # end of the enemies' attack-move; null: they stay
     attack_span: tuple[float, float] = (0.0, 0.0)  # that end is drawn from the segment point + span
     hunts: bool = False  # enemies attack the nearest agent at all times instead
+    chases: bool = False  # enemies attack the agent nearest to them until it is dead, then another
+    drawn_from: tuple[str, ...] = ()  # unit types of teams drawn anew for every battle; then the
+    # groups only say how many units there are
+    units: Mapping[str, UnitType] = field(default_factory=lambda: UNITS, repr=False, compare=False)
+    sorts_agents: bool = True  # by type and place, as SMAC; or agents keep their creation order
+    enemy_order: tuple[str, ...] = ()  # types in the order of enemy ids; none: creation order
+    knows_walls: bool = True  # units start clear of walls and walk around them
 
     @property
     def ally_types(self) -> tuple[str, ...]:
         """Type of every agent in agent order: SMAC sorts agents by unit type first."""
         types = [group.unit for group in self.allies for _ in range(group.count)]
-        order = TYPE_BITS.get(self.map_type, ((), ()))[0]
+        order = TYPE_BITS.get(self.map_type, ((), ()))[0] if self.sorts_agents else ()
         return tuple(sorted(types, key=order.index)) if order else tuple(types)
 
     @property
     def enemy_types(self) -> tuple[str, ...]:
-        """Type of every enemy in creation order."""
-        return tuple(group.unit for group in self.enemies for _ in range(group.count))
+        """Type of every enemy in the order of their ids."""
+        types = [group.unit for group in self.enemies for _ in range(group.count)]
+        return tuple(sorted(types, key=self.enemy_order.index) if self.enemy_order else types)
 
     @property
     def n_agents(self) -> int:
@@ -78,7 +89,13 @@ class MapData:
     @property
     def unit_types(self) -> tuple[UnitType, ...]:
         """Agents in agent order, then enemies."""
-        return tuple(UNITS[name] for name in self.ally_types + self.enemy_types)
+        return tuple(self.units[name] for name in self.ally_types + self.enemy_types)
+
+    @property
+    def heals(self) -> bool:
+        """Whether there are healers, or may be."""
+        drawn = (UNITS[name] for name in self.drawn_from)
+        return any(unit.energy > 0 for unit in (*self.unit_types, *drawn))
 
     @property
     def type_bits(self) -> tuple[int, ...]:

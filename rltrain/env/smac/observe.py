@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.compiled import F, njit
+from rltrain.env.smac.sight import IN_RANGE, SEEN, look, write_targets
 from rltrain.env.smac.world import (
     COOLDOWN,
     ENERGY,
@@ -15,28 +16,35 @@ from rltrain.env.smac.world import (
     P_ENERGY,
     P_HEALTH,
     P_SHIELD,
+    P_SHOOT,
+    P_SIGHT,
     SHIELD,
     X,
     Y,
 )
 
 ZERO, HALF, ONE, TWO = F(0), F(0.5), F(1), F(2)
-SIGHT, SHOOT = (
-    F(9),
-    F(6),
-)  # centre distances, whatever the unit type: sight exclusive, shooting inclusive
 SIZE, CENTRE = F(32), F(16)
 STOP, NORTH, SOUTH, EAST, WEST, FIRST_ATTACK = 1, 2, 3, 4, 5, 6
 
 
-@njit()
-def write_frame(scene, view, unit, last_action, steps, obs, avail, state):
-    """Fills obs [A, O], avail [A, n_actions] and state [S] of one battle."""
-    param, type_bit = scene.param, scene.type_bit
+@njit(forceinline=True)
+def write_frame(scene, view, world, frame, e):
+    """Fills obs [A, O], avail [A, n_actions] and state [S] of battle e.
+
+    Arrays of all battles go on with their ``e``: a view of one battle's part costs more than its
+    use where it is hardly used.
+    """
+    own = e * scene.per_battle
+    param, type_bit, unit = scene.param[own], scene.type_bit[own], world.unit[e]
+    obs, avail, state = frame.obs[e], frame.avail[e], frame.state[e]
+    visible, facing, last_action = frame.visible, world.facing, world.last_action
+    if view.limited:
+        look(view, unit, param, facing[e], world.watches[e], world.blank[e], visible[e])
     obs[:] = ZERO
     avail[:] = 0
     state[:] = ZERO
-    timestep = F(steps) / F(scene.limit)
+    timestep = F(world.clock[e]) / F(scene.limit)
     for i in range(view.n_agents):
         if unit[HEALTH, i] > ZERO:
             write_moves(view, scene.pathable, unit, i, obs, avail)
@@ -45,11 +53,13 @@ def write_frame(scene, view, unit, last_action, steps, obs, avail, state):
             if view.terrain_height:
                 write_surroundings(view, scene.height, unit, i, 9, obs, 4 + 8 * view.pathing_grid)
             heals = view.heals and param[P_ENERGY, i] > ZERO
-            if heals:
+            if view.limited:
+                write_targets(view, unit, param, visible[e], i, avail)
+            elif heals:
                 write_patients(view, param, unit, i, avail)
-            write_enemies(view, param, type_bit, unit, i, heals, obs, avail)
-            write_allies(view, param, type_bit, unit, last_action, i, obs)
-            write_own(view, param, type_bit, unit, i, obs)
+            write_enemies(view, param, type_bit, unit, visible, e, i, heals, obs, avail)
+            write_allies(view, param, type_bit, unit, visible, last_action, e, i, obs)
+            write_own(view, param, type_bit, unit, facing, e, i, obs)
         else:
             avail[i, 0] = 1
         if view.obs_timestep:
@@ -59,7 +69,7 @@ def write_frame(scene, view, unit, last_action, steps, obs, avail, state):
             for k in range(obs.shape[1]):
                 state[i * obs.shape[1] + k] = obs[i, k]
     else:
-        write_state(view, param, type_bit, unit, last_action, timestep, state)
+        write_state(view, param, type_bit, unit, facing, last_action, e, timestep, state)
 
 
 @njit()
@@ -107,34 +117,39 @@ def write_surroundings(view, cells, unit, i, count, obs, at):
 def write_patients(view, param, unit, i, avail):
     """A healer's targets are the other agents, by index; neither their health nor its energy
     matters."""
+    shoot = param[P_SHOOT, i]
     for k in range(view.n_agents):
         dx, dy = unit[X, k] - unit[X, i], unit[Y, k] - unit[Y, i]
-        near = dx * dx + dy * dy <= SHOOT * SHOOT
+        near = dx * dx + dy * dy <= shoot * shoot
         if near and unit[HEALTH, k] > ZERO and param[P_ENERGY, k] == ZERO:
-            avail[i, FIRST_ATTACK + k] = 1
+            avail[i, view.first_attack + k] = 1
 
 
-@njit()
-def write_enemies(view, param, type_bit, unit, i, heals, obs, avail):
+@njit(forceinline=True)
+def write_enemies(view, param, type_bit, unit, visible, e, i, heals, obs, avail):
     """Enemy blocks of agent i, zeros unless alive and in sight: attackable, distance, dx, dy,
     health, shield, type.
 
     For a healer the first tells, as in SMAC, whether the agent of the same index can be healed.
     """
     x, y, at, A = unit[X, i], unit[Y, i], view.move_size, view.n_agents
+    sight, shoot = param[P_SIGHT, i], param[P_SHOOT, i]
     for k in range(A, unit.shape[1]):
         dx, dy = unit[X, k] - x, unit[Y, k] - y
         d2 = dx * dx + dy * dy
-        if d2 < SIGHT * SIGHT and unit[HEALTH, k] > ZERO:
-            if heals:
-                obs[i, at] = F(avail[i, FIRST_ATTACK + k - A])
-            elif d2 <= SHOOT * SHOOT:
-                avail[i, FIRST_ATTACK + k - A] = 1
+        seen = visible[e, i, k] & SEEN != 0 if view.limited else d2 < sight * sight
+        if seen and unit[HEALTH, k] > ZERO:
+            if view.limited:
+                obs[i, at] = in_range(visible, e, i, k, A, heals)
+            elif heals:
+                obs[i, at] = F(avail[i, view.first_attack + k - A])
+            elif d2 <= shoot * shoot:
+                avail[i, view.first_attack + k - A] = 1
                 obs[i, at] = ONE
             obs[i, at + 1], obs[i, at + 2], obs[i, at + 3] = (
-                np.sqrt(d2) / SIGHT,
-                dx / SIGHT,
-                dy / SIGHT,
+                np.sqrt(d2) / sight,
+                dx / sight,
+                dy / sight,
             )
             p = at + 4
             if view.all_health:
@@ -148,23 +163,34 @@ def write_enemies(view, param, type_bit, unit, i, heals, obs, avail):
         at += view.enemy_size
 
 
-@njit()
-def write_allies(view, param, type_bit, unit, last_action, i, obs):
+@njit(inline="always")
+def in_range(visible, e, i, k, n_agents, heals):
+    """The first feature of enemy k from the bits of ``visible``."""
+    if heals:
+        k -= n_agents
+        if k >= n_agents:
+            return ZERO
+    return ONE if visible[e, i, k] & IN_RANGE else ZERO
+
+
+@njit(forceinline=True)
+def write_allies(view, param, type_bit, unit, visible, last_action, e, i, obs):
     """Blocks of the other allies, zeros unless alive and in sight: visible, distance, dx, dy,
     health, shield, type."""
-    x, y = unit[X, i], unit[Y, i]
+    x, y, sight = unit[X, i], unit[Y, i], param[P_SIGHT, i]
     at = view.move_size + view.n_enemies * view.enemy_size
     for k in range(view.n_agents):
         if k == i:
             continue
         dx, dy = unit[X, k] - x, unit[Y, k] - y
         d2 = dx * dx + dy * dy
-        if d2 < SIGHT * SIGHT and unit[HEALTH, k] > ZERO:
+        seen = visible[e, i, k] & SEEN != 0 if view.limited else d2 < sight * sight
+        if seen and unit[HEALTH, k] > ZERO:
             obs[i, at] = ONE
             obs[i, at + 1], obs[i, at + 2], obs[i, at + 3] = (
-                np.sqrt(d2) / SIGHT,
-                dx / SIGHT,
-                dy / SIGHT,
+                np.sqrt(d2) / sight,
+                dx / sight,
+                dy / sight,
             )
             p = at + 4
             if view.all_health:
@@ -175,14 +201,14 @@ def write_allies(view, param, type_bit, unit, last_action, i, obs):
                     p += 1
             if view.type_bits > 0:
                 obs[i, p + type_bit[k]] = ONE
-            if view.obs_last_action and last_action[k] >= 0:
-                obs[i, p + view.type_bits + last_action[k]] = ONE
+            if view.obs_last_action and last_action[e, k] >= 0:
+                obs[i, p + view.type_bits + last_action[e, k]] = ONE
         at += view.ally_size
 
 
-@njit()
-def write_own(view, param, type_bit, unit, i, obs):
-    """The own block of agent i: health, shield, type."""
+@njit(forceinline=True)
+def write_own(view, param, type_bit, unit, facing, e, i, obs):
+    """The own block of agent i: health, shield, in SMACv2 place and cone, type."""
     at = view.move_size + view.n_enemies * view.enemy_size + (view.n_agents - 1) * view.ally_size
     if view.own_health:
         obs[i, at] = unit[HEALTH, i] / param[P_HEALTH, i]
@@ -190,17 +216,24 @@ def write_own(view, param, type_bit, unit, i, obs):
         if view.shield_ally:
             obs[i, at] = unit[SHIELD, i] / param[P_SHIELD, i]
             at += 1
+    if view.own_position:
+        obs[i, at], obs[i, at + 1] = unit[X, i] / SIZE, unit[Y, i] / SIZE
+        at += 2
+    if view.conic:
+        obs[i, at], obs[i, at + 1] = facing[e, i, 0], facing[e, i, 1]
+        at += 2
     if view.type_bits > 0:
         obs[i, at + type_bit[i]] = ONE
 
 
 @njit()
-def write_state(view, param, type_bit, unit, last_action, timestep, state):
+def write_state(view, param, type_bit, unit, facing, last_action, e, timestep, state):
     """Ally rows, enemy rows, last actions, timestep: the whole battle, without limits of sight."""
     A, at = view.n_agents, 0
     for k in range(unit.shape[1]):
         shield = view.shield_ally if k < A else view.shield_enemy
-        size = (4 if k < A else 3) + shield + view.type_bits
+        turns = view.conic and k < A
+        size = (4 if k < A else 3) + shield + 2 * turns + view.type_bits
         if unit[HEALTH, k] > ZERO:
             p = at + 1
             state[at] = unit[HEALTH, k] / param[P_HEALTH, k]
@@ -211,13 +244,15 @@ def write_state(view, param, type_bit, unit, last_action, timestep, state):
             state[p], state[p + 1] = (unit[X, k] - CENTRE) / SIZE, (unit[Y, k] - CENTRE) / SIZE
             if shield:
                 state[p + 2] = unit[SHIELD, k] / param[P_SHIELD, k]
+            if turns:
+                state[p + 2 + shield], state[p + 3 + shield] = facing[e, k, 0], facing[e, k, 1]
             if view.type_bits > 0:
                 state[at + size - view.type_bits + type_bit[k]] = ONE
         at += size
     if view.state_last_action:
         for i in range(A):
-            if last_action[i] >= 0:
-                state[at + last_action[i]] = ONE
+            if last_action[e, i] >= 0:
+                state[at + last_action[e, i]] = ONE
             at += view.n_actions
     if view.state_timestep:
         state[at] = timestep

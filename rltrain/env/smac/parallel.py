@@ -8,24 +8,28 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
+from rltrain.env.smac.capability import StarCraftCapabilityEnv
+from rltrain.env.smac.scenarios import is_scenario
 from rltrain.env.smac.starcraft2 import StarCraft2Env
 
 
 class SmacParallelEnv(ParallelEnv):
-    """Agents ``marine_0`` …; observations are {"observation", "action_mask"}; the dead leave the
-    battle.
+    """Agents ``marine_0`` …, in SMACv2 ``agent_0`` …; observations are {"observation",
+    "action_mask"}; the dead leave the battle.
 
     The last step of an episode terminates everybody; at the time limit it truncates instead.
     """
 
     def __init__(
-        self, *, map_name: str = "8m", rules: Literal["sc2"] = "sc2", **options: Any
+        self, *, map_name: str = "8m", rules: Literal["sc2", "smaclite"] = "sc2", **options: Any
     ) -> None:
         self._options = {"map_name": map_name, "rules": rules, **options}
-        self.env = StarCraft2Env(seed=0, **self._options)
-        self.metadata = {"name": f"smac_{self.env.map_name}", "render_modes": []}
-        self.render_mode = None
-        names = self.env.map_data.ally_types
+        self._make = StarCraftCapabilityEnv if is_scenario(map_name) else StarCraft2Env
+        self.env = self._make(seed=0, **self._options)
+        self.metadata = {"name": f"smac_{self.env.map_name}", "render_modes": ["rgb_array"]}
+        self.render_mode = "rgb_array"
+        row = self.env.map_data
+        names = ("agent",) * row.n_agents if row.drawn_from else row.ally_types
         counts = [names[:i].count(name) for i, name in enumerate(names)]
         self.possible_agents = [f"{name}_{k}" for name, k in zip(names, counts, strict=True)]
         self.agents: list[str] = []
@@ -53,7 +57,7 @@ class SmacParallelEnv(ParallelEnv):
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """A new episode; ``seed`` restarts the sequence of episodes."""
         if seed is not None:
-            self.env = StarCraft2Env(seed=seed, **self._options)
+            self.env = self._make(seed=seed, **self._options)
         self.env.reset()
         self.agents = list(self.possible_agents)
         return self._observe(self.agents), {agent: {} for agent in self.agents}
@@ -96,6 +100,10 @@ class SmacParallelEnv(ParallelEnv):
     def state(self) -> np.ndarray:
         """float32 [S]."""
         return self.env.get_state()
+
+    def render(self) -> np.ndarray:
+        """uint8 [H, W, 3]: the battle as it stands."""
+        return self.env.render()
 
     def close(self) -> None:
         self.env.close()

@@ -6,18 +6,26 @@ Everything is computed from tables: no world is built and nothing is compiled.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from rltrain.env.smac.maps import MapData, find_map
+from rltrain.env.smac.lite_maps import find_map_under
+from rltrain.env.smac.maps import MapData
+from rltrain.env.smac.units import UnitType
 from rltrain.types import EnvSpec
 
 N_ACTIONS_NO_ATTACK, N_ACTIONS_MOVE = 6, 4
 
 
+N_SMAC_OPTIONS, N_SMACV2_OPTIONS = 19, 27
+"""The first so many fields of ``Options`` are SMAC's, the first so many SMACv2's."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """SMAC's constructor options that matter on the maps that run, with SMAC's defaults."""
+    """The constructor options of SMAC and SMACv2 that matter to a battle, with SMAC's defaults."""
 
     step_mul: int = 8  # simulation loops per env step
     move_amount: float = 2.0  # length of a move order, cells
@@ -38,11 +46,35 @@ class Options:
     reward_negative_scale: float = 0.5  # weight of ally damage and deaths
     reward_scale: bool = True  # divide by max_reward / reward_scale_rate
     reward_scale_rate: float = 20.0
+    # SMACv2's, with the values that leave SMAC as it is
+    obs_own_pos: bool = False  # own position, share of the map
+    use_unit_ranges: bool = False  # every unit type has its own sight and shooting range
+    min_attack_range: float = 2.0  # no shooting range is shorter, cells
+    conic_fov: bool = False  # agents see and shoot in a cone that they turn
+    num_fov_actions: int = 12  # directions of the cone; it is one such part of a circle wide
+    prob_obs_enemy: float = 1.0  # of seeing an enemy that another agent saw first
+    action_mask: bool = True  # enemies out of range are not available
+    fully_observable: bool = False  # everybody alive is in sight
+    zero_enemy_block: bool = False  # SMACv2 as published: see sight.register
+    fixed_max_reward: bool = False  # SMACv2 as published: rewards are scaled by the first team
+
+    def of_smac(self) -> dict[str, Any]:
+        """Those that SMAC has."""
+        return dict(itertools.islice(asdict(self).items(), N_SMAC_OPTIONS))
+
+    def of_smacv2(self) -> dict[str, Any]:
+        """Those that SMACv2 has: all but the switches for its own slips."""
+        return dict(itertools.islice(asdict(self).items(), N_SMACV2_OPTIONS))
 
     @property
     def own_health(self) -> bool:
         """As SMAC does it: showing everybody's health includes one's own."""
         return self.obs_all_health or self.obs_own_health
+
+    @property
+    def n_actions_no_attack(self) -> int:
+        """No-op, stop, moves and turns of the view: the first attack."""
+        return N_ACTIONS_NO_ATTACK + self.num_fov_actions * self.conic_fov
 
 
 @dataclass(frozen=True)
@@ -65,15 +97,17 @@ def sizes_of(map_data: MapData, options: Options) -> Sizes:
     agents, enemies = map_data.n_agents, map_data.n_enemies
     ally_shield, enemy_shield = map_data.shield_bits
     bits = map_data.unit_type_bits
-    n_actions = N_ACTIONS_NO_ATTACK + enemies
+    n_actions = options.n_actions_no_attack + max(enemies, agents * map_data.heals)
     move = N_ACTIONS_MOVE + 8 * options.obs_pathing_grid + 9 * options.obs_terrain_height
     enemy = 4 + options.obs_all_health * (1 + enemy_shield) + bits
     ally = (
         4 + options.obs_all_health * (1 + ally_shield) + bits + options.obs_last_action * n_actions
     )
     own = options.own_health * (1 + ally_shield) + bits
+    own += 2 * options.obs_own_pos + 2 * options.conic_fov
     obs = move + enemies * enemy + (agents - 1) * ally + own + options.obs_timestep_number
-    state_ally, state_enemy = 4 + ally_shield + bits, 3 + enemy_shield + bits
+    state_ally = 4 + ally_shield + 2 * options.conic_fov + bits
+    state_enemy = 3 + enemy_shield + bits
     state = agents * state_ally + enemies * state_enemy
     state += options.state_last_action * agents * n_actions + options.state_timestep_number
     if options.obs_instead_of_state:
@@ -83,9 +117,13 @@ def sizes_of(map_data: MapData, options: Options) -> Sizes:
 
 def max_reward_of(map_data: MapData, options: Options) -> float:
     """Unscaled reward of a win in which every enemy dies once."""
-    enemies = map_data.unit_types[map_data.n_agents :]
+    return max_reward_against(map_data.unit_types[map_data.n_agents :], options)
+
+
+def max_reward_against(enemies: Sequence[UnitType], options: Options) -> float:
+    """``max_reward_of`` these enemies."""
     body = sum(unit.health + unit.shield for unit in enemies)
-    return map_data.n_enemies * options.reward_death_value + options.reward_win + body
+    return len(enemies) * options.reward_death_value + options.reward_win + body
 
 
 def layout_of(map_data: MapData, options: Options) -> dict[str, Any]:
@@ -119,9 +157,13 @@ def _blocks(*rows: tuple[str, int, int]) -> dict[str, dict[str, int]]:
     return blocks
 
 
-def env_spec(map_name: str, options: Options | None = None) -> EnvSpec:
+def env_spec(map_name: str, options: Options | None = None, rules: str = "sc2") -> EnvSpec:
     """The spec of any of the 23 maps, from tables only."""
-    map_data, options = find_map(map_name), options or Options()
+    return spec_of(find_map_under(rules, map_name), options or Options())
+
+
+def spec_of(map_data: MapData, options: Options) -> EnvSpec:
+    """The spec of a map or scenario with these options."""
     sizes = sizes_of(map_data, options)
     return EnvSpec(
         n_agents=map_data.n_agents,

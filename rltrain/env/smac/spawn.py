@@ -12,7 +12,6 @@ import numpy as np
 
 from rltrain.env.smac.maps import Group, MapData
 from rltrain.env.smac.terrain import SIZE, pathable_cells, wall_segments
-from rltrain.env.smac.units import UNITS
 
 Point = tuple[float, float]
 
@@ -21,27 +20,32 @@ PLACES_PER_CELL = 4  # where a unit without room is put, along each axis
 
 
 def spawn_points(map_data: MapData) -> list[Point]:
-    """Start positions, agents sorted by (type, x, y) as SMAC numbers them, enemies in creation
-    order."""
-    allies = [
-        (unit, *point)
-        for group in map_data.allies
-        for unit, point in _spread(map_data.allies, group, 1)
-    ]
-    order = list(dict.fromkeys(map_data.ally_types))
-    allies.sort(key=lambda row: (order.index(row[0]), row[1], row[2]))
-    enemies = [
-        point for group in map_data.enemies for _, point in _spread(map_data.enemies, group, -1)
-    ]
-    return _make_room(map_data, [(x, y) for _, x, y in allies] + enemies)
+    """Start positions in the order of ids: agents sorted by (type, x, y) as SMAC numbers them,
+    enemies in creation order, unless the map says otherwise."""
+    allies = _team(map_data, map_data.allies, 1)
+    if map_data.sorts_agents:
+        order = list(dict.fromkeys(map_data.ally_types))
+        allies.sort(key=lambda row: (order.index(row[0]), *row[1]))
+    enemies = _team(map_data, map_data.enemies, -1)
+    if map_data.enemy_order:
+        enemies.sort(key=lambda row: map_data.enemy_order.index(row[0]))
+    points = [point for _, point in allies + enemies]
+    return _make_room(map_data, points) if map_data.knows_walls else points
 
 
-def _spread(team: tuple[Group, ...], group: Group, sign: int) -> list[tuple[str, Point]]:
+def _team(map_data: MapData, team: tuple[Group, ...], sign: int) -> list[tuple[str, Point]]:
+    """Types and points of a team in creation order."""
+    return [row for group in team for row in _spread(map_data, team, group, sign)]
+
+
+def _spread(
+    map_data: MapData, team: tuple[Group, ...], group: Group, sign: int
+) -> list[tuple[str, Point]]:
     """The units of one group out of the grid of all groups of the team that share its point."""
     together = [other for other in team if (other.x, other.y) == (group.x, group.y)]
     types = [other.unit for other in together for _ in range(other.count)]
     owner = [other for other in together for _ in range(other.count)]
-    points = spawn_grid([UNITS[name].radius for name in types], group.x, group.y, sign)
+    points = spawn_grid([map_data.units[name].radius for name in types], group.x, group.y, sign)
     return [(t, p) for t, o, p in zip(types, owner, points, strict=True) if o is group]
 
 

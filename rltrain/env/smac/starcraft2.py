@@ -11,22 +11,25 @@ from __future__ import annotations
 import secrets
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from rltrain.env.smac.battles import Battles, IllegalAction
-from rltrain.env.smac.observe import EAST, FIRST_ATTACK, NORTH, SOUTH, WEST
+from rltrain.env.smac.lite_maps import RULES
+from rltrain.env.smac.look import NO_TARGET, look_at
+from rltrain.env.smac.scripted import heuristic_orders
 from rltrain.env.smac.sizes import (
     N_ACTIONS_MOVE,
-    N_ACTIONS_NO_ATTACK,
     Options,
-    max_reward_of,
 )
 from rltrain.env.smac.terrain import SIZE
 from rltrain.env.smac.vector import check_choice
 from rltrain.env.smac.view import BattleView
 from rltrain.types import seed_key
+
+if TYPE_CHECKING:
+    from rltrain.env.smac.picture import Painter
 
 PROGRAM_OPTIONS = frozenset(
     {
@@ -53,29 +56,32 @@ class StarCraft2Env(BattleView):
     def __init__(
         self,
         map_name: str = "8m",
-        rules: Literal["sc2"] = "sc2",
+        rules: Literal["sc2", "smaclite"] = "sc2",
         seed: int | None = None,
         continuing_episode: bool = False,
         heuristic_ai: bool = False,
         heuristic_rest: bool = False,
         **options: Any,
     ) -> None:
-        check_choice("rules", rules, ("sc2",))
+        check_choice("rules", rules, RULES)
         chosen = Options(**{k: v for k, v in options.items() if k not in PROGRAM_OPTIONS})
-        super().__init__(Battles(map_name=map_name, n_envs=1, options=chosen), 0)
+        super().__init__(Battles(map_name=map_name, n_envs=1, options=chosen, rules=rules), 0)
         row = self.map_data
         self.map_name, self.map_type, self.episode_limit = row.name, row.map_type, row.limit
         self.shield_bits_ally, self.shield_bits_enemy = row.shield_bits
         self.unit_type_bits = row.unit_type_bits
-        self.n_actions_no_attack, self.n_actions_move = N_ACTIONS_NO_ATTACK, N_ACTIONS_MOVE
-        self.max_reward = max_reward_of(row, chosen)
+        self.n_actions_no_attack = chosen.n_actions_no_attack
+        self.n_actions_move = N_ACTIONS_MOVE
         self.map_x = self.map_y = self.max_distance_x = self.max_distance_y = SIZE
         self.pathing_grid = self.battles.scene.pathable.astype(bool)
         self.terrain_height = self.battles.scene.height
         types = [f"type_{k}" for k in range(row.unit_type_bits)]
         place = ["rel_x", "rel_y"]
         self.ally_state_attr_names = (
-            ["health", "energy/cooldown", *place] + ["shield"] * self.shield_bits_ally + types
+            ["health", "energy/cooldown", *place]
+            + ["shield"] * self.shield_bits_ally
+            + ["fov_x", "fov_y"] * chosen.conic_fov
+            + types
         )
         self.enemy_state_attr_names = (
             ["health", *place] + ["shield"] * self.shield_bits_enemy + types
@@ -84,7 +90,8 @@ class StarCraft2Env(BattleView):
         self.heuristic_ai, self.heuristic_rest = heuristic_ai, heuristic_rest
         self._seed = secrets.randbits(31) if seed is None else int(seed)
         self._episode = 0
-        self._heuristic_targets: list[int | None] = [None] * self.n_agents
+        self._heuristic_memory = np.full((1, self.n_agents), NO_TARGET)
+        self._painter: Painter | None = None
         self.reward = 0.0
         self.battles_won = self.battles_game = self.timeouts = self.force_restarts = 0
 
@@ -92,8 +99,10 @@ class StarCraft2Env(BattleView):
         """Start the next episode; returns (obs list, state)."""
         self.battles.reset({0: seed_key(self._seed, self._episode)})
         self._episode += 1
-        self._heuristic_targets = [None] * self.n_agents
+        self._heuristic_memory[:] = NO_TARGET
         self.reward = 0.0
+        if self._painter is not None:
+            self._start_painter()
         return self.get_obs(), self.get_state()
 
     def step(self, actions: Sequence[int]) -> tuple[float, bool, dict[str, Any]]:
@@ -107,9 +116,7 @@ class StarCraft2Env(BattleView):
         action = np.array([int(a) for a in actions], np.int64)[None]
         already_over = bool(self.battles.ended[0])
         try:
-            self.battles.step(
-                action, orders=self._heuristic_orders() if self.heuristic_ai else None
-            )
+            self.battles.step(action, orders=self._heuristic_orders())
         except IllegalAction as error:
             raise AssertionError(str(error)) from None
         result = self.battles.result(0)
@@ -128,34 +135,12 @@ class StarCraft2Env(BattleView):
             self.timeouts += result["timeout"]
         return self.reward, terminated, info
 
-    def _heuristic_orders(self) -> np.ndarray:
-        """SMAC's built-in player [1, A]: every agent attacks the nearest enemy until it is dead,
-        healers mend the nearest hurt ally until it is well.
-
-        With ``heuristic_rest`` it walks along the longer axis while that is not available.
-        """
-        orders = np.zeros((1, self.n_agents), np.int64)
-        affects = self.battles.scene.affects
-        for i, unit in self.agents.items():
-            heals = bool(self.map_data.unit_types[i].energy)
-            first = 0 if heals else self.n_agents
-            others = self.agents if heals else self.enemies
-            wanted = {
-                k: other
-                for k, other in others.items()
-                if other.health > 0 and affects[i, first + k] and not (heals and _is_well(other))
-            }
-            if unit.health <= 0 or not wanted:
-                continue
-            target = self._heuristic_targets[i]
-            if target is None or target not in wanted:
-                gaps = {k: _gap(unit.pos, other.pos) for k, other in wanted.items()}
-                target = min(gaps, key=gaps.__getitem__)
-                self._heuristic_targets[i] = target
-            orders[0, i] = FIRST_ATTACK + target
-            if self.heuristic_rest and not self.battles.avail[0, i, FIRST_ATTACK + target]:
-                orders[0, i] = _toward(unit.pos, wanted[target].pos)
-        return orders
+    def _heuristic_orders(self) -> np.ndarray | None:
+        """What SMAC's built-in player orders [1, A] in place of the actions, if it plays."""
+        if not self.heuristic_ai:
+            return None
+        look = look_at(self.battles)
+        return heuristic_orders(look, self._heuristic_memory, rest=self.heuristic_rest)
 
     def get_env_info(self) -> dict[str, Any]:
         """Sizes and feature names; works before the first reset."""
@@ -215,6 +200,11 @@ class StarCraft2Env(BattleView):
         return list(self._unit_types)
 
     @property
+    def max_reward(self) -> float:
+        """Unscaled reward of a win in which every enemy dies once, in this episode."""
+        return self.battles.max_reward(0)
+
+    @property
     def last_action(self) -> np.ndarray:
         """float32 [A, n_actions]: one-hot rows, all zero after a reset."""
         hot = np.arange(self.n_actions) == self.battles.world.last_action[0][:, None]
@@ -246,21 +236,20 @@ class StarCraft2Env(BattleView):
             "and this battle did not run in it"
         )
 
+    def render(self, mode: str = "rgb_array") -> np.ndarray:
+        """uint8 [H, W, 3]: the battle as it stands; shots, too, if the step before was drawn.
+
+        There is no window, so "rgb_array" is the only mode."""
+        check_choice("mode", mode, ("rgb_array",))
+        if self._painter is None:
+            self._start_painter()
+        assert self._painter is not None
+        return self._painter.still()
+
+    def _start_painter(self) -> None:
+        from rltrain.env.smac.picture import Painter
+
+        self._painter = Painter(self.battles, 0)
+
     def close(self) -> None:
         """Nothing to let go of: there is no game process."""
-
-
-def _gap(a: Any, b: Any) -> float:
-    return (a.x - b.x) ** 2 + (a.y - b.y) ** 2
-
-
-def _is_well(unit: Any) -> bool:
-    return bool(unit.health >= unit.health_max)
-
-
-def _toward(a: Any, b: Any) -> int:
-    """The move along the longer axis."""
-    dx, dy = b.x - a.x, b.y - a.y
-    if abs(dx) > abs(dy):
-        return EAST if dx > 0 else WEST
-    return NORTH if dy > 0 else SOUTH

@@ -3,15 +3,24 @@ testing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from rltrain.env.smac.battles import Battles
-from rltrain.env.smac.sizes import Options, env_spec
+from rltrain.env.smac.game_worker import Recipe
+from rltrain.env.smac.games import Games
+from rltrain.env.smac.installation import Backend, Package, about_game, choose_backend
+from rltrain.env.smac.lite_maps import RULES, find_map_under
+from rltrain.env.smac.look import NO_TARGET, look_at
+from rltrain.env.smac.scripted import Player, heuristic_orders
+from rltrain.env.smac.sizes import Options, spec_of
 from rltrain.env.smac.view import BattleView
-from rltrain.types import Count, EpisodeSeeds, Flag, NonNegative, Positive, Real
+from rltrain.types import Count, EnvSpec, EpisodeSeeds, Flag, NonNegative, Positive, Real
+
+if TYPE_CHECKING:
+    from rltrain.env.smac.picture import Painter
 
 
 class SmacVectorEnv:
@@ -19,17 +28,25 @@ class SmacVectorEnv:
     arrays.
 
     ``time_limit`` says what a time-out is: "terminal" as in SMAC, or "bootstrap" (``last`` without
-    ``terminated``). The other options are SMAC's own, with SMAC's defaults.
+    ``terminated``). ``backend`` says what plays: the built-in engine (``native``), StarCraft II
+    itself (``sc2``), or the game where it is installed (``auto``); ``about`` tells which it is. The
+    other options are SMAC's own, with SMAC's defaults; those behind ``heuristic_rest`` only the
+    game reads.
     """
+
+    frames_per_second = 12.5  # of films: an env step, half a game second, takes a third of one
 
     def __init__(
         self,
         *,
         map_name: str,
         n_envs: Count,
-        rules: Literal["sc2"] = "sc2",
+        rules: Literal["sc2", "smaclite"] = "sc2",
         time_limit: Literal["terminal", "bootstrap"] = "terminal",
         n_threads: Count = 1,
+        backend: Backend = "native",
+        max_restarts: Count = 20,
+        game_timeout: Positive = 300.0,
         step_mul: Count = 8,
         move_amount: Positive = 2.0,
         obs_all_health: Flag = True,
@@ -49,8 +66,17 @@ class SmacVectorEnv:
         reward_negative_scale: NonNegative = 0.5,
         reward_scale: Flag = True,
         reward_scale_rate: Positive = 20.0,
+        heuristic_ai: Flag = False,
+        heuristic_rest: Flag = False,
+        difficulty: Literal[1, 2, 3, 4, 5, 6, 7, 8, 9, "A"] = 7,
+        game_version: str | None = None,
+        replay_dir: str = "",
+        replay_prefix: str = "",
+        window_size_x: Count = 1920,
+        window_size_y: Count = 1200,
+        debug: Flag = False,
     ) -> None:
-        check_choice("rules", rules, ("sc2",))
+        check_choice("rules", rules, RULES)
         check_choice("time_limit", time_limit, ("terminal", "bootstrap"))
         options = Options(
             step_mul=step_mul,
@@ -73,18 +99,68 @@ class SmacVectorEnv:
             reward_scale=reward_scale,
             reward_scale_rate=reward_scale_rate,
         )
-        self.battles = Battles(
-            map_name=map_name, n_envs=n_envs, options=options, n_threads=n_threads
+        row = find_map_under(rules, map_name)
+        if rules != "sc2" and backend == "sc2":
+            raise ValueError(
+                f"env.backend=sc2 plays the game's own rules, and env.rules={rules} are others: "
+                "type env.rules=sc2, or env.backend=native."
+            )
+        spec = spec_of(row, options)
+        battles: Battles | Games
+        if choose_backend(backend if rules == "sc2" else "native", "smac", row.name) == "sc2":
+            battles = Games(
+                recipe=Recipe(
+                    "smac",
+                    {
+                        **options.of_smac(),
+                        "map_name": row.name,
+                        "heuristic_ai": heuristic_ai,
+                        "heuristic_rest": heuristic_rest,
+                        "difficulty": str(difficulty),
+                        "game_version": game_version,
+                        "replay_dir": replay_dir,
+                        "replay_prefix": replay_prefix,
+                        "window_size_x": window_size_x,
+                        "window_size_y": window_size_y,
+                        "debug": debug,
+                    },
+                ),
+                spec=spec,
+                n_envs=n_envs,
+                max_restarts=max_restarts,
+                patience=game_timeout,
+            )
+        else:
+            battles = Battles(
+                map_name=row.name,
+                n_envs=n_envs,
+                options=options,
+                n_threads=n_threads,
+                rules=rules,
+            )
+        self._open(battles, spec, time_limit, "smac")
+        self._heuristic, self._heuristic_rest = heuristic_ai, heuristic_rest
+
+    def _open(
+        self, battles: Battles | Games, spec: EnvSpec, time_limit: str, package: Package
+    ) -> None:
+        """Take over fresh battles; their first episodes begin with ``reset``."""
+        self.battles, self.spec = battles, spec
+        self.n_envs = n_envs = battles.n_envs
+        self.about: Mapping[str, Any] = (
+            about_game(package) if isinstance(battles, Games) else {"backend": "native"}
         )
-        self.spec = env_spec(map_name, options)
-        self.n_envs = n_envs
+        self._heuristic = self._heuristic_rest = False
         self.obs, self.avail_actions = self.battles.obs, self.battles.avail
         self.state = self.battles.state
         self.last = np.zeros(n_envs, np.bool_)
         self.infos: list[Mapping[str, Any]] = [{} for _ in range(n_envs)]
         self.episode = np.zeros(n_envs, np.int64)  # k of the episode each copy is in
+        self.lost = getattr(self.battles, "lost", np.zeros(n_envs, np.bool_))  # see Rollout
+        self._targets = np.full((n_envs, self.spec.n_agents), NO_TARGET)  # of heuristic_ai
         self._bootstrap = time_limit == "bootstrap"
         self._seeds: EpisodeSeeds | None = None
+        self._painters: dict[int, Painter] = {}
 
     def reset(self, seeds: EpisodeSeeds) -> None:
         """Start episode 0 of every copy; from now on episode k of copy e is seeded with ``seeds(e,
@@ -92,6 +168,7 @@ class SmacVectorEnv:
         self._seeds = seeds
         self.episode[:] = 0
         self.battles.reset({e: seeds(e, 0) for e in range(self.n_envs)})
+        self._targets[:] = NO_TARGET
         self.last[:] = False
         self.infos[:] = [{} for _ in range(self.n_envs)]
 
@@ -102,8 +179,14 @@ class SmacVectorEnv:
             raise RuntimeError("this environment was never reset: call reset(seeds) first")
         over = np.flatnonzero(self.last).tolist()
         restarts = {e: self._seeds(e, int(self.episode[e]) + 1) for e in over}
-        self.battles.step(action, restarts)
+        if self._heuristic and isinstance(self.battles, Battles):
+            look = look_at(self.battles)
+            orders = heuristic_orders(look, self._targets, rest=self._heuristic_rest)
+            self.battles.step(action, restarts, orders)
+        else:
+            self.battles.step(action, restarts)
         self.episode[over] += 1
+        self._targets[over] = NO_TARGET
         for e in over:
             self.infos[e] = {}
         self.last[:] = terminated = self.battles.ended
@@ -115,25 +198,90 @@ class SmacVectorEnv:
         return self.battles.reward.astype(np.float32)[:, None], terminated
 
     def call(self, method: str, *args: Any) -> list[Any]:
-        """Call a method of ``BattleView`` (``get_state_dict``, ``get_unit_by_id``, …) on every
-        copy."""
-        return [getattr(BattleView(self.battles, e), method)(*args) for e in range(self.n_envs)]
+        """Call a method of ``BattleView`` (``get_state_dict``, ``get_unit_by_id``, …), or of SMAC's
+        environment in the game, on every copy."""
+        battles = self.battles
+        if isinstance(battles, Games):
+            return battles.call(method, *args)
+        return [getattr(BattleView(battles, e), method)(*args) for e in range(self.n_envs)]
 
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Everything the copies remember. The seeds are the caller's: ``reset`` gives them,
-        ``load_state_dict`` keeps them."""
-        return {"episode": self.episode.copy(), **self.battles.state_dict()}
+    def render(self, copies: Sequence[int]) -> list[list[np.ndarray]]:
+        """Images [H, W, 3] of what these battles did since they were drawn last."""
+        from rltrain.env.smac.picture import Painter
+
+        if isinstance(self.battles, Games):
+            raise RuntimeError("render: the game is drawn by itself; record its .SC2Replay files")
+        for e in copies:
+            if e not in self._painters:
+                self._painters[e] = Painter(self.battles, e)
+        return [self._painters[e].frames() for e in copies]
+
+    def save_replay(self, copy: int, folder: str, prefix: str) -> list[str]:
+        """Have the game write ``<prefix>_<date>.SC2Replay`` into a folder: all episodes of that
+        copy since its game was launched, the current one last. Returns the new file's path."""
+        if not isinstance(self.battles, Games):
+            raise RuntimeError("save_replay: .SC2Replay files are written by env.backend=sc2 only")
+        return list(self.battles.call_one(copy, "save_replay", folder, prefix))
+
+    def script(self, name: str) -> Player:
+        """The player written by hand of this name, one of ``scripted.SCRIPTS``.
+
+        Raises:
+            ValueError: StarCraft II itself plays.
+        """
+        if isinstance(self.battles, Games):
+            raise ValueError(
+                "players written by hand read the built-in engine's battles: type "
+                "env.backend=native, or algo.policy=random."
+            )
+        if self.battles.options.conic_fov:
+            raise ValueError(
+                "players written by hand do not turn their view: type env.conic_fov=false, or "
+                "algo.policy=random."
+            )
+        return Player(self.battles, name)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything the copies remember; of a game only which episode it is in. The seeds are the
+        caller's: ``reset`` gives them, ``load_state_dict`` keeps them."""
+        if isinstance(self.battles, Games):
+            return {"exact": False, "episode": self.episode.copy()}
+        targets = {"targets": self._targets.copy()} if self._heuristic else {}
+        return {"episode": self.episode.copy(), **targets, **self.battles.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue exactly where ``state_dict`` was taken; call ``reset(seeds)`` once before, with
-        the same seeds."""
-        self.battles.load_state_dict(state)
-        self.episode[:] = state["episode"]
+        """Continue exactly where ``state_dict`` was taken; games begin their next episodes. Call
+        ``reset(seeds)`` once before, with the same seeds.
+
+        Raises:
+            ValueError: the state is of other battles, or of the other backend.
+        """
+        if isinstance(self.battles, Games) == state.get("exact", True):
+            raise ValueError(
+                f"the saved battles were not played by the backend {self.about['backend']!r} that "
+                "plays here: install or hide StarCraft II as it was (SC2PATH), or start a new run "
+                "from these weights"
+            )
+        if isinstance(self.battles, Games):
+            self.episode[:] = state["episode"] + 1
+            self.battles.close()  # so that the games are launched with the seeds of these episodes
+            self.battles.reset({e: self._seed(e) for e in range(self.n_envs)})
+        else:
+            self.battles.load_state_dict(state)
+            self.episode[:] = state["episode"]
+        if self._heuristic:
+            self._targets[:] = state["targets"]
         self.last[:] = self.battles.ended
         self.infos[:] = [self.battles.result(e) if self.last[e] else {} for e in range(self.n_envs)]
 
     def close(self) -> None:
-        """Nothing to let go of: no process and no file belongs to a battle."""
+        """End the games; no process and no file belongs to a battle of the built-in engine."""
+        if isinstance(self.battles, Games):
+            self.battles.close()
+
+    def _seed(self, e: int) -> int:
+        assert self._seeds is not None, "an episode before reset"
+        return self._seeds(e, int(self.episode[e]))
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

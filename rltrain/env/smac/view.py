@@ -11,9 +11,8 @@ from rltrain.env.smac.battles import Battles
 from rltrain.env.smac.observe import write_state
 from rltrain.env.smac.sizes import layout_of, sizes_of
 from rltrain.env.smac.units import UNITS
-from rltrain.env.smac.world import COOLDOWN, ENERGY, HEALTH, SHIELD, X, Y
+from rltrain.env.smac.world import COOLDOWN, ENERGY, HEALTH, P_SHOOT, P_SIGHT, SHIELD, X, Y
 
-SHOOT_RANGE, SIGHT_RANGE = 6, 9
 FIRST_AGENT_TYPE = (
     3000  # the maps' own copies of unit types, one id per type, above StarCraft II's ids
 )
@@ -48,10 +47,6 @@ class BattleView:
         self.map_data, self.sizes = battles.map_data, battles.sizes
         self.n_agents, self.n_enemies = self.map_data.n_agents, self.map_data.n_enemies
         self.n_actions = self.sizes.n_actions
-        names = self.map_data.ally_types
-        kinds = {name: FIRST_AGENT_TYPE + k for k, name in enumerate(dict.fromkeys(names))}
-        self._unit_types = [kinds[name] for name in names]
-        self._unit_types += [UNITS[name].sc2_id for name in self.map_data.enemy_types]
 
     def get_obs(self) -> list[np.ndarray]:
         """The observation of every agent, float32."""
@@ -68,12 +63,12 @@ class BattleView:
         """The state in its parts: allies [A, …], enemies [E, …], last_action [A, n_actions],
         timestep."""
         options = replace(self.battles.options, obs_instead_of_state=False)
-        scene, world = self.battles.scene, self.battles.world
+        world, table = self.battles.world, self.battles.table
         flat = np.zeros(sizes_of(self.map_data, options).state, np.float32)
         timestep = np.float32(self.steps / self.map_data.limit)
         write_state(
-            self.battles.shown, scene.param, scene.type_bit, world.unit[self.copy],
-            world.last_action[self.copy], timestep, flat,
+            self.battles.shown, table("param", self.copy), table("type_bit", self.copy),
+            world.unit[self.copy], world.facing, world.last_action, self.copy, timestep, flat,
         )  # fmt: skip
         parts = {
             name: flat[block["start"] :][: block["count"] * block["size"]].reshape(
@@ -96,7 +91,8 @@ class BattleView:
         unit = self.battles.world.unit[self.copy]
         dx, dy = (unit[row][None, :] - unit[row][: self.n_agents, None] for row in (X, Y))
         alive = unit[HEALTH] > 0
-        seen = (dx * dx + dy * dy < SIGHT_RANGE**2) & alive[None, :] & alive[: self.n_agents, None]
+        sight = self.battles.table("param", self.copy)[P_SIGHT, : self.n_agents, None]
+        seen = (dx * dx + dy * dy < sight**2) & alive[None, :] & alive[: self.n_agents, None]
         seen[np.arange(self.n_agents), np.arange(self.n_agents)] = False
         return seen
 
@@ -118,7 +114,7 @@ class BattleView:
         return self._unit(agent_id)
 
     def _unit(self, i: int) -> Unit:
-        unit, kind = self.battles.world.unit[self.copy], self.map_data.unit_types[i]
+        unit, kind = self.battles.world.unit[self.copy], self.battles.unit_types(self.copy)[i]
         return Unit(
             tag=i,
             unit_type=self._unit_types[i],
@@ -131,15 +127,22 @@ class BattleView:
             pos=Position(float(unit[X, i]), float(unit[Y, i])),
         )
 
-    def unit_shoot_range(self, agent_id: int) -> int:
-        return SHOOT_RANGE
+    @property
+    def _unit_types(self) -> list[int]:
+        kinds = [kind.sc2_id for kind in self.battles.unit_types(self.copy)]
+        names = sorted(self.map_data.drawn_from) or dict.fromkeys(self.map_data.ally_types)
+        ids = {UNITS[name].sc2_id: FIRST_AGENT_TYPE + k for k, name in enumerate(names)}
+        return [ids[kind] for kind in kinds[: self.n_agents]] + kinds[self.n_agents :]
 
-    def unit_sight_range(self, agent_id: int) -> int:
-        return SIGHT_RANGE
+    def unit_shoot_range(self, agent_id: int) -> float:
+        return float(self.battles.table("param", self.copy)[P_SHOOT, agent_id])
+
+    def unit_sight_range(self, agent_id: int) -> float:
+        return float(self.battles.table("param", self.copy)[P_SIGHT, agent_id])
 
     def unit_max_cooldown(self, unit: Unit) -> float:
         """What the state divides this unit's cooldown by, loops."""
-        return self.map_data.unit_types[unit.tag].cooldown_norm
+        return self.battles.unit_types(self.copy)[unit.tag].cooldown_norm
 
     def unit_max_shield(self, unit: Unit) -> float:
         return unit.shield_max

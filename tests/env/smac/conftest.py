@@ -8,10 +8,26 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rltrain.env.smac import teams
 from rltrain.env.smac.battles import Battles
 from rltrain.env.smac.sizes import Options
 from rltrain.env.smac.vector import SmacVectorEnv
-from rltrain.env.smac.world import BURST, HEALTH, PHASE, WINDUP, X, Y
+from rltrain.env.smac.world import (
+    BURST,
+    CHASE,
+    ENERGY,
+    HEAL_MOVE,
+    HEALTH,
+    ORDER,
+    P_ENERGY,
+    P_HEALTH,
+    P_SHIELD,
+    PHASE,
+    SHIELD,
+    WINDUP,
+    X,
+    Y,
+)
 
 STOP, NORTH, SOUTH, EAST, WEST, ATTACK = range(1, 7)
 
@@ -42,6 +58,30 @@ def battle() -> Callable[..., Battles]:
         return battles
 
     return build
+
+
+@pytest.fixture
+def scenario() -> Callable[..., Battles]:
+    """Battles of a SMACv2 scenario after their resets, copy e with seed e, published settings."""
+
+    def build(map_name: str = "protoss_5_vs_5", n_envs: int = 1, **options: Any) -> Battles:
+        chosen = Options(**({"obs_own_pos": True, "use_unit_ranges": True} | options))
+        battles = Battles(map_name=map_name, n_envs=n_envs, options=chosen)
+        battles.reset({e: e for e in range(n_envs)})
+        return battles
+
+    return build
+
+
+def enlist(battles: Battles, *names: str) -> None:
+    """Makes the units of battle 0 be of these types, unhurt."""
+    battles.world.kind[0] = [battles.map_data.drawn_from.index(name) for name in names]
+    teams.fit_all(battles.roster, battles.scene, battles.world)
+    unit, param = battles.world.unit[0], battles.scene.param[0]
+    unit[HEALTH], unit[SHIELD], unit[ENERGY] = param[P_HEALTH], param[P_SHIELD], param[P_ENERGY]
+    for i in range(battles.map_data.n_agents, len(names)):
+        battles.world.mark[0, ORDER, i] = HEAL_MOVE if param[P_ENERGY, i] else CHASE
+    battles.refresh()
 
 
 def place(battles: Battles, points: dict[int, tuple[float, float]]) -> None:

@@ -79,7 +79,7 @@ def test_eight_marine_hits_kill_a_marine(battle) -> None:
 def test_mean_firing_period_of_a_marine_carries_the_remainder(battle) -> None:
     b = battle(step_mul=1)
     place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
-    b.scene.damage[3] = 0.0  # the enemy does not hurt
+    b.scene.damage[0, 3] = 0.0  # the enemy does not hurt
     shots, loops = [], 30_000
     for k in range(loops):
         b.world.clock[0] = 0
@@ -218,7 +218,7 @@ def test_own_losses_count_only_without_reward_only_positive(battle) -> None:
 def test_regeneration_of_enemies_is_paid_as_an_absolute_value(battle) -> None:
     b = battle(reward_scale=False)
     place(b, {0: (24.0, 16.0), 3: (29.0, 16.0)})
-    b.scene.damage[0] = -1.0  # a hit that gives one point of shield
+    b.scene.damage[0, 0] = -1.0  # a hit that gives one point of shield
     b.step(actions(b, a0=ATTACK))
     assert b.world.unit[0, SHIELD, 3] == 1.0
     assert b.reward[0] == pytest.approx(1.0)

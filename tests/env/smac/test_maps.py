@@ -34,7 +34,7 @@ from .conftest import actions, place, random_legal
 @pytest.mark.parametrize("map_name", map_names())
 def test_random_play_stays_in_the_rules(battle, map_name: str) -> None:
     b, rng = battle(map_name, 5, reward_scale=False), np.random.default_rng(0)
-    agents, param = b.map_data.n_agents, b.scene.param
+    agents, param = b.map_data.n_agents, b.scene.param[0]
     ground = param[P_LAYER] == GROUND
     for k in range(40):
         if b.ended[0]:
@@ -58,7 +58,7 @@ def test_random_play_stays_in_the_rules(battle, map_name: str) -> None:
 @pytest.mark.parametrize("map_name", ["8m", "27m_vs_30m", "3s5z", "corridor", "bane_vs_bane"])
 def test_nobody_enters_walls_and_overlaps_stay_small(battle, map_name: str) -> None:
     b, rng = battle(map_name, 5), np.random.default_rng(0)
-    disc, walls = b.scene.param[P_DISC], b.scene.walls.astype(np.float64)
+    disc, walls = b.scene.param[0, P_DISC], b.scene.walls.astype(np.float64)
     for k in range(40):
         if b.ended[0]:
             b.reset({0: k})

@@ -125,7 +125,7 @@ def test_shields_and_reversed_enemy_type_bits_of_2s3z() -> None:
     world, frame = build_world(scene, 1), build_frame(scene, sizes, 1)
     unit = world.unit[0]
     unit[X], unit[Y] = np.arange(10) * 0.5 + 10, 16
-    unit[HEALTH], unit[SHIELD] = scene.param[9], scene.param[10]
+    unit[HEALTH], unit[SHIELD] = scene.param[0, 9], scene.param[0, 10]
     unit[SHIELD, 5] = 20.0
     write_frames(scene, build_view(row, options), world, frame)
     enemy = frame.obs[0, 0, 4:12]

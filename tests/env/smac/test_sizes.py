@@ -137,11 +137,15 @@ def test_sizes_need_no_numba() -> None:
 
 
 def test_the_vector_environment_has_the_same_defaults() -> None:
+    from rltrain.env.smac.capability import Smacv2VectorEnv
     from rltrain.env.smac.vector import SmacVectorEnv
 
-    parameters = inspect.signature(SmacVectorEnv.__init__).parameters
+    of_smac = inspect.signature(SmacVectorEnv.__init__).parameters
+    of_smacv2 = inspect.signature(Smacv2VectorEnv.__init__).parameters
     for name, default in vars(Options()).items():
-        assert parameters[name].default == default
+        if name in of_smac:
+            assert of_smac[name].default == default
+        assert of_smacv2[name].default in (default, inspect.Parameter.empty)
 
 
 def _repository() -> str:

@@ -7,7 +7,9 @@ import pytest
 
 from rltrain.env.smac import battles as battles_module
 from rltrain.env.smac.maps import map_names
+from rltrain.env.smac.starcraft2 import StarCraft2Env
 from rltrain.env.smac.vector import SmacVectorEnv
+from rltrain.types import seed_key
 
 from .conftest import STOP, random_legal, seeds
 
@@ -138,8 +140,8 @@ def test_step_before_reset() -> None:
 
 
 def test_unknown_rules_and_time_limit() -> None:
-    with pytest.raises(ValueError, match="unknown rules 'smaclite': expected one of sc2"):
-        SmacVectorEnv(map_name="3m", n_envs=1, rules="smaclite")
+    with pytest.raises(ValueError, match="unknown rules 'sc1': expected one of sc2, smaclite"):
+        SmacVectorEnv(map_name="3m", n_envs=1, rules="sc1")
     with pytest.raises(ValueError, match="unknown time_limit"):
         SmacVectorEnv(map_name="3m", n_envs=1, time_limit="never")
 
@@ -147,3 +149,32 @@ def test_unknown_rules_and_time_limit() -> None:
 def test_call_reaches_every_copy(make) -> None:
     parts = make(n_envs=2).call("get_state_dict")
     assert [part["allies"].shape for part in parts] == [(3, 4), (3, 4)]
+
+
+@pytest.mark.parametrize("rest", [False, True])
+def test_the_built_in_player_acts_in_every_copy_as_in_a_single_battle(make, rest: bool) -> None:
+    def player(copy: int, k: int) -> int:
+        return seed_key(5, k)  # as StarCraft2Env(seed=5) seeds its episodes
+
+    env = make("MMM", 2, heuristic_ai=True, heuristic_rest=rest)
+    env.reset(player)
+    single = StarCraft2Env(map_name="MMM", seed=5, heuristic_ai=True, heuristic_rest=rest)
+    for _ in range(2):  # the second episode begins with no target in mind
+        single.reset()
+        over = False
+        while not over:
+            legal = np.argmax(env.avail_actions, -1)
+            reward, over, _ = single.step(legal[0])
+            both, _ = env.step(legal)
+            assert both[:, 0] == pytest.approx([reward, reward], rel=1e-6)
+        env.step(legal)
+
+
+def test_the_built_in_player_continues_exactly(make) -> None:
+    env = make("MMM", 2, heuristic_ai=True)
+    play(env, 14)
+    state = env.state_dict()
+    expected = play(env, 30, seed=1)
+    other = make("MMM", 2, heuristic_ai=True)
+    other.load_state_dict(state)
+    assert play(other, 30, seed=1) == expected

@@ -53,7 +53,7 @@ TO_KILL = [
 
 
 def tables(b) -> tuple:
-    return b.world.unit[0], b.world.mark[0], b.scene.param, b.scene.damage
+    return b.world.unit[0], b.world.mark[0], b.scene.param[0], b.scene.damage[0]
 
 
 @pytest.mark.parametrize(("map_name", "attacker", "target", "expected"), TO_KILL)
@@ -72,7 +72,7 @@ def test_attacks_to_kill(battle, map_name, attacker, target, expected) -> None:
     attacks = 0
     while unit[HEALTH, j] > 0:
         unit[HEALTH, i], mark[0] = UNITS[attacker].health, IDLE
-        fire(unit, mark, param, damage, b.scene.affects, agents, 0, i, j)
+        fire(unit, mark, param, damage, b.scene.affects[0], agents, 0, i, j)
         for loop in range(10):
             land_hits(unit, mark, param, damage, agents, loop)
         attacks += 1
@@ -146,7 +146,7 @@ def test_zerg_regenerate_and_armour_counts_for_the_rest_behind_a_shield(battle) 
     b = battle("6h_vs_8z")
     place(b, {0: (9.0, 9.0), 6: (20.0, 18.0)})
     b.world.unit[0, HEALTH, 0], b.world.unit[0, SHIELD, 6] = 70, 5
-    fire(*tables(b), b.scene.affects, 6, 0, 0, 6)
+    fire(*tables(b), b.scene.affects[0], 6, 0, 0, 6)
     for loop in range(20):
         land_hits(*tables(b), 6, loop)
     assert b.world.unit[0, HEALTH, 6] == 100 - (12 - 5 - 1)
@@ -158,7 +158,7 @@ def test_colossus_hits_the_line_across_its_shot_twice_and_no_friends(battle) -> 
     b = battle("2c_vs_64zg")
     points = {0: (12.0, 16.0), 1: (17.0, 17.0), 2: (17.0, 16.0), 3: (17.0, 17.7), 4: (17.0, 18.0)}
     place(b, {**points, 5: (17.6, 16.0)})
-    fire(*tables(b), b.scene.affects, 2, 0, 0, 2)
+    fire(*tables(b), b.scene.affects[0], 2, 0, 0, 2)
     assert b.world.unit[0, HEALTH, 2:6].tolist() == [0, 0, 35, 35]
     assert b.world.unit[0, SHIELD, 1] == 150
 
@@ -187,7 +187,7 @@ def test_baneling_explodes_when_killed_too_but_only_once(battle) -> None:
     unit[HEALTH, 7] = 0
     mark[BURST, 7] = 0
     for _ in range(2):
-        explode_killed(unit, mark, param, damage, b.scene.affects, 7, 0)
+        explode_killed(unit, mark, param, damage, b.scene.affects[0], 7, 0)
     assert unit[SHIELD, :3].tolist() == [50, 15, 50]
     assert unit[HEALTH, 8] == 30
 
@@ -209,7 +209,7 @@ def test_chain_of_killed_banelings_ends(battle) -> None:
     unit, mark, param, damage = tables(b)
     unit[HEALTH, [0, *range(1, 4), *enemies]] = [0] + [15] * 7
     mark[BURST, [*range(4), *enemies]] = 0
-    explode_killed(unit, mark, param, damage, b.scene.affects, 24, 0)
+    explode_killed(unit, mark, param, damage, b.scene.affects[0], 24, 0)
     assert (unit[HEALTH] == 0).all()
 
 
@@ -238,7 +238,7 @@ def test_fifty_energy_heal_151_health(battle) -> None:
     healed = 0.0
     for _ in range(400):
         unit[HEALTH, 0] = 1.0
-        mend(unit, mark, param, b.scene.affects)
+        mend(unit, mark, param, b.scene.affects[0])
         healed += float(unit[HEALTH, 0]) - param_health
     assert healed == pytest.approx(50 / 0.33, abs=0.1)
 
@@ -256,7 +256,7 @@ def test_healer_sees_and_offers_patients_by_their_index(battle) -> None:
 
 
 def test_only_biological_friends_can_be_healed(battle) -> None:
-    affects = battle("MMM").scene.affects
+    affects = battle("MMM").scene.affects[0]
     assert (affects[9, :9] == MEND).all()
     assert (affects[9, 9:] == NOTHING).all()
     assert (affects[19, 10:19] == MEND).all()
@@ -310,7 +310,7 @@ def test_medivac_flies_over_units_and_gathers_speed(battle) -> None:
 def test_a_team_of_nobody_but_healers_has_lost(battle, alive, outcome) -> None:
     b = battle("MMM")
     place(b, dict.fromkeys(alive, (16.0, 16.0)))
-    assert judge(b.world.unit[0], b.scene.param, 10, True, 150, 1) == outcome
+    assert judge(b.world.unit[0], b.scene.param[0], 10, True, 150, 1) == outcome
 
 
 def test_blocked_zergling_gets_round_its_friends(battle) -> None:

@@ -1,0 +1,178 @@
+"""One game of StarCraft II in a process of its own: SMAC's environment behind a pipe. ``games.py``
+is the other end.
+
+This module runs in the child and imports little. An answer is ``(kind, value)`` with the kinds
+``ready`` (sizes), ``slot`` (a ``Frame``), ``value`` (of a call), ``error`` (a call that failed),
+``crash`` (this game is over) and ``broken`` (no game can be made here).
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import signal
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing import parent_process
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+CLASSES = {
+    "smac": ("smac.env", "StarCraft2Env"),
+    "smacv2": ("smacv2.env.starcraft2.wrapper", "StarCraftCapabilityEnvWrapper"),
+}
+RESET_TRIES = 10
+"""SMACv2's reset gives None when it had to place the units a second time."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a worker needs to make its game: the package, and the keywords of its class."""
+
+    package: str
+    options: Mapping[str, Any]
+
+
+class Frame(NamedTuple):
+    """What the game shows after a reset or a step."""
+
+    obs: np.ndarray  # [A, O] float32
+    avail: np.ndarray  # [A, n_actions] uint8
+    state: np.ndarray  # [S] float32
+    reward: float
+    terminated: bool
+    info: Mapping[str, Any]
+
+
+class GameOver(Exception):
+    """The game's own process died; SMAC has replaced it in the middle of an episode."""
+
+
+class Game:
+    """SMAC's or SMACv2's environment, with its traps closed."""
+
+    def __init__(self, recipe: Recipe, seed: int) -> None:
+        use_python_protobuf()
+        module, name = CLASSES[recipe.package]
+        options = dict(recipe.options)
+        make = getattr(importlib.import_module(module), name)
+        # so that a time-out can be told from a defeat
+        self.env = make(seed=seed, continuing_episode=True, **options)
+        self.inner = getattr(self.env, "env", self.env)
+        self.extra_zero = recipe.package == "smac" and bool(options.get("obs_timestep_number"))
+        self.obs_instead_of_state = bool(options.get("obs_instead_of_state"))
+        self.begun = self.finished = False
+
+    def reset(self) -> Frame:
+        """Begin an episode. Raises GameOver if the game died meanwhile."""
+        for _ in range(RESET_TRIES):
+            if self.begun and not self.finished:
+                self.env.close()  # before its first episode's end SMAC would launch a second game
+            self.begun = True
+            before = self.inner.force_restarts
+            shown = self.env.reset()
+            if self.inner.force_restarts != before:
+                raise GameOver("the game died in reset()")
+            if shown is not None:
+                return self.frame(0.0, False, {})
+        raise GameOver(f"reset() placed no units in {RESET_TRIES} tries")
+
+    def step(self, actions: list[int]) -> Frame:
+        """One env step. Raises GameOver if the game died: SMAC then says (0, True, {})."""
+        reward, terminated, info = self.env.step(actions)
+        if terminated and not info:
+            raise GameOver("the game died in step()")
+        self.finished = self.finished or bool(terminated)
+        return self.frame(float(reward), bool(terminated), info)
+
+    def frame(self, reward: float, terminated: bool, info: Mapping[str, Any]) -> Frame:
+        obs = np.asarray(self.env.get_obs(), np.float32)
+        if self.extra_zero:  # SMAC leaves one unused zero before the timestep
+            obs = np.delete(obs, -2, axis=1)
+        state = obs.reshape(-1) if self.obs_instead_of_state else self.env.get_state()
+        avail = np.asarray(self.env.get_avail_actions(), np.uint8)
+        return Frame(obs, avail, np.asarray(state, np.float32), reward, terminated, dict(info))
+
+    def get_env_info(self) -> dict[str, Any]:
+        return dict(self.env.get_env_info())
+
+    def get_stats(self) -> dict[str, Any]:
+        """SMAC's statistics; its own method divides by zero before the first finished battle."""
+        if self.inner.battles_game == 0:
+            return {"battles_won": 0, "battles_game": 0, "win_rate": 0.0, "restarts": 0}
+        return dict(self.env.get_stats())
+
+    def save_replay(self, folder: str, prefix: str) -> list[str]:
+        """Write a .SC2Replay file of all episodes since the game was launched; returns its path."""
+        self.inner.replay_dir, self.inner.replay_prefix = folder, prefix
+        before = set(Path(folder).glob("*.SC2Replay"))
+        self.env.save_replay()
+        return sorted(str(p) for p in set(Path(folder).glob("*.SC2Replay")) - before)
+
+    def call(self, method: str, *args: Any) -> Any:
+        return getattr(self if hasattr(self, method) else self.env, method)(*args)
+
+
+def use_python_protobuf() -> None:
+    """The game's messages were generated for protobuf 3; later ones read them in pure Python
+    only."""
+    try:
+        version = importlib.metadata.version("protobuf")
+    except importlib.metadata.PackageNotFoundError:
+        return
+    if int(version.partition(".")[0]) >= 4:
+        os.environ.setdefault("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", "python")
+
+
+def play(connection: Connection, recipe: Recipe, seed: int) -> None:
+    """The worker: make the game, then answer until the pipe closes."""
+    lead_own_group()
+    try:
+        game = Game(recipe, seed)
+        connection.send(("ready", game.get_env_info()))
+    except Exception as error:
+        connection.send(("broken", told(error)))
+        return
+    try:
+        while True:
+            connection.send(answer(game, *connection.recv()))
+    except (EOFError, OSError):
+        game.env.close()
+
+
+def answer(game: Game, method: str, *args: Any) -> tuple[str, Any]:
+    """Carry out one message."""
+    episode = method in ("reset", "step")
+    try:
+        value = getattr(game, method)(*args) if episode else game.call(method, *args)
+    except Exception as error:
+        return ("crash" if episode else "error"), told(error)
+    return ("slot" if episode else "value"), value
+
+
+def told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def lead_own_group() -> None:
+    """Ctrl-C is the parent's business; whoever ends this process ends its game too, and both end
+    with the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(os, "setsid"):
+        os.setsid()
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def end_with(sentinel: int) -> None:
+    """Wait for the parent's end, however long a step takes."""
+    wait([sentinel])
+    if hasattr(os, "killpg"):
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)

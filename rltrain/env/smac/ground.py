@@ -1,0 +1,87 @@
+"""Where things are on a picture of a battle (``Canvas``), and the ground below them: cells that
+units can walk on, the blocked ones darker, plateaus lighter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from rltrain.env.smac import terrain
+
+FINE = 2  # a picture is drawn this much larger and reduced, which smooths its edges
+HEADER, FOOTER = 24, 26  # pixels of the finished picture
+MARGIN = 0.5  # cells around the pathable ones
+
+BLOCKED, LOW, GRID, EDGE = (26, 28, 32), (64, 70, 70), (75, 82, 82), (124, 132, 134)
+PANEL = (14, 15, 19)
+HIGH = 26  # how much brighter the top of a plateau is than the low ground
+
+# Heights of cells between low (0) and high (1) ground as far as they are known, as rectangles
+# (x from, x to, y from, y to), inclusive. Ramps rise from their first height to their second along
+# x. The ravine: a plateau that two side ramps lead up to.
+SLOPES: Mapping[str, tuple[tuple[tuple[int, int, int, int], float, float], ...]] = {
+    "ravine": (((7, 24, 13, 20), 1, 1), ((4, 6, 13, 18), 0, 1), ((25, 27, 13, 18), 1, 0)),
+}
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """The part of a map that is shown, and its size."""
+
+    x0: float  # left edge
+    y1: float  # upper edge
+    scale: float  # fine pixels per cell
+    width: int  # pixels of the finished picture
+    height: int
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """A point of the map in fine pixels; y points up on the map and down in the picture."""
+        return (x - self.x0) * self.scale, HEADER * FINE + (self.y1 - y) * self.scale
+
+
+@lru_cache(maxsize=32)
+def canvas_of(name: str, width: int) -> Canvas:
+    """The pathable part of a terrain and a margin, ``width`` pixels wide; the height is even, as
+    films need it."""
+    x0, y0, x1, y1 = terrain.layer_boxes(terrain.pathable_cells(name))["ground"]
+    wide, high = x1 - x0 + 2 * MARGIN, y1 - y0 + 2 * MARGIN
+    height = HEADER + FOOTER + math.ceil(width * high / wide)
+    return Canvas(x0 - MARGIN, y1 + MARGIN, width * FINE / wide, width, height + height % 2)
+
+
+@lru_cache(maxsize=32)
+def ground(name: str, width: int) -> Image.Image:
+    """The empty field, ``FINE`` times as large as the finished picture."""
+    canvas = canvas_of(name, width)
+    cells = terrain.pathable_cells(name)
+    image = Image.new("RGB", (canvas.width * FINE, canvas.height * FINE), BLOCKED)
+    draw = ImageDraw.Draw(image)
+    heights = _heights(name)
+    for x, y in np.argwhere(cells).tolist():
+        rise = round(HIGH * float(heights[x, y]))
+        fill = (LOW[0] + rise, LOW[1] + rise, LOW[2] + rise)
+        draw.rectangle((*canvas.at(x, y + 1), *canvas.at(x + 1, y)), fill)
+    for x, y in np.argwhere(cells).tolist():
+        rise = round(HIGH * float(heights[x, y]))
+        line = (GRID[0] + rise, GRID[1] + rise, GRID[2] + rise)
+        draw.rectangle((*canvas.at(x, y + 1), *canvas.at(x + 1, y)), outline=line)
+    for ax, ay, bx, by in terrain.wall_segments(cells).tolist():
+        draw.line((canvas.at(ax, ay), canvas.at(bx, by)), EDGE, 3)
+    top, bottom = HEADER * FINE, (canvas.height - FOOTER) * FINE
+    draw.rectangle((0, 0, image.width, top - 1), PANEL)
+    draw.rectangle((0, bottom, image.width, image.height), PANEL)
+    return image
+
+
+def _heights(name: str) -> np.ndarray:
+    """float [32, 32]: 0 low ground … 1 high ground."""
+    heights = np.zeros((terrain.SIZE, terrain.SIZE))
+    for (x0, x1, y0, y1), first, second in SLOPES.get(name, ()):
+        share = (np.arange(x0, x1 + 1) - x0 + 0.5) / (x1 - x0 + 1)
+        heights[x0 : x1 + 1, y0 : y1 + 1] = (first + (second - first) * share)[:, None]
+    return heights

@@ -1,0 +1,144 @@
+"""What of the real game is installed: the ``smac`` or ``smacv2`` package, StarCraft II, its maps;
+and the commands that fetch what is missing. Nothing is imported or started to find out.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Package = Literal["smac", "smacv2"]
+Backend = Literal["auto", "native", "sc2"]
+
+ENV_FILES: dict[Package, str] = {
+    "smac": "env/starcraft2/starcraft2.py",
+    "smacv2": "env/starcraft2/wrapper.py",
+}
+"""Tells the package from others of its name: ``pip install smac`` gives an optimiser."""
+NEEDED_MODULES = ("pysc2", "s2clientprotocol", "absl")
+"""What both packages import. They are installed without their own pins (protobuf below 3.21),
+which no recent wandb accepts."""
+MAP_ARCHIVES: dict[Package, str] = {
+    "smac": "https://github.com/oxwhirl/smac/releases/download/v0.1-beta1/SMAC_Maps.zip",
+    "smacv2": "https://github.com/oxwhirl/smacv2/releases/download/maps/SMAC_Maps.zip",
+}
+GAME_ARCHIVE = "http://blzdistsc2-a.akamaihd.net/Linux/SC2.4.10.zip"
+
+
+@dataclass(frozen=True)
+class Missing:
+    """One thing that is not there, and the command that fetches it."""
+
+    what: str
+    fix: str
+
+
+def module_found(name: str) -> bool:
+    """Whether a top-level module could be imported."""
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ValueError:  # a module put into sys.modules by hand
+        return True
+
+
+def package_folder(package: Package) -> Path | None:
+    """Where SMAC or SMACv2 lies, or None."""
+    spec = importlib.util.find_spec(package)
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        if (Path(place) / ENV_FILES[package]).is_file():
+            return Path(place)
+    return None
+
+
+def game_folder() -> Path:
+    """Where StarCraft II is looked for: ``SC2PATH``, or the place its installer uses."""
+    usual = {
+        "darwin": "/Applications/StarCraft II",
+        "win32": "C:/Program Files (x86)/StarCraft II",
+    }
+    found = os.environ.get("SC2PATH") or usual.get(sys.platform, "~/StarCraftII")
+    return Path(found).expanduser()
+
+
+def game_versions() -> list[str]:
+    """The versions of the game that are installed (``Base75689``), oldest first."""
+    return sorted(p.name for p in (game_folder() / "Versions").glob("Base*") if p.is_dir())
+
+
+def map_found(name: str) -> bool:
+    """Whether the game can load ``<name>.SC2Map``."""
+    return (maps_folder() / f"{name}.SC2Map").is_file()
+
+
+def maps_folder() -> Path:
+    """Where both packages look for their maps."""
+    return game_folder() / "Maps" / "SMAC_Maps"
+
+
+def package_fix(package: Package) -> str:
+    """The commands that install a package beside wandb."""
+    return (
+        f"pip install --no-deps git+https://github.com/oxwhirl/{package}.git && "
+        "pip install pysc2 s2clientprotocol absl-py"
+    )
+
+
+def game_fix() -> str:
+    """The commands that install the game; its password accepts Blizzard's AI and machine learning
+    licence."""
+    if sys.platform != "linux":
+        return "install StarCraft II from https://battle.net, or set SC2PATH to its folder"
+    where = game_folder().parent
+    return (
+        f"wget {GAME_ARCHIVE} && unzip -P iagreetotheeula SC2.4.10.zip -d '{where}' "
+        "(or set SC2PATH to its folder)"
+    )
+
+
+def map_fix(package: Package) -> str:
+    """The commands that install a package's maps, whatever folders their archive has."""
+    archive = MAP_ARCHIVES[package]
+    return f"wget {archive} && unzip -j SMAC_Maps.zip '*.SC2Map' -d '{maps_folder()}'"
+
+
+def missing(package: Package, map_file: str) -> list[Missing]:
+    """Everything that playing ``<map_file>.SC2Map`` in the game still needs."""
+    found = []
+    absent: list[str] = [] if package_folder(package) else [package]
+    absent += [name for name in NEEDED_MODULES if not module_found(name)]
+    if absent:
+        found.append(Missing(f"the Python package {', '.join(absent)}", package_fix(package)))
+    if not game_versions():
+        found.append(Missing(f"StarCraft II in {game_folder()}", game_fix()))
+    if not map_found(map_file):
+        what = f"the map {map_file}.SC2Map in {maps_folder()}"
+        found.append(Missing(what, map_fix(package)))
+    return found
+
+
+def choose_backend(wanted: Backend, package: Package, map_file: str) -> Literal["native", "sc2"]:
+    """The engine that plays: ``auto`` is the game where package, game and map are all there.
+
+    Raises:
+        ValueError: ``sc2`` where something is missing; says what, and how to get it.
+    """
+    if wanted == "native":
+        return "native"
+    lacks = missing(package, map_file)
+    if wanted == "sc2" and lacks:
+        lines = "\n".join(f"  {each.what}: {each.fix}" for each in lacks)
+        raise ValueError(
+            f"env.backend=sc2 plays in StarCraft II itself, and here is missing\n{lines}\n"
+            "Install that (rltrain mode=doctor looks again), or type env.backend=native to play "
+            "on the built-in engine."
+        )
+    return "native" if lacks else "sc2"
+
+
+def about_game(package: Package) -> dict[str, str]:
+    """Which game plays, for banner and records."""
+    return {"backend": "sc2", "package": package, "game": game_versions()[-1]}
