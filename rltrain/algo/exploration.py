@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -89,7 +90,7 @@ class EpsilonGreedy:
 
 
 class ExponentialEpsilon(EpsilonGreedy):
-    """Epsilon goes from ``start`` towards ``end``, half of the way every ``half_life`` env steps."""
+    """Epsilon goes from ``start`` to ``end``, half of the way every ``half_life`` env steps."""
 
     def __init__(self, *, start: Probability, end: Probability, half_life: Count) -> None:
         super().__init__(start=start, end=end, env_steps=10 * half_life)
@@ -108,7 +109,7 @@ class PiecewiseEpsilon(EpsilonGreedy):
 
     def __init__(self, *, points: list[list[Real]]) -> None:
         steps = [p[0] for p in points]
-        ordered = len(points) > 1 and all(a < b for a, b in zip(steps, steps[1:], strict=False))
+        ordered = len(points) > 1 and all(a < b for a, b in pairwise(steps))
         if not ordered or any(len(p) != 2 or not 0 <= p[1] <= 1 for p in points):
             raise ValueError(
                 "algo.exploration.points: expected two or more [env step, epsilon] pairs in order, "
