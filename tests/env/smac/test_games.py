@@ -239,10 +239,11 @@ def test_an_illegal_action_reaches_no_game(env: SmacVectorEnv) -> None:
 
 def test_options_arrive_under_their_own_names(env: SmacVectorEnv) -> None:
     found = env.call("get_options")[0]
-    expected = vars(Options()) | {"map_name": "3m", "difficulty": "7", "game_version": None}
+    expected = Options().of_smac() | {"map_name": "3m", "difficulty": "7", "game_version": None}
     expected |= {"heuristic_ai": False, "window_size_x": 1920, "debug": False}
     expected.pop("map_name")  # the stand-in's own argument
     assert expected.items() <= found.items()
+    assert "conic_fov" not in found  # SMACv2's, which SMAC would refuse
 
 
 def test_a_replay_is_saved_where_and_as_asked(env: SmacVectorEnv, tmp_path: Path) -> None:

@@ -152,3 +152,18 @@ def _repository() -> str:
     import rltrain
 
     return str(next(iter(rltrain.__path__)) + "/..")
+
+
+def test_options_of_the_packages_are_their_own():
+    smac, smacv2 = Options().of_smac(), Options().of_smacv2()
+    assert list(smac)[-1] == "reward_scale_rate"
+    assert set(smacv2) - set(smac) == {
+        "obs_own_pos",
+        "use_unit_ranges",
+        "min_attack_range",
+        "conic_fov",
+        "num_fov_actions",
+        "prob_obs_enemy",
+        "action_mask",
+        "fully_observable",
+    }
