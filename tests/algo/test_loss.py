@@ -8,7 +8,6 @@ from torch.nn import functional as F
 
 from rltrain.algo.loss import TDLoss
 from rltrain.algo.mixer import Independent
-from rltrain.algo.network import MLPAgents
 from rltrain.types import Clock, EnvSpec, Model, Output
 
 LOSS = TDLoss(gamma=0.9, double=True, n_step=1)
@@ -55,20 +54,18 @@ def test_garbage_in_the_padding_changes_nothing_on_the_padded_path(monkeypatch):
 @pytest.mark.parametrize("double", [True, False])
 def test_one_step_and_one_agent_is_a_double_dqn(double):
     spec = EnvSpec(n_agents=1, n_actions=4, obs_shape=(3,))
-    torch.manual_seed(0)
     online, target = (
-        Model(
-            MLPAgents(spec=spec, hidden_sizes=[16], last_action=False, agent_id=False),
-            Independent(spec=spec),
-        )
-        for _ in range(2)
+        make_model("mlp", "independent", spec=spec, seed=seed, last_action=False)
+        for seed in range(2)
     )
     batch = make_batch([1] * 8, spec=spec, cut_off=[0, 1, 2, 3])
     batch = replace(batch, avail_actions=torch.ones_like(batch.avail_actions))
     result = TDLoss(gamma=0.9, double=double, n_step=1)(online, target, batch, Clock())
     loss = result.loss_sum / result.count
 
-    net, target_net = online.agents.layers, target.agents.layers
+    net, target_net = (
+        nn.Sequential(m.agents.torso, m.agents.head.advantage) for m in (online, target)
+    )
     obs, next_obs = batch.obs[0, :, 0], batch.obs[1, :, 0]
     with torch.no_grad():
         best = (net if double else target_net)(next_obs).argmax(1, keepdim=True)
@@ -92,7 +89,7 @@ class Table(nn.Module):
         super().__init__()
         self.q = nn.Parameter(torch.tensor(q))
 
-    def unroll(self, batch):
+    def unroll(self, batch, start=0, stop=None):
         shape = batch.last_action.shape
         return Output(self.q.expand(*shape, -1), self.q.new_empty(*shape, 0))
 
