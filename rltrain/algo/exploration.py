@@ -1,7 +1,7 @@
 """Exploration: values to actions while experience is collected.
 
-A new one has ``choose``, ``metrics``, ``ends_at`` and ``state_dict``; it reads the clock and draws
-from the policy's own stream.
+A new one has ``choose``, ``metrics`` and ``ends_at``; it reads the clock and draws from the
+policy's own stream.
 """
 
 from __future__ import annotations
@@ -108,9 +108,8 @@ class PiecewiseEpsilon(EpsilonGreedy):
     """
 
     def __init__(self, *, points: list[list[Real]]) -> None:
-        steps = [p[0] for p in points]
-        ordered = len(points) > 1 and all(a < b for a, b in pairwise(steps))
-        if not ordered or any(len(p) != 2 or not 0 <= p[1] <= 1 for p in points):
+        pairs = len(points) > 1 and all(len(p) == 2 and 0 <= p[1] <= 1 for p in points)
+        if not pairs or any(a[0] >= b[0] for a, b in pairwise(points)):
             raise ValueError(
                 "algo.exploration.points: expected two or more [env step, epsilon] pairs in order, "
                 f"epsilon from 0 to 1, got {points}. Type for example "
@@ -121,6 +120,9 @@ class PiecewiseEpsilon(EpsilonGreedy):
 
     def epsilon(self, clock: Clock) -> float:
         return piecewise(self.points, clock.env_steps)
+
+    def ends_at(self) -> int | None:
+        return self.env_steps
 
 
 class FixedEpsilon(EpsilonGreedy):
@@ -198,10 +200,11 @@ class ParameterNoise(EpsilonGreedy):
     def metrics(self, clock: Clock) -> dict[str, float]:
         return {**super().metrics(clock), "noise_stddev": self.stddev}
 
-    def perturbed(self, agents: nn.Module) -> nn.Module:
-        """The agents to act with."""
+    def perturbed(self, agents: nn.Module, rng: np.random.Generator) -> nn.Module:
+        """The agents to act with; the first time they get their first noise."""
         if self.noisy is None:
             self.noisy = copy.deepcopy(agents).requires_grad_(False)
+            self._add_noise(self.noisy, agents, rng)
         return self.noisy
 
     def draw(
@@ -213,10 +216,13 @@ class ParameterNoise(EpsilonGreedy):
         rng: np.random.Generator,
     ) -> None:
         """New noise on the present weights, its size judged by the values of the old."""
-        noisy = self.perturbed(agents)
+        noisy = self.perturbed(agents, rng)
         epsilon = self.epsilon(clock)
         bound = -math.log(1 - epsilon + epsilon / q.shape[-1]) if epsilon < 1 else math.inf
         self.stddev *= 1.01 if divergence(q, noisy_q) < bound else 1 / 1.01
+        self._add_noise(noisy, agents, rng)
+
+    def _add_noise(self, noisy: nn.Module, agents: nn.Module, rng: np.random.Generator) -> None:
         with torch.no_grad():
             for weight, clean in zip(noisy.parameters(), agents.parameters(), strict=True):
                 noise = rng.standard_normal(tuple(clean.shape), np.float32)
@@ -228,8 +234,10 @@ class ParameterNoise(EpsilonGreedy):
 
     def load_state_dict(self, state: Mapping[str, Any], agents: nn.Module) -> None:
         self.stddev = float(state["stddev"])
+        self.noisy = None
         if state["noisy"]:
-            self.perturbed(agents).load_state_dict(cast(dict[str, Tensor], state["noisy"]))
+            self.noisy = copy.deepcopy(agents).requires_grad_(False)
+            self.noisy.load_state_dict(cast(dict[str, Tensor], state["noisy"]))
 
 
 def divergence(q: np.ndarray, noisy_q: np.ndarray) -> float:

@@ -65,7 +65,7 @@ class Policy:
         if self._frames is not None:
             obs = self._frames.push(obs)
         noise = self.exploration if isinstance(self.exploration, ParameterNoise) else None
-        agents = self.agents if noise is None else noise.perturbed(self.agents)
+        agents = self.agents if noise is None else noise.perturbed(self.agents, self.rng)
         hidden = self._hidden
         q, self._hidden = self._values(agents, obs, hidden)
         if math.isnan(q.max()):
