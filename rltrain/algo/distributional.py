@@ -15,7 +15,7 @@ from rltrain.algo.targets import (
     n_step_bootstrap,
     quantile_huber,
 )
-from rltrain.algo.window import inside
+from rltrain.algo.window import inside, zero_outside
 from rltrain.types import (
     Agents,
     Batch,
@@ -55,10 +55,12 @@ class _Bellman:
         best = greedy(chooser, batch.avail_actions)  # [T+1, B, N]
         assert ahead.dist is not None
         dist = outputs_of(ahead.dist, best)
-        step = n_step_bootstrap(batch.reward, batch.terminated, batch.last, self.gamma, self.n_step)
+        # a product with NaN behind the end would pass it to gradients, whatever is masked later
+        reward = zero_outside(batch.reward, inside(batch.last)[1:])
+        step = n_step_bootstrap(reward, batch.terminated, batch.last, self.gamma, self.n_step)
         shape = batch.action.shape
-        reward = step.reward_sum.expand(shape)  # R = 1 or N
-        return reward, step.discount.unsqueeze(-1).expand(shape), at_slot(dist, step.slot)
+        reward_sum = step.reward_sum.expand(shape)  # R = 1 or N
+        return reward_sum, step.discount.unsqueeze(-1).expand(shape), at_slot(dist, step.slot)
 
 
 def outputs_of(dist: Tensor, action: Tensor) -> Tensor:
@@ -93,7 +95,7 @@ class CategoricalLoss:
     n steps deep; the priority is the cross entropy, as in Rainbow (Hessel et al. 2018).
 
     Raises:
-        ValueError: the distribution is not categorical, or teams share one reward.
+        ValueError: the distribution is not categorical.
     """
 
     def __init__(

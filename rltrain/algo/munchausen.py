@@ -16,9 +16,9 @@ from rltrain.types import (
     Batch,
     Clock,
     Count,
-    Fraction,
     Model,
     Positive,
+    Probability,
     Real,
     Result,
 )
@@ -31,22 +31,30 @@ class MunchausenLoss:
     Args:
         gamma: discount of one step.
         n_step: rewards summed before the bootstrap.
-        alpha: weight of the log-policy.
+        alpha: weight of the log-policy; 0 = soft Q-learning.
         temperature: τ.
-        floor: l₀, the least log-policy term; below 0.
+        floor: l₀, the least log-policy term.
         huber: errors beyond it count linearly; null = squared throughout.
+
+    Raises:
+        ValueError: ``floor`` is above 0, where no log-policy is.
     """
 
     def __init__(
         self,
         *,
-        gamma: Fraction,
+        gamma: Probability,
         n_step: Count,
-        alpha: Fraction,
+        alpha: Probability,
         temperature: Positive,
         floor: Real,
         huber: Positive | None,
     ) -> None:
+        if floor > 0:
+            raise ValueError(
+                f"algo.loss.floor={floor:g} is above every log-policy: expected 0 or less, "
+                "type for example algo.loss.floor=-1."
+            )
         self.gamma, self.n_step, self.alpha = gamma, n_step, alpha
         self.temperature, self.floor, self.huber = temperature, floor, huber
 

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import torch
+from torch import nn
 
 from rltrain.algo.distribution import Categorical, ImplicitQuantile, Quantile, Scalar
 from rltrain.algo.distributional import CategoricalLoss, QuantileLoss
@@ -14,7 +15,7 @@ from rltrain.algo.mixer import Independent, QMix, Sum
 from rltrain.algo.munchausen import MunchausenLoss
 from rltrain.algo.network import GRUAgents, mlp
 from rltrain.algo.optimizer import rmsprop
-from rltrain.types import Batch, EnvSpec, Model
+from rltrain.types import Batch, EnvSpec, Model, Output
 
 SPEC = EnvSpec(n_agents=2, n_actions=4, obs_shape=(3,), state_dim=5)
 MAPS = {  # name: agents, actions, obs, state
@@ -153,6 +154,20 @@ def make_model(agents="gru", mixer="qmix", spec=SPEC, seed=0, **changes) -> Mode
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return Model(AGENTS[agents](spec=spec, **changes), MIXERS[mixer](spec=spec))
+
+
+class Table(nn.Module):
+    """Agents that say the same values [A] in every slot."""
+
+    hidden_dim = 0
+
+    def __init__(self, q):
+        super().__init__()
+        self.q = nn.Parameter(torch.tensor(q))
+
+    def unroll(self, batch, start=0, stop=None):
+        shape = batch.last_action.shape
+        return Output(self.q.expand(*shape, -1), self.q.new_empty(*shape, 0))
 
 
 def make_learner(model=None, **other) -> Learner:

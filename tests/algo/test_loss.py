@@ -2,13 +2,24 @@ from dataclasses import replace
 
 import pytest
 import torch
-from batches import AGENTS, MIXERS, SPEC, make_batch, make_model, with_garbage
+from batches import (
+    AGENTS,
+    DISTRIBUTIONS,
+    LOSSES,
+    MIXERS,
+    SPEC,
+    Table,
+    make_batch,
+    make_loss,
+    make_model,
+    with_garbage,
+)
 from torch import nn
 from torch.nn import functional as F
 
-from rltrain.algo.loss import TDLoss
+from rltrain.algo.loss import LambdaLoss, TDLoss
 from rltrain.algo.mixer import Independent
-from rltrain.types import Clock, EnvSpec, Model, Output
+from rltrain.types import Clock, EnvSpec, Model
 
 LOSS = TDLoss(gamma=0.9, double=True, n_step=1)
 
@@ -37,6 +48,61 @@ def test_garbage_in_the_padding_changes_nothing(agents, mixer, n_step, lengths):
     spoiled = loss_and_grads(loss, online, target, with_garbage(batch, lengths))
     for ours, theirs in zip(clean, spoiled, strict=True):
         assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize("name", LOSSES)
+def test_garbage_in_the_padding_changes_no_loss(name, n_step):
+    """Nor any gradient; levels and noise of both runs are drawn from the same seed."""
+    lengths = [5, 3, 1]
+    online, target = (q_model(name, seed) for seed in range(2))
+    batch = make_batch(lengths, n_steps=5, cut_off=[1])
+    loss = make_loss(name, n_step=n_step)
+    torch.manual_seed(0)
+    clean = loss_and_grads(loss, online, target, batch)
+    torch.manual_seed(0)
+    spoiled = loss_and_grads(loss, online, target, with_garbage(batch, lengths))
+    for ours, theirs in zip(clean, spoiled, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_garbage_in_the_padding_does_not_change_q_lambda():
+    lengths = [5, 3, 1]
+    model, batch = make_model("mlp", "sum"), make_batch(lengths, n_steps=5)
+    batch = replace(batch, td_target=torch.randn(5, 3, 1) * batch.mask.unsqueeze(-1))
+    spoiled = with_garbage(batch, lengths)
+    td_target = torch.where(batch.mask.unsqueeze(-1), batch.td_target, torch.nan)
+    loss = LambdaLoss(gamma=0.9, trace=0.5)
+    clean = loss_and_grads(loss, model, None, batch)
+    spoiled = loss_and_grads(loss, model, None, replace(spoiled, td_target=td_target))
+    for ours, theirs in zip(clean, spoiled, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("name", [*LOSSES, "q_lambda"])
+def test_importance_weights_are_honoured_by_every_loss(name):
+    """A window of weight 0 teaches nothing; one of weight 2 twice as much."""
+    batch = make_batch([1, 1], n_steps=1)
+    if name == "q_lambda":
+        online = target = make_model("mlp", "independent")
+        loss = LambdaLoss(gamma=0.9, trace=0.5)
+        batch = replace(batch, td_target=torch.ones(1, 2, 2))
+    else:
+        online, target, loss = q_model(name, 0), q_model(name, 1), make_loss(name)
+
+    def weighed(*weight):
+        torch.manual_seed(0)
+        return loss_and_grads(loss, online, target, replace(batch, weight=torch.tensor(weight)))
+
+    first, second, both = weighed(1.0, 0.0), weighed(0.0, 1.0), weighed(0.5, 2.0)
+    for index in (0, *range(7, len(both))):  # the loss and every gradient
+        torch.testing.assert_close(both[index], 0.5 * first[index] + 2 * second[index])
+    assert torch.equal(first[2], both[2])  # priorities know no weight
+
+
+def q_model(loss, seed):
+    distribution = DISTRIBUTIONS[LOSSES[loss][0]]
+    return make_model("mlp", "independent", seed=seed, distribution=distribution, dueling=True)
 
 
 def test_garbage_in_the_padding_changes_nothing_on_the_padded_path(monkeypatch):
@@ -78,20 +144,6 @@ def test_one_step_and_one_agent_is_a_double_dqn(double):
     theirs = torch.autograd.grad(expected, list(net.parameters()))
     for a, b in zip(ours, theirs, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6)
-
-
-class Table(nn.Module):
-    """Agents that say the same values [A] in every slot."""
-
-    hidden_dim = 0
-
-    def __init__(self, q):
-        super().__init__()
-        self.q = nn.Parameter(torch.tensor(q))
-
-    def unroll(self, batch, start=0, stop=None):
-        shape = batch.last_action.shape
-        return Output(self.q.expand(*shape, -1), self.q.new_empty(*shape, 0))
 
 
 @pytest.fixture
