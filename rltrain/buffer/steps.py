@@ -1,7 +1,8 @@
 """StepReplay: the newest steps of every environment copy, sampled as windows of T transitions.
 
-A window may start at any real slot that has T successors; it belongs to one episode and never
-crosses the write head. ``uniform`` draws starts alike, ``proportional`` by their priorities.
+A window may start at any real slot that has T successors and what came before it; it belongs to
+one episode and never crosses the write head. ``uniform`` draws starts alike, ``proportional`` by
+their priorities.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class StepReplay:
         self.priority_floor, self.burn_in, self.n_step = priority_floor, burn_in, n_step
         self.length = burn_in + sequence_length + n_step - 1  # T
         self.teams = 1 if agents == "lockstep" else spec.n_agents  # windows per start
-        if self.teams > 1 and spec.state_dim and spec.n_rewards not in (1, spec.n_agents):
+        if self.teams > 1 and spec.n_rewards not in (1, spec.n_agents):
             raise ValueError("buffer.agents=independent needs one reward, or one per agent.")
         kept_hidden = hidden_dim if first_hidden == "stored" else 0
         self._bytes_per_slot = bytes_per_slot(spec, storage, kept_hidden)
@@ -107,17 +108,21 @@ class StepReplay:
         n_blocks = n_envs * (self.per_copy // BLOCK + 3)
         needed = n_blocks * BLOCK * self._bytes_per_slot
         if needed > self._max_bytes:
-            fits = self._max_bytes // self._bytes_per_slot - 3 * BLOCK * n_envs
+            fits = (self._max_bytes // self._bytes_per_slot // n_envs - 3 * BLOCK) * n_envs
+            smaller = f"set buffer.capacity={fits} or less, or" if fits > 0 else "set"
             raise ValueError(
                 f"The replay needs {needed / 1e9:.2f} GB for buffer.capacity={capacity} steps "
                 f"({self._bytes_per_slot} bytes each), but may use {self._max_bytes / 1e9:.2f} GB: "
-                f"set buffer.capacity={max(fits, 1)} or less, or buffer.max_bytes to more."
+                f"{smaller} buffer.max_bytes={needed} or more."
             )
-        if self.per_copy < self.length + 1:
-            least = (self.length + 1) * n_envs
+        # a start is only as good as what it looks back on: an action, the frames of its stack
+        self._looks_back = max(spec.frame_stack - 1, 1)
+        least = self.length + self._looks_back + 2  # two starts, of which one at most is final
+        if self.per_copy < least:
             raise ValueError(
                 f"buffer.capacity={capacity} steps over {n_envs} environment copies cannot hold "
-                f"one window of {self.length} transitions: set buffer.capacity={least} or more."
+                f"one window of {self.length} transitions in each: set "
+                f"buffer.capacity={least * n_envs} or more."
             )
         self.store = Store(
             spec=spec,
@@ -190,7 +195,7 @@ class StepReplay:
 
     def ready(self, batch_size: int) -> bool:
         """Whether a window can start somewhere: of two slots one at most is final."""
-        return bool((self._startable > self.store.begin + 1).any())
+        return bool((self._startable > self._eldest + 1).any())
 
     def sample(self, batch_size: int, clock: Clock) -> Batch:
         """``batch_size`` windows, drawn with replacement; ``clock`` gives beta.
@@ -218,18 +223,16 @@ class StepReplay:
 
     def _draw_uniform(self, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Lanes, slot numbers and agents of ``n`` starts, by rejection of final slots."""
-        begin, room = self.store.begin, self._startable - self.store.begin  # [E]
-        edges = np.cumsum(np.maximum(room, 0))
-        found = np.empty(0, np.int64)
-        while len(found) < n:
+        room = np.maximum(self._startable - self._eldest, 0)  # [E] slots that may start a window
+        edges = np.cumsum(room)
+        found = np.empty((2, 0), np.int64)
+        while found.shape[1] < n:
             drawn = self.rng.integers(0, edges[-1], n + n // 8 + 8)
             lane = np.searchsorted(edges, drawn, side="right")
-            number = begin[lane] + drawn - (edges[lane] - np.maximum(room, 0)[lane])
+            number = self._startable[lane] + drawn - edges[lane]
             final = self.store.arrays["last"][self.store.rows(lane, number), 0]
-            found = np.concatenate([found, drawn[~final]])
-        drawn = found[:n]
-        lane = np.searchsorted(edges, drawn, side="right")
-        number = begin[lane] + drawn - (edges[lane] - np.maximum(room, 0)[lane])
+            found = np.concatenate([found, np.stack([lane, number])[:, ~final]], 1)
+        lane, number = found[:, :n]
         agent = self.rng.integers(0, self.teams, n) if self.teams > 1 else np.zeros(n, np.int64)
         return lane, number, agent
 
@@ -245,12 +248,19 @@ class StepReplay:
         weight = tree[item] ** -beta  # (N P)^-beta up to a factor that the maximum takes away
         return item, weight / weight.max()
 
+    @property
+    def _eldest(self) -> np.ndarray:
+        """[E] the first slot whose predecessors are still stored, or never were."""
+        begin = self.store.begin
+        return np.where(begin > 0, begin + self._looks_back, 0)
+
     def _admit(self) -> None:
         """New starts enter with the largest priority so far; final slots with none."""
         until = np.maximum(self.store.end - self.length, self._startable)
         if self.tree is not None:
+            eldest = self._eldest  # some slots are pushed out before they had their chance
             for lane in np.flatnonzero(until > self._startable).tolist():
-                number = np.arange(self._startable[lane], until[lane])
+                number = np.arange(max(self._startable[lane], eldest[lane]), until[lane])
                 last = self.store.arrays["last"][self.store.rows(lane, number), 0]
                 self._set(lane, number, np.where(last, 0.0, self._top))
         self._startable = until
@@ -258,11 +268,15 @@ class StepReplay:
     def _make_room(self, n_slots: int) -> None:
         """Forget the oldest slots of every copy that ``n_slots`` new ones would push out."""
         first = np.maximum(self.store.end + n_slots - self.per_copy, self.store.begin)
-        for lane in np.flatnonzero(first > self.store.begin).tolist():
-            if self.tree is not None:
-                gone = np.arange(self.store.begin[lane], first[lane])
-                self._set(lane, gone, np.zeros(len(gone)))
+        pushing = np.flatnonzero(first > self.store.begin).tolist()
+        before = self._eldest
+        for lane in pushing:
             self.store.release(lane, int(first[lane]))
+        if self.tree is not None:
+            after = self._eldest
+            for lane in pushing:
+                gone = np.arange(before[lane], after[lane])
+                self._set(lane, gone, np.zeros(len(gone)))
 
     def _forget(self, lane: int) -> None:
         """Drop the open episode of a copy that crashed."""
@@ -383,6 +397,8 @@ class StepReplay:
         generator: Mapping[str, Any] = self.rng.bit_generator.state
         return {
             "n_envs": self.n_envs,
+            "per_copy": self.per_copy,
+            "length": self.length,
             "begin": self.store.begin.copy(),
             "end": self.store.end.copy(),
             "open": self._open.copy(),
@@ -400,18 +416,30 @@ class StepReplay:
         """Continue from ``state_dict``.
 
         Raises:
-            ValueError: the state is of another number of copies, capacity, sampler or environment.
+            ValueError: the state is of another number of copies, capacity, window, sampler or
+                environment.
         """
         if state["n_envs"] != self.n_envs:
             raise ValueError(
                 f"The saved replay was filled by {state['n_envs']} environment copies, this run "
                 f"has {self.n_envs}: set hardware.n_envs={state['n_envs']}."
             )
+        if state["per_copy"] != self.per_copy:
+            raise ValueError(
+                f"The saved replay keeps {state['per_copy'] * self.n_envs} steps, this one "
+                f"{self.per_copy * self.n_envs}: use the buffer.capacity that it was written with."
+            )
+        if state["length"] != self.length:
+            raise ValueError(
+                f"The saved replay gives windows of {state['length']} transitions, this one "
+                f"{self.length}: use the algo.loss.n_step, buffer.sequence_length and "
+                "buffer.burn_in that it was written with."
+            )
         n_items = 0 if self.tree is None else self.tree.n
         if len(state["priority"]) != n_items:
             raise ValueError(
                 f"The saved replay has {len(state['priority'])} priorities, this one {n_items}: "
-                "use the buffer.capacity and buffer.sampler that it was written with."
+                "use the buffer.sampler and buffer.agents that it was written with."
             )
         for name, array in self.store.arrays.items():
             shape, found = self.store.shapes[name], state[f"slots.{name}"]
