@@ -24,7 +24,7 @@ class OnPolicy:
             [T, E, M].
 
     Raises:
-        ValueError: the observations are stacked frames.
+        ValueError: the loss has no such targets, or the observations are stacked frames.
     """
 
     def __init__(
@@ -34,8 +34,13 @@ class OnPolicy:
         n_envs: int,
         device: torch.device,
         rng: np.random.Generator,
-        targets: Callable[[Batch, Tensor], Tensor],
+        targets: Callable[[Batch, Tensor], Tensor] | None,
     ) -> None:
+        if targets is None:
+            raise ValueError(
+                "buffer=on_policy needs a loss that judges whole collects, such as algo=pqn has "
+                "(algo/loss=q_lambda): choose it, or buffer=replay."
+            )
         if spec.frame_stack > 1:
             raise ValueError(
                 "buffer=on_policy keeps single observations, but the environment stacks "
@@ -83,13 +88,12 @@ class OnPolicy:
         self.slots = new
         last, action = new["last"], new["action"]
         shown = np.where(last[:-1, :, None], -1, action[:-1])
-        start = before if self.slots["last"].shape[0] > len(steps.last) else before[:1]
-        self.last_action = np.concatenate([start, shown])
+        self.last_action = np.concatenate([before, shown])
         self.td_target, self.order = None, np.empty(0, np.int64)
 
     def ready(self, batch_size: int) -> bool:
-        """Whether there are two slots in a row."""
-        return bool(self.slots) and len(self.slots["last"]) > 1
+        """Whether any transition is held."""
+        return self.n_steps > 0
 
     def sample(self, batch_size: int, clock: Clock) -> Batch:
         """The next ``batch_size`` transitions of the present shuffle; ``clock`` is not read."""
