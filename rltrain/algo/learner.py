@@ -99,7 +99,8 @@ class Learner:
         """
         if self.lr_schedule is not None:
             self.optimizer.param_groups[0]["lr"] = piecewise(self.lr_schedule, clock.env_steps)
-        self.online.train()
+        if not self.online.training:  # a test switched its noise off
+            self.online.train()
         result = self.loss(self.online, self.target, batch, clock)
         loss = result.loss_sum / result.count.clamp(min=1)
         finite, grad_norm = self._step(loss)

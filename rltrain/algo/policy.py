@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from rltrain.algo.exploration import Exploration, ParameterNoise
+from rltrain.algo.head import NoisyLinear
 from rltrain.types import Agents, Clock, EnvSpec, torch_device_of
 
 
@@ -42,6 +43,7 @@ class Policy:
         shape = (n_envs, spec.n_agents)
         self._hidden = torch.zeros(*shape, cast(Agents, agents).hidden_dim, device=self._device)
         self._last_action = np.full(shape, -1, np.int64)  # [E, N]
+        self._has_noise = any(isinstance(module, NoisyLinear) for module in agents.modules())
         self._frames = Frames(spec, n_envs) if spec.frame_stack > 1 else None
 
     def act(
@@ -86,7 +88,8 @@ class Policy:
         self, agents: nn.Module, obs: np.ndarray, hidden: Tensor
     ) -> tuple[np.ndarray, Tensor]:
         """[E, N, A] and the next hidden state."""
-        agents.train(self.noisy)
+        if self._has_noise:
+            agents.train(self.noisy)
         with torch.inference_mode():
             q, after = cast(Agents, agents).step(
                 self._tensor(obs).float(), self._tensor(self._last_action), hidden
