@@ -99,7 +99,7 @@ class Learner:
         """
         if self.lr_schedule is not None:
             self.optimizer.param_groups[0]["lr"] = piecewise(self.lr_schedule, clock.env_steps)
-        if not self.online.training:  # a test switched its noise off
+        if not self.online.agents.training:  # a test switched its noise off
             self.online.train()
         result = self.loss(self.online, self.target, batch, clock)
         loss = result.loss_sum / result.count.clamp(min=1)

@@ -62,12 +62,14 @@ class GymnasiumEnv:
         self._all = np.ones((1, self.spec.n_actions), np.uint8)
 
     def reset(self, seed: int) -> Slot:
-        self._seed, self._t = seed, 0
-        obs, info = self.env.reset(seed=seed % 2**32)
-        return self._slot(obs, info)
+        self._seed, self._t = seed % 2**32, 0
+        obs, info = self.env.reset(seed=self._seed)
+        return self._slot(obs, info, final=False)
 
     def step(self, action: np.ndarray) -> tuple[Slot, np.ndarray, bool, bool, Mapping[str, Any]]:
-        """Raises RuntimeError where a reward or an observation is not a finite number."""
+        """Raises RuntimeError where a reward or an observation is not a finite number, or no action
+        is available.
+        """
         obs, reward, terminated, truncated, info = self.env.step(
             int(action[0]) + self._first_action
         )
@@ -78,7 +80,9 @@ class GymnasiumEnv:
         if self.reward_clip is not None:
             reward = np.clip(reward, -self.reward_clip, self.reward_clip)
         said = {"win": bool(info["win"])} if "win" in info else {}
-        return self._slot(obs, info), reward.reshape(1), bool(terminated), bool(truncated), said
+        final = bool(terminated) or bool(truncated)
+        slot = self._slot(obs, info, final=final)
+        return slot, reward.reshape(1), bool(terminated), bool(truncated), said
 
     def render(self) -> Any:
         """What the environment draws, if it was made with ``render_mode: rgb_array``."""
@@ -91,13 +95,20 @@ class GymnasiumEnv:
     def close(self) -> None:
         self.env.close()
 
-    def _slot(self, obs: Any, info: Mapping[str, Any]) -> Slot:
+    def _slot(self, obs: Any, info: Mapping[str, Any], *, final: bool) -> Slot:
         seen = self._view(obs)
         if seen.dtype != np.uint8 and not np.isfinite(seen).all():
             raise RuntimeError(f"{self._where()} gave the observation {obs}.")
         available = self._all
         if "action_mask" in info:
-            available = np.asarray(info["action_mask"], np.uint8).reshape(1, -1)
+            mask = np.asarray(info["action_mask"], np.uint8).reshape(1, -1)
+            if mask.shape != available.shape or not (mask.any() or final):
+                raise RuntimeError(
+                    f"{self._where()} gave the action_mask {info['action_mask']}: expected "
+                    f"{self.spec.n_actions} entries, of which one at least is 1."
+                )
+            if mask.any():  # else the episode is over: nothing will be chosen
+                available = mask
         return Slot(seen[None], available, NO_STATE)
 
     def _where(self) -> str:
@@ -108,11 +119,11 @@ def viewed(
     space: spaces.Space, name: str
 ) -> tuple[Callable[[Any], np.ndarray], tuple[int, ...], str, float]:
     """How observations of a space become arrays; shape, stored type and scale of these."""
+    if isinstance(space, spaces.Box):
+        scale = 1 / 255 if space.dtype == np.uint8 and space.high.max() > 1 else 1.0
+        dtype = "uint8" if space.dtype in (np.uint8, np.bool_) else "float32"
     if isinstance(space, spaces.Box) and len(space.shape) == 3:
         height, width, channels = space.shape
-        scale = 1 / 255 if space.dtype == np.uint8 and space.high.max() > 1 else 1.0
-        whole = space.dtype in (np.uint8, np.bool_)
-        dtype = "uint8" if whole else "float32"
         if channels > min(height, width):  # channels first already
             return lambda obs: np.asarray(obs, dtype), space.shape, dtype, scale
         shape = (channels, height, width)
@@ -126,9 +137,7 @@ def viewed(
         ) from error
     if isinstance(space, spaces.Box):
         flat = space.shape or (1,)
-        if space.dtype == np.uint8:
-            return lambda obs: np.asarray(obs).reshape(flat), flat, "uint8", 1 / 255
-        return lambda obs: np.asarray(obs, np.float32).reshape(flat), flat, "float32", 1.0
+        return lambda obs: np.asarray(obs, dtype).reshape(flat), flat, dtype, scale
     return lambda obs: np.asarray(spaces.flatten(space, obs), np.float32), (n,), "float32", 1.0
 
 
