@@ -75,7 +75,8 @@ class Quantile(nn.Module):
 
 
 class ImplicitQuantile(nn.Module):
-    """Returns at quantile levels drawn anew for every evaluation (IQN; Dabney et al. 2018b).
+    """Returns at quantile levels drawn anew for every call (IQN; Dabney et al. 2018b); networks in
+    evaluation mode use midpoints instead.
 
     Args:
         online, target, acting: levels drawn for the network that learns, for its target, and for

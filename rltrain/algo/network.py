@@ -61,12 +61,27 @@ class GRUAgents(nn.Module):
 
     On the CPU only the real slots are computed, as packed sequences; elsewhere the whole window is
     handed to the device's own recurrence. ``q`` and ``hidden`` are zero behind a window's end.
+
+    Raises:
+        ValueError: a distribution of returns is asked for.
     """
 
     def __init__(
-        self, *, spec: EnvSpec, hidden_dim: Count, last_action: Flag, agent_id: Flag
+        self,
+        *,
+        spec: EnvSpec,
+        hidden_dim: Count,
+        last_action: Flag,
+        agent_id: Flag,
+        distribution: nn.Module | None = None,
     ) -> None:
         super().__init__()
+        if not isinstance(distribution, Scalar | None):
+            raise ValueError(
+                "the recurrent network says expected returns only, got "
+                f"distribution {type(distribution).__name__.lower()}: set algo/distribution=scalar "
+                "and a loss that learns it, or algo/network=mlp."
+            )
         self.hidden_dim = hidden_dim
         self.input = AgentInput(spec=spec, last_action=last_action, agent_id=agent_id)
         self.fc1 = nn.Linear(self.input.dim, hidden_dim)
@@ -181,12 +196,18 @@ class FeedForward(nn.Module):
         implicit = isinstance(self.distribution, ImplicitQuantile)
         return int(getattr(self.distribution, use)) if implicit else 0
 
+    def _draw(self, n_rows: int, n_levels: int, device: torch.device) -> Tensor:
+        """Levels [n_rows, K]; in evaluation midpoints, so that tests leave the stream alone."""
+        if self.training:
+            return torch.rand(n_rows, n_levels, device=device)
+        return ((torch.arange(n_levels, device=device) + 0.5) / n_levels).expand(n_rows, -1)
+
     def _evaluate(
         self, obs: Tensor, last_action: Tensor, agent: Tensor | None, n_levels: int
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """[X, N, …] to means [X·N, A], outputs [X·N, A, K] and levels [X·N, K]."""
         features = self.torso(self.input(obs, last_action, agent)).flatten(0, -2)
-        tau = torch.rand(len(features), n_levels, device=features.device) if n_levels else None
+        tau = self._draw(len(features), n_levels, features.device) if n_levels else None
         dist = self.head(features, tau)
         q = cast(Distribution, self.distribution).mean(dist)
         return (q, None, None) if isinstance(self.distribution, Scalar) else (q, dist, tau)
@@ -219,8 +240,7 @@ def mlp(
 ) -> FeedForward:
     """Linear and ReLU layers of ``hidden_sizes``, then a head with layers of ``head_sizes``.
 
-    ``noisy_sigma`` makes the head's layers noisy, and the others too where the head has no hidden
-    layer; ``layer_norm`` normalises every hidden layer.
+    ``noisy_sigma`` makes the head's layers noisy; ``layer_norm`` normalises every hidden layer.
     """
     embed = AgentInput(spec=spec, last_action=last_action, agent_id=agent_id)
     sizes = [embed.dim, *hidden_sizes]
@@ -258,12 +278,17 @@ class Convolutions(nn.Module):
     """Layers of [channels, kernel, stride] with ReLU, flattened: [X, N, C, H, W] to [X, N, F].
 
     Raises:
-        ValueError: a kernel is larger than what is left of the image.
+        ValueError: a filter is no triple, or a kernel is larger than what is left of the image.
     """
 
     def __init__(self, *, in_shape: tuple[int, ...], filters: list[list[int]], norm: bool) -> None:
         super().__init__()
         channels, height, width = in_shape
+        if any(len(layer) != 3 for layer in filters):
+            raise ValueError(
+                f"algo.network.filters: expected [channels, kernel, stride] for each layer, got "
+                f"{filters}. Type for example algo.network.filters='[[32,8,4],[64,4,2]]'."
+            )
         layers: list[nn.Module] = []
         for n_out, kernel, stride in filters:
             layers.append(nn.Conv2d(channels, n_out, kernel, stride))
