@@ -159,7 +159,9 @@ def gymnasium_env(
 
     def make() -> GymnasiumEnv:
         try:
-            env = gymnasium.make(id, max_episode_steps=max_episode_steps, **kwargs)
+            env = gymnasium.make(
+                id, max_episode_steps=max_episode_steps, disable_env_checker=True, **kwargs
+            )
         except (gymnasium.error.Error, ImportError, TypeError, AttributeError) as error:
             raise ValueError(f"env.id={id} cannot be made: {error}. {_missing(id)}") from error
         return GymnasiumEnv(env, frame_stack, reward_clip)
