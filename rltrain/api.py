@@ -182,6 +182,7 @@ def load_policy(path: str | Path, load_step: int | None = None) -> GreedyPolicy:
     policy = Policy(
         agents=learner.online.agents,
         exploration=FixedEpsilon(epsilon=0.0),
+        noisy=False,
         spec=spec,
         n_envs=1,
         rng=np.random.default_rng(settings.run.seed),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def linear(start: float, end: float, duration: int, at: int) -> float:
+def linear(start: float, end: float, duration: float, at: float) -> float:
     """From ``start`` at 0 straight to ``end`` at ``duration``, then flat; ``at`` has its unit."""
     if at >= duration:
         return end
@@ -24,6 +24,6 @@ def piecewise(points: Sequence[Sequence[float]], at: int) -> float:
         return before[1]
     for after in points[1:]:
         if at < after[0]:
-            return linear(before[1], after[1], int(after[0] - before[0]), int(at - before[0]))
+            return linear(before[1], after[1], after[0] - before[0], at - before[0])
         before = after
     return before[1]

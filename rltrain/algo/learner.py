@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -88,7 +89,7 @@ class Learner:
         self._weights.grad = _flat_gradient(self.online, self._weights)
         self.optimizer = optimizer([self._weights])
         self._moments = self._fresh_moments()
-        self.lr_schedule = lr_schedule
+        self.lr_schedule = None if lr_schedule is None else _checked(lr_schedule)
 
     def update(self, batch: Batch, clock: Clock) -> UpdateResult:
         """One gradient step on ``batch``, then the target's update if it is due.
@@ -168,6 +169,16 @@ class Learner:
         for name, tensor in self._moments.items():
             tensor.copy_(state["optimizer"][name])
         self.target_update.done_at = int(state["target_update"]["done_at"])
+
+
+def _checked(points: list[list[float]]) -> list[list[float]]:
+    pairs = bool(points) and all(len(point) == 2 for point in points)
+    if not pairs or any(a[0] >= b[0] for a, b in pairwise(points)):
+        raise ValueError(
+            f"algo.lr_schedule: expected [env step, rate] pairs in order, got {points}. "
+            "Type for example algo.lr_schedule='[[0,1e-3],[100000,1e-4]]'."
+        )
+    return points
 
 
 def _flatten(model: nn.Module) -> Tensor:

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from rltrain.algo.exploration import Exploration, ParameterNoise
-from rltrain.algo.head import NoisyLinear
 from rltrain.types import Agents, Clock, EnvSpec, torch_device_of
 
 
@@ -24,7 +23,7 @@ class Policy:
         spec: sizes.
         n_envs: E.
         rng: this policy's own stream.
-        noisy: noisy layers draw their noise; tests switch it off.
+        noisy: agents act in training mode: noise and quantile levels are drawn; off in tests.
     """
 
     def __init__(
@@ -43,7 +42,6 @@ class Policy:
         shape = (n_envs, spec.n_agents)
         self._hidden = torch.zeros(*shape, cast(Agents, agents).hidden_dim, device=self._device)
         self._last_action = np.full(shape, -1, np.int64)  # [E, N]
-        self._has_noise = any(isinstance(module, NoisyLinear) for module in agents.modules())
         self._frames = Frames(spec, n_envs) if spec.frame_stack > 1 else None
 
     def act(
@@ -88,7 +86,7 @@ class Policy:
         self, agents: nn.Module, obs: np.ndarray, hidden: Tensor
     ) -> tuple[np.ndarray, Tensor]:
         """[E, N, A] and the next hidden state."""
-        if self._has_noise:
+        if agents.training != self.noisy:  # a learner or a test came in between
             agents.train(self.noisy)
         with torch.inference_mode():
             q, after = cast(Agents, agents).step(
