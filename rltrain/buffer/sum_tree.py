@@ -32,7 +32,7 @@ class SumTree:
 
     def find(self, mass: np.ndarray) -> np.ndarray:
         """The items at which the running sum of priorities passes ``mass`` [B], in 0 … total."""
-        return find_leaves(self.nodes, self.offset, mass)
+        return find_leaves(self.nodes, self.offset, mass.astype(np.float64))
 
     def state_dict(self) -> dict[str, np.ndarray]:
         return {"leaves": self.nodes[self.offset : self.offset + self.n].copy()}
@@ -49,28 +49,31 @@ class SumTree:
 
 @njit(__file__)
 def set_leaves(nodes, offset, item, priority):
-    """Every sum is formed anew from its two parts, so that rounding never accumulates."""
-    for k in range(len(item)):
-        node = offset + item[k]
-        nodes[node] = priority[k]
-        node >>= 1
-        while node >= 1:
-            nodes[node] = nodes[2 * node] + nodes[2 * node + 1]
-            node >>= 1
+    """Every sum is formed anew from its two parts, so that rounding never accumulates. All items
+    rise together, level by level: their cache misses overlap.
+    """
+    node = offset + item
+    for k in range(len(node)):
+        nodes[node[k]] = priority[k]
+    while offset > 1:
+        offset >>= 1
+        for k in range(len(node)):
+            parent = node[k] >> 1
+            node[k] = parent
+            nodes[parent] = nodes[2 * parent] + nodes[2 * parent + 1]
 
 
 @njit(__file__)
-def find_leaves(nodes, offset, mass):
-    """Down from the root; never into a branch without mass."""
-    found = np.empty(len(mass), np.int64)
-    for k in range(len(mass)):
-        node, rest = 1, mass[k]
-        while node < offset:
-            left = nodes[2 * node]
-            if rest < left or nodes[2 * node + 1] <= 0.0:
-                node = 2 * node
-            else:
-                rest -= left
-                node = 2 * node + 1
-        found[k] = node - offset
-    return found
+def find_leaves(nodes, offset, rest):
+    """Down from the root, level by level; never into a branch without mass. Uses up ``rest``."""
+    node = np.ones(len(rest), np.int64)
+    level = 1
+    while level < offset:
+        level *= 2
+        for k in range(len(node)):
+            child = 2 * node[k]
+            left = nodes[child]
+            right = (rest[k] >= left) & (nodes[child + 1] > 0.0)  # no branch to mispredict
+            node[k] = child + right
+            rest[k] -= left * right
+    return node - offset
