@@ -106,6 +106,11 @@ def build_buffer(
         hidden_dim=learner.online.agents.hidden_dim,
         targets=partial(targets, learner.online) if targets is not None else None,
     )
+    if targets is not None and not hasattr(buffer, "targets"):
+        raise ValueError(
+            f"{type(loss).__name__} judges whole collects at once, which "
+            f"buffer={settings.choices['buffer']} does not keep: set buffer=on_policy."
+        )
     algo, capacity = settings.algo, buffer.plan().steps
     assert algo is not None
     buffer.check(algo.batch_size)
