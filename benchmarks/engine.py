@@ -13,10 +13,11 @@ from rich.console import Console
 from rich.table import Table
 
 from rltrain.env.smac.compiled import draw, njit
+from rltrain.env.smac.maps import map_names
 from rltrain.env.smac.vector import SmacVectorEnv
 from rltrain.types import seed_key
 
-MAPS, COPIES, THREADS, SECONDS = ("3m", "8m", "27m_vs_30m"), (1, 32, 256), 2, 2.0
+COPIES, THREADS, SECONDS = (1, 256), 2, 2.0
 
 
 @njit()
@@ -61,7 +62,7 @@ def main() -> None:
     table.add_column("map")
     for n_envs in COPIES:
         table.add_column(f"E = {n_envs}", justify="right")
-    for map_name in MAPS:
+    for map_name in map_names():
         table.add_row(map_name, *(f"{steps_per_second(map_name, n):,.0f}" for n in COPIES))
     Console().print(table)
 

@@ -5,21 +5,28 @@ from __future__ import annotations
 
 import numpy as np
 
+BATTLES = {"3m": "sc2", "terran_5_vs_5": "sc2", "2s3z": "smaclite"}
+"""A map and its rules for every part of the engine that is compiled by itself."""
+
 
 def compile_engine() -> None:
     """Compile every kernel, or load it from the cache."""
-    from rltrain.env.smac import engine
-    from rltrain.env.smac.battles import Battles
+    from rltrain.env.smac import compiled
+    from rltrain.env.smac.battles import UNITS_PER_CALL, Battles
     from rltrain.env.smac.sizes import Options
 
-    battles = Battles(map_name="3m", n_envs=2, options=Options())
-    battles.reset({0: 0, 1: 1})
-    battles.step(np.ones((2, 3), np.int64))
-    battles.refresh()
-    action, restart, seed = np.zeros((2, 3), np.int64), np.ones(2, np.bool_), np.zeros(2, np.uint64)
-    tables = battles.scene, battles.shown, battles.rule, battles.world, battles.frame
-    engine.advance_parallel(*tables, action, action, restart, seed)
-    Battles(map_name="terran_5_vs_5", n_envs=1, options=Options()).reset({0: 0})
+    for map_name, rules in BATTLES.items():
+        for n_envs, n_threads in ((2, 1), (UNITS_PER_CALL, 2)):
+            battles = Battles(
+                map_name=map_name,
+                n_envs=n_envs,
+                options=Options(),
+                n_threads=min(n_threads, compiled.MAX_THREADS),
+                rules=rules,
+            )
+            battles.reset({e: e for e in range(n_envs)})
+            battles.step(np.where(battles.avail[:, :, 0] == 1, 0, 1))
+            battles.refresh()
 
 
 if __name__ == "__main__":

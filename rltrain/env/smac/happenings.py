@@ -113,8 +113,9 @@ def happenings(
 
 
 def fired(before: Snapshot, after: Snapshot, loops: int) -> np.ndarray:
-    """bool [U]: whose cooldown was set anew. Left alone it runs down by one a loop, to -1."""
-    rested = np.maximum(before.unit[COOLDOWN] - loops, -1.0)
+    """bool [U]: whose cooldown was set anew. Left alone it runs down by one a loop, to 0
+    or a little below."""
+    rested = np.maximum(before.unit[COOLDOWN] - loops, 0.0)
     return np.asarray((after.unit[COOLDOWN] > rested + 0.01) & (before.unit[HEALTH] > 0))
 
 

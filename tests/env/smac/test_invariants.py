@@ -23,7 +23,7 @@ def play_random(map_name: str, n_envs: int, first: int) -> None:
     """``n_envs`` whole battles side by side, everything checked after every step."""
     b = Battles(map_name=map_name, n_envs=n_envs, options=Options())
     b.reset({e: seed_key(first + e) for e in range(n_envs)})
-    rng, param, agents = np.random.default_rng(first), b.scene.param, b.map_data.n_agents
+    rng, param, agents = np.random.default_rng(first), b.scene.param[0], b.map_data.n_agents
     ground, disc, layer = param[P_LAYER] == GROUND, param[P_DISC], param[P_LAYER]
     pairs = np.triu(layer[:, None] == layer, 1)
     whole = sum(unit.health + unit.shield for unit in b.map_data.unit_types[agents:])

@@ -79,7 +79,7 @@ def test_attacks_to_kill(lite, attacker: str, target: str, expected: int) -> Non
     one, other = LITE_UNITS[attacker], LITE_UNITS[target]
     stand(b, {0: (14.0, 14.0), 2: (14.5, 14.0)})
     unit, mark, param, damage = (
-        b.world.unit[0], b.world.mark[0], b.scene.param, b.scene.damage.copy(),
+        b.world.unit[0], b.world.mark[0], b.scene.param[0], b.scene.damage[0].copy(),
     )  # fmt: skip
     param[P_WEAPON, 0] = WEAPONS.index(one.weapon)
     param[P_ARMOUR, 2], damage[0, 2] = other.armour, damage_per_hit(one, other)
@@ -87,7 +87,7 @@ def test_attacks_to_kill(lite, attacker: str, target: str, expected: int) -> Non
     attacks = 0
     while unit[HEALTH, 2] > 0:
         unit[HEALTH, 0] = 1
-        act(unit, mark, param, damage, b.scene.affects, 0)
+        act(unit, mark, param, damage, b.scene.affects[0], 0)
         attacks += 1
     assert attacks == expected
 
@@ -132,7 +132,7 @@ def test_a_step_of_walking_and_braking_at_a_wall(lite) -> None:
 
 def test_healer_brings_back_who_died_in_this_tick_only(lite) -> None:
     b = lite("MMM")
-    unit, mark, param = b.world.unit[0], b.world.mark[0], b.scene.param
+    unit, mark, param = b.world.unit[0], b.world.mark[0], b.scene.param[0]
     unit[HEALTH, 2], mark[TARGET, 9] = 0, 2
     mend(unit, mark, param, 9, 2)
     assert unit[HEALTH, 2] == 0.5625
@@ -153,10 +153,12 @@ def test_rectangles_of_blocked_cells() -> None:
 
 def test_spawn_grid_of_3m_and_2s3z() -> None:
     options = Options()
-    three = Battles(map_name="3m", n_envs=1, options=options, rules="smaclite").scene.first_unit
+    three = Battles(map_name="3m", n_envs=1, options=options, rules="smaclite").scene.first_unit[0]
     np.testing.assert_allclose(three[X], [8.625, 8.625, 9.425, 23.375, 22.575, 23.375], atol=1e-6)
     np.testing.assert_allclose(three[Y], [15.6, 16.4, 15.6, 16.4, 16.4, 15.6], atol=1e-6)
-    mixed = Battles(map_name="2s3z", n_envs=1, options=options, rules="smaclite").scene.first_unit
+    mixed = Battles(map_name="2s3z", n_envs=1, options=options, rules="smaclite").scene.first_unit[
+        0
+    ]
     np.testing.assert_allclose(mixed[X, :5], [7.875, 9.175, 7.75, 8.8, 10.35], atol=1e-6)
 
 

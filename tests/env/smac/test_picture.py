@@ -36,7 +36,7 @@ def test_pictures_are_480_wide_and_even_for_films(terrain) -> None:
     canvas = canvas_of(terrain, 480)
     assert canvas.width == 480
     assert canvas.height % 2 == 0
-    assert 300 <= canvas.height <= 700
+    assert 250 <= canvas.height <= 700
 
 
 def test_a_picture_is_the_same_every_time_and_changes_nothing(battle) -> None:
