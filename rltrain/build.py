@@ -76,15 +76,27 @@ def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Le
     """Model, loss, optimiser and target update, joined."""
     nodes, algo = settings.nodes, settings.algo
     assert algo is not None, "check() refuses to train what does not learn"
-    optimizer = nodes["algo.optimizer"]
+    optimizer, model = nodes["algo.optimizer"], build_model(settings, spec, device)
+    loss = nodes["algo.loss"].build(spec=spec, distribution=nodes["algo.distribution"].build())
+    if getattr(loss, "per_agent", False):
+        need_independent(f"{type(loss).__name__} learns", model, spec)
     return Learner(
-        model=build_model(settings, spec, device),
-        loss=nodes["algo.loss"].build(spec=spec, distribution=nodes["algo.distribution"].build()),
+        model=model,
+        loss=loss,
         optimizer=lambda params: optimizer.build(params=params),
         max_grad_norm=algo.max_grad_norm,
         lr_schedule=algo.lr_schedule,
         target_update=nodes["algo.target_update"].build(),
     )
+
+
+def need_independent(who: str, model: Model, spec: EnvSpec) -> None:
+    """ValueError unless every agent has a value stream of its own."""
+    if model.mixer.n_streams != spec.n_agents:
+        raise ValueError(
+            f"{who} every agent's values by themselves, but the mixer "
+            f"{type(model.mixer).__name__} joins them: set algo/mixer=independent."
+        )
 
 
 def build_buffer(
@@ -111,6 +123,8 @@ def build_buffer(
             f"{type(loss).__name__} judges whole collects at once, which "
             f"buffer={settings.choices['buffer']} does not keep: set buffer=on_policy."
         )
+    if getattr(buffer, "teams", 1) > 1:
+        need_independent("buffer.agents=independent shows", learner.online, spec)
     algo, capacity = settings.algo, buffer.plan().steps
     assert algo is not None
     buffer.check(algo.batch_size)

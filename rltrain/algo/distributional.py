@@ -98,6 +98,8 @@ class CategoricalLoss:
         ValueError: the distribution is not categorical.
     """
 
+    per_agent = True  # no mixer
+
     def __init__(
         self,
         *,
@@ -133,6 +135,8 @@ class QuantileLoss:
     Raises:
         ValueError: the distribution has no quantiles.
     """
+
+    per_agent = True  # no mixer
 
     def __init__(
         self,

@@ -40,6 +40,8 @@ class MunchausenLoss:
         ValueError: ``floor`` is above 0, where no log-policy is.
     """
 
+    per_agent = True  # no mixer
+
     def __init__(
         self,
         *,
