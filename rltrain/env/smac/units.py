@@ -91,9 +91,9 @@ UNITS: Mapping[str, UnitType] = {
         separation_radius=0.375, sight=8, health_regeneration=0.2734, cooldown_norm=11,
     ),
     "baneling": UnitType(
-        sc2_id=9, health=30, speed=2.5, weapon_range=0.25, damage=20, bonus={"light": 15},
-        weapon="blast", attributes=("biological",), radius=0.375, separation_radius=0.375, sight=8,
-        health_regeneration=0.2734, cooldown_norm=1,
+        sc2_id=9, health=30, speed=2.5, weapon_range=0.25, damage=20,
+        bonus={"light": 15, "structure": 60}, weapon="blast", attributes=("biological",),
+        radius=0.375, separation_radius=0.375, sight=8, health_regeneration=0.2734, cooldown_norm=1,
     ),
     "hydralisk": UnitType(
         sc2_id=107, health=80, speed=2.25, weapon_range=5, damage=12, period=0.83,

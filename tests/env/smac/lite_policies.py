@@ -20,9 +20,10 @@ def choose(policy: str, battles: Battles, rng: np.random.Generator) -> np.ndarra
     if policy == "stop":
         return np.where(battles.avail[:, :, 0] == 1, 0, STOP)
     unit, agents = battles.world.unit, battles.map_data.n_agents
+    param = battles.scene.param[0]
     place = np.stack([unit[:, X], unit[:, Y]], -1).astype(np.float64)
     gap = np.linalg.norm(place[:, None] - place[:, :agents, None], axis=-1)  # [E, A, U]
-    alive, heals = unit[:, HEALTH] > 0, battles.scene.param[0, P_ENERGY] > 0
+    alive, heals = unit[:, HEALTH] > 0, param[P_ENERGY] > 0
     in_reach = battles.avail[:, :, ATTACK:] == 1
     enemy_gap = np.where(alive[:, None, agents:], gap[:, :, agents:], np.inf)
     strength = (unit[:, HEALTH] + unit[:, SHIELD])[:, None, agents:].astype(np.float64)
@@ -32,7 +33,7 @@ def choose(policy: str, battles: Battles, rng: np.random.Generator) -> np.ndarra
     action = np.where(in_reach.any(-1), ATTACK + key.argmin(-1), STOP)
     walks = ~in_reach.any(-1) & (not policy.startswith("hold"))
     for i in np.flatnonzero(heals[:agents]):
-        share = unit[:, HEALTH, :agents] / battles.scene.param[0, P_HEALTH, :agents]
+        share = unit[:, HEALTH, :agents] / param[P_HEALTH, :agents]
         patient = alive[:, :agents] & ~heals[:agents]
         hurt = patient & (share < 1)
         near_hurt = hurt & in_reach[:, i, :agents]

@@ -130,6 +130,15 @@ def test_a_step_of_walking_and_braking_at_a_wall(lite) -> None:
     assert gaps[0] > 1  # slower than 1.575 long before contact
 
 
+def test_a_zergling_presses_against_the_cliff_and_finds_no_way_around(lite) -> None:
+    b = lite("2c_vs_64zg")
+    stand(b, {0: (15.0, 16.0), 2: (16.0, 9.0)})
+    for _ in range(40):
+        b.step(actions(b))
+    assert b.world.unit[0, Y, 2] == pytest.approx(12 - 0.375, abs=1e-3)
+    assert b.world.unit[0, SHIELD, 0] == 150
+
+
 def test_healer_brings_back_who_died_in_this_tick_only(lite) -> None:
     b = lite("MMM")
     unit, mark, param = b.world.unit[0], b.world.mark[0], b.scene.param[0]
@@ -152,13 +161,12 @@ def test_rectangles_of_blocked_cells() -> None:
 
 
 def test_spawn_grid_of_3m_and_2s3z() -> None:
-    options = Options()
-    three = Battles(map_name="3m", n_envs=1, options=options, rules="smaclite").scene.first_unit[0]
+    three, mixed = (
+        Battles(map_name=name, n_envs=1, options=Options(), rules="smaclite").scene.first_unit[0]
+        for name in ("3m", "2s3z")
+    )
     np.testing.assert_allclose(three[X], [8.625, 8.625, 9.425, 23.375, 22.575, 23.375], atol=1e-6)
     np.testing.assert_allclose(three[Y], [15.6, 16.4, 15.6, 16.4, 16.4, 15.6], atol=1e-6)
-    mixed = Battles(map_name="2s3z", n_envs=1, options=options, rules="smaclite").scene.first_unit[
-        0
-    ]
     np.testing.assert_allclose(mixed[X, :5], [7.875, 9.175, 7.75, 8.8, 10.35], atol=1e-6)
 
 
