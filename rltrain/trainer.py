@@ -141,7 +141,7 @@ class Trainer:
 
     def updates_due(self, steps: Steps) -> int:
         """Gradient steps for this experience: an exact ratio, none before learning can start."""
-        enough = self.buffer.n_steps >= self.learning_starts
+        enough = self.buffer.n_steps >= self.learning_starts or self.buffer.full
         ready = enough and self.buffer.ready(self.batch_size)
         if not ready:
             return 0

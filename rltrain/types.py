@@ -372,6 +372,7 @@ class Plan:
 
 class Replay(Protocol):
     n_steps: int  # stored now
+    full: bool  # the oldest makes room for the newest
     keeps_hidden: bool  # wants the recurrent states of acting
 
     def plan(self) -> Plan: ...

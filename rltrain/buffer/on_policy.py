@@ -58,6 +58,8 @@ class OnPolicy:
         """Real transitions held."""
         return int((~self.slots["last"][:-1]).sum()) if self.slots else 0
 
+    full = False
+
     @property
     def bytes_in_use(self) -> int:
         return sum(array.nbytes for array in self.slots.values())

@@ -85,6 +85,11 @@ class Replay:
     keeps_hidden = False
 
     @property
+    def full(self) -> bool:
+        """Whether episodes are dropped for new ones."""
+        return self._oldest > 0 or self.n_episodes == self._size
+
+    @property
     def n_episodes(self) -> int:
         """Finished episodes that can be sampled."""
         return self._next - self._oldest

@@ -144,6 +144,11 @@ class StepReplay:
         return int((self.store.end - self.store.begin).sum())
 
     @property
+    def full(self) -> bool:
+        """Whether slots are dropped for new ones."""
+        return bool((self.store.begin > 0).any())
+
+    @property
     def bytes_in_use(self) -> int:
         return self.store.bytes_in_use
 
