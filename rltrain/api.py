@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +27,7 @@ from rltrain.run import (
 )
 from rltrain.settings import Settings, check
 from rltrain.trainer import MODEL, SPEC, Trainer, check_fits
-from rltrain.types import Clock, EnvSpec
+from rltrain.types import Clock, EnvSpec, VectorEnv
 
 __all__ = [
     "GreedyPolicy",
@@ -89,16 +91,52 @@ def evaluate(path: str | Path, episodes: int | None = None, seed: int | None = N
     return Result(done.path.parent, done.metrics)
 
 
-def make_trainer(overrides: Sequence[str] = (), run_dir: str | Path | None = None) -> Trainer:
+def make_trainer(
+    overrides: Sequence[str] = (),
+    run_dir: str | Path | None = None,
+    env: Callable[[], Any] | None = None,
+) -> Trainer:
     """A trainer to drive by hand: ``iterate``, ``train``, ``test``, ``save``, ``restore``,
     ``close``.
+
+    Args:
+        env: a Gymnasium class or factory; None for the environment that the overrides name.
     """
     settings = settings_from(overrides)
+    if env is not None:
+        settings = with_env(settings, env)
     folder = Path(run_dir) if run_dir is not None else new_run_dir(settings)
     trainer = built(settings, folder)
     start_from(trainer, settings)
     folder.mkdir(parents=True, exist_ok=True)
     return trainer
+
+
+@dataclass(frozen=True)
+class OwnEnv:
+    """An environment that was handed over instead of named, in the place of a ``_target_`` node."""
+
+    make: Callable[[], Any]
+    kwargs: Mapping[str, Any]
+
+    def build(self, *, n_envs: int, n_threads: int) -> VectorEnv:
+        """``n_envs`` copies in lock-step."""
+        from rltrain.env.gym import from_class
+
+        env: VectorEnv = from_class(self.make, n_envs=n_envs, time_limit="bootstrap")
+        return env
+
+
+def with_env(settings: Settings, env: Callable[[], Any]) -> Settings:
+    """The same settings with this environment in place of the one they name."""
+    name = f"{getattr(env, '__module__', '')}.{getattr(env, '__qualname__', repr(env))}"
+    node: Any = OwnEnv(env, {"id": name})
+    return replace(
+        settings,
+        nodes={**settings.nodes, "env": node},
+        choices={**settings.choices, "env": "own"},
+        plain={**settings.plain, "env": {"_target_": name}},
+    )
 
 
 def make_learner(overrides: Sequence[str], spec: EnvSpec) -> Learner:
@@ -132,7 +170,7 @@ def load_policy(path: str | Path, load_step: int | None = None) -> GreedyPolicy:
     Raises:
         CheckpointError: nothing trustworthy at ``path``.
     """
-    from rltrain.algo.policy import FixedEpsilon
+    from rltrain.algo.exploration import FixedEpsilon
 
     found, settings = evaluation.open_checkpoint(Path(path).expanduser(), [], load_step)
     saved = checkpoint.read(found.folder, SPEC)
@@ -144,6 +182,7 @@ def load_policy(path: str | Path, load_step: int | None = None) -> GreedyPolicy:
     policy = Policy(
         agents=learner.online.agents,
         exploration=FixedEpsilon(epsilon=0.0),
+        noisy=False,
         spec=spec,
         n_envs=1,
         rng=np.random.default_rng(settings.run.seed),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from rltrain import checkpoint
+from rltrain.algo.exploration import FixedEpsilon
 from rltrain.algo.learner import Learner
-from rltrain.algo.policy import FixedEpsilon, Policy
+from rltrain.algo.policy import Policy
 from rltrain.callback import Callback, Callbacks, Log, Save, Stop, Test
 from rltrain.hardware.device import default_threads, resolve_device, seed_networks, set_threads
 from rltrain.hardware.rollout import EpisodeSeeder, Rollout, TestSeeds
@@ -27,6 +29,7 @@ from rltrain.types import (
     TEST_POLICY_STREAM,
     EnvSpec,
     Model,
+    Replay,
     VectorEnv,
     generator,
     seed_key,
@@ -61,8 +64,9 @@ def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Mode
     """Agents and mixer with their own seeded initialisation, on their device."""
     nodes = settings.nodes
     with seed_networks(seed_key(settings.run.seed, NETWORK_STREAM)):
+        distribution = nodes["algo.distribution"].build()
         model = Model(
-            nodes["algo.network"].build(spec=spec),
+            nodes["algo.network"].build(spec=spec, distribution=distribution),
             nodes["algo.mixer"].build(spec=spec),
         )
     return model.to(device)
@@ -72,14 +76,64 @@ def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Le
     """Model, loss, optimiser and target update, joined."""
     nodes, algo = settings.nodes, settings.algo
     assert algo is not None, "check() refuses to train what does not learn"
-    optimizer = nodes["algo.optimizer"]
+    optimizer, model = nodes["algo.optimizer"], build_model(settings, spec, device)
+    loss = nodes["algo.loss"].build(spec=spec, distribution=nodes["algo.distribution"].build())
+    if getattr(loss, "per_agent", False):
+        need_independent(f"{type(loss).__name__} learns", model, spec)
     return Learner(
-        model=build_model(settings, spec, device),
-        loss=nodes["algo.loss"].build(spec=spec),
+        model=model,
+        loss=loss,
         optimizer=lambda params: optimizer.build(params=params),
         max_grad_norm=algo.max_grad_norm,
+        lr_schedule=algo.lr_schedule,
         target_update=nodes["algo.target_update"].build(),
     )
+
+
+def need_independent(who: str, model: Model, spec: EnvSpec) -> None:
+    """ValueError unless every agent has a value stream of its own."""
+    if model.mixer.n_streams != spec.n_agents:
+        raise ValueError(
+            f"{who} every agent's values by themselves, but the mixer "
+            f"{type(model.mixer).__name__} joins them: set algo/mixer=independent."
+        )
+
+
+def build_buffer(
+    settings: Settings, spec: EnvSpec, learner: Learner, device: torch.device
+) -> Replay:
+    """The replay that this loss and these agents need.
+
+    Raises:
+        ValueError: it could never be sampled, or does not fit in memory.
+    """
+    loss: Any = learner.loss
+    targets = getattr(loss, "targets", None)  # losses that judge whole collects at once
+    buffer: Replay = settings.nodes["buffer"].build(
+        spec=spec,
+        n_envs=settings.hardware.n_envs,
+        device=device,
+        rng=generator(settings.run.seed, BUFFER_STREAM),
+        n_step=loss.n_step,
+        hidden_dim=learner.online.agents.hidden_dim,
+        targets=partial(targets, learner.online) if targets is not None else None,
+    )
+    if targets is not None and not hasattr(buffer, "targets"):
+        raise ValueError(
+            f"{type(loss).__name__} judges whole collects at once, which "
+            f"buffer={settings.choices['buffer']} does not keep: set buffer=on_policy."
+        )
+    if getattr(buffer, "teams", 1) > 1:
+        need_independent("buffer.agents=independent shows", learner.online, spec)
+    algo, capacity = settings.algo, buffer.plan().steps
+    assert algo is not None
+    buffer.check(algo.batch_size)
+    if capacity is not None and algo.learning_starts > capacity:
+        raise ValueError(
+            f"algo.learning_starts={algo.learning_starts} stored steps can never be "
+            f"reached: buffer.capacity={capacity}. Set buffer.capacity to more."
+        )
+    return buffer
 
 
 def build_test_rollout(settings: Settings, learner: Learner, env: VectorEnv) -> Rollout:
@@ -87,6 +141,7 @@ def build_test_rollout(settings: Settings, learner: Learner, env: VectorEnv) -> 
     policy = Policy(
         agents=learner.online.agents,
         exploration=FixedEpsilon(epsilon=settings.run.test.epsilon),
+        noisy=False,
         spec=env.spec,
         n_envs=env.n_envs,
         rng=generator(settings.run.seed, TEST_POLICY_STREAM),
@@ -109,7 +164,7 @@ def build_trainer(
     test_env = build_env(settings, min(run.test.n_envs, run.test.episodes))
     spec = env.spec
     learner = build_learner(settings, spec, device)
-    exploration = nodes["algo.exploration"].build()
+    exploration = nodes["algo.exploration"].build(n_envs=env.n_envs)
     policy = Policy(
         agents=learner.online.agents,
         exploration=exploration,
@@ -117,10 +172,7 @@ def build_trainer(
         n_envs=env.n_envs,
         rng=generator(run.seed, POLICY_STREAM),
     )
-    buffer = nodes["buffer"].build(
-        spec=spec, n_envs=env.n_envs, device=device, rng=generator(run.seed, BUFFER_STREAM)
-    )
-    buffer.check(algo.batch_size)
+    buffer = build_buffer(settings, spec, learner, device)
     watchers = Callbacks(
         [
             *(node.build() for node in settings.callbacks),
@@ -133,7 +185,12 @@ def build_trainer(
         ]
     )
     return Trainer(
-        rollout=Rollout(env=env, policy=policy, seeds=EpisodeSeeder(run.seed, ENV_STREAM)),
+        rollout=Rollout(
+            env=env,
+            policy=policy,
+            seeds=EpisodeSeeder(run.seed, ENV_STREAM),
+            keeps_hidden=buffer.keeps_hidden,
+        ),
         test_rollout=build_test_rollout(settings, learner, test_env),
         buffer=buffer,
         learner=learner,

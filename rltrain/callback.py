@@ -247,7 +247,7 @@ class Log(Callback):
         env_steps, updates, then = self.mark
         passed = max(now - then, 1e-9)
         row = trainer.metrics.take()
-        row["train/epsilon"] = self.exploration.epsilon(clock)
+        row |= {f"train/{k}": v for k, v in self.exploration.metrics(clock).items()}
         row["time/env_steps_per_s"] = (clock.env_steps - env_steps) / passed
         row["time/updates_per_s"] = (clock.updates - updates) / passed
         self.mark = (clock.env_steps, clock.updates, now)

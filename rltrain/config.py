@@ -317,10 +317,11 @@ def load_config(
 
 
 def refuse_foreign_targets(tree: Any, trust: Sequence[str], path: Path) -> None:
-    """Refuse classes in a loaded configuration that rltrain does not ship and nobody vouched for.
+    """Refuse classes and environment modules in a loaded configuration that rltrain does not ship
+    and nobody vouched for.
 
     Raises:
-        CheckpointError: names the class and what to type to trust it.
+        CheckpointError: names the class or module and what to type to trust it.
     """
     shipped = shipped_targets()
     for target in sorted(set(targets(tree)) - shipped):
@@ -330,6 +331,13 @@ def refuse_foreign_targets(tree: Any, trust: Sequence[str], path: Path) -> None:
                 f"{path} names the class {target}, which rltrain does not ship, so it is not "
                 f"built. If you trust it, type trust=[{package}]."
             )
+    env = tree.get("env")
+    module, colon, _ = str(env.get("id") if isinstance(env, dict) else "").rpartition(":")
+    if colon and module.partition(".")[0] not in trust:
+        raise CheckpointError(
+            f"{path} names the environment {env['id']}, for which the module {module} would be "
+            f"imported. If you trust it, type trust=[{module.partition('.')[0]}]."
+        )
 
 
 def targets(tree: Any) -> Iterator[str]:

@@ -81,6 +81,7 @@ class AlgoSettings:
     updates_per_env_step: Positive | None
     learning_starts: Whole
     max_grad_norm: Positive | None
+    lr_schedule: list[list[NonNegative]] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,9 +245,30 @@ class Checker:
 
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
-FACTS = ("spec", "n_envs", "n_threads", "device", "rng", "params", "env", "epsilon")
+FACTS = (
+    "spec",
+    "n_envs",
+    "n_threads",
+    "device",
+    "rng",
+    "params",
+    "env",
+    "epsilon",
+    "distribution",
+    "n_step",
+    "hidden_dim",
+    "targets",
+)
 """What build.py knows and no YAML says."""
-ALGO_NODES = ("network", "mixer", "loss", "optimizer", "exploration", "target_update")
+ALGO_NODES = (
+    "distribution",
+    "network",
+    "mixer",
+    "loss",
+    "optimizer",
+    "exploration",
+    "target_update",
+)
 
 
 def check(

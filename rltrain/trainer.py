@@ -75,7 +75,7 @@ class Trainer:
         test_rollout: its own environments, for tests.
         updates_per_episode, updates_per_env_step: gradient steps, exactly one of them set;
             fractions carry over.
-        learning_starts: env steps before the first gradient step.
+        learning_starts: stored steps before the first gradient step.
         about: ``{"config": …, "spec": …}``, saved beside the weights.
     """
 
@@ -141,7 +141,8 @@ class Trainer:
 
     def updates_due(self, steps: Steps) -> int:
         """Gradient steps for this experience: an exact ratio, none before learning can start."""
-        ready = self.clock.env_steps >= self.learning_starts and self.buffer.ready(self.batch_size)
+        enough = self.buffer.n_steps >= self.learning_starts or self.buffer.full
+        ready = enough and self.buffer.ready(self.batch_size)
         if not ready:
             return 0
         self.owed += self.per_episode * len(steps.episodes) + self.per_env_step * steps.env_steps

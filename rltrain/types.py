@@ -239,15 +239,18 @@ class Batch:
     hidden: Tensor | None = None  # [B, N, H], recurrent state at the first slot
     agent: Tensor | None = None  # [B, N], which agent a row is, where not 0 … N-1
     td_target: Tensor | None = None  # [T, B, M], where targets were computed before
+    n_taught: int | None = None  # mask is 0 from this slot on; None: it may be set everywhere
 
 
 class Output(NamedTuple):
     """What agents say about a window: values and the recurrent states behind them (H = 0 for
-    feed-forward agents).
+    feed-forward agents); distributional agents also say of what ``q`` is the mean.
     """
 
     q: Tensor  # [T+1, B, N, A]
     hidden: Tensor  # [T+1, B, N, H]
+    dist: Tensor | None = None  # [T+1, B, N, A, K], logits or quantiles
+    tau: Tensor | None = None  # [T+1, B, N, K], the quantile levels, where they were drawn
 
 
 class Agents(Protocol):
@@ -255,7 +258,10 @@ class Agents(Protocol):
 
     hidden_dim: int  # H, 0 for feed-forward agents
 
-    def unroll(self, batch: Batch) -> Output: ...
+    def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
+        """The values of a window. Only slots ``start … stop`` are needed: what feed-forward agents
+        say of the others means nothing.
+        """
 
     def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Acting: obs [E, N, *O], last_action [E, N], hidden [E, N, H] to (q [E, N, A], next
@@ -360,11 +366,17 @@ class Plan:
     bytes_per_step: int  # of one slot: an observation and what followed it
     worst_case_bytes: int | None  # ``capacity`` full-length episodes; None if no length is known
     cap_bytes: int  # never more than this
-    capacity: int  # episodes
+    capacity: int  # of what the buffer counts: episodes or steps
+    steps: int | None = None  # steps kept at most, where the buffer counts steps
 
 
 class Replay(Protocol):
+    n_steps: int  # stored now
+    full: bool  # the oldest makes room for the newest
+    keeps_hidden: bool  # wants the recurrent states of acting
+
     def plan(self) -> Plan: ...
+    def check(self, batch_size: int) -> None: ...
     def add(self, steps: Steps) -> None: ...
     def ready(self, batch_size: int) -> bool: ...
     def sample(self, batch_size: int, clock: Clock) -> Batch: ...
@@ -378,6 +390,8 @@ METRICS = (
     "train/episode_length_mean",
     "train/win_rate",
     "train/epsilon",
+    "train/temperature",
+    "train/noise_stddev",
     "test/return_mean",
     "test/return_std",
     "test/episode_length_mean",

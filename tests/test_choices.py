@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -13,6 +14,7 @@ import torch
 import rltrain
 from rltrain.config import conf_dir
 from rltrain.env.toy import PAYOFFS
+from rltrain.errors import UsageError
 from rltrain.types import Clock
 
 
@@ -28,25 +30,147 @@ def three_iterations(words, folder):
     trainer.close()
 
 
+CARTPOLE = ["env=cartpole", "algo.learning_starts=10", "test.n_envs=1"]
+TEAMS = {"iql", "vdn", "qmix"}
+"""Methods that the small game of the fixture is for; all others play CartPole."""
+BELONGS = {
+    "algo/distribution": {
+        "categorical": "c51",
+        "quantile": "qrdqn",
+        "implicit_quantile": "iqn",
+    },
+    "algo/loss": {
+        "categorical": "c51",
+        "quantile": "qrdqn",
+        "munchausen": "munchausen_dqn",
+        "q_lambda": "pqn",
+    },
+    "buffer": {"on_policy": "pqn", "sequence": "drqn", "prioritized": "dqn", "replay": "dqn"},
+}
+"""Parts that only some methods can use, with one that can."""
+IMAGES = {"conv"}  # networks that see nothing else
+NEEDS = {"lunarlander": "Box2D", "minatar": "minatar", "atari": "ale_py"}  # of environments
+OWN_SPACES = {"acrobot", "cartpole", "gymnasium", "mountaincar", "lunarlander", "minatar", "atari"}
+
 PAIRS = [
     *[("algo", a) for a in options("algo") if a != "scripted"],  # learns nothing
     *[("env", e) for e in options("env")],
     *[("buffer", b) for b in options("buffer")],
     *[("hardware", h) for h in options("hardware") if h != "cuda" or torch.cuda.is_available()],
     *[
-        (f"algo/{part}", name)
-        for part in ("network", "mixer", "optimizer", "loss", "exploration")
-        for name in options(f"algo/{part}")
+        (group, name)
+        for part in ("network", "mixer", "optimizer", "loss", "exploration", "distribution")
+        for group in [f"algo/{part}"]
+        for name in options(group)
+        if name not in IMAGES
     ],
 ]
 
 
+def words_for(small, group, name):
+    """The small run with that option, and with a method and an environment that it fits."""
+    method = BELONGS.get(group, {}).get(name)
+    if group == "algo" and name not in TEAMS:
+        method = name
+    if group == "env" and name in OWN_SPACES:
+        method = "dqn"
+    words = [*small, "algo.batch_size=2"]
+    if method is not None:
+        # what a method explores with is its own affair
+        words = [w for w in words if not w.startswith(("env=", "algo.exploration."))]
+        words = [*words, *CARTPOLE, f"algo={method}"]
+    if method == "pqn":
+        words = [w for w in words if not w.startswith(("buffer.", "algo.learning_starts"))]
+    if group == "algo/exploration":
+        words = [w for w in words if not w.startswith("algo.exploration.")]
+    if group == "env" and name.startswith("smac"):
+        words = [w for w in words if not w.startswith("buffer.")] + ["buffer.capacity=100"]
+    words = [w for w in words if w.partition("=")[0] != group]
+    return [*words, f"{group}={name}"]
+
+
 @pytest.mark.parametrize(("group", "name"), PAIRS)
 def test_every_choice_runs(small, tmp_path, group, name):
-    words = [w for w in small if w.partition("=")[0] != group]
-    if group == "env" and name.startswith("smac"):
-        words.append("buffer.capacity=100")
-    three_iterations([*words, f"{group}={name}", "algo.batch_size=2"], tmp_path)
+    if group == "env" and name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    three_iterations(words_for(small, group, name), tmp_path)
+
+
+class Pixels(gymnasium.Env):
+    """Random images of 44 x 44 bytes."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, (44, 44, 1), np.uint8)
+    action_space = gymnasium.spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.seen(), {}
+
+    def step(self, action):
+        return self.seen(), 1.0, bool(self.np_random.random() < 0.2), False, {}
+
+    def seen(self):
+        return self.np_random.integers(0, 256, (44, 44, 1), np.uint8)
+
+
+gymnasium.register("Pixels-v0", entry_point=Pixels, max_episode_steps=20)
+
+
+@pytest.mark.parametrize("network", sorted(IMAGES))
+def test_every_network_for_images_runs(small, tmp_path, network):
+    words = [*words_for(small, "env", "gymnasium"), f"algo/network={network}"]
+    three_iterations([*words, "env.id=Pixels-v0", "env.frame_stack=2"], tmp_path)
+
+
+LEARNING = [a for a in options("algo") if a not in TEAMS and a != "scripted"]
+
+
+@pytest.mark.parametrize("algo", LEARNING)
+def test_every_method_for_one_agent_learns_from_what_it_stored(small, tmp_path, algo):
+    trainer = rltrain.make_trainer(words_for(small, "algo", algo), run_dir=tmp_path)
+    trainer.run(120 if algo != "pqn" else 500)
+    trainer.close()
+    assert trainer.clock.updates > 0
+    found = {**trainer.latest, **trainer.metrics.take()}
+    assert found["learn/skipped_updates"] == 0
+
+
+REFUSED = [
+    (["algo=c51", "env=two_step", "algo/mixer=sum"], "set algo/mixer=independent"),
+    (
+        ["algo=dqn", "env=two_step", "algo/mixer=sum", "buffer.agents=independent"],
+        "set algo/mixer=independent",
+    ),
+    (["algo=dqn", "algo.learning_starts=65"], r"learning_starts=65 .*buffer\.capacity=64"),
+    (
+        ["algo=dqn", "buffer.capacity=6"],
+        r"buffer\.capacity=6 .* set buffer\.capacity=\d+ or more",
+    ),
+    (["algo=dqn", "buffer.capacity=1e12"], r"needs .* GB .* set buffer\.capacity=\d+ or less"),
+    (["algo=dqn", "buffer=on_policy"], r"buffer=on_policy needs a loss .*algo=pqn"),
+    (["algo=pqn", "buffer=replay"], r"buffer=replay does not keep: set buffer=on_policy"),
+    (["algo=pqn", "env.frame_stack=4"], r"buffer=on_policy keeps single observations.* 4 frames"),
+    (
+        ["algo=iqn", "algo/distribution=categorical"],
+        r"quantile loss needs algo/distribution=quantile",
+    ),
+    (["algo=qmix"], r"QMix needs a global state"),
+]
+"""Commands for CartPole, and what is said of them."""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), REFUSED, ids=lambda x: " ".join(x) if isinstance(x, list) else ""
+)
+def test_parts_that_do_not_belong_together_are_refused(small, tmp_path, words, said):
+    small = [w for w in small if not w.startswith("env=")]
+    if "on_policy" in " ".join(words) or "algo=pqn" in words:
+        small = [w for w in small if not w.startswith("buffer.")]
+    given = {w.partition("=")[0] for w in words}
+    small = [w for w in [*small, *CARTPOLE] if w.partition("=")[0] not in given]
+    with pytest.raises(UsageError, match=said):
+        rltrain.make_trainer([*small, *words], run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 MAPS = ["3m", "8m", "25m", "5m_vs_6m", "8m_vs_9m", "10m_vs_11m", "27m_vs_30m"]

@@ -55,6 +55,14 @@ REFUSED = [
     (["callbacks=[{_target_: no.such.Thing}]"], ["no.such.Thing", "cannot be found"]),
     (["experiment=nothing"], ["unknown experiment 'nothing'"]),
     (["mode=play"], ["mode=play", "train, evaluate"]),
+    (["algo=dqm"], ["unknown algo 'dqm'", "Did you mean 'dqn'?"]),
+    (["env=cartpool"], ["unknown env 'cartpool'", "Did you mean 'cartpole'?"]),
+    (["algo=dqn", "buffer.sampler=best"], ["buffer.sampler=best", "uniform, proportional"]),
+    (["algo=dqn", "buffer.alpha=2"], ["buffer.alpha=2", "a number from 0 to 1"]),
+    (["algo=dqn", "buffer.burn_in=-1"], ["buffer.burn_in=-1", "a whole number, 0 or more"]),
+    (["algo=dqn", "env=cartpole", "env.time_limit=ignore"], ["bootstrap, terminal"]),
+    (["algo=dqn", "env=cartpole", "env.reward_clip=0"], ["env.reward_clip=0", "above 0"]),
+    (["algo=dqn", "algo.loss.n_step=0"], ["algo.loss.n_step=0", "1 or more"]),
 ]
 
 
@@ -153,6 +161,11 @@ def test_loaded_configurations_are_plain_json(tmp_path, text):
         read_config(file)
 
 
+def test_environments_take_keywords_of_their_own():
+    settings = settings_from(["algo=dqn", "env=gymnasium", "+env.kwargs.is_slippery=false"])
+    assert settings.nodes["env"].kwargs["kwargs"] == {"is_slippery": False}
+
+
 def test_foreign_classes_are_refused_unless_trusted(tmp_path):
     tree = saved()
     tree["callbacks"] = [{"_target_": "evil.Thing"}]
@@ -162,6 +175,15 @@ def test_foreign_classes_are_refused_unless_trusted(tmp_path):
     tree["callbacks"] = [{"_target_": "os.system"}]
     with pytest.raises(CheckpointError):
         refuse_foreign_targets(tree, ["evil"], tmp_path)
+
+
+def test_foreign_modules_of_environments_are_refused_unless_trusted(tmp_path):
+    tree = settings_from(["algo=dqn", "env=gymnasium"]).plain
+    refuse_foreign_targets(tree, [], tmp_path)
+    tree["env"]["id"] = "evil.things:Thing-v0"
+    with pytest.raises(CheckpointError, match=r"the module evil\.things .*trust=\[evil\]"):
+        refuse_foreign_targets(tree, [], tmp_path)
+    refuse_foreign_targets(tree, ["evil"], tmp_path)
 
 
 def test_shipped_targets_are_our_own():

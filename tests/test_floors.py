@@ -40,7 +40,7 @@ ONLY_IN = {
     "matplotlib": {"report"},
     "PIL": {"env", "report"},
     "psutil": {"buffer", "hardware"},
-    "numba": {"compiled", "algo", "env"},
+    "numba": {"compiled", "algo", "env"},  # buffer compiles through rltrain.compiled
     "pettingzoo": {"env"},
     "gymnasium": {"env"},
 }

@@ -382,7 +382,10 @@ def test_words_that_would_be_ignored_are_refused(command, small, words):
         command(*words, *([] if "resume=x" in words else small))
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow), (signal.SIGTERM, 143)],
+)
 def test_signals_save_and_say_how_to_go_on(small, own_folder, number, code):
     words = [*small, "total_env_steps=1000000", "logger.console=true", "hydra.run.dir=run"]
     words = [w for w in words if w not in ("logger.console=false", "total_env_steps=300")]
@@ -401,6 +404,7 @@ def test_signals_save_and_say_how_to_go_on(small, own_folder, number, code):
     assert (own_folder / "run/checkpoints/latest").exists()
 
 
+@pytest.mark.slow
 def test_a_closed_standard_output_does_not_stop_a_run(small, own_folder):
     words = [w for w in small if w != "logger.console=false"] + ["hydra.run.dir=run"]
     command = [sys.executable, "-m", "rltrain.main", *words]

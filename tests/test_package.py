@@ -24,6 +24,7 @@ def wheel(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 def test_the_wheel_runs_from_another_directory(wheel, tmp_path):
     target, elsewhere = tmp_path / "installed", tmp_path / "elsewhere"
     elsewhere.mkdir()

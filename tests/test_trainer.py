@@ -17,6 +17,8 @@ from rltrain.errors import WorldError
 from rltrain.trainer import Metrics, episode_metrics, summarise
 from rltrain.types import Clock, Episode
 
+SLOW = pytest.mark.slow
+
 
 def weights(trainer):
     return torch.cat([p.detach().flatten() for p in trainer.learner.online.parameters()])
@@ -51,7 +53,7 @@ def traced(words, folder):
 
 
 @pytest.mark.parametrize("n_envs", [1, 3, 8])
-@pytest.mark.parametrize("ratio", [1.0, 0.3, 2.5])
+@pytest.mark.parametrize("ratio", [1.0, 0.3, pytest.param(2.5, marks=SLOW)])
 def test_updates_per_episode_are_exact_whatever_the_number_of_copies(
     small, tmp_path, n_envs, ratio
 ):
@@ -76,18 +78,27 @@ def test_updates_per_env_step_are_exact(small, tmp_path):
 
 def test_fractions_of_updates_carry_over_without_drift(small, tmp_path):
     trainer = rltrain.make_trainer([*small, "algo.updates_per_episode=0.1"], run_dir=tmp_path)
-    trainer.buffer = SimpleNamespace(ready=lambda batch_size: True)
+    trainer.buffer = SimpleNamespace(ready=lambda batch_size: True, n_steps=0, full=False)
     steps = SimpleNamespace(episodes=(1,) * 3, env_steps=6)
     assert sum(trainer.updates_due(steps) for _ in range(1000)) == 300
 
 
 def test_nothing_is_owed_from_before_learning_starts(small, tmp_path):
-    trainer = rltrain.make_trainer([*small, "algo.learning_starts=300"], run_dir=tmp_path)
+    words = [w for w in small if not w.startswith("buffer.capacity")]
+    words += ["buffer.capacity=500", "algo.learning_starts=300"]
+    trainer = rltrain.make_trainer(words, run_dir=tmp_path)
     trainer.run(270)
     assert trainer.clock.updates == 0
     before = trainer.clock
     trainer.run(400)
     assert 0 < trainer.clock.updates <= trainer.clock.episodes - before.episodes
+
+
+def test_a_full_replay_learns_though_it_cannot_hold_learning_starts(small, tmp_path):
+    trainer = rltrain.make_trainer([*small, "algo.learning_starts=300"], run_dir=tmp_path)
+    trainer.run(270)
+    assert trainer.buffer.full
+    assert trainer.clock.updates > 0
 
 
 def test_due_fires_at_the_first_look_at_or_after_each_multiple():
@@ -156,19 +167,23 @@ def test_the_same_seed_gives_the_same_bytes(small, tmp_path):
     assert not torch.equal(weights(one), weights(other))
 
 
+@pytest.mark.slow
 def test_the_number_of_tests_does_not_change_training(small, tmp_path):
     few = trained([*small, "test.interval=100000"], tmp_path / "few")
     many = trained([*small, "test.interval=50", "test.episodes=7"], tmp_path / "many")
     assert torch.equal(weights(few), weights(many))
 
 
+@pytest.mark.slow
 def test_saving_and_logging_do_not_change_training(small, tmp_path):
     plain = trained([*small, "save.interval=100000"], tmp_path / "a")
     busy = trained([*small, "save.interval=50", "log.interval=10"], tmp_path / "b")
     assert torch.equal(weights(plain), weights(busy))
 
 
-@pytest.mark.parametrize("stop_at", [30, 100, 205])
+@pytest.mark.parametrize(
+    "stop_at", [pytest.param(30, marks=SLOW), pytest.param(100, marks=SLOW), 205]
+)
 def test_a_resumed_run_equals_the_uninterrupted_one(small, tmp_path, stop_at):
     whole = trained(small, tmp_path / "whole")
     first = trained(small, tmp_path / "part", stop_at)
@@ -243,9 +258,10 @@ def test_a_stored_episode_unrolled_in_the_learner_gives_what_the_actor_saw(small
     policy, seen = trainer.rollout.policy, []
     values = policy._values
 
-    def remember(obs):
-        seen.append(values(obs))
-        return seen[-1]
+    def remember(agents, obs, hidden):
+        q, after = values(agents, obs, hidden)
+        seen.append(q)
+        return q, after
 
     policy._values = remember
     while trainer.clock.episodes == 0:

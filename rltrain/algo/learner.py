@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from rltrain.schedule import piecewise
 from rltrain.types import Batch, Clock, Count, Fraction, Loss, Model, Positive, UpdateResult
 
 
@@ -66,6 +68,8 @@ class Learner:
         optimizer: from a list of parameters to an optimiser.
         max_grad_norm: bound of the global gradient norm, None for none.
         target_update: when and how far the target network follows.
+        lr_schedule: learning rate over env steps, straight lines through [env step, rate] pairs;
+            None for the optimiser's own.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class Learner:
         optimizer: Callable[[list[nn.Parameter]], Optimizer],
         max_grad_norm: Positive | None,
         target_update: TargetUpdate,
+        lr_schedule: list[list[float]] | None = None,
     ) -> None:
         self.online, self.target = model, copy.deepcopy(model).requires_grad_(False)
         self.loss, self.max_grad_norm, self.target_update = loss, max_grad_norm, target_update
@@ -84,6 +89,7 @@ class Learner:
         self._weights.grad = _flat_gradient(self.online, self._weights)
         self.optimizer = optimizer([self._weights])
         self._moments = self._fresh_moments()
+        self.lr_schedule = None if lr_schedule is None else _checked(lr_schedule)
 
     def update(self, batch: Batch, clock: Clock) -> UpdateResult:
         """One gradient step on ``batch``, then the target's update if it is due.
@@ -92,6 +98,10 @@ class Learner:
         norm before clipping, and `skipped_updates`, 1 where the step was undone because it was not
         finite.
         """
+        if self.lr_schedule is not None:
+            self.optimizer.param_groups[0]["lr"] = piecewise(self.lr_schedule, clock.env_steps)
+        if not self.online.agents.training:  # a test switched its noise off
+            self.online.train()
         result = self.loss(self.online, self.target, batch, clock)
         loss = result.loss_sum / result.count.clamp(min=1)
         finite, grad_norm = self._step(loss)
@@ -159,6 +169,16 @@ class Learner:
         for name, tensor in self._moments.items():
             tensor.copy_(state["optimizer"][name])
         self.target_update.done_at = int(state["target_update"]["done_at"])
+
+
+def _checked(points: list[list[float]]) -> list[list[float]]:
+    pairs = bool(points) and all(len(point) == 2 for point in points)
+    if not pairs or any(a[0] >= b[0] for a, b in pairwise(points)):
+        raise ValueError(
+            f"algo.lr_schedule: expected [env step, rate] pairs in order, got {points}. "
+            "Type for example algo.lr_schedule='[[0,1e-3],[100000,1e-4]]'."
+        )
+    return points
 
 
 def _flatten(model: nn.Module) -> Tensor:

@@ -40,6 +40,24 @@ def adam(
     return _make(torch.optim.Adam, params, {"lr": lr, "betas": tuple(betas), "eps": eps, **options})
 
 
+def radam(
+    params: list[nn.Parameter],
+    *,
+    lr: Positive,
+    betas: Annotated[list[Probability], Field(min_length=2, max_length=2)],
+    eps: Positive,
+    **options: Any,
+) -> Optimizer:
+    """Rectified Adam (Liu et al. 2020); ``options`` go to ``torch.optim.RAdam``.
+
+    Raises:
+        ValueError: an option that ``torch.optim.RAdam`` does not have, or a value it refuses.
+    """
+    return _make(
+        torch.optim.RAdam, params, {"lr": lr, "betas": tuple(betas), "eps": eps, **options}
+    )
+
+
 def _make(kind: type[Optimizer], params: list[nn.Parameter], options: dict[str, Any]) -> Optimizer:
     known = [name for name in inspect.signature(kind).parameters if name != "params"]
     unknown = [name for name in options if name not in known]

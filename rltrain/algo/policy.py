@@ -1,53 +1,29 @@
-"""Acting: observations to actions. A new exploration is a class with ``epsilon(clock)``."""
+"""Acting: observations to actions, with what agents remember between slots."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rltrain.schedule import linear
-from rltrain.types import Agents, Clock, Count, EnvSpec, Probability, torch_device_of
-
-
-class Exploration(Protocol):
-    def epsilon(self, clock: Clock) -> float:
-        """The probability with which an agent acts at random now."""
-
-
-class EpsilonGreedy:
-    """Epsilon falls in a straight line from ``start`` to ``end`` over ``env_steps``, then stays."""
-
-    def __init__(self, *, start: Probability, end: Probability, env_steps: Count) -> None:
-        self.start, self.end, self.env_steps = start, end, env_steps
-
-    def epsilon(self, clock: Clock) -> float:
-        return linear(self.start, self.end, self.env_steps, clock.env_steps)
-
-
-class FixedEpsilon:
-    """The same epsilon always, as in tests."""
-
-    def __init__(self, *, epsilon: Probability) -> None:
-        self._epsilon = epsilon
-
-    def epsilon(self, clock: Clock) -> float:
-        return self._epsilon
+from rltrain.algo.exploration import Exploration, ParameterNoise
+from rltrain.types import Agents, Clock, EnvSpec, torch_device_of
 
 
 class Policy:
-    """Epsilon-greedy actions of E copies in lock-step; carries what agents remember between slots.
+    """Actions of E copies in lock-step; carries what agents remember between slots.
 
     Args:
         agents: per-agent values (``Agents``).
-        exploration: epsilon as a function of the clock.
+        exploration: how values become actions.
         spec: sizes.
         n_envs: E.
         rng: this policy's own stream.
+        noisy: agents act in training mode: noise and quantile levels are drawn; off in tests.
     """
 
     def __init__(
@@ -58,13 +34,15 @@ class Policy:
         spec: EnvSpec,
         n_envs: int,
         rng: np.random.Generator,
+        noisy: bool = True,
     ) -> None:
-        self.agents = cast(Agents, agents)
+        self.agents, self.noisy = agents, noisy
         self.exploration, self.rng = exploration, rng
         self._device = torch_device_of(agents)
         shape = (n_envs, spec.n_agents)
-        self._hidden = torch.zeros(*shape, self.agents.hidden_dim, device=self._device)
+        self._hidden = torch.zeros(*shape, cast(Agents, agents).hidden_dim, device=self._device)
         self._last_action = np.full(shape, -1, np.int64)  # [E, N]
+        self._frames = Frames(spec, n_envs) if spec.frame_stack > 1 else None
 
     def act(
         self, obs: np.ndarray, avail_actions: np.ndarray, last: np.ndarray, clock: Clock
@@ -84,26 +62,37 @@ class Policy:
             RuntimeError: a value is NaN.
         """
         available = avail_actions.astype(bool, copy=False)
-        q = self._values(obs)
+        if self._frames is not None:
+            obs = self._frames.push(obs)
+        noise = self.exploration if isinstance(self.exploration, ParameterNoise) else None
+        agents = self.agents if noise is None else noise.perturbed(self.agents, self.rng)
+        hidden = self._hidden
+        q, self._hidden = self._values(agents, obs, hidden)
         if math.isnan(q.max()):
             raise RuntimeError(
                 "the agents' values are NaN, so no action can be chosen: "
                 "look at learn/grad_norm and lower algo.optimizer.lr."
             )
-        action = np.where(available, q, -np.inf).argmax(-1)  # [E, N]
-        explore(action, available, self.exploration.epsilon(clock), self.rng)
+        action = self.exploration.choose(q, available, clock, self.rng)
+        if noise is not None and last[0]:
+            clean, _ = self._values(self.agents, obs, hidden)
+            noise.draw(self.agents, clean, q, clock, self.rng)
         self._last_action[:] = action
         if last.any():
             self.forget(last)
         return action
 
-    def _values(self, obs: np.ndarray) -> np.ndarray:
-        """[E, N, A]; moves the hidden state on."""
+    def _values(
+        self, agents: nn.Module, obs: np.ndarray, hidden: Tensor
+    ) -> tuple[np.ndarray, Tensor]:
+        """[E, N, A] and the next hidden state."""
+        if agents.training != self.noisy:  # a learner or a test came in between
+            agents.train(self.noisy)
         with torch.inference_mode():
-            q, self._hidden = self.agents.step(
-                self._tensor(obs).float(), self._tensor(self._last_action), self._hidden
+            q, after = cast(Agents, agents).step(
+                self._tensor(obs).float(), self._tensor(self._last_action), hidden
             )
-            return q.cpu().numpy()
+            return q.cpu().numpy(), after
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self._device)
@@ -118,6 +107,8 @@ class Policy:
         with torch.inference_mode():
             self._hidden[self._tensor(np.asarray(copies))] = 0
         self._last_action[copies] = -1
+        if self._frames is not None:
+            self._frames.fresh[copies] = True
 
     def reset(self) -> None:
         """Start anew in every copy."""
@@ -125,36 +116,53 @@ class Policy:
 
     def state_dict(self) -> dict[str, Any]:
         """What is carried between slots, and where the random stream is."""
-        return {
+        state = {
             "hidden": torch.from_numpy(self.hidden),
             "last_action": torch.from_numpy(self._last_action.copy()),
             "rng": copied(self.rng.bit_generator.state),
         }
+        if self._frames is not None:
+            state["frames"] = self._frames.state_dict()
+        if isinstance(self.exploration, ParameterNoise):
+            state["exploration"] = self.exploration.state_dict()
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state_dict`` said."""
         self._hidden = state["hidden"].to(self._device, copy=True)
         self._last_action = state["last_action"].numpy().copy()
         self.rng.bit_generator.state = copied(state["rng"])
+        if self._frames is not None:
+            self._frames.load_state_dict(state["frames"])
+        if isinstance(self.exploration, ParameterNoise):
+            self.exploration.load_state_dict(state["exploration"], self.agents)
 
 
-def explore(
-    action: np.ndarray, available: np.ndarray, epsilon: float, rng: np.random.Generator
-) -> None:
-    """Each of the actions [E, N] becomes with probability ``epsilon`` a uniformly drawn one of the
-    ``available`` [E, N, A] bool.
+class Frames:
+    """The last ``frame_stack`` observations of every copy, oldest first; an episode's first one
+    fills the places before it.
     """
-    coin, die = rng.random((2, *action.shape))
-    explores = coin < epsilon
-    if explores.any():
-        action[explores] = _nth_available(available[explores], die[explores])
 
+    def __init__(self, spec: EnvSpec, n_envs: int) -> None:
+        shape = (n_envs, spec.n_agents, spec.frame_stack, *spec.obs_shape)
+        self.frames = np.zeros(shape, spec.obs_dtype)
+        self.fresh = np.ones(n_envs, bool)  # [E] no observation of this episode yet
 
-def _nth_available(available: np.ndarray, die: np.ndarray) -> np.ndarray:
-    """Uniform over the available actions: [X, A] bool and [X] in [0, 1) to [X]; 0 where none is."""
-    rank = available.cumsum(-1)  # [X, A]
-    nth = (die * rank[:, -1]).astype(np.int64)
-    return (rank > nth[:, None]).argmax(-1)
+    def push(self, obs: np.ndarray) -> np.ndarray:
+        """obs [E, N, *O] to [E, N, frame_stack * O0, …]."""
+        self.frames[:, :, :-1] = self.frames[:, :, 1:]
+        self.frames[:, :, -1] = obs
+        if self.fresh.any():
+            self.frames[self.fresh] = obs[self.fresh][:, :, None]
+            self.fresh[:] = False
+        shape = self.frames.shape
+        return self.frames.reshape(*shape[:2], shape[2] * shape[3], *shape[4:])
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"frames": self.frames.copy(), "fresh": self.fresh.copy()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.frames[:], self.fresh[:] = state["frames"], state["fresh"]
 
 
 def copied(tree: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rltrain.algo.policy import copied, explore
+from rltrain.algo.exploration import explore
+from rltrain.algo.policy import copied
 from rltrain.types import Clock, Probability, Script, VectorEnv
 
 
@@ -39,6 +40,7 @@ class Scripted:
         rng: np.random.Generator,
     ) -> None:
         self.rng = rng
+        self.hidden = np.zeros((env.n_envs, env.spec.n_agents, 0), np.float32)  # no memory
         self._epsilon = 1.0 if policy == "random" else epsilon
         self._script = Chance(env) if policy == "random" else script_of(env, policy)
 

@@ -82,6 +82,13 @@ class Replay:
         self._open = np.zeros(n_envs, np.int64)  # [E] first slot of the episode being lived
         self.n_steps = 0
 
+    keeps_hidden = False
+
+    @property
+    def full(self) -> bool:
+        """Whether episodes are dropped for new ones."""
+        return self._oldest > 0 or self.n_episodes == self._size
+
     @property
     def n_episodes(self) -> int:
         """Finished episodes that can be sampled."""

@@ -24,6 +24,10 @@ from rltrain.types import (
 class Policy(Protocol):
     """What chooses actions; it carries every copy's hidden state and drops it after ``last``."""
 
+    @property
+    def hidden(self) -> np.ndarray:
+        """[E, N, H]: the recurrent state before the coming ``act`` (a copy)."""
+
     def act(
         self, obs: np.ndarray, avail_actions: np.ndarray, last: np.ndarray, clock: Clock
     ) -> np.ndarray:
@@ -64,8 +68,16 @@ class TestSeeds:
 class Rollout:
     """Acts with ``policy`` in ``env``, whose episodes ``seeds`` seeds; starts at the first use."""
 
-    def __init__(self, *, env: VectorEnv, policy: Policy, seeds: EpisodeSeeds) -> None:
+    def __init__(
+        self,
+        *,
+        env: VectorEnv,
+        policy: Policy,
+        seeds: EpisodeSeeds,
+        keeps_hidden: bool = False,
+    ) -> None:
         self.env, self.policy, self.seeds = env, policy, seeds
+        self.keeps_hidden = keeps_hidden
         self.about: Mapping[str, Any] = getattr(env, "about", {})
         self._started = False
         self._returns = np.zeros((env.n_envs, env.spec.n_rewards))  # [E, R] of the open episodes
@@ -95,7 +107,10 @@ class Rollout:
         )
         self._lost[:] = False
         episodes: list[Episode] = []
+        hidden: list[np.ndarray] = []
         for t in range(n_steps):
+            if self.keeps_hidden:
+                hidden.append(self.policy.hidden)
             steps.obs[t], steps.avail_actions[t] = env.obs, env.avail_actions
             steps.state[t], steps.last[t] = env.state, env.last
             episodes += self._finished().values()
@@ -103,7 +118,11 @@ class Rollout:
             if self._lost.any():
                 steps = first_slots(steps, t + 1)
                 break
-        return replace(steps, episodes=tuple(episodes))
+        return replace(
+            steps,
+            episodes=tuple(episodes),
+            hidden=np.stack(hidden) if self.keeps_hidden else None,
+        )
 
     def run_episodes(
         self, n: int, seed: int, clock: Clock, watch: Watch | None = None

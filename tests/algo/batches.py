@@ -5,13 +5,17 @@ from functools import partial
 
 import numpy as np
 import torch
+from torch import nn
 
+from rltrain.algo.distribution import Categorical, ImplicitQuantile, Quantile, Scalar
+from rltrain.algo.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.learner import Learner, TargetUpdate
 from rltrain.algo.loss import TDLoss
 from rltrain.algo.mixer import Independent, QMix, Sum
-from rltrain.algo.network import GRUAgents, MLPAgents
+from rltrain.algo.munchausen import MunchausenLoss
+from rltrain.algo.network import GRUAgents, mlp
 from rltrain.algo.optimizer import rmsprop
-from rltrain.types import Batch, EnvSpec, Model
+from rltrain.types import Batch, EnvSpec, Model, Output
 
 SPEC = EnvSpec(n_agents=2, n_actions=4, obs_shape=(3,), state_dim=5)
 MAPS = {  # name: agents, actions, obs, state
@@ -23,13 +27,57 @@ MAPS = {  # name: agents, actions, obs, state
 }
 AGENTS = {
     "gru": partial(GRUAgents, hidden_dim=8, last_action=True, agent_id=True),
-    "mlp": partial(MLPAgents, hidden_sizes=[8], last_action=True, agent_id=True),
+    "mlp": partial(
+        mlp,
+        distribution=Scalar(),
+        hidden_sizes=[8],
+        head_sizes=[],
+        dueling=False,
+        noisy_sigma=None,
+        layer_norm=False,
+        last_action=True,
+        agent_id=True,
+    ),
 }
 MIXERS = {
     "independent": Independent,
     "sum": Sum,
     "qmix": partial(QMix, embed_dim=4, hypernet_layers=2, hypernet_dim=8),
 }
+DISTRIBUTIONS = {
+    "scalar": Scalar(),
+    "categorical": Categorical(atoms=5, v_min=-2.0, v_max=2.0),
+    "quantile": Quantile(quantiles=3),
+    "implicit_quantile": ImplicitQuantile(online=3, target=2, acting=4, cosines=4),
+}
+LOSSES = {  # name: the distribution it needs, from gamma and n_step; PQN's has targets of its own
+    "td": ("scalar", partial(TDLoss, double=True)),
+    "huber": ("scalar", partial(TDLoss, double=False, huber=0.5, rescale=1e-3)),
+    "munchausen": (
+        "scalar",
+        partial(MunchausenLoss, alpha=0.9, temperature=0.3, floor=-1.0, huber=1.0),
+    ),
+    "categorical": (
+        "categorical",
+        partial(CategoricalLoss, double=True, distribution=DISTRIBUTIONS["categorical"]),
+    ),
+    "quantile": (
+        "quantile",
+        partial(QuantileLoss, double=True, kappa=1.0, distribution=DISTRIBUTIONS["quantile"]),
+    ),
+    "implicit_quantile": (
+        "implicit_quantile",
+        partial(
+            QuantileLoss, double=False, kappa=1.0, distribution=DISTRIBUTIONS["implicit_quantile"]
+        ),
+    ),
+}
+
+
+def make_loss(name, gamma=0.9, n_step=1, spec=None):
+    distribution, loss = LOSSES[name]
+    facts = {"spec": spec or SPEC} if distribution != "scalar" else {}
+    return loss(gamma=gamma, n_step=n_step, **facts)
 
 
 def spec_of(name):
@@ -102,10 +150,24 @@ def with_garbage(batch: Batch, lengths, seed=1) -> Batch:
     )
 
 
-def make_model(agents="gru", mixer="qmix", spec=SPEC, seed=0) -> Model:
+def make_model(agents="gru", mixer="qmix", spec=SPEC, seed=0, **changes) -> Model:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return Model(AGENTS[agents](spec=spec), MIXERS[mixer](spec=spec))
+        return Model(AGENTS[agents](spec=spec, **changes), MIXERS[mixer](spec=spec))
+
+
+class Table(nn.Module):
+    """Agents that say the same values [A] in every slot."""
+
+    hidden_dim = 0
+
+    def __init__(self, q):
+        super().__init__()
+        self.q = nn.Parameter(torch.tensor(q))
+
+    def unroll(self, batch, start=0, stop=None):
+        shape = batch.last_action.shape
+        return Output(self.q.expand(*shape, -1), self.q.new_empty(*shape, 0))
 
 
 def make_learner(model=None, **other) -> Learner:

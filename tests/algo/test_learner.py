@@ -9,12 +9,13 @@ from torch import nn
 
 from rltrain.algo.learner import TargetUpdate
 from rltrain.algo.loss import TDLoss
-from rltrain.algo.optimizer import adam, rmsprop
+from rltrain.algo.optimizer import adam, radam, rmsprop
 from rltrain.types import Clock
 
 BATCH = make_batch([4, 3, 2])
 RMSPROP = partial(rmsprop, lr=1e-2, alpha=0.99, eps=1e-5)
 ADAM = partial(adam, lr=1e-2, betas=[0.9, 0.999], eps=1e-8)
+RADAM = partial(radam, lr=1e-2, betas=[0.9, 0.999], eps=1e-8)
 
 
 def target_update(*, tau=1.0, **period):
@@ -31,7 +32,7 @@ def assert_same(ours, theirs):
         assert torch.equal(a, b)
 
 
-@pytest.mark.parametrize("optimizer", [RMSPROP, ADAM])
+@pytest.mark.parametrize("optimizer", [RMSPROP, ADAM, RADAM])
 def test_flat_steps_equal_those_over_a_list_of_parameters(optimizer):
     learner = make_learner(optimizer=optimizer, max_grad_norm=0.1)
     plain = make_model()
@@ -71,7 +72,7 @@ def test_weights_and_gradients_are_views_into_flat_tensors():
 
 
 @pytest.mark.parametrize("warm", [False, True])
-@pytest.mark.parametrize("optimizer", [RMSPROP, ADAM])
+@pytest.mark.parametrize("optimizer", [RMSPROP, ADAM, RADAM])
 def test_a_step_that_is_not_finite_is_undone(optimizer, warm):
     learner = make_learner(optimizer=optimizer, target_update=target_update(updates=1000))
     if warm:
@@ -102,7 +103,7 @@ def test_a_gradient_that_is_not_finite_is_undone_though_the_loss_is():
     assert_same(state_of(learner), before)
 
 
-@pytest.mark.parametrize("optimizer", [RMSPROP, ADAM])
+@pytest.mark.parametrize("optimizer", [RMSPROP, ADAM, RADAM])
 def test_a_restored_learner_goes_on_bit_for_bit(optimizer):
     learner = make_learner(optimizer=optimizer)
     for updates in range(3):
@@ -163,3 +164,50 @@ def test_target_carries_no_gradient():
     learner = make_learner()
     learner.update(BATCH, Clock())
     assert all(p.grad is None and not p.requires_grad for p in learner.target.parameters())
+
+
+def test_the_learning_rate_follows_its_schedule():
+    """Straight lines through (100, 1e-2), (200, 2e-3), flat before and after."""
+    learner = make_learner(lr_schedule=[[100, 1e-2], [200, 2e-3]])
+    rates = []
+    for env_steps in (0, 100, 150, 200, 999):
+        learner.update(BATCH, Clock(env_steps=env_steps))
+        rates.append(learner.optimizer.param_groups[0]["lr"])
+    assert rates == pytest.approx([1e-2, 1e-2, 6e-3, 2e-3, 2e-3])
+
+
+def test_without_a_schedule_the_learning_rate_stays():
+    learner = make_learner()
+    learner.update(BATCH, Clock(env_steps=10**6))
+    assert learner.optimizer.param_groups[0]["lr"] == 1e-2
+
+
+def test_a_learning_rate_of_zero_teaches_nothing():
+    learner = make_learner(lr_schedule=[[0, 0.0]])
+    before = [p.detach().clone() for p in learner.online.parameters()]
+    learner.update(BATCH, Clock())
+    assert_same(learner.online.parameters(), before)
+
+
+@pytest.mark.parametrize("schedule", [[], [[0]], [[0, 1e-3, 5]], [[9, 1e-3], [9, 1e-4]]])
+def test_a_schedule_that_is_none_is_refused(schedule):
+    with pytest.raises(ValueError, match=r"algo.lr_schedule: expected \[env step, rate\] pairs"):
+        make_learner(lr_schedule=schedule)
+
+
+def test_learning_has_noise_also_after_a_test_switched_it_off():
+    learner = make_learner(make_model("mlp", "independent", noisy_sigma=0.5))
+    learner.online.agents.eval()
+    state = torch.get_rng_state()
+    learner.update(BATCH, Clock())
+    assert not torch.equal(torch.get_rng_state(), state)
+
+
+def test_loading_a_state_keeps_its_own_target_network():
+    """Defect: restoring copied the online network over the target."""
+    learner = make_learner(target_update=target_update(updates=1000))
+    learner.update(BATCH, Clock())
+    other = make_learner(make_model(seed=1))
+    other.load_state_dict(learner.state_dict())
+    assert_same(other.target.parameters(), learner.target.parameters())
+    assert not torch.equal(next(other.target.parameters()), next(other.online.parameters()))

@@ -3,12 +3,15 @@ from dataclasses import replace
 
 import pytest
 import torch
-from batches import AGENTS, SPEC, make_batch, spec_of
+from batches import AGENTS, DISTRIBUTIONS, SPEC, make_batch, spec_of
 from torch import nn
 
-from rltrain.algo.network import GRUAgents, MLPAgents
+from rltrain.algo.distribution import Scalar
+from rltrain.algo.head import NoisyLinear
+from rltrain.algo.network import GRUAgents, conv
 from rltrain.algo.recurrence import gru
 from rltrain.algo.window import inside
+from rltrain.types import EnvSpec
 
 
 def gru_agents(spec=SPEC, hidden_dim=8):
@@ -46,7 +49,7 @@ def test_inputs_name_the_agent_of_a_row_where_the_batch_does():
 
 
 def test_inputs_may_be_the_observation_alone():
-    agents = MLPAgents(spec=SPEC, hidden_sizes=[], last_action=False, agent_id=False)
+    agents = AGENTS["mlp"](spec=SPEC, last_action=False, agent_id=False)
     obs = torch.ones(1, 2, 3)
     assert torch.equal(agents.input(obs, torch.zeros(1, 2, dtype=torch.int64), None), obs)
 
@@ -64,7 +67,7 @@ def test_packed_unroll_equals_the_padded_one(lengths):
         torch.autograd.grad(o.q.square().sum() + o.hidden.sum(), list(agents.parameters()))
         for o in (packed, padded)
     ]
-    for ours, plain in zip((*packed, *grads[0]), (*padded, *grads[1]), strict=True):
+    for ours, plain in zip((*packed[:2], *grads[0]), (*padded[:2], *grads[1]), strict=True):
         torch.testing.assert_close(ours, plain, rtol=1e-5, atol=1e-6)
     assert (packed.q[~real] == 0).all()
 
@@ -133,3 +136,132 @@ def test_layers_start_as_pytorch_starts_them():
     bound = 1 / math.sqrt(64)
     for weight in (agents.rnn.weight_ih, agents.rnn.weight_hh, agents.fc2.weight):
         assert bound * 0.95 < weight.abs().max() <= bound
+
+
+def test_recurrent_agents_refuse_a_distribution():
+    with pytest.raises(ValueError, match=r"recurrent.*algo/distribution=scalar.*algo/network=mlp"):
+        GRUAgents(
+            spec=SPEC,
+            hidden_dim=8,
+            last_action=True,
+            agent_id=True,
+            distribution=DISTRIBUTIONS["quantile"],
+        )
+
+
+def test_one_agent_alone_is_not_numbered():
+    spec = replace(SPEC, n_agents=1)
+    assert AGENTS["mlp"](spec=spec).input.dim == 3 + 4
+    assert AGENTS["mlp"](spec=SPEC).input.dim == 3 + 4 + 2
+
+
+def test_stacked_frames_are_seen_together():
+    spec = replace(SPEC, frame_stack=4)
+    assert AGENTS["mlp"](spec=spec, last_action=False, agent_id=False).input.dim == 12
+
+
+def test_noise_is_in_the_head_alone():
+    agents = AGENTS["mlp"](spec=SPEC, noisy_sigma=0.5, head_sizes=[4])
+    kinds = [
+        [type(m) for m in part.modules() if isinstance(m, nn.Linear | NoisyLinear)]
+        for part in (agents.torso, agents.head)
+    ]
+    assert kinds == [[nn.Linear], [NoisyLinear, NoisyLinear]]
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_q_is_the_mean_of_the_distribution(distribution):
+    agents = AGENTS["mlp"](spec=SPEC, distribution=DISTRIBUTIONS[distribution], dueling=True)
+    output = agents.unroll(make_batch([3, 2]))
+    n_levels = {"scalar": None, "categorical": 5, "quantile": 3, "implicit_quantile": 3}
+    if distribution == "scalar":
+        assert output.dist is None
+    else:
+        assert output.dist.shape == (4, 2, 2, 4, n_levels[distribution])
+        torch.testing.assert_close(output.q, DISTRIBUTIONS[distribution].mean(output.dist))
+    assert (output.tau is not None) == (distribution == "implicit_quantile")
+
+
+def test_quantile_levels_are_as_many_as_their_use_wants_and_uniform():
+    agents = AGENTS["mlp"](spec=SPEC, distribution=DISTRIBUTIONS["implicit_quantile"])
+    batch = make_batch([2] * 300)
+    tau = agents.unroll(batch).tau
+    with torch.no_grad():
+        target_tau = agents.unroll(batch, start=1).tau
+    assert (tau.shape, target_tau.shape) == ((3, 300, 2, 3), (3, 300, 2, 2))
+    assert (target_tau[0] == 0).all()
+    shares = torch.histc(tau, 4, 0, 1) / tau.numel()
+    assert shares.tolist() == pytest.approx([1 / 4] * 4, abs=0.03)
+    assert not torch.equal(tau, agents.unroll(batch).tau)
+
+
+def test_quantile_levels_in_evaluation_are_midpoints_and_draw_nothing():
+    """Tests must not move the random stream that training draws from."""
+    agents = AGENTS["mlp"](spec=SPEC, distribution=DISTRIBUTIONS["implicit_quantile"]).eval()
+    obs, last_action = torch.randn(1, 2, 3), torch.zeros(1, 2, dtype=torch.int64)
+    state = torch.get_rng_state()
+    q, _ = agents.step(obs, last_action, torch.zeros(1, 2, 0))
+    assert torch.equal(torch.get_rng_state(), state)
+    features = agents.torso(agents.input(obs, last_action, None)).flatten(0, 1)
+    tau = torch.tensor([0.125, 0.375, 0.625, 0.875]).expand(2, -1)
+    torch.testing.assert_close(q[0], agents.head(features, tau).mean(-1))
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 3), (1, None), (1, 3)])
+def test_slots_that_are_not_needed_are_left_out(start, stop):
+    agents = AGENTS["mlp"](spec=SPEC)
+    batch = make_batch([3, 3])
+    whole, part = agents.unroll(batch).q, agents.unroll(batch, start, stop).q
+    needed = slice(start, stop)
+    torch.testing.assert_close(part[needed], whole[needed])
+    left_out = torch.ones(4, dtype=torch.bool)
+    left_out[needed] = False
+    assert not part[left_out].any()
+
+
+PICTURES = EnvSpec(n_agents=1, n_actions=3, obs_shape=(2, 8, 9), obs_scale=0.5)
+
+
+def pictures(spec=PICTURES, **changes):
+    parts = {
+        "distribution": Scalar(),
+        "filters": [[4, 3, 2], [5, 2, 1]],
+        "hidden_sizes": [6],
+        "dueling": False,
+        "noisy_sigma": None,
+        "layer_norm": True,
+    }
+    return conv(spec=spec, **{**parts, **changes})
+
+
+@pytest.mark.parametrize("frame_stack", [1, 3])
+def test_convolutions_see_stacked_frames_as_channels(frame_stack):
+    """8 x 9 becomes 3 x 4, then 2 x 3, with 5 channels."""
+    agents = pictures(replace(PICTURES, frame_stack=frame_stack))
+    assert agents.torso.n_features == 5 * 2 * 3
+    obs = torch.randn(7, 1, 2 * frame_stack, 8, 9)
+    q, _ = agents.step(obs, torch.zeros(7, 1, dtype=torch.int64), torch.zeros(7, 1, 0))
+    assert q.shape == (7, 1, 3)
+
+
+def test_convolutions_see_scaled_pixels():
+    agents = pictures()
+    obs = torch.randn(1, 1, 2, 8, 9)
+    assert torch.equal(agents.input(obs, None, None), obs * 0.5)
+
+
+@pytest.mark.parametrize("filters", [[[4, 9, 1]], [[4, 3, 4], [4, 3, 1]]])
+def test_convolutions_larger_than_the_image_are_refused(filters):
+    with pytest.raises(ValueError, match=r"algo.network.filters.*leave nothing of a 8 x 9 image"):
+        pictures(filters=filters)
+
+
+@pytest.mark.parametrize("filters", [[[4, 3]], [[4, 3, 1, 1]]])
+def test_filters_that_are_no_triples_are_refused(filters):
+    with pytest.raises(ValueError, match=r"algo.network.filters.*channels, kernel, stride"):
+        pictures(filters=filters)
+
+
+def test_convolutions_refuse_what_is_no_image():
+    with pytest.raises(ValueError, match=r"needs images.*set algo/network=mlp"):
+        pictures(SPEC)

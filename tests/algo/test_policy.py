@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
 import torch
-from batches import AGENTS, SPEC
+from batches import AGENTS, DISTRIBUTIONS, SPEC
 from torch import nn
 
-from rltrain.algo.policy import EpsilonGreedy, FixedEpsilon, Policy
-from rltrain.types import Clock
+from rltrain import checkpoint
+from rltrain.algo.exploration import FixedEpsilon
+from rltrain.algo.policy import Frames, Policy
+from rltrain.types import Clock, EnvSpec
 
 E, N, A = 3, SPEC.n_agents, SPEC.n_actions
 OPEN, ALL = np.zeros(E, bool), np.ones((E, N, A), np.uint8)
@@ -39,12 +41,6 @@ def make_policy(agents="gru", epsilon=0.0, n_envs=E, seed=0):
 
 def observe(seed=0):
     return np.random.default_rng(seed).standard_normal((E, N, 3), np.float32)
-
-
-def test_epsilon_falls_with_the_env_steps():
-    exploration = EpsilonGreedy(start=1.0, end=0.1, env_steps=100)
-    values = [exploration.epsilon(Clock(env_steps=steps)) for steps in (0, 50, 100, 500)]
-    assert values == pytest.approx([1, 0.55, 0.1, 0.1])
 
 
 def test_greedy_takes_the_best_available_action_and_the_first_of_equals():
@@ -135,3 +131,114 @@ def test_nan_values_are_refused():
     policy = make_policy(Says([0.0, float("nan"), 0.0, 0.0]))
     with pytest.raises(RuntimeError, match="NaN"):
         policy.act(observe(), ALL, OPEN, Clock())
+
+
+def q_policy(noisy, **changes):
+    torch.manual_seed(0)
+    agents = AGENTS["mlp"](spec=SPEC, **changes)
+    return Policy(
+        agents=agents,
+        exploration=FixedEpsilon(epsilon=0.0),
+        spec=SPEC,
+        n_envs=E,
+        rng=np.random.default_rng(0),
+        noisy=noisy,
+    )
+
+
+UNSTEADY = {
+    "noisy": {"noisy_sigma": 5.0},
+    "implicit": {"distribution": DISTRIBUTIONS["implicit_quantile"]},
+}
+
+
+@pytest.mark.parametrize("changes", UNSTEADY.values(), ids=UNSTEADY)
+def test_tests_act_without_noise_and_leave_the_random_stream_alone(changes):
+    """Defects: noise was active in tests; tests changed what was trained."""
+    policy = q_policy(noisy=False, **changes)
+    policy.agents.train()
+    state = torch.get_rng_state()
+    first = policy.act(observe(), ALL, OPEN, Clock())
+    policy.reset()
+    assert np.array_equal(policy.act(observe(), ALL, OPEN, Clock()), first)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("changes", UNSTEADY.values(), ids=UNSTEADY)
+def test_training_acts_with_noise_also_after_a_test(changes):
+    policy = q_policy(noisy=True, **changes)
+    policy.agents.eval()
+    state = torch.get_rng_state()
+    policy.act(observe(), ALL, OPEN, Clock())
+    assert not torch.equal(torch.get_rng_state(), state)
+
+
+STACKED = EnvSpec(n_agents=1, n_actions=2, obs_shape=(2,), frame_stack=3)
+
+
+def frame(*numbers):
+    """Observations [E, N = 1, O = 2] of two copies, (x, 10 x) each."""
+    return np.array([[[x, 10 * x]] for x in numbers], np.float32)
+
+
+def test_the_first_observation_fills_the_stack_and_later_ones_push_out_the_oldest():
+    frames = Frames(STACKED, 2)
+    assert frames.push(frame(1, 2)).tolist() == [[[1, 10, 1, 10, 1, 10]], [[2, 20, 2, 20, 2, 20]]]
+    assert frames.push(frame(3, 4))[0, 0].tolist() == [1, 10, 1, 10, 3, 30]
+    frames.push(frame(5, 6))
+    assert frames.push(frame(7, 8))[1, 0].tolist() == [4, 40, 6, 60, 8, 80]
+
+
+def test_frames_of_images_are_stacked_along_their_channels():
+    spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(2, 3, 4), frame_stack=2, obs_dtype="uint8")
+    frames = Frames(spec, 1)
+    old, new = (np.full((1, 1, 2, 3, 4), x, np.uint8) for x in (7, 9))
+    new[0, 0, 1] = 8
+    frames.push(old)
+    stacked = frames.push(new)
+    assert (stacked.shape, stacked.dtype) == ((1, 1, 4, 3, 4), np.uint8)
+    assert stacked[0, 0, :, 0, 0].tolist() == [7, 7, 9, 8]
+
+
+class Sees(Says):
+    """Remembers what it was shown."""
+
+    def step(self, obs, last_action, hidden):
+        self.obs = obs.clone()
+        return super().step(obs, last_action, hidden)
+
+
+def stacked_policy():
+    return Policy(
+        agents=Sees([0.0, 1.0]),
+        exploration=FixedEpsilon(epsilon=0.0),
+        spec=STACKED,
+        n_envs=2,
+        rng=np.random.default_rng(0),
+    )
+
+
+def play(policy, obs, last=(False, False)):
+    policy.act(obs, np.ones((2, 1, 2), np.uint8), np.array(last), Clock())
+    return policy.agents.obs[:, 0, ::2].tolist()
+
+
+def test_stacked_frames_never_pass_an_episodes_end():
+    """Copy 1 ends its episode with the observation 4, which it still sees stacked."""
+    policy = stacked_policy()
+    assert play(policy, frame(1, 2)) == [[1, 1, 1], [2, 2, 2]]
+    assert play(policy, frame(3, 4), last=(False, True)) == [[1, 1, 3], [2, 2, 4]]
+    assert play(policy, frame(5, 6)) == [[1, 3, 5], [6, 6, 6]]
+    policy.forget(np.array([0]))
+    assert play(policy, frame(7, 8)) == [[7, 7, 7], [6, 6, 8]]
+
+
+def test_restored_frames_go_on(tmp_path):
+    """Through a checkpoint on disk, also behind an episode's end."""
+    policy, other = stacked_policy(), stacked_policy()
+    play(policy, frame(1, 2))
+    play(policy, frame(3, 4), last=(True, False))
+    play(other, frame(9, 9))
+    folder = checkpoint.write(tmp_path, 1, {"policy": policy.state_dict()})
+    other.load_state_dict(checkpoint.read(folder, "policy"))
+    assert play(other, frame(5, 6)) == play(policy, frame(5, 6)) == [[5, 5, 5], [2, 4, 6]]

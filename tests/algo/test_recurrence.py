@@ -88,6 +88,7 @@ def test_nan_stays_in_its_own_sequence():
     assert bad.tolist() == [False, False, False, False, True, False, True]
 
 
+@pytest.mark.slow
 def test_runs_and_threads_agree_to_the_last_bit(two_threads):
     case = problem([100] * 10 + RAGGED, 64, 64)
     hidden = []

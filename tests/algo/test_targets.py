@@ -1,7 +1,20 @@
+import numpy as np
 import pytest
 import torch
 
-from rltrain.algo.targets import greedy, n_step_target, pick
+from rltrain.algo.targets import (
+    at_slot,
+    categorical_projection,
+    greedy,
+    huber,
+    lambda_return,
+    n_step_bootstrap,
+    n_step_target,
+    pick,
+    quantile_huber,
+    rescale,
+    unscale,
+)
 from rltrain.algo.window import Packing, inside
 
 
@@ -105,3 +118,185 @@ def test_packing_is_time_first_and_longest_first_and_comes_back():
     packed = packing.pack(x)
     assert packed.flatten().tolist() == [1, 0, 3, 5]
     assert packing.unpack(packed).flatten().tolist() == [0, 1, 0, 3, 0, 5]
+
+
+def brute_force_n_step(reward, terminated, last, value, gamma, n_step, t):
+    """Reward sum, discount and slot of the bootstrap from slot t, one reward after the other."""
+    total, discount = 0.0, 1.0
+    for k in range(n_step):
+        total += discount * reward[t + k]
+        discount *= 0.0 if terminated[t + k] else gamma
+        if last[t + k + 1] or t + k + 1 == len(reward):
+            break
+    return total, discount, t + k + 1
+
+
+@pytest.mark.parametrize("n_step", [1, 2, 3, 5, 20])
+def test_n_step_discounts_by_the_steps_really_summed(n_step):
+    """Defect: a bootstrap behind a short tail was discounted by the nominal n. Four ends within
+    twelve slots: terminated, cut off, an episode of one transition, the window's end."""
+    reward = [float(2**k) for k in range(12)]
+    terminated = [k in (3, 6) for k in range(12)]
+    last = [k in (4, 7, 9) for k in range(13)]
+    value = [1000.0 * (k + 1) for k in range(12)]  # X of slots 1 … 12
+    y = target(reward, terminated, last, value, 0.5, n_step)
+    parts = n_step_bootstrap(
+        column(*reward).unsqueeze(-1),
+        column(*terminated, dtype=torch.bool),
+        column(*last, dtype=torch.bool),
+        0.5,
+        n_step,
+    )
+    for t in (t for t in range(12) if not last[t]):  # slots that hold a transition
+        total, discount, slot = brute_force_n_step(reward, terminated, last, value, 0.5, n_step, t)
+        assert y[t] == total + discount * value[slot - 1]
+        assert parts.reward_sum[t, 0, 0] == total
+        assert parts.discount[t, 0] == discount
+        assert parts.slot[t, 0] == slot
+
+
+@pytest.mark.parametrize("n_step", [1, 2, 4])
+def test_the_parts_of_an_n_step_target_add_up_to_it(n_step):
+    torch.manual_seed(0)
+    n_steps, n_windows = 9, 50
+    last = torch.rand(n_steps + 1, n_windows) < 0.3
+    terminated = last[1:] & (torch.rand(n_steps, n_windows) < 0.5)
+    reward, value = torch.randn(n_steps, n_windows, 2), torch.randn(n_steps + 1, n_windows, 2)
+    whole = n_step_target(reward, terminated, last, value[1:], 0.9, n_step)
+    reward_sum, discount, slot = n_step_bootstrap(reward, terminated, last, 0.9, n_step)
+    parts = reward_sum + discount.unsqueeze(-1) * at_slot(value, slot)
+    torch.testing.assert_close(parts, whole)
+
+
+@pytest.mark.parametrize("trace", [0.0, 0.6, 1.0])
+def test_lambda_return_equals_the_recursion_written_out(trace):
+    """Slots 2 (terminated), 5 (cut off) and 6 (an episode's only observation) close episodes."""
+    gamma, n_steps = 0.9, 8
+    torch.manual_seed(0)
+    reward, value = torch.randn(n_steps, 1, 1), torch.randn(n_steps, 1, 1)
+    last = column(0, 0, 1, 0, 0, 1, 1, 0, 0, dtype=torch.bool)
+    terminated = column(0, 1, 0, 0, 0, 0, 0, 0, dtype=torch.bool)
+    reward[last[:-1]] = torch.nan  # no transition begins in a last slot
+    y = lambda_return(reward, terminated, last, value, gamma, trace)
+
+    def expected(t):
+        if terminated[t, 0]:
+            return reward[t, 0, 0].item()
+        ahead = value[t, 0, 0].item()
+        if not last[t + 1, 0] and t + 1 < n_steps:
+            ahead = (1 - trace) * ahead + trace * expected(t + 1)
+        return reward[t, 0, 0].item() + gamma * ahead
+
+    for t in (t for t in range(n_steps) if not last[t, 0]):
+        assert y[t, 0, 0].item() == pytest.approx(expected(t), abs=1e-6)
+
+
+def test_lambda_return_by_hand():
+    """γ = ½, λ = ½, rewards 1, 2, bootstraps 4, 8: y₁ = 2 + 4, y₀ = 1 + ½ (½ 4 + ½ 6)."""
+    open_ends = torch.zeros(3, 1, dtype=torch.bool)
+    y = lambda_return(
+        torch.tensor([[[1.0]], [[2.0]]]),
+        open_ends[:-1],
+        open_ends,
+        torch.tensor([[[4.0]], [[8.0]]]),
+        0.5,
+        0.5,
+    )
+    assert y.flatten().tolist() == [3.5, 6]
+
+
+SUPPORT = torch.tensor([-1.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("reward", "discount", "expected"),
+    [
+        (0.0, 1.0, [0.2, 0.3, 0.5]),  # every atom falls on an atom
+        (1.0, 1.0, [0.0, 0.2, 0.8]),  # … the greatest beyond the support
+        (0.0, 0.5, [0.1, 0.65, 0.25]),
+        (0.25, 0.0, [0.0, 0.75, 0.25]),  # terminated: all at the reward
+        (-1.0, 0.0, [1.0, 0.0, 0.0]),
+        (9.0, 1.0, [0.0, 0.0, 1.0]),
+        (-9.0, 1.0, [1.0, 0.0, 0.0]),
+    ],
+)
+def test_categorical_projection_by_hand(reward, discount, expected):
+    m = categorical_projection(
+        torch.tensor([0.2, 0.3, 0.5]), SUPPORT, torch.tensor(reward), torch.tensor(discount)
+    )
+    assert m.tolist() == pytest.approx(expected)
+
+
+def test_categorical_projection_equals_the_papers_loop():
+    """Bellemare et al. 2017, algorithm 1, in double precision; a whole b keeps all of its mass."""
+    rng = np.random.default_rng(0)
+    support = torch.linspace(-10, 10, 51)
+    prob = rng.dirichlet(np.ones(51), 40)
+    reward = np.concatenate([rng.normal(0, 8, 30), 0.4 * np.arange(-5, 5)])
+    discount = np.concatenate([rng.choice([0, 0.99, 0.5], 30), np.ones(10)])
+    expected = np.zeros((40, 51))
+    for row in range(40):
+        for j in range(51):
+            moved = np.clip(reward[row] + discount[row] * (-10 + 0.4 * j), -10, 10)
+            b = round((moved + 10) / 0.4, 9)
+            low, high = int(np.floor(b)), int(np.ceil(b))
+            expected[row, low] += prob[row, j] * (1.0 if low == high else high - b)
+            expected[row, high] += prob[row, j] * (b - low)
+    ours = categorical_projection(
+        torch.from_numpy(prob).float(),
+        support,
+        torch.from_numpy(reward).float(),
+        torch.from_numpy(discount).float(),
+    )
+    assert ours.numpy() == pytest.approx(expected, abs=1e-5)
+    assert ours.sum(-1).numpy() == pytest.approx(np.ones(40), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("error", "delta", "expected"),
+    [(0.5, 1.0, 0.125), (1, 1.0, 0.5), (-3, 1.0, 2.5), (-3, 2.0, 4), (-3, None, 9)],
+)
+def test_huber_is_square_then_straight(error, delta, expected):
+    assert huber(torch.tensor(float(error)), delta).item() == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "tau", "kappa", "expected"),
+    [
+        (0.5, 0.25, 1.0, 0.25 * 0.125),  # the quantile is too low
+        (-0.5, 0.25, 1.0, 0.75 * 0.125),  # … too high
+        (3.0, 0.25, 1.0, 0.25 * 2.5),
+        (-3.0, 0.9, 2.0, 0.1 * 4 / 2),
+        (3.0, 0.9, 0.0, 0.9 * 3),
+        (-3.0, 0.9, 0.0, 0.1 * 3),
+        (0.0, 0.9, 1.0, 0),
+    ],
+)
+def test_quantile_huber_by_hand(error, tau, kappa, expected):
+    loss = quantile_huber(torch.tensor([[float(error)]]), torch.tensor([tau]), kappa)
+    assert loss.item() == pytest.approx(expected)
+
+
+def test_quantile_levels_belong_to_the_learned_quantiles():
+    """Rows are learned quantiles, columns samples of the target."""
+    loss = quantile_huber(torch.ones(2, 3), torch.tensor([0.25, 0.75]), 1.0)
+    assert loss.tolist() == [[0.125] * 3, [0.375] * 3]
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1e-2, 1.0])
+@pytest.mark.parametrize("x", [0.0, 1e-3, -0.5, 3.0, -250.0, 1e4])
+def test_unscale_undoes_rescale(x, epsilon):
+    x = torch.tensor(x, dtype=torch.float64)
+    assert unscale(rescale(x, epsilon), epsilon).item() == pytest.approx(x.item(), abs=1e-9)
+
+
+@pytest.mark.parametrize(("x", "expected"), [(0, 0), (3, 1 + 0.3), (-8, -2 - 0.8)])
+def test_rescale_by_hand(x, expected):
+    assert rescale(torch.tensor(float(x)), 0.1).item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("x", [0.0, 1e-3, 0.02, 1.0, 300.0])
+def test_unscale_is_exact_enough_in_single_precision(x):
+    """With R2D2's epsilon the plain formula loses digits near 0."""
+    x = torch.tensor(x)
+    assert unscale(rescale(x, 1e-3), 1e-3).item() == pytest.approx(x.item(), rel=1e-3, abs=2e-4)

@@ -78,6 +78,11 @@ class Counter:
     def forget(self, copies: np.ndarray) -> None:
         self.count[copies] = 0
 
+    @property
+    def hidden(self) -> np.ndarray:
+        """[E, 2, 1]: the slots since the episode began, as an agent might remember them."""
+        return np.repeat(self.count[:, None, None], 2, 1).astype(np.float32)
+
     def state_dict(self) -> dict[str, Any]:
         return {"count": self.count.copy()}
 
@@ -141,6 +146,38 @@ def test_the_return_is_the_mean_over_reward_streams() -> None:
 
     (episode,) = rollout(1, Unequal).collect(2, CLOCK).episodes
     assert episode.episode_return == 2.5
+
+
+def remembering(env: SyncVectorEnv, seeds: Any) -> Rollout:
+    return Rollout(env=env, policy=Counter(env.n_envs), seeds=seeds, keeps_hidden=True)
+
+
+def test_recurrent_states_are_kept_as_they_were_before_each_slot() -> None:
+    walks = SyncVectorEnv(make=Walk, n_envs=2)
+    steps = remembering(walks, lambda copy, k: copy + k).collect(7, CLOCK)
+    assert steps.hidden is not None
+    assert (steps.hidden.shape, steps.hidden.dtype) == ((7, 2, 2, 1), np.float32)
+    assert steps.hidden[:, 0, 0, 0].tolist() == [0, 1, 0, 1, 2, 0, 1]  # final slots end it
+    assert steps.hidden[:, 1, 1, 0].tolist() == [0, 1, 2, 0, 1, 2, 3]
+
+
+def test_recurrent_states_go_on_in_the_next_collect() -> None:
+    r = remembering(SyncVectorEnv(make=Walk, n_envs=1), lambda copy, k: 3)
+    found = [r.collect(2, CLOCK).hidden for _ in range(3)]
+    assert [h[:, 0, 0, 0].tolist() for h in found if h is not None] == [[0, 1], [2, 3], [4, 0]]
+
+
+def test_recurrent_states_are_not_kept_unless_asked_for() -> None:
+    assert rollout(2).collect(3, CLOCK).hidden is None
+
+
+def test_a_collect_cut_short_keeps_as_many_recurrent_states_as_slots() -> None:
+    r = remembering(Crashing({2}), lambda copy, k: 3)
+    first, second = r.collect(8, CLOCK), r.collect(3, CLOCK)
+    assert first.hidden is not None
+    assert second.hidden is not None
+    assert len(first.hidden) == len(first.last) == 3
+    assert second.hidden[0, :, 0, 0].tolist() == [3, 0]  # copy 1 begins anew
 
 
 def test_clock_counts_real_transitions_and_finished_episodes() -> None:

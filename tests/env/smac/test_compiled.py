@@ -38,6 +38,7 @@ def test_unknown_name_of_the_package() -> None:
         smac.StarCraft3Env  # noqa: B018
 
 
+@pytest.mark.slow
 def test_change_in_another_file_is_seen(tmp_path: Path) -> None:
     """A constant of world.py inside a kernel of engine.py: Numba alone would run the old code."""
     copy = tmp_path / "rltrain" / "env" / "smac"

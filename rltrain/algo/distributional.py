@@ -1,0 +1,170 @@
+"""Losses that learn the distribution of returns: categorical (C51) and quantile (QR-DQN, IQN)."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from rltrain.algo.distribution import Categorical, Distribution, ImplicitQuantile, Quantile
+from rltrain.algo.targets import (
+    at_slot,
+    categorical_projection,
+    greedy,
+    n_step_bootstrap,
+    quantile_huber,
+)
+from rltrain.algo.window import inside, zero_outside
+from rltrain.types import (
+    Agents,
+    Batch,
+    Clock,
+    Count,
+    EnvSpec,
+    Flag,
+    Model,
+    NonNegative,
+    Output,
+    Probability,
+    Result,
+)
+
+
+class _Bellman:
+    """What both losses share: the distributions of the actions taken and of the next best ones."""
+
+    def __init__(self, gamma: float, double: bool, n_step: int, distribution: Distribution) -> None:
+        self.gamma, self.double, self.n_step = gamma, double, n_step
+        self.distribution = distribution
+
+    def taken(self, online: Model, batch: Batch) -> tuple[Output, Tensor]:
+        """What the online agents say, and of that the outputs of the actions taken [T, B, N, K]."""
+        stop = None if self.double else len(batch.action)
+        output = cast(Agents, online.agents).unroll(batch, stop=stop)
+        assert output.dist is not None, "the agents give no distribution"
+        return output, outputs_of(output.dist[:-1], batch.action)
+
+    @torch.no_grad()
+    def target(self, target: Model, batch: Batch, output: Output) -> tuple[Tensor, Tensor, Tensor]:
+        """reward_sum and discount [T, B, N] and the target agents' outputs [T, B, N, K] for the
+        action taken next, n steps ahead.
+        """
+        ahead = cast(Agents, target.agents).unroll(batch, start=1)
+        chooser = output.q if self.double else ahead.q
+        best = greedy(chooser, batch.avail_actions)  # [T+1, B, N]
+        assert ahead.dist is not None
+        dist = outputs_of(ahead.dist, best)
+        # a product with NaN behind the end would pass it to gradients, whatever is masked later
+        reward = zero_outside(batch.reward, inside(batch.last)[1:])
+        step = n_step_bootstrap(reward, batch.terminated, batch.last, self.gamma, self.n_step)
+        shape = batch.action.shape
+        reward_sum = step.reward_sum.expand(shape)  # R = 1 or N
+        return reward_sum, step.discount.unsqueeze(-1).expand(shape), at_slot(dist, step.slot)
+
+
+def outputs_of(dist: Tensor, action: Tensor) -> Tensor:
+    """[T, B, N, A, K] at actions [T, B, N]: [T, B, N, K]."""
+    index = action[..., None, None].expand(*action.shape, 1, dist.shape[-1])
+    return dist.gather(-2, index).squeeze(-2)
+
+
+def total(loss: Tensor, error: Tensor, q_taken: Tensor, target: Tensor, batch: Batch) -> Result:
+    """Sums over the taught transitions of loss, error and means, all [T, B, N]."""
+    taught = (batch.mask & inside(batch.last)[1:]).unsqueeze(-1)  # [T, B, 1]
+    loss_sum = (torch.where(taught, loss, 0) * batch.weight.unsqueeze(-1)).sum()
+    n_taught = taught.sum((0, 2)) * loss.shape[-1]  # [B]
+    count = n_taught.sum()
+    at_least_one = count.clamp(min=1)
+    priority = torch.where(taught, error, 0).sum((0, 2)) / n_taught.clamp(min=1)
+
+    def mean(x: Tensor) -> Tensor:
+        return torch.where(taught, x.detach(), 0).sum() / at_least_one
+
+    metrics = {
+        "loss": loss_sum.detach() / at_least_one,
+        "td_error_abs": mean((q_taken - target).abs()),
+        "q_taken_mean": mean(q_taken),
+        "target_mean": mean(target),
+    }
+    return Result(loss_sum, count, priority, metrics)
+
+
+class CategoricalLoss:
+    """Cross entropy to the projected target distribution (C51; Bellemare et al. 2017, algorithm 1),
+    n steps deep; the priority is the cross entropy, as in Rainbow (Hessel et al. 2018).
+
+    Raises:
+        ValueError: the distribution is not categorical.
+    """
+
+    per_agent = True  # no mixer
+
+    def __init__(
+        self,
+        *,
+        spec: EnvSpec,
+        gamma: Probability,
+        double: Flag,
+        n_step: Count,
+        distribution: nn.Module,
+    ) -> None:
+        if not isinstance(distribution, Categorical):
+            raise ValueError(
+                "the categorical loss needs algo/distribution=categorical, got "
+                f"{type(distribution).__name__.lower()}."
+            )
+        self.n_step, self.support = n_step, distribution
+        self.bellman = _Bellman(gamma, double, n_step, distribution)
+
+    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
+        """Loss sum, count (taught transitions × N), priority [B]."""
+        output, logits = self.bellman.taken(online, batch)
+        reward, discount, ahead = self.bellman.target(target, batch, output)
+        support = self.support.support.to(logits.device)
+        aim = categorical_projection(ahead.softmax(-1), support, reward, discount)
+        loss = -(aim * logits.log_softmax(-1)).sum(-1)  # [T, B, N]
+        return total(loss, loss.detach(), logits.softmax(-1) @ support, aim @ support, batch)
+
+
+class QuantileLoss:
+    """Quantile Huber loss, summed over the learned quantiles and averaged over the target's
+    (QR-DQN, Dabney et al. 2018a, algorithm 1; IQN, Dabney et al. 2018b, equation 3); the priority
+    is the mean absolute error of all pairs.
+
+    Raises:
+        ValueError: the distribution has no quantiles.
+    """
+
+    per_agent = True  # no mixer
+
+    def __init__(
+        self,
+        *,
+        spec: EnvSpec,
+        gamma: Probability,
+        double: Flag,
+        n_step: Count,
+        kappa: NonNegative,
+        distribution: nn.Module,
+    ) -> None:
+        if not isinstance(distribution, (Quantile, ImplicitQuantile)):
+            raise ValueError(
+                "the quantile loss needs algo/distribution=quantile or implicit_quantile, got "
+                f"{type(distribution).__name__.lower()}."
+            )
+        self.n_step, self.kappa = n_step, kappa
+        self.tau = distribution.tau if isinstance(distribution, Quantile) else None
+        self.bellman = _Bellman(gamma, double, n_step, distribution)
+
+    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
+        """Loss sum, count (taught transitions × N), priority [B]."""
+        output, quantile = self.bellman.taken(online, batch)  # [T, B, N, K]
+        reward, discount, ahead = self.bellman.target(target, batch, output)
+        aim = reward.unsqueeze(-1) + discount.unsqueeze(-1) * ahead  # [T, B, N, K']
+        error = aim.unsqueeze(-2) - quantile.unsqueeze(-1)  # [T, B, N, K, K']
+        tau = output.tau[:-1] if output.tau is not None else self.tau
+        assert tau is not None
+        loss = quantile_huber(error, tau.to(error.device), self.kappa).mean(-1).sum(-1)
+        size = error.detach().abs().mean((-1, -2))
+        return total(loss, size, quantile.mean(-1), aim.mean(-1), batch)

@@ -1,0 +1,246 @@
+"""Exploration: values to actions while experience is collected.
+
+A new one has ``choose``, ``metrics`` and ``ends_at``; it reads the clock and draws from the
+policy's own stream.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, Protocol, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rltrain.schedule import exponential, linear, piecewise
+from rltrain.types import Clock, Count, NonNegative, Positive, Probability, Real
+
+
+class Exploration(Protocol):
+    """How values become actions."""
+
+    def choose(
+        self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> np.ndarray:
+        """q [E, N, A] and available [E, N, A] bool to actions [E, N] int64."""
+
+    def metrics(self, clock: Clock) -> dict[str, float]:
+        """How much it explores now, for the log."""
+
+    def ends_at(self) -> int | None:
+        """The env step at which it stops changing; None if it never changes."""
+
+
+def epsilon_greedy(
+    q: np.ndarray, available: np.ndarray, epsilon: float | np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """The best available action, or with probability ``epsilon`` (one, or [E, 1]) any available
+    one.
+    """
+    action = np.where(available, q, -np.inf).argmax(-1)  # [E, N]
+    explore(action, available, epsilon, rng)
+    return action
+
+
+def explore(
+    action: np.ndarray,
+    available: np.ndarray,
+    epsilon: float | np.ndarray,
+    rng: np.random.Generator,
+) -> None:
+    """Each of the actions [E, N] becomes with probability ``epsilon`` (one, or [E, 1]) a uniformly
+    drawn one of the ``available`` [E, N, A] bool.
+    """
+    coin, die = rng.random((2, *action.shape))
+    explores = coin < epsilon
+    if explores.any():
+        action[explores] = _nth_available(available[explores], die[explores])
+
+
+def _nth_available(available: np.ndarray, die: np.ndarray) -> np.ndarray:
+    """Uniform over the available actions: [X, A] bool and [X] in [0, 1) to [X]; 0 where none is."""
+    rank = available.cumsum(-1)  # [X, A]
+    nth = (die * rank[:, -1]).astype(np.int64)
+    return (rank > nth[:, None]).argmax(-1)
+
+
+class EpsilonGreedy:
+    """Epsilon falls in a straight line from ``start`` to ``end`` over ``env_steps``, then stays."""
+
+    def __init__(self, *, start: Probability, end: Probability, env_steps: Count) -> None:
+        self.start, self.end, self.env_steps = start, end, env_steps
+
+    def epsilon(self, clock: Clock) -> float:
+        return linear(self.start, self.end, self.env_steps, clock.env_steps)
+
+    def choose(
+        self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> np.ndarray:
+        return epsilon_greedy(q, available, self.epsilon(clock), rng)
+
+    def metrics(self, clock: Clock) -> dict[str, float]:
+        return {"epsilon": self.epsilon(clock)}
+
+    def ends_at(self) -> int | None:
+        return self.env_steps if self.start != self.end else None
+
+
+class ExponentialEpsilon(EpsilonGreedy):
+    """Epsilon goes from ``start`` to ``end``, half of the way every ``half_life`` env steps."""
+
+    def __init__(self, *, start: Probability, end: Probability, half_life: Count) -> None:
+        super().__init__(start=start, end=end, env_steps=10 * half_life)
+        self.half_life = half_life
+
+    def epsilon(self, clock: Clock) -> float:
+        return exponential(self.start, self.end, self.half_life, clock.env_steps)
+
+
+class PiecewiseEpsilon(EpsilonGreedy):
+    """Epsilon follows straight lines through ``points``: [env step, epsilon] pairs.
+
+    Raises:
+        ValueError: fewer than two points, not in order, or an epsilon outside 0 … 1.
+    """
+
+    def __init__(self, *, points: list[list[Real]]) -> None:
+        pairs = len(points) > 1 and all(len(p) == 2 and 0 <= p[1] <= 1 for p in points)
+        if not pairs or any(a[0] >= b[0] for a, b in pairwise(points)):
+            raise ValueError(
+                "algo.exploration.points: expected two or more [env step, epsilon] pairs in order, "
+                f"epsilon from 0 to 1, got {points}. Type for example "
+                "algo.exploration.points='[[0,1],[10000,0.1],[100000,0.01]]'."
+            )
+        super().__init__(start=points[0][1], end=points[-1][1], env_steps=int(points[-1][0]))
+        self.points = points
+
+    def epsilon(self, clock: Clock) -> float:
+        return piecewise(self.points, clock.env_steps)
+
+    def ends_at(self) -> int | None:
+        return self.env_steps
+
+
+class FixedEpsilon(EpsilonGreedy):
+    """The same epsilon always, as in tests and beside noisy networks."""
+
+    def __init__(self, *, epsilon: Probability) -> None:
+        super().__init__(start=epsilon, end=epsilon, env_steps=1)
+
+
+class PerCopyEpsilon:
+    """Every environment copy has an epsilon of its own, base^(1 + alpha e / (E - 1)) (Ape-X;
+    Horgan et al. 2018, section 4.1); a single copy has ``base``.
+    """
+
+    def __init__(self, *, base: Probability, alpha: NonNegative, n_envs: int) -> None:
+        share = np.arange(n_envs) / max(n_envs - 1, 1)
+        self.epsilons = (base ** (1 + alpha * share))[:, None]  # [E, 1]
+
+    def choose(
+        self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> np.ndarray:
+        return epsilon_greedy(q, available, self.epsilons, rng)
+
+    def metrics(self, clock: Clock) -> dict[str, float]:
+        return {"epsilon": float(self.epsilons.mean())}
+
+    def ends_at(self) -> int | None:
+        return None
+
+
+class Boltzmann:
+    """Actions in proportion to exp(q / temperature) (soft-Q); the temperature falls in a straight
+    line from ``start`` to ``end`` over ``env_steps``.
+    """
+
+    def __init__(self, *, start: Positive, end: Positive, env_steps: Count) -> None:
+        self.start, self.end, self.env_steps = start, end, env_steps
+
+    def choose(
+        self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> np.ndarray:
+        temperature = linear(self.start, self.end, self.env_steps, clock.env_steps)
+        # the largest of q / temperature + Gumbel noise is a draw from the softmax
+        noise = -np.log(-np.log1p(-rng.random(q.shape)) + 1e-300)
+        return np.where(available, q / temperature + noise, -np.inf).argmax(-1)
+
+    def metrics(self, clock: Clock) -> dict[str, float]:
+        return {"temperature": linear(self.start, self.end, self.env_steps, clock.env_steps)}
+
+    def ends_at(self) -> int | None:
+        return self.env_steps if self.start != self.end else None
+
+
+class ParameterNoise(EpsilonGreedy):
+    """Acts with weights that carry Gaussian noise, drawn anew when copy 0 begins an episode
+    (Plappert et al. 2018, appendix C).
+
+    The noise grows or shrinks by 1 % at every draw, so that the noisy agents differ from the others
+    as an epsilon of ``start`` … ``end`` over ``env_steps`` would make them: their softmax policies'
+    mean KL divergence is held at -ln(1 - epsilon + epsilon / A).
+    """
+
+    def __init__(
+        self, *, start: Probability, end: Probability, env_steps: Count, stddev: Positive
+    ) -> None:
+        super().__init__(start=start, end=end, env_steps=env_steps)
+        self.stddev = stddev
+        self.noisy: nn.Module | None = None
+
+    def choose(
+        self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> np.ndarray:
+        return np.where(available, q, -np.inf).argmax(-1)
+
+    def metrics(self, clock: Clock) -> dict[str, float]:
+        return {**super().metrics(clock), "noise_stddev": self.stddev}
+
+    def perturbed(self, agents: nn.Module, rng: np.random.Generator) -> nn.Module:
+        """The agents to act with; the first time they get their first noise."""
+        if self.noisy is None:
+            self.noisy = copy.deepcopy(agents).requires_grad_(False)
+            self._add_noise(self.noisy, agents, rng)
+        return self.noisy
+
+    def draw(
+        self,
+        agents: nn.Module,
+        q: np.ndarray,
+        noisy_q: np.ndarray,
+        clock: Clock,
+        rng: np.random.Generator,
+    ) -> None:
+        """New noise on the present weights, its size judged by the values of the old."""
+        noisy = self.perturbed(agents, rng)
+        epsilon = self.epsilon(clock)
+        bound = -math.log(1 - epsilon + epsilon / q.shape[-1]) if epsilon < 1 else math.inf
+        self.stddev *= 1.01 if divergence(q, noisy_q) < bound else 1 / 1.01
+        self._add_noise(noisy, agents, rng)
+
+    def _add_noise(self, noisy: nn.Module, agents: nn.Module, rng: np.random.Generator) -> None:
+        with torch.no_grad():
+            for weight, clean in zip(noisy.parameters(), agents.parameters(), strict=True):
+                noise = rng.standard_normal(tuple(clean.shape), np.float32)
+                weight.copy_(clean + self.stddev * torch.from_numpy(noise).to(clean.device))
+
+    def state_dict(self) -> dict[str, Any]:
+        weights = {} if self.noisy is None else self.noisy.state_dict()
+        return {"stddev": self.stddev, "noisy": {k: v.clone() for k, v in weights.items()}}
+
+    def load_state_dict(self, state: Mapping[str, Any], agents: nn.Module) -> None:
+        self.stddev = float(state["stddev"])
+        self.noisy = None
+        if state["noisy"]:
+            self.noisy = copy.deepcopy(agents).requires_grad_(False)
+            self.noisy.load_state_dict(cast(dict[str, Tensor], state["noisy"]))
+
+
+def divergence(q: np.ndarray, noisy_q: np.ndarray) -> float:
+    """Mean KL divergence of the softmax policies of q and noisy_q, both [E, N, A]."""
+    log_p, log_q = (x - np.logaddexp.reduce(x, -1, keepdims=True) for x in (q, noisy_q))
+    return float((np.exp(log_p) * (log_p - log_q)).sum(-1).mean())

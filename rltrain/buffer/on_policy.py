@@ -1,0 +1,190 @@
+"""OnPolicy: the last collect and one carried slot, learned in shuffled minibatches (PQN)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rltrain.types import Batch, Clock, EnvSpec, Plan, Steps
+
+FIELDS = ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
+
+
+class OnPolicy:
+    """What was collected last, and nothing older. Its targets are computed once, when it is first
+    sampled; then every real transition is shown once before any is shown again.
+
+    Args:
+        spec, n_envs, device, rng: sizes, E, where batches go, the stream that shuffles.
+        targets: from all transitions (a batch with T = 1) and ``last`` [T+1, E] to targets
+            [T, E, M].
+
+    Raises:
+        ValueError: the loss has no such targets, or the observations are stacked frames.
+    """
+
+    def __init__(
+        self,
+        *,
+        spec: EnvSpec,
+        n_envs: int,
+        device: torch.device,
+        rng: np.random.Generator,
+        targets: Callable[[Batch, Tensor], Tensor] | None,
+    ) -> None:
+        if targets is None:
+            raise ValueError(
+                "buffer=on_policy needs a loss that judges whole collects, such as algo=pqn has "
+                "(algo/loss=q_lambda): choose it, or buffer=replay."
+            )
+        if spec.frame_stack > 1:
+            raise ValueError(
+                "buffer=on_policy keeps single observations, but the environment stacks "
+                f"{spec.frame_stack} frames (frame_stack): let the environment stack them itself."
+            )
+        self.spec, self.n_envs, self.device, self.rng = spec, n_envs, device, rng
+        self.targets = targets
+        self.slots: dict[str, np.ndarray] = {}  # [T+1, E, …]
+        self.last_action = np.empty(0)  # [T+1, E, N]
+        self.td_target: Tensor | None = None  # [T, E, M]
+        self.order = np.empty(0, np.int64)  # transitions t * E + e still to show, shuffled
+
+    @property
+    def n_steps(self) -> int:
+        """Real transitions held."""
+        return int((~self.slots["last"][:-1]).sum()) if self.slots else 0
+
+    full = False
+
+    @property
+    def bytes_in_use(self) -> int:
+        return sum(array.nbytes for array in self.slots.values())
+
+    @property
+    def keeps_hidden(self) -> bool:
+        return False
+
+    def plan(self) -> Plan:
+        """Sizes for the banner: a collect is all there is."""
+        one = {"obs": np.zeros(self.spec.obs_shape, self.spec.obs_dtype)}
+        per_step = one["obs"].nbytes * self.spec.n_agents + 4 * self.spec.state_dim
+        return Plan(bytes_per_step=per_step, worst_case_bytes=None, cap_bytes=0, capacity=0)
+
+    def check(self, batch_size: int) -> None:
+        """Nothing to refuse."""
+
+    def add(self, steps: Steps) -> None:
+        """Replace what was held; its last slot stays as the first of the new."""
+        new = {name: getattr(steps, name) for name in FIELDS}
+        before = np.full((1, *steps.action.shape[1:]), -1)
+        if self.slots:
+            kept = {name: array[-1:] for name, array in self.slots.items()}
+            before = self.last_action[-1:]
+            if steps.lost.any():  # the carried slot of a crashed copy leads nowhere
+                kept["last"] = kept["last"] | steps.lost
+            new = {name: np.concatenate([kept[name], new[name]]) for name in FIELDS}
+        self.slots = new
+        last, action = new["last"], new["action"]
+        shown = np.where(last[:-1, :, None], -1, action[:-1])
+        self.last_action = np.concatenate([before, shown])
+        self.td_target, self.order = None, np.empty(0, np.int64)
+
+    def ready(self, batch_size: int) -> bool:
+        """Whether any transition is held."""
+        return self.n_steps > 0
+
+    def sample(self, batch_size: int, clock: Clock) -> Batch:
+        """The next ``batch_size`` transitions of the present shuffle; ``clock`` is not read."""
+        if self.td_target is None:
+            everything = np.arange((len(self.slots["last"]) - 1) * self.n_envs)
+            last = torch.from_numpy(self.slots["last"]).to(self.device)
+            self.td_target = self.targets(self._batch(everything), last)
+        drawn = []
+        missing = batch_size
+        while missing > 0:
+            if len(self.order) == 0:
+                real = np.flatnonzero(~self.slots["last"][:-1].reshape(-1))
+                self.order = self.rng.permutation(real)
+            drawn.append(self.order[:missing])
+            self.order = self.order[missing:]
+            missing -= len(drawn[-1])
+        chosen = np.concatenate(drawn)
+        targets = self.td_target.flatten(0, 1)[torch.from_numpy(chosen).to(self.device)]
+        return self._batch(chosen, targets.unsqueeze(0))
+
+    def update_priority(self, index: Tensor, priority: Tensor) -> None:
+        """Nothing: every transition is shown equally often."""
+
+    def _batch(self, chosen: np.ndarray, td_target: Tensor | None = None) -> Batch:
+        """Transitions t * E + e as windows with T = 1."""
+        t, e = np.divmod(chosen, self.n_envs)
+
+        def pair(array: np.ndarray) -> Tensor:
+            return self._tensor(np.stack([array[t, e], array[t + 1, e]]))
+
+        def single(array: np.ndarray) -> Tensor:
+            return self._tensor(array[t, e][None])
+
+        slots = self.slots
+        last = pair(slots["last"])
+        last[0] = False  # of transitions that are none, when all are asked about
+        return Batch(
+            obs=pair(slots["obs"]).to(torch.float32),
+            avail_actions=pair(slots["avail_actions"]).to(torch.bool),
+            state=pair(slots["state"]).to(torch.float32),
+            last_action=pair(self.last_action),
+            last=last,
+            action=single(slots["action"]),
+            reward=single(slots["reward"]),
+            terminated=single(slots["terminated"]),
+            mask=torch.ones(1, len(chosen), dtype=torch.bool, device=self.device),
+            weight=torch.ones(len(chosen), device=self.device),
+            index=self._tensor(chosen),
+            td_target=td_target,
+        )
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The slots held, their targets and what is left of the shuffle."""
+        generator: Mapping[str, Any] = self.rng.bit_generator.state
+        targets = np.zeros(0) if self.td_target is None else self.td_target.cpu().numpy()
+        return {
+            "n_envs": self.n_envs,
+            **{f"slots.{name}": array for name, array in self.slots.items()},
+            "last_action": self.last_action,
+            "td_target": targets,
+            "order": self.order,
+            "rng.state": int(generator["state"]["state"]),
+            "rng.inc": int(generator["state"]["inc"]),
+            "rng.has_uint32": int(generator["has_uint32"]),
+            "rng.uinteger": int(generator["uinteger"]),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``.
+
+        Raises:
+            ValueError: the state is of another number of copies.
+        """
+        if state["n_envs"] != self.n_envs:
+            raise ValueError(
+                f"The saved buffer was filled by {state['n_envs']} environment copies, this run "
+                f"has {self.n_envs}: set hardware.n_envs={state['n_envs']}."
+            )
+        held = [name for name in FIELDS if f"slots.{name}" in state]
+        self.slots = {name: np.asarray(state[f"slots.{name}"]) for name in held}
+        self.last_action, self.order = np.asarray(state["last_action"]), np.asarray(state["order"])
+        targets = np.asarray(state["td_target"])
+        self.td_target = self._tensor(targets) if targets.size else None
+        self.rng.bit_generator.state = {
+            "bit_generator": "PCG64",
+            "state": {"state": state["rng.state"], "inc": state["rng.inc"]},
+            "has_uint32": state["rng.has_uint32"],
+            "uinteger": state["rng.uinteger"],
+        }

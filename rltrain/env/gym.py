@@ -1,0 +1,180 @@
+"""Any Gymnasium environment with discrete actions as a one-agent ``Env``; presets by name.
+
+To bring one of your own: register it, or name it ``env.id=module:Id``, or hand its class to
+``make_trainer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from rltrain.env.vector import Slot, SyncVectorEnv
+from rltrain.types import Count, EnvSpec, Positive
+
+NO_STATE = np.zeros(0, np.float32)
+
+
+class GymnasiumEnv:
+    """One Gymnasium environment: N = 1, no global state.
+
+    Observations: Box as it is (images channels first, as uint8), Discrete as one-hot, MultiBinary,
+    MultiDiscrete, Tuple and Dict flattened. ``info["action_mask"]`` says which actions are
+    available.
+
+    Args:
+        env: the environment, time limit included.
+        frame_stack: observations that the network sees together.
+        reward_clip: rewards are clipped to ± this; null = not at all.
+
+    Raises:
+        ValueError: actions that are not discrete, or observations without a fixed, bounded shape.
+    """
+
+    def __init__(
+        self, env: gymnasium.Env, frame_stack: int = 1, reward_clip: float | None = None
+    ) -> None:
+        name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+        if not isinstance(env.action_space, spaces.Discrete):
+            raise ValueError(
+                f"{name} has actions {env.action_space}, but rltrain learns values of discrete "
+                "actions: choose an environment with a Discrete action space, or discretise it "
+                "with a wrapper."
+            )
+        self.env, self.name, self.reward_clip = env, name, reward_clip
+        self._first_action = int(env.action_space.start)
+        self._view, shape, dtype, scale = viewed(env.observation_space, name)
+        limit = env.spec.max_episode_steps if env.spec is not None else None
+        self.spec = EnvSpec(
+            n_agents=1,
+            n_actions=int(env.action_space.n),
+            obs_shape=shape,
+            max_steps=limit,
+            obs_dtype=dtype,
+            obs_scale=scale,
+            frame_stack=frame_stack,
+        )
+        self._seed, self._t = 0, 0
+        self._all = np.ones((1, self.spec.n_actions), np.uint8)
+
+    def reset(self, seed: int) -> Slot:
+        self._seed, self._t = seed % 2**32, 0
+        obs, info = self.env.reset(seed=self._seed)
+        return self._slot(obs, info, final=False)
+
+    def step(self, action: np.ndarray) -> tuple[Slot, np.ndarray, bool, bool, Mapping[str, Any]]:
+        """Raises RuntimeError where a reward or an observation is not a finite number, or no action
+        is available.
+        """
+        obs, reward, terminated, truncated, info = self.env.step(
+            int(action[0]) + self._first_action
+        )
+        self._t += 1
+        reward = np.float32(reward)
+        if not np.isfinite(reward):
+            raise RuntimeError(f"{self._where()} gave the reward {reward}.")
+        if self.reward_clip is not None:
+            reward = np.clip(reward, -self.reward_clip, self.reward_clip)
+        said = {"win": bool(info["win"])} if "win" in info else {}
+        final = bool(terminated) or bool(truncated)
+        slot = self._slot(obs, info, final=final)
+        return slot, reward.reshape(1), bool(terminated), bool(truncated), said
+
+    def render(self) -> Any:
+        """What the environment draws, if it was made with ``render_mode: rgb_array``."""
+        return self.env.render()
+
+    def call(self, method: str, *args: Any) -> Any:
+        """A method of the environment itself."""
+        return getattr(self.env.unwrapped, method)(*args)
+
+    def close(self) -> None:
+        self.env.close()
+
+    def _slot(self, obs: Any, info: Mapping[str, Any], *, final: bool) -> Slot:
+        seen = self._view(obs)
+        if seen.dtype != np.uint8 and not np.isfinite(seen).all():
+            raise RuntimeError(f"{self._where()} gave the observation {obs}.")
+        available = self._all
+        if "action_mask" in info:
+            mask = np.asarray(info["action_mask"], np.uint8).reshape(1, -1)
+            if mask.shape != available.shape or not (mask.any() or final):
+                raise RuntimeError(
+                    f"{self._where()} gave the action_mask {info['action_mask']}: expected "
+                    f"{self.spec.n_actions} entries, of which one at least is 1."
+                )
+            if mask.any():  # else the episode is over: nothing will be chosen
+                available = mask
+        return Slot(seen[None], available, NO_STATE)
+
+    def _where(self) -> str:
+        return f"{self.name} at step {self._t} of the episode with seed {self._seed}"
+
+
+def viewed(
+    space: spaces.Space, name: str
+) -> tuple[Callable[[Any], np.ndarray], tuple[int, ...], str, float]:
+    """How observations of a space become arrays; shape, stored type and scale of these."""
+    if isinstance(space, spaces.Box):
+        scale = 1 / 255 if space.dtype == np.uint8 and space.high.max() > 1 else 1.0
+        dtype = "uint8" if space.dtype in (np.uint8, np.bool_) else "float32"
+    if isinstance(space, spaces.Box) and len(space.shape) == 3:
+        height, width, channels = space.shape
+        if channels > min(height, width):  # channels first already
+            return lambda obs: np.asarray(obs, dtype), space.shape, dtype, scale
+        shape = (channels, height, width)
+        return lambda obs: np.asarray(obs, dtype).transpose(2, 0, 1), shape, dtype, scale
+    try:
+        n = spaces.flatdim(space)
+    except (NotImplementedError, ValueError) as error:
+        raise ValueError(
+            f"{name} has observations {space} without a fixed shape: expected Box, Discrete, "
+            "MultiBinary, MultiDiscrete, or Tuple and Dict of them."
+        ) from error
+    if isinstance(space, spaces.Box):
+        flat = space.shape or (1,)
+        return lambda obs: np.asarray(obs, dtype).reshape(flat), flat, dtype, scale
+    return lambda obs: np.asarray(spaces.flatten(space, obs), np.float32), (n,), "float32", 1.0
+
+
+def gymnasium_env(
+    *,
+    id: str,
+    n_envs: int,
+    kwargs: Mapping[str, Any],
+    time_limit: Literal["bootstrap", "terminal"],
+    max_episode_steps: Count | None,
+    frame_stack: Count,
+    reward_clip: Positive | None,
+) -> SyncVectorEnv:
+    """``n_envs`` copies of a registered Gymnasium environment.
+
+    Raises:
+        ValueError: an unknown id, a missing package, or spaces that do not fit.
+    """
+
+    def make() -> GymnasiumEnv:
+        try:
+            env = gymnasium.make(
+                id, max_episode_steps=max_episode_steps, disable_env_checker=True, **kwargs
+            )
+        except (gymnasium.error.Error, ImportError, TypeError, AttributeError) as error:
+            raise ValueError(f"env.id={id} cannot be made: {error}. {_missing(id)}") from error
+        return GymnasiumEnv(env, frame_stack, reward_clip)
+
+    return SyncVectorEnv(make=make, n_envs=n_envs, time_limit=time_limit)
+
+
+def _missing(id: str) -> str:
+    if "LunarLander" in id or "BipedalWalker" in id:
+        return "Type: pip install 'rltrain[box2d]'."
+    return "Expected an id of gymnasium.registry, or module:Id of a package that registers it."
+
+
+def from_class(env: Any, *, n_envs: int, time_limit: Literal["bootstrap", "terminal"]) -> Any:
+    """Copies of a Gymnasium class or factory handed over from Python."""
+    return SyncVectorEnv(make=lambda: GymnasiumEnv(env()), n_envs=n_envs, time_limit=time_limit)

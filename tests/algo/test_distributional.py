@@ -1,0 +1,209 @@
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from batches import make_batch
+from torch import nn
+
+from rltrain.algo.distribution import Categorical, ImplicitQuantile, Quantile, Scalar
+from rltrain.algo.distributional import CategoricalLoss, QuantileLoss, outputs_of
+from rltrain.algo.mixer import Independent
+from rltrain.types import Clock, EnvSpec, Model, Output
+
+SPEC = EnvSpec(n_agents=1, n_actions=2, obs_shape=(1,))
+ATOMS = Categorical(atoms=3, v_min=-1.0, v_max=1.0)
+
+
+class Says(nn.Module):
+    """Agents that say the same distributions [A, K] in every slot."""
+
+    hidden_dim = 0
+
+    def __init__(self, distribution, dist, tau=None):
+        super().__init__()
+        self.distribution, self.dist = distribution, nn.Parameter(torch.tensor(dist))
+        self.tau = tau
+
+    def unroll(self, batch, start=0, stop=None):
+        shape = batch.last_action.shape
+        q = self.distribution.mean(self.dist)
+        tau = None if self.tau is None else torch.tensor(self.tau).expand(*shape, -1)
+        dist = self.dist.expand(*shape, *self.dist.shape)
+        return Output(q.expand(*shape, -1), q.new_empty(*shape, 0), dist, tau)
+
+
+def models(distribution, online, target, **other):
+    return [
+        Model(Says(distribution, dist, **other), Independent(spec=SPEC))
+        for dist in (online, target)
+    ]
+
+
+def one_step(reward=0.5, terminated=False, action=0):
+    """A window of one transition."""
+    batch = make_batch([1], spec=SPEC, cut_off=[] if terminated else [0])
+    return replace(
+        batch,
+        action=torch.full_like(batch.action, action),
+        reward=torch.full_like(batch.reward, reward),
+        avail_actions=torch.ones_like(batch.avail_actions),
+    )
+
+
+def logs(*prob):
+    return [[math.log(p) for p in row] for row in prob]
+
+
+UNIFORM = [1 / 3] * 3
+BAD, GOOD = [0.5, 0.3, 0.2], [0.2, 0.3, 0.5]
+
+
+def categorical(double=False, n_step=1):
+    return CategoricalLoss(spec=SPEC, gamma=0.5, double=double, n_step=n_step, distribution=ATOMS)
+
+
+def test_categorical_loss_is_the_cross_entropy_to_the_projected_best_action():
+    """reward 0.5, γ = ½: GOOD's atoms move to 0, 0.5, 1; m = (0, 0.35, 0.65)."""
+    online, target = models(ATOMS, logs(BAD, UNIFORM), logs(BAD, GOOD))
+    result = categorical()(online, target, one_step(), Clock())
+    expected = -(0.35 * math.log(0.3) + 0.65 * math.log(0.2))
+    assert result.loss_sum.item() == pytest.approx(expected, rel=1e-5)
+    assert result.priority.tolist() == pytest.approx([expected], rel=1e-5)
+    metrics = {name: value.item() for name, value in result.metrics.items()}
+    assert metrics == pytest.approx(
+        {"loss": expected, "td_error_abs": 0.95, "q_taken_mean": -0.3, "target_mean": 0.65},
+        rel=1e-5,
+    )
+
+
+def test_categorical_gradient_is_the_difference_of_distributions():
+    online, target = models(ATOMS, logs(BAD, UNIFORM), logs(BAD, GOOD))
+    result = categorical()(online, target, one_step(), Clock())
+    (grad,) = torch.autograd.grad(result.loss_sum, [online.agents.dist])
+    torch.testing.assert_close(grad[0], torch.tensor([0.5, 0.3 - 0.35, 0.2 - 0.65]))
+    assert not grad[1].any()
+
+
+def test_a_terminated_transition_puts_all_probability_at_its_reward():
+    online, target = models(ATOMS, logs(BAD, UNIFORM), logs(BAD, GOOD))
+    result = categorical()(online, target, one_step(terminated=True), Clock())
+    assert result.loss_sum.item() == pytest.approx(-0.5 * (math.log(0.3) + math.log(0.2)))
+
+
+@pytest.mark.parametrize(
+    ("double", "m"), [(True, [0, 0.65, 0.35]), (False, [0, 0.35, 0.65])], ids=["double", "plain"]
+)
+def test_double_takes_the_online_networks_action(double, m):
+    """The online network prefers action 0, the target network action 1."""
+    online, target = models(ATOMS, logs(GOOD, BAD), logs(BAD, GOOD))
+    result = categorical(double)(online, target, one_step(), Clock())
+    expected = -sum(p * math.log(q) for p, q in zip(m, GOOD, strict=True))
+    assert result.loss_sum.item() == pytest.approx(expected)
+
+
+def test_unavailable_actions_are_not_bootstrapped_from():
+    online, target = models(ATOMS, logs(BAD, UNIFORM), logs(BAD, GOOD))
+    batch = one_step()
+    batch.avail_actions[1, 0, 0, 1] = False
+    result = categorical()(online, target, batch, Clock())
+    assert result.metrics["target_mean"].item() == pytest.approx(0.5 + 0.5 * -0.3)
+
+
+@pytest.mark.parametrize("kind", ["categorical", "quantile"])
+def test_n_steps_stop_at_an_episodes_end(kind):
+    """Two transitions of reward 0.25 and 0.5 terminate; with three steps the first is worth ½."""
+    batch = make_batch([2], spec=SPEC, n_steps=3)
+    batch = replace(
+        batch,
+        action=torch.zeros_like(batch.action),
+        reward=torch.tensor([0.25, 0.5, 100.0]).view(3, 1, 1),
+        mask=torch.tensor([[True], [False], [False]]),
+        avail_actions=torch.ones_like(batch.avail_actions),
+    )
+    if kind == "categorical":
+        loss, pair = categorical(n_step=3), models(ATOMS, logs(BAD, GOOD), logs(BAD, GOOD))
+    else:
+        loss, pair = quantile(n_step=3), models(QUANTILES, QUARTERS, QUARTERS)
+    assert loss(*pair, batch, Clock()).metrics["target_mean"].item() == pytest.approx(0.5)
+
+
+QUANTILES = Quantile(quantiles=2)  # levels 1/4, 3/4
+QUARTERS = [[0.0, 2.0], [4.0, 8.0]]
+
+
+def quantile(distribution=QUANTILES, double=False, kappa=1.0, n_step=1):
+    return QuantileLoss(
+        spec=SPEC, gamma=0.5, double=double, n_step=n_step, kappa=kappa, distribution=distribution
+    )
+
+
+def test_quantile_loss_by_hand():
+    """Learned 0, 2 at 1/4, 3/4; target 0.5 + ½ (4, 8) = 2.5, 4.5.
+
+    Errors 2.5, 4.5 | 0.5, 2.5; Huber 2, 4 | 0.125, 2; weights 1/4 | 3/4.
+    """
+    online, target = models(QUANTILES, QUARTERS, QUARTERS)
+    result = quantile()(online, target, one_step(), Clock())
+    assert result.loss_sum.item() == pytest.approx(0.25 * 3 + 0.75 * 1.0625)
+    assert result.priority.tolist() == [2.5]
+    metrics = {name: value.item() for name, value in result.metrics.items()}
+    assert metrics == pytest.approx(
+        {"loss": 1.546875, "td_error_abs": 2.5, "q_taken_mean": 1, "target_mean": 3.5}
+    )
+
+
+def test_quantiles_too_high_weigh_with_the_other_share():
+    """Learned 0, 2; the target is -1 throughout: errors -1 | -3, Huber ½ | 2.5."""
+    online, target = models(QUANTILES, QUARTERS, QUARTERS)
+    result = quantile()(online, target, one_step(reward=-1.0, terminated=True), Clock())
+    assert result.loss_sum.item() == pytest.approx(0.75 * 0.5 + 0.25 * 2.5)
+
+
+def test_implicit_quantiles_weigh_with_the_levels_they_were_drawn_at():
+    """As above with levels 0.1, 0.6 and another number of target quantiles."""
+    implicit = ImplicitQuantile(online=2, target=3, acting=4, cosines=4)
+    online, target = models(implicit, QUARTERS, QUARTERS, tau=[0.1, 0.6])
+    target.agents.dist = nn.Parameter(torch.tensor([[-2.0] * 3, [-1.0] * 3]))
+    result = quantile(implicit)(online, target, one_step(reward=-0.5), Clock())
+    assert result.loss_sum.item() == pytest.approx(0.9 * 0.5 + 0.4 * 2.5)
+
+
+@pytest.mark.parametrize("kind", ["categorical", "quantile"])
+def test_weight_scales_a_windows_loss_and_not_its_priority(kind):
+    if kind == "categorical":
+        loss, pair = categorical(), models(ATOMS, logs(BAD, UNIFORM), logs(BAD, GOOD))
+    else:
+        loss, pair = quantile(), models(QUANTILES, QUARTERS, QUARTERS)
+    batch = one_step()
+    plain = loss(*pair, batch, Clock())
+    weighed = loss(*pair, replace(batch, weight=torch.tensor([0.25])), Clock())
+    assert weighed.loss_sum.item() == pytest.approx(plain.loss_sum.item() / 4)
+    assert torch.equal(weighed.priority, plain.priority)
+
+
+def test_outputs_of_takes_the_row_of_the_action():
+    dist = torch.arange(12.0).view(1, 1, 2, 2, 3)  # two agents, two actions
+    taken = outputs_of(dist, torch.tensor([[[1, 0]]]))
+    assert taken.tolist() == [[[[3, 4, 5], [6, 7, 8]]]]
+
+
+@pytest.mark.parametrize(
+    ("build", "wrong", "message"),
+    [
+        (lambda d: categorical_of(d), Scalar(), "needs algo/distribution=categorical, got scalar"),
+        (
+            lambda d: categorical_of(d),
+            QUANTILES,
+            "needs algo/distribution=categorical, got quantile",
+        ),
+        (lambda d: quantile(d), ATOMS, "needs algo/distribution=quantile or implicit_quantile"),
+    ],
+)
+def test_a_loss_refuses_a_distribution_it_cannot_learn(build, wrong, message):
+    with pytest.raises(ValueError, match=message):
+        build(wrong)
+
+
+def categorical_of(distribution):
+    return CategoricalLoss(spec=SPEC, gamma=0.5, double=False, n_step=1, distribution=distribution)

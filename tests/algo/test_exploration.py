@@ -1,0 +1,220 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from batches import AGENTS, SPEC
+from torch import nn
+
+from rltrain import checkpoint
+from rltrain.algo.exploration import (
+    Boltzmann,
+    EpsilonGreedy,
+    ExponentialEpsilon,
+    FixedEpsilon,
+    ParameterNoise,
+    PerCopyEpsilon,
+    PiecewiseEpsilon,
+    divergence,
+)
+from rltrain.algo.policy import Policy
+from rltrain.types import Clock
+
+E, N, A = 3, SPEC.n_agents, SPEC.n_actions
+OPEN, ALL = np.zeros(E, bool), np.ones((E, N, A), np.uint8)
+POINTS = [[0, 1.0], [100, 0.5], [300, 0.1]]
+
+
+def at(env_steps):
+    return Clock(env_steps=env_steps)
+
+
+@pytest.mark.parametrize(
+    ("exploration", "expected"),
+    [
+        (EpsilonGreedy(start=1.0, end=0.2, env_steps=100), {0: 1, 50: 0.6, 100: 0.2, 999: 0.2}),
+        (ExponentialEpsilon(start=1.0, end=0.2, half_life=100), {0: 1, 100: 0.6, 300: 0.3}),
+        (
+            PiecewiseEpsilon(points=POINTS),
+            {0: 1, 50: 0.75, 100: 0.5, 200: 0.3, 300: 0.1, 9999: 0.1},
+        ),
+        (FixedEpsilon(epsilon=0.3), {0: 0.3, 9999: 0.3}),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_epsilon_follows_its_schedule(exploration, expected):
+    assert {t: exploration.epsilon(at(t)) for t in expected} == pytest.approx(expected)
+    assert {t: exploration.metrics(at(t))["epsilon"] for t in expected} == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("exploration", "ends_at"),
+    [
+        (EpsilonGreedy(start=1.0, end=0.2, env_steps=100), 100),
+        (PiecewiseEpsilon(points=POINTS), 300),
+        (PiecewiseEpsilon(points=[[0, 0.1], [50, 1.0], [100, 0.1]]), 100),  # back to where it began
+        (FixedEpsilon(epsilon=0.3), None),
+        (PerCopyEpsilon(base=0.4, alpha=7.0, n_envs=2), None),
+        (Boltzmann(start=1.0, end=0.1, env_steps=40), 40),
+    ],
+)
+def test_exploration_says_when_it_stops_changing(exploration, ends_at):
+    assert exploration.ends_at() == ends_at
+
+
+@pytest.mark.parametrize(
+    "points", [[], [[0, 1.0]], [[5, 1.0], [5, 0.5]], [[0, 1.0], [9, 1.5]], [[0, 1], [9]], [[], []]]
+)
+def test_points_that_are_no_schedule_are_refused(points):
+    with pytest.raises(ValueError, match=r"algo.exploration.points: expected two or more"):
+        PiecewiseEpsilon(points=points)
+
+
+def test_every_copy_has_the_epsilon_of_ape_x():
+    """0.4^(1 + 7 e / (E - 1)) for E = 8: from 0.4 to 0.4^8."""
+    exploration = PerCopyEpsilon(base=0.4, alpha=7.0, n_envs=8)
+    assert exploration.epsilons[:, 0] == pytest.approx([0.4 ** (1 + e) for e in range(8)])
+    assert exploration.metrics(Clock())["epsilon"] == pytest.approx(
+        sum(0.4 ** (1 + e) for e in range(8)) / 8
+    )
+
+
+def test_a_single_copy_explores_with_the_base():
+    assert PerCopyEpsilon(base=0.4, alpha=7.0, n_envs=1).epsilons.tolist() == [[0.4]]
+
+
+def test_copies_explore_with_their_own_epsilon():
+    exploration = PerCopyEpsilon(base=0.5, alpha=1.0, n_envs=2)  # 1/2, 1/4
+    q = np.broadcast_to(np.array([1.0, 0.0], np.float32), (2, 40000, 2))
+    action = exploration.choose(q, np.ones(q.shape, bool), Clock(), np.random.default_rng(0))
+    assert action.mean(1) == pytest.approx([1 / 4, 1 / 8], abs=0.01)
+
+
+def test_boltzmann_draws_from_the_softmax_of_the_available_actions():
+    """Values 0, T ln 2, T ln 3, and one more that is not available: 1/6, 2/6, 3/6."""
+    temperature = 0.5
+    exploration = Boltzmann(start=temperature, end=temperature, env_steps=1)
+    q = temperature * np.log(np.array([1.0, 2.0, 3.0, 100.0]))
+    available = np.array([True, True, True, False])
+    shape = (60000, 1, 4)
+    action = exploration.choose(
+        np.broadcast_to(q, shape),
+        np.broadcast_to(available, shape),
+        Clock(),
+        np.random.default_rng(0),
+    )
+    share = np.bincount(action[:, 0], minlength=4) / len(action)
+    assert share == pytest.approx([1 / 6, 2 / 6, 3 / 6, 0], abs=0.01)
+    assert share[3] == 0
+
+
+def test_temperature_falls_with_the_env_steps():
+    exploration = Boltzmann(start=1.0, end=0.2, env_steps=100)
+    shown = [exploration.metrics(at(t))["temperature"] for t in (0, 50, 100, 500)]
+    assert shown == pytest.approx([1, 0.6, 0.2, 0.2])
+
+
+def test_divergence_by_hand():
+    """π = (1/2, 1/2), π̃ = (1/4, 3/4): ½ ln 2 + ½ ln 2/3; no divergence from itself."""
+    q = np.log(np.array([[[0.5, 0.5]], [[0.3, 0.7]]]))
+    noisy = np.log(np.array([[[0.25, 0.75]], [[0.3, 0.7]]]))
+    expected = (0.5 * math.log(2) + 0.5 * math.log(2 / 3)) / 2
+    assert divergence(q, noisy) == pytest.approx(expected)
+    assert divergence(q, q + 7) == pytest.approx(0, abs=1e-9)
+
+
+def noise_policy(agents=None, seed=0, **changes):
+    torch.manual_seed(0)
+    exploration = ParameterNoise(
+        **{"start": 0.5, "end": 0.5, "env_steps": 100, "stddev": 0.1, **changes}
+    )
+    return Policy(
+        agents=agents or AGENTS["gru"](spec=SPEC),
+        exploration=exploration,
+        spec=SPEC,
+        n_envs=E,
+        rng=np.random.default_rng(seed),
+    )
+
+
+def observe(seed=0):
+    return np.random.default_rng(seed).standard_normal((E, N, 3), np.float32)
+
+
+def weights(agents):
+    return nn.utils.parameters_to_vector(agents.parameters()).detach().clone()
+
+
+def test_parameter_noise_acts_with_noisy_weights_from_the_first_episode_on():
+    policy = noise_policy(stddev=0.5)
+    clean = weights(policy.agents)
+    policy.act(observe(), ALL, OPEN, Clock())
+    noise = weights(policy.exploration.noisy) - clean
+    assert noise.std().item() == pytest.approx(0.5, rel=0.2)
+    assert torch.equal(weights(policy.agents), clean)
+
+
+def test_parameter_noise_is_drawn_when_copy_0_begins_an_episode_and_not_before():
+    policy = noise_policy()
+    drawn = []
+    for last in ([0, 0, 0], [0, 1, 1], [1, 0, 0], [0, 0, 0]):
+        policy.act(observe(), ALL, np.array(last, bool), Clock())
+        drawn.append(weights(policy.exploration.noisy))
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[1], drawn[2])
+    assert torch.equal(drawn[2], drawn[3])
+
+
+@pytest.mark.parametrize(("noisy_q", "factor"), [([0.1, 0.0], 1.01), ([9.0, 0.0], 1 / 1.01)])
+def test_parameter_noise_grows_while_it_changes_too_little(noisy_q, factor):
+    """epsilon = 1/2 of 2 actions: bound -ln 3/4 = 0.29; divergences 0.001 and 3.8."""
+    exploration = ParameterNoise(start=0.5, end=0.5, env_steps=1, stddev=0.1)
+    q, noisy = np.zeros((1, 1, 2)), np.array([[noisy_q]])
+    exploration.draw(nn.Linear(2, 2), q, noisy, Clock(), np.random.default_rng(0))
+    assert exploration.stddev == pytest.approx(0.1 * factor)
+
+
+def test_parameter_noise_always_grows_while_epsilon_is_one():
+    exploration = ParameterNoise(start=1.0, end=0.5, env_steps=10, stddev=0.1)
+    q, noisy = np.zeros((1, 1, 2)), np.array([[[50.0, 0.0]]])
+    exploration.draw(nn.Linear(2, 2), q, noisy, Clock(), np.random.default_rng(0))
+    assert exploration.stddev == pytest.approx(0.101)
+
+
+def test_parameter_noise_is_not_learned():
+    agents = AGENTS["mlp"](spec=SPEC)
+    noisy = noise_policy(agents)
+    noisy.act(observe(), ALL, OPEN, Clock())
+    assert not any(p.requires_grad for p in noisy.exploration.noisy.parameters())
+    assert all(p.requires_grad for p in agents.parameters())
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_restored_parameter_noise_goes_on_bit_for_bit(fresh, tmp_path):
+    """Through a checkpoint on disk; also into a policy that has acted already."""
+    agents = AGENTS["gru"](spec=SPEC)
+    policy, other = noise_policy(agents), noise_policy(agents, seed=1)
+    for last in ([0, 0, 0], [1, 0, 0], [0, 0, 0]):
+        policy.act(observe(), ALL, np.array(last, bool), Clock())
+    if not fresh:
+        other.act(observe(3), ALL, OPEN, Clock())
+    folder = checkpoint.write(tmp_path, 1, {"policy": policy.state_dict()})
+    other.load_state_dict(checkpoint.read(folder, "policy"))
+    for seed, last in enumerate([[0, 0, 0], [1, 1, 0], [0, 0, 0], [0, 0, 1]]):
+        ours, theirs = (
+            p.act(observe(seed), ALL, np.array(last, bool), Clock()) for p in (policy, other)
+        )
+        assert np.array_equal(ours, theirs)
+    assert other.exploration.stddev == policy.exploration.stddev
+    assert torch.equal(weights(other.exploration.noisy), weights(policy.exploration.noisy))
+
+
+def test_a_parameter_noise_saved_before_its_first_episode_draws_again():
+    agents = AGENTS["gru"](spec=SPEC)
+    policy, other = noise_policy(agents), noise_policy(agents, seed=1)
+    state = policy.state_dict()
+    other.act(observe(3), ALL, OPEN, Clock())
+    other.load_state_dict(state)
+    for p in (policy, other):
+        p.act(observe(), ALL, OPEN, Clock())
+    assert torch.equal(weights(other.exploration.noisy), weights(policy.exploration.noisy))

@@ -1,0 +1,90 @@
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from batches import Table, make_batch
+
+from rltrain.algo.mixer import Independent
+from rltrain.algo.munchausen import MunchausenLoss
+from rltrain.types import Clock, EnvSpec, Model
+
+SPEC = EnvSpec(n_agents=1, n_actions=3, obs_shape=(1,))
+TAU, ALPHA, GAMMA = 0.5, 0.9, 0.5
+Q = [TAU * math.log(x) for x in (1.0, 3.0, 4.0)]  # policy 1/8, 3/8, 4/8; 1/4, 3/4 without the last
+
+
+def loss_of(floor=-5.0, n_step=1, alpha=ALPHA):
+    return MunchausenLoss(
+        gamma=GAMMA, n_step=n_step, alpha=alpha, temperature=TAU, floor=floor, huber=None
+    )
+
+
+def models():
+    mixer = Independent(spec=SPEC)
+    return Model(Table([0.0, 0.0, 0.0]), mixer), Model(Table(Q), mixer)
+
+
+def step(action=0, terminated=False):
+    batch = make_batch([1], spec=SPEC, cut_off=[] if terminated else [0])
+    return replace(
+        batch,
+        action=torch.full_like(batch.action, action),
+        reward=torch.full_like(batch.reward, 2.0),
+        avail_actions=torch.ones_like(batch.avail_actions),
+    )
+
+
+def target_mean(loss, batch):
+    return loss(*models(), batch, Clock()).metrics["target_mean"].item()
+
+
+@pytest.mark.parametrize(("action", "policy"), [(0, 1 / 8), (1, 3 / 8), (2, 4 / 8)])
+def test_the_scaled_log_policy_of_the_action_taken_is_added_to_the_reward(action, policy):
+    y = target_mean(loss_of(), step(action, terminated=True))
+    assert y == pytest.approx(2 + ALPHA * TAU * math.log(policy), rel=1e-5)
+
+
+def test_the_bootstrap_is_soft():
+    """Σ π (q - τ ln π) = τ ln Σ exp(q / τ) = τ ln 8."""
+    y = target_mean(loss_of(), step(action=2))
+    expected = 2 + ALPHA * TAU * math.log(4 / 8) + GAMMA * TAU * math.log(8)
+    assert y == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_log_policy_is_not_less_than_the_floor():
+    y = target_mean(loss_of(floor=-0.1), step(terminated=True))
+    assert y == pytest.approx(2 + ALPHA * -0.1, rel=1e-5)
+
+
+def test_unavailable_actions_have_no_part_in_either_policy():
+    batch = step(action=1)
+    batch.avail_actions[:, 0, 0, 2] = False
+    y = target_mean(loss_of(), batch)
+    expected = 2 + ALPHA * TAU * math.log(3 / 4) + GAMMA * TAU * math.log(4)
+    assert y == pytest.approx(expected, rel=1e-5)
+
+
+def test_every_reward_of_several_steps_has_its_log_policy():
+    """Two transitions, then termination: y₀ = r'₀ + γ r'₁."""
+    batch = make_batch([2], spec=SPEC)
+    batch = replace(
+        batch,
+        action=torch.tensor([0, 2]).view(2, 1, 1),
+        reward=torch.tensor([1.0, 4.0]).view(2, 1, 1),
+        mask=torch.tensor([[True], [False]]),
+        avail_actions=torch.ones_like(batch.avail_actions),
+    )
+    first, second = (ALPHA * TAU * math.log(p) for p in (1 / 8, 4 / 8))
+    expected = 1 + first + GAMMA * (4 + second)
+    assert target_mean(loss_of(n_step=2), batch) == pytest.approx(expected, rel=1e-5)
+
+
+def test_without_log_policy_it_is_soft_q_learning():
+    y = target_mean(loss_of(alpha=0.0), step())
+    assert y == pytest.approx(2 + GAMMA * TAU * math.log(8), rel=1e-5)
+
+
+def test_a_floor_above_zero_is_refused():
+    with pytest.raises(ValueError, match=r"algo.loss.floor=1.*0 or less"):
+        loss_of(floor=1.0)

@@ -1,0 +1,53 @@
+"""Random slots for the tests of buffers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rltrain.types import EnvSpec, Steps
+
+SPEC = EnvSpec(n_agents=2, n_actions=3, obs_shape=(4,), state_dim=5, n_rewards=2, max_steps=12)
+
+
+class Stream:
+    """Random slots of E copies whose episodes last 1 … ``longest`` transitions; copies may crash.
+
+    Final slots carry garbage actions and rewards, which nothing may ever see.
+    """
+
+    def __init__(self, seed: int, *, spec: EnvSpec = SPEC, n_envs: int = 3, longest: int = 12):
+        self.rng = np.random.default_rng(seed)
+        self.spec, self.n_envs, self.longest = spec, n_envs, longest
+        self.left = self.rng.integers(1, longest + 1, n_envs)  # transitions until the final slot
+
+    def steps(self, n_steps: int, *, crash: float = 0.0) -> Steps:
+        rng, spec, shape = self.rng, self.spec, (n_steps, self.n_envs)
+        lost = rng.random(self.n_envs) < crash
+        self.left[lost] = rng.integers(1, self.longest + 1, int(lost.sum()))
+        last = np.zeros(shape, np.bool_)
+        terminated = np.zeros(shape, np.bool_)
+        for t in range(n_steps):
+            last[t] = self.left == 0
+            terminated[t] = (self.left == 1) & (rng.random(self.n_envs) < 0.5)
+            self.left -= 1
+            fresh = rng.integers(1, self.longest + 1, self.n_envs)
+            self.left = np.where(last[t], fresh, self.left)
+        obs = rng.integers(0, 255, (*shape, spec.n_agents, *spec.obs_shape))
+        return Steps(
+            obs=obs.astype(spec.obs_dtype),
+            avail_actions=rng.integers(0, 2, (*shape, spec.n_agents, spec.n_actions), np.uint8),
+            state=rng.random((*shape, spec.state_dim), np.float32),
+            last=last,
+            action=rng.integers(0, spec.n_actions, (*shape, spec.n_agents)),
+            reward=rng.random((*shape, spec.n_rewards), np.float32),
+            terminated=terminated,
+            lost=lost,
+        )
+
+
+def saved(buffer: Any) -> dict[str, Any]:
+    """A buffer's state with its pieces put together, as a checkpoint gives it back."""
+    state = buffer.state_dict()
+    return {k: np.asarray(v) if k.startswith("slots.") else v for k, v in state.items()}

@@ -1,0 +1,220 @@
+"""OnPolicy: the carried slot, the shuffle, targets computed once, state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from streams import SPEC, Stream, saved
+
+from rltrain.buffer.on_policy import OnPolicy
+from rltrain.types import Batch, Clock, generator
+
+CLOCK = Clock()
+
+
+class Rewards:
+    """Targets that are the rewards, so that every transition is told from the others."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Batch, torch.Tensor]] = []
+
+    def __call__(self, batch: Batch, last: torch.Tensor) -> torch.Tensor:
+        self.calls.append((batch, last))
+        return batch.reward.view(len(last) - 1, last.shape[1], -1)
+
+
+def make(**given: Any) -> OnPolicy:
+    values: dict[str, Any] = {
+        "spec": SPEC,
+        "n_envs": 3,
+        "device": torch.device("cpu"),
+        "rng": generator(7, 4),
+        "targets": Rewards(),
+    }
+    return OnPolicy(**{**values, **given})
+
+
+def shown(buffer: OnPolicy, n: int) -> list[tuple[float, ...]]:
+    """The rewards of the next ``n`` transitions, sorted."""
+    return sorted(map(tuple, buffer.sample(n, CLOCK).reward[0].tolist()))
+
+
+def rewards_of(*collects: Any) -> list[tuple[float, ...]]:
+    """Rewards of the real transitions of collects in a row, without those of the last slots."""
+    last = np.concatenate([c.last for c in collects])[:-1]
+    reward = np.concatenate([c.reward for c in collects])[:-1]
+    return sorted(map(tuple, reward[~last].tolist()))
+
+
+def test_every_real_transition_is_shown_once_before_any_is_shown_again() -> None:
+    buffer, steps = make(), Stream(0).steps(20)
+    buffer.add(steps)
+    expected = rewards_of(steps)
+    assert buffer.n_steps == len(expected)
+    for _ in range(3):
+        assert shown(buffer, len(expected)) == expected
+
+
+def test_minibatches_share_a_shuffle_and_the_next_one_differs() -> None:
+    buffer = make()
+    buffer.add(Stream(0).steps(20))
+    n = buffer.n_steps
+    first = torch.cat([buffer.sample(k, CLOCK).index for k in (7, 11, n - 18)])
+    second = buffer.sample(n, CLOCK).index
+    assert sorted(first.tolist()) == sorted(second.tolist())
+    assert first.tolist() != second.tolist()
+
+
+def test_a_minibatch_may_span_two_shuffles() -> None:
+    buffer, steps = make(), Stream(0).steps(20)
+    buffer.add(steps)
+    assert shown(buffer, 2 * buffer.n_steps) == sorted(2 * rewards_of(steps))
+
+
+def test_the_last_slot_is_carried_into_the_next_collect() -> None:
+    buffer, stream = make(), Stream(0)
+    first, second = stream.steps(8), stream.steps(5)
+    buffer.add(first)
+    buffer.add(second)
+    carried = replace(
+        first, **{n: getattr(first, n)[-1:] for n in ("last", "reward", "obs", "action")}
+    )
+    assert shown(buffer, buffer.n_steps) == rewards_of(carried, second)
+
+
+def test_a_window_is_two_neighbouring_slots() -> None:
+    buffer, stream = make(), Stream(1)
+    first, second = stream.steps(8), stream.steps(6)
+    buffer.add(first)
+    buffer.add(second)
+    batch = buffer.sample(buffer.n_steps, CLOCK)
+    slots = {
+        n: np.concatenate([getattr(first, n), getattr(second, n)])
+        for n in ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
+    }
+    for b, index in enumerate(batch.index.tolist()):
+        t, e = divmod(index, 3)
+        t += 7  # the carried slot is the eighth of all
+        for name in ("obs", "state", "avail_actions"):
+            pair = slots[name][t : t + 2, e]
+            np.testing.assert_array_equal(getattr(batch, name)[:, b], pair)
+        assert batch.last[:, b].tolist() == [False, slots["last"][t + 1, e]]
+        for name in ("action", "reward", "terminated"):
+            np.testing.assert_array_equal(getattr(batch, name)[0, b], slots[name][t, e])
+        began = slots["last"][t - 1, e]
+        before = np.full(2, -1) if began else slots["action"][t - 1, e]
+        np.testing.assert_array_equal(batch.last_action[0, b], before)
+        np.testing.assert_array_equal(batch.last_action[1, b], slots["action"][t, e])
+
+
+def test_nothing_came_before_the_first_slot() -> None:
+    buffer = make()
+    buffer.add(Stream(0).steps(2))
+    batch = buffer.sample(buffer.n_steps, CLOCK)
+    assert bool((batch.last_action[0] == -1).all())
+
+
+def test_targets_are_computed_once_per_collect_and_go_with_their_transitions() -> None:
+    targets, stream = Rewards(), Stream(0)
+    buffer = make(targets=targets)
+    buffer.add(stream.steps(10))
+    for _ in range(9):
+        batch = buffer.sample(7, CLOCK)
+        assert batch.td_target is not None
+        assert torch.equal(batch.td_target, batch.reward)
+    assert len(targets.calls) == 1
+    buffer.add(stream.steps(10))
+    buffer.sample(7, CLOCK)
+    assert len(targets.calls) == 2
+
+
+def test_targets_see_all_slots_in_order() -> None:
+    targets, steps = Rewards(), Stream(0).steps(10)
+    buffer = make(targets=targets)
+    buffer.add(steps)
+    buffer.sample(1, CLOCK)
+    ((everything, last),) = targets.calls
+    np.testing.assert_array_equal(last, steps.last)
+    np.testing.assert_array_equal(everything.obs[0].view(9, 3, 2, 4), steps.obs[:-1])
+    np.testing.assert_array_equal(everything.obs[1].view(9, 3, 2, 4), steps.obs[1:])
+
+
+def test_final_slots_are_never_shown() -> None:
+    buffer, stream = make(), Stream(0, longest=2)
+    for _ in range(10):
+        steps = stream.steps(5)
+        buffer.add(steps)
+        batch = buffer.sample(40, CLOCK)
+        final = torch.from_numpy(buffer.slots["last"][:-1].reshape(-1))
+        assert not bool(final[batch.index].any())
+
+
+def test_the_carried_slot_of_a_lost_copy_leads_nowhere() -> None:
+    buffer, stream = make(), Stream(0, longest=50)
+    stream.left[:] = 40
+    buffer.add(stream.steps(4))
+    buffer.add(replace(stream.steps(3), lost=np.array([False, True, False])))
+    index = buffer.sample(buffer.n_steps, CLOCK).index.tolist()
+    assert sorted(index) == [0, 2, 3, 4, 5, 6, 7, 8]  # t * 3 + copy; 1 is the carried slot
+
+
+def test_a_lost_copy_begins_without_a_previous_action() -> None:
+    buffer, stream = make(), Stream(0, longest=50)
+    stream.left[:] = 40
+    buffer.add(stream.steps(4))
+    buffer.add(replace(stream.steps(3), lost=np.array([False, True, False])))
+    assert (buffer.last_action[1, :, 0] == -1).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("n_slots", [1, 2])
+def test_without_a_transition_it_is_not_ready(n_slots: int) -> None:
+    buffer, stream = make(n_envs=1), Stream(0, n_envs=1)
+    assert not buffer.ready(1)
+    steps = stream.steps(n_slots)
+    buffer.add(replace(steps, last=np.array([[True], [False]])[:n_slots]))
+    assert not buffer.ready(1)
+    assert buffer.n_steps == 0
+
+
+@pytest.mark.parametrize("n_sampled", [0, 1, 3])
+def test_a_loaded_buffer_goes_on_exactly(n_sampled: int) -> None:
+    one, other, stream = make(), make(rng=generator(1)), Stream(0)
+    other.add(Stream(5).steps(9))
+    one.add(stream.steps(6))
+    for _ in range(n_sampled):
+        one.sample(5, CLOCK)
+    other.load_state_dict(saved(one))
+    for k in range(6):
+        a, b = one.sample(5, CLOCK), other.sample(5, CLOCK)
+        for name in ("obs", "last_action", "action", "reward", "index", "td_target"):
+            assert torch.equal(getattr(a, name), getattr(b, name))
+        if k == 3:
+            steps = stream.steps(4)
+            one.add(steps)
+            other.add(steps)
+
+
+def test_an_empty_buffer_is_loaded() -> None:
+    one, steps = make(), Stream(0).steps(5)
+    one.load_state_dict(saved(make()))
+    one.add(steps)
+    assert shown(one, one.n_steps) == rewards_of(steps)
+
+
+def test_a_state_of_other_copies_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"3 environment copies, this run has 2: set hardware"):
+        make(n_envs=2).load_state_dict(saved(make()))
+
+
+def test_stacked_frames_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"stacks 4 frames"):
+        make(spec=replace(SPEC, frame_stack=4))
+
+
+def test_a_loss_without_targets_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"needs a loss that judges whole collects.*algo=pqn"):
+        make(targets=None)
