@@ -21,7 +21,6 @@ from rltrain.types import (
     Batch,
     Clock,
     Count,
-    EnvSpec,
     Flag,
     Model,
     NonNegative,
@@ -103,7 +102,6 @@ class CategoricalLoss:
     def __init__(
         self,
         *,
-        spec: EnvSpec,
         gamma: Probability,
         double: Flag,
         n_step: Count,
@@ -141,7 +139,6 @@ class QuantileLoss:
     def __init__(
         self,
         *,
-        spec: EnvSpec,
         gamma: Probability,
         double: Flag,
         n_step: Count,

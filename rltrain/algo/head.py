@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rltrain.algo.distribution import Distribution
+from rltrain.algo.distribution import Distribution, ImplicitQuantile
 
 
 class NoisyLinear(nn.Module):
@@ -90,8 +90,8 @@ class Head(nn.Module):
         self.advantage = stream(n_actions * self.n_outputs)
         self.value = stream(self.n_outputs) if dueling else None
         self.embed = None
-        if distribution.implicit:
-            cosines: int = distribution.cosines  # type: ignore[attr-defined]
+        if isinstance(distribution, ImplicitQuantile):
+            cosines = distribution.cosines
             self.embed = nn.Sequential(nn.Linear(cosines, n_in), nn.ReLU())
             self.register_buffer("steps", math.pi * torch.arange(cosines), persistent=False)
 

@@ -74,10 +74,9 @@ LOSSES = {  # name: the distribution it needs, from gamma and n_step; PQN's has 
 }
 
 
-def make_loss(name, gamma=0.9, n_step=1, spec=None):
-    distribution, loss = LOSSES[name]
-    facts = {"spec": spec or SPEC} if distribution != "scalar" else {}
-    return loss(gamma=gamma, n_step=n_step, **facts)
+def make_loss(name, gamma=0.9, n_step=1):
+    _, loss = LOSSES[name]
+    return loss(gamma=gamma, n_step=n_step)
 
 
 def spec_of(name):

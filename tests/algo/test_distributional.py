@@ -60,7 +60,7 @@ BAD, GOOD = [0.5, 0.3, 0.2], [0.2, 0.3, 0.5]
 
 
 def categorical(double=False, n_step=1):
-    return CategoricalLoss(spec=SPEC, gamma=0.5, double=double, n_step=n_step, distribution=ATOMS)
+    return CategoricalLoss(gamma=0.5, double=double, n_step=n_step, distribution=ATOMS)
 
 
 def test_categorical_loss_is_the_cross_entropy_to_the_projected_best_action():
@@ -134,7 +134,7 @@ QUARTERS = [[0.0, 2.0], [4.0, 8.0]]
 
 def quantile(distribution=QUANTILES, double=False, kappa=1.0, n_step=1):
     return QuantileLoss(
-        spec=SPEC, gamma=0.5, double=double, n_step=n_step, kappa=kappa, distribution=distribution
+        gamma=0.5, double=double, n_step=n_step, kappa=kappa, distribution=distribution
     )
 
 
@@ -206,4 +206,4 @@ def test_a_loss_refuses_a_distribution_it_cannot_learn(build, wrong, message):
 
 
 def categorical_of(distribution):
-    return CategoricalLoss(spec=SPEC, gamma=0.5, double=False, n_step=1, distribution=distribution)
+    return CategoricalLoss(gamma=0.5, double=False, n_step=1, distribution=distribution)

@@ -298,12 +298,11 @@ def test_q_lambda_learns_the_given_targets(tiny):
     assert result.priority.tolist() == [1.5, 1]
 
 
-@pytest.mark.parametrize("name", LOSSES)
+# not IQN: its levels are drawn in other portions, so other numbers are right too
+@pytest.mark.parametrize("name", [name for name in LOSSES if name != "implicit_quantile"])
 def test_only_the_first_slots_of_n_step_windows_need_a_gradient(name):
     """With ``n_taught`` the other slots are evaluated without one: the same loss, to the bit of
     what is drawn."""
-    if name == "implicit_quantile":
-        pytest.skip("the levels are drawn in other portions")
     online, target = (q_model(name, seed) for seed in range(2))
     batch = make_batch([3, 3, 2, 1], n_steps=3)
     mask = batch.mask.clone()

@@ -32,7 +32,7 @@ def _unit(name: str, *, size: float, **numbers: object) -> LiteUnit:
         cooldown_norm=same.cooldown_norm,
         radius=size / 2,
         separation_radius=size / 2,
-        **numbers,  # type: ignore[arg-type]
+        **numbers,  # type: ignore[arg-type]  # of several types, as in the table below
     )
 
 
