@@ -59,7 +59,7 @@ class _Dense(torch.autograd.Function):
         return x
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         n = len(ctx.saved_tensors) // 2
         values, weights = ctx.saved_tensors[: n + 1], ctx.saved_tensors[n + 1 :]

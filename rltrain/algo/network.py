@@ -165,11 +165,12 @@ class FeedForward(nn.Module):
 
     def _plain_layers(self) -> list[nn.Linear]:
         """Linear layers, with ReLU between them, that are the whole network; none if it is more."""
+        torso, stream = self.torso, self.head.advantage
         bare = isinstance(self.input, AgentInput) and self.input.bare
-        stream = self.head.advantage
-        plain = isinstance(self.torso, Layers) and self.torso.ends_in_relu and stream.plain
         one = self.head.value is None and isinstance(self.distribution, Scalar)
-        return self.torso.linear + stream.linear if bare and plain and one else []
+        if not (bare and one and stream.plain and isinstance(torso, Layers) and torso.ends_in_relu):
+            return []
+        return torso.linear + stream.linear
 
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
         """The values of the slots from ``start`` to ``stop``, every slot by itself."""
