@@ -249,6 +249,7 @@ FACTS = (
     "spec",
     "n_envs",
     "n_threads",
+    "training",
     "device",
     "rng",
     "params",

@@ -6,6 +6,7 @@ To bring one of your own: register it, or name it ``env.id=module:Id``, or hand 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -24,7 +25,8 @@ class GymnasiumEnv:
 
     Observations: Box as it is (images channels first, as uint8), Discrete as one-hot, MultiBinary,
     MultiDiscrete, Tuple and Dict flattened. ``info["action_mask"]`` says which actions are
-    available.
+    available; at an episode's end ``info["win"]`` and the numbers in ``info["metrics"]`` are
+    reported with its return.
 
     Args:
         env: the environment, time limit included.
@@ -79,8 +81,10 @@ class GymnasiumEnv:
             raise RuntimeError(f"{self._where()} gave the reward {reward}.")
         if self.reward_clip is not None:
             reward = np.clip(reward, -self.reward_clip, self.reward_clip)
-        said = {"win": bool(info["win"])} if "win" in info else {}
         final = bool(terminated) or bool(truncated)
+        said: dict[str, Any] = {"win": bool(info["win"])} if "win" in info else {}
+        if final and "metrics" in info:
+            said["metrics"] = {str(name): float(x) for name, x in info["metrics"].items()}
         slot = self._slot(obs, info, final=final)
         return slot, reward.reshape(1), bool(terminated), bool(truncated), said
 
@@ -175,6 +179,17 @@ def _missing(id: str) -> str:
     return "Expected an id of gymnasium.registry, or module:Id of a package that registers it."
 
 
-def from_class(env: Any, *, n_envs: int, time_limit: Literal["bootstrap", "terminal"]) -> Any:
-    """Copies of a Gymnasium class or factory handed over from Python."""
-    return SyncVectorEnv(make=lambda: GymnasiumEnv(env()), n_envs=n_envs, time_limit=time_limit)
+def from_class(
+    env: Callable[..., gymnasium.Env],
+    *,
+    n_envs: int,
+    training: bool,
+    time_limit: Literal["bootstrap", "terminal"],
+) -> SyncVectorEnv:
+    """Copies of a Gymnasium class or factory handed over from Python; one with a keyword
+    ``training`` is told whether its copies are for learning or for tests.
+    """
+    told = {"training": training} if "training" in inspect.signature(env).parameters else {}
+    return SyncVectorEnv(
+        make=lambda: GymnasiumEnv(env(**told)), n_envs=n_envs, time_limit=time_limit
+    )

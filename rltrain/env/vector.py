@@ -36,7 +36,8 @@ class Env(Protocol):
     def step(self, action: np.ndarray) -> tuple[Slot, np.ndarray, bool, bool, Mapping[str, Any]]:
         """``action`` [N] int64 to (next slot, reward [R], terminated, truncated, info).
 
-        ``info`` matters when the episode ends: {"win": bool, …}, plain values only.
+        ``info`` matters when the episode ends: {"win": bool, "metrics": {name: number}}, both
+        only where there is something to say; plain values.
         """
 
     def close(self) -> None: ...

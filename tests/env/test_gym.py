@@ -57,6 +57,14 @@ class Scripted(gymnasium.Env):
         return self.shows[self.t % len(self.shows)], info
 
 
+class Counting(Scripted):
+    """Says how many steps were taken."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, reward, terminated, truncated, {**info, "metrics": {"score": np.int64(self.t)}}
+
+
 gymnasium.register("Scripted-v0", entry_point=Scripted)
 gymnasium.register("Limited-v0", entry_point=Scripted, max_episode_steps=3)
 gymnasium.register(
@@ -378,10 +386,28 @@ def test_a_module_may_register_its_own_environment(tmp_path: Any, monkeypatch: A
 
 
 def test_a_class_of_ones_own_needs_no_registration() -> None:
-    env = from_class(Scripted, n_envs=2, time_limit="bootstrap")
+    env = from_class(Scripted, n_envs=2, training=True, time_limit="bootstrap")
     env.reset(lambda copy, k: copy)
     assert env.obs.shape == (2, 1, 2)
     assert env.envs[0].name == "Scripted"
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_maker_that_asks_is_told_what_its_copies_are_for(training: bool) -> None:
+    told = []
+
+    def make(training: bool) -> Scripted:
+        told.append(training)
+        return Scripted()
+
+    from_class(make, n_envs=2, training=training, time_limit="bootstrap")
+    assert told == [training, training]
+
+
+def test_numbers_that_the_environment_counts_are_told_at_the_end() -> None:
+    env = GymnasiumEnv(Counting(ends=("", "truncated")))
+    env.reset(0)
+    assert [go(env)[4] for _ in range(2)] == [{}, {"metrics": {"score": 2.0}}]
 
 
 class Zeros:
