@@ -85,6 +85,8 @@ def words_for(small, group, name):
         words = [w for w in words if not w.startswith("algo.exploration.")]
     if group == "env" and name.startswith("smac"):
         words = [w for w in words if not w.startswith("buffer.")] + ["buffer.capacity=100"]
+    if group == "env" and name in {"atari", "minatar"}:
+        words = [*words, "env.max_episode_steps=20"]
     words = [w for w in words if w.partition("=")[0] != group]
     return [*words, f"{group}={name}"]
 
