@@ -119,7 +119,7 @@ class OwnEnv:
     make: Callable[[], Any]
     kwargs: Mapping[str, Any]
 
-    def build(self, *, n_envs: int, n_threads: int, training: bool) -> VectorEnv:
+    def build(self, *, n_envs: int, training: bool, **_: Any) -> VectorEnv:
         """``n_envs`` copies in lock-step; a maker with a keyword ``training`` is told of it."""
         from rltrain.env.gym import from_class
 

@@ -57,7 +57,10 @@ def n_threads(settings: Settings) -> int:
 def build_env(settings: Settings, n_envs: int, *, training: bool) -> VectorEnv:
     """Environment copies in lock-step, for learning or for tests."""
     env: VectorEnv = settings.nodes["env"].build(
-        n_envs=n_envs, n_threads=n_threads(settings), training=training
+        n_envs=n_envs,
+        n_threads=n_threads(settings),
+        training=training,
+        record=settings.run.record,
     )
     return env
 

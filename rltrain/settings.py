@@ -250,6 +250,7 @@ FACTS = (
     "n_envs",
     "n_threads",
     "training",
+    "record",
     "device",
     "rng",
     "params",

@@ -18,6 +18,7 @@ from rltrain.env.vector import Slot, SyncVectorEnv
 from rltrain.types import Count, EnvSpec, Positive
 
 NO_STATE = np.zeros(0, np.float32)
+FRAMES_PER_SECOND = 30.0  # of films, where an environment does not say
 
 
 class GymnasiumEnv:
@@ -92,9 +93,16 @@ class GymnasiumEnv:
         """What the environment draws, if it was made with ``render_mode: rgb_array``."""
         return self.env.render()
 
-    def call(self, method: str, *args: Any) -> Any:
-        """A method of the environment itself."""
-        return getattr(self.env.unwrapped, method)(*args)
+    @property
+    def frames_per_second(self) -> float | None:
+        """Of films; None where the environment was not made to be drawn."""
+        drawn = self.env.render_mode == "rgb_array"
+        return float(self.env.metadata.get("render_fps") or FRAMES_PER_SECOND) if drawn else None
+
+    @property
+    def unwrapped(self) -> gymnasium.Env:
+        """The environment itself, whose methods ``VectorEnv.call`` reaches."""
+        return self.env.unwrapped
 
     def close(self) -> None:
         self.env.close()
@@ -149,28 +157,48 @@ def gymnasium_env(
     *,
     id: str,
     n_envs: int,
+    record: bool,
     kwargs: Mapping[str, Any],
     time_limit: Literal["bootstrap", "terminal"],
     max_episode_steps: Count | None,
     frame_stack: Count,
     reward_clip: Positive | None,
 ) -> SyncVectorEnv:
-    """``n_envs`` copies of a registered Gymnasium environment.
+    """``n_envs`` copies of a registered Gymnasium environment, made to be drawn for a ``record``.
 
     Raises:
         ValueError: an unknown id, a missing package, or spaces that do not fit.
     """
+    made_with = dict(kwargs)
 
     def make() -> GymnasiumEnv:
         try:
             env = gymnasium.make(
-                id, max_episode_steps=max_episode_steps, disable_env_checker=True, **kwargs
+                id, max_episode_steps=max_episode_steps, disable_env_checker=True, **made_with
             )
         except (gymnasium.error.Error, ImportError, TypeError, AttributeError) as error:
             raise ValueError(f"env.id={id} cannot be made: {error}. {_missing(id)}") from error
         return GymnasiumEnv(env, frame_stack, reward_clip)
 
+    if record and "rgb_array" in make().env.metadata.get("render_modes", ()):
+        made_with.setdefault("render_mode", "rgb_array")
+        try_to_draw(make(), id)
     return SyncVectorEnv(make=make, n_envs=n_envs, time_limit=time_limit)
+
+
+def try_to_draw(env: GymnasiumEnv, id: str) -> None:
+    """Draw a first image.
+
+    Raises:
+        ValueError: what drawing needs is missing.
+    """
+    try:
+        env.reset(0)
+        env.render()
+    except (gymnasium.error.Error, ImportError) as error:
+        raise ValueError(f"record=true: env.id={id} cannot be drawn: {error}") from error
+    finally:
+        env.close()
 
 
 def _missing(id: str) -> str:

@@ -109,8 +109,8 @@ class SyncVectorEnv:
         return reward, terminated
 
     def call(self, method: str, *args: Any) -> list[Any]:
-        """Call a method of every copy."""
-        return [getattr(env, method)(*args) for env in self.envs]
+        """Call a method of every copy, or of what it wraps (``unwrapped``)."""
+        return [getattr(getattr(env, "unwrapped", env), method)(*args) for env in self.envs]
 
     @property
     def frames_per_second(self) -> float | None:
