@@ -50,7 +50,16 @@ BELONGS = {
 """Parts that only some methods can use, with one that can."""
 IMAGES = {"conv"}  # networks that see nothing else
 NEEDS = {"lunarlander": "Box2D", "minatar": "minatar", "atari": "ale_py"}  # of environments
-OWN_SPACES = {"acrobot", "cartpole", "gymnasium", "mountaincar", "lunarlander", "minatar", "atari"}
+OWN_SPACES = {
+    "acrobot",
+    "cartpole",
+    "gymnasium",
+    "mountaincar",
+    "lunarlander",
+    "minatar",
+    "atari",
+    "trading",
+}
 
 PAIRS = [
     *[("algo", a) for a in options("algo") if a != "scripted"],  # learns nothing
