@@ -7,6 +7,7 @@ To bring one of your own: register it, or name it ``env.id=module:Id``, or hand 
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from rltrain.types import Count, EnvSpec, Positive
 
 NO_STATE = np.zeros(0, np.float32)
 FRAMES_PER_SECOND = 30.0  # of films, where an environment does not say
+LARGEST = float(np.finfo(np.float32).max)
 
 
 class GymnasiumEnv:
@@ -77,17 +79,17 @@ class GymnasiumEnv:
             int(action[0]) + self._first_action
         )
         self._t += 1
-        reward = np.float32(reward)
-        if not np.isfinite(reward):
+        reward = float(reward)
+        if not abs(reward) <= LARGEST:
             raise RuntimeError(f"{self._where()} gave the reward {reward}.")
         if self.reward_clip is not None:
-            reward = np.clip(reward, -self.reward_clip, self.reward_clip)
+            reward = min(max(reward, -self.reward_clip), self.reward_clip)
         final = bool(terminated) or bool(truncated)
         said: dict[str, Any] = {"win": bool(info["win"])} if "win" in info else {}
         if final and "metrics" in info:
             said["metrics"] = {str(name): float(x) for name, x in info["metrics"].items()}
         slot = self._slot(obs, info, final=final)
-        return slot, reward.reshape(1), bool(terminated), bool(truncated), said
+        return slot, np.array([reward], np.float32), bool(terminated), bool(truncated), said
 
     def render(self) -> Any:
         """What the environment draws, if it was made with ``render_mode: rgb_array``."""
@@ -109,7 +111,7 @@ class GymnasiumEnv:
 
     def _slot(self, obs: Any, info: Mapping[str, Any], *, final: bool) -> Slot:
         seen = self._view(obs)
-        if seen.dtype != np.uint8 and not np.isfinite(seen).all():
+        if seen.dtype != np.uint8 and not is_finite(seen):
             raise RuntimeError(f"{self._where()} gave the observation {obs}.")
         available = self._all
         if "action_mask" in info:
@@ -125,6 +127,11 @@ class GymnasiumEnv:
 
     def _where(self) -> str:
         return f"{self.name} at step {self._t} of the episode with seed {self._seed}"
+
+
+def is_finite(x: np.ndarray) -> bool:
+    """Whether every element is; a finite sum says so at once."""
+    return math.isfinite(x.sum()) or bool(np.isfinite(x).all())
 
 
 def viewed(

@@ -175,6 +175,8 @@ class SyncVectorEnv:
         self._show(copy, slot, last=False, info={})
 
     def _show(self, copy: int, slot: Slot, *, last: bool, info: Mapping[str, Any]) -> None:
-        self.obs[copy], self.avail_actions[copy], self.state[copy] = slot
+        self.obs[copy], self.avail_actions[copy] = slot.obs, slot.avail_actions
+        if self.spec.state_dim:
+            self.state[copy] = slot.state
         self.last[copy] = last
         self._infos[copy] = info
