@@ -15,6 +15,7 @@ import torch
 from rltrain import checkpoint
 from rltrain.callback import Callbacks
 from rltrain.errors import CheckpointError, UsageError
+from rltrain.moments import TestMoments, TrainingMoments
 from rltrain.types import (
     Clock,
     Episode,
@@ -114,6 +115,7 @@ class Trainer:
         self.clock = Clock()
         self.owed = Fraction(0)  # gradient steps due but not yet whole
         self.metrics = Metrics()
+        self.moments = TrainingMoments()
         self.latest: dict[str, float] = {}  # every metric's last reported value
         self.stopping: str | None = None  # why the run ends early
         self.interrupted = False  # … because a person or the machine asked for it
@@ -133,6 +135,7 @@ class Trainer:
                 batch = self.buffer.sample(self.batch_size, self.clock)
                 batch = self.callbacks.on_batch(self, batch)
                 result = self.learner.update(batch, self.clock)
+                result = self.callbacks.on_update(self, result)
                 self.buffer.update_priority(batch.index, result.priority)
                 self.metrics.add("learn", result.metrics)
                 self.clock = self.clock.after_update()
@@ -151,9 +154,13 @@ class Trainer:
         return due
 
     def report(self, steps: Steps) -> None:
-        """Note the finished episodes as they were played, before user operators."""
+        """Note the finished episodes as they were played, before user operators; tell what
+        happened to those who watch.
+        """
         for row in episode_metrics(steps.episodes):
             self.metrics.add("train", row)
+        if self.callbacks.watch_training:
+            self.moments.tell(self, steps)
 
     def start(self) -> None:
         """Tell the callbacks once that training begins."""
@@ -187,7 +194,8 @@ class Trainer:
         self.callbacks.on_test_start(self)
         self.test_rollout.sync(self.learner)
         n = episodes or self.test_episodes
-        played = self.test_rollout.run_episodes(n, self.test_seed, self.clock)
+        watch = TestMoments(self, n) if self.callbacks.watch_tests else None
+        played = self.test_rollout.run_episodes(n, self.test_seed, self.clock, watch)
         result = self.callbacks.on_test_end(self, summarise(played))
         self.latest.update(result)
         return result
@@ -233,6 +241,7 @@ class Trainer:
             "rollout": self.rollout.state_dict(),
             "test_rollout": self.test_rollout.state_dict(),
             "callbacks": self.callbacks.state_dict(),
+            "moments": self.moments.state_dict(),
             "torch_rng": torch.get_rng_state(),
         }
 
@@ -259,6 +268,7 @@ class Trainer:
             if checkpoint.has(found.folder, REPLAY):
                 self.buffer.load_state_dict(checkpoint.read(found.folder, REPLAY))
                 self.rollout.load_state_dict(state["rollout"])
+                self.moments.load_state_dict(state.get("moments", {}))
             else:
                 remark = "The replay was not saved: collecting anew, from new episodes."
                 found = replace(found, remarks=(*found.remarks, remark))

@@ -150,7 +150,9 @@ class DrawnEnv(VectorEnv, Protocol):
 
 
 class Watch(Protocol):
-    """Looks on while episodes are played, once per slot, before the step."""
+    """Looks on while episodes are played, once per slot, before the step. One that also has
+    ``stepped(action [E, N], reward [E, R], terminated [E])`` is told what the step brought.
+    """
 
     def __call__(
         self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
@@ -188,12 +190,52 @@ class Steps:
     lost: (
         np.ndarray
     )  # [E] bool: the copy crashed; forget its open episode before adding these slots
-    episodes: tuple[Episode, ...] = ()
+    episodes: tuple[Episode, ...] = ()  # in the order of their final slots: by slot, then by copy
     hidden: np.ndarray | None = None  # [T, E, N, H], where a buffer stores it
 
     @property
     def env_steps(self) -> int:
         return int(self.last.size - np.count_nonzero(self.last))
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One slot of one environment copy, as the hooks of episodes and steps get it.
+
+    The arrays are views: keep copies. What a step brought is there in ``on_step``, ``episode`` in
+    ``on_episode_end``.
+    """
+
+    test: bool  # a test episode, or one of training
+    copy: int  # which environment copy, 0 … E - 1
+    number: int  # tests: which episode of the test; training: episodes this copy began before
+    t: int  # transitions of the episode before this slot
+    obs: np.ndarray  # [N, *O]
+    avail_actions: np.ndarray  # [N, A] uint8
+    state: np.ndarray  # [S]
+    action: np.ndarray | None = None  # [N]
+    reward: np.ndarray | None = None  # [R]
+    terminated: bool = False
+    episode: Episode | None = None  # return, length and what the environment said
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """The slots that one collect added to one episode of one copy: T of them, the final one
+    included. The arrays are views: what is written into them is what will be stored.
+    """
+
+    copy: int
+    number: int  # episodes that this copy began before
+    begins: bool  # the episode's first slot is here
+    ends: bool  # its final slot is here
+    obs: np.ndarray  # [T, N, *O]
+    avail_actions: np.ndarray  # [T, N, A] uint8
+    state: np.ndarray  # [T, S]
+    last: np.ndarray  # [T] bool
+    action: np.ndarray  # [T, N]; meaningless where last is set
+    reward: np.ndarray  # [T, R]
+    terminated: np.ndarray  # [T] bool
 
 
 @dataclass(frozen=True)
@@ -331,8 +373,10 @@ class Rollouts(Protocol):
     def collect(self, n_steps: int, clock: Clock) -> Steps:
         """``n_steps`` slots of every copy."""
 
-    def run_episodes(self, n: int, seed: int, clock: Clock) -> list[Episode]:
-        """Exactly n episodes, episode i with seed i, in that order."""
+    def run_episodes(
+        self, n: int, seed: int, clock: Clock, watch: Watch | None = None
+    ) -> list[Episode]:
+        """Exactly n episodes, episode i with seed i, in that order; ``watch`` sees every slot."""
 
     def sync(self, learner: Learning) -> None:
         """Take over what was learned."""

@@ -21,6 +21,8 @@ FLOORS = {
     "hardware": 2,
     "trainer": 3,
     "callback": 3,
+    "moments": 3,
+    "examples": 3,
     "settings": 4,
     "config": 4,
     "build": 4,
