@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -304,9 +305,10 @@ def check(
         )
         listed = []
     callbacks = [checker.node(node, f"callbacks[{i}]") for i, node in enumerate(listed)]
-    if run and run.stop.metric is not None and run.stop.metric not in METRICS:
+    known = METRICS if run is None else (*METRICS, *own_metrics(run.stop.metric))
+    if run and run.stop.metric is not None and run.stop.metric not in known:
         checker.problems.append(
-            f"stop.metric={run.stop.metric}: expected one of {', '.join(METRICS)}."
+            f"stop.metric={run.stop.metric}: expected one of {', '.join(METRICS)}, or custom/NAME."
             f"{did_you_mean(run.stop.metric, METRICS)}"
         )
     if run and run.load_step is not None and run.checkpoint is None:
@@ -350,6 +352,11 @@ def check(
         choices=dict(choices),
         plain=converted(plain, run, algo, hardware, nodes),
     )
+
+
+def own_metrics(name: str | None) -> list[str]:
+    """The metric itself, if it is one that a callback adds."""
+    return [name] if name is not None and re.fullmatch(r"custom/\w+", name) else []
 
 
 def converted(

@@ -59,10 +59,12 @@ class GymnasiumEnv:
             frame_stack=frame_stack,
         )
         self._seed, self._t = 0, 0
+        self.task: Any = None  # from the next reset on; None: as the environment was made
         self._all = np.ones((1, self.spec.n_actions), np.uint8)
 
     def reset(self, seed: int) -> Slot:
         self._seed, self._t = seed % 2**32, 0
+        self._begin_task()
         obs, info = self.env.reset(seed=self._seed)
         return self._slot(obs, info, final=False)
 
@@ -91,6 +93,33 @@ class GymnasiumEnv:
     def call(self, method: str, *args: Any) -> Any:
         """A method of the environment itself."""
         return getattr(self.env.unwrapped, method)(*args)
+
+    def set_task(self, task: Any) -> None:
+        """Play this task from the next episode on: what the environment's own ``set_task`` takes,
+        or else some of its attributes by name, such as ``{"gravity": 12.0}``. Plain values only:
+        checkpoints keep them.
+
+        Raises:
+            ValueError: the environment has neither.
+        """
+        inner = self.env.unwrapped
+        named = isinstance(task, Mapping) and all(hasattr(inner, str(name)) for name in task)
+        if not hasattr(inner, "set_task") and not named:
+            raise ValueError(
+                f"{self.name} cannot play the task {task}: it has no method set_task, so the task "
+                "must name attributes that it has, such as {gravity: 12.0}."
+            )
+        self.task = task
+
+    def _begin_task(self) -> None:
+        inner: Any = self.env.unwrapped
+        if self.task is None:
+            return
+        if hasattr(inner, "set_task"):
+            inner.set_task(self.task)
+            return
+        for name, value in self.task.items():
+            setattr(inner, name, value)
 
     def close(self) -> None:
         self.env.close()

@@ -49,6 +49,14 @@ class ExactEnv(Env, Protocol):
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
 
+class TaskEnv(Env, Protocol):
+    """A copy whose task can be changed, in plain values, from its next episode on."""
+
+    task: Any  # None: as it was made
+
+    def set_task(self, task: Any) -> None: ...
+
+
 class DrawnCopy(Env, Protocol):
     """A copy that can be drawn."""
 
@@ -124,7 +132,8 @@ class SyncVectorEnv:
     def state_dict(self) -> dict[str, Any]:
         """Exact where the copies can tell their state; else only which episode each copy is in."""
         if not self._exact:
-            return {"exact": False, "episode": self._episode.copy()}
+            tasks = [getattr(env, "task", None) for env in self.envs]
+            return {"exact": False, "episode": self._episode.copy(), "tasks": tasks}
         return {
             "exact": True,
             "episode": self._episode.copy(),
@@ -148,7 +157,10 @@ class SyncVectorEnv:
                 f"{self.n_envs}: set hardware.n_envs={len(state['episode'])}."
             )
         if not state["exact"]:
+            tasks = state.get("tasks", [None] * self.n_envs)
             for copy, k in enumerate(state["episode"].tolist()):
+                if tasks[copy] is not None:
+                    cast(TaskEnv, self.envs[copy]).set_task(tasks[copy])
                 self._begin(copy, k + 1)
             return
         self._episode[:] = state["episode"]
