@@ -131,9 +131,14 @@ def with_env(settings: Settings, env: Callable[[], Any]) -> Settings:
     """The same settings with this environment in place of the one they name."""
     name = f"{getattr(env, '__module__', '')}.{getattr(env, '__qualname__', repr(env))}"
     node: Any = OwnEnv(env, {"id": name})
+    if settings.run.test.env:
+        raise UsageError(
+            "test.env sets options of an environment that the overrides name, but this one was "
+            "handed over: give it to make_trainer as you want it, and leave out test.env."
+        )
     return replace(
         settings,
-        nodes={**settings.nodes, "env": node},
+        nodes={**settings.nodes, "env": node, "test.env": node},
         choices={**settings.choices, "env": "own"},
         plain={**settings.plain, "env": {"_target_": name}},
     )

@@ -67,10 +67,9 @@ def closing_words(facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, sta
     for name, test in (("Last test", facts["final_test"]), ("Best test", facts["best_test"])):
         if test:
             win = f", win rate {test['test/win_rate']:.0%}" if "test/win_rate" in test else ""
-            lines.append(
-                f"{name}: return {test['test/return_mean']:.2f}{win} "
-                f"(at {test['env_steps']:,} env steps)"
-            )
+            mean = test.get("test/return_mean")
+            gained = f"return {mean:.2f}{win} (" if mean is not None else "("
+            lines.append(f"{name}: {gained}at {test['env_steps']:,} env steps)")
     folder = shlex.quote(shown(run_dir))
     if "error" in facts:
         lines.append(f"{facts['error']}\nThe traceback is in {folder}/train.log.")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -19,8 +20,8 @@ from rltrain.hardware.device import default_threads, resolve_device, seed_networ
 from rltrain.hardware.rollout import EpisodeSeeder, Rollout, TestSeeds
 from rltrain.logger import Loggers
 from rltrain.report.curve import DrawCurve
-from rltrain.settings import Settings
-from rltrain.trainer import MODEL, Trainer, check_fits
+from rltrain.settings import Settings, locate
+from rltrain.trainer import MODEL, TestFunction, Trainer, check_fits
 from rltrain.types import (
     BUFFER_STREAM,
     ENV_STREAM,
@@ -54,10 +55,37 @@ def n_threads(settings: Settings) -> int:
     return settings.hardware.threads or default_threads(recurrent)
 
 
-def build_env(settings: Settings, n_envs: int) -> VectorEnv:
-    """Environment copies in lock-step."""
-    env: VectorEnv = settings.nodes["env"].build(n_envs=n_envs, n_threads=n_threads(settings))
+def build_env(settings: Settings, n_envs: int, *, training: bool) -> VectorEnv:
+    """Environment copies in lock-step, for learning or for tests."""
+    node = settings.nodes["env" if training else "test.env"]
+    env: VectorEnv = node.build(n_envs=n_envs, n_threads=n_threads(settings))
     return env
+
+
+def need_same_sizes(spec: EnvSpec, test_spec: EnvSpec) -> None:
+    """ValueError unless the environments of tests look like those of training."""
+    for name, ours in spec_record(spec).items():
+        theirs = spec_record(test_spec)[name]
+        if name not in ("max_steps", "layout", "reports_win") and ours != theirs:
+            raise ValueError(
+                f"test.env makes environments that do not fit the network: {name} is {theirs} in "
+                f"tests, {ours} in training. Leave out the options that change it."
+            )
+
+
+def build_test_function(settings: Settings) -> TestFunction | None:
+    """What ``test.function`` names: a function, with keywords of its own, or an object."""
+    node = settings.nodes.get("test.function")
+    if node is None:
+        return None
+    call: Any = locate(node.target)
+    found = call(**node.kwargs) if inspect.isclass(call) else partial(call, **node.kwargs)
+    if not callable(found):
+        raise ValueError(
+            f"test.function={node.target} cannot be called: expected a function of (trainer, "
+            "episodes), or a class whose objects are called so."
+        )
+    return cast(TestFunction, found)
 
 
 def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Model:
@@ -160,9 +188,11 @@ def build_trainer(
     run, algo, nodes = settings.run, settings.algo, settings.nodes
     assert algo is not None, "check() refuses to train what does not learn"
     device = prepare_machine(settings)
-    env = build_env(settings, settings.hardware.n_envs)
-    test_env = build_env(settings, min(run.test.n_envs, run.test.episodes))
+    env = build_env(settings, settings.hardware.n_envs, training=True)
+    n_test_envs = min(run.test.n_envs, run.test.episodes)
+    test_env = build_env(settings, n_test_envs, training=False)
     spec = env.spec
+    need_same_sizes(spec, test_env.spec)
     learner = build_learner(settings, spec, device)
     exploration = nodes["algo.exploration"].build(n_envs=env.n_envs)
     policy = Policy(
@@ -205,6 +235,7 @@ def build_trainer(
         log_interval=run.log.interval,
         test_episodes=run.test.episodes,
         test_seed=run.seed,
+        test_function=build_test_function(settings),
         about={"config": config_record(settings), "spec": spec_record(spec)},
     )
 
@@ -212,7 +243,8 @@ def build_trainer(
 def build_player(settings: Settings, folder: Path) -> Rollout:
     """Environments and a policy with a checkpoint's weights, for evaluation."""
     device = prepare_machine(settings)
-    env = build_env(settings, min(settings.run.test.n_envs, settings.run.test.episodes))
+    n_envs = min(settings.run.test.n_envs, settings.run.test.episodes)
+    env = build_env(settings, n_envs, training=False)
     learner = build_learner(settings, env.spec, device)
     state = learner.state_dict()
     weights = checkpoint.read(folder, MODEL)
@@ -229,7 +261,7 @@ def build_scripted_player(settings: Settings) -> Rollout:
     """
     run = settings.run
     prepare_machine(settings)
-    env = build_env(settings, min(run.test.n_envs, run.test.episodes))
+    env = build_env(settings, min(run.test.n_envs, run.test.episodes), training=False)
     policy = settings.nodes["algo"].build(
         env=env, epsilon=run.test.epsilon, rng=generator(run.seed, TEST_POLICY_STREAM)
     )

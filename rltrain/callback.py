@@ -216,8 +216,9 @@ class Test(Callback):
     def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
         self.tested_at = trainer.clock.env_steps
         self.loggers.write(trainer.clock, trainer.seconds, value)
-        score = [value.get("test/win_rate", 0.0), value["test/return_mean"]]
-        if score > self.best:
+        judged = ("test/win_rate", "test/return_mean")
+        score = [value.get(name, 0.0) for name in judged]
+        if score > self.best and any(name in value for name in judged):
             self.best = score
             checkpoints = trainer.run_dir / "checkpoints"
             if not (checkpoints / str(self.tested_at)).exists():

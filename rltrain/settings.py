@@ -37,6 +37,8 @@ class TestSettings:
     episodes: Count
     epsilon: Probability
     n_envs: Count
+    env: dict[str, Any]
+    function: str | dict[str, Any] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,6 +246,33 @@ class Checker:
                 )
         return Node(path=path, target=target, kwargs=kwargs)
 
+    def test_env(self, env: Any, options: Any, node: Node | None) -> Node | None:
+        """The environments of tests: ``env`` with ``options`` over it."""
+        if not options or not isinstance(options, Mapping) or not isinstance(env, Mapping):
+            return node
+        if "_target_" in options:
+            self.problems.append(
+                "test.env: tests play the same kind of environment as training. Set its options, "
+                "such as +test.env.max_episode_steps=1000."
+            )
+            return node
+        own = Checker(self.defaults)
+        merged = own.node(overlaid(env, options), "test.env")
+        for problem in own.problems:  # those of env itself were reported as such
+            if any(re.match(rf"test\.env\.{re.escape(str(key))}\b", problem) for key in options):
+                self.problems.append(problem)
+        return merged
+
+
+def overlaid(tree: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """``tree`` with ``options`` in the place of its values, mappings key by key."""
+    out = dict(tree)
+    for name, value in options.items():
+        below = out.get(name)
+        both = isinstance(below, Mapping) and isinstance(value, Mapping)
+        out[name] = overlaid(below, value) if both else value
+    return out
+
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 FACTS = (
@@ -293,6 +322,11 @@ def check(
     logger = checker.record(LoggerSettings, plain.get("logger", {}), "logger")
     nodes = {"env": checker.node(plain.get("env"), "env")}
     nodes["buffer"] = checker.node(plain.get("buffer"), "buffer")
+    tests = plain.get("test") or {}
+    nodes["test.env"] = checker.test_env(plain.get("env"), tests.get("env"), nodes["env"])
+    if function := tests.get("function"):
+        named = {"_target_": function} if isinstance(function, str) else function
+        nodes["test.function"] = checker.node(named, "test.function")
     if scripted:
         nodes["algo"] = checker.node(plain["algo"], "algo")
     for name in () if scripted else ALGO_NODES:
@@ -305,8 +339,7 @@ def check(
         )
         listed = []
     callbacks = [checker.node(node, f"callbacks[{i}]") for i, node in enumerate(listed)]
-    known = METRICS if run is None else (*METRICS, *own_metrics(run.stop.metric))
-    if run and run.stop.metric is not None and run.stop.metric not in known:
+    if run and run.stop.metric is not None and not known_metric(run):
         checker.problems.append(
             f"stop.metric={run.stop.metric}: expected one of {', '.join(METRICS)}, or custom/NAME."
             f"{did_you_mean(run.stop.metric, METRICS)}"
@@ -354,9 +387,11 @@ def check(
     )
 
 
-def own_metrics(name: str | None) -> list[str]:
-    """The metric itself, if it is one that a callback adds."""
-    return [name] if name is not None and re.fullmatch(r"custom/\w+", name) else []
+def known_metric(run: RunSettings) -> bool:
+    """Whether ``stop.metric`` is one that a run reports, or a callback or test function may."""
+    own = "custom|test" if run.test.function else "custom"
+    name = str(run.stop.metric)
+    return name in METRICS or re.fullmatch(rf"({own})/\w+", name) is not None
 
 
 def converted(
@@ -375,7 +410,15 @@ def converted(
     out["hardware"] = merge(plain["hardware"], hardware)
     if algo is not None:
         out["algo"] = merge(plain["algo"], algo)
+    test_env = nodes["test.env"]
+    assert test_env is not None
+    out["test"]["env"] = {
+        name: value if isinstance(value, Mapping) else test_env.kwargs[name]
+        for name, value in plain["test"]["env"].items()
+    }
     for path, node in nodes.items():
+        if path.startswith("test."):  # as typed: not the whole environment again
+            continue
         assert node is not None
         at = out
         *parents, leaf = path.split(".")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from rltrain import checkpoint
@@ -27,6 +28,10 @@ from rltrain.types import (
 
 MODEL, TRAINER, REPLAY, SPEC, CONFIG = "model", "trainer", "replay", "spec", "config"
 """The parts of a checkpoint; model, spec and config are enough to act."""
+
+
+TestFunction = Callable[["Trainer", int], Mapping[str, float]]
+"""A test of one's own: from the trainer and the number of episodes asked for to metrics."""
 
 
 class Metrics:
@@ -77,6 +82,7 @@ class Trainer:
         updates_per_episode, updates_per_env_step: gradient steps, exactly one of them set;
             fractions carry over.
         learning_starts: stored steps before the first gradient step.
+        test_function: called in the place of the standard test.
         about: ``{"config": …, "spec": …}``, saved beside the weights.
     """
 
@@ -99,6 +105,7 @@ class Trainer:
         test_episodes: int,
         test_seed: int,
         about: Mapping[str, Any],
+        test_function: TestFunction | None = None,
     ) -> None:
         self.rollout, self.test_rollout = rollout, test_rollout
         self.buffer, self.learner, self.callbacks = buffer, learner, callbacks
@@ -112,6 +119,7 @@ class Trainer:
             test_episodes,
             test_seed,
         )
+        self.test_function = test_function
         self.clock = Clock()
         self.owed = Fraction(0)  # gradient steps due but not yet whole
         self.metrics = Metrics()
@@ -189,16 +197,23 @@ class Trainer:
 
     def test(self, episodes: int | None = None) -> dict[str, float]:
         """Play test episodes (episode i with seed i, in their own environments) and give their
-        statistics.
+        statistics; or what the test function says.
         """
         self.callbacks.on_test_start(self)
         self.test_rollout.sync(self.learner)
         n = episodes or self.test_episodes
-        watch = TestMoments(self, n) if self.callbacks.watch_tests else None
-        played = self.test_rollout.run_episodes(n, self.test_seed, self.clock, watch)
-        result = self.callbacks.on_test_end(self, summarise(played))
+        if self.test_function is None:
+            result = summarise(self.play(n))
+        else:
+            result = test_metrics(self.test_function(self, n))
+        result = self.callbacks.on_test_end(self, result)
         self.latest.update(result)
         return result
+
+    def play(self, n: int) -> list[Episode]:
+        """Exactly ``n`` test episodes in the environments of tests."""
+        watch = TestMoments(self, n) if self.callbacks.watch_tests else None
+        return self.test_rollout.run_episodes(n, self.test_seed, self.clock, watch)
 
     def stop(self, why: str, *, interrupted: bool = False) -> None:
         """End the run after the present iteration; an interrupted one skips its last test."""
@@ -305,6 +320,23 @@ def summarise(episodes: list[Episode]) -> dict[str, float]:
     mean = out["test/return_mean"]
     variance = sum((e.episode_return - mean) ** 2 for e in episodes) / len(episodes)
     return {**out, "test/return_std": math.sqrt(variance)}
+
+
+def test_metrics(said: Any) -> dict[str, float]:
+    """What a test function said, names without a group in the group ``test``.
+
+    Raises:
+        ValueError: no metrics, or values that are no numbers.
+    """
+    if not isinstance(said, Mapping) or not said:
+        raise ValueError(
+            "test.function: expected metrics by name, such as {'return_mean': 1.5}, got "
+            f"{said!r}."
+        )
+    for name, value in said.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+            raise ValueError(f"test.function: {name} is {value!r}, expected a number.")
+    return {k if "/" in k else f"test/{k}": float(v) for k, v in said.items()}
 
 
 def check_fits(
