@@ -269,8 +269,9 @@ def overlaid(tree: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, A
     out = dict(tree)
     for name, value in options.items():
         below = out.get(name)
-        both = isinstance(below, Mapping) and isinstance(value, Mapping)
-        out[name] = overlaid(below, value) if both else value
+        if isinstance(below, Mapping) and isinstance(value, Mapping):
+            value = overlaid(below, value)
+        out[name] = value
     return out
 
 
