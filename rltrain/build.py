@@ -12,6 +12,7 @@ from typing import Any, cast
 import torch
 
 from rltrain import checkpoint
+from rltrain.algo.actor import Actor
 from rltrain.algo.exploration import FixedEpsilon
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
@@ -23,6 +24,7 @@ from rltrain.report.curve import DrawCurve
 from rltrain.settings import Settings, locate
 from rltrain.trainer import MODEL, TestFunction, Trainer, check_fits
 from rltrain.types import (
+    ACTOR_STREAM,
     BUFFER_STREAM,
     ENV_STREAM,
     NETWORK_STREAM,
@@ -224,6 +226,14 @@ def build_trainer(
         test_rollout=build_test_rollout(settings, learner, test_env),
         buffer=buffer,
         learner=learner,
+        actor=Actor(
+            agents=learner.online.agents,
+            exploration=exploration,
+            spec=spec,
+            rng=generator(run.seed, ACTOR_STREAM),
+            view=getattr(env, "view", None),
+            first_action=getattr(env, "first_action", 0),
+        ),
         callbacks=watchers,
         run_dir=run_dir,
         total_env_steps=run.total_env_steps,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
@@ -18,6 +18,7 @@ from rltrain.callback import Callbacks
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.moments import TestMoments, TrainingMoments
 from rltrain.types import (
+    Acting,
     Clock,
     Episode,
     Learning,
@@ -93,6 +94,7 @@ class Trainer:
         test_rollout: Rollouts,
         buffer: Replay,
         learner: Learning,
+        actor: Acting,
         callbacks: Callbacks,
         run_dir: Path,
         total_env_steps: int,
@@ -109,6 +111,7 @@ class Trainer:
     ) -> None:
         self.rollout, self.test_rollout = rollout, test_rollout
         self.buffer, self.learner, self.callbacks = buffer, learner, callbacks
+        self.actor = actor
         self.run_dir, self.about = run_dir, about
         self.total_env_steps, self.steps_per_collect = total_env_steps, steps_per_collect
         self.batch_size, self.learning_starts = batch_size, learning_starts
@@ -214,6 +217,46 @@ class Trainer:
         """Exactly ``n`` test episodes in the environments of tests."""
         watch = TestMoments(self, n) if self.callbacks.watch_tests else None
         return self.test_rollout.run_episodes(n, self.test_seed, self.clock, watch)
+
+    def compute_actions(
+        self,
+        obs: Sequence[Any],
+        state: dict[str, Any] | None = None,
+        explore: bool = False,
+        avail_actions: np.ndarray | None = None,
+    ) -> Any:
+        """Actions for several observations at once, each in an episode of its own; greedy and
+        without noise unless ``explore``. The run is not touched.
+
+        Args:
+            obs: X observations as the environment gives them; of a team [N, *O] each.
+            state: what the last call gave back; None where the X episodes begin.
+            explore: draw actions as training would now.
+            avail_actions: [X, N, A] (or [X, A] for one agent); None: all.
+
+        Returns:
+            actions [X] for one agent, [X, N] for a team. Agents that remember (recurrent ones,
+            stacked frames, previous actions): those and the state to hand back with the next
+            observations.
+        """
+        action, after = self.actor.act(obs, state, explore, avail_actions, self.clock)
+        if action.shape[1] == 1:
+            action = action[:, 0]
+        return (action, after) if self.actor.remembers else action
+
+    def compute_single_action(
+        self,
+        obs: Any,
+        state: dict[str, Any] | None = None,
+        explore: bool = False,
+        avail_actions: np.ndarray | None = None,
+    ) -> Any:
+        """``compute_actions`` for one observation: a number, or [N] for a team."""
+        masks = None if avail_actions is None else np.asarray(avail_actions)[None]
+        found = self.compute_actions([obs], state, explore, masks)
+        action = found[0][0] if self.actor.remembers else found[0]
+        action = int(action) if np.ndim(action) == 0 else action
+        return (action, found[1]) if self.actor.remembers else action
 
     def stop(self, why: str, *, interrupted: bool = False) -> None:
         """End the run after the present iteration; an interrupted one skips its last test."""

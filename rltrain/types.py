@@ -107,9 +107,11 @@ class VectorEnv(Protocol):
     set the next ``step`` ignores that copy's action, gives reward 0 and shows the first
     observation of a new episode.
 
-    Two facts more where there is something to say. ``about``: a mapping for banner and records,
+    A few facts more where there is something to say. ``about``: a mapping for banner and records,
     such as which backend plays. ``lost`` [E] bool: copies that crashed in the last ``step``; it
     gave them reward 0, and they show the first observation of the same episode, begun anew.
+    ``view`` and ``first_action``, where observations or actions of the environment itself look
+    otherwise than here: from one such observation to [N, *O], and the number of action 0.
     """
 
     spec: EnvSpec
@@ -365,6 +367,22 @@ class Learning(Protocol):
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
 
+class Acting(Protocol):
+    """Actions for observations that come from elsewhere than a rollout."""
+
+    remembers: bool  # actions depend on more than the present observation
+
+    def act(
+        self,
+        obs: Sequence[Any],
+        state: dict[str, Any] | None,
+        explore: bool,
+        avail_actions: np.ndarray | None,
+        clock: Clock,
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """X observations to actions [X, N] and what to hand back next time."""
+
+
 class Rollouts(Protocol):
     """Where experience comes from: policy and environments, here or elsewhere."""
 
@@ -452,6 +470,7 @@ METRICS = (
 """Every metric that a run can report."""
 
 ENV_STREAM, TEST_STREAM, POLICY_STREAM, TEST_POLICY_STREAM, BUFFER_STREAM, NETWORK_STREAM = range(6)
+ACTOR_STREAM = 6
 
 
 def seed_key(seed: int, *key: int) -> int:

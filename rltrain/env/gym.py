@@ -46,7 +46,7 @@ class GymnasiumEnv:
                 "with a wrapper."
             )
         self.env, self.name, self.reward_clip = env, name, reward_clip
-        self._first_action = int(env.action_space.start)
+        self.first_action = int(env.action_space.start)
         self._view, shape, dtype, scale = viewed(env.observation_space, name)
         limit = env.spec.max_episode_steps if env.spec is not None else None
         self.spec = EnvSpec(
@@ -72,9 +72,7 @@ class GymnasiumEnv:
         """Raises RuntimeError where a reward or an observation is not a finite number, or no action
         is available.
         """
-        obs, reward, terminated, truncated, info = self.env.step(
-            int(action[0]) + self._first_action
-        )
+        obs, reward, terminated, truncated, info = self.env.step(int(action[0]) + self.first_action)
         self._t += 1
         reward = np.float32(reward)
         if not np.isfinite(reward):
@@ -85,6 +83,10 @@ class GymnasiumEnv:
         final = bool(terminated) or bool(truncated)
         slot = self._slot(obs, info, final=final)
         return slot, reward.reshape(1), bool(terminated), bool(truncated), said
+
+    def view(self, obs: Any) -> np.ndarray:
+        """An observation of the environment as the network gets it, [1, *O]."""
+        return self._view(obs)[None]
 
     def render(self) -> Any:
         """What the environment draws, if it was made with ``render_mode: rgb_array``."""
