@@ -28,6 +28,7 @@ from rltrain.types import (
     BUFFER_STREAM,
     ENV_STREAM,
     NETWORK_STREAM,
+    NOISE_STREAM,
     POLICY_STREAM,
     TEST_POLICY_STREAM,
     EnvSpec,
@@ -190,6 +191,7 @@ def build_trainer(
     run, algo, nodes = settings.run, settings.algo, settings.nodes
     assert algo is not None, "check() refuses to train what does not learn"
     device = prepare_machine(settings)
+    torch.manual_seed(seed_key(run.seed, NOISE_STREAM))  # noisy layers and quantile levels
     env = build_env(settings, settings.hardware.n_envs, training=True)
     n_test_envs = min(run.test.n_envs, run.test.episodes)
     test_env = build_env(settings, n_test_envs, training=False)

@@ -470,7 +470,7 @@ METRICS = (
 """Every metric that a run can report."""
 
 ENV_STREAM, TEST_STREAM, POLICY_STREAM, TEST_POLICY_STREAM, BUFFER_STREAM, NETWORK_STREAM = range(6)
-ACTOR_STREAM = 6
+ACTOR_STREAM, NOISE_STREAM = 6, 7
 
 
 def seed_key(seed: int, *key: int) -> int:
