@@ -26,6 +26,7 @@ from rltrain.callback import Callback
 from rltrain.errors import CheckpointError, RltrainError, UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
 from rltrain.logger import Console, JsonLines, Loggers, Screen, TrainLog, Wandb
+from rltrain.plan import resource_plan
 from rltrain.settings import Settings
 from rltrain.trainer import Trainer
 
@@ -176,7 +177,7 @@ def run_training(
         try:
             config = config_record(settings)
             checkpoint.put_text(run_dir / "config.json", json.dumps(config, indent=1))
-            record.write(trainer)
+            record.write(trainer, plan=resource_plan(settings, trainer))
             screen.print(banner(settings, trainer, origin))
             start_wandb(loggers, settings, run_dir, config)
             trainer.train()
