@@ -24,6 +24,7 @@ from rltrain.run import (
     preflight,
     run_training,
     start_from,
+    warn_of_exploration,
 )
 from rltrain.settings import Settings, check
 from rltrain.trainer import MODEL, SPEC, Trainer, check_fits
@@ -107,6 +108,7 @@ def make_trainer(
         settings = with_env(settings, env)
     folder = Path(run_dir) if run_dir is not None else new_run_dir(settings)
     trainer = built(settings, folder)
+    warn_of_exploration(settings, trainer)
     start_from(trainer, settings)
     folder.mkdir(parents=True, exist_ok=True)
     return trainer

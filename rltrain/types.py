@@ -382,6 +382,9 @@ class Acting(Protocol):
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """X observations to actions [X, N] and what to hand back next time."""
 
+    def explores_until(self) -> int | None:
+        """The env step at which training's exploration stops changing; None if it never does."""
+
 
 class Rollouts(Protocol):
     """Where experience comes from: policy and environments, here or elsewhere."""

@@ -88,6 +88,10 @@ class Actor:
             )
         return action + self.first_action, policy.memory()
 
+    def explores_until(self) -> int | None:
+        """The env step at which training's exploration stops changing; None if it never does."""
+        return self.exploration.ends_at()
+
     def _devices(self) -> list[torch.device]:
         device = next(self.agents.parameters()).device
         return [device] if device.type == "cuda" else []
