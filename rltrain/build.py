@@ -16,7 +16,7 @@ from rltrain.algo.actor import Actor
 from rltrain.algo.exploration import FixedEpsilon
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
-from rltrain.callback import Callback, Callbacks, Log, Save, Stop, Test
+from rltrain.callback import Callback, Callbacks, Log, ObsStatistics, Save, Stop, Test
 from rltrain.hardware.device import default_threads, resolve_device, seed_networks, set_threads
 from rltrain.hardware.rollout import EpisodeSeeder, Rollout, TestSeeds
 from rltrain.logger import Loggers
@@ -209,6 +209,7 @@ def build_trainer(
     buffer = build_buffer(settings, spec, learner, device)
     watchers = Callbacks(
         [
+            *obs_statistics(learner),
             *(node.build() for node in settings.callbacks),
             Test(interval=run.test.interval, loggers=loggers),
             Log(interval=run.log.interval, loggers=loggers, exploration=exploration),
@@ -250,6 +251,14 @@ def build_trainer(
         test_function=build_test_function(settings),
         about={"config": config_record(settings), "spec": spec_record(spec)},
     )
+
+
+def obs_statistics(learner: Learner) -> list[Callback]:
+    """What keeps the statistics of a network that normalises observations; before user operators,
+    so that they count as they were seen.
+    """
+    norm = getattr(getattr(learner.online.agents, "input", None), "norm", None)
+    return [] if norm is None else [ObsStatistics(update=norm.update)]
 
 
 def build_player(settings: Settings, folder: Path) -> Rollout:

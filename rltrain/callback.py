@@ -8,8 +8,10 @@ of the hooks, ``rltrain/examples/`` two callbacks to start from.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from rltrain import checkpoint
 from rltrain.logger import Loggers
@@ -188,6 +190,19 @@ class Due:
             return False
         self.at = (now // self.interval + 1) * self.interval
         return True
+
+
+class ObsStatistics(Callback):
+    """Every collected observation counts once in the network's running mean and variance; nothing
+    else moves them: neither tests nor what is sampled again.
+    """
+
+    def __init__(self, *, update: Callable[[np.ndarray], None]) -> None:
+        self.update = update
+
+    def on_collect(self, trainer: Trainer, value: Steps) -> Steps:
+        self.update(value.obs)
+        return value
 
 
 class Test(Callback):
