@@ -9,7 +9,7 @@ from typing import Any
 
 from rltrain.callback import Callback
 from rltrain.trainer import Trainer
-from rltrain.types import Flag, Real
+from rltrain.types import METRICS, Flag, Real
 
 
 class Curriculum(Callback):
@@ -32,6 +32,12 @@ class Curriculum(Callback):
     ) -> None:
         if not tasks:
             raise ValueError("Curriculum: expected a list of tasks, got none.")
+        own = metric.partition("/")[0] in ("custom", "test")  # of callbacks and test functions
+        if metric not in METRICS and not own:
+            raise ValueError(
+                f"Curriculum: metric={metric} is none that a run reports: expected one of "
+                f"{', '.join(METRICS)}, or custom/NAME."
+            )
         if metric.startswith("test/") and not in_tests:
             raise ValueError(
                 f"Curriculum: metric={metric} is measured in tests, which do not play its tasks: "

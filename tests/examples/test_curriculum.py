@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 import rltrain
-from rltrain.config import shipped_targets
+from rltrain.api import settings_from
+from rltrain.config import refuse_foreign_targets, shipped_targets
 from rltrain.examples.curriculum import Curriculum
 
 GRAVITY = {"metric": "train/return_mean", "threshold": 5, "tasks": ["a", "b", "c"]}
@@ -71,6 +72,11 @@ def test_a_test_metric_needs_tests_that_play_the_tasks():
         Curriculum(**{**GRAVITY, "metric": "test/return_mean"})
 
 
+def test_a_metric_that_nobody_reports_is_refused():
+    with pytest.raises(ValueError, match=r"metric=train/return is none .* train/return_mean"):
+        Curriculum(**{**GRAVITY, "metric": "train/return"})
+
+
 def test_its_place_is_saved():
     one, other = Curriculum(**GRAVITY), Curriculum(**GRAVITY)
     log(one, looking(), 9)
@@ -113,6 +119,13 @@ def test_a_shipped_preset_makes_cart_pole_heavier(tmp_path):
         each.close()
 
 
-def test_presets_name_shipped_classes_so_that_their_runs_can_be_resumed():
+@pytest.mark.parametrize("preset", ["curriculum", "penalty"])
+def test_runs_of_the_presets_can_be_resumed_without_trust(tmp_path, preset):
+    tree = settings_from([f"experiment=examples/{preset}"]).plain
+    assert len(tree["callbacks"]) == 1
+    refuse_foreign_targets(tree, [], tmp_path)
+
+
+def test_presets_name_shipped_classes():
     assert "rltrain.examples.curriculum.Curriculum" in shipped_targets()
     assert "rltrain.examples.penalty.ActionPenalty" in shipped_targets()
