@@ -39,6 +39,11 @@ def make(tmp_path, *words):
     return rltrain.make_trainer([*COUNT, *words], run_dir=tmp_path)
 
 
+@pytest.fixture(scope="module")
+def dqn(tmp_path_factory):
+    return make(tmp_path_factory.mktemp("dqn"), "algo=dqn")
+
+
 def values(trainer, t):
     """[A] of the network for one observation."""
     obs, last = torch.eye(5)[t].view(1, 1, 5), torch.full((1, 1), -1)
@@ -46,25 +51,22 @@ def values(trainer, t):
         return trainer.learner.online.agents.eval().step(obs, last, torch.zeros(1, 1, 0))[0][0, 0]
 
 
-def test_an_observation_as_the_environment_gives_it_becomes_its_best_action(tmp_path):
-    trainer = make(tmp_path, "algo=dqn")
+def test_an_observation_as_the_environment_gives_it_becomes_its_best_action(dqn):
     for t in range(5):
-        action = trainer.compute_single_action(5 + t)
+        action = dqn.compute_single_action(5 + t)
         assert isinstance(action, int)
-        assert action == 3 + int(values(trainer, t).argmax())
+        assert action == 3 + int(values(dqn, t).argmax())
 
 
-def test_several_observations_at_once_give_what_each_gives(tmp_path):
-    trainer = make(tmp_path, "algo=dqn")
-    one_by_one = [trainer.compute_single_action(5 + t) for t in range(5)]
-    assert trainer.compute_actions(list(range(5, 10))).tolist() == one_by_one
+def test_several_observations_at_once_give_what_each_gives(dqn):
+    one_by_one = [dqn.compute_single_action(5 + t) for t in range(5)]
+    assert dqn.compute_actions(list(range(5, 10))).tolist() == one_by_one
 
 
-def test_only_available_actions_are_chosen(tmp_path):
-    trainer = make(tmp_path, "algo=dqn")
+def test_only_available_actions_are_chosen(dqn):
     masks = np.array([[1, 0], [0, 1]])
-    assert trainer.compute_actions([5, 5], avail_actions=masks).tolist() == [3, 4]
-    assert trainer.compute_single_action(5, avail_actions=masks[1]) == 4
+    assert dqn.compute_actions([5, 5], avail_actions=masks).tolist() == [3, 4]
+    assert dqn.compute_single_action(5, avail_actions=masks[1]) == 4
 
 
 def test_exploring_draws_as_training_does(tmp_path):

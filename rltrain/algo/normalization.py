@@ -46,35 +46,35 @@ class RunningNorm(nn.Module):
         """Observations [..., D * frame_stack], normalised."""
         return ((x - self.shift) * self.scale).clamp(-CLIP, CLIP)
 
-    @torch.no_grad()
     def update(self, obs: np.ndarray) -> None:
         """Take in observations [..., N, *O], single frames (Chan, Golub and LeVeque 1983, Am. Stat.
         37, equations 1.4 and 1.5; Welford's method for many at once).
         """
-        seen = torch.from_numpy(np.ascontiguousarray(obs)).view(-1, self.mean.numel())
-        seen = seen.to(self.mean.device, torch.float64)
+        seen = obs.reshape(-1, self.mean.numel()).astype(np.float64)
         n = len(seen)
         if n == 0:
             return
-        mean, total = seen.mean(0), self.count + n
-        distance = mean - self.mean
-        self.squares += (seen - mean).square().sum(0) + distance.square() * (self.count * n / total)
-        self.mean += distance * (n / total)
-        self.count.copy_(total)
+        count, old = float(self.count), self.mean.cpu().numpy()
+        mean = seen.sum(0) / n
+        seen -= mean
+        distance = mean - old
+        squares = np.square(seen, out=seen).sum(0) + distance**2 * (count * n / (count + n))
+        self.count.add_(n)
+        self.mean.copy_(torch.from_numpy(old + distance * (n / (count + n))))
+        self.squares.copy_(self.squares.cpu() + torch.from_numpy(squares))
         self._refresh()
 
     @property
-    def variance(self) -> Tensor:
+    def variance(self) -> np.ndarray:
         """[D], of the observations seen; 1 before there are two."""
-        if self.count < 2:
-            return torch.ones_like(self.mean)
-        return self.squares / self.count
+        count, squares = float(self.count), self.squares.cpu().numpy()
+        return squares / count if count >= 2 else np.ones_like(squares)
 
-    @torch.no_grad()
     def _refresh(self) -> None:
-        scale = (self.variance + EPSILON).rsqrt()
-        self.shift.copy_(self.mean.repeat(self.n_frames))
-        self.scale.copy_(scale.repeat(self.n_frames))
+        """What ``forward`` needs, from the statistics."""
+        shift, scale = self.mean.cpu().numpy(), 1 / np.sqrt(self.variance + EPSILON)
+        for buffer, values in ((self.shift, shift), (self.scale, scale)):
+            buffer.copy_(torch.from_numpy(np.tile(values, self.n_frames)))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RunningNorm:
         return self
