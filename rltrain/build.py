@@ -61,7 +61,12 @@ def n_threads(settings: Settings) -> int:
 def build_env(settings: Settings, n_envs: int, *, training: bool) -> VectorEnv:
     """Environment copies in lock-step, for learning or for tests."""
     node = settings.nodes["env" if training else "test.env"]
-    env: VectorEnv = node.build(n_envs=n_envs, n_threads=n_threads(settings))
+    env: VectorEnv = node.build(
+        n_envs=n_envs,
+        n_threads=n_threads(settings),
+        training=training,
+        record=settings.run.record,
+    )
     return env
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Annotated, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -120,7 +121,7 @@ class VectorEnv(Protocol):
     avail_actions: np.ndarray  # [E, N, A] uint8
     state: np.ndarray  # [E, S] float32
     last: np.ndarray  # [E] bool
-    infos: Sequence[Mapping[str, Any]]  # [E]; meaningful where last is set: {"win": bool, …}
+    infos: Sequence[Mapping[str, Any]]  # [E]; where last is set: {"win": bool, "metrics": {…}}
 
     def reset(self, seeds: EpisodeSeeds) -> None:
         """Start episode 0 of every copy; from now on episode k of copy e is seeded with ``seeds(e,
@@ -284,6 +285,28 @@ class Batch:
     agent: Tensor | None = None  # [B, N], which agent a row is, where not 0 … N-1
     td_target: Tensor | None = None  # [T, B, M], where targets were computed before
     n_taught: int | None = None  # mask is 0 from this slot on; None: it may be set everywhere
+    whole: bool = False  # True: nothing is padding and every transition is taught
+
+    @cached_property
+    def real(self) -> Tensor | None:
+        """[T+1, B] bool: slots up to and including their window's first ``last``; None = all.
+        Transition t is real where slot t + 1 is.
+        """
+        return None if self.whole else inside(self.last)
+
+    @cached_property
+    def taught(self) -> Tensor | None:
+        """[T, B] bool: real transitions that their window teaches; None = all."""
+        return None if self.real is None else self.mask & self.real[1:]
+
+
+def inside(last: Tensor) -> Tensor:
+    """Which slots of a window are real: those up to and including its first ``last``.
+
+    ``last`` [T+1, B] bool to [T+1, B] bool.
+    """
+    ended = last.cumsum(0)  # [T+1, B] lasts seen up to this slot
+    return (ended == 0) | (last & (ended == 1))
 
 
 class Output(NamedTuple):
@@ -344,6 +367,7 @@ class Result:
     count: Tensor
     priority: Tensor  # [B]
     metrics: dict[str, Tensor]
+    gradient: Tensor | None = None  # of loss_sum by all weights, flat, where it is known already
 
 
 class Loss(Protocol):

@@ -1,13 +1,14 @@
-"""``python -m rltrain.algo`` compiles the recurrence once, so the first run does not have to."""
+"""``python -m rltrain.algo`` compiles the learner's kernels, so the first run does not have to."""
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import nn
 
 
 def compile_recurrence() -> None:
-    """Compile every kernel, or load it from the cache."""
+    """Compile every kernel of the GRU, or load it from the cache."""
     from rltrain.algo import gru_kernel, recurrence
 
     n_rows = 2 * gru_kernel.BLOCK
@@ -18,6 +19,30 @@ def compile_recurrence() -> None:
         recurrence.gru(first.clone(), first, cell, [n_rows]).sum().backward()
 
 
+def compile_td_step() -> None:
+    """Compile the learning step of plain feed-forward agents, or load it from the cache."""
+    from rltrain.algo.td_step import td_step
+    from rltrain.types import Batch
+
+    layers = [nn.Linear(2, 2)]
+    some = torch.zeros(1, 1, 1, dtype=torch.int64)
+    batch = Batch(
+        obs=torch.zeros(2, 1, 1, 2),
+        avail_actions=torch.ones(2, 1, 1, 2, dtype=torch.bool),
+        state=torch.zeros(2, 1, 0),
+        last_action=torch.zeros(2, 1, 1, dtype=torch.int64),
+        last=torch.zeros(2, 1, dtype=torch.bool),
+        action=some,
+        reward=torch.zeros(1, 1, 1),
+        terminated=torch.zeros(1, 1, dtype=torch.bool),
+        mask=torch.ones(1, 1, dtype=torch.bool),
+        weight=torch.ones(1),
+        index=some[0, 0],
+    )
+    td_step(layers, layers, batch, (np.float32(1), True, 1, np.float32(-1)))
+
+
 if __name__ == "__main__":
     compile_recurrence()
-    print("the recurrence is compiled")
+    compile_td_step()
+    print("the learner is compiled")

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rltrain.algo.distribution import Categorical, Distribution, ImplicitQuantile, Quantile
+from rltrain.algo.loss import total
 from rltrain.algo.targets import (
     at_slot,
     categorical_projection,
@@ -15,7 +16,7 @@ from rltrain.algo.targets import (
     n_step_bootstrap,
     quantile_huber,
 )
-from rltrain.algo.window import inside, zero_outside
+from rltrain.algo.window import zero_outside
 from rltrain.types import (
     Agents,
     Batch,
@@ -55,7 +56,7 @@ class _Bellman:
         assert ahead.dist is not None
         dist = outputs_of(ahead.dist, best)
         # a product with NaN behind the end would pass it to gradients, whatever is masked later
-        reward = zero_outside(batch.reward, inside(batch.last)[1:])
+        reward = zero_outside(batch.reward, None if batch.real is None else batch.real[1:])
         step = n_step_bootstrap(reward, batch.terminated, batch.last, self.gamma, self.n_step)
         shape = batch.action.shape
         reward_sum = step.reward_sum.expand(shape)  # R = 1 or N
@@ -66,27 +67,6 @@ def outputs_of(dist: Tensor, action: Tensor) -> Tensor:
     """[T, B, N, A, K] at actions [T, B, N]: [T, B, N, K]."""
     index = action[..., None, None].expand(*action.shape, 1, dist.shape[-1])
     return dist.gather(-2, index).squeeze(-2)
-
-
-def total(loss: Tensor, error: Tensor, q_taken: Tensor, target: Tensor, batch: Batch) -> Result:
-    """Sums over the taught transitions of loss, error and means, all [T, B, N]."""
-    taught = (batch.mask & inside(batch.last)[1:]).unsqueeze(-1)  # [T, B, 1]
-    loss_sum = (torch.where(taught, loss, 0) * batch.weight.unsqueeze(-1)).sum()
-    n_taught = taught.sum((0, 2)) * loss.shape[-1]  # [B]
-    count = n_taught.sum()
-    at_least_one = count.clamp(min=1)
-    priority = torch.where(taught, error, 0).sum((0, 2)) / n_taught.clamp(min=1)
-
-    def mean(x: Tensor) -> Tensor:
-        return torch.where(taught, x.detach(), 0).sum() / at_least_one
-
-    metrics = {
-        "loss": loss_sum.detach() / at_least_one,
-        "td_error_abs": mean((q_taken - target).abs()),
-        "q_taken_mean": mean(q_taken),
-        "target_mean": mean(target),
-    }
-    return Result(loss_sum, count, priority, metrics)
 
 
 class CategoricalLoss:
@@ -122,7 +102,8 @@ class CategoricalLoss:
         support = self.support.support.to(logits.device)
         aim = categorical_projection(ahead.softmax(-1), support, reward, discount)
         loss = -(aim * logits.log_softmax(-1)).sum(-1)  # [T, B, N]
-        return total(loss, loss.detach(), logits.softmax(-1) @ support, aim @ support, batch)
+        q, target_q = logits.detach().softmax(-1) @ support, aim @ support
+        return total(loss, loss, (q - target_q).abs(), q, target_q, batch)
 
 
 class QuantileLoss:
@@ -164,4 +145,5 @@ class QuantileLoss:
         assert tau is not None
         loss = quantile_huber(error, tau.to(error.device), self.kappa).mean(-1).sum(-1)
         size = error.detach().abs().mean((-1, -2))
-        return total(loss, size, quantile.mean(-1), aim.mean(-1), batch)
+        q, target_q = quantile.detach().mean(-1), aim.mean(-1)
+        return total(loss, size, (q - target_q).abs(), q, target_q, batch)

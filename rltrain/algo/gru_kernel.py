@@ -17,15 +17,16 @@ from numba import types
 from numba.extending import intrinsic
 
 from rltrain import compiled
+from rltrain.algo import product as shared
+from rltrain.algo.product import FLOAT, F, product
 
-F, FLOAT = np.float32, ir.FloatType()
 ONE, TWO = F(1), F(2)
 BLOCK = 16
 """Rows of a block, a multiple of four. Larger ones read the weights less often, smaller ones share
 the work more evenly."""
 
 # Not "reassoc", which would undo the rounding tricks, nor "nnan": a NaN has to come out again.
-njit = partial(compiled.njit, __file__, fastmath={"contract", "nsz"})
+njit = partial(compiled.njit, __file__, shared.__file__, fastmath={"contract", "nsz"})
 
 
 @intrinsic
@@ -74,73 +75,6 @@ def _sigmoid(x):
     return ONE / (ONE + p * power)
 
 
-ROWS, VECTORS, WIDTH = 4, 2, 8  # of a tile: 8 sums, 2 weights and a factor for 16 registers
-COLUMNS = VECTORS * WIDTH
-
-
-@intrinsic
-def _tile(typing, total, i, j, a, weight):
-    """total = a · weight for 4 rows from i and 16 columns from j, the sums staying in registers.
-
-    Left to itself the compiler loads and stores every sum each time around (measured: half as
-    fast). C-contiguous float32 arrays [R, M], [R, K] and [K, M].
-    """
-
-    def generate(context, builder, signature, arguments):
-        vector, index = ir.VectorType(FLOAT, WIDTH), ir.IntType(64)
-        row, column = arguments[1], arguments[2]
-        total, a, weight = (
-            context.make_array(signature.args[n])(context, builder, value=arguments[n])
-            for n in (0, 3, 4)
-        )
-
-        def at(array, i, j, type_=FLOAT):
-            start = builder.mul(i, builder.extract_value(array.shape, 1))
-            place = builder.gep(array.data, [builder.add(start, j)])
-            return builder.bitcast(place, type_.as_pointer())
-
-        rows = [builder.add(row, index(r)) for r in range(ROWS)]
-        columns = [builder.add(column, index(WIDTH * v)) for v in range(VECTORS)]
-        entry, loop = builder.block, builder.append_basic_block()
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        k = builder.phi(index)
-        k.add_incoming(index(0), entry)
-        sums = [[builder.phi(vector) for _ in columns] for _ in rows]
-        weights = [builder.load(at(weight, k, j, vector), align=4) for j in columns]
-        nowhere = ir.Constant(vector, ir.Undefined)
-        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
-        after = []
-        for i, of_row in zip(rows, sums, strict=True):
-            one = builder.insert_element(nowhere, builder.load(at(a, i, k)), ir.IntType(32)(0))
-            same = builder.shuffle_vector(one, nowhere, everywhere)
-            for j, w, before in zip(columns, weights, of_row, strict=True):
-                term = builder.fmul(same, w, flags=["contract"])
-                after.append((i, j, builder.fadd(before, term, flags=["contract"])))
-                before.add_incoming(ir.Constant(vector, [0.0] * WIDTH), entry)
-                before.add_incoming(after[-1][2], loop)
-        following = builder.add(k, index(1))
-        k.add_incoming(following, loop)
-        done = builder.append_basic_block()
-        more = builder.icmp_signed("<", following, builder.extract_value(weight.shape, 0))
-        builder.cbranch(more, loop, done)
-        builder.position_at_end(done)
-        for i, j, result in after:
-            builder.store(result, at(total, i, j, vector), align=4)
-        return context.get_dummy_value()
-
-    return types.void(total, i, j, a, weight), generate
-
-
-@njit()
-def _product(total, a, weight, n_rows):
-    """total [R, M] = a [R, K] · weight [K, M] for the first ``n_rows``, rounded up to a multiple of
-    four; M is a multiple of ``COLUMNS``."""
-    for j in range(0, weight.shape[1], COLUMNS):
-        for i in range(0, n_rows, ROWS):
-            _tile(total, i, j, a, weight)
-
-
 @njit()
 def forward_rows(low, gates, h_n, hidden, first, bias_n, weight, starts, n_rows):
     """Rows ``low`` … of one block through all slots; arguments as of ``forward``.
@@ -160,7 +94,7 @@ def forward_rows(low, gates, h_n, hidden, first, bias_n, weight, starts, n_rows)
         if n_alive <= 0:
             break
         start = starts[t] + low
-        _product(total, h, weight, n_alive)
+        product(total, h, weight, n_alive)
         for i in range(n_alive):
             p = start + i
             for j in range(both):
@@ -219,7 +153,7 @@ def backward_rows(
                 of_gates[i, size + j] = of_h[i, j] * difference * z * (ONE - z)
             for j in range(both):
                 sums[p, j] = of_gates[i, j]
-        _product(total, of_gates, weight, n_alive)
+        product(total, of_gates, weight, n_alive)
         for i in range(n_alive):
             for j in range(size):
                 of_h[i, j] = of_h[i, j] * gates[start + i, size + j] + total[i, j]

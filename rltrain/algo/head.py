@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from rltrain.algo.dense import Layers
 from rltrain.algo.distribution import Distribution, ImplicitQuantile
 
 
@@ -44,7 +45,7 @@ def _signed_root(x: Tensor) -> Tensor:
     return x.sign() * x.abs().sqrt()
 
 
-def perceptron(sizes: Sequence[int], sigma: float | None, layer_norm: bool) -> nn.Sequential:
+def perceptron(sizes: Sequence[int], sigma: float | None, layer_norm: bool) -> Layers:
     """Linear (noisy with ``sigma``), LayerNorm if asked for, ReLU, for each pair of ``sizes``."""
     layers: list[nn.Module] = []
     for n_in, n_out in pairwise(sizes):
@@ -52,7 +53,7 @@ def perceptron(sizes: Sequence[int], sigma: float | None, layer_norm: bool) -> n
         if layer_norm:
             layers.append(nn.LayerNorm(n_out))
         layers.append(nn.ReLU())
-    return nn.Sequential(*layers)
+    return Layers(*layers)
 
 
 def _linear(n_in: int, n_out: int, sigma: float | None) -> nn.Module:
@@ -83,9 +84,9 @@ class Head(nn.Module):
         self.n_actions, self.n_outputs = n_actions, distribution.n_outputs
         sizes = [n_in, *hidden_sizes]
 
-        def stream(n_out: int) -> nn.Sequential:
+        def stream(n_out: int) -> Layers:
             body = perceptron(sizes, sigma, layer_norm)
-            return nn.Sequential(*body, _linear(sizes[-1], n_out, sigma))
+            return Layers(*body, _linear(sizes[-1], n_out, sigma))
 
         self.advantage = stream(n_actions * self.n_outputs)
         self.value = stream(self.n_outputs) if dueling else None

@@ -12,7 +12,17 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rltrain.schedule import piecewise
-from rltrain.types import Batch, Clock, Count, Fraction, Loss, Model, Positive, UpdateResult
+from rltrain.types import (
+    Batch,
+    Clock,
+    Count,
+    Fraction,
+    Loss,
+    Model,
+    Positive,
+    Result,
+    UpdateResult,
+)
 
 
 class TargetUpdate:
@@ -103,22 +113,30 @@ class Learner:
         if not self.online.agents.training:  # a test switched its noise off
             self.online.train()
         result = self.loss(self.online, self.target, batch, clock)
-        loss = result.loss_sum / result.count.clamp(min=1)
-        finite, grad_norm = self._step(loss)
+        finite, grad_norm = self._step(result)
         if self.target_update.due(clock.after_update()):
             self._follow(self.target_update.tau)
         metrics = {**result.metrics, "grad_norm": grad_norm, "skipped_updates": 1 - finite.float()}
         return UpdateResult(result.priority, metrics)
 
-    def _step(self, loss: Tensor) -> tuple[Tensor, Tensor]:
+    def _step(self, result: Result) -> tuple[Tensor, Tensor]:
         gradient = self._weights.grad
         assert gradient is not None
-        gradient.zero_()
-        loss.backward()
+        count = result.count.clamp(min=1)
+        loss = result.loss_sum / count
+        if result.gradient is not None:
+            torch.div(result.gradient, count, out=gradient)
+        else:
+            gradient.zero_()
+            loss.backward()
         grad_norm = torch.linalg.vector_norm(gradient)
         if self.max_grad_norm is not None:
             gradient.mul_((self.max_grad_norm / (grad_norm + 1e-6)).clamp(max=1))
-        finite = torch.isfinite(loss.detach()) & torch.isfinite(grad_norm)
+        finite = torch.isfinite(loss.detach() + grad_norm)
+        if finite.is_cpu:  # asking costs nothing here
+            if finite:
+                self.optimizer.step()
+            return finite, grad_norm
         state = [self._weights.data, *self._moments.values()]
         before = [tensor.clone() for tensor in state]
         self.optimizer.step()

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from typing import cast
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from rltrain.algo.mixer import Independent
+from rltrain.algo.network import FeedForward
 from rltrain.algo.targets import (
     greedy,
     huber,
@@ -19,7 +22,8 @@ from rltrain.algo.targets import (
     rescale,
     unscale,
 )
-from rltrain.algo.window import inside, zero_outside
+from rltrain.algo.td_step import td_step
+from rltrain.algo.window import zero_outside
 from rltrain.types import (
     Agents,
     Batch,
@@ -70,34 +74,42 @@ class TDLoss:
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
         """Loss sum, count (taught transitions × M), priority [B] (a window's mean |TD error|)."""
-        real = inside(batch.last)  # [T+1, B]
-        state = zero_outside(batch.state, real)  # [T+1, B, S]
+        state = zero_outside(batch.state, batch.real)  # [T+1, B, S]
+        layers = self._plain_layers(online, batch)
+        if layers is not None:
+            bound = np.float32(-1 if self.huber is None else self.huber)
+            rule = np.float32(self.gamma), self.double, self.n_step, bound
+            return td_step(layers, cast(FeedForward, target.agents).layers, batch, rule)
         looks_ahead = self.double and batch.td_target is None
         stop = None if looks_ahead else len(batch.action)
         output = cast(Agents, online.agents).unroll(batch, stop=stop)
-        online_greedy = greedy(output.q.detach(), batch.avail_actions)  # [T+1, B, N]
-        q_taken = cast(
-            Mixer, online.mixer
-        )(  # [T, B, M]
-            pick(output.q[:-1], batch.action),
-            pick(output.q[:-1].detach(), online_greedy[:-1]),
-            batch.action,
-            state[:-1],
-        )
+        mixer, q = cast(Mixer, online.mixer), output.q[:-1]
+        q_taken = pick(q, batch.action)
+        greedy_q = pick_greedy(q.detach(), batch.avail_actions[:-1], mixer, q_taken)
+        mixed = mixer(q_taken, greedy_q, batch.action, state[:-1])  # [T, B, M]
         td_target = batch.td_target
         if td_target is None:
-            td_target = self._td_target(target, batch, online_greedy, state)
-        return result_of(q_taken, td_target, batch, real, self.huber)
+            td_target = self._td_target(target, batch, output.q.detach()[1:], state[1:])
+        return result_of(mixed, td_target, batch, self.huber)
+
+    def _plain_layers(self, online: Model, batch: Batch) -> list[nn.Linear] | None:
+        """The agents' layers, where one compiled step says the same."""
+        layers = getattr(online.agents, "layers", None)
+        alone = isinstance(online.mixer, Independent) and batch.agent is None
+        if not layers or not alone or self.rescale is not None or batch.td_target is not None:
+            return None
+        weight = layers[0].weight
+        return layers if weight.is_cpu and weight.dtype == torch.float32 else None
 
     @torch.no_grad()
-    def _td_target(
-        self, target: Model, batch: Batch, online_greedy: Tensor, state: Tensor
-    ) -> Tensor:
+    def _td_target(self, target: Model, batch: Batch, online_q: Tensor, state: Tensor) -> Tensor:
         """[T, B, M]"""
+        mixer, available = cast(Mixer, target.mixer), batch.avail_actions[1:]
         q = cast(Agents, target.agents).unroll(batch, start=1).q[1:]
-        target_greedy = greedy(q, batch.avail_actions[1:])  # [T, B, N]
-        best = online_greedy[1:] if self.double else target_greedy
-        value = cast(Mixer, target.mixer)(pick(q, best), pick(q, target_greedy), best, state[1:])
+        best = greedy(online_q if self.double else q, available)  # [T, B, N]
+        chosen = pick(q, best)
+        greedy_q = pick_greedy(q, available, mixer, chosen) if self.double else chosen
+        value = mixer(chosen, greedy_q, best, state)
         if self.rescale is not None:
             value = unscale(value, self.rescale)
         td_target = n_step_target(
@@ -106,24 +118,56 @@ class TDLoss:
         return td_target if self.rescale is None else rescale(td_target, self.rescale)
 
 
-def result_of(
-    q_taken: Tensor, td_target: Tensor, batch: Batch, real: Tensor, delta: float | None
-) -> Result:
-    """What values [T, B, M] and their targets come to over the taught transitions of a batch."""
-    taught = (batch.mask & real[1:]).unsqueeze(-1)  # [T, B, 1]
-    td_error = torch.where(taught, q_taken - td_target, 0)  # [T, B, M]
-    loss_sum = (huber(td_error, delta) * batch.weight.unsqueeze(-1)).sum()
-    n_taught = taught.sum((0, 2)) * q_taken.shape[-1]  # [B]
-    count = n_taught.sum()
+def pick_greedy(q: Tensor, available: Tensor, mixer: Mixer, otherwise: Tensor) -> Tensor:
+    """The values [T, B, N] of the best available actions, for mixers that look at them."""
+    if not getattr(mixer, "uses_greedy", True):
+        return otherwise
+    return pick(q, greedy(q, available))
+
+
+def result_of(q_taken: Tensor, td_target: Tensor, batch: Batch, delta: float | None) -> Result:
+    """What values [T, B, M] and their targets come to: (Huber) squared errors."""
+    td_error = q_taken - td_target
+    if batch.taught is not None:  # NaN in the padding must not reach a gradient
+        td_error = torch.where(batch.taught.unsqueeze(-1), td_error, 0)
     error = td_error.detach().abs()
+    return total(huber(td_error, delta), error, error, q_taken, td_target, batch)
+
+
+def total(
+    loss: Tensor, priority: Tensor, error: Tensor, q_taken: Tensor, target: Tensor, batch: Batch
+) -> Result:
+    """Sums and means over the taught transitions of a batch.
+
+    Args:
+        loss: [T, B, M], its sum weighted by the window's weight.
+        priority: [T, B, M], averaged over each window.
+        error, q_taken, target: [T, B, M], averaged for the metrics.
+    """
+    taught, weight = batch.taught, batch.weight.unsqueeze(-1)
+    if taught is None:
+        n_streams, n_slots = loss.shape[-1], len(loss)
+        n_taught = torch.full_like(batch.weight, n_streams * n_slots)  # [B]
+
+        def kept(x: Tensor) -> Tensor:
+            return x
+    else:
+        marks = taught.unsqueeze(-1)
+        n_taught = taught.sum(0) * loss.shape[-1]  # [B]
+
+        def kept(x: Tensor) -> Tensor:
+            return torch.where(marks, x, 0)
+
+    loss_sum, count = (kept(loss) * weight).sum(), n_taught.sum()
     at_least_one = count.clamp(min=1)
     metrics = {
         "loss": loss_sum.detach() / at_least_one,
-        "td_error_abs": error.sum() / at_least_one,
-        "q_taken_mean": torch.where(taught, q_taken.detach(), 0).sum() / at_least_one,
-        "target_mean": torch.where(taught, td_target, 0).sum() / at_least_one,
+        "td_error_abs": kept(error).sum() / at_least_one,
+        "q_taken_mean": kept(q_taken.detach()).sum() / at_least_one,
+        "target_mean": kept(target).sum() / at_least_one,
     }
-    return Result(loss_sum, count, error.sum((0, 2)) / n_taught.clamp(min=1), metrics)
+    mean_priority = kept(priority.detach()).sum((0, 2)) / n_taught.clamp(min=1)
+    return Result(loss_sum, count, mean_priority, metrics)
 
 
 class LambdaLoss:
@@ -143,12 +187,11 @@ class LambdaLoss:
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
         """Loss sum, count (taught transitions × M), priority [B]; ``batch.td_target`` is set."""
         assert batch.td_target is not None, "Q(λ) needs buffer=on_policy"
-        real = inside(batch.last)
-        state = zero_outside(batch.state, real)
+        state = zero_outside(batch.state, batch.real)
         q = cast(Agents, online.agents).unroll(batch, stop=len(batch.action)).q[:-1]
         best = pick(q.detach(), greedy(q.detach(), batch.avail_actions[:-1]))
         q_taken = cast(Mixer, online.mixer)(pick(q, batch.action), best, batch.action, state[:-1])
-        return result_of(q_taken, batch.td_target, batch, real, None)
+        return result_of(q_taken, batch.td_target, batch, None)
 
     @torch.no_grad()
     def targets(self, online: Model, transitions: Batch, last: Tensor) -> Tensor:

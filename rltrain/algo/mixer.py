@@ -1,6 +1,7 @@
 """Mixers: per-agent values to value streams.
 
-A new one has ``n_streams`` and the four arguments of ``Mixer``.
+A new one has ``n_streams`` and the four arguments of ``Mixer``; ``uses_greedy = False`` spares it
+the values of the greedy actions.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from rltrain.types import Count, EnvSpec
 
 class Independent(nn.Module):
     """Every agent learns its own value (IQL; Tan 1993): M = N."""
+
+    uses_greedy = False
 
     def __init__(self, *, spec: EnvSpec) -> None:
         super().__init__()
@@ -32,7 +35,7 @@ class Sum(nn.Module):
         ValueError: the environment gives more than one reward stream.
     """
 
-    n_streams = 1
+    n_streams, uses_greedy = 1, False
 
     def __init__(self, *, spec: EnvSpec) -> None:
         super().__init__()
@@ -53,7 +56,7 @@ class QMix(nn.Module):
         ValueError: more than one reward stream, or no global state.
     """
 
-    n_streams = 1
+    n_streams, uses_greedy = 1, False
 
     def __init__(
         self,

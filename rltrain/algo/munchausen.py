@@ -10,7 +10,6 @@ from torch import Tensor
 
 from rltrain.algo.loss import result_of
 from rltrain.algo.targets import n_step_target, pick
-from rltrain.algo.window import inside
 from rltrain.types import (
     Agents,
     Batch,
@@ -65,7 +64,7 @@ class MunchausenLoss:
         output = cast(Agents, online.agents).unroll(batch, stop=len(batch.action))
         q_taken = pick(output.q[:-1], batch.action)  # [T, B, N]
         td_target = self._td_target(target, batch)
-        return result_of(q_taken, td_target, batch, inside(batch.last), self.huber)
+        return result_of(q_taken, td_target, batch, self.huber)
 
     @torch.no_grad()
     def _td_target(self, target: Model, batch: Batch) -> Tensor:

@@ -12,12 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from rltrain.algo.dense import Layers
 from rltrain.algo.distribution import Distribution, ImplicitQuantile, Scalar
 from rltrain.algo.head import Head, perceptron
 from rltrain.algo.normalization import RunningNorm
 from rltrain.algo.recurrence import gru
-from rltrain.algo.window import Packing, inside, zero_outside
-from rltrain.types import Batch, Count, EnvSpec, Flag, Output, Positive
+from rltrain.algo.window import Packing, zero_outside
+from rltrain.types import Batch, Count, EnvSpec, Flag, Output, Positive, inside
 
 
 class AgentInput(nn.Module):
@@ -37,6 +38,7 @@ class AgentInput(nn.Module):
         self.last_action = last_action
         agent_id = self.agent_id = agent_id and spec.n_agents > 1  # one alone needs no number
         obs_dim = math.prod(spec.obs_shape) * spec.frame_stack
+        self.bare = self.scale == 1 and not (last_action or agent_id)  # observations as they are
         self.dim = obs_dim + last_action * spec.n_actions + agent_id * spec.n_agents
         actions = torch.eye(spec.n_actions)
         action_rows = torch.cat([torch.zeros(1, spec.n_actions), actions])
@@ -171,26 +173,36 @@ class FeedForward(nn.Module):
         super().__init__()
         self.input, self.torso, self.head = embed, torso, head
         self.distribution = distribution
+        self.layers = self._plain_layers()
+
+    def _plain_layers(self) -> list[nn.Linear]:
+        """Linear layers, with ReLU between them, that are the whole network; none if it is more."""
+        torso, stream = self.torso, self.head.advantage
+        bare = isinstance(self.input, AgentInput) and self.input.bare
+        one = self.head.value is None and isinstance(self.distribution, Scalar)
+        if not (bare and one and stream.plain and isinstance(torso, Layers) and torso.ends_in_relu):
+            return []
+        return torso.linear + stream.linear
 
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
         """The values of the slots from ``start`` to ``stop``, every slot by itself."""
         n_slots, n_windows, n_agents = batch.last_action.shape
         stop = n_slots if stop is None else stop
-        obs = zero_outside(batch.obs, inside(batch.last))
+        obs = zero_outside(batch.obs, batch.real)
+        learning = torch.is_grad_enabled()
         learned = n_slots - 1 if batch.n_taught is None else batch.n_taught
-        if not torch.is_grad_enabled():
-            learned = 0
-        parts = [(max(start, a), min(stop, b)) for a, b in ((0, learned), (learned, n_slots))]
+        parts = ((0, learned), (learned, n_slots)) if learning else ((0, n_slots),)
         said = []
-        n_levels = self._levels("online" if torch.is_grad_enabled() else "target")
-        for first, end in parts:
+        n_levels = self._levels("online" if learning else "target")
+        for number, (first, end) in enumerate(parts):
+            first, end = max(start, first), min(stop, end)
             if first >= end:
                 continue
             agent = batch.agent
             if agent is not None:
                 agent = agent.expand(end - first, n_windows, n_agents).flatten(0, 1)
             rows = obs[first:end].flatten(0, 1), batch.last_action[first:end].flatten(0, 1)
-            with torch.set_grad_enabled(torch.is_grad_enabled() and end <= learned):
+            with torch.set_grad_enabled(learning and number == 0):
                 said.append(self._evaluate(*rows, agent, n_levels))
         shape = (stop - start, n_windows, n_agents)
         full = (start, n_slots - stop)
@@ -234,8 +246,10 @@ def _placed(
     whole = [p for p in parts if p is not None]
     x = whole[0] if len(whole) == 1 else torch.cat(whole)
     x = x.view(*shape, *x.shape[1:])
+    if not any(around):
+        return x
     before, after = (x.new_zeros(n, *x.shape[1:]) for n in around)
-    return torch.cat([before, x, after]) if any(around) else x
+    return torch.cat([before, x, after])
 
 
 def mlp(

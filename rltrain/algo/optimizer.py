@@ -66,6 +66,8 @@ def _make(kind: type[Optimizer], params: list[nn.Parameter], options: dict[str, 
             f"torch.optim.{kind.__name__} has no option {', '.join(unknown)}: "
             f"expected one of {', '.join(known)}."
         )
+    if "fused" in known and not options.get("foreach"):
+        options.setdefault("fused", True)  # one operation instead of a dozen
     # on a GPU the step counter stays on the device: a step is undone without synchronisation
     options.setdefault("capturable", params[0].is_cuda)
     return kind(params, **options)

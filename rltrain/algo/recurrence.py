@@ -95,9 +95,9 @@ class _GRU(torch.autograd.Function):
 def _run(name: str, n_rows: list[int], weight: Tensor, *tensors: Tensor) -> None:
     """One of the kernels over all rows, on as many threads as PyTorch may use."""
     from rltrain import compiled
-    from rltrain.algo import gru_kernel
+    from rltrain.algo import gru_kernel, product
 
-    weight = F.pad(weight, (0, -weight.shape[1] % gru_kernel.COLUMNS))
+    weight = F.pad(weight, (0, -weight.shape[1] % product.COLUMNS))
     # what a kernel writes to is contiguous, so that only inputs are ever copied
     arrays = [t.detach().contiguous().numpy() for t in (*tensors, weight)]
     alive = np.array(n_rows, np.int64)

@@ -6,17 +6,12 @@ import torch
 from torch import Tensor
 
 
-def inside(last: Tensor) -> Tensor:
-    """Which slots of a window are real: those up to and including its first ``last``.
-
-    ``last`` [T+1, B] bool to [T+1, B] bool. Transition t is real where slot t + 1 is inside.
+def zero_outside(x: Tensor, real: Tensor | None) -> Tensor:
+    """``x`` [T+1, B, ...] where ``real`` [T+1, B] is set, 0 elsewhere, whatever is there; None
+    stands for a window without padding.
     """
-    ended = last.cumsum(0)  # [T+1, B] lasts seen up to this slot
-    return (ended == 0) | (last & (ended == 1))
-
-
-def zero_outside(x: Tensor, real: Tensor) -> Tensor:
-    """``x`` [T+1, B, ...] where ``real`` [T+1, B] is set, 0 elsewhere, whatever is there."""
+    if real is None or x.numel() == 0:
+        return x
     return torch.where(real.view(*real.shape, *[1] * (x.dim() - 2)), x, 0)
 
 

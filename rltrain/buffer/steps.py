@@ -17,6 +17,7 @@ from torch import Tensor
 
 from rltrain.buffer.store import BLOCK, Storage, Store, bytes_per_slot
 from rltrain.buffer.sum_tree import SumTree
+from rltrain.buffer.windows import starts, windows
 from rltrain.memory import available_memory, require_memory
 from rltrain.schedule import linear
 from rltrain.types import (
@@ -228,15 +229,13 @@ class StepReplay:
     def _draw_uniform(self, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Lanes, slot numbers and agents of ``n`` starts, by rejection of final slots."""
         room = np.maximum(self._startable - self._eldest, 0)  # [E] slots that may start a window
-        edges = np.cumsum(room)
-        found = np.empty((2, 0), np.int64)
-        while found.shape[1] < n:
+        edges = room.cumsum()
+        lane, number = np.empty(n, np.int64), np.empty(n, np.int64)
+        found, last = 0, self.store.arrays["last"]
+        while found < n:
             drawn = self.rng.integers(0, edges[-1], n + n // 8 + 8)
-            lane = np.searchsorted(edges, drawn, side="right")
-            number = self._startable[lane] + drawn - edges[lane]
-            final = self.store.arrays["last"][self.store.rows(lane, number), 0]
-            found = np.concatenate([found, np.stack([lane, number])[:, ~final]], 1)
-        lane, number = found[:, :n]
+            places = self.store.table, last, edges, self._startable, drawn
+            found = starts(*places, lane, number, found)
         agent = self.rng.integers(0, self.teams, n) if self.teams > 1 else np.zeros(n, np.int64)
         return lane, number, agent
 
@@ -320,33 +319,26 @@ class StepReplay:
         """Windows of T transitions from slots ``start`` [B] on; padded behind their first final
         slot.
         """
-        store, T = self.store, self.length
-        rows = store.rows(lane, start + np.arange(T + 1)[:, None])  # [T+1, B]
-        over = store.arrays["last"][rows, 0].cumsum(0) > 0  # [T+1, B] at or behind the final slot
-        rows[1:][over[:-1]] = store.padding
-        mask = ~over[:-1]  # [T, B]: slot t holds a transition
-        action = self._gather("action", rows[:-1]).to(torch.int64)  # [T, B, N]
-        last_action = torch.full((T + 1, *action.shape[1:]), -1, device=self.device)
-        last_action[0] = self._action_before(lane, start)
-        last_action[1:] = action.masked_fill(~self._tensor(mask)[:, :, None], -1)
-        mask[: self.burn_in] = False
-        mask[T - self.n_step + 1 :] = False
+        T = self.length
+        taught = self.burn_in, T - self.n_step + 1
+        found = windows(self.store, lane, start, T, taught)
         batch = Batch(
-            obs=self._observations(lane, start, rows),
-            avail_actions=self._gather("avail_actions", rows),
-            state=self._gather("state", rows).to(torch.float32),
-            last_action=last_action,
-            last=self._gather("last", rows),
-            action=action,
-            reward=self._gather("reward", rows[:-1]),
-            terminated=self._gather("terminated", rows[:-1]),
-            mask=self._tensor(mask),
+            obs=self._observations(lane, start, found.rows),
+            avail_actions=self._gather("avail_actions", found.rows),
+            state=self._gather("state", found.rows).to(torch.float32),
+            last_action=self._tensor(found.last_action),
+            last=self._tensor(found.last),
+            action=self._tensor(found.action),
+            reward=self._tensor(found.reward),
+            terminated=self._tensor(found.terminated),
+            mask=self._tensor(found.mask),
             weight=torch.ones(len(index), device=self.device)
             if weight is None
             else self._tensor(weight.astype(np.float32)),
             index=self._tensor(index),
-            hidden=self._gather("hidden", rows[0]) if self.keeps_hidden else None,
-            n_taught=T - self.n_step + 1,
+            hidden=self._gather("hidden", found.rows[0]) if self.keeps_hidden else None,
+            n_taught=taught[1],
+            whole=T == 1,  # a start has a transition
         )
         return batch if self.teams == 1 else one_agent(batch, self._tensor(agent))
 
@@ -369,16 +361,11 @@ class StepReplay:
         frames = frames.transpose(2, 3).flatten(3, 4)  # [T+1, B, N, K * O0, …]
         return frames.to(torch.float32)
 
-    def _action_before(self, lane: np.ndarray, start: np.ndarray) -> Tensor:
-        """The action that led to slot ``start`` [B, N], -1 where an episode begins there."""
-        before = np.maximum(start - 1, self.store.begin[lane])
-        rows = self.store.rows(lane, before)
-        action = self._gather("action", rows).to(torch.int64)
-        first = (start == self.store.begin[lane]) | self.store.arrays["last"][rows, 0]
-        return action.masked_fill(self._tensor(first)[:, None], -1)
-
     def _gather(self, name: str, rows: np.ndarray) -> Tensor:
         """A field at ``rows`` as it is stored, on the device: converted there, it travels small."""
+        if 0 in self.store.shapes[name]:
+            shape = rows.shape + self.store.shapes[name]
+            return torch.empty(shape, dtype=self._dtypes[name], device=self.device)
         out = torch.empty(
             rows.shape + self.store.shapes[name],
             dtype=self._dtypes[name],

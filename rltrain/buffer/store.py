@@ -76,7 +76,7 @@ class Store:
         self.arrays["avail_actions"][self.padding, :: spec.n_actions] = True
         self.begin = np.zeros(n_lanes, np.int64)  # [E] number of the oldest slot kept
         self.end = np.zeros(n_lanes, np.int64)  # [E] number of the next slot
-        self._table = np.zeros((n_lanes, 8), np.int64)  # block of slot number n: n // BLOCK % width
+        self.table = np.zeros((n_lanes, 8), np.int64)  # block of slot number n: n // BLOCK % width
         self._fresh = 0  # blocks never used yet start here
         self._freed: list[int] = []
 
@@ -114,13 +114,13 @@ class Store:
     def release(self, lane: int, number: int) -> None:
         """Forget the slots of a lane before ``number``; empty blocks return to the pool."""
         for block in range(int(self.begin[lane]) // BLOCK, number // BLOCK):
-            self._freed.append(int(self._table[lane, block % self._table.shape[1]]))
+            self._freed.append(int(self.table[lane, block % self.table.shape[1]]))
         self.begin[lane] = number
 
     def rewind(self, lane: int, number: int) -> None:
         """Forget the slots of a lane from ``number`` on, as if they had not been appended."""
         for block in range(-(-number // BLOCK), -(-int(self.end[lane]) // BLOCK)):
-            self._freed.append(int(self._table[lane, block % self._table.shape[1]]))
+            self._freed.append(int(self.table[lane, block % self.table.shape[1]]))
         self.end[lane] = number
 
     def restart(self, number: np.ndarray) -> None:
@@ -132,7 +132,7 @@ class Store:
 
     def rows(self, lane: np.ndarray | int, number: np.ndarray) -> np.ndarray:
         """Rows that hold slots ``number`` of lanes ``lane`` (broadcast against each other)."""
-        block = self._table[lane, number // BLOCK % self._table.shape[1]]
+        block = self.table[lane, number // BLOCK % self.table.shape[1]]
         return block * BLOCK + number % BLOCK
 
     def write(self, rows: np.ndarray, fields: Mapping[str, np.ndarray]) -> None:
@@ -153,7 +153,7 @@ class Store:
 
     def _take_blocks(self, lane: int, first: int, stop: int) -> None:
         oldest = int(self.begin[lane]) // BLOCK
-        while stop - oldest > self._table.shape[1]:
+        while stop - oldest > self.table.shape[1]:
             self._widen()
         for block in range(first, stop):
             if self._freed:
@@ -161,14 +161,14 @@ class Store:
             else:
                 assert self._fresh < self.n_blocks, "more blocks taken than there are"
                 row, self._fresh = self._fresh, self._fresh + 1
-            self._table[lane, block % self._table.shape[1]] = row
+            self.table[lane, block % self.table.shape[1]] = row
 
     def _widen(self) -> None:
-        old = self._table
-        self._table = np.zeros((self.n_lanes, 2 * old.shape[1]), np.int64)
+        old = self.table
+        self.table = np.zeros((self.n_lanes, 2 * old.shape[1]), np.int64)
         for lane in range(self.n_lanes):
             block = np.arange(self.begin[lane] // BLOCK, -(-self.end[lane] // BLOCK))
-            self._table[lane, block % self._table.shape[1]] = old[lane, block % old.shape[1]]
+            self.table[lane, block % self.table.shape[1]] = old[lane, block % old.shape[1]]
 
 
 def _blocks_until(number: np.ndarray) -> np.ndarray:

@@ -36,7 +36,8 @@ class Env(Protocol):
     def step(self, action: np.ndarray) -> tuple[Slot, np.ndarray, bool, bool, Mapping[str, Any]]:
         """``action`` [N] int64 to (next slot, reward [R], terminated, truncated, info).
 
-        ``info`` matters when the episode ends: {"win": bool, …}, plain values only.
+        ``info`` matters when the episode ends: {"win": bool, "metrics": {name: number}}, both
+        only where there is something to say; plain values.
         """
 
     def close(self) -> None: ...
@@ -116,8 +117,14 @@ class SyncVectorEnv:
         return reward, terminated
 
     def call(self, method: str, *args: Any) -> list[Any]:
-        """Call a method of every copy."""
-        return [getattr(env, method)(*args) for env in self.envs]
+        """Call a method of every copy, or of what it wraps (``unwrapped``); ``set_task`` is the
+        copy's own where it has one, which keeps the task for its next episode.
+        """
+        whom = [
+            env if method == "set_task" and hasattr(env, method) else getattr(env, "unwrapped", env)
+            for env in self.envs
+        ]
+        return [getattr(each, method)(*args) for each in whom]
 
     @property
     def view(self) -> Callable[[Any], np.ndarray] | None:
@@ -196,6 +203,8 @@ class SyncVectorEnv:
         self._show(copy, slot, last=False, info={})
 
     def _show(self, copy: int, slot: Slot, *, last: bool, info: Mapping[str, Any]) -> None:
-        self.obs[copy], self.avail_actions[copy], self.state[copy] = slot
+        self.obs[copy], self.avail_actions[copy] = slot.obs, slot.avail_actions
+        if self.spec.state_dim:
+            self.state[copy] = slot.state
         self.last[copy] = last
         self._infos[copy] = info

@@ -169,6 +169,15 @@ class Table(nn.Module):
         return Output(self.q.expand(*shape, -1), self.q.new_empty(*shape, 0))
 
 
+def gradients(result, model) -> list:
+    """Of the loss sum by every weight."""
+    weights = list(model.parameters())
+    if result.gradient is None:
+        return list(torch.autograd.grad(result.loss_sum, weights))
+    pieces = result.gradient.split([weight.numel() for weight in weights])
+    return [piece.view_as(weight) for piece, weight in zip(pieces, weights, strict=True)]
+
+
 def make_learner(model=None, **other) -> Learner:
     parts = {
         "model": model or make_model(),

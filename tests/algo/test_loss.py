@@ -10,6 +10,7 @@ from batches import (
     MIXERS,
     SPEC,
     Table,
+    gradients,
     make_batch,
     make_learner,
     make_loss,
@@ -30,7 +31,7 @@ LOSS = TDLoss(gamma=0.9, double=True, n_step=1)
 
 def loss_and_grads(loss, online, target, batch):
     result = loss(online, target, batch, Clock())
-    grads = torch.autograd.grad(result.loss_sum, list(online.parameters()))
+    grads = gradients(result, online)
     return [
         result.loss_sum.detach(),
         result.count,
@@ -158,10 +159,36 @@ def test_one_step_and_one_agent_is_a_double_dqn(double, huber, dueling, weighed)
     expected = (batch.weight * each).mean()
     assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
     assert result.priority.tolist() == pytest.approx((q - y).abs().tolist(), rel=1e-5, abs=1e-6)
-    ours = torch.autograd.grad(loss, list(online.agents.parameters()))
+    ours = [grad / result.count for grad in gradients(result, online)]
     theirs = torch.autograd.grad(expected, list(online.agents.parameters()))
     for a, b in zip(ours, theirs, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_agents", [1, 2])
+@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize("huber", [None, 0.5])
+@pytest.mark.parametrize("double", [True, False])
+def test_the_compiled_step_says_what_tensors_say(double, huber, n_step, n_agents):
+    """Windows of unequal length, some of them cut off, of which the first slot is not taught."""
+    spec = EnvSpec(n_agents=n_agents, n_actions=5, obs_shape=(3,))
+    plain = {"last_action": False, "agent_id": False}
+    online, target = (make_model("mlp", "independent", spec, seed, **plain) for seed in range(2))
+    batch = make_batch([5, 3, 1, 5], spec=spec, cut_off=[0, 2])
+    mask = batch.mask.clone()
+    mask[0] = False
+    batch = replace(batch, mask=mask, weight=torch.linspace(0.1, 1, 4))
+    loss = TDLoss(gamma=0.9, double=double, n_step=n_step, huber=huber)
+    assert online.agents.layers, "a plain network"
+    compiled = loss_and_grads(loss, online, target, batch)
+    online.agents.layers = []
+    for ours, theirs in zip(compiled, loss_and_grads(loss, online, target, batch), strict=True):
+        torch.testing.assert_close(ours, theirs.to(ours.dtype), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("more", [{"layer_norm": True}, {"dueling": True}, {"agent_id": True}])
+def test_networks_that_are_more_than_layers_are_not_compiled(more):
+    assert not make_model("mlp", "independent", last_action=False, **more).agents.layers
 
 
 @pytest.fixture

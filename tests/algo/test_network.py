@@ -10,8 +10,7 @@ from rltrain.algo.distribution import Scalar
 from rltrain.algo.head import NoisyLinear
 from rltrain.algo.network import GRUAgents, conv
 from rltrain.algo.recurrence import gru
-from rltrain.algo.window import inside
-from rltrain.types import EnvSpec
+from rltrain.types import EnvSpec, inside
 
 
 def gru_agents(spec=SPEC, hidden_dim=8):

@@ -15,7 +15,8 @@ from rltrain.algo.targets import (
     rescale,
     unscale,
 )
-from rltrain.algo.window import Packing, inside
+from rltrain.algo.window import Packing
+from rltrain.types import inside
 
 
 def column(*values, dtype=torch.float32):
