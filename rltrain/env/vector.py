@@ -117,13 +117,14 @@ class SyncVectorEnv:
         return reward, terminated
 
     def call(self, method: str, *args: Any) -> list[Any]:
-        """Call a method of what every copy wraps (``unwrapped``), or of the copy; ``set_task`` is
-        the copy's, which remembers it.
+        """Call a method of every copy, or of what it wraps (``unwrapped``); ``set_task`` is the
+        copy's own where it has one, which keeps the task for its next episode.
         """
-        inner = [
-            env if method == "set_task" else getattr(env, "unwrapped", env) for env in self.envs
+        whom = [
+            env if method == "set_task" and hasattr(env, method) else getattr(env, "unwrapped", env)
+            for env in self.envs
         ]
-        return [getattr(env, method)(*args) for env in inner]
+        return [getattr(each, method)(*args) for each in whom]
 
     @property
     def view(self) -> Callable[[Any], np.ndarray] | None:
