@@ -37,7 +37,8 @@ def banner(settings: Settings, trainer: Trainer, origin: str | None) -> Any:
         "environment": f"{title(settings).partition(' on ')[2].partition(',')[0]}: "
         f"{spec['n_agents']} agents, {spec['n_actions']} actions, observation "
         f"{'×'.join(map(str, spec['obs_shape']))}, state {spec['state_dim']}, "
-        f"{settings.hardware.n_envs} copies"
+        + ("no" if settings.run.dataset.read else f"{settings.hardware.n_envs}")
+        + " copies"
         + "".join(f", {name} {fact}" for name, fact in trainer.rollout.about.items()),
         "replay": f"{plan.capacity:,} episodes, {plan.bytes_per_step:,} bytes a step{worst}, "
         f"never more than {size(plan.cap_bytes)}",

@@ -27,7 +27,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rltrain.errors import CheckpointError, UsageError, did_you_mean
 
-PATH_KEYS = ("checkpoint", "resume", "runs")
+PATH_KEYS = ("checkpoint", "resume", "runs", "dataset.write", "dataset.read")
 """Keys whose values are paths: ``=``, ``,`` and spaces in them need no quotes."""
 FREE_FORM = ("env.kwargs", "algo.optimizer", "logger.wandb")
 """Nodes under which ``+`` may add keys; the constructors behind them judge the names."""
@@ -304,10 +304,14 @@ def load_config(
     choices = saved.pop("choices", None)
     if not isinstance(choices, dict) or not {"algo", "env"} <= set(choices):
         raise CheckpointError(f"{file} does not say which algo and env were chosen.")
+    shipped = OmegaConf.to_container(OmegaConf.load(conf_dir() / "config.yaml"), resolve=False)
+    assert isinstance(shipped, dict)
     saved["trust"] = []
     saved["record"] = False
+    saved.setdefault("dataset", shipped["dataset"])  # older runs know nothing of it
     if not callbacks:
         saved["callbacks"] = []
+        saved["dataset"] = shipped["dataset"]  # what training wrote or read is its own affair
     tree, changed = apply(words, saved, with_newer_keys(saved, str(choices["env"])))
     trust = tree["trust"]
     if not isinstance(trust, list) or not all(isinstance(name, str) for name in trust):
