@@ -70,8 +70,10 @@ class RecordedEnv:
 
     def close(self) -> None:
         """Write what is left, and close."""
-        self.writer.flush()
-        self.env.close()
+        try:
+            self.writer.flush()
+        finally:
+            self.env.close()
 
 
 class Recording(Callback):
