@@ -11,15 +11,18 @@ from typing import Any, cast
 
 import torch
 
+import rltrain
 from rltrain import checkpoint
 from rltrain.algo.actor import Actor
-from rltrain.algo.exploration import FixedEpsilon
+from rltrain.algo.exploration import Exploration, FixedEpsilon
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
 from rltrain.callback import Callback, Callbacks, Log, ObsStatistics, Save, Stop, Test
 from rltrain.hardware.device import default_threads, resolve_device, seed_networks, set_threads
 from rltrain.hardware.rollout import EpisodeSeeder, Rollout, TestSeeds
 from rltrain.logger import Loggers
+from rltrain.offline.recording import Player, RecordedEnv, Recording
+from rltrain.offline.writer import Writer
 from rltrain.report.curve import DrawCurve
 from rltrain.settings import Settings, locate
 from rltrain.trainer import MODEL, TestFunction, Trainer, check_fits
@@ -212,18 +215,11 @@ def build_trainer(
         rng=generator(run.seed, POLICY_STREAM),
     )
     buffer = build_buffer(settings, spec, learner, device)
-    watchers = Callbacks(
-        [
-            *obs_statistics(learner),
-            *(node.build() for node in settings.callbacks),
-            Test(interval=run.test.interval, loggers=loggers),
-            Log(interval=run.log.interval, loggers=loggers, exploration=exploration),
-            DrawCurve(title=title(settings)),
-            Stop(**asdict(run.stop)),
-            Save(**asdict(run.save)),
-            *callbacks,
-        ]
-    )
+    first = obs_statistics(learner)
+    if run.dataset.write is not None:
+        env = recorded(settings, env, policy)
+        first.append(Recording(env.writer))
+    watchers = build_callbacks(settings, loggers, exploration, first, callbacks)
     return Trainer(
         rollout=Rollout(
             env=env,
@@ -234,28 +230,95 @@ def build_trainer(
         test_rollout=build_test_rollout(settings, learner, test_env),
         buffer=buffer,
         learner=learner,
-        actor=Actor(
-            agents=learner.online.agents,
-            exploration=exploration,
-            spec=spec,
-            rng=generator(run.seed, ACTOR_STREAM),
-            view=getattr(env, "view", None),
-            first_action=getattr(env, "first_action", 0),
-        ),
+        actor=build_actor(settings, learner, env, exploration),
         callbacks=watchers,
         run_dir=run_dir,
-        total_env_steps=run.total_env_steps,
-        steps_per_collect=algo.steps_per_collect,
-        batch_size=algo.batch_size,
-        updates_per_episode=algo.updates_per_episode,
-        updates_per_env_step=algo.updates_per_env_step,
-        learning_starts=algo.learning_starts,
-        log_interval=run.log.interval,
-        test_episodes=run.test.episodes,
-        test_seed=run.seed,
-        test_function=build_test_function(settings),
-        about={"config": config_record(settings), "spec": spec_record(spec)},
+        **trainer_words(settings, spec),
     )
+
+
+def build_actor(
+    settings: Settings, learner: Learner, env: VectorEnv, exploration: Exploration
+) -> Actor:
+    """What answers single observations."""
+    return Actor(
+        agents=learner.online.agents,
+        exploration=exploration,
+        spec=env.spec,
+        rng=generator(settings.run.seed, ACTOR_STREAM),
+        view=getattr(env, "view", None),
+        first_action=getattr(env, "first_action", 0),
+    )
+
+
+def build_callbacks(
+    settings: Settings,
+    loggers: Loggers,
+    exploration: Any,
+    first: Sequence[Callback],
+    last: Sequence[Callback],
+) -> Callbacks:
+    """What looks at a run, in order: the user's own before those that test, log and save."""
+    run = settings.run
+    return Callbacks(
+        [
+            *first,
+            *(node.build() for node in settings.callbacks),
+            Test(interval=run.test.interval, loggers=loggers),
+            Log(interval=run.log.interval, loggers=loggers, exploration=exploration),
+            DrawCurve(title=title(settings)),
+            Stop(**asdict(run.stop)),
+            Save(**asdict(run.save)),
+            *last,
+        ]
+    )
+
+
+def trainer_words(settings: Settings, spec: EnvSpec) -> dict[str, Any]:
+    """The numbers that a trainer is told, and what it says about itself."""
+    run, algo = settings.run, settings.algo
+    assert algo is not None, "check() refuses to train what does not learn"
+    return {
+        "total_env_steps": run.total_env_steps,
+        "steps_per_collect": algo.steps_per_collect,
+        "batch_size": algo.batch_size,
+        "updates_per_episode": algo.updates_per_episode,
+        "updates_per_env_step": algo.updates_per_env_step,
+        "learning_starts": algo.learning_starts,
+        "log_interval": run.log.interval,
+        "test_episodes": run.test.episodes,
+        "test_seed": run.seed,
+        "test_function": build_test_function(settings),
+        "about": {"config": config_record(settings), "spec": spec_record(spec)},
+    }
+
+
+def recorded(
+    settings: Settings, env: VectorEnv, player: Player, n_episodes: int | None = None
+) -> Any:
+    """The environment, with everything that is played in it written to ``dataset.write``.
+
+    Args:
+        n_episodes: keep only the first so many; None = all.
+    """
+    chosen = settings.run.dataset
+    assert chosen.write is not None
+    writer = Writer(
+        folder=Path(chosen.write).expanduser(),
+        spec=env.spec,
+        n_envs=env.n_envs,
+        about={
+            "version": rltrain.__version__,
+            "played": f"{settings.run.mode}: {title(settings)}",
+            "algo": settings.choices["algo"],
+            "env": settings.choices["env"],
+            "spec": spec_record(env.spec),
+        },
+        shard_bytes=chosen.shard_bytes,
+        max_bytes=chosen.max_bytes,
+        n_episodes=n_episodes,
+    )
+    return RecordedEnv(env=env, player=player, writer=writer)
 
 
 def obs_statistics(learner: Learner) -> list[Callback]:
@@ -276,7 +339,7 @@ def build_player(settings: Settings, folder: Path) -> Rollout:
     weights = checkpoint.read(folder, MODEL)
     check_fits(state, weights, folder, spec_record(env.spec))
     learner.load_state_dict({**state, **weights})
-    return build_test_rollout(settings, learner, env)
+    return recorded_player(settings, build_test_rollout(settings, learner, env))
 
 
 def build_scripted_player(settings: Settings) -> Rollout:
@@ -291,7 +354,18 @@ def build_scripted_player(settings: Settings) -> Rollout:
     policy = settings.nodes["algo"].build(
         env=env, epsilon=run.test.epsilon, rng=generator(run.seed, TEST_POLICY_STREAM)
     )
-    return Rollout(env=env, policy=policy, seeds=TestSeeds(run.seed, env.n_envs))
+    player = Rollout(env=env, policy=policy, seeds=TestSeeds(run.seed, env.n_envs))
+    return recorded_player(settings, player)
+
+
+def recorded_player(settings: Settings, player: Rollout) -> Rollout:
+    """The player of an evaluation, whose episodes are written where ``dataset.write`` says so."""
+    run, played = settings.run, player.env
+    if run.dataset.write is None:
+        return player
+    env = recorded(settings, played, cast(Player, player.policy), run.test.episodes)
+    env.writer.begin()
+    return Rollout(env=env, policy=player.policy, seeds=TestSeeds(run.seed, played.n_envs))
 
 
 def title(settings: Settings) -> str:

@@ -28,7 +28,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rltrain.errors import CheckpointError, UsageError, did_you_mean
 
-PATH_KEYS = ("checkpoint", "resume", "runs")
+PATH_KEYS = ("checkpoint", "resume", "runs", "dataset.write", "dataset.read")
 """Keys whose values are paths: ``=``, ``,`` and spaces in them need no quotes."""
 FREE_FORM = ("env.kwargs", "test.env", "algo.optimizer", "logger.wandb")
 """Nodes under which ``+`` may add keys; the constructors behind them judge the names."""
@@ -326,13 +326,17 @@ def load_config(
     choices = saved.pop("choices", None)
     if not isinstance(choices, dict) or not {"algo", "env"} <= set(choices):
         raise CheckpointError(f"{file} does not say which algo and env were chosen.")
+    shipped = OmegaConf.to_container(OmegaConf.load(conf_dir() / "config.yaml"), resolve=False)
+    assert isinstance(shipped, dict)
     saved["trust"] = []
     saved["record"] = False
     tests = saved.get("test")
     if isinstance(tests, dict):  # keys that older runs do not have
         saved["test"] = {"env": {}, "function": None, **tests}
+    saved.setdefault("dataset", shipped["dataset"])  # older runs know nothing of it
     if not callbacks:
         saved["callbacks"] = []
+        saved["dataset"] = shipped["dataset"]  # what training wrote or read is its own affair
         if isinstance(tests, dict):
             saved["test"]["function"] = None
         if isinstance(saved.get("stop"), dict):  # it may wait for what that function says

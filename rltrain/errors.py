@@ -26,6 +26,12 @@ class CheckpointError(RltrainError):
     exit_code = 3
 
 
+class DatasetError(RltrainError):
+    """A dataset that cannot be trusted or read."""
+
+    exit_code = 3
+
+
 class WorldError(RltrainError):
     """The environment or a worker is broken beyond the retry budget."""
 

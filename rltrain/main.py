@@ -138,6 +138,7 @@ def train_mode(overrides: Sequence[str], multirun: bool) -> int:
         run_dir = (
             Path.cwd() / "outputs" / "multirun" / f"{run_dir.name[:19]}-{secrets.token_hex(2)}"
         )
+    refuse_shared_folders(settings)
     for each in settings:
         preflight(each, run_dir)
     words = [quoted(word) for word in overrides if not word.startswith("hydra.run.dir=")]
@@ -157,6 +158,20 @@ def train_mode(overrides: Sequence[str], multirun: bool) -> int:
         if multirun:
             exit_codes[:] = sweep_summary(run_dir)
     return max(exit_codes, default=1)
+
+
+def refuse_shared_folders(settings: Sequence[Settings]) -> None:
+    """Every job of a sweep writes a dataset of its own.
+
+    Raises:
+        UsageError: two would write into one folder.
+    """
+    folders = [s.run.dataset.write for s in settings if s.run.dataset.write is not None]
+    if len(set(folders)) < len(folders):
+        raise UsageError(
+            f"dataset.write={folders[0]}: {len(folders)} jobs cannot write into one folder. Sweep "
+            "over the folders too, or record them one by one."
+        )
 
 
 def all_jobs(overrides: Sequence[str], multirun: bool) -> list[list[str]]:

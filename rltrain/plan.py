@@ -21,7 +21,7 @@ def resource_plan(settings: Settings, trainer: Trainer) -> dict[str, Any]:
     """
     online, run = trainer.learner.online, settings.run
     copies = {
-        "training": settings.hardware.n_envs,
+        "training": 0 if run.dataset.read else settings.hardware.n_envs,
         "tests": min(run.test.n_envs, run.test.episodes),
     }
     games = trainer.rollout.about.get("backend") == "sc2"  # each copy plays in a process of its own

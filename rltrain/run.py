@@ -22,17 +22,19 @@ import rltrain
 from rltrain import checkpoint
 from rltrain.banner import banner, closing_words
 from rltrain.build import build_trainer, config_record
+from rltrain.build_offline import build_offline_trainer
 from rltrain.callback import Callback
 from rltrain.errors import CheckpointError, RltrainError, UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
 from rltrain.logger import Console, JsonLines, Loggers, Screen, TrainLog, Wandb
+from rltrain.offline.shards import require_free
 from rltrain.plan import resource_plan
 from rltrain.settings import Settings
 from rltrain.trainer import Trainer
 
 log = logging.getLogger("rltrain")
 SIGNAL_CODES = {"SIGINT": 130, "SIGTERM": 143}
-KEPT_ON_RESUME = ("seed", "env.", "algo.", "buffer.", "hardware.n_envs")
+KEPT_ON_RESUME = ("seed", "env.", "algo.", "buffer.", "dataset.", "hardware.n_envs")
 """What a resumed run cannot change: it would no longer be the same run."""
 
 
@@ -66,6 +68,8 @@ def preflight(settings: Settings, run_dir: Path) -> None:
             f"{run_dir} already holds a run. Type resume={run_dir} to go on with it, or choose "
             "another folder."
         )
+    if settings.run.dataset.write is not None:
+        require_free(Path(settings.run.dataset.write).expanduser())
     trainer = built(settings, run_dir)
     start_from(trainer, settings)
     trainer.close()
@@ -80,8 +84,9 @@ def built(
 ) -> Trainer:
     """A trainer, with what its parts refuse put as a usage error."""
     set_allocator_policy()
+    build = build_trainer if settings.run.dataset.read is None else build_offline_trainer
     try:
-        return build_trainer(settings, run_dir, loggers or Loggers([]), callbacks)
+        return build(settings, run_dir, loggers or Loggers([]), callbacks)
     except ValueError as error:
         raise UsageError(str(error)) from error
 

@@ -49,6 +49,15 @@ class SaveSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DatasetSettings:
+    write: str | None
+    shard_bytes: Count
+    max_bytes: Count | None
+    read: str | None
+    held_out: Probability
+
+
+@dataclass(frozen=True, kw_only=True)
 class LogSettings:
     interval: Count
 
@@ -67,6 +76,7 @@ class RunSettings:
     total_env_steps: Count
     test: TestSettings
     save: SaveSettings
+    dataset: DatasetSettings
     log: LogSettings
     stop: StopSettings
     checkpoint: str | None
@@ -356,6 +366,16 @@ def check(
             "record=true films test episodes: expected mode=evaluate, got mode=train. Train first, "
             "then type rltrain mode=evaluate checkpoint=RUN_FOLDER record=true."
         )
+    if run and run.dataset.read is not None:
+        if run.mode != "train":
+            checker.problems.append(
+                "dataset.read is for learning: expected mode=train, got mode=evaluate."
+            )
+        if run.dataset.write is not None:
+            checker.problems.append(
+                "dataset.read and dataset.write: a run that reads plays nothing that could be "
+                "written. Keep one of them."
+            )
     if logger and logger.wandb.get("mode") not in ("online", "offline", "disabled"):
         checker.problems.append(
             f"logger.wandb.mode={show(logger.wandb.get('mode'))}: expected one of online, offline, "

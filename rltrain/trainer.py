@@ -143,16 +143,20 @@ class Trainer:
             steps = self.callbacks.on_collect(self, steps)
             self.buffer.add(steps)
             self.clock = self.clock.after(steps)
-            for _ in range(self.updates_due(steps)):
-                batch = self.buffer.sample(self.batch_size, self.clock)
-                batch = self.callbacks.on_batch(self, batch)
-                result = self.learner.update(batch, self.clock)
-                result = self.callbacks.on_update(self, result)
-                self.buffer.update_priority(batch.index, result.priority)
-                self.metrics.add("learn", result.metrics)
-                self.clock = self.clock.after_update()
+            self.learn(self.updates_due(steps))
             self.rollout.sync(self.learner)
             self.callbacks.on_iteration(self)
+
+    def learn(self, n_updates: int) -> None:
+        """So many gradient steps."""
+        for _ in range(n_updates):
+            batch = self.buffer.sample(self.batch_size, self.clock)
+            batch = self.callbacks.on_batch(self, batch)
+            result = self.learner.update(batch, self.clock)
+            result = self.callbacks.on_update(self, result)
+            self.buffer.update_priority(batch.index, result.priority)
+            self.metrics.add("learn", result.metrics)
+            self.clock = self.clock.after_update()
 
     def updates_due(self, steps: Steps) -> int:
         """Gradient steps for this experience: an exact ratio, none before learning can start."""

@@ -491,13 +491,17 @@ METRICS = (
     "learn/target_mean",
     "learn/grad_norm",
     "learn/skipped_updates",
+    "offline/is_return",
+    "offline/wis_return",
+    "offline/behaviour_return",
+    "offline/effective_sample_size",
     "time/env_steps_per_s",
     "time/updates_per_s",
 )
 """Every metric that a run can report."""
 
 ENV_STREAM, TEST_STREAM, POLICY_STREAM, TEST_POLICY_STREAM, BUFFER_STREAM, NETWORK_STREAM = range(6)
-ACTOR_STREAM, NOISE_STREAM = 6, 7
+ACTOR_STREAM, NOISE_STREAM, DATASET_STREAM = 6, 7, 8
 
 
 def seed_key(seed: int, *key: int) -> int:

@@ -1,7 +1,7 @@
 """Exploration: values to actions while experience is collected.
 
-A new one has ``choose``, ``metrics`` and ``ends_at``; it reads the clock and draws from the
-policy's own stream.
+A new one has ``choose``, ``probability``, ``metrics`` and ``ends_at``; it reads the clock and
+draws from the policy's own stream.
 """
 
 from __future__ import annotations
@@ -28,6 +28,13 @@ class Exploration(Protocol):
     ) -> np.ndarray:
         """q [E, N, A] and available [E, N, A] bool to actions [E, N] int64."""
 
+    def probability(
+        self, q: np.ndarray, available: np.ndarray, action: np.ndarray, clock: Clock
+    ) -> np.ndarray:
+        """How likely ``choose`` was to give each of the actions [E, N]; NaN where unknown. Asked
+        only when experience is recorded.
+        """
+
     def metrics(self, clock: Clock) -> dict[str, float]:
         """How much it explores now, for the log."""
 
@@ -41,9 +48,14 @@ def epsilon_greedy(
     """The best available action, or with probability ``epsilon`` (one, or [E, 1]) any available
     one.
     """
-    action = np.where(available, q, -np.inf).argmax(-1)  # [E, N]
+    action = greedy(q, available)
     explore(action, available, epsilon, rng)
     return action
+
+
+def greedy(q: np.ndarray, available: np.ndarray) -> np.ndarray:
+    """The best available action of q [E, N, A], the first of equals: [E, N]."""
+    return np.where(available, q, -np.inf).argmax(-1)
 
 
 def explore(
@@ -59,6 +71,18 @@ def explore(
     explores = coin < epsilon
     if explores.any():
         action[explores] = _nth_available(available[explores], die[explores])
+
+
+def likelihood(
+    planned: np.ndarray,
+    available: np.ndarray,
+    action: np.ndarray,
+    epsilon: float | np.ndarray,
+) -> np.ndarray:
+    """The probability [E, N] that ``explore`` makes the planned actions [E, N] these actions."""
+    n_available = np.maximum(available.sum(-1), 1)
+    may = np.take_along_axis(available, action[..., None], -1)[..., 0]
+    return (1 - epsilon) * (planned == action) + epsilon * may / n_available
 
 
 def _nth_available(available: np.ndarray, die: np.ndarray) -> np.ndarray:
@@ -81,6 +105,11 @@ class EpsilonGreedy:
         self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator
     ) -> np.ndarray:
         return epsilon_greedy(q, available, self.epsilon(clock), rng)
+
+    def probability(
+        self, q: np.ndarray, available: np.ndarray, action: np.ndarray, clock: Clock
+    ) -> np.ndarray:
+        return likelihood(greedy(q, available), available, action, self.epsilon(clock))
 
     def metrics(self, clock: Clock) -> dict[str, float]:
         return {"epsilon": self.epsilon(clock)}
@@ -149,6 +178,11 @@ class PerCopyEpsilon:
             epsilons = epsilons[np.arange(len(q)) % len(epsilons)]
         return epsilon_greedy(q, available, epsilons, rng)
 
+    def probability(
+        self, q: np.ndarray, available: np.ndarray, action: np.ndarray, clock: Clock
+    ) -> np.ndarray:
+        return likelihood(greedy(q, available), available, action, self.epsilons)
+
     def metrics(self, clock: Clock) -> dict[str, float]:
         return {"epsilon": float(self.epsilons.mean())}
 
@@ -167,13 +201,26 @@ class Boltzmann:
     def choose(
         self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator
     ) -> np.ndarray:
-        temperature = linear(self.start, self.end, self.env_steps, clock.env_steps)
+        temperature = self.temperature(clock)
         # the largest of q / temperature + Gumbel noise is a draw from the softmax
         noise = -np.log(-np.log1p(-rng.random(q.shape)) + 1e-300)
         return np.where(available, q / temperature + noise, -np.inf).argmax(-1)
 
+    def probability(
+        self, q: np.ndarray, available: np.ndarray, action: np.ndarray, clock: Clock
+    ) -> np.ndarray:
+        x = np.where(available, q.astype(np.float64) / self.temperature(clock), -np.inf)
+        with np.errstate(invalid="ignore"):  # final slots may offer nothing
+            weight = np.exp(x - x.max(-1, keepdims=True))
+            taken = np.take_along_axis(weight, action[..., None], -1)[..., 0]
+            share: np.ndarray = taken / weight.sum(-1)
+        return share
+
+    def temperature(self, clock: Clock) -> float:
+        return linear(self.start, self.end, self.env_steps, clock.env_steps)
+
     def metrics(self, clock: Clock) -> dict[str, float]:
-        return {"temperature": linear(self.start, self.end, self.env_steps, clock.env_steps)}
+        return {"temperature": self.temperature(clock)}
 
     def ends_at(self) -> int | None:
         return self.env_steps if self.start != self.end else None
@@ -198,7 +245,13 @@ class ParameterNoise(EpsilonGreedy):
     def choose(
         self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator
     ) -> np.ndarray:
-        return np.where(available, q, -np.inf).argmax(-1)
+        return greedy(q, available)
+
+    def probability(
+        self, q: np.ndarray, available: np.ndarray, action: np.ndarray, clock: Clock
+    ) -> np.ndarray:
+        """Unknown: what noise all weights would have needed cannot be counted."""
+        return np.full(action.shape, np.nan)
 
     def metrics(self, clock: Clock) -> dict[str, float]:
         return {**super().metrics(clock), "noise_stddev": self.stddev}

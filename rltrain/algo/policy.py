@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rltrain.algo.distribution import ImplicitQuantile
 from rltrain.algo.exploration import Exploration, ParameterNoise
+from rltrain.algo.head import NoisyLinear
 from rltrain.types import Agents, Clock, EnvSpec, torch_device_of
 
 
@@ -43,6 +45,7 @@ class Policy:
         self._hidden = torch.zeros(*shape, cast(Agents, agents).hidden_dim, device=self._device)
         self._last_action = np.full(shape, -1, np.int64)  # [E, N]
         self._frames = Frames(spec, n_envs) if spec.frame_stack > 1 else None
+        self._acted: tuple[np.ndarray, np.ndarray, np.ndarray, Clock] | None = None
 
     def act(
         self, obs: np.ndarray, avail_actions: np.ndarray, last: np.ndarray, clock: Clock
@@ -74,6 +77,7 @@ class Policy:
                 "look at learn/grad_norm and lower algo.optimizer.lr."
             )
         action = self.exploration.choose(q, available, clock, self.rng)
+        self._acted = q, available, action, clock
         if noise is not None and last[0]:
             clean, _ = self._values(self.agents, obs, hidden)
             noise.draw(self.agents, clean, q, clock, self.rng)
@@ -81,6 +85,16 @@ class Policy:
         if last.any():
             self.forget(last)
         return action
+
+    def probability(self) -> np.ndarray:
+        """[E, N]: how likely the last ``act`` was to choose what it chose; NaN where agents draw
+        noise of their own, whose share nobody can tell.
+        """
+        assert self._acted is not None, "nothing was chosen yet"
+        q, available, action, clock = self._acted
+        if self.noisy and draws_noise(self.agents):
+            return np.full(action.shape, np.nan)
+        return self.exploration.probability(q, available, action, clock)
 
     def _values(
         self, agents: nn.Module, obs: np.ndarray, hidden: Tensor
@@ -144,6 +158,12 @@ class Policy:
         self.rng.bit_generator.state = copied(state["rng"])
         if isinstance(self.exploration, ParameterNoise):
             self.exploration.load_state_dict(state["exploration"], self.agents)
+
+
+def draws_noise(agents: nn.Module) -> bool:
+    """Whether agents in training mode give the same observation different values."""
+    noisy = (NoisyLinear, ImplicitQuantile)
+    return any(isinstance(part, noisy) for part in agents.modules())
 
 
 class Frames:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rltrain.algo.exploration import explore
+from rltrain.algo.exploration import explore, likelihood
 from rltrain.algo.policy import copied
 from rltrain.types import Clock, Probability, Script, VectorEnv
 
@@ -43,14 +43,23 @@ class Scripted:
         self.hidden = np.zeros((env.n_envs, env.spec.n_agents, 0), np.float32)  # no memory
         self._epsilon = 1.0 if policy == "random" else epsilon
         self._script = Chance(env) if policy == "random" else script_of(env, policy)
+        self._acted: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def act(
         self, obs: np.ndarray, avail_actions: np.ndarray, last: np.ndarray, clock: Clock
     ) -> np.ndarray:
         """Actions [E, N] int64 of the environment's current slot, available ones."""
         action = self._script()
-        explore(action, avail_actions.astype(bool, copy=False), self._epsilon, self.rng)
+        available = avail_actions.astype(bool, copy=False)
+        planned = action.copy()
+        explore(action, available, self._epsilon, self.rng)
+        self._acted = planned, available, action
         return action
+
+    def probability(self) -> np.ndarray:
+        """[E, N]: how likely the last ``act`` was to choose what it chose."""
+        assert self._acted is not None, "nothing was chosen yet"
+        return likelihood(*self._acted, self._epsilon)
 
     def reset(self) -> None:
         """Nothing: a script sees where an episode begins."""

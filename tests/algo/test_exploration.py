@@ -218,3 +218,39 @@ def test_a_parameter_noise_saved_before_its_first_episode_draws_again():
     for p in (policy, other):
         p.act(observe(), ALL, OPEN, Clock())
     assert torch.equal(weights(other.exploration.noisy), weights(policy.exploration.noisy))
+
+
+VALUES = np.array([0.3, 0.9, 0.1, 0.9][:A] + [0.0] * (A - 4), np.float32)
+
+
+@pytest.mark.parametrize(
+    "exploration",
+    [
+        FixedEpsilon(epsilon=0.4),
+        EpsilonGreedy(start=1.0, end=0.0, env_steps=100),
+        PerCopyEpsilon(base=0.4, alpha=7.0, n_envs=E),
+        Boltzmann(start=1.0, end=0.2, env_steps=100),
+    ],
+    ids=lambda e: type(e).__name__,
+)
+def test_actions_are_chosen_as_often_as_their_probability_says(exploration):
+    q = np.broadcast_to(VALUES, (E, N, A))
+    available = np.ones((E, N, A), bool)
+    available[:, 0, 1] = False  # the best is forbidden to the first agent
+    rng, counts, draws = np.random.default_rng(0), np.zeros((E, N, A)), 4000
+    for _ in range(draws):
+        np.add.at(counts, (*np.indices((E, N)), exploration.choose(q, available, at(50), rng)), 1)
+    said = np.stack(
+        [exploration.probability(q, available, np.full((E, N), a), at(50)) for a in range(A)], -1
+    )
+    np.testing.assert_allclose(said.sum(-1), 1)
+    np.testing.assert_allclose(counts / draws, said, atol=0.03)
+    assert (said[~available] == 0).all()
+
+
+def test_the_probability_of_epsilon_greedy_by_hand():
+    q = np.array([[[1.0, 3.0, 2.0]]])
+    available = np.array([[[True, True, False]]])
+    exploration = FixedEpsilon(epsilon=0.3)
+    found = [exploration.probability(q, available, np.array([[a]]), at(0))[0, 0] for a in range(3)]
+    assert found == pytest.approx([0.15, 0.85, 0])

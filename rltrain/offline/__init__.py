@@ -1,0 +1,1 @@
+"""Datasets of transitions: written while something plays, read instead of playing."""

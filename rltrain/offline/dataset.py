@@ -1,0 +1,217 @@
+"""Dataset: what was recorded, piece by piece, and its reader that hands it to a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from rltrain.checkpoint import digest
+from rltrain.errors import DatasetError
+from rltrain.offline.shards import fields_of, read_index, require_fit
+from rltrain.types import Clock, EnvSpec, Episode, Steps, Watch
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """An opened dataset: where every piece lies. Nothing but lengths is in memory."""
+
+    folder: Path
+    spec: EnvSpec
+    shards: Sequence[Mapping[str, Any]]
+    shard: np.ndarray  # [pieces] the shard that a piece is in
+    start: np.ndarray  # [pieces] its first slot there
+    length: np.ndarray  # [pieces] transitions
+    whole: np.ndarray  # [pieces] an episode from its first to its final slot
+    files: dict[int, Any] = field(default_factory=dict)  # shards looked at, mapped into memory
+
+    @property
+    def knows_probabilities(self) -> bool:
+        """Whether it says of every action how likely it was."""
+        return all(shard["probabilities"] for shard in self.shards)
+
+    def piece(self, i: int) -> dict[str, np.ndarray]:
+        """Every field [length + 1, …] of piece i; the last slot is final.
+
+        Raises:
+            DatasetError: its shard is damaged.
+        """
+        number = int(self.shard[i])
+        if number not in self.files:
+            self.files[number] = checked(self.folder, self.shards[number], self.spec)
+        file = self.files[number]
+        start, stop = int(self.start[i]), int(self.start[i] + self.length[i] + 1)
+        return {name: file.get_slice(name)[start:stop] for name in fields_of(self.spec)}
+
+    def held_out(self, share: float) -> np.ndarray:
+        """[pieces] bool: this share of the whole episodes, evenly spread over the dataset."""
+        place = np.cumsum(self.whole)  # 1, 2, … over whole episodes
+        chosen = np.floor(place * share) > np.floor((place - 1) * share)
+        return chosen & self.whole
+
+
+def open_dataset(folder: Path, spec: EnvSpec) -> Dataset:
+    """A dataset recorded in environments of these sizes.
+
+    Raises:
+        UsageError: there is none, or it does not fit.
+        DatasetError: it is damaged.
+    """
+    index = read_index(folder)
+    require_fit(folder, index["spec"], spec)
+    shard, start, length, whole = [], [], [], []
+    for number, entry in enumerate(index["shards"]):
+        path = folder / entry["file"]
+        try:
+            file = safe_open(path, framework="np")
+            n, flags = file.get_tensor("length"), file.get_tensor("whole")
+        except (OSError, SafetensorError) as error:
+            raise damaged(path, str(error)) from error
+        if n.shape != flags.shape or int((n + 1).sum()) != entry["slots"] or (n < 1).any():
+            raise damaged(path, "its pieces do not add up")
+        shard.append(np.full(len(n), number))
+        start.append(np.cumsum(n + 1) - n - 1)
+        length.append(n)
+        whole.append(flags.astype(np.bool_))
+    if not shard:
+        raise DatasetError(f"{folder} lists no shards: nothing was recorded.")
+    return Dataset(
+        folder=folder,
+        spec=spec,
+        shards=index["shards"],
+        shard=np.concatenate(shard),
+        start=np.concatenate(start),
+        length=np.concatenate(length),
+        whole=np.concatenate(whole),
+    )
+
+
+def checked(folder: Path, entry: Mapping[str, Any], spec: EnvSpec) -> Any:
+    """A shard, mapped into memory, after comparing it with the index and the environment.
+
+    Raises:
+        DatasetError: what is wrong with it.
+    """
+    path = folder / entry["file"]
+    try:
+        if digest(path) != entry["sha256"]:
+            raise damaged(path, "its checksum is not the index's")
+        file = safe_open(path, framework="np")
+        for name, (shape, dtype) in fields_of(spec).items():
+            found = file.get_slice(name)[:0]
+            if (*found.shape[1:],) != shape or found.dtype != dtype:
+                raise damaged(
+                    path,
+                    f"'{name}' should be {dtype} {shape}, got {found.dtype} {found.shape[1:]}",
+                )
+            if file.get_slice(name).get_shape()[0] != entry["slots"]:
+                raise damaged(path, f"'{name}' has not {entry['slots']} slots")
+        action, last = file.get_tensor("action"), file.get_tensor("last")
+        final = np.zeros_like(last)
+        final[np.cumsum(file.get_tensor("length") + 1) - 1] = True
+    except (OSError, SafetensorError) as error:
+        raise damaged(path, str(error)) from error
+    if action.min(initial=0) < 0 or action.max(initial=0) >= spec.n_actions:
+        raise damaged(path, f"it has actions outside 0 … {spec.n_actions - 1}")
+    if (final != last).any():
+        raise damaged(path, "its episodes do not end where they should")
+    return file
+
+
+def damaged(path: Path, why: str) -> DatasetError:
+    return DatasetError(f"{path} is damaged: {why}. Copy the dataset again, or record a new one.")
+
+
+class Reader:
+    """Stands where a rollout stands, but hands out pieces of a dataset in shuffled order, again
+    and again.
+
+    Args:
+        dataset: what is read.
+        chosen: the pieces to hand out.
+        rng: shuffles them anew for every pass.
+    """
+
+    def __init__(self, *, dataset: Dataset, chosen: np.ndarray, rng: np.random.Generator) -> None:
+        self.dataset, self.chosen, self.rng = dataset, chosen, rng
+        self.about: Mapping[str, Any] = {
+            "dataset": f"{dataset.folder} ({int(dataset.whole.sum()):,} whole episodes, "
+            f"{int(dataset.length.sum()):,} transitions)"
+        }
+        self.order = np.empty(0, np.int64)  # pieces still to come in this pass
+        self.passes = 0  # begun
+        self.ahead = 0  # transitions read, less those asked for
+
+    def collect(self, n_steps: int, clock: Clock) -> Steps:
+        """Whole pieces, so many that all calls together gave ``n_steps`` transitions each (T = 0
+        where earlier pieces were long enough), as one copy's slots; the next pass waits for the
+        next call.
+        """
+        pieces: list[dict[str, np.ndarray]] = []
+        self.ahead -= n_steps
+        while self.ahead < 0:
+            if len(self.order) == 0:
+                if pieces:
+                    break
+                self.order = self.rng.permutation(self.chosen)
+                self.passes += 1
+            pieces.append(self.dataset.piece(int(self.order[0])))
+            self.ahead += len(pieces[-1]["last"]) - 1
+            self.order = self.order[1:]
+        return as_steps(pieces, self.dataset.spec)
+
+    def run_episodes(
+        self, n: int, seed: int, clock: Clock, watch: Watch | None = None
+    ) -> list[Episode]:
+        """Not here: a dataset cannot be played."""
+        raise RuntimeError("a dataset plays no episodes.")
+
+    def sync(self, learner: object) -> None:
+        """Nothing to do: nobody acts."""
+
+    def call(self, method: str, *args: Any) -> list[Any]:
+        """There are no environment copies."""
+        return []
+
+    def state_dict(self) -> dict[str, Any]:
+        """What comes next."""
+        return {
+            "n_chosen": len(self.chosen),
+            "order": self.order.copy(),
+            "passes": self.passes,
+            "ahead": self.ahead,
+            "rng": self.rng.bit_generator.state,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from ``state_dict``.
+
+        Raises:
+            ValueError: the dataset has changed.
+        """
+        if state["n_chosen"] != len(self.chosen):
+            raise ValueError(
+                f"{self.dataset.folder} had {state['n_chosen']} pieces to learn from and has "
+                f"{len(self.chosen)} now."
+            )
+        self.order = np.asarray(state["order"])
+        self.passes, self.ahead = int(state["passes"]), int(state["ahead"])
+        self.rng.bit_generator.state = state["rng"]
+
+    def close(self) -> None:
+        """Nothing is held open for long."""
+
+
+def as_steps(pieces: Sequence[Mapping[str, np.ndarray]], spec: EnvSpec) -> Steps:
+    """Pieces one after the other as the slots of one copy, E = 1."""
+    fields: dict[str, Any] = {
+        name: np.concatenate([p[name] for p in pieces] or [np.empty((0, *shape), dtype)])[:, None]
+        for name, (shape, dtype) in fields_of(spec).items()
+        if name != "probability"
+    }
+    fields["action"] = fields["action"].astype(np.int64)
+    return Steps(**fields, lost=np.zeros(1, np.bool_))

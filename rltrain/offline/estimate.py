@@ -1,0 +1,95 @@
+"""Estimate: at every test, what the policy that is tested would earn in held-out episodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+from torch import nn
+
+from rltrain.algo.exploration import Exploration
+from rltrain.algo.policy import Frames
+from rltrain.callback import Callback
+from rltrain.offline.dataset import Dataset
+from rltrain.offline.importance import estimates
+from rltrain.types import Agents, Clock, torch_device_of
+
+if TYPE_CHECKING:
+    from rltrain.trainer import Trainer
+
+AT_ONCE = 32
+"""Episodes that are unrolled side by side."""
+
+
+class Estimate(Callback):
+    """Adds importance-sampling estimates to the metrics of every test.
+
+    Args:
+        dataset: recorded episodes, with the probabilities of their actions.
+        held_out: pieces that nothing is learned from, all of them whole episodes.
+        exploration: how values become actions in the policy that is judged.
+        gamma: discount.
+    """
+
+    def __init__(
+        self, *, dataset: Dataset, held_out: np.ndarray, exploration: Exploration, gamma: float
+    ) -> None:
+        self.dataset, self.exploration, self.gamma = dataset, exploration, gamma
+        self.held_out = held_out[np.argsort(dataset.length[held_out], kind="stable")]
+
+    def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+        agents = trainer.learner.online.agents
+        ratio: list[np.ndarray] = []
+        reward: list[np.ndarray] = []
+        for i in range(0, len(self.held_out), AT_ONCE):
+            episodes = [self.dataset.piece(int(n)) for n in self.held_out[i : i + AT_ONCE]]
+            target = probabilities(agents, episodes, self.exploration, self.dataset, trainer.clock)
+            for e, p in zip(episodes, target, strict=True):
+                behaviour = e["probability"][:-1].astype(np.float64).prod(-1)
+                ratio.append(p.prod(-1) / behaviour)  # agents choose independently of each other
+                reward.append(e["reward"][:-1].mean(-1, dtype=np.float64))
+        found = estimates(ratio, reward, self.gamma)._asdict()
+        known = {f"offline/{name}": x for name, x in found.items() if math.isfinite(x)}
+        return {**value, **known}
+
+
+def probabilities(
+    agents: nn.Module,
+    episodes: Sequence[Mapping[str, np.ndarray]],
+    exploration: Exploration,
+    dataset: Dataset,
+    clock: Clock,
+) -> list[np.ndarray]:
+    """How likely ``exploration`` makes the recorded actions with the agents' values: [L, N] of each
+    episode.
+    """
+    spec, n = dataset.spec, len(episodes)
+    device = torch_device_of(agents)
+    length = np.array([len(e["last"]) - 1 for e in episodes])
+    frames = Frames(spec, n) if spec.frame_stack > 1 else None
+    hidden = torch.zeros(n, spec.n_agents, cast(Agents, agents).hidden_dim, device=device)
+    last_action = np.full((n, spec.n_agents), -1, np.int64)
+    said = np.empty((int(length.max()), n, spec.n_agents))
+    agents.eval()  # the learner switches it back
+    for t in range(len(said)):
+        slot = {name: at(episodes, name, t, length) for name in ("obs", "avail_actions", "action")}
+        obs = slot["obs"] if frames is None else frames.push(slot["obs"])
+        with torch.inference_mode():
+            values, hidden = cast(Agents, agents).step(
+                torch.from_numpy(obs).to(device).float(),
+                torch.from_numpy(last_action).to(device),
+                hidden,
+            )
+        last_action = slot["action"].astype(np.int64)
+        said[t] = exploration.probability(
+            values.cpu().numpy(), slot["avail_actions"], last_action, clock
+        )
+    return [said[:steps, i] for i, steps in enumerate(length.tolist())]
+
+
+def at(episodes: Sequence[Mapping[str, Any]], name: str, t: int, length: np.ndarray) -> np.ndarray:
+    """A field of slot t of every episode, [n, …]; the final slot of those that are over."""
+    return np.stack([e[name][min(t, stop)] for e, stop in zip(episodes, length, strict=True)])

@@ -1,0 +1,193 @@
+"""The files of a dataset: numbered shards of whole episodes, and ``dataset.json`` that lists them.
+
+A shard is one safetensors file: pieces of experience one after the other, slot by slot, and how
+long each is. It is written aside and renamed, then listed: what is listed is complete.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save
+
+from rltrain.checkpoint import digest, put_text, sync
+from rltrain.errors import DatasetError, UsageError, WorldError
+from rltrain.types import EnvSpec
+
+FORMAT = 1
+"""Version of the layout; readers refuse a newer one."""
+INDEX = "dataset.json"
+LARGEST_INDEX = 1 << 28
+"""Bytes; nobody reads more as JSON."""
+SIZES = ("n_agents", "n_actions", "obs_shape", "obs_dtype", "state_dim", "n_rewards")
+"""What of an EnvSpec must agree for experience to fit."""
+
+
+def fields_of(spec: EnvSpec) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+    """Shape and type of every field of a slot, as stored. ``probability``: how likely the player
+    was to choose each agent's action; NaN = unknown.
+    """
+    n = spec.n_agents
+    action = np.dtype(np.int16 if spec.n_actions < 1 << 15 else np.int32)
+    return {
+        "obs": ((n, *spec.obs_shape), np.dtype(spec.obs_dtype)),
+        "avail_actions": ((n, spec.n_actions), np.dtype(np.bool_)),
+        "state": ((spec.state_dim,), np.dtype(np.float32)),
+        "last": ((), np.dtype(np.bool_)),
+        "action": ((n,), action),
+        "reward": ((spec.n_rewards,), np.dtype(np.float32)),
+        "terminated": ((), np.dtype(np.bool_)),
+        "probability": ((n,), np.dtype(np.float32)),
+    }
+
+
+def bytes_per_slot(spec: EnvSpec) -> int:
+    """Bytes of one slot on disk."""
+    return sum(math.prod(shape) * dtype.itemsize for shape, dtype in fields_of(spec).values())
+
+
+def shard_name(number: int) -> str:
+    return f"shard-{number:05d}.safetensors"
+
+
+def write_shard(
+    folder: Path, number: int, arrays: Mapping[str, np.ndarray], room: int | None
+) -> dict[str, Any] | None:
+    """Write one shard and give its line of the index; None where it needs more than ``room`` bytes.
+
+    Args:
+        arrays: every field [slots, …]; ``length`` [pieces] transitions, ``whole`` [pieces]: the
+            piece is an episode from its first to its final slot.
+
+    Raises:
+        WorldError: the disk refuses.
+    """
+    content = save({k: np.ascontiguousarray(v) for k, v in arrays.items()})
+    if room is not None and len(content) > room:
+        return None
+    final = folder / shard_name(number)
+    temporary = folder / f".{final.name}.{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(content)
+        sync(temporary)
+        entry = {
+            "file": final.name,
+            "bytes": len(content),
+            "sha256": digest(temporary),
+            "slots": len(arrays["last"]),
+            "pieces": len(arrays["length"]),
+            "episodes": int(arrays["whole"].sum()),
+            "transitions": int(arrays["length"].sum()),
+            "probabilities": bool(np.isfinite(arrays["probability"]).all()),
+        }
+        os.replace(temporary, final)
+        sync(folder)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise WorldError(
+            f"The dataset {folder} cannot be written: {error}. Make room, or type "
+            "dataset.max_bytes=BYTES to stop recording in time."
+        ) from error
+    return entry
+
+
+def write_index(folder: Path, facts: Mapping[str, Any], shards: list[dict[str, Any]]) -> None:
+    """List the shards, with their sums and ``facts`` such as spec and origin.
+
+    Raises:
+        WorldError: the disk refuses.
+    """
+    sums = {
+        name: sum(shard[name] for shard in shards) for name in ("episodes", "transitions", "bytes")
+    }
+    record = {"format": FORMAT, **facts, **sums, "shards": shards}
+    try:
+        put_text(folder / INDEX, json.dumps(record, indent=1))
+    except OSError as error:
+        raise WorldError(f"The dataset {folder} cannot be written: {error}.") from error
+
+
+def read_index(folder: Path) -> dict[str, Any]:
+    """``dataset.json``, after looking at every file that it lists.
+
+    Raises:
+        UsageError: there is no dataset.
+        DatasetError: it is damaged, or of a newer format.
+    """
+    path = folder / INDEX
+    if not path.is_file():
+        raise UsageError(
+            f"There is no dataset at {folder}. Expected a folder with {INDEX}, as dataset.write "
+            "makes it."
+        )
+    try:
+        if path.is_symlink() or path.stat().st_size > LARGEST_INDEX:
+            raise DatasetError(f"{path} is no plain file of a sensible size: it is not read.")
+        index = json.loads(path.read_text(encoding="utf-8"))
+        if index["format"] > FORMAT:
+            raise DatasetError(
+                f"{folder} was written by a newer rltrain (format {index['format']}, this one "
+                f"reads {FORMAT}): update rltrain."
+            )
+        for shard in index["shards"]:
+            file = folder / shard["file"]
+            if shard["file"] != Path(shard["file"]).name or file.is_symlink():
+                raise DatasetError(f"{path} lists {shard['file']}, which is no plain file there.")
+            if not file.is_file():
+                raise DatasetError(f"{file} is missing. Copy the dataset again.")
+            if file.stat().st_size != shard["bytes"]:
+                raise DatasetError(
+                    f"{file} is damaged: expected {shard['bytes']} bytes, got "
+                    f"{file.stat().st_size}. Copy the dataset again."
+                )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DatasetError(f"{path} cannot be read ({type(error).__name__}: {error}).") from error
+    return dict(index)
+
+
+def require_free(folder: Path) -> None:
+    """Refuse to record where there are files already.
+
+    Raises:
+        UsageError: the folder is not empty, or no folder.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(
+            f"dataset.write={folder} is there already: a dataset is written into a new folder. "
+            "Choose another name."
+        )
+
+
+def sizes_of(record: Mapping[str, Any]) -> str:
+    """An environment's sizes in words."""
+    return (
+        f"{record['n_agents']} agents, {record['n_actions']} actions, observation "
+        f"{'×'.join(map(str, record['obs_shape'])) or '1'} {record['obs_dtype']}, state "
+        f"{record['state_dim']}, {record['n_rewards']} rewards"
+    )
+
+
+def require_fit(folder: Path, theirs: Mapping[str, Any], spec: EnvSpec) -> None:
+    """Refuse experience of another kind of environment.
+
+    Raises:
+        UsageError: with both sizes.
+    """
+    ours = {name: getattr(spec, name) for name in SIZES}
+    if all(as_json(ours[name]) == theirs.get(name) for name in SIZES):
+        return
+    raise UsageError(
+        f"The dataset {folder} does not fit: it was recorded with {sizes_of(theirs)}, this "
+        f"environment has {sizes_of(ours)}. Choose the environment it was recorded in."
+    )
+
+
+def as_json(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

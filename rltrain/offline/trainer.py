@@ -1,0 +1,76 @@
+"""OfflineTrainer: the loop without acting: fill the replay from a dataset, then learn."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from rltrain.errors import UsageError
+from rltrain.offline.dataset import Reader
+from rltrain.trainer import Trainer
+from rltrain.types import Clock
+
+CHUNK = 4096
+"""Transitions read at once while the replay is filled."""
+
+
+class OfflineTrainer(Trainer):
+    """Learns from a dataset at the pace of the run that would have played it.
+
+    Its clock: ``total_env_steps`` and all intervals count the transitions that such a run would
+    have made, so that n of them bring n * updates_per_env_step gradient steps, or
+    updates_per_episode for every mean episode of the dataset. The replay is filled first. Where it
+    holds the whole dataset, nothing is read again; else as many transitions are read as the clock
+    counts, in shuffled order, pass after pass.
+    """
+
+    def __init__(self, *, reader: Reader, env_steps_per_iteration: int, **parts: Any) -> None:
+        super().__init__(rollout=reader, **parts)
+        self.reader, self.env_steps_per_iteration = reader, env_steps_per_iteration
+        lengths = reader.dataset.length[reader.chosen]
+        self.episodes_per_env_step = Fraction(len(lengths), int(lengths.sum()))
+        self.rate = self.per_env_step + self.per_episode * self.episodes_per_env_step
+
+    def run(self, until: int) -> None:
+        """Learn until the first iteration with so many env steps on the clock."""
+        if self.buffer.n_steps == 0:
+            self.fill()
+        while self.clock.env_steps < until and self.stopping is None:
+            n = self.env_steps_per_iteration
+            if self.buffer.full:
+                self.read(n)
+            self.clock = self.later(n)
+            self.owed += self.rate * n
+            due = math.floor(self.owed)
+            self.owed -= due
+            self.learn(due)
+            self.callbacks.on_iteration(self)
+
+    def fill(self) -> None:
+        """Read the dataset once, or until the replay is full.
+
+        Raises:
+            UsageError: there is less to learn from than a batch.
+        """
+        while not self.buffer.full and (self.reader.passes == 0 or len(self.reader.order)):
+            self.read(CHUNK)
+        self.reader.ahead = 0
+        if not self.buffer.ready(self.batch_size):
+            raise UsageError(
+                f"The dataset {self.reader.dataset.folder} does not fill one batch of "
+                f"algo.batch_size={self.batch_size}: {len(self.reader.chosen)} episodes to learn "
+                "from. Set algo.batch_size, dataset.held_out or the length of windows to less."
+            )
+
+    def read(self, n: int) -> None:
+        """Store about ``n`` transitions more."""
+        steps = self.reader.collect(n, self.clock)
+        if len(steps.last):
+            self.buffer.add(self.callbacks.on_collect(self, steps))
+
+    def later(self, n: int) -> Clock:
+        """The clock ``n`` env steps on, with as many episodes as the dataset has in them."""
+        env_steps = self.clock.env_steps + n
+        episodes = math.floor(env_steps * self.episodes_per_env_step)
+        return Clock(env_steps, episodes, self.clock.updates)

@@ -1,0 +1,223 @@
+"""Writer: slots of E copies to shards of whole episodes, with bounded memory.
+
+Open episodes and the shard in progress are held in memory: at most ``n_envs + 1`` times
+``shard_bytes``. An episode that outgrows a shard is cut into pieces, as by a time limit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rltrain.errors import DatasetError
+from rltrain.offline.shards import (
+    INDEX,
+    bytes_per_slot,
+    fields_of,
+    read_index,
+    require_free,
+    write_index,
+    write_shard,
+)
+from rltrain.types import EnvSpec
+
+log = logging.getLogger("rltrain")
+
+
+class Writer:
+    """Records episodes in the order in which they end.
+
+    Args:
+        folder: a new folder; made when the first shard is full.
+        spec, n_envs: what is recorded, E.
+        about: facts for the index: spec, algorithm, version.
+        shard_bytes: bytes of experience per shard.
+        max_bytes: recording ends before the dataset is larger; None = never.
+        n_episodes: of the episodes numbered copy + k E, only the first so many are kept; None =
+            all. Whoever keeps the first to end keeps the short ones.
+    """
+
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        spec: EnvSpec,
+        n_envs: int,
+        about: Mapping[str, Any],
+        shard_bytes: int,
+        max_bytes: int | None,
+        n_episodes: int | None = None,
+    ) -> None:
+        self.folder, self.n_envs, self.about = folder, n_envs, about
+        self.max_bytes, self.n_episodes = max_bytes, n_episodes
+        self.fields = fields_of(spec)
+        self.per_shard = max(2, shard_bytes // bytes_per_slot(spec))  # slots
+        self.shards: list[dict[str, Any]] = []
+        self.begun = self.stopped = False
+        self.open = self._rows(min(64, self.per_shard))  # [E, slots, …] of the open episodes
+        self.n = np.zeros(n_envs, np.int64)  # [E] slots of the open episode
+        self.cut = np.zeros(n_envs, np.bool_)  # [E] its beginning is a piece already
+        self.episode = np.zeros(n_envs, np.int64)  # [E] k of the open episode
+        self.pending: list[dict[str, np.ndarray]] = []
+        self.whole: list[bool] = []  # of the pending pieces
+        self.pending_slots = 0
+
+    def begin(self) -> None:
+        """Refuse a folder in use, unless recording goes on in it.
+
+        Raises:
+            UsageError: there are files already.
+        """
+        if not self.begun:
+            require_free(self.folder)
+            self.begun = True
+
+    def add(self, slot: Mapping[str, np.ndarray]) -> None:
+        """One slot of every copy, each field [E, …]; episodes that it closes are kept.
+
+        Raises:
+            WorldError: the disk refuses.
+        """
+        if self.stopped:
+            return
+        if self.n.max() == self.open["last"].shape[1]:
+            self._widen()
+        lanes = np.arange(self.n_envs)
+        for name, array in self.open.items():
+            array[lanes, self.n] = slot[name]
+        self.n += 1
+        for copy in np.flatnonzero(slot["last"]).tolist():
+            self._keep(copy, whole=not self.cut[copy])
+            self.n[copy], self.cut[copy] = 0, False
+            self.episode[copy] += 1
+        for copy in np.flatnonzero(self.n == self.per_shard).tolist():
+            self._keep(copy, whole=False)
+            for array in self.open.values():  # what ends one piece begins the next
+                array[copy, 0] = array[copy, self.per_shard - 1]
+            self.n[copy], self.cut[copy] = 1, True
+        if self.pending_slots >= self.per_shard:
+            self.flush()
+
+    def forget(self, copies: np.ndarray) -> None:
+        """Drop the open episodes of the copies marked in [E] bool; they begin the same again."""
+        self.n[copies], self.cut[copies] = 0, False
+
+    def restart(self) -> None:
+        """Drop all open episodes; every copy begins with episode 0."""
+        self.n[:], self.cut[:], self.episode[:] = 0, False, 0
+
+    def flush(self) -> None:
+        """Write what has ended as a shard, if there is anything.
+
+        Raises:
+            UsageError: the folder is in use.
+            WorldError: the disk refuses.
+        """
+        if not self.pending or self.stopped:
+            return
+        self.begin()
+        room = None if self.max_bytes is None else self.max_bytes - self.n_bytes
+        self.stopped = True  # should the disk refuse, once is enough
+        shard = write_shard(self.folder, len(self.shards), self._joined(), room)
+        if shard is None:
+            log.warning(
+                "the dataset %s is complete: one more shard would exceed dataset.max_bytes=%s",
+                self.folder,
+                self.max_bytes,
+            )
+        else:
+            self.shards.append(shard)
+            write_index(self.folder, self.about, self.shards)
+            self.stopped = False
+        self.pending, self.whole, self.pending_slots = [], [], 0
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes on disk."""
+        return sum(shard["bytes"] for shard in self.shards)
+
+    def state_dict(self) -> dict[str, Any]:
+        """How many shards there are, and everything that is in none yet."""
+        longest = int(self.n.max())
+        return {
+            "n_envs": self.n_envs,
+            "shards": len(self.shards),
+            "stopped": self.stopped,
+            "n": self.n.copy(),
+            "cut": self.cut.copy(),
+            "episode": self.episode.copy(),
+            "open": {name: array[:, :longest].copy() for name, array in self.open.items()},
+            "pending": self._joined() if self.pending else {},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from ``state_dict``: shards written after it are forgotten.
+
+        Raises:
+            ValueError: the state is of another number of copies.
+            DatasetError: shards are missing.
+        """
+        if state["n_envs"] != self.n_envs:
+            raise ValueError(f"recorded with {state['n_envs']} copies, this run has {self.n_envs}.")
+        written = state["shards"] or (self.folder / INDEX).is_file()
+        shards = read_index(self.folder)["shards"] if written else []
+        if len(shards) < state["shards"]:
+            raise DatasetError(
+                f"{self.folder} holds {len(shards)} shards, but {state['shards']} were written. "
+                "Restore them, or start a new run."
+            )
+        self.shards, self.begun = list(shards[: state["shards"]]), True
+        self.stopped = bool(state["stopped"])
+        if len(shards) > len(self.shards):
+            write_index(self.folder, self.about, self.shards)
+        self.n[:], self.cut[:], self.episode[:] = state["n"], state["cut"], state["episode"]
+        longest = state["open"]["last"].shape[1]
+        while self.open["last"].shape[1] < longest:
+            self._widen()
+        for name, array in self.open.items():
+            array[:, :longest] = state["open"][name]
+        self.pending, self.whole, self.pending_slots = [], [], 0
+        if state["pending"]:
+            length = np.asarray(state["pending"]["length"])
+            stops = np.cumsum(length + 1)
+            fields = {name: np.asarray(state["pending"][name]) for name in self.fields}
+            for start, stop in zip(stops - length - 1, stops, strict=True):
+                self.pending.append({name: a[start:stop] for name, a in fields.items()})
+            self.whole = np.asarray(state["pending"]["whole"]).tolist()
+            self.pending_slots = int(stops[-1])
+
+    def _keep(self, copy: int, *, whole: bool) -> None:
+        """The open slots of a copy become a piece; its final slot holds no transition."""
+        n = int(self.n[copy])
+        number = copy + int(self.episode[copy]) * self.n_envs
+        if n < 2 or (self.n_episodes is not None and number >= self.n_episodes):
+            return
+        piece = {name: array[copy, :n].copy() for name, array in self.open.items()}
+        piece["last"][-1], piece["terminated"][-1] = True, False
+        piece["action"][-1], piece["reward"][-1], piece["probability"][-1] = 0, 0, 1
+        self.pending.append(piece)
+        self.whole.append(whole)
+        self.pending_slots += n
+
+    def _joined(self) -> dict[str, np.ndarray]:
+        arrays = {name: np.concatenate([p[name] for p in self.pending]) for name in self.fields}
+        arrays["length"] = np.array([len(p["last"]) - 1 for p in self.pending], np.int64)
+        arrays["whole"] = np.array(self.whole, np.bool_)
+        return arrays
+
+    def _rows(self, n_slots: int) -> dict[str, np.ndarray]:
+        return {
+            name: np.zeros((self.n_envs, n_slots, *shape), dtype)
+            for name, (shape, dtype) in self.fields.items()
+        }
+
+    def _widen(self) -> None:
+        had = self.open["last"].shape[1]
+        wider = self._rows(min(2 * had, self.per_shard))
+        for name, array in self.open.items():
+            wider[name][:, :had] = array
+        self.open = wider

@@ -1,0 +1,61 @@
+"""Hand-made slots for the tests of writer and dataset: observation = 100 episode + step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rltrain.offline.writer import Writer
+from rltrain.types import EnvSpec
+
+SPEC = EnvSpec(n_agents=2, n_actions=3, obs_shape=(1,), state_dim=0)
+ABOUT = {
+    "spec": {
+        "n_agents": 2,
+        "n_actions": 3,
+        "obs_shape": [1],
+        "obs_dtype": "float32",
+        "state_dim": 0,
+        "n_rewards": 1,
+    }
+}
+
+
+def writer(folder, *, n_envs=1, slots=1000, **words):
+    from rltrain.offline.shards import bytes_per_slot
+
+    settings = {"max_bytes": None, **words}
+    size = slots * bytes_per_slot(SPEC)
+    return Writer(
+        folder=folder, spec=SPEC, n_envs=n_envs, about=ABOUT, shard_bytes=size, **settings
+    )
+
+
+class Lane:
+    """Episodes of given lengths, one slot after the other."""
+
+    def __init__(self, lengths, first=0):
+        self.slots = [
+            (100 * (first + e) + t, t == n) for e, n in enumerate(lengths) for t in range(n + 1)
+        ]
+
+    def __getitem__(self, t):
+        return self.slots[t]
+
+
+def play(to, lanes, start=0, stop=None):
+    """Add the slots of all lanes to a writer."""
+    for t in range(start, stop if stop is not None else min(len(lane.slots) for lane in lanes)):
+        number, last = (np.array(x) for x in zip(*(lane[t] for lane in lanes), strict=True))
+        n = len(lanes)
+        to.add(
+            {
+                "obs": np.broadcast_to(number[:, None, None], (n, 2, 1)).astype(np.float32),
+                "avail_actions": np.ones((n, 2, 3), np.bool_),
+                "state": np.zeros((n, 0), np.float32),
+                "last": last,
+                "action": np.broadcast_to(number[:, None] % 3, (n, 2)),
+                "reward": number[:, None].astype(np.float32),
+                "terminated": np.zeros(n, np.bool_),
+                "probability": np.full((n, 2), 0.5),
+            }
+        )

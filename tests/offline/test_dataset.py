@@ -1,0 +1,162 @@
+"""Opening, refusing and reading datasets."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+from slots import SPEC, Lane, play, writer
+
+from rltrain.checkpoint import digest
+from rltrain.errors import DatasetError, UsageError
+from rltrain.offline.dataset import Reader, open_dataset
+from rltrain.offline.shards import INDEX, shard_name
+from rltrain.types import Clock
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Ten episodes of 1 … 10 transitions in a few shards."""
+    to = writer(tmp_path / "d", slots=12)
+    play(to, [Lane(range(1, 11))])
+    to.flush()
+    return tmp_path / "d"
+
+
+def test_another_environment_is_refused_with_both_sizes(folder):
+    other = replace(SPEC, n_actions=5, obs_shape=(2, 3))
+    with pytest.raises(UsageError) as caught:
+        open_dataset(folder, other)
+    assert "2 agents, 3 actions, observation 1 float32" in str(caught.value)
+    assert "2 agents, 5 actions, observation 2×3 float32" in str(caught.value)
+
+
+def test_a_stack_of_frames_is_a_matter_of_reading(folder):
+    open_dataset(folder, replace(SPEC, frame_stack=4, max_steps=7))
+
+
+def test_no_dataset_is_a_wrong_command(tmp_path):
+    with pytest.raises(UsageError, match="There is no dataset"):
+        open_dataset(tmp_path, SPEC)
+
+
+def test_a_changed_byte_is_found_when_its_shard_is_read(folder):
+    path = folder / shard_name(1)
+    content = bytearray(path.read_bytes())
+    content[-20] ^= 1
+    path.write_bytes(content)
+    data = open_dataset(folder, SPEC)
+    data.piece(0)
+    with pytest.raises(DatasetError, match=r"shard-00001.*checksum"):
+        data.piece(int(np.flatnonzero(data.shard == 1)[0]))
+
+
+@pytest.mark.parametrize("how", ["shorter", "missing"])
+def test_a_shard_of_another_size_is_found_at_once(folder, how):
+    path = folder / shard_name(1)
+    path.write_bytes(path.read_bytes()[:-5]) if how == "shorter" else path.unlink()
+    with pytest.raises(DatasetError, match=r"shard-00001") as caught:
+        open_dataset(folder, SPEC)
+    assert caught.value.exit_code == 3
+
+
+def tampered(folder, change):
+    """Shard 0 with other content, and an index that vouches for it."""
+    path = folder / shard_name(0)
+    arrays = {k: v.copy() for k, v in load_file(path).items()}
+    change(arrays)
+    save_file(arrays, path)
+    index = json.loads((folder / INDEX).read_text())
+    index["shards"][0] |= {"bytes": path.stat().st_size, "sha256": digest(path)}
+    (folder / INDEX).write_text(json.dumps(index))
+
+
+def test_actions_that_the_environment_does_not_have_are_refused(folder):
+    tampered(folder, lambda arrays: arrays["action"].fill(7))
+    with pytest.raises(DatasetError, match=r"actions outside 0 … 2"):
+        open_dataset(folder, SPEC).piece(0)
+
+
+def test_fields_of_another_type_are_refused(folder):
+    def change(arrays):
+        arrays["reward"] = arrays["reward"].astype(np.float64)
+
+    tampered(folder, change)
+    with pytest.raises(DatasetError, match=r"'reward' should be float32"):
+        open_dataset(folder, SPEC).piece(0)
+
+
+def test_an_index_that_is_no_index_is_refused(folder):
+    (folder / INDEX).write_text("[]")
+    with pytest.raises(DatasetError, match="cannot be read"):
+        open_dataset(folder, SPEC)
+
+
+def test_an_index_cannot_name_files_elsewhere(folder):
+    index = json.loads((folder / INDEX).read_text())
+    index["shards"][0]["file"] = "../d/" + shard_name(0)
+    (folder / INDEX).write_text(json.dumps(index))
+    with pytest.raises(DatasetError, match="no plain file there"):
+        open_dataset(folder, SPEC)
+
+
+def test_held_out_episodes_are_spread_evenly(folder):
+    data = open_dataset(folder, SPEC)
+    assert np.flatnonzero(data.held_out(0.2)).tolist() == [4, 9]
+    assert data.held_out(0).sum() == 0
+    assert data.held_out(1).sum() == 10
+
+
+def test_pieces_of_cut_episodes_are_never_held_out(tmp_path):
+    to = writer(tmp_path / "d", slots=4)
+    play(to, [Lane([7, 2, 9])])
+    to.flush()
+    data = open_dataset(tmp_path / "d", SPEC)
+    assert np.flatnonzero(data.held_out(1)).tolist() == [3]
+
+
+def reader(folder, chosen=None, seed=0):
+    data = open_dataset(folder, SPEC)
+    chosen = np.arange(len(data.length)) if chosen is None else chosen
+    return Reader(dataset=data, chosen=chosen, rng=np.random.default_rng(seed))
+
+
+def numbers(steps):
+    return steps.obs[:, 0, 0, 0].astype(int).tolist()
+
+
+def test_every_piece_is_read_once_in_a_pass_and_passes_differ(folder):
+    source, passes = reader(folder), []
+    for _ in range(2):
+        seen = numbers(source.collect(40, Clock()))
+        while len(source.order):
+            seen += numbers(source.collect(5, Clock()))
+        passes.append(seen)
+    assert passes[0] != passes[1]
+    assert sorted(passes[0]) == sorted(passes[1])
+    assert len(passes[0]) == sum(range(2, 12))
+
+
+def test_as_many_transitions_are_read_as_were_asked_for(folder):
+    source, read = reader(folder), 0
+    for n in range(1, 200):
+        read += source.collect(3, Clock()).env_steps
+        assert 3 * n - 3 < read < 3 * n + 10  # an episode too many at most
+
+
+def test_a_reader_goes_on_from_its_state(folder):
+    whole, first, second = reader(folder), reader(folder), reader(folder, seed=9)
+    for _ in range(4):
+        whole.collect(7, Clock())
+        first.collect(7, Clock())
+    second.load_state_dict(first.state_dict())
+    for _ in range(10):
+        assert numbers(whole.collect(7, Clock())) == numbers(second.collect(7, Clock()))
+
+
+def test_only_chosen_pieces_are_read(folder):
+    source = reader(folder, chosen=np.array([2]))
+    assert numbers(source.collect(3, Clock())) == [200, 201, 202, 203]

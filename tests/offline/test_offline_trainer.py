@@ -1,0 +1,217 @@
+"""Learning from a dataset: the pace, what is read, resumption, refusals, a game that is solved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import rltrain
+from rltrain.callback import Callback, Callbacks
+from rltrain.errors import UsageError
+from tests.conftest import SMALL
+
+RANDOM = ["algo.exploration.start=1", "algo.exploration.end=1"]
+
+
+def without(words, *names):
+    return [w for w in words if not w.startswith(names)]
+
+
+def record(words, folder, env_steps):
+    """So much random play without any learning, written to ``folder / "d"``."""
+    words = [*words, *RANDOM, "algo.learning_starts=1000000", "buffer.capacity=1000000"]
+    words += ["test.interval=1000000", "save.interval=1000000"]
+    trainer = rltrain.make_trainer([*words, f"dataset.write={folder / 'd'}"], run_dir=folder / "r")
+    trainer.run(env_steps)
+    trainer.close()
+    return folder / "d"
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """Some 500 random episodes of the two-step game, in a few shards."""
+    words = [*without(SMALL, "buffer."), "dataset.shard_bytes=30000"]
+    return record(words, tmp_path_factory.mktemp("two_step"), 1000)
+
+
+@pytest.fixture(scope="module")
+def balanced(tmp_path_factory):
+    """Some 15 random episodes of CartPole."""
+    words = [*without(SMALL, "buffer.", "env=", "algo.exploration.")]
+    words += ["env=cartpole", "algo=dqn", "test.n_envs=1"]
+    return record(words, tmp_path_factory.mktemp("cartpole"), 350)
+
+
+@pytest.fixture
+def offline(small, recorded):
+    """The small run, from that dataset, with a replay that holds it whole."""
+    words = [*without(small, "buffer.", "test.interval"), "test.interval=1000000"]
+    words += ["algo/network=mlp", "save.interval=1000000"]
+    return [*words, "buffer.capacity=1000", f"dataset.read={recorded}"]
+
+
+def weights(trainer):
+    return torch.cat([p.detach().flatten() for p in trainer.learner.online.parameters()])
+
+
+@pytest.mark.parametrize("n_envs", [1, 3])
+@pytest.mark.parametrize(
+    ("per_step", "per_episode", "updates"), [(0.25, None, 60), (None, 0.3, 36)]
+)
+def test_gradient_steps_follow_from_env_steps_alone(
+    offline, tmp_path, n_envs, per_step, per_episode, updates
+):
+    words = [*offline, f"hardware.n_envs={n_envs}"]
+    words += [f"algo.updates_per_env_step={'null' if per_step is None else per_step}"]
+    words += [f"algo.updates_per_episode={'null' if per_episode is None else per_episode}"]
+    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run")
+    trainer.run(240)
+    assert trainer.clock.env_steps == 240  # 30 iterations of one copy, 10 of three
+    assert trainer.clock.episodes == 120  # two steps each
+    assert trainer.clock.updates == updates
+
+
+def test_a_replay_that_holds_the_dataset_is_filled_once(offline, tmp_path):
+    trainer = rltrain.make_trainer([*offline, "dataset.held_out=0.25"], run_dir=tmp_path / "run")
+    n_chosen = len(trainer.reader.chosen)
+    trainer.run(100)
+    assert trainer.reader.passes == 1
+    assert trainer.buffer.n_episodes == n_chosen
+    assert trainer.buffer.n_steps == 2 * n_chosen
+
+
+def test_a_smaller_replay_is_fed_as_the_clock_goes(offline, tmp_path):
+    words = [*without(offline, "buffer."), "buffer.capacity=50", "algo.updates_per_episode=0.1"]
+    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run")
+    trainer.run(8)
+    shown, clock = trainer.buffer._next, trainer.clock
+    trainer.run(1100)
+    read = 2 * (trainer.buffer._next - shown)  # two steps each
+    assert read == pytest.approx(trainer.clock.env_steps - clock.env_steps, abs=2)
+    assert trainer.reader.passes > 2
+
+
+def test_operators_between_reading_and_storing_are_asked(offline, tmp_path):
+    class Penalty(Callback):
+        def on_collect(self, trainer, value):
+            value.reward[:] -= 100
+            return value
+
+    trainer = rltrain.make_trainer(offline, run_dir=tmp_path / "run")
+    trainer.callbacks = Callbacks([Penalty(), *trainer.callbacks.callbacks])
+    trainer.run(100)
+    found = {**trainer.latest, **trainer.metrics.take()}
+    assert found["learn/target_mean"] < -50
+
+
+@pytest.mark.parametrize("capacity", [50, pytest.param(1000, marks=pytest.mark.slow)])
+def test_a_resumed_offline_run_equals_the_uninterrupted_one(offline, tmp_path, capacity):
+    words = [*without(offline, "buffer."), f"buffer.capacity={capacity}", "algo/network=gru"]
+    words.remove("algo/network=mlp")
+
+    def run(folder, until):
+        trainer = rltrain.make_trainer(words, run_dir=folder)
+        trainer.start()
+        trainer.run(until)
+        return trainer
+
+    whole = run(tmp_path / "whole", 150)
+    first = run(tmp_path / "part", 80)
+    first.save()
+    second = rltrain.make_trainer(words, run_dir=tmp_path / "part")
+    second.restore(tmp_path / "part")
+    second.started = True
+    second.run(150)
+    assert second.clock == whole.clock
+    assert torch.equal(weights(second), weights(whole))
+
+
+def test_without_a_saved_replay_the_dataset_is_read_again(offline, tmp_path):
+    first = rltrain.make_trainer(offline, run_dir=tmp_path / "run")
+    first.run(100)
+    folder = first.save(with_replay=False)
+    second = rltrain.make_trainer(offline, run_dir=tmp_path / "run")
+    second.restore(folder)
+    second.run(200)
+    assert second.buffer.n_episodes == first.buffer.n_episodes
+    assert second.clock.env_steps >= 200
+
+
+def test_tests_report_estimates_beside_the_real_return(offline, tmp_path):
+    words = [*offline, "dataset.held_out=0.5", "test.epsilon=1", "algo.loss.gamma=1"]
+    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run")
+    found = trainer.test(episodes=400)
+    # the same player as the recorded one: every ratio is 1
+    assert found["offline/is_return"] == pytest.approx(found["offline/behaviour_return"])
+    assert found["offline/wis_return"] == pytest.approx(found["offline/behaviour_return"])
+    assert found["offline/effective_sample_size"] == pytest.approx(250, abs=8)
+    assert found["offline/is_return"] == pytest.approx(found["test/return_mean"], abs=1)
+
+
+def test_the_estimate_of_a_greedy_team_is_near_its_real_return(offline, tmp_path):
+    words = [*offline, "dataset.held_out=0.5", "test.epsilon=0.2", "algo.loss.gamma=1"]
+    trainer = rltrain.make_trainer([*words, "seed=3"], run_dir=tmp_path / "run")
+    trainer.run(400)
+    found = trainer.test(episodes=400)
+    assert found["offline/wis_return"] == pytest.approx(found["test/return_mean"], abs=1.2)
+    assert abs(found["offline/behaviour_return"] - found["test/return_mean"]) > 1
+
+
+@pytest.mark.slow
+def test_qmix_solves_the_two_step_game_from_random_play(offline, tmp_path):
+    words = [*without(offline, "algo.batch", "log."), "log.interval=1000000"]
+    words += ["algo=qmix", "algo.target_update.episodes=100", "algo.mixer.embed_dim=8"]
+    trainer = rltrain.make_trainer(words, run_dir=tmp_path)
+    trainer.run(3000)
+    assert trainer.test(episodes=4)["test/return_mean"] == 8
+
+
+@pytest.mark.parametrize("algo", ["simple_q", "c51", "rainbow", "iqn", "munchausen_dqn", "drqn"])
+def test_methods_with_a_replay_learn_from_a_dataset(small, balanced, tmp_path, algo):
+    words = without(small, "env=", "algo.exploration.", "buffer.", "algo.batch_size")
+    words += ["env=cartpole", f"algo={algo}", "algo.batch_size=4", "test.n_envs=1"]
+    words += [f"dataset.read={balanced}", "dataset.held_out=0.2", "algo.learning_starts=10"]
+    trainer = rltrain.make_trainer([*words, "test.interval=1000000"], run_dir=tmp_path)
+    trainer.run(40)
+    assert trainer.clock.updates >= 10
+    assert {**trainer.latest, **trainer.metrics.take()}["learn/skipped_updates"] == 0
+    assert np.isfinite(trainer.test(episodes=1)["offline/is_return"])
+
+
+REFUSED = [
+    (["env=matrix"], r"recorded with 2 agents, 2 actions.* has 2 agents, 3 actions"),
+    (["algo.batch_size=500"], r"episodes to learn from .* batch needs 500"),
+    (["dataset.held_out=1"], r"0 episodes to learn from"),
+    (["dataset.write=other"], r"dataset\.read and dataset\.write"),
+    (["algo=pqn", "algo/mixer=independent"], r"learns only from what it has just played"),
+    (
+        ["algo=drqn", "buffer.first_hidden=stored", "algo/network=gru"],
+        r"set buffer\.first_hidden=zero",
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSED, ids=lambda x: x[0] if x[0] else "")
+def test_what_a_dataset_cannot_feed_is_refused(offline, tmp_path, words, said):
+    given = [w.partition("=")[0] + "=" for w in words]
+    kept = without(offline, *given)
+    if any(w.startswith("algo=pqn") for w in words):
+        kept = without(kept, "buffer.")
+    with pytest.raises(UsageError, match=said):
+        rltrain.make_trainer([*kept, *words], run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_without_probabilities_there_is_nothing_to_estimate(small, tmp_path):
+    words = without(small, "env=", "algo.exploration.", "buffer.")
+    words += ["env=cartpole", "algo=dqn", "algo.network.noisy_sigma=0.5", "test.n_envs=2"]
+    words += ["algo.learning_starts=10"]
+    first = rltrain.make_trainer([*words, f"dataset.write={tmp_path / 'd'}"], run_dir=tmp_path)
+    first.run(200)
+    first.close()
+    words += [f"dataset.read={tmp_path / 'd'}", "dataset.held_out=0.5"]
+    with pytest.raises(UsageError, match=r"Type dataset\.held_out=0"):
+        rltrain.make_trainer(words, run_dir=tmp_path / "b")
+    words[-1] = "dataset.held_out=0"
+    rltrain.make_trainer(words, run_dir=tmp_path / "b").run(20)

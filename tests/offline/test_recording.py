@@ -1,0 +1,169 @@
+"""Recording while something plays: the same experience, the same training, exact resumption."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import rltrain
+from rltrain import main as entry
+from rltrain.env.vector import SyncVectorEnv
+from rltrain.errors import UsageError
+from rltrain.offline.dataset import open_dataset
+from rltrain.offline.shards import read_index
+
+
+def weights(trainer):
+    return torch.cat([p.detach().flatten() for p in trainer.learner.online.parameters()])
+
+
+def trained(words, folder, until=300):
+    trainer = rltrain.make_trainer(words, run_dir=folder)
+    trainer.start()
+    trainer.run(until)
+    return trainer
+
+
+def whole(folder, spec):
+    """Every field of all pieces, one after the other."""
+    data = open_dataset(folder, spec)
+    pieces = [data.piece(i) for i in range(len(data.length))]
+    return {name: np.concatenate([p[name] for p in pieces]) for name in pieces[0]}
+
+
+@pytest.fixture
+def roomy(small):
+    """The small run with a replay that keeps everything."""
+    return [*(w for w in small if not w.startswith("buffer.")), "buffer.capacity=1000"]
+
+
+def test_what_is_written_is_what_the_replay_got(roomy, tmp_path):
+    trainer = trained([*roomy, f"dataset.write={tmp_path / 'd'}"], tmp_path / "run", 100)
+    state = trainer.buffer.state_dict()
+    trainer.close()
+    written = whole(tmp_path / "d", trainer.rollout.env.spec)
+    n = len(written["last"])
+    assert n == 3 * trainer.clock.episodes
+    for name in ("obs", "avail_actions", "last", "action", "reward", "terminated", "state"):
+        stored = np.asarray(state[f"slots.{name}"])[:n]
+        np.testing.assert_array_equal(written[name], stored.reshape(written[name].shape))
+
+
+def test_recording_does_not_change_training(small, tmp_path):
+    plain = trained(small, tmp_path / "a", 120)
+    recorded = trained([*small, f"dataset.write={tmp_path / 'd'}"], tmp_path / "b", 120)
+    assert torch.equal(weights(plain), weights(recorded))
+
+
+def test_nothing_stands_between_when_nothing_is_written(small, tmp_path):
+    trainer = rltrain.make_trainer(small, run_dir=tmp_path)
+    assert type(trainer.rollout.env) is SyncVectorEnv
+
+
+def test_probabilities_are_those_of_the_exploration(small, tmp_path):
+    words = [*small, "algo.exploration.start=1", "algo.exploration.end=1"]
+    trainer = trained([*words, f"dataset.write={tmp_path / 'd'}"], tmp_path / "run", 60)
+    trainer.close()
+    written = whole(tmp_path / "d", trainer.rollout.env.spec)
+    assert set(written["probability"][~written["last"]].ravel()) == {0.5}
+
+
+def test_a_resumed_recording_equals_the_uninterrupted_one(small, tmp_path):
+    size = "dataset.shard_bytes=2000"
+    one = trained([*small, size, f"dataset.write={tmp_path / 'one'}"], tmp_path / "a", 150)
+    one.close()
+    words = [*small, size, f"dataset.write={tmp_path / 'two'}"]
+    first = trained(words, tmp_path / "b", 60)
+    first.save()
+    first.run(100)
+    second = rltrain.make_trainer(words, run_dir=tmp_path / "b")
+    second.restore(tmp_path / "b")
+    second.start()
+    second.run(150)
+    second.close()
+    shards = read_index(tmp_path / "one")["shards"]
+    assert len(shards) > 2
+    assert read_index(tmp_path / "two")["shards"] == shards
+
+
+def test_without_a_saved_replay_no_episode_is_glued_together(small, tmp_path):
+    words = [*small, f"dataset.write={tmp_path / 'd'}"]
+    first = trained(words, tmp_path / "run", 101)
+    folder = first.save(with_replay=False)
+    second = rltrain.make_trainer(words, run_dir=tmp_path / "run")
+    second.restore(folder)
+    second.start()
+    second.run(200)
+    second.close()
+    assert set(open_dataset(tmp_path / "d", second.rollout.env.spec).length.tolist()) == {2}
+
+
+@pytest.mark.parametrize(
+    "words", [["algo.network.noisy_sigma=0.5"], ["algo/exploration=parameter_noise"]]
+)
+def test_noise_that_nobody_can_weigh_leaves_probabilities_unknown(small, tmp_path, words):
+    small = [w for w in small if not w.startswith(("env=", "algo.exploration."))]
+    small += [
+        "env=cartpole",
+        "algo=dqn",
+        "algo.learning_starts=10",
+        f"dataset.write={tmp_path / 'd'}",
+    ]
+    trainer = trained([*small, *words], tmp_path / "run", 100)
+    trainer.close()
+    assert not open_dataset(tmp_path / "d", trainer.rollout.env.spec).knows_probabilities
+
+
+@pytest.fixture
+def command(monkeypatch):
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["rltrain", *words])
+        entry.exit_codes.clear()
+        return entry.run(list(words))
+
+    return run
+
+
+def test_an_evaluation_writes_exactly_its_episodes(small, command, own_folder):
+    assert command(*small, "total_env_steps=50") == 0
+    (run_dir,) = own_folder.glob("outputs/*/*")
+    words = ["dataset.write=seen", "test.epsilon=0.5", "test.episodes=7", "test.n_envs=3"]
+    assert command("mode=evaluate", f"checkpoint={run_dir}", *words) == 0
+    index = read_index(own_folder / "seen")
+    assert (index["episodes"], index["transitions"]) == (7, 14)
+    data = open_dataset(own_folder / "seen", rltrain.load_policy(run_dir).spec)
+    found = {round(float(p), 2) for i in range(7) for p in data.piece(i)["probability"][0]}
+    assert found <= {0.25, 0.75}
+
+
+def test_a_scripted_player_is_recorded_with_its_probabilities(command, own_folder):
+    words = ["algo=scripted", "algo.policy=random", "env=two_step", "test.n_envs=2"]
+    assert command("mode=evaluate", *words, "dataset.write=random", "test.episodes=5") == 0
+    index = read_index(own_folder / "random")
+    assert index["episodes"] == 5
+    assert index["shards"][0]["probabilities"]
+
+
+def test_an_evaluation_of_a_recorded_run_records_nothing(small, command, own_folder):
+    assert command(*small, "total_env_steps=50", "dataset.write=d") == 0
+    before = read_index(own_folder / "d")
+    (run_dir,) = own_folder.glob("outputs/*/*")
+    assert command("mode=evaluate", f"checkpoint={run_dir}") == 0
+    assert read_index(own_folder / "d") == before
+
+
+def test_a_folder_in_use_is_refused_before_anything_is_written(small, command, own_folder):
+    (own_folder / "d").mkdir()
+    (own_folder / "d" / "x").touch()
+    with pytest.raises(UsageError, match=r"dataset\.write=.*d is there already"):
+        command(*small, "dataset.write=d")
+    assert [p.name for p in own_folder.iterdir()] == ["d"]
+
+
+def test_the_jobs_of_a_sweep_cannot_share_a_folder(small, command, own_folder):
+    with pytest.raises(UsageError, match="2 jobs cannot write into one folder"):
+        command("-m", *small, "seed=1,2", "dataset.write=d")
+    assert not list(own_folder.iterdir())

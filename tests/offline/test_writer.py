@@ -1,0 +1,143 @@
+"""The writer: whole episodes, bounded shards, exact resumption."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from slots import SPEC, Lane, play, writer
+
+from rltrain.errors import UsageError, WorldError
+from rltrain.offline.dataset import open_dataset
+from rltrain.offline.shards import INDEX, shard_name
+
+
+def first_numbers(folder):
+    """What the first agent saw in every piece."""
+    data = open_dataset(folder, SPEC)
+    return [data.piece(i)["obs"][:, 0, 0].astype(int).tolist() for i in range(len(data.length))]
+
+
+def test_episodes_come_back_as_they_ended(tmp_path):
+    to = writer(tmp_path / "d", n_envs=2)
+    play(to, [Lane([2, 3]), Lane([4, 1], first=5)])
+    to.flush()
+    expected = [[0, 1, 2], [500, 501, 502, 503, 504], [100, 101, 102, 103], [600, 601]]
+    assert first_numbers(tmp_path / "d") == expected
+
+
+def test_a_final_slot_holds_no_transition(tmp_path):
+    to = writer(tmp_path / "d")
+    play(to, [Lane([2])])
+    to.flush()
+    piece = open_dataset(tmp_path / "d", SPEC).piece(0)
+    assert piece["last"].tolist() == [False, False, True]
+    assert piece["reward"][:, 0].tolist() == [0, 1, 0]
+    assert piece["action"].tolist() == [[0, 0], [1, 1], [0, 0]]
+    assert piece["probability"].tolist() == [[0.5, 0.5], [0.5, 0.5], [1, 1]]
+
+
+def test_an_episode_that_is_not_over_is_not_written(tmp_path):
+    to = writer(tmp_path / "d")
+    play(to, [Lane([2, 50])], stop=20)
+    to.flush()
+    assert first_numbers(tmp_path / "d") == [[0, 1, 2]]
+
+
+def test_a_full_shard_is_written_without_being_asked(tmp_path):
+    to = writer(tmp_path / "d", slots=6)
+    play(to, [Lane([2, 2, 2, 2, 2])])
+    assert [shard["slots"] for shard in to.shards] == [6, 6]
+    index = json.loads((tmp_path / "d" / INDEX).read_text())
+    assert (index["episodes"], index["transitions"]) == (4, 8)
+    assert {p.name for p in (tmp_path / "d").iterdir()} == {INDEX, shard_name(0), shard_name(1)}
+
+
+def test_an_episode_longer_than_a_shard_is_cut_into_pieces_that_share_an_observation(tmp_path):
+    to = writer(tmp_path / "d", slots=4)
+    play(to, [Lane([7, 2])])
+    to.flush()
+    expected = [[0, 1, 2, 3], [3, 4, 5, 6], [6, 7], [100, 101, 102]]
+    assert first_numbers(tmp_path / "d") == expected
+    data = open_dataset(tmp_path / "d", SPEC)
+    assert data.whole.tolist() == [False, False, False, True]
+    rewards = np.concatenate([data.piece(i)["reward"][:-1, 0] for i in range(3)])
+    assert rewards.tolist() == list(range(7))
+    assert not data.piece(0)["terminated"].any()
+
+
+def test_memory_is_bounded_whatever_the_length_of_episodes(tmp_path):
+    to = writer(tmp_path / "d", slots=100)
+    play(to, [Lane([1000])])
+    assert to.open["last"].shape == (1, 100)
+    assert to.pending_slots < 100
+
+
+def test_recording_ends_before_the_dataset_is_too_large(tmp_path, caplog):
+    to = writer(tmp_path / "d", slots=6, max_bytes=2000)
+    play(to, [Lane([2] * 30)])
+    size = sum(p.stat().st_size for p in (tmp_path / "d").glob("*.safetensors"))
+    assert to.stopped
+    assert 1 <= len(to.shards) < 10
+    assert size <= 2000
+    assert "dataset.max_bytes=2000" in caplog.text
+
+
+def test_the_first_episodes_are_kept_not_the_first_to_end(tmp_path):
+    to = writer(tmp_path / "d", n_envs=2, n_episodes=3)
+    play(to, [Lane([6, 1, 1]), Lane([1, 1, 1, 1, 1, 1], first=5)], stop=11)
+    to.flush()
+    expected = [[500, 501], [0, 1, 2, 3, 4, 5, 6], [100, 101]]
+    assert first_numbers(tmp_path / "d") == expected
+
+
+def test_the_open_episode_of_a_crashed_copy_is_forgotten(tmp_path):
+    to = writer(tmp_path / "d", n_envs=2)
+    play(to, [Lane([5]), Lane([5], first=5)], stop=3)
+    to.forget(np.array([True, False]))
+    play(to, [Lane([9, 9, 2], first=0), Lane([5], first=5)], start=3, stop=6)
+    to.flush()
+    assert first_numbers(tmp_path / "d") == [[500, 501, 502, 503, 504, 505]]
+
+
+@pytest.mark.parametrize("stop", [1, 5, 12, 17])
+def test_a_writer_goes_on_from_its_state_as_if_nothing_had_happened(tmp_path, stop):
+    lanes = [Lane([2, 9, 2, 2]), Lane([3, 3, 9], first=5)]
+    whole = writer(tmp_path / "a", n_envs=2, slots=6)
+    play(whole, lanes)
+    whole.flush()
+    first = writer(tmp_path / "b", n_envs=2, slots=6)
+    play(first, lanes, stop=stop)
+    state = first.state_dict()
+    play(first, lanes, start=stop)  # goes on, and is lost
+    first.flush()
+    second = writer(tmp_path / "b", n_envs=2, slots=6)
+    second.load_state_dict(state)
+    play(second, lanes, start=stop)
+    second.flush()
+    for shard in whole.shards:
+        name = shard["file"]
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    assert whole.shards == second.shards
+    assert json.loads((tmp_path / "b" / INDEX).read_text())["shards"] == whole.shards
+
+
+def test_a_folder_in_use_is_refused(tmp_path):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match="is there already"):
+        writer(tmp_path / "d").begin()
+
+
+def test_a_disk_that_refuses_is_named_and_leaves_no_half_shard(tmp_path, monkeypatch):
+    def full(path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("rltrain.offline.shards.sync", full)
+    to = writer(tmp_path / "d")
+    play(to, [Lane([2])])
+    with pytest.raises(WorldError, match=r"No space left .* dataset\.max_bytes"):
+        to.flush()
+    assert list((tmp_path / "d").iterdir()) == []
+    to.flush()  # once is enough
