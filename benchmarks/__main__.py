@@ -1,6 +1,6 @@
-"""`make bench`: the battle engine, the learner, the replay, and the whole default command."""
+"""`make bench`: the battle engine, the learner, the replay, whole commands, and others beside."""
 
-from benchmarks import end_to_end, engine, learner, replay
+from benchmarks import cartpole, end_to_end, engine, learner, replay
 
-for part in (engine, learner, replay, end_to_end):
+for part in (engine, learner, replay, end_to_end, cartpole):
     part.main()

@@ -119,11 +119,13 @@ class OwnEnv:
     make: Callable[[], Any]
     kwargs: Mapping[str, Any]
 
-    def build(self, *, n_envs: int, n_threads: int) -> VectorEnv:
-        """``n_envs`` copies in lock-step."""
+    def build(self, *, n_envs: int, training: bool, **_: Any) -> VectorEnv:
+        """``n_envs`` copies in lock-step; a maker with a keyword ``training`` is told of it."""
         from rltrain.env.gym import from_class
 
-        env: VectorEnv = from_class(self.make, n_envs=n_envs, time_limit="bootstrap")
+        env: VectorEnv = from_class(
+            self.make, n_envs=n_envs, training=training, time_limit="bootstrap"
+        )
         return env
 
 

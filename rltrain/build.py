@@ -54,9 +54,14 @@ def n_threads(settings: Settings) -> int:
     return settings.hardware.threads or default_threads(recurrent)
 
 
-def build_env(settings: Settings, n_envs: int) -> VectorEnv:
-    """Environment copies in lock-step."""
-    env: VectorEnv = settings.nodes["env"].build(n_envs=n_envs, n_threads=n_threads(settings))
+def build_env(settings: Settings, n_envs: int, *, training: bool) -> VectorEnv:
+    """Environment copies in lock-step, for learning or for tests."""
+    env: VectorEnv = settings.nodes["env"].build(
+        n_envs=n_envs,
+        n_threads=n_threads(settings),
+        training=training,
+        record=settings.run.record,
+    )
     return env
 
 
@@ -160,8 +165,9 @@ def build_trainer(
     run, algo, nodes = settings.run, settings.algo, settings.nodes
     assert algo is not None, "check() refuses to train what does not learn"
     device = prepare_machine(settings)
-    env = build_env(settings, settings.hardware.n_envs)
-    test_env = build_env(settings, min(run.test.n_envs, run.test.episodes))
+    env = build_env(settings, settings.hardware.n_envs, training=True)
+    n_test_envs = min(run.test.n_envs, run.test.episodes)
+    test_env = build_env(settings, n_test_envs, training=False)
     spec = env.spec
     learner = build_learner(settings, spec, device)
     exploration = nodes["algo.exploration"].build(n_envs=env.n_envs)
@@ -212,7 +218,8 @@ def build_trainer(
 def build_player(settings: Settings, folder: Path) -> Rollout:
     """Environments and a policy with a checkpoint's weights, for evaluation."""
     device = prepare_machine(settings)
-    env = build_env(settings, min(settings.run.test.n_envs, settings.run.test.episodes))
+    n_envs = min(settings.run.test.n_envs, settings.run.test.episodes)
+    env = build_env(settings, n_envs, training=False)
     learner = build_learner(settings, env.spec, device)
     state = learner.state_dict()
     weights = checkpoint.read(folder, MODEL)
@@ -229,7 +236,7 @@ def build_scripted_player(settings: Settings) -> Rollout:
     """
     run = settings.run
     prepare_machine(settings)
-    env = build_env(settings, min(run.test.n_envs, run.test.episodes))
+    env = build_env(settings, min(run.test.n_envs, run.test.episodes), training=False)
     policy = settings.nodes["algo"].build(
         env=env, epsilon=run.test.epsilon, rng=generator(run.seed, TEST_POLICY_STREAM)
     )

@@ -142,7 +142,7 @@ def plain_info(episode: Episode) -> dict[str, Any]:
 
 def summary(episodes: Sequence[Episode]) -> dict[str, float]:
     """Mean, standard error and 95 % interval of returns (normal) and wins (Wilson, 1927), mean
-    length.
+    length, means of what the environment counts itself (``info["metrics"]``).
     """
     returns = np.array([e.episode_return for e in episodes])
     error = float(returns.std(ddof=1) / math.sqrt(len(returns))) if len(returns) > 1 else math.nan
@@ -163,6 +163,9 @@ def summary(episodes: Sequence[Episode]) -> dict[str, float]:
             "test/win_rate_low": low,
             "test/win_rate_high": high,
         }
+    counted = [e.info.get("metrics", {}) for e in episodes]
+    for name in dict.fromkeys(name for own in counted for name in own):
+        out[f"test/{name}_mean"] = float(np.mean([own[name] for own in counted if name in own]))
     return {k: v for k, v in out.items() if not math.isnan(v)}
 
 
@@ -252,6 +255,8 @@ def show(evaluation: Evaluation) -> None:
         interval = f"{m['test/win_rate_low']:.1%} … {m['test/win_rate_high']:.1%}"
         table.add_row("win rate", f"{m['test/win_rate']:.1%}", interval)
     table.add_row("episode length", f"{m['test/episode_length_mean']:.1f}", "")
+    for name in sorted({name for e in evaluation.episodes for name in e.info.get("metrics", {})}):
+        table.add_row(name.replace("_", " "), f"{m[f'test/{name}_mean']:.4g}", "")
     console.print(table)
     about = "".join(f"{name} {fact}, " for name, fact in evaluation.record["environment"].items())
     console.print(

@@ -249,6 +249,8 @@ FACTS = (
     "spec",
     "n_envs",
     "n_threads",
+    "training",
+    "record",
     "device",
     "rng",
     "params",

@@ -56,13 +56,14 @@ class Metrics:
 
 def episode_metrics(episodes: list[Episode] | tuple[Episode, ...]) -> list[dict[str, float]]:
     """What each finished episode adds to the means; ``win_rate`` only where the environment says
-    who won.
+    who won, and what else it counts itself (``info["metrics"]``) by name.
     """
     out = []
     for e in episodes:
         row = {"return_mean": e.episode_return, "episode_length_mean": float(e.length)}
         if "win" in e.info:
             row["win_rate"] = float(e.info["win"])
+        row |= {f"{name}_mean": value for name, value in e.info.get("metrics", {}).items()}
         out.append(row)
     return out
 
@@ -291,7 +292,9 @@ class Trainer:
 def summarise(episodes: list[Episode]) -> dict[str, float]:
     """Plain means over test episodes, and the returns' standard deviation."""
     rows = episode_metrics(episodes)
-    out = {f"test/{k}": sum(r[k] for r in rows) / len(rows) for k in rows[0]}
+    names = dict.fromkeys(k for row in rows for k in row)
+    found = {k: [row[k] for row in rows if k in row] for k in names}
+    out = {f"test/{k}": sum(values) / len(values) for k, values in found.items()}
     mean = out["test/return_mean"]
     variance = sum((e.episode_return - mean) ** 2 for e in episodes) / len(episodes)
     return {**out, "test/return_std": math.sqrt(variance)}

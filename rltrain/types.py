@@ -119,7 +119,7 @@ class VectorEnv(Protocol):
     avail_actions: np.ndarray  # [E, N, A] uint8
     state: np.ndarray  # [E, S] float32
     last: np.ndarray  # [E] bool
-    infos: Sequence[Mapping[str, Any]]  # [E]; meaningful where last is set: {"win": bool, …}
+    infos: Sequence[Mapping[str, Any]]  # [E]; where last is set: {"win": bool, "metrics": {…}}
 
     def reset(self, seeds: EpisodeSeeds) -> None:
         """Start episode 0 of every copy; from now on episode k of copy e is seeded with ``seeds(e,

@@ -50,7 +50,16 @@ BELONGS = {
 """Parts that only some methods can use, with one that can."""
 IMAGES = {"conv"}  # networks that see nothing else
 NEEDS = {"lunarlander": "Box2D", "minatar": "minatar", "atari": "ale_py"}  # of environments
-OWN_SPACES = {"acrobot", "cartpole", "gymnasium", "mountaincar", "lunarlander", "minatar", "atari"}
+OWN_SPACES = {
+    "acrobot",
+    "cartpole",
+    "gymnasium",
+    "mountaincar",
+    "lunarlander",
+    "minatar",
+    "atari",
+    "trading",
+}
 
 PAIRS = [
     *[("algo", a) for a in options("algo") if a != "scripted"],  # learns nothing
@@ -85,6 +94,8 @@ def words_for(small, group, name):
         words = [w for w in words if not w.startswith("algo.exploration.")]
     if group == "env" and name.startswith("smac"):
         words = [w for w in words if not w.startswith("buffer.")] + ["buffer.capacity=100"]
+    if group == "env" and name in {"atari", "minatar"}:
+        words = [*words, "env.max_episode_steps=20"]
     words = [w for w in words if w.partition("=")[0] != group]
     return [*words, f"{group}={name}"]
 

@@ -34,6 +34,11 @@ def test_means_and_intervals_by_hand():
     assert m["test/win_rate"] == 0.5
 
 
+def test_what_an_environment_counts_is_averaged():
+    episodes = [Episode(1.0, 3), *(Episode(1.0, 3, {"metrics": {"score": x}}) for x in (2, 5))]
+    assert summary(episodes)["test/score_mean"] == 3.5
+
+
 def test_one_episode_has_no_standard_error():
     assert "test/return_standard_error" not in summary([Episode(1.0, 3)])
 

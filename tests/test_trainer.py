@@ -149,6 +149,13 @@ def test_summary_of_a_hand_made_batch():
     }
 
 
+def test_what_an_environment_counts_is_averaged_over_the_episodes_that_tell_it():
+    told = [Episode(1.0, 2, {"metrics": {"score": x}}) for x in (2.0, 5.0)]
+    found = summarise([Episode(1.0, 2), *told])
+    assert found["test/score_mean"] == 3.5
+    assert episode_metrics(told)[0]["score_mean"] == 2.0
+
+
 def test_win_rate_only_where_somebody_wins():
     assert "win_rate" not in episode_metrics([Episode(1.0, 1)])[0]
 

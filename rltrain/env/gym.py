@@ -6,6 +6,7 @@ To bring one of your own: register it, or name it ``env.id=module:Id``, or hand 
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from rltrain.env.vector import Slot, SyncVectorEnv
 from rltrain.types import Count, EnvSpec, Positive
 
 NO_STATE = np.zeros(0, np.float32)
+FRAMES_PER_SECOND = 30.0  # of films, where an environment does not say
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -26,7 +28,8 @@ class GymnasiumEnv:
 
     Observations: Box as it is (images channels first, as uint8), Discrete as one-hot, MultiBinary,
     MultiDiscrete, Tuple and Dict flattened. ``info["action_mask"]`` says which actions are
-    available.
+    available; at an episode's end ``info["win"]`` and the numbers in ``info["metrics"]`` are
+    reported with its return.
 
     Args:
         env: the environment, time limit included.
@@ -81,8 +84,10 @@ class GymnasiumEnv:
             raise RuntimeError(f"{self._where()} gave the reward {reward}.")
         if self.reward_clip is not None:
             reward = min(max(reward, -self.reward_clip), self.reward_clip)
-        said = {"win": bool(info["win"])} if "win" in info else {}
         final = bool(terminated) or bool(truncated)
+        said: dict[str, Any] = {"win": bool(info["win"])} if "win" in info else {}
+        if final and "metrics" in info:
+            said["metrics"] = {str(name): float(x) for name, x in info["metrics"].items()}
         slot = self._slot(obs, info, final=final)
         return slot, np.array([reward], np.float32), bool(terminated), bool(truncated), said
 
@@ -90,9 +95,16 @@ class GymnasiumEnv:
         """What the environment draws, if it was made with ``render_mode: rgb_array``."""
         return self.env.render()
 
-    def call(self, method: str, *args: Any) -> Any:
-        """A method of the environment itself."""
-        return getattr(self.env.unwrapped, method)(*args)
+    @property
+    def frames_per_second(self) -> float | None:
+        """Of films; None where the environment was not made to be drawn."""
+        drawn = self.env.render_mode == "rgb_array"
+        return float(self.env.metadata.get("render_fps") or FRAMES_PER_SECOND) if drawn else None
+
+    @property
+    def unwrapped(self) -> gymnasium.Env:
+        """The environment itself, whose methods ``VectorEnv.call`` reaches."""
+        return self.env.unwrapped
 
     def close(self) -> None:
         self.env.close()
@@ -152,28 +164,48 @@ def gymnasium_env(
     *,
     id: str,
     n_envs: int,
+    record: bool,
     kwargs: Mapping[str, Any],
     time_limit: Literal["bootstrap", "terminal"],
     max_episode_steps: Count | None,
     frame_stack: Count,
     reward_clip: Positive | None,
 ) -> SyncVectorEnv:
-    """``n_envs`` copies of a registered Gymnasium environment.
+    """``n_envs`` copies of a registered Gymnasium environment, made to be drawn for a ``record``.
 
     Raises:
         ValueError: an unknown id, a missing package, or spaces that do not fit.
     """
+    made_with = dict(kwargs)
 
     def make() -> GymnasiumEnv:
         try:
             env = gymnasium.make(
-                id, max_episode_steps=max_episode_steps, disable_env_checker=True, **kwargs
+                id, max_episode_steps=max_episode_steps, disable_env_checker=True, **made_with
             )
         except (gymnasium.error.Error, ImportError, TypeError, AttributeError) as error:
             raise ValueError(f"env.id={id} cannot be made: {error}. {_missing(id)}") from error
         return GymnasiumEnv(env, frame_stack, reward_clip)
 
+    if record and "rgb_array" in make().env.metadata.get("render_modes", ()):
+        made_with.setdefault("render_mode", "rgb_array")
+        try_to_draw(make(), id)
     return SyncVectorEnv(make=make, n_envs=n_envs, time_limit=time_limit)
+
+
+def try_to_draw(env: GymnasiumEnv, id: str) -> None:
+    """Draw a first image.
+
+    Raises:
+        ValueError: what drawing needs is missing.
+    """
+    try:
+        env.reset(0)
+        env.render()
+    except (gymnasium.error.Error, ImportError) as error:
+        raise ValueError(f"record=true: env.id={id} cannot be drawn: {error}") from error
+    finally:
+        env.close()
 
 
 def _missing(id: str) -> str:
@@ -182,6 +214,17 @@ def _missing(id: str) -> str:
     return "Expected an id of gymnasium.registry, or module:Id of a package that registers it."
 
 
-def from_class(env: Any, *, n_envs: int, time_limit: Literal["bootstrap", "terminal"]) -> Any:
-    """Copies of a Gymnasium class or factory handed over from Python."""
-    return SyncVectorEnv(make=lambda: GymnasiumEnv(env()), n_envs=n_envs, time_limit=time_limit)
+def from_class(
+    env: Callable[..., gymnasium.Env],
+    *,
+    n_envs: int,
+    training: bool,
+    time_limit: Literal["bootstrap", "terminal"],
+) -> SyncVectorEnv:
+    """Copies of a Gymnasium class or factory handed over from Python; one with a keyword
+    ``training`` is told whether its copies are for learning or for tests.
+    """
+    told = {"training": training} if "training" in inspect.signature(env).parameters else {}
+    return SyncVectorEnv(
+        make=lambda: GymnasiumEnv(env(**told)), n_envs=n_envs, time_limit=time_limit
+    )

@@ -36,7 +36,8 @@ class Env(Protocol):
     def step(self, action: np.ndarray) -> tuple[Slot, np.ndarray, bool, bool, Mapping[str, Any]]:
         """``action`` [N] int64 to (next slot, reward [R], terminated, truncated, info).
 
-        ``info`` matters when the episode ends: {"win": bool, …}, plain values only.
+        ``info`` matters when the episode ends: {"win": bool, "metrics": {name: number}}, both
+        only where there is something to say; plain values.
         """
 
     def close(self) -> None: ...
@@ -108,8 +109,8 @@ class SyncVectorEnv:
         return reward, terminated
 
     def call(self, method: str, *args: Any) -> list[Any]:
-        """Call a method of every copy."""
-        return [getattr(env, method)(*args) for env in self.envs]
+        """Call a method of every copy, or of what it wraps (``unwrapped``)."""
+        return [getattr(getattr(env, "unwrapped", env), method)(*args) for env in self.envs]
 
     @property
     def frames_per_second(self) -> float | None:

@@ -29,7 +29,7 @@ def require_drawable(env: VectorEnv, name: str) -> None:
     if getattr(env, "frames_per_second", None) is None:
         raise UsageError(
             f"record=true: env '{name}' cannot be drawn. Expected an environment with pictures, "
-            "such as env=smac. Type record=false."
+            "such as env=smac or env=cartpole. Type record=false."
         )
 
 

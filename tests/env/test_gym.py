@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from PIL import Image
 
 from rltrain import main as entry
 from rltrain.env.gym import GymnasiumEnv, from_class, gymnasium_env
@@ -57,6 +58,14 @@ class Scripted(gymnasium.Env):
         return self.shows[self.t % len(self.shows)], info
 
 
+class Counting(Scripted):
+    """Says how many steps were taken."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, reward, terminated, truncated, {**info, "metrics": {"score": np.int64(self.t)}}
+
+
 gymnasium.register("Scripted-v0", entry_point=Scripted)
 gymnasium.register("Limited-v0", entry_point=Scripted, max_episode_steps=3)
 gymnasium.register(
@@ -74,6 +83,7 @@ def go(env: GymnasiumEnv, action: int = 0) -> tuple[Any, ...]:
 def made(id: str, **given: Any) -> SyncVectorEnv:
     values: dict[str, Any] = {
         "n_envs": 1,
+        "record": False,
         "kwargs": {},
         "time_limit": "bootstrap",
         "max_episode_steps": None,
@@ -340,7 +350,49 @@ def test_frames_are_stacked_by_the_network_not_by_the_environment() -> None:
 
 
 def test_call_reaches_the_environment_below_its_wrappers() -> None:
-    assert made("Limited-v0", n_envs=2).call("call", "double", 4) == [8, 8]
+    assert made("Limited-v0", n_envs=2).call("double", 4) == [8, 8]
+
+
+class Drawn(Scripted):
+    """Draws the step of its episode."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012
+
+    def __init__(self, render_mode: str | None = None, **given: Any) -> None:
+        super().__init__(**given)
+        self.render_mode = render_mode
+
+    def render(self) -> np.ndarray:
+        return np.full((2, 2, 3), self.t, np.uint8)
+
+
+class Blind(Drawn):
+    """Lacks what drawing needs."""
+
+    def render(self) -> np.ndarray:
+        raise gymnasium.error.DependencyNotInstalled("no pygame, run `pip install pygame`")
+
+
+gymnasium.register("Drawn-v0", entry_point=Drawn, max_episode_steps=3)
+gymnasium.register("Blind-v0", entry_point=Blind)
+
+
+def test_a_record_has_the_images_and_the_speed_of_the_environment() -> None:
+    env = made("Drawn-v0", n_envs=2, record=True)
+    env.reset(lambda copy, k: k)
+    env.step(np.zeros((2, 1), int))
+    ((image,),) = env.render([1])
+    assert (env.frames_per_second, image.tolist()) == (20, np.ones((2, 2, 3)).tolist())
+
+
+@pytest.mark.parametrize(("id", "record"), [("Drawn-v0", False), ("Scripted-v0", True)])
+def test_an_environment_that_is_not_drawn_has_no_speed(id: str, record: bool) -> None:
+    assert made(id, record=record).frames_per_second is None
+
+
+def test_what_drawing_lacks_is_said_before_anything_is_played() -> None:
+    with pytest.raises(ValueError, match=r"record=true: env\.id=Blind-v0 .*pip install pygame"):
+        made("Blind-v0", record=True)
 
 
 def test_an_unknown_id_is_refused() -> None:
@@ -378,10 +430,28 @@ def test_a_module_may_register_its_own_environment(tmp_path: Any, monkeypatch: A
 
 
 def test_a_class_of_ones_own_needs_no_registration() -> None:
-    env = from_class(Scripted, n_envs=2, time_limit="bootstrap")
+    env = from_class(Scripted, n_envs=2, training=True, time_limit="bootstrap")
     env.reset(lambda copy, k: copy)
     assert env.obs.shape == (2, 1, 2)
     assert env.envs[0].name == "Scripted"
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_maker_that_asks_is_told_what_its_copies_are_for(training: bool) -> None:
+    told = []
+
+    def make(training: bool) -> Scripted:
+        told.append(training)
+        return Scripted()
+
+    from_class(make, n_envs=2, training=training, time_limit="bootstrap")
+    assert told == [training, training]
+
+
+def test_numbers_that_the_environment_counts_are_told_at_the_end() -> None:
+    env = GymnasiumEnv(Counting(ends=("", "truncated")))
+    env.reset(0)
+    assert [go(env)[4] for _ in range(2)] == [{}, {"metrics": {"score": 2.0}}]
 
 
 class Zeros:
@@ -419,6 +489,18 @@ def test_the_command_leaves_with_4_when_the_environment_breaks(
     assert command(*words) == 4
     (log,) = own_folder.glob("outputs/*/*/train.log")
     assert "BrokenReward-v0 at step 2" in log.read_text(encoding="utf-8")
+
+
+def test_the_command_films_what_the_environment_draws(monkeypatch: Any, own_folder: Any) -> None:
+    monkeypatch.setenv("PATH", str(own_folder))  # no ffmpeg
+    words = [*SHORT, "env.id=Drawn-v0"]
+    monkeypatch.setattr(sys, "argv", ["rltrain", *words])
+    assert command(*words) == 0
+    (run,) = own_folder.glob("outputs/*/*")
+    assert command("mode=evaluate", f"checkpoint={run}", "record=true") == 0
+    (film,) = run.glob("recordings/*/*.gif")
+    with Image.open(film) as shown:
+        assert (shown.n_frames, shown.info["duration"]) == (4, 50)  # 3 steps, 20 a second
 
 
 def test_the_command_refuses_continuous_actions_before_anything_is_written(own_folder: Any) -> None:

@@ -1,0 +1,208 @@
+"""Atari games (Bellemare et al., 2013) on ALE's own batched emulators, with the preprocessing of
+Mnih et al. (2015). Frames are single here: the network's side stacks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from rltrain.errors import did_you_mean
+from rltrain.types import Count, EnvSpec, EpisodeSeeds, Flag, Positive, Probability, Whole
+
+FRAMES_PER_SECOND = 60.0  # of the console
+ZOOM = 3  # of the frames in films
+NOOP, FIRE = 0, 1  # ALE's numbers of the two actions that begin a game
+
+
+class AtariVectorEnv:
+    """``n_envs`` consoles in lock-step; observations are grey frames uint8 [1, 84, 84].
+
+    In training the loss of a life closes an episode: the next slot shows the same game half a
+    breath later, FIRE pressed where the game knows it. ``infos`` of a finished game hold its whole
+    unclipped score as ``metrics["game_return"]``. Loading a game with a seed takes emulators a
+    tenth of a second, so in training only a copy's first game is seeded and the others follow from
+    it; in tests every game is seeded by its number.
+
+    Args:
+        game: ALE's name of the game: pong, space_invaders, ….
+        n_envs: copies, E.
+        n_threads: threads that run the emulators.
+        training: whether the copies are for learning; tests see whole games and raw scores.
+        frame_stack: frames that the network sees together.
+        frame_skip: frames of the console per env step; the last two are joined by their maximum.
+        noop_max: a game begins after fewer idle frames than that, drawn.
+        sticky_action_prob: chance, in every frame, of repeating the previous action.
+        full_action_set: all 18 actions, instead of those the game knows.
+        terminal_on_life_loss: a lost life ends an episode, in training.
+        reward_clip: rewards are clipped to ± this, in training; None = not at all.
+        time_limit: ``bootstrap``: a truncated episode has ``last`` without ``terminated``;
+            ``terminal``: it counts as terminated.
+        max_episode_steps: env steps after which a game is cut off.
+
+    Raises:
+        ValueError: the package is missing, or it has no such game.
+    """
+
+    def __init__(
+        self,
+        *,
+        game: str,
+        n_envs: int,
+        n_threads: int,
+        training: bool,
+        frame_stack: Count,
+        frame_skip: Count,
+        noop_max: Whole,
+        sticky_action_prob: Probability,
+        full_action_set: Flag,
+        terminal_on_life_loss: Flag,
+        reward_clip: Positive | None,
+        time_limit: Literal["bootstrap", "terminal"],
+        max_episode_steps: Count,
+    ) -> None:
+        self.n_envs, self.training, self.time_limit = n_envs, training, time_limit
+        self.reward_clip, self._limit = reward_clip if training else None, max_episode_steps
+        self.frames_per_second = FRAMES_PER_SECOND / frame_skip
+        self._ale, actions = emulators(
+            game,
+            num_envs=n_envs,
+            num_threads=min(n_envs, n_threads),
+            stack_num=1,
+            frameskip=frame_skip,
+            noop_max=noop_max,
+            repeat_action_probability=sticky_action_prob,
+            full_action_space=full_action_set,
+            life_loss_info=terminal_on_life_loss and training,  # ends nothing in the emulator
+            reward_clipping=False,
+            max_num_frames_per_episode=frame_skip * max_episode_steps,
+        )
+        self._between_lives = actions.index(FIRE if FIRE in actions else NOOP)
+        self.spec = EnvSpec(
+            n_agents=1,
+            n_actions=len(actions),
+            obs_shape=(1, 84, 84),
+            max_steps=max_episode_steps,
+            obs_dtype="uint8",
+            obs_scale=1 / 255,
+            frame_stack=frame_stack,
+        )
+        self.obs = np.zeros((n_envs, 1, 1, 84, 84), np.uint8)
+        self.avail_actions = np.ones((n_envs, 1, len(actions)), np.uint8)
+        self.state = np.zeros((n_envs, 0), np.float32)
+        self.last = np.zeros(n_envs, np.bool_)
+        self._infos: list[Mapping[str, Any]] = [{} for _ in range(n_envs)]
+        self.infos: Sequence[Mapping[str, Any]] = self._infos
+        self._game = np.zeros(n_envs, np.int64)  # k of each copy's current game
+        self._score = np.zeros(n_envs)
+        self._steps = np.zeros(n_envs, np.int64)  # of the current game
+        self._lives = np.zeros(n_envs, np.int64)
+        self._over = np.zeros(n_envs, np.bool_)  # the game itself, not only a life
+        self._seeds: EpisodeSeeds | None = None
+
+    def reset(self, seeds: EpisodeSeeds) -> None:
+        """Start game 0 of every copy, seeded with ``seeds(e, 0)``."""
+        self._seeds = seeds
+        self._game[:] = 0
+        self.last[:], self._over[:] = False, False
+        self._begin(np.ones(self.n_envs, np.bool_), seeded=True)
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """``action`` [E, N] to (reward [E, R], terminated [E]); a new episode where ``last``."""
+        assert self._seeds is not None, "step before reset"
+        begun, before = self.last.copy(), self._lives
+        chosen = np.where(begun, self._between_lives, action[:, 0]).astype(np.int64)
+        # where a game is over the emulator begins the next one and ignores the action
+        obs, score, terminated, truncated, info = self._ale.step(chosen)
+        self.obs[:, 0], self._lives = obs, info["lives"].astype(np.int64)
+        life_lost = (self._lives > 0) & (self._lives < before)
+        anew = begun & self._over
+        self._game += anew
+        self._score[anew], self._steps[anew] = 0, -1
+        self._steps += 1
+        over = (terminated & ~life_lost) | (self._steps >= self._limit)
+        self._score += score
+        if not self.training and begun.any():
+            self._begin(begun, seeded=True)
+        elif (begun & over).any():  # the game ended between two lives
+            self._game += begun & over
+            self._begin(begun & over, seeded=False)
+        self._over = over & ~begun
+        self.last[:] = (terminated | truncated) & ~begun
+        for copy in np.flatnonzero(self.last):
+            score_of_all = {"metrics": {"game_return": float(self._score[copy])}}
+            self._infos[copy] = score_of_all if self._over[copy] else {}
+        reward = np.where(begun, 0, score).astype(np.float32)[:, None]
+        if self.reward_clip is not None:
+            reward = reward.clip(-self.reward_clip, self.reward_clip)
+        ended = terminated | (truncated & (self.time_limit == "terminal"))
+        return reward, ended & ~begun
+
+    def call(self, method: str, *args: Any) -> list[Any]:
+        """Raises ValueError: the copies are inside the emulator, without methods of their own."""
+        raise ValueError(f"env=atari has no method {method!r} that could be called in its copies.")
+
+    def render(self, copies: Sequence[int]) -> list[list[np.ndarray]]:
+        """The frames that the agent sees, larger: uint8 [H, W, 3]."""
+        grey = self.obs[list(copies), 0, 0].repeat(ZOOM, 1).repeat(ZOOM, 2)  # [n, H, W]
+        return [[np.stack([frame] * 3, axis=-1)] for frame in grey]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Not exact: only which game each copy is in."""
+        return {"exact": False, "episode": self._game.copy()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Begin the game after the saved one in every copy.
+
+        Raises:
+            ValueError: the state was written with another number of copies.
+        """
+        if len(state["episode"]) != self.n_envs:
+            raise ValueError(
+                f"The saved environments are {len(state['episode'])} copies, this run has "
+                f"{self.n_envs}: set hardware.n_envs={len(state['episode'])}."
+            )
+        self._game[:] = np.asarray(state["episode"]) + 1
+        self.last[:], self._over[:] = False, False
+        self._begin(np.ones(self.n_envs, np.bool_), seeded=True)
+
+    def close(self) -> None:
+        """Close the emulators."""
+        self._ale.close()
+
+    def _begin(self, copies: np.ndarray, *, seeded: bool) -> None:
+        """Start the current game of some copies ([E] bool) from its beginning."""
+        assert self._seeds is not None
+        seeds = None
+        if seeded:
+            numbers = [(copy, int(self._game[copy])) for copy in np.flatnonzero(copies).tolist()]
+            seeds = np.array([self._seeds(copy, k) % 2**31 for copy, k in numbers], np.int64)
+        obs, info = self._ale.reset(seed=seeds, options={"reset_mask": copies})
+        self.obs[:, 0], self._lives = obs, info["lives"].astype(np.int64)
+        self._score[copies], self._steps[copies] = 0, 0
+
+
+def emulators(game: str, **given: Any) -> tuple[Any, list[int]]:
+    """ALE's vector environment for a game, and ALE's numbers of its actions.
+
+    Raises:
+        ValueError: the package is missing, or it has no such game.
+    """
+    try:
+        import ale_py
+        from ale_py.vector_env import AtariVectorEnv as Emulators
+    except ImportError as error:
+        raise ValueError(
+            "env=atari needs the package ale-py, which is not installed. "
+            "Type: pip install 'rltrain[atari]'."
+        ) from error
+    games = ale_py.roms.get_all_rom_ids()
+    if game not in games:
+        raise ValueError(
+            f"env.game={game}: expected one of ALE's {len(games)} games in its spelling, such as "
+            f"pong or space_invaders.{did_you_mean(game, sorted(games))}"
+        )
+    made = Emulators(game, **given)
+    return made, [int(action.value) for action in made.ale.get_action_set()]

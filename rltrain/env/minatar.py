@@ -1,0 +1,178 @@
+"""MinAtar (Young and Tian, 2019): five small arcade games on a 10 x 10 grid, played by its own
+package. Nothing of it but the games is imported: these need numpy alone.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from rltrain.env.vector import Slot, SyncVectorEnv
+from rltrain.types import Count, EnvSpec, Flag, Probability
+
+CONSTANT = ("channels", "action_map", "random", "ramping")  # what is no state of a game
+CELL = 16  # pixels of a grid cell's side in films
+COLOURS = np.array(
+    [
+        [16, 16, 24],  # nothing there
+        [86, 156, 214],
+        [230, 190, 80],
+        [110, 110, 120],
+        [200, 90, 70],
+        [120, 200, 120],
+        [190, 130, 210],
+        [90, 200, 200],
+        [240, 150, 110],
+        [170, 170, 90],
+        [250, 250, 250],
+    ],
+    np.uint8,
+)
+"""Of channels in films; where several are set, the last one shows."""
+
+
+class MinAtarGame:
+    """One game; observations are its channels [C, 10, 10] as 0 and 1.
+
+    An episode is what the package's own ``Environment`` plays after ``seed`` and ``reset``: with
+    probability ``sticky_action_prob`` the last action is repeated.
+
+    Args:
+        game: the game's class in the package.
+        sticky_action_prob: chance of repeating the previous action.
+        difficulty_ramping: games become harder with time.
+        minimal_action_set: only the actions that do something, instead of all six.
+        max_episode_steps: env steps after which an episode is cut off; None: never.
+    """
+
+    frames_per_second = 15.0
+
+    def __init__(
+        self,
+        game: Any,
+        *,
+        sticky_action_prob: float,
+        difficulty_ramping: bool,
+        minimal_action_set: bool,
+        max_episode_steps: int | None,
+    ) -> None:
+        self.game = game(ramping=difficulty_ramping)
+        self.sticky_action_prob, self.limit = sticky_action_prob, max_episode_steps
+        n_all = len(self.game.action_map)
+        self._actions = self.game.minimal_action_set() if minimal_action_set else list(range(n_all))
+        height, width, channels = self.game.state_shape()
+        self.spec = EnvSpec(
+            n_agents=1,
+            n_actions=len(self._actions),
+            obs_shape=(channels, height, width),
+            max_steps=max_episode_steps,
+            obs_dtype="uint8",
+        )
+        self._all, self._nothing = np.ones((1, len(self._actions)), np.uint8), np.zeros(0)
+        self._t, self._last_action = 0, 0
+
+    def reset(self, seed: int) -> Slot:
+        self.game.random.seed(seed % 2**32)
+        self.game.reset()
+        self._t, self._last_action = 0, 0
+        return self._slot()
+
+    def step(self, action: np.ndarray) -> tuple[Slot, np.ndarray, bool, bool, Mapping[str, Any]]:
+        chosen = self._actions[action[0]]
+        if self.game.random.rand() < self.sticky_action_prob:
+            chosen = self._last_action
+        self._last_action = chosen
+        reward, terminated = self.game.act(chosen)
+        self._t += 1
+        cut_off = not terminated and self._t == self.limit
+        return self._slot(), np.array([reward], np.float32), bool(terminated), cut_off, {}
+
+    def render(self) -> np.ndarray:
+        """The grid, one colour per channel: uint8 [H, W, 3]."""
+        seen = self.game.state()
+        top = (seen * np.arange(1, seen.shape[-1] + 1)).max(-1)  # [10, 10]
+        return COLOURS[top].repeat(CELL, 0).repeat(CELL, 1)
+
+    def state_dict(self) -> dict[str, Any]:
+        random = self.game.random.get_state(legacy=False)["state"]
+        return {
+            "game": plain({k: v for k, v in vars(self.game).items() if k not in CONSTANT}),
+            "random": {"key": random["key"].astype(np.int64), "pos": random["pos"]},
+            "t": self._t,
+            "last_action": self._last_action,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        vars(self.game).update(plain(state["game"]))
+        key = np.asarray(state["random"]["key"]).astype(np.uint32)
+        self.game.random.set_state(("MT19937", key, state["random"]["pos"]))
+        self._t, self._last_action = state["t"], state["last_action"]
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _slot(self) -> Slot:
+        return Slot(self.game.state().transpose(2, 0, 1)[None], self._all, self._nothing)
+
+
+def plain(value: Any) -> Any:
+    """A copy of nested dicts and lists with numbers as Python's own and arrays as numpy's."""
+    if isinstance(value, Mapping):
+        return {k: plain(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [plain(v) for v in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if isinstance(value, (int, float, type(None))) else np.array(value)
+
+
+def game_class(game: str) -> Any:
+    """The class of a game, loaded from its file: the package's front door imports plotting.
+
+    Raises:
+        ValueError: the package is missing.
+    """
+    package = importlib.util.find_spec("minatar")
+    if package is None or not package.submodule_search_locations:
+        raise ValueError(
+            "env=minatar needs the package MinAtar, which is not installed. "
+            "Type: pip install 'rltrain[minatar]'."
+        )
+    path = Path(package.submodule_search_locations[0]) / "environments" / f"{game}.py"
+    found = importlib.util.spec_from_file_location(f"minatar_{game}", path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module.Env
+
+
+def minatar(
+    *,
+    game: Literal["breakout", "asterix", "freeway", "seaquest", "space_invaders"],
+    n_envs: int,
+    sticky_action_prob: Probability,
+    difficulty_ramping: Flag,
+    minimal_action_set: Flag,
+    time_limit: Literal["bootstrap", "terminal"],
+    max_episode_steps: Count | None,
+) -> SyncVectorEnv:
+    """``n_envs`` copies of a game.
+
+    Raises:
+        ValueError: the package is missing.
+    """
+    make = partial(
+        MinAtarGame,
+        game_class(game),
+        sticky_action_prob=sticky_action_prob,
+        difficulty_ramping=difficulty_ramping,
+        minimal_action_set=minimal_action_set,
+        max_episode_steps=max_episode_steps,
+    )
+    return SyncVectorEnv(make=make, n_envs=n_envs, time_limit=time_limit)

@@ -1,0 +1,197 @@
+"""A stock-trading game: the example of an environment of one's own (docs/own_environment.md).
+
+``StockTradingEnv`` is a plain Gymnasium environment that knows nothing of rltrain; ``trading`` at
+the end makes it a choice of the command line.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from rltrain.env.gym import GymnasiumEnv
+from rltrain.env.vector import SyncVectorEnv
+from rltrain.types import Count, Fraction, Probability, Whole
+
+HOLD, BUY, SELL = range(3)
+PERCENT = 100.0
+
+DRIFT = 0.0002  # mean log return per step
+WANDERING = 0.005  # standard deviation of what never comes back, per step
+SHOCK = 0.02  # standard deviation of what does come back, per step
+REVERSION = 0.3  # share of it that comes back per step
+
+
+class StockTradingEnv(gymnasium.Env):
+    """One share can be held or not; all wealth goes into it and out of it, at a cost.
+
+    At each step the agent sees the last ``window`` log returns, standardised by mean and deviation
+    of the training prices, and whether it holds the share. It holds on, buys or sells at the
+    present price, then the price moves. Reward: 100 x the change of log wealth, so about percent.
+    Where a purchase or sale is impossible the action changes nothing (``info["action_mask"]``).
+
+    The first prices are for training, the last ``test_fraction`` of them for tests. A copy keeps
+    its own part only, windows included; the other is out of reach. An episode is ``episode_length``
+    steps from a drawn place and ends as a time limit does. At its end ``info["metrics"]`` tells
+    what buying at the first step and holding would have returned, and the excess over it.
+
+    Args:
+        training: which part of the prices to play on.
+        prices: a CSV file with a price per line, oldest first, in its column ``close`` (or its only
+            column); None: ``n_prices`` generated ones, drawn with ``price_seed``.
+        test_fraction: share of the prices, the last ones, that only tests see.
+        window: log returns that are seen.
+        cost: share of the wealth that a purchase or a sale costs.
+        episode_length: steps; None: one episode is the whole part.
+
+    Raises:
+        ValueError: a file without prices, or too few of them.
+    """
+
+    def __init__(
+        self,
+        *,
+        training: bool = True,
+        prices: str | None = None,
+        n_prices: int = 20_000,
+        price_seed: int = 0,
+        test_fraction: float = 0.2,
+        window: int = 10,
+        cost: float = 0.001,
+        episode_length: int | None = 250,
+    ) -> None:
+        series = generated_prices(n_prices, price_seed) if prices is None else read_prices(prices)
+        n_train = len(series) - round(test_fraction * len(series))
+        log_prices = np.log(series)
+        own = log_prices[:n_train] if training else log_prices[n_train:]
+        needed = window + (episode_length or 1) + 1
+        if min(n_train, len(series) - n_train) < needed:
+            raise ValueError(
+                f"{len(series)} prices with test_fraction={test_fraction:g} are {n_train} for "
+                f"training and {len(series) - n_train} for tests: expected {needed} or more of "
+                "each (window + episode_length + 1). Set episode_length or window to less, or "
+                "bring more prices."
+            )
+        known = np.diff(log_prices[:n_train])  # what may be known before the tests
+        self.returns = np.diff(own)  # [n]: from price i to price i + 1
+        self.seen_returns = ((self.returns - known.mean()) / known.std()).astype(np.float32)
+        self.window, self.fee = window, -math.log1p(-cost)
+        self.length = episode_length or len(self.returns) - window
+        self.action_space = spaces.Discrete(3)
+        self.observation_space = spaces.Box(-np.inf, np.inf, (window + 1,), np.float32)
+        self.start, self.now, self.holds, self.gain = window, window, False, 0.0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        last_start = len(self.returns) - self.length
+        self.start = int(self.np_random.integers(self.window, last_start + 1))
+        self.now, self.holds, self.gain = self.start, False, 0.0
+        return self._seen(), self._info()
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        traded = action == (SELL if self.holds else BUY)
+        self.holds ^= traded
+        change = self.holds * self.returns[self.now] - traded * self.fee
+        self.gain += change
+        self.now += 1
+        over = self.now == self.start + self.length
+        info = self._info()
+        if over:
+            passive = self.returns[self.start : self.now].sum() - self.fee
+            info["metrics"] = {
+                "buy_and_hold": PERCENT * passive,
+                "excess_over_buy_and_hold": PERCENT * (self.gain - passive),
+            }
+        return self._seen(), PERCENT * change, False, over, info
+
+    def _seen(self) -> np.ndarray:
+        """The returns up to the present price, and the position: float32 [window + 1]."""
+        seen = self.seen_returns[self.now - self.window : self.now]
+        return np.append(seen, np.float32(self.holds))
+
+    def _info(self) -> dict[str, Any]:
+        return {"action_mask": np.array([1, not self.holds, self.holds], np.uint8)}
+
+
+def generated_prices(n: int, seed: int) -> np.ndarray:
+    """``n`` prices whose logarithm is a drifting random walk plus a part that is pulled back to it
+    (an Ornstein-Uhlenbeck process in steps): what has just fallen below the walk tends to rise.
+    """
+    rng = np.random.default_rng(seed)
+    walk = np.cumsum(DRIFT + WANDERING * rng.standard_normal(n))
+    shocks = SHOCK * rng.standard_normal(n)
+    away = np.zeros(n)
+    for t in range(1, n):
+        away[t] = (1 - REVERSION) * away[t - 1] + shocks[t]
+    return 100 * np.exp(walk + away)
+
+
+def read_prices(path: str) -> np.ndarray:
+    """The prices of a CSV file, oldest first.
+
+    Raises:
+        ValueError: no such file, no column ``close`` among several, or something that is no price.
+    """
+    try:
+        with Path(path).expanduser().open(encoding="utf-8-sig", newline="") as file:
+            rows = [row for row in csv.reader(file) if row]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"env.prices={path} cannot be read: {error}.") from error
+    header = [name.strip().lower() for name in rows[0]] if rows else []
+    named = "close" in header
+    if not named and len(header) != 1:
+        raise ValueError(
+            f"env.prices={path}: expected a header with a column 'close', or a single column of "
+            f"prices, got the first line {','.join(header)!r}."
+        )
+    column = header.index("close") if named else 0
+    found = []
+    for number, row in enumerate(rows[named:], start=1 + named):
+        try:
+            found.append(float(row[column]))
+        except (ValueError, IndexError):
+            found.append(math.nan)
+        if not 0 < found[-1] < math.inf:
+            raise ValueError(
+                f"env.prices={path}: row {number} has no price above 0, but {','.join(row)!r}."
+            )
+    return np.array(found)
+
+
+def trading(
+    *,
+    n_envs: int,
+    training: bool,
+    prices: str | None,
+    n_prices: Count,
+    price_seed: Whole,
+    test_fraction: Fraction,
+    window: Count,
+    cost: Probability,
+    episode_length: Count | None,
+) -> SyncVectorEnv:
+    """``n_envs`` copies of the game, on the part of the prices that is theirs.
+
+    Raises:
+        ValueError: a file without prices, or too few of them.
+    """
+    keywords: Mapping[str, Any] = {
+        "training": training,
+        "prices": prices,
+        "n_prices": n_prices,
+        "price_seed": price_seed,
+        "test_fraction": test_fraction,
+        "window": window,
+        "cost": cost,
+        "episode_length": episode_length,
+    }
+    return SyncVectorEnv(make=lambda: GymnasiumEnv(StockTradingEnv(**keywords)), n_envs=n_envs)

@@ -1,0 +1,193 @@
+"""MinAtar's games as copies: the package's own episodes, exact states, options. What needs the
+package is skipped without it; a stand-in game shows the rest.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rltrain import checkpoint
+from rltrain.env.minatar import CELL, COLOURS, MinAtarGame, minatar, plain
+from rltrain.env.vector import SyncVectorEnv
+
+needs_package = pytest.mark.skipif(
+    importlib.util.find_spec("minatar") is None, reason="MinAtar is not installed"
+)
+GAMES = {"breakout": 3, "asterix": 5, "freeway": 3, "seaquest": 6, "space_invaders": 4}
+"""How many actions do something."""
+
+
+class StandIn:
+    """A game of two channels that remembers what was done; it ends after ``ends_at`` steps."""
+
+    ends_at = 100
+
+    def __init__(self, ramping: bool) -> None:
+        self.ramping = ramping
+        self.channels, self.action_map = {"a": 0, "b": 1}, list("nlurdf")
+        self.random = np.random.RandomState()
+        self.reset()
+
+    def act(self, a: int) -> tuple[int, bool]:
+        self.done.append([a, self.random.randint(1000)])
+        return a, len(self.done) >= self.ends_at
+
+    def state(self) -> np.ndarray:
+        state = np.zeros((10, 10, 2), bool)
+        state[0, len(self.done) % 10, 1] = True
+        return state
+
+    def reset(self) -> None:
+        self.done: list[Any] = []
+
+    def state_shape(self) -> list[int]:
+        return [10, 10, 2]
+
+    def minimal_action_set(self) -> list[int]:
+        return [0, 2, 5]
+
+
+def stand_in(**given: Any) -> MinAtarGame:
+    values: dict[str, Any] = {
+        "sticky_action_prob": 0.0,
+        "difficulty_ramping": True,
+        "minimal_action_set": False,
+        "max_episode_steps": None,
+    }
+    return MinAtarGame(StandIn, **{**values, **given})
+
+
+def made(game: str, **given: Any) -> SyncVectorEnv:
+    values: dict[str, Any] = {
+        "n_envs": 2,
+        "sticky_action_prob": 0.1,
+        "difficulty_ramping": True,
+        "minimal_action_set": False,
+        "time_limit": "bootstrap",
+        "max_episode_steps": None,
+    }
+    return minatar(game=game, **{**values, **given})
+
+
+def go(env: MinAtarGame, action: int) -> tuple[Any, ...]:
+    return env.step(np.array([action]))
+
+
+def seeds(copy: int, k: int) -> int:
+    return 7 + copy + 10 * k
+
+
+def test_observations_are_bytes_with_channels_first() -> None:
+    env = stand_in()
+    assert (env.spec.obs_shape, env.spec.obs_dtype, env.spec.obs_scale) == ((2, 10, 10), "uint8", 1)
+    env.reset(0)
+    copies = SyncVectorEnv(make=stand_in, n_envs=1)
+    copies.reset(seeds)
+    copies.step(np.array([[0]]))
+    assert (copies.obs.shape, copies.obs.dtype) == ((1, 1, 2, 10, 10), np.uint8)
+    assert np.argwhere(copies.obs).tolist() == [[0, 0, 1, 0, 1]]
+
+
+def test_a_minimal_action_set_numbers_the_useful_actions() -> None:
+    env = stand_in(minimal_action_set=True)
+    env.reset(0)
+    assert env.spec.n_actions == 3
+    assert [go(env, a)[1].tolist() for a in range(3)] == [[0], [2], [5]]
+
+
+def test_a_sticky_action_repeats_what_was_done() -> None:
+    env = stand_in(sticky_action_prob=1.0)
+    env.reset(0)
+    assert [go(env, a)[1].item() for a in (3, 4)] == [0, 0]  # an episode begins as after action 0
+    env.sticky_action_prob = 0.0
+    assert [go(env, a)[1].item() for a in (3, 4)] == [3, 4]
+
+
+def test_difficulty_ramping_is_passed_on() -> None:
+    assert [stand_in(difficulty_ramping=on).game.ramping for on in (True, False)] == [True, False]
+
+
+@pytest.mark.parametrize(("limit", "ends"), [(2, (False, True)), (None, (False, False))])
+def test_a_time_limit_cuts_off(limit: int | None, ends: tuple[bool, bool]) -> None:
+    env = stand_in(max_episode_steps=limit)
+    assert env.spec.max_steps == limit
+    env.reset(0)
+    go(env, 0)
+    assert go(env, 0)[2:4] == ends
+
+
+def test_a_game_that_ends_at_its_limit_is_not_cut_off(monkeypatch: Any) -> None:
+    monkeypatch.setattr(StandIn, "ends_at", 1)
+    env = stand_in(max_episode_steps=1)
+    env.reset(0)
+    assert go(env, 0)[2:4] == (True, False)
+
+
+def test_plain_values_are_copies() -> None:
+    inner = [np.int64(3), None, True]
+    out = plain({"a": inner, "b": np.arange(2)})
+    assert out["a"] == [3, None, True]
+    assert [type(x) for x in out["a"]] == [int, type(None), bool]
+    assert out["a"] is not inner
+    np.testing.assert_array_equal(out["b"], [0, 1])
+
+
+def test_films_show_the_last_channel_that_is_set() -> None:
+    env = stand_in()
+    env.reset(0)
+    image = env.render()
+    assert (image.shape, image.dtype) == ((10 * CELL, 10 * CELL, 3), np.uint8)
+    assert image[0, 0].tolist() == COLOURS[2].tolist()
+    assert image[0, CELL].tolist() == COLOURS[0].tolist()
+
+
+def test_a_missing_package_says_what_to_install(monkeypatch: Any) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"needs the package MinAtar.*rltrain\[minatar\]"):
+        made("breakout")
+
+
+@needs_package
+@pytest.mark.parametrize("game", GAMES)
+def test_episodes_are_those_of_the_package(game: str) -> None:
+    from minatar import Environment
+
+    ours, theirs = made(game, n_envs=1), Environment(game)
+    ours.reset(lambda copy, k: 11 + k)
+    theirs.seed(11)
+    theirs.reset()
+    for action in np.random.default_rng(0).integers(0, 6, 400).tolist():
+        np.testing.assert_array_equal(ours.obs[0, 0].transpose(1, 2, 0), theirs.state())
+        if ours.last[0]:
+            break
+        reward, terminated = ours.step(np.array([[action]]))
+        assert (reward.item(), terminated.item()) == theirs.act(action)
+
+
+@needs_package
+@pytest.mark.parametrize("game", GAMES)
+def test_a_saved_game_goes_on_exactly(game: str, tmp_path: Any) -> None:
+    env, other = made(game), made(game)
+    env.reset(seeds)
+    actions = np.random.default_rng(1).integers(0, 6, (400, 2, 1))
+    for action in actions[:150]:
+        env.step(action)
+    checkpoint.write(tmp_path, 0, {"env": env.state_dict()})
+    other.reset(seeds)
+    other.load_state_dict(checkpoint.read(tmp_path / "0", "env"))
+    for action in actions[150:]:
+        np.testing.assert_array_equal(other.obs, env.obs)
+        np.testing.assert_array_equal(other.last, env.last)
+        for one, two in zip(other.step(action), env.step(action), strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+@needs_package
+@pytest.mark.parametrize(("game", "n_actions"), GAMES.items())
+def test_how_many_actions_do_something(game: str, n_actions: int) -> None:
+    assert made(game).spec.n_actions == 6
+    assert made(game, minimal_action_set=True).spec.n_actions == n_actions
