@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +118,8 @@ def compose_checked(words: Sequence[str]) -> Composition:
     """
     everything = parse(words)
     overrides = [o for o in everything if not o.get_key_element().startswith("hydra")]
+    groups = known_groups(conf_dir())
     with hydra_config() as loader:
-        groups = set(all_groups(loader))
         choices = [o for o in overrides if o.key_or_group in groups]
         wrong = choice_problems(loader, choices)
         try:
@@ -131,13 +132,27 @@ def compose_checked(words: Sequence[str]) -> Composition:
                     problems += key_problem(o, known)
             if problems:
                 raise UsageError("\n".join(problems))
-            words = [str(o.input_line) for o in everything]
-            full = compose("config", overrides=words, return_hydra_config=True)
+            of_hydra = [str(o.input_line) for o in everything if o not in overrides]
+            if of_hydra:  # Hydra itself judges what is its own
+                compose("config", overrides=[*chosen, *of_hydra], return_hydra_config=True)
+            full = defaults.copy()
+            for o in overrides:
+                if o not in choices:
+                    set_value(full, o)
             return Composition(plain(full), dict(full.hydra.runtime.choices), plain(defaults))
         except (HydraException, OmegaConfBaseException) as error:
             raise UsageError(
                 f"The configuration cannot be composed: {first_line(error)}"
             ) from error
+
+
+def set_value(config: DictConfig, o: Override) -> None:
+    """What Hydra does with one ``key=value`` word that ``key_problem`` let pass."""
+    key, value = o.key_or_group, o.value()
+    there = OmegaConf.select(config, key) is not None
+    if o.is_add() and there and not isinstance(value, (dict, list)):
+        raise UsageError(f"{o.input_line}: '{key}' is there already. Type {key}=… without the +.")
+    OmegaConf.update(config, key, value, merge=True, force_add=o.is_add() or o.is_force_add())
 
 
 def unresolved(config: DictConfig) -> dict[str, Any]:
@@ -162,6 +177,13 @@ def all_groups(loader: Any, parent: str = "") -> Iterator[str]:
         if not group.startswith("hydra") and name != "shared":
             yield group
             yield from all_groups(loader, group)
+
+
+@cache
+def known_groups(folder: Path) -> frozenset[str]:
+    """The groups of a configuration folder, which does not change while a process lives."""
+    with hydra_config() as loader:
+        return frozenset(all_groups(loader))
 
 
 def options(loader: Any, group: str) -> list[str]:
