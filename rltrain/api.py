@@ -24,6 +24,7 @@ from rltrain.run import (
     preflight,
     run_training,
     start_from,
+    warn_of_exploration,
 )
 from rltrain.settings import Settings, check
 from rltrain.trainer import MODEL, SPEC, Trainer, check_fits
@@ -107,6 +108,7 @@ def make_trainer(
         settings = with_env(settings, env)
     folder = Path(run_dir) if run_dir is not None else new_run_dir(settings)
     trainer = built(settings, folder)
+    warn_of_exploration(settings, trainer)
     start_from(trainer, settings)
     folder.mkdir(parents=True, exist_ok=True)
     return trainer
@@ -133,9 +135,14 @@ def with_env(settings: Settings, env: Callable[[], Any]) -> Settings:
     """The same settings with this environment in place of the one they name."""
     name = f"{getattr(env, '__module__', '')}.{getattr(env, '__qualname__', repr(env))}"
     node: Any = OwnEnv(env, {"id": name})
+    if settings.run.test.env:
+        raise UsageError(
+            "test.env sets options of an environment that the overrides name, but this one was "
+            "handed over: give it to make_trainer as you want it, and leave out test.env."
+        )
     return replace(
         settings,
-        nodes={**settings.nodes, "env": node},
+        nodes={**settings.nodes, "env": node, "test.env": node},
         choices={**settings.choices, "env": "own"},
         plain={**settings.plain, "env": {"_target_": name}},
     )

@@ -12,8 +12,9 @@ import torch
 
 import rltrain
 from rltrain import checkpoint
-from rltrain.build import n_threads, title
+from rltrain.build import title
 from rltrain.logger import duration, facts_panel
+from rltrain.plan import resource_plan
 from rltrain.settings import Settings
 from rltrain.trainer import Trainer
 
@@ -21,26 +22,24 @@ from rltrain.trainer import Trainer
 def banner(settings: Settings, trainer: Trainer, origin: str | None) -> Any:
     """What runs here, on one screen."""
     spec = trainer.about["spec"]
-    online = trainer.learner.online
-    parameters = {
-        name: sum(p.numel() for p in part.parameters()) for name, part in online.named_children()
-    }
-    plan = trainer.buffer.plan()
-    worst = "" if plan.worst_case_bytes is None else f", {size(plan.worst_case_bytes)} at worst"
-    device = next(online.parameters()).device
+    plan = resource_plan(settings, trainer)
+    games = plan["processes"] - 1
+    copies = plan["env_copies"]
     facts = {
         "version": f"rltrain {rltrain.__version__}, torch {torch.__version__}, "
         f"Python {platform.python_version()}",
-        "device": f"{device}, {n_threads(settings)} torch threads",
+        "device": f"{plan['device']}, {plan['threads']} torch threads, 1 process"
+        + (f" and {games} games" if games else ""),
         "algorithm": f"{settings.choices['algo']}: "
-        + ", ".join(f"{name} {n:,} parameters" for name, n in parameters.items()),
+        + ", ".join(f"{name} {n:,} parameters" for name, n in plan["parameters"].items())
+        + f", {size(plan['network_bytes'])} with targets and optimiser",
         "environment": f"{title(settings).partition(' on ')[2].partition(',')[0]}: "
         f"{spec['n_agents']} agents, {spec['n_actions']} actions, observation "
         f"{'×'.join(map(str, spec['obs_shape']))}, state {spec['state_dim']}, "
-        f"{settings.hardware.n_envs} copies"
+        f"{copies['training']} copies and {copies['tests']} for tests"
         + "".join(f", {name} {fact}" for name, fact in trainer.rollout.about.items()),
-        "replay": f"{plan.capacity:,} episodes, {plan.bytes_per_step:,} bytes a step{worst}, "
-        f"never more than {size(plan.cap_bytes)}",
+        "replay": replay_words(plan["replay"])
+        + f"; {size(plan['available_memory_bytes'])} of memory are free",
         "seed": str(settings.run.seed),
         "run folder": shown(trainer.run_dir),
     }
@@ -49,6 +48,16 @@ def banner(settings: Settings, trainer: Trainer, origin: str | None) -> Any:
     if trainer.clock.env_steps:
         facts["continues at"] = f"{trainer.clock.env_steps:,} env steps"
     return facts_panel("rltrain", facts)
+
+
+def replay_words(plan: Mapping[str, Any]) -> str:
+    """5,000 episodes of 1,234 bytes a step, up to 1.5 GB."""
+    if not plan["capacity"]:
+        return f"the last collect, {plan['bytes_per_step']:,} bytes a step"
+    return (
+        f"{plan['capacity']:,} {plan['unit']} of {plan['bytes_per_step']:,} bytes a step, "
+        f"up to {size(plan['bytes'])}"
+    )
 
 
 def closing_words(facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: str) -> str:
@@ -67,10 +76,9 @@ def closing_words(facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, sta
     for name, test in (("Last test", facts["final_test"]), ("Best test", facts["best_test"])):
         if test:
             win = f", win rate {test['test/win_rate']:.0%}" if "test/win_rate" in test else ""
-            lines.append(
-                f"{name}: return {test['test/return_mean']:.2f}{win} "
-                f"(at {test['env_steps']:,} env steps)"
-            )
+            mean = test.get("test/return_mean")
+            gained = f"return {mean:.2f}{win} (" if mean is not None else "("
+            lines.append(f"{name}: {gained}at {test['env_steps']:,} env steps)")
     folder = shlex.quote(shown(run_dir))
     if "error" in facts:
         lines.append(f"{facts['error']}\nThe traceback is in {folder}/train.log.")

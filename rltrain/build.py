@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from rltrain import checkpoint
+from rltrain.algo.actor import Actor
 from rltrain.algo.exploration import FixedEpsilon
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
-from rltrain.callback import Callback, Callbacks, Log, Save, Stop, Test
+from rltrain.callback import Callback, Callbacks, Log, ObsStatistics, Save, Stop, Test
 from rltrain.hardware.device import default_threads, resolve_device, seed_networks, set_threads
 from rltrain.hardware.rollout import EpisodeSeeder, Rollout, TestSeeds
 from rltrain.logger import Loggers
 from rltrain.report.curve import DrawCurve
-from rltrain.settings import Settings
-from rltrain.trainer import MODEL, Trainer, check_fits
+from rltrain.settings import Settings, locate
+from rltrain.trainer import MODEL, TestFunction, Trainer, check_fits
 from rltrain.types import (
+    ACTOR_STREAM,
     BUFFER_STREAM,
     ENV_STREAM,
     NETWORK_STREAM,
+    NOISE_STREAM,
     POLICY_STREAM,
     TEST_POLICY_STREAM,
     EnvSpec,
@@ -56,13 +60,40 @@ def n_threads(settings: Settings) -> int:
 
 def build_env(settings: Settings, n_envs: int, *, training: bool) -> VectorEnv:
     """Environment copies in lock-step, for learning or for tests."""
-    env: VectorEnv = settings.nodes["env"].build(
+    node = settings.nodes["env" if training else "test.env"]
+    env: VectorEnv = node.build(
         n_envs=n_envs,
         n_threads=n_threads(settings),
         training=training,
         record=settings.run.record,
     )
     return env
+
+
+def need_same_sizes(spec: EnvSpec, test_spec: EnvSpec) -> None:
+    """ValueError unless the environments of tests look like those of training."""
+    for name, ours in spec_record(spec).items():
+        theirs = spec_record(test_spec)[name]
+        if name not in ("max_steps", "layout", "reports_win") and ours != theirs:
+            raise ValueError(
+                f"test.env makes environments that do not fit the network: {name} is {theirs} in "
+                f"tests, {ours} in training. Leave out the options that change it."
+            )
+
+
+def build_test_function(settings: Settings) -> TestFunction | None:
+    """What ``test.function`` names: a function, with keywords of its own, or an object."""
+    node = settings.nodes.get("test.function")
+    if node is None:
+        return None
+    call: Any = locate(node.target)
+    found = call(**node.kwargs) if inspect.isclass(call) else partial(call, **node.kwargs)
+    if not callable(found):
+        raise ValueError(
+            f"test.function={node.target} cannot be called: expected a function of (trainer, "
+            "episodes), or a class whose objects are called so."
+        )
+    return cast(TestFunction, found)
 
 
 def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Model:
@@ -165,10 +196,12 @@ def build_trainer(
     run, algo, nodes = settings.run, settings.algo, settings.nodes
     assert algo is not None, "check() refuses to train what does not learn"
     device = prepare_machine(settings)
+    torch.manual_seed(seed_key(run.seed, NOISE_STREAM))  # noisy layers and quantile levels
     env = build_env(settings, settings.hardware.n_envs, training=True)
     n_test_envs = min(run.test.n_envs, run.test.episodes)
     test_env = build_env(settings, n_test_envs, training=False)
     spec = env.spec
+    need_same_sizes(spec, test_env.spec)
     learner = build_learner(settings, spec, device)
     exploration = nodes["algo.exploration"].build(n_envs=env.n_envs)
     policy = Policy(
@@ -181,6 +214,7 @@ def build_trainer(
     buffer = build_buffer(settings, spec, learner, device)
     watchers = Callbacks(
         [
+            *obs_statistics(learner),
             *(node.build() for node in settings.callbacks),
             Test(interval=run.test.interval, loggers=loggers),
             Log(interval=run.log.interval, loggers=loggers, exploration=exploration),
@@ -200,6 +234,14 @@ def build_trainer(
         test_rollout=build_test_rollout(settings, learner, test_env),
         buffer=buffer,
         learner=learner,
+        actor=Actor(
+            agents=learner.online.agents,
+            exploration=exploration,
+            spec=spec,
+            rng=generator(run.seed, ACTOR_STREAM),
+            view=getattr(env, "view", None),
+            first_action=getattr(env, "first_action", 0),
+        ),
         callbacks=watchers,
         run_dir=run_dir,
         total_env_steps=run.total_env_steps,
@@ -211,8 +253,17 @@ def build_trainer(
         log_interval=run.log.interval,
         test_episodes=run.test.episodes,
         test_seed=run.seed,
+        test_function=build_test_function(settings),
         about={"config": config_record(settings), "spec": spec_record(spec)},
     )
+
+
+def obs_statistics(learner: Learner) -> list[Callback]:
+    """What keeps the statistics of a network that normalises observations; before user operators,
+    so that they count as they were seen.
+    """
+    norm = getattr(getattr(learner.online.agents, "input", None), "norm", None)
+    return [] if norm is None else [ObsStatistics(update=norm.update)]
 
 
 def build_player(settings: Settings, folder: Path) -> Rollout:

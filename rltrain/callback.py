@@ -1,18 +1,21 @@
 """Callbacks look at a run from outside: ``hook(trainer, value) -> value``.
 
 To add one of your own: subclass ``Callback``, define the hooks you need, and name it in
-``callbacks`` as a ``_target_``. Test, Save and Log are callbacks too.
+``callbacks`` as a ``_target_``. Test, Save and Log are callbacks too. docs/callbacks.md has a table
+of the hooks, ``rltrain/examples/`` two callbacks to start from.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from rltrain import checkpoint
 from rltrain.logger import Loggers
-from rltrain.types import Batch, Steps
+from rltrain.types import Batch, Moment, Steps, Trajectory, UpdateResult
 
 if TYPE_CHECKING:
     from rltrain.trainer import Trainer
@@ -26,6 +29,22 @@ class Callback:
     def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
         return value
 
+    def on_episode_start(self, trainer: Trainer, value: Moment) -> Moment:
+        """An episode's first observation, in training and in tests (``value.test``)."""
+        return value
+
+    def on_step(self, trainer: Trainer, value: Moment) -> Moment:
+        """An observation, the action chosen at it, and what came of it."""
+        return value
+
+    def on_episode_end(self, trainer: Trainer, value: Moment) -> Moment:
+        """An episode's final observation; ``value.episode`` has its return, length and info."""
+        return value
+
+    def on_trajectory(self, trainer: Trainer, value: Trajectory) -> Trajectory:
+        """What one collect added to one episode, before it is stored; training only."""
+        return value
+
     def on_collect(self, trainer: Trainer, value: Steps) -> Steps:
         """Between acting and storing."""
         return value
@@ -34,7 +53,15 @@ class Callback:
         """Between sampling and learning."""
         return value
 
+    def on_update(self, trainer: Trainer, value: UpdateResult) -> UpdateResult:
+        """After a gradient step: priorities [B] and metrics, tensors on the device."""
+        return value
+
     def on_iteration(self, trainer: Trainer, value: Any = None) -> Any:
+        return value
+
+    def on_log(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+        """A line of training metrics, every ``log.interval`` env steps, before it is written."""
         return value
 
     def on_test_start(self, trainer: Trainer, value: Any = None) -> Any:
@@ -61,6 +88,11 @@ class Callback:
         """Take over what ``state_dict`` said."""
 
 
+TEST_HOOKS = ("on_episode_start", "on_step", "on_episode_end")
+STEP_HOOKS = (*TEST_HOOKS, "on_trajectory")
+"""Hooks that are told of single slots, only if anybody defines them."""
+
+
 class Callbacks(Callback):
     """Several callbacks in order, each handing its value to the next; only hooks that are defined
     are called.
@@ -73,6 +105,8 @@ class Callbacks(Callback):
             for name in vars(Callback)
             if name.startswith("on_")
         }
+        self.watch_training = any(self.hooks[name] for name in STEP_HOOKS)
+        self.watch_tests = any(self.hooks[name] for name in TEST_HOOKS)
 
     def each(self, hook: str, trainer: Trainer, value: Any) -> Any:
         for call in self.hooks[hook]:
@@ -82,14 +116,32 @@ class Callbacks(Callback):
     def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
         return self.each("on_train_start", trainer, value)
 
+    def on_episode_start(self, trainer: Trainer, value: Moment) -> Moment:
+        return self.each("on_episode_start", trainer, value)
+
+    def on_step(self, trainer: Trainer, value: Moment) -> Moment:
+        return self.each("on_step", trainer, value)
+
+    def on_episode_end(self, trainer: Trainer, value: Moment) -> Moment:
+        return self.each("on_episode_end", trainer, value)
+
+    def on_trajectory(self, trainer: Trainer, value: Trajectory) -> Trajectory:
+        return self.each("on_trajectory", trainer, value)
+
     def on_collect(self, trainer: Trainer, value: Steps) -> Steps:
         return self.each("on_collect", trainer, value)
 
     def on_batch(self, trainer: Trainer, value: Batch) -> Batch:
         return self.each("on_batch", trainer, value)
 
+    def on_update(self, trainer: Trainer, value: UpdateResult) -> UpdateResult:
+        return self.each("on_update", trainer, value)
+
     def on_iteration(self, trainer: Trainer, value: Any = None) -> Any:
         return self.each("on_iteration", trainer, value)
+
+    def on_log(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+        return self.each("on_log", trainer, value)
 
     def on_test_start(self, trainer: Trainer, value: Any = None) -> Any:
         return self.each("on_test_start", trainer, value)
@@ -140,6 +192,19 @@ class Due:
         return True
 
 
+class ObsStatistics(Callback):
+    """Every collected observation counts once in the network's running mean and variance; nothing
+    else moves them: neither tests nor what is sampled again.
+    """
+
+    def __init__(self, *, update: Callable[[np.ndarray], None]) -> None:
+        self.update = update
+
+    def on_collect(self, trainer: Trainer, value: Steps) -> Steps:
+        self.update(value.obs)
+        return value
+
+
 class Test(Callback):
     """Tests at step 0, at every multiple of ``interval`` env steps, and at the end; keeps the best
     weights.
@@ -166,8 +231,9 @@ class Test(Callback):
     def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
         self.tested_at = trainer.clock.env_steps
         self.loggers.write(trainer.clock, trainer.seconds, value)
-        score = [value.get("test/win_rate", 0.0), value["test/return_mean"]]
-        if score > self.best:
+        judged = ("test/win_rate", "test/return_mean")
+        score = [value.get(name, 0.0) for name in judged]
+        if score > self.best and any(name in value for name in judged):
             self.best = score
             checkpoints = trainer.run_dir / "checkpoints"
             if not (checkpoints / str(self.tested_at)).exists():
@@ -251,6 +317,7 @@ class Log(Callback):
         row["time/env_steps_per_s"] = (clock.env_steps - env_steps) / passed
         row["time/updates_per_s"] = (clock.updates - updates) / passed
         self.mark = (clock.env_steps, clock.updates, now)
+        row = trainer.callbacks.on_log(trainer, row)
         trainer.latest.update(row)
         self.loggers.write(clock, trainer.seconds, row)
 

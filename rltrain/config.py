@@ -30,7 +30,7 @@ from rltrain.errors import CheckpointError, UsageError, did_you_mean
 
 PATH_KEYS = ("checkpoint", "resume", "runs")
 """Keys whose values are paths: ``=``, ``,`` and spaces in them need no quotes."""
-FREE_FORM = ("env.kwargs", "algo.optimizer", "logger.wandb")
+FREE_FORM = ("env.kwargs", "test.env", "algo.optimizer", "logger.wandb")
 """Nodes under which ``+`` may add keys; the constructors behind them judge the names."""
 
 
@@ -328,8 +328,15 @@ def load_config(
         raise CheckpointError(f"{file} does not say which algo and env were chosen.")
     saved["trust"] = []
     saved["record"] = False
+    tests = saved.get("test")
+    if isinstance(tests, dict):  # keys that older runs do not have
+        saved["test"] = {"env": {}, "function": None, **tests}
     if not callbacks:
         saved["callbacks"] = []
+        if isinstance(tests, dict):
+            saved["test"]["function"] = None
+        if isinstance(saved.get("stop"), dict):  # it may wait for what that function says
+            saved["stop"] = dict.fromkeys(saved["stop"])
     tree, changed = apply(words, saved, with_newer_keys(saved, str(choices["env"])))
     trust = tree["trust"]
     if not isinstance(trust, list) or not all(isinstance(name, str) for name in trust):
@@ -346,7 +353,7 @@ def refuse_foreign_targets(tree: Any, trust: Sequence[str], path: Path) -> None:
         CheckpointError: names the class or module and what to type to trust it.
     """
     shipped = shipped_targets()
-    for target in sorted(set(targets(tree)) - shipped):
+    for target in sorted({*targets(tree), *test_functions(tree)} - shipped):
         package = target.partition(".")[0]
         if package not in trust:
             raise CheckpointError(
@@ -360,6 +367,14 @@ def refuse_foreign_targets(tree: Any, trust: Sequence[str], path: Path) -> None:
             f"{path} names the environment {env['id']}, for which the module {module} would be "
             f"imported. If you trust it, type trust=[{module.partition('.')[0]}]."
         )
+
+
+def test_functions(tree: Mapping[str, Any]) -> Iterator[str]:
+    """What ``test.function`` names, if it is a name alone."""
+    tests = tree.get("test")
+    function = tests.get("function") if isinstance(tests, dict) else None
+    if isinstance(function, str):
+        yield function
 
 
 def targets(tree: Any) -> Iterator[str]:

@@ -276,7 +276,7 @@ def sweep_summary(sweep_dir: Path) -> list[int]:
             folder.name,
             str(record.get("status", "not started")),
             f"{record.get('env_steps', 0):,}",
-            f"{test['test/return_mean']:.2f}" if test else "",
+            f"{test['test/return_mean']:.2f}" if "test/return_mean" in test else "",
             "" if win is None else f"{win:.0%}",
         )
     Console(highlight=False).print(table)

@@ -26,6 +26,7 @@ from rltrain.callback import Callback
 from rltrain.errors import CheckpointError, RltrainError, UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
 from rltrain.logger import Console, JsonLines, Loggers, Screen, TrainLog, Wandb
+from rltrain.plan import resource_plan
 from rltrain.settings import Settings
 from rltrain.trainer import Trainer
 
@@ -176,8 +177,9 @@ def run_training(
         try:
             config = config_record(settings)
             checkpoint.put_text(run_dir / "config.json", json.dumps(config, indent=1))
-            record.write(trainer)
+            record.write(trainer, plan=resource_plan(settings, trainer))
             screen.print(banner(settings, trainer, origin))
+            warn_of_exploration(settings, trainer)
             start_wandb(loggers, settings, run_dir, config)
             trainer.train()
         except KeyboardInterrupt:
@@ -204,6 +206,23 @@ def note_environment(record: Record, about: Mapping[str, Any]) -> None:
     if before != about:
         log.warning("this run was played with %s so far and goes on with %s", before, dict(about))
     record.facts["environment"] = dict(about)
+
+
+def warn_of_exploration(settings: Settings, trainer: Trainer) -> None:
+    """Say so where the exploration would still be changing when the run ends."""
+    ends, total = trainer.actor.explores_until(), settings.run.total_env_steps
+    if ends is None or ends < total:
+        return
+    keys = settings.nodes["algo.exploration"].kwargs
+    key = next(k for k in ("env_steps", "half_life", "points") if k in keys)
+    log.warning(
+        "the exploration changes until env step %s, but the run ends at %s: it never plays as "
+        "algo.exploration says at its end. Set algo.exploration.%s to less, or total_env_steps to "
+        "more.",
+        f"{ends:,}",
+        f"{total:,}",
+        key,
+    )
 
 
 def taken_up(trainer: Trainer, run_dir: Path) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -36,6 +37,8 @@ class TestSettings:
     episodes: Count
     epsilon: Probability
     n_envs: Count
+    env: dict[str, Any]
+    function: str | dict[str, Any] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,6 +246,34 @@ class Checker:
                 )
         return Node(path=path, target=target, kwargs=kwargs)
 
+    def test_env(self, env: Any, options: Any, node: Node | None) -> Node | None:
+        """The environments of tests: ``env`` with ``options`` over it."""
+        if not options or not isinstance(options, Mapping) or not isinstance(env, Mapping):
+            return node
+        if "_target_" in options:
+            self.problems.append(
+                "test.env: tests play the same kind of environment as training. Set its options, "
+                "such as +test.env.max_episode_steps=1000."
+            )
+            return node
+        own = Checker(self.defaults)
+        merged = own.node(overlaid(env, options), "test.env")
+        for problem in own.problems:  # those of env itself were reported as such
+            if any(re.match(rf"test\.env\.{re.escape(str(key))}\b", problem) for key in options):
+                self.problems.append(problem)
+        return merged
+
+
+def overlaid(tree: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """``tree`` with ``options`` in the place of its values, mappings key by key."""
+    out = dict(tree)
+    for name, value in options.items():
+        below = out.get(name)
+        if isinstance(below, Mapping) and isinstance(value, Mapping):
+            value = overlaid(below, value)
+        out[name] = value
+    return out
+
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 FACTS = (
@@ -294,6 +325,11 @@ def check(
     logger = checker.record(LoggerSettings, plain.get("logger", {}), "logger")
     nodes = {"env": checker.node(plain.get("env"), "env")}
     nodes["buffer"] = checker.node(plain.get("buffer"), "buffer")
+    tests = plain.get("test") or {}
+    nodes["test.env"] = checker.test_env(plain.get("env"), tests.get("env"), nodes["env"])
+    if function := tests.get("function"):
+        named = {"_target_": function} if isinstance(function, str) else function
+        nodes["test.function"] = checker.node(named, "test.function")
     if scripted:
         nodes["algo"] = checker.node(plain["algo"], "algo")
     for name in () if scripted else ALGO_NODES:
@@ -306,9 +342,9 @@ def check(
         )
         listed = []
     callbacks = [checker.node(node, f"callbacks[{i}]") for i, node in enumerate(listed)]
-    if run and run.stop.metric is not None and run.stop.metric not in METRICS:
+    if run and run.stop.metric is not None and not known_metric(run):
         checker.problems.append(
-            f"stop.metric={run.stop.metric}: expected one of {', '.join(METRICS)}."
+            f"stop.metric={run.stop.metric}: expected one of {', '.join(METRICS)}, or custom/NAME."
             f"{did_you_mean(run.stop.metric, METRICS)}"
         )
     if run and run.load_step is not None and run.checkpoint is None:
@@ -354,6 +390,13 @@ def check(
     )
 
 
+def known_metric(run: RunSettings) -> bool:
+    """Whether ``stop.metric`` is one that a run reports, or a callback or test function may."""
+    own = "custom|test" if run.test.function else "custom"
+    name = str(run.stop.metric)
+    return name in METRICS or re.fullmatch(rf"({own})/\w+", name) is not None
+
+
 def converted(
     plain: Mapping[str, Any], run: Any, algo: Any, hardware: Any, nodes: Mapping[str, Node | None]
 ) -> dict[str, Any]:
@@ -370,7 +413,15 @@ def converted(
     out["hardware"] = merge(plain["hardware"], hardware)
     if algo is not None:
         out["algo"] = merge(plain["algo"], algo)
+    test_env = nodes["test.env"]
+    assert test_env is not None
+    out["test"]["env"] = {
+        name: value if isinstance(value, Mapping) else test_env.kwargs[name]
+        for name, value in plain["test"]["env"].items()
+    }
     for path, node in nodes.items():
+        if path.startswith("test."):  # as typed: not the whole environment again
+            continue
         assert node is not None
         at = out
         *parents, leaf = path.split(".")

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from rltrain import checkpoint
 from rltrain.callback import Callbacks
 from rltrain.errors import CheckpointError, UsageError
+from rltrain.moments import TestMoments, TrainingMoments
 from rltrain.types import (
+    Acting,
     Clock,
     Episode,
     Learning,
@@ -26,6 +29,10 @@ from rltrain.types import (
 
 MODEL, TRAINER, REPLAY, SPEC, CONFIG = "model", "trainer", "replay", "spec", "config"
 """The parts of a checkpoint; model, spec and config are enough to act."""
+
+
+TestFunction = Callable[["Trainer", int], Mapping[str, float]]
+"""A test of one's own: from the trainer and the number of episodes asked for to metrics."""
 
 
 class Metrics:
@@ -77,6 +84,7 @@ class Trainer:
         updates_per_episode, updates_per_env_step: gradient steps, exactly one of them set;
             fractions carry over.
         learning_starts: stored steps before the first gradient step.
+        test_function: called in the place of the standard test.
         about: ``{"config": …, "spec": …}``, saved beside the weights.
     """
 
@@ -87,6 +95,7 @@ class Trainer:
         test_rollout: Rollouts,
         buffer: Replay,
         learner: Learning,
+        actor: Acting,
         callbacks: Callbacks,
         run_dir: Path,
         total_env_steps: int,
@@ -99,9 +108,11 @@ class Trainer:
         test_episodes: int,
         test_seed: int,
         about: Mapping[str, Any],
+        test_function: TestFunction | None = None,
     ) -> None:
         self.rollout, self.test_rollout = rollout, test_rollout
         self.buffer, self.learner, self.callbacks = buffer, learner, callbacks
+        self.actor = actor
         self.run_dir, self.about = run_dir, about
         self.total_env_steps, self.steps_per_collect = total_env_steps, steps_per_collect
         self.batch_size, self.learning_starts = batch_size, learning_starts
@@ -112,9 +123,11 @@ class Trainer:
             test_episodes,
             test_seed,
         )
+        self.test_function = test_function
         self.clock = Clock()
         self.owed = Fraction(0)  # gradient steps due but not yet whole
         self.metrics = Metrics()
+        self.moments = TrainingMoments()
         self.latest: dict[str, float] = {}  # every metric's last reported value
         self.stopping: str | None = None  # why the run ends early
         self.interrupted = False  # … because a person or the machine asked for it
@@ -134,6 +147,7 @@ class Trainer:
                 batch = self.buffer.sample(self.batch_size, self.clock)
                 batch = self.callbacks.on_batch(self, batch)
                 result = self.learner.update(batch, self.clock)
+                result = self.callbacks.on_update(self, result)
                 self.buffer.update_priority(batch.index, result.priority)
                 self.metrics.add("learn", result.metrics)
                 self.clock = self.clock.after_update()
@@ -152,9 +166,13 @@ class Trainer:
         return due
 
     def report(self, steps: Steps) -> None:
-        """Note the finished episodes as they were played, before user operators."""
+        """Note the finished episodes as they were played, before user operators; tell what
+        happened to those who watch.
+        """
         for row in episode_metrics(steps.episodes):
             self.metrics.add("train", row)
+        if self.callbacks.watch_training:
+            self.moments.tell(self, steps)
 
     def start(self) -> None:
         """Tell the callbacks once that training begins."""
@@ -183,15 +201,63 @@ class Trainer:
 
     def test(self, episodes: int | None = None) -> dict[str, float]:
         """Play test episodes (episode i with seed i, in their own environments) and give their
-        statistics.
+        statistics; or what the test function says.
         """
         self.callbacks.on_test_start(self)
         self.test_rollout.sync(self.learner)
         n = episodes or self.test_episodes
-        played = self.test_rollout.run_episodes(n, self.test_seed, self.clock)
-        result = self.callbacks.on_test_end(self, summarise(played))
+        if self.test_function is None:
+            result = summarise(self.play(n))
+        else:
+            result = test_metrics(self.test_function(self, n))
+        result = self.callbacks.on_test_end(self, result)
         self.latest.update(result)
         return result
+
+    def play(self, n: int) -> list[Episode]:
+        """Exactly ``n`` test episodes in the environments of tests."""
+        watch = TestMoments(self, n) if self.callbacks.watch_tests else None
+        return self.test_rollout.run_episodes(n, self.test_seed, self.clock, watch)
+
+    def compute_actions(
+        self,
+        obs: Sequence[Any],
+        state: dict[str, Any] | None = None,
+        explore: bool = False,
+        avail_actions: np.ndarray | None = None,
+    ) -> Any:
+        """Actions for several observations at once, each in an episode of its own; greedy and
+        without noise unless ``explore``. The run is not touched.
+
+        Args:
+            obs: X observations as the environment gives them; of a team [N, *O] each.
+            state: what the last call gave back; None where the X episodes begin.
+            explore: draw actions as training would now.
+            avail_actions: [X, N, A] (or [X, A] for one agent); None: all.
+
+        Returns:
+            actions [X] for one agent, [X, N] for a team. Agents that remember (recurrent ones,
+            stacked frames, previous actions): those and the state to hand back with the next
+            observations.
+        """
+        action, after = self.actor.act(obs, state, explore, avail_actions, self.clock)
+        if action.shape[1] == 1:
+            action = action[:, 0]
+        return (action, after) if self.actor.remembers else action
+
+    def compute_single_action(
+        self,
+        obs: Any,
+        state: dict[str, Any] | None = None,
+        explore: bool = False,
+        avail_actions: np.ndarray | None = None,
+    ) -> Any:
+        """``compute_actions`` for one observation: a number, or [N] for a team."""
+        masks = None if avail_actions is None else np.asarray(avail_actions)[None]
+        found = self.compute_actions([obs], state, explore, masks)
+        action = found[0][0] if self.actor.remembers else found[0]
+        action = int(action) if np.ndim(action) == 0 else action
+        return (action, found[1]) if self.actor.remembers else action
 
     def stop(self, why: str, *, interrupted: bool = False) -> None:
         """End the run after the present iteration; an interrupted one skips its last test."""
@@ -234,6 +300,7 @@ class Trainer:
             "rollout": self.rollout.state_dict(),
             "test_rollout": self.test_rollout.state_dict(),
             "callbacks": self.callbacks.state_dict(),
+            "moments": self.moments.state_dict(),
             "torch_rng": torch.get_rng_state(),
         }
 
@@ -260,6 +327,7 @@ class Trainer:
             if checkpoint.has(found.folder, REPLAY):
                 self.buffer.load_state_dict(checkpoint.read(found.folder, REPLAY))
                 self.rollout.load_state_dict(state["rollout"])
+                self.moments.load_state_dict(state.get("moments", {}))
             else:
                 remark = "The replay was not saved: collecting anew, from new episodes."
                 found = replace(found, remarks=(*found.remarks, remark))
@@ -298,6 +366,23 @@ def summarise(episodes: list[Episode]) -> dict[str, float]:
     mean = out["test/return_mean"]
     variance = sum((e.episode_return - mean) ** 2 for e in episodes) / len(episodes)
     return {**out, "test/return_std": math.sqrt(variance)}
+
+
+def test_metrics(said: Any) -> dict[str, float]:
+    """What a test function said, names without a group in the group ``test``.
+
+    Raises:
+        ValueError: no metrics, or values that are no numbers.
+    """
+    if not isinstance(said, Mapping) or not said:
+        raise ValueError(
+            "test.function: expected metrics by name, such as {'return_mean': 1.5}, got "
+            f"{said!r}."
+        )
+    for name, value in said.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+            raise ValueError(f"test.function: {name} is {value!r}, expected a number.")
+    return {k if "/" in k else f"test/{k}": float(v) for k, v in said.items()}
 
 
 def check_fits(

@@ -108,9 +108,11 @@ class VectorEnv(Protocol):
     set the next ``step`` ignores that copy's action, gives reward 0 and shows the first
     observation of a new episode.
 
-    Two facts more where there is something to say. ``about``: a mapping for banner and records,
+    A few facts more where there is something to say. ``about``: a mapping for banner and records,
     such as which backend plays. ``lost`` [E] bool: copies that crashed in the last ``step``; it
     gave them reward 0, and they show the first observation of the same episode, begun anew.
+    ``view`` and ``first_action``, where observations or actions of the environment itself look
+    otherwise than here: from one such observation to [N, *O], and the number of action 0.
     """
 
     spec: EnvSpec
@@ -151,7 +153,9 @@ class DrawnEnv(VectorEnv, Protocol):
 
 
 class Watch(Protocol):
-    """Looks on while episodes are played, once per slot, before the step."""
+    """Looks on while episodes are played, once per slot, before the step. One that also has
+    ``stepped(action [E, N], reward [E, R], terminated [E])`` is told what the step brought.
+    """
 
     def __call__(
         self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
@@ -189,12 +193,52 @@ class Steps:
     lost: (
         np.ndarray
     )  # [E] bool: the copy crashed; forget its open episode before adding these slots
-    episodes: tuple[Episode, ...] = ()
+    episodes: tuple[Episode, ...] = ()  # in the order of their final slots: by slot, then by copy
     hidden: np.ndarray | None = None  # [T, E, N, H], where a buffer stores it
 
     @property
     def env_steps(self) -> int:
         return int(self.last.size - np.count_nonzero(self.last))
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One slot of one environment copy, as the hooks of episodes and steps get it.
+
+    The arrays are views: keep copies. What a step brought is there in ``on_step``, ``episode`` in
+    ``on_episode_end``.
+    """
+
+    test: bool  # a test episode, or one of training
+    copy: int  # which environment copy, 0 … E - 1
+    number: int  # tests: which episode of the test; training: episodes this copy began before
+    t: int  # transitions of the episode before this slot
+    obs: np.ndarray  # [N, *O]
+    avail_actions: np.ndarray  # [N, A] uint8
+    state: np.ndarray  # [S]
+    action: np.ndarray | None = None  # [N]
+    reward: np.ndarray | None = None  # [R]
+    terminated: bool = False
+    episode: Episode | None = None  # return, length and what the environment said
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """The slots that one collect added to one episode of one copy: T of them, the final one
+    included. The arrays are views: what is written into them is what will be stored.
+    """
+
+    copy: int
+    number: int  # episodes that this copy began before
+    begins: bool  # the episode's first slot is here
+    ends: bool  # its final slot is here
+    obs: np.ndarray  # [T, N, *O]
+    avail_actions: np.ndarray  # [T, N, A] uint8
+    state: np.ndarray  # [T, S]
+    last: np.ndarray  # [T] bool
+    action: np.ndarray  # [T, N]; meaningless where last is set
+    reward: np.ndarray  # [T, R]
+    terminated: np.ndarray  # [T] bool
 
 
 @dataclass(frozen=True)
@@ -347,6 +391,25 @@ class Learning(Protocol):
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
 
+class Acting(Protocol):
+    """Actions for observations that come from elsewhere than a rollout."""
+
+    remembers: bool  # actions depend on more than the present observation
+
+    def act(
+        self,
+        obs: Sequence[Any],
+        state: dict[str, Any] | None,
+        explore: bool,
+        avail_actions: np.ndarray | None,
+        clock: Clock,
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """X observations to actions [X, N] and what to hand back next time."""
+
+    def explores_until(self) -> int | None:
+        """The env step at which training's exploration stops changing; None if it never does."""
+
+
 class Rollouts(Protocol):
     """Where experience comes from: policy and environments, here or elsewhere."""
 
@@ -355,8 +418,10 @@ class Rollouts(Protocol):
     def collect(self, n_steps: int, clock: Clock) -> Steps:
         """``n_steps`` slots of every copy."""
 
-    def run_episodes(self, n: int, seed: int, clock: Clock) -> list[Episode]:
-        """Exactly n episodes, episode i with seed i, in that order."""
+    def run_episodes(
+        self, n: int, seed: int, clock: Clock, watch: Watch | None = None
+    ) -> list[Episode]:
+        """Exactly n episodes, episode i with seed i, in that order; ``watch`` sees every slot."""
 
     def sync(self, learner: Learning) -> None:
         """Take over what was learned."""
@@ -432,6 +497,7 @@ METRICS = (
 """Every metric that a run can report."""
 
 ENV_STREAM, TEST_STREAM, POLICY_STREAM, TEST_POLICY_STREAM, BUFFER_STREAM, NETWORK_STREAM = range(6)
+ACTOR_STREAM, NOISE_STREAM = 6, 7
 
 
 def seed_key(seed: int, *key: int) -> int:

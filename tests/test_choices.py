@@ -165,6 +165,11 @@ REFUSED = [
         ["algo=iqn", "algo/distribution=categorical"],
         r"quantile loss needs algo/distribution=quantile",
     ),
+    (
+        ["algo=c51", "algo.distribution.v_min=5", "algo.distribution.v_max=5"],
+        r"v_min < v_max .* set algo\.distribution\.v_min",
+    ),
+    (["algo=dqn", "buffer.max_bytes=1e15", "buffer.capacity=1e12"], r"memory are free here"),
     (["algo=qmix"], r"QMix needs a global state"),
 ]
 """Commands for CartPole, and what is said of them."""

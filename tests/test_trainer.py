@@ -174,6 +174,12 @@ def test_the_same_seed_gives_the_same_bytes(small, tmp_path):
     assert not torch.equal(weights(one), weights(other))
 
 
+def test_noise_of_networks_comes_from_the_seed_too(small, tmp_path):
+    words = [*small, "algo=dqn", "algo.network.noisy_sigma=0.5", "algo.learning_starts=20"]
+    one, two = (trained(words, tmp_path / name, 60) for name in "ab")
+    assert torch.equal(weights(one), weights(two))
+
+
 @pytest.mark.slow
 def test_the_number_of_tests_does_not_change_training(small, tmp_path):
     few = trained([*small, "test.interval=100000"], tmp_path / "few")

@@ -144,7 +144,10 @@ class PerCopyEpsilon:
     def choose(
         self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator
     ) -> np.ndarray:
-        return epsilon_greedy(q, available, self.epsilons, rng)
+        epsilons = self.epsilons
+        if len(q) != len(epsilons):  # other observations than those of the copies
+            epsilons = epsilons[np.arange(len(q)) % len(epsilons)]
+        return epsilon_greedy(q, available, epsilons, rng)
 
     def metrics(self, clock: Clock) -> dict[str, float]:
         return {"epsilon": float(self.epsilons.mean())}

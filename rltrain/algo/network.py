@@ -15,20 +15,27 @@ from torch.nn import functional as F
 from rltrain.algo.dense import Layers
 from rltrain.algo.distribution import Distribution, ImplicitQuantile, Scalar
 from rltrain.algo.head import Head, perceptron
+from rltrain.algo.normalization import RunningNorm
 from rltrain.algo.recurrence import gru
 from rltrain.algo.window import Packing, zero_outside
 from rltrain.types import Batch, Count, EnvSpec, Flag, Output, Positive, inside
 
 
 class AgentInput(nn.Module):
-    """Joins ``[obs · obs_scale ; previous action one-hot ; agent id one-hot]``; no parameters."""
+    """Joins ``[obs · obs_scale ; previous action one-hot ; agent id one-hot]``; no parameters.
+    With ``normalize_obs`` observations are normalised instead of scaled.
+    """
 
     action_rows: Tensor  # [1+A, A], row 0 stands for no action yet
     agent_rows: Tensor  # [N, N]
 
-    def __init__(self, *, spec: EnvSpec, last_action: bool, agent_id: bool) -> None:
+    def __init__(
+        self, *, spec: EnvSpec, last_action: bool, agent_id: bool, normalize_obs: bool = False
+    ) -> None:
         super().__init__()
-        self.scale, self.last_action = spec.obs_scale, last_action
+        self.norm = RunningNorm(spec=spec) if normalize_obs else None
+        self.scale = None if normalize_obs else spec.obs_scale  # None: normalised instead
+        self.last_action = last_action
         agent_id = self.agent_id = agent_id and spec.n_agents > 1  # one alone needs no number
         obs_dim = math.prod(spec.obs_shape) * spec.frame_stack
         self.bare = self.scale == 1 and not (last_action or agent_id)  # observations as they are
@@ -47,7 +54,9 @@ class AgentInput(nn.Module):
             agent: [X, N], None for 0 … N-1.
         """
         x = obs.flatten(2)
-        if self.scale != 1:
+        if self.norm is not None:
+            x = self.norm(x)
+        elif self.scale is not None and self.scale != 1:
             x = x * self.scale
         parts = [x]
         if self.last_action:
@@ -75,6 +84,7 @@ class GRUAgents(nn.Module):
         hidden_dim: Count,
         last_action: Flag,
         agent_id: Flag,
+        normalize_obs: Flag = False,
         distribution: nn.Module | None = None,
     ) -> None:
         super().__init__()
@@ -85,7 +95,9 @@ class GRUAgents(nn.Module):
                 "and a loss that learns it, or algo/network=mlp."
             )
         self.hidden_dim = hidden_dim
-        self.input = AgentInput(spec=spec, last_action=last_action, agent_id=agent_id)
+        self.input = AgentInput(
+            spec=spec, last_action=last_action, agent_id=agent_id, normalize_obs=normalize_obs
+        )
         self.fc1 = nn.Linear(self.input.dim, hidden_dim)
         self.rnn = nn.GRUCell(hidden_dim, hidden_dim)
         self.fc2 = nn.Linear(hidden_dim, spec.n_actions)
@@ -251,12 +263,16 @@ def mlp(
     layer_norm: Flag,
     last_action: Flag,
     agent_id: Flag,
+    normalize_obs: Flag = False,
 ) -> FeedForward:
     """Linear and ReLU layers of ``hidden_sizes``, then a head with layers of ``head_sizes``.
 
-    ``noisy_sigma`` makes the head's layers noisy; ``layer_norm`` normalises every hidden layer.
+    ``noisy_sigma`` makes the head's layers noisy; ``layer_norm`` normalises every hidden layer,
+    ``normalize_obs`` the observations.
     """
-    embed = AgentInput(spec=spec, last_action=last_action, agent_id=agent_id)
+    embed = AgentInput(
+        spec=spec, last_action=last_action, agent_id=agent_id, normalize_obs=normalize_obs
+    )
     sizes = [embed.dim, *hidden_sizes]
     head = Head(
         n_in=sizes[-1],

@@ -114,26 +114,34 @@ class Policy:
         """Start anew in every copy."""
         self.forget(np.ones(len(self._last_action), bool))
 
-    def state_dict(self) -> dict[str, Any]:
-        """What is carried between slots, and where the random stream is."""
-        state = {
+    def memory(self) -> dict[str, Any]:
+        """What is carried between slots (copies)."""
+        state: dict[str, Any] = {
             "hidden": torch.from_numpy(self.hidden),
             "last_action": torch.from_numpy(self._last_action.copy()),
-            "rng": copied(self.rng.bit_generator.state),
         }
         if self._frames is not None:
             state["frames"] = self._frames.state_dict()
+        return state
+
+    def remember(self, state: Mapping[str, Any]) -> None:
+        """Go on from what ``memory`` said."""
+        self._hidden = state["hidden"].to(self._device, copy=True)
+        self._last_action = state["last_action"].numpy().copy()
+        if self._frames is not None:
+            self._frames.load_state_dict(state["frames"])
+
+    def state_dict(self) -> dict[str, Any]:
+        """What is carried between slots, and where the random stream is."""
+        state = {**self.memory(), "rng": copied(self.rng.bit_generator.state)}
         if isinstance(self.exploration, ParameterNoise):
             state["exploration"] = self.exploration.state_dict()
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state_dict`` said."""
-        self._hidden = state["hidden"].to(self._device, copy=True)
-        self._last_action = state["last_action"].numpy().copy()
+        self.remember(state)
         self.rng.bit_generator.state = copied(state["rng"])
-        if self._frames is not None:
-            self._frames.load_state_dict(state["frames"])
         if isinstance(self.exploration, ParameterNoise):
             self.exploration.load_state_dict(state["exploration"], self.agents)
 

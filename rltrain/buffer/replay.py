@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
-import psutil
 import torch
 from torch import Tensor
 
 from rltrain.buffer.store import BLOCK, Storage, Store, bytes_per_slot
+from rltrain.memory import available_memory, require_memory
 from rltrain.types import Batch, Clock, Count, EnvSpec, Pieces, Plan, Steps
 
 PIECE = 4096
@@ -58,9 +58,7 @@ class Replay:
         self.capacity = capacity
         self._bytes_per_slot = bytes_per_slot(spec, storage)
         self._max_bytes = (
-            int(FREE_MEMORY_SHARE * psutil.virtual_memory().available)
-            if max_bytes is None
-            else max_bytes
+            int(FREE_MEMORY_SHARE * available_memory()) if max_bytes is None else max_bytes
         )
         n_blocks = self._max_bytes // (BLOCK * self._bytes_per_slot)
         if spec.max_steps is not None:  # never reserve what can never be filled
@@ -71,6 +69,7 @@ class Replay:
                 f"need {2 * n_envs * BLOCK * self._bytes_per_slot} bytes to begin with. "
                 "Set buffer.max_bytes to at least that."
             )
+        require_memory(n_blocks * BLOCK * self._bytes_per_slot, capacity)
         self.store = Store(spec=spec, n_lanes=n_envs, n_blocks=n_blocks, storage=storage)
         self._dtypes = {k: getattr(torch, a.dtype.name) for k, a in self.store.arrays.items()}
         # Finished episodes by age: episode i has row i % size of the index.

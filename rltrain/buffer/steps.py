@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-import psutil
 import torch
 from torch import Tensor
 
 from rltrain.buffer.store import BLOCK, Storage, Store, bytes_per_slot
 from rltrain.buffer.sum_tree import SumTree
 from rltrain.buffer.windows import starts, windows
+from rltrain.memory import available_memory, require_memory
 from rltrain.schedule import linear
 from rltrain.types import (
     Batch,
@@ -101,9 +101,7 @@ class StepReplay:
         kept_hidden = hidden_dim if first_hidden == "stored" else 0
         self._bytes_per_slot = bytes_per_slot(spec, storage, kept_hidden)
         self._max_bytes = (
-            int(FREE_MEMORY_SHARE * psutil.virtual_memory().available)
-            if max_bytes is None
-            else max_bytes
+            int(FREE_MEMORY_SHARE * available_memory()) if max_bytes is None else max_bytes
         )
         self.per_copy = -(-capacity // n_envs)  # slots that a copy keeps
         n_blocks = n_envs * (self.per_copy // BLOCK + 3)
@@ -116,6 +114,7 @@ class StepReplay:
                 f"({self._bytes_per_slot} bytes each), but may use {self._max_bytes / 1e9:.2f} GB: "
                 f"{smaller} buffer.max_bytes={needed} or more."
             )
+        require_memory(needed, capacity)
         # a start is only as good as what it looks back on: an action, the frames of its stack
         self._looks_back = max(spec.frame_stack - 1, 1)
         least = self.length + self._looks_back + 2  # two starts, of which one at most is final

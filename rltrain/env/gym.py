@@ -51,7 +51,7 @@ class GymnasiumEnv:
                 "with a wrapper."
             )
         self.env, self.name, self.reward_clip = env, name, reward_clip
-        self._first_action = int(env.action_space.start)
+        self.first_action = int(env.action_space.start)
         self._view, shape, dtype, scale = viewed(env.observation_space, name)
         limit = env.spec.max_episode_steps if env.spec is not None else None
         self.spec = EnvSpec(
@@ -64,10 +64,12 @@ class GymnasiumEnv:
             frame_stack=frame_stack,
         )
         self._seed, self._t = 0, 0
+        self.task: Any = None  # from the next reset on; None: as the environment was made
         self._all = np.ones((1, self.spec.n_actions), np.uint8)
 
     def reset(self, seed: int) -> Slot:
         self._seed, self._t = seed % 2**32, 0
+        self._begin_task()
         obs, info = self.env.reset(seed=self._seed)
         return self._slot(obs, info, final=False)
 
@@ -75,9 +77,7 @@ class GymnasiumEnv:
         """Raises RuntimeError where a reward or an observation is not a finite number, or no action
         is available.
         """
-        obs, reward, terminated, truncated, info = self.env.step(
-            int(action[0]) + self._first_action
-        )
+        obs, reward, terminated, truncated, info = self.env.step(int(action[0]) + self.first_action)
         self._t += 1
         reward = float(reward)
         if not abs(reward) <= LARGEST:
@@ -90,6 +90,10 @@ class GymnasiumEnv:
             said["metrics"] = {str(name): float(x) for name, x in info["metrics"].items()}
         slot = self._slot(obs, info, final=final)
         return slot, np.array([reward], np.float32), bool(terminated), bool(truncated), said
+
+    def view(self, obs: Any) -> np.ndarray:
+        """An observation of the environment as the network gets it, [1, *O]."""
+        return self._view(obs)[None]
 
     def render(self) -> Any:
         """What the environment draws, if it was made with ``render_mode: rgb_array``."""
@@ -105,6 +109,33 @@ class GymnasiumEnv:
     def unwrapped(self) -> gymnasium.Env:
         """The environment itself, whose methods ``VectorEnv.call`` reaches."""
         return self.env.unwrapped
+
+    def set_task(self, task: Any) -> None:
+        """Play this task from the next episode on: what the environment's own ``set_task`` takes,
+        or else some of its attributes by name, such as ``{"gravity": 12.0}``. Plain values only:
+        checkpoints keep them.
+
+        Raises:
+            ValueError: the environment has neither.
+        """
+        inner = self.env.unwrapped
+        named = isinstance(task, Mapping) and all(hasattr(inner, str(name)) for name in task)
+        if not hasattr(inner, "set_task") and not named:
+            raise ValueError(
+                f"{self.name} cannot play the task {task}: it has no method set_task, so the task "
+                "must name attributes that it has, such as {gravity: 12.0}."
+            )
+        self.task = task
+
+    def _begin_task(self) -> None:
+        inner: Any = self.env.unwrapped
+        if self.task is None:
+            return
+        if hasattr(inner, "set_task"):
+            inner.set_task(self.task)
+            return
+        for name, value in self.task.items():
+            setattr(inner, name, value)
 
     def close(self) -> None:
         self.env.close()

@@ -50,6 +50,14 @@ class ExactEnv(Env, Protocol):
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
 
+class TaskEnv(Env, Protocol):
+    """A copy whose task can be changed, in plain values, from its next episode on."""
+
+    task: Any  # None: as it was made
+
+    def set_task(self, task: Any) -> None: ...
+
+
 class DrawnCopy(Env, Protocol):
     """A copy that can be drawn."""
 
@@ -109,8 +117,24 @@ class SyncVectorEnv:
         return reward, terminated
 
     def call(self, method: str, *args: Any) -> list[Any]:
-        """Call a method of every copy, or of what it wraps (``unwrapped``)."""
-        return [getattr(getattr(env, "unwrapped", env), method)(*args) for env in self.envs]
+        """Call a method of every copy, or of what it wraps (``unwrapped``); ``set_task`` is the
+        copy's own where it has one, which keeps the task for its next episode.
+        """
+        whom = [
+            env if method == "set_task" and hasattr(env, method) else getattr(env, "unwrapped", env)
+            for env in self.envs
+        ]
+        return [getattr(each, method)(*args) for each in whom]
+
+    @property
+    def view(self) -> Callable[[Any], np.ndarray] | None:
+        """From an observation as the environment itself gives it to [N, *O], where that differs."""
+        return getattr(self.envs[0], "view", None)
+
+    @property
+    def first_action(self) -> int:
+        """The environment's own number of action 0."""
+        return int(getattr(self.envs[0], "first_action", 0))
 
     @property
     def frames_per_second(self) -> float | None:
@@ -125,7 +149,8 @@ class SyncVectorEnv:
     def state_dict(self) -> dict[str, Any]:
         """Exact where the copies can tell their state; else only which episode each copy is in."""
         if not self._exact:
-            return {"exact": False, "episode": self._episode.copy()}
+            tasks = [getattr(env, "task", None) for env in self.envs]
+            return {"exact": False, "episode": self._episode.copy(), "tasks": tasks}
         return {
             "exact": True,
             "episode": self._episode.copy(),
@@ -149,7 +174,10 @@ class SyncVectorEnv:
                 f"{self.n_envs}: set hardware.n_envs={len(state['episode'])}."
             )
         if not state["exact"]:
+            tasks = state.get("tasks", [None] * self.n_envs)
             for copy, k in enumerate(state["episode"].tolist()):
+                if tasks[copy] is not None:
+                    cast(TaskEnv, self.envs[copy]).set_task(tasks[copy])
                 self._begin(copy, k + 1)
             return
         self._episode[:] = state["episode"]

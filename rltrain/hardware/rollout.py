@@ -137,6 +137,7 @@ class Rollout:
         self._start(TestSeeds(seed, n_envs))
         found: dict[int, Episode] = {}
         played = [0] * n_envs  # episodes of each copy
+        stepped = getattr(watch, "stepped", None)
         while len(found) < n:
             finished = self._finished()
             if watch is not None:
@@ -146,7 +147,9 @@ class Rollout:
                 played[copy] += 1
                 if number < n:
                     found[number] = episode
-            self._step(clock)
+            happened = self._step(clock)
+            if stepped is not None:
+                stepped(*happened)
         self._started = False
         return [found[i] for i in range(n)]
 

@@ -395,6 +395,39 @@ def test_what_drawing_lacks_is_said_before_anything_is_played() -> None:
         made("Blind-v0", record=True)
 
 
+def test_a_task_changes_attributes_from_the_next_episode_on() -> None:
+    env = made("CartPole-v1", n_envs=2)
+    env.reset(lambda copy, k: k)
+    env.call("set_task", {"gravity": 12.0})
+    inner = env.envs[0].env.unwrapped
+    assert inner.gravity == 9.8
+    env.reset(lambda copy, k: k)
+    assert inner.gravity == 12.0
+
+
+def test_an_environment_with_tasks_of_its_own_is_told() -> None:
+    env = made("Scripted-v0")
+    told = env.envs[0].env.unwrapped.__dict__["told"] = []
+    env.envs[0].env.unwrapped.set_task = told.append
+    env.call("set_task", "hard")
+    env.reset(lambda copy, k: k)
+    assert told == ["hard"]
+
+
+def test_tasks_that_an_environment_does_not_have_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"cannot play the task .*'mass'.*set_task"):
+        made("CartPole-v1").call("set_task", {"mass": 1})
+
+
+def test_a_task_is_part_of_the_state() -> None:
+    one, other = made("CartPole-v1"), made("CartPole-v1")
+    for env in (one, other):
+        env.reset(lambda copy, k: k)
+    one.call("set_task", {"gravity": 12.0})
+    other.load_state_dict(one.state_dict())
+    assert other.envs[0].env.unwrapped.gravity == 12.0
+
+
 def test_an_unknown_id_is_refused() -> None:
     with pytest.raises(
         ValueError, match=r"^env\.id=CartPol-v1 cannot be made: .*gymnasium\.registry"

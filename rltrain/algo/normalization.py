@@ -1,0 +1,80 @@
+"""Running mean and variance of observations, kept with the network that sees through them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rltrain.types import EnvSpec
+
+CLIP = 10.0
+"""Normalised observations end here."""
+EPSILON = 1e-8
+"""Added to variances: features that never changed give 0."""
+
+
+class RunningNorm(nn.Module):
+    """(x - mean) / sqrt(variance), feature by feature, clipped to ± 10; of everything ``update``
+    was shown, and nothing else. All agents and stacked frames share the statistics.
+
+    There is one of it per run: copies of a network (targets, noisy ones) see through the same.
+    """
+
+    count: Tensor  # [] observations seen, float64
+    mean: Tensor  # [D] float64
+    squares: Tensor  # [D] float64, the sum of squared distances to the mean
+    shift: Tensor  # [D * frame_stack]
+    scale: Tensor  # [D * frame_stack]
+
+    def __init__(self, *, spec: EnvSpec) -> None:
+        super().__init__()
+        self.n_frames, n_features = spec.frame_stack, math.prod(spec.obs_shape)
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+        for name in ("mean", "squares"):
+            self.register_buffer(name, torch.zeros(n_features, dtype=torch.float64))
+        for name in ("shift", "scale"):
+            empty = torch.empty(n_features * self.n_frames)
+            self.register_buffer(name, empty, persistent=False)
+        self._refresh()
+        self.register_load_state_dict_post_hook(lambda module, keys: self._refresh())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Observations [..., D * frame_stack], normalised."""
+        return ((x - self.shift) * self.scale).clamp(-CLIP, CLIP)
+
+    def update(self, obs: np.ndarray) -> None:
+        """Take in observations [..., N, *O], single frames (Chan, Golub and LeVeque 1983, Am. Stat.
+        37, equations 1.4 and 1.5; Welford's method for many at once).
+        """
+        seen = obs.reshape(-1, self.mean.numel()).astype(np.float64)
+        n = len(seen)
+        if n == 0:
+            return
+        count, old = float(self.count), self.mean.cpu().numpy()
+        mean = seen.sum(0) / n
+        seen -= mean
+        distance = mean - old
+        squares = np.square(seen, out=seen).sum(0) + distance**2 * (count * n / (count + n))
+        self.count.add_(n)
+        self.mean.copy_(torch.from_numpy(old + distance * (n / (count + n))))
+        self.squares.copy_(self.squares.cpu() + torch.from_numpy(squares))
+        self._refresh()
+
+    @property
+    def variance(self) -> np.ndarray:
+        """[D], of the observations seen; 1 before there are two."""
+        count, squares = float(self.count), self.squares.cpu().numpy()
+        return squares / count if count >= 2 else np.ones_like(squares)
+
+    def _refresh(self) -> None:
+        """What ``forward`` needs, from the statistics."""
+        shift, scale = self.mean.cpu().numpy(), 1 / np.sqrt(self.variance + EPSILON)
+        for buffer, values in ((self.shift, shift), (self.scale, scale)):
+            buffer.copy_(torch.from_numpy(np.tile(values, self.n_frames)))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RunningNorm:
+        return self

@@ -1,0 +1,91 @@
+"""A curriculum: the environments get the next task when a metric says that the present one is
+mastered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rltrain.callback import Callback
+from rltrain.trainer import Trainer
+from rltrain.types import METRICS, Flag, Real
+
+
+class Curriculum(Callback):
+    """Plays ``tasks`` one after the other, the next as soon as ``metric`` is ``threshold`` or more.
+
+    A task is what ``set_task`` of the environment copies takes; it holds from each copy's next
+    episode on. The line of training metrics after a change still counts episodes of the task before
+    and moves nothing. Reports ``custom/task``, the number of the present one.
+
+    Args:
+        in_tests: the tests play the present task too; otherwise what the configuration says.
+
+    Raises:
+        ValueError: no tasks; a test metric that never sees the tasks; environments without
+            ``set_task``.
+    """
+
+    def __init__(
+        self, *, metric: str, threshold: Real, tasks: list[Any], in_tests: Flag = False
+    ) -> None:
+        if not tasks:
+            raise ValueError("Curriculum: expected a list of tasks, got none.")
+        own = metric.partition("/")[0] in ("custom", "test")  # of callbacks and test functions
+        if metric not in METRICS and not own:
+            raise ValueError(
+                f"Curriculum: metric={metric} is none that a run reports: expected one of "
+                f"{', '.join(METRICS)}, or custom/NAME."
+            )
+        if metric.startswith("test/") and not in_tests:
+            raise ValueError(
+                f"Curriculum: metric={metric} is measured in tests, which do not play its tasks: "
+                "set in_tests: true, or metric: train/return_mean."
+            )
+        self.metric, self.threshold = metric, threshold
+        self.tasks, self.in_tests = tasks, in_tests
+        self.present = 0
+        self.settled = True  # the next line of training metrics is about the present task alone
+
+    def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
+        self._set(trainer)
+        return value
+
+    def on_log(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+        settled, self.settled = self.settled, True
+        value = {**value, "custom/task": float(self.present)}
+        if settled and self._mastered(value):
+            self._advance(trainer)
+            self.settled = False
+        return value
+
+    def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+        if self._mastered(value):
+            self._advance(trainer)
+        return value
+
+    def _mastered(self, row: Mapping[str, float]) -> bool:
+        more = self.present + 1 < len(self.tasks)
+        return more and self.metric in row and row[self.metric] >= self.threshold
+
+    def _advance(self, trainer: Trainer) -> None:
+        self.present += 1
+        self._set(trainer)
+
+    def _set(self, trainer: Trainer) -> None:
+        rollouts = [trainer.rollout, trainer.test_rollout] if self.in_tests else [trainer.rollout]
+        for rollout in rollouts:
+            try:
+                rollout.call("set_task", self.tasks[self.present])
+            except AttributeError as error:
+                raise ValueError(
+                    f"Curriculum: these environments have no set_task ({error}). Expected "
+                    "Gymnasium environments, or copies with a method set_task(task)."
+                ) from error
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"present": self.present, "settled": self.settled}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.present, self.settled = int(state["present"]), bool(state["settled"])

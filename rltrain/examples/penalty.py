@@ -1,0 +1,66 @@
+"""An operator between acting and storing: steps with unwanted actions are stored with less reward.
+The returns that are reported stay those of the environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rltrain.callback import Callback
+from rltrain.trainer import Trainer
+from rltrain.types import NonNegative, Probability, Steps, Whole
+
+
+class ActionPenalty(Callback):
+    """Takes ``weight`` off the reward of every step with one of ``actions`` (of a team reward:
+    times the share of agents that chose one).
+
+    With a ``rate`` the weight is a Lagrange multiplier: after every collect it moves by ``rate *
+    (share of such steps - limit)``, never below 0, so that the share settles at ``limit`` (dual
+    ascent; Altman 1999, Constrained Markov Decision Processes).
+
+    Reports ``custom/penalty_weight`` and ``custom/penalized_share``.
+
+    Raises:
+        ValueError: an action that the environment does not have.
+    """
+
+    def __init__(
+        self,
+        *,
+        actions: list[Whole],
+        weight: NonNegative,
+        limit: Probability = 0.0,
+        rate: NonNegative = 0.0,
+    ) -> None:
+        self.actions, self.weight, self.limit, self.rate = actions, weight, limit, rate
+
+    def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
+        n_actions = trainer.about["spec"]["n_actions"]
+        if any(action >= n_actions for action in self.actions):
+            raise ValueError(
+                f"ActionPenalty: actions={self.actions}, but this environment has the actions "
+                f"0 … {n_actions - 1}."
+            )
+        return value
+
+    def on_collect(self, trainer: Trainer, value: Steps) -> Steps:
+        unwanted = np.isin(value.action, self.actions) & ~value.last[:, :, None]  # [T, E, N]
+        if unwanted.shape != value.reward.shape:  # one reward for a team
+            cost = unwanted.mean(-1, keepdims=True, dtype=np.float32)  # [T, E, 1]
+        else:
+            cost = unwanted.astype(np.float32)
+        value.reward[:] -= np.float32(self.weight) * cost
+        share = float(cost.sum()) / max(value.env_steps * cost.shape[-1], 1)
+        trainer.metrics.add("custom", {"penalty_weight": self.weight, "penalized_share": share})
+        self.weight = max(0.0, self.weight + self.rate * (share - self.limit))
+        return value
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"weight": self.weight}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.weight = float(state["weight"])

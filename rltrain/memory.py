@@ -1,0 +1,49 @@
+"""How much memory this process may still use: what the machine has free, or less in a container."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+
+LIMITS = (
+    ("memory.max", "memory.current"),  # cgroup v2, then v1
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+)
+
+
+def available_memory(groups: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes that can be used without swapping: what the machine has free, or what is left below
+    the limit of this process's control group.
+
+    Args:
+        groups: where the control groups are mounted; inside a container its own is the root.
+    """
+    free = int(psutil.virtual_memory().available)
+    for limit_file, usage_file in LIMITS:
+        try:
+            limit = (groups / limit_file).read_text().strip()
+            usage = int((groups / usage_file).read_text())
+        except (OSError, ValueError):
+            continue
+        if limit.isdigit():  # "max": no limit
+            free = min(free, max(int(limit) - usage, 0))
+    return free
+
+
+def require_memory(needed: int, capacity: int) -> None:
+    """Refuse a replay of ``needed`` bytes that this machine cannot hold.
+
+    Raises:
+        ValueError: with what it needs, what there is and what to type.
+    """
+    free = available_memory()
+    if needed <= free:
+        return
+    share = 0.6 * free / needed
+    raise ValueError(
+        f"The replay may grow to {needed / 1e9:.2f} GB (buffer.capacity={capacity}), but "
+        f"{free / 1e9:.2f} GB of memory are free here: set "
+        f"buffer.capacity={max(int(share * capacity), 1)} or less, or "
+        f"buffer.max_bytes={int(0.6 * free)}, or buffer.storage=float16."
+    )

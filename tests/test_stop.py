@@ -1,0 +1,83 @@
+"""When runs end early, and the warning of those that end too early."""
+
+from __future__ import annotations
+
+import pytest
+
+import rltrain
+from rltrain.callback import Stop
+
+
+class Trainer:
+    """As much of a trainer as Stop looks at."""
+
+    def __init__(self, seconds=0.0, **latest):
+        self.latest = {name.replace("_", "/", 1): value for name, value in latest.items()}
+        self.seconds, self.why = seconds, None
+
+    def stop(self, why):
+        self.why = why
+
+
+def reason(metric=None, value=None, hours=None, **facts):
+    trainer = Trainer(**facts)
+    Stop(metric=metric, value=value, hours=hours).on_iteration(trainer)
+    return trainer.why
+
+
+@pytest.mark.parametrize(
+    ("now", "stops"), [(0.89, False), (0.9, True), (1.0, True), (float("nan"), False)]
+)
+def test_a_run_stops_once_its_metric_reaches_the_value(now, stops):
+    why = reason(metric="test/win_rate", value=0.9, test_win_rate=now)
+    assert (why is not None) is stops
+
+
+def test_other_metrics_do_not_stop_it():
+    assert reason(metric="test/win_rate", value=0.9, train_win_rate=1.0) is None
+
+
+@pytest.mark.parametrize(("seconds", "stops"), [(5399.9, False), (5400.0, True)])
+def test_a_run_stops_after_its_hours(seconds, stops):
+    assert (reason(hours=1.5, seconds=seconds) == "1.5 hours are over") is stops
+
+
+def test_hours_count_those_before_a_resume(small, tmp_path):
+    words = [*small, "stop.hours=1", "total_env_steps=1000000"]
+    trainer = rltrain.make_trainer(words, run_dir=tmp_path)
+    trainer.seconds_before = 3600.0
+    trainer.run(1_000_000)
+    assert trainer.clock.env_steps < 100
+    assert trainer.stopping == "1 hours are over"
+
+
+EXPLORATIONS = [
+    ([], "env_steps"),
+    (["algo/exploration=exponential", "algo.exploration.half_life=20"], "half_life"),
+    (["algo/exploration=piecewise", "algo.exploration.points=[[0,1],[300,0]]"], "points"),
+]
+
+
+@pytest.mark.parametrize(("words", "key"), EXPLORATIONS, ids=lambda x: str(x))
+def test_an_exploration_that_outlasts_the_run_is_warned_of(small, tmp_path, caplog, words, key):
+    if words:
+        small = [w for w in small if not w.startswith("algo.exploration")]
+    total = 150 if not words else 200
+    rltrain.make_trainer([*small, *words, f"total_env_steps={total}"], run_dir=tmp_path)
+    assert f"the run ends at {total}" in caplog.text
+    assert f"Set algo.exploration.{key} to less" in caplog.text
+
+
+@pytest.mark.parametrize("words", [[], ["algo/exploration=per_copy"]], ids=["shorter", "constant"])
+def test_others_are_not(small, tmp_path, caplog, words):
+    if words:
+        small = [w for w in small if not w.startswith("algo.exploration")]
+    rltrain.make_trainer([*small, *words], run_dir=tmp_path)
+    assert "exploration" not in caplog.text
+
+
+def test_the_warning_is_in_the_log_of_a_run(small):
+    result = rltrain.train([*small, "total_env_steps=60"])
+    assert (
+        "the exploration changes until env step 150" in (result.run_dir / "train.log").read_text()
+    )
