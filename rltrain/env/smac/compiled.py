@@ -76,7 +76,7 @@ def njit(*, allocates: bool = False, **options: Any) -> Callable[[Callable[..., 
     than what they do (measured: 13 % of a step). Code that makes no array needs no counts of who
     holds which; keeping them, atomically, for every part of an array took 10 % of a step.
     """
-    return numba.njit(**_STANDARD, _nrt=allocates, **options)
+    return numba.njit(**{**_STANDARD, "_nrt": allocates, **options})
 
 
 prange = numba.prange

@@ -50,6 +50,7 @@ COS, SIN = F(np.cos(np.pi / 8)), F(np.sin(np.pi / 8))
 SQUEEZE = F(0.9)  # of the squared distance of two discs in contact: places may be a little tight
 PLACES = 16  # places around a foe, evenly
 SAFE = F(0.01)  # cells, more than rounding can make of a distance
+AT_ONCE = F(-1)  # a squared distance nearer than any
 AROUND = np.linspace(0, 2 * np.pi, PLACES, endpoint=False)
 PLACE_X, PLACE_Y = np.cos(AROUND).astype(np.float32), np.sin(AROUND).astype(np.float32)
 
@@ -104,8 +105,8 @@ def place_beside(unit, param, i, target, place):
 def find_place(unit, mark, param, affects, pathable, n_agents, i, taken):
     """The nearest free place beside a foe: beside its target for a unit with an order to attack it,
     beside any foe in scan range for one on an attack-move."""
-    best, found = F(np.inf), NO_ONE
-    count = find_taken(unit, mark, param, n_agents, i, taken)
+    best, found, here, there = F(np.inf), NO_ONE, unit[X, i], unit[Y, i]
+    friends = find_promised(unit, mark, param, n_agents, i, taken)
     first, end = (n_agents, unit.shape[1]) if i < n_agents else (0, n_agents)
     target = mark[TARGET, i]
     for j in range(first, end):
@@ -115,16 +116,16 @@ def find_place(unit, mark, param, affects, pathable, n_agents, i, taken):
                 continue
             if not in_reach(unit, param, i, j, param[P_SCAN, i]):
                 continue
+        at_x, at_y = unit[X, j], unit[Y, j]
         reach = param[P_RANGE, i] * HALF + param[P_RADIUS, i] + param[P_RADIUS, j]
         gap = np.sqrt(distance2(unit, i, j)) - reach - SAFE
         if gap > ZERO and gap * gap > best:
             continue  # all of its places are farther
+        count = find_held(unit, mark, param, n_agents, i, j, reach + SAFE, taken, friends)
         for place in range(PLACES):
-            x, y = place_beside(unit, param, i, j, place)
-            d2 = squared(x - unit[X, i], y - unit[Y, i])
-            if d2 < best and is_free(
-                unit, mark, param, pathable, n_agents, i, x, y, d2, taken, count
-            ):
+            x, y = at_x + reach * PLACE_X[place], at_y + reach * PLACE_Y[place]
+            d2 = squared(x - here, y - there)
+            if d2 < best and is_free(pathable, x, y, d2, taken, count):
                 best, found = d2, place
                 mark[TARGET, i] = j
     if found != mark[PLACE, i]:
@@ -133,8 +134,8 @@ def find_place(unit, mark, param, affects, pathable, n_agents, i, taken):
 
 
 @njit()
-def find_taken(unit, mark, param, n_agents, i, taken):
-    """The places of i's layer to which friends are on their way into ``taken``: x, y, their squared
+def find_promised(unit, mark, param, n_agents, i, taken):
+    """Places of i's layer to which friends are on their way into ``taken``: x, y, their squared
     distance from it, and how near is too near, squared; how many."""
     count = 0
     first, end = (0, n_agents) if i < n_agents else (n_agents, unit.shape[1])
@@ -152,28 +153,35 @@ def find_taken(unit, mark, param, n_agents, i, taken):
     return count
 
 
-@njit(forceinline=True)
-def is_free(unit, mark, param, pathable, n_agents, i, x, y, d2, taken, count):
-    """Whether i, at squared distance ``d2``, may have (x, y): no wall, no foe, no friend who stands
-    there to fight or is on the way there and nearer."""
-    column, row = int(np.floor(x)), int(np.floor(y))
-    if column < 0 or column >= SIZE or row < 0 or row >= SIZE or pathable[column, row] == 0:
-        return False
-    for k in range(count):
-        if taken[k, 2] < d2 and squared(taken[k, 0] - x, taken[k, 1] - y) < taken[k, 3]:
-            return False
-    units, reach2 = unit.shape[1], param[P_TOUCH, i] * param[P_TOUCH, i]
+@njit()
+def find_held(unit, mark, param, n_agents, i, foe, reach, taken, count):
+    """Foes, and friends who stand to fight, of i's layer that hold places within ``reach`` of a foe
+    into ``taken`` behind its first ``count`` rows; how many rows there are then."""
+    units, farthest = unit.shape[1], reach + param[P_TOUCH, i]
     for start in range(0, units, LANES):
-        bits = who_is_near(unit, start, units, x, y, reach2)
+        bits = who_is_near(unit, start, units, unit[X, foe], unit[Y, foe], farthest * farthest)
         while bits != 0:
             j = start + lowest(bits)
             bits &= bits - 1
-            stands = mark[STANDS, j] != 0 or (j < n_agents) != (i < n_agents)
-            if j == i or not stands or param[P_LAYER, j] != param[P_LAYER, i]:
-                continue
-            near = param[P_DISC, i] + param[P_DISC, j]
-            if squared(unit[X, j] - x, unit[Y, j] - y) < near * near * SQUEEZE:
-                return False
+            holds = mark[STANDS, j] != 0 or (j < n_agents) != (i < n_agents)
+            if holds and j != i and param[P_LAYER, j] == param[P_LAYER, i]:
+                near = param[P_DISC, i] + param[P_DISC, j]
+                taken[count, 0], taken[count, 1] = unit[X, j], unit[Y, j]
+                taken[count, 2], taken[count, 3] = AT_ONCE, near * near * SQUEEZE
+                count += 1
+    return count
+
+
+@njit(forceinline=True)
+def is_free(pathable, x, y, d2, taken, count):
+    """Whether who is at squared distance ``d2`` may have (x, y): no wall, and nobody in ``taken``
+    too near who is there earlier."""
+    column, row = int(np.floor(x)), int(np.floor(y))
+    if column < 0 or column >= SIZE or row < 0 or row >= SIZE or pathable[column, row] == 0:
+        return False
+    for k in range(count - 1, -1, -1):  # places held are last, and refuse more often
+        if squared(taken[k, 0] - x, taken[k, 1] - y) < taken[k, 3] and taken[k, 2] < d2:
+            return False
     return True
 
 

@@ -133,6 +133,7 @@ class Scene(NamedTuple):
     loops: int  # per env step
     heals: bool  # there are healers
     special: bool  # there are shields, regeneration, healers, or weapons beyond an instant hit
+    bursts: bool  # there are units that explode
     chases: bool  # enemies without a target get one when an env step begins
     per_battle: int
     param: np.ndarray  # [1 or E, N_PARAM, U] float32
@@ -190,6 +191,7 @@ def build_scene(map_data: MapData, options: Options) -> Scene:
         loops=options.step_mul,
         heals=map_data.heals,
         special=any(map(_is_special, units)),
+        bursts=any(unit.weapon == "blast" for unit in units),
         chases=map_data.chases,
         per_battle=0,
         param=_parameters(map_data, options)[None],
