@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.compiled import F, njit
+from rltrain.env.smac.lanes import LANES, lowest, who_is_near
 from rltrain.env.smac.world import (
     GROUND,
     HEALTH,
@@ -22,6 +23,7 @@ from rltrain.env.smac.world import (
     P_LAYER,
     P_NEIGHBOUR,
     P_SPEED,
+    P_TOUCH,
     P_X_FROM,
     P_X_TO,
     P_Y_FROM,
@@ -67,19 +69,22 @@ def find_neighbours(unit, param, i, spare, near):
     """Living units of i's layer in reach of it into ``near``, nearest first, ties by index; how
     many."""
     x, y, count, reach = unit[X, i], unit[Y, i], 0, param[P_NEIGHBOUR, i]
-    for j in range(unit.shape[1]):
-        dx, dy = unit[X, j] - x, unit[Y, j] - y
-        d2 = dx * dx + dy * dy
-        if d2 >= reach * reach or unit[HEALTH, j] <= ZERO or j == i:
-            continue
-        if param[P_LAYER, j] != param[P_LAYER, i]:
-            continue
-        k = count
-        while k > 0 and spare[k - 1, 4] > d2:
-            near[k], spare[k, 4] = near[k - 1], spare[k - 1, 4]
-            k -= 1
-        near[k], spare[k, 4] = j, d2
-        count += 1
+    units = unit.shape[1]
+    for start in range(0, units, LANES):
+        bits = who_is_near(unit, start, units, x, y, reach * reach)
+        while bits != 0:
+            j = start + lowest(bits)
+            bits &= bits - 1
+            dx, dy = unit[X, j] - x, unit[Y, j] - y
+            d2 = dx * dx + dy * dy
+            if d2 >= reach * reach or j == i or param[P_LAYER, j] != param[P_LAYER, i]:
+                continue
+            k = count
+            while k > 0 and spare[k - 1, 4] > d2:
+                near[k], spare[k, 4] = near[k - 1], spare[k - 1, 4]
+                k -= 1
+            near[k], spare[k, 4] = j, d2
+            count += 1
     return count
 
 
@@ -131,10 +136,9 @@ def unit_line(unit, param, i, j, lines, n):
     dot = wx * px + wy * py
     if apart and (dot >= ZERO or dot * dot <= radius * radius * w2):
         leg = np.sqrt(d2 - radius * radius)
-        if px * wy - py * wx > ZERO:
-            dx, dy = (px * leg - py * radius) / d2, (px * radius + py * leg) / d2
-        else:
-            dx, dy = -(px * leg + py * radius) / d2, -(-px * radius + py * leg) / d2
+        side = ONE if px * wy - py * wx > ZERO else -ONE
+        dx, dy = px * leg - py * (side * radius), px * (side * radius) + py * leg
+        dx, dy = side * dx / d2, side * dy / d2
         dot = vx * dx + vy * dy
         cx, cy = dot * dx - vx, dot * dy - vy
     else:
@@ -257,19 +261,23 @@ def push_apart(unit, mark, param):
     for i in range(1, unit.shape[1]):
         if unit[HEALTH, i] <= ZERO:
             continue
-        for j in range(i):
-            dx, dy = unit[X, i] - unit[X, j], unit[Y, i] - unit[Y, j]
-            radius = param[P_DISC, i] + param[P_DISC, j]
-            d2 = dx * dx + dy * dy
-            if d2 >= radius * radius or unit[HEALTH, j] <= ZERO:
-                continue
-            if param[P_LAYER, i] != param[P_LAYER, j]:
-                continue
-            fixed_i = mark[STANDS, i] != 0 or param[P_SPEED, i] == ZERO
-            fixed_j = mark[STANDS, j] != 0 or param[P_SPEED, j] == ZERO
-            if not (fixed_i and fixed_j):
-                share = ZERO if fixed_i else (ONE if fixed_j else HALF)
-                push_pair(unit, i, j, dx, dy, radius, share)
+        reach2 = param[P_TOUCH, i] * param[P_TOUCH, i]
+        for start in range(0, i, LANES):
+            bits = who_is_near(unit, start, i, unit[X, i], unit[Y, i], reach2)
+            while bits != 0:
+                j = start + lowest(bits)
+                bits &= bits - 1
+                dx, dy = unit[X, i] - unit[X, j], unit[Y, i] - unit[Y, j]
+                radius = param[P_DISC, i] + param[P_DISC, j]
+                if dx * dx + dy * dy >= radius * radius or param[P_LAYER, i] != param[P_LAYER, j]:
+                    continue
+                fixed_i = mark[STANDS, i] != 0 or param[P_SPEED, i] == ZERO
+                fixed_j = mark[STANDS, j] != 0 or param[P_SPEED, j] == ZERO
+                if not (fixed_i and fixed_j):
+                    share = ZERO if fixed_i else (ONE if fixed_j else HALF)
+                    push_pair(unit, i, j, dx, dy, radius, share)
+                    behind = -2 << (j - start)  # i has moved: look again at those after j
+                    bits = behind & who_is_near(unit, start, i, unit[X, i], unit[Y, i], reach2)
 
 
 @njit(forceinline=True)

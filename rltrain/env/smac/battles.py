@@ -6,7 +6,7 @@ write into ``world`` and call ``refresh``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -172,14 +172,20 @@ class Battles:
 
     def result(self, e: int) -> dict[str, Any]:
         """How battle e stands: won, dead allies and enemies, timed out."""
-        dead = self.world.unit[e, HEALTH] <= 0
-        agents = self.map_data.n_agents
-        return {
-            "win": bool(self.world.outcome[e] == WIN),
-            "dead_allies": int(dead[:agents].sum()),
-            "dead_enemies": int(dead[agents:].sum()),
-            "timeout": bool(self.world.outcome[e] == TIMEOUT),
-        }
+        return self.results([e])[0]
+
+    def results(self, copies: Sequence[int]) -> list[dict[str, Any]]:
+        """``result`` of several battles."""
+        dead = self.world.unit[copies, HEALTH] <= 0
+        agents, outcome = self.map_data.n_agents, self.world.outcome[copies]
+        columns = (
+            (outcome == WIN).tolist(),
+            np.count_nonzero(dead[:, :agents], axis=1).tolist(),
+            np.count_nonzero(dead[:, agents:], axis=1).tolist(),
+            (outcome == TIMEOUT).tolist(),
+        )
+        names = ("win", "dead_allies", "dead_enemies", "timeout")
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def refresh(self) -> None:
         """Write all observations, masks and states again from ``world``."""

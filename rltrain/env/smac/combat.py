@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.compiled import F, njit
+from rltrain.env.smac.lanes import LANES, lowest, who_is_near
 from rltrain.env.smac.terrain import SIZE
 from rltrain.env.smac.world import (
     ARRIVED,
@@ -39,6 +40,7 @@ from rltrain.env.smac.world import (
     P_RADIUS,
     P_RANGE,
     P_SCAN,
+    P_SEEK,
     P_SPEED,
     PHASE,
     PURSUES,
@@ -160,12 +162,17 @@ def scan(unit, mark, param, affects, n_agents, i, target):
     the target as it was."""
     found, best = NO_ONE, F(np.inf)
     first, end = (n_agents, unit.shape[1]) if i < n_agents else (0, n_agents)
-    for j in range(first, end):
-        d2 = distance2(unit, i, j)
-        if d2 >= best or unit[HEALTH, j] <= ZERO or affects[i, j] != HIT:
-            continue
-        if in_reach(unit, param, i, j, param[P_SCAN, i]):
-            found, best = j, d2
+    x, y, reach2 = unit[X, i], unit[Y, i], param[P_SEEK, i] * param[P_SEEK, i]
+    for start in range(first, end, LANES):
+        bits = who_is_near(unit, start, end, x, y, reach2)
+        while bits != 0:
+            j = start + lowest(bits)
+            bits &= bits - 1
+            d2 = distance2(unit, i, j)
+            if d2 >= best or affects[i, j] != HIT:
+                continue
+            if in_reach(unit, param, i, j, param[P_SCAN, i]):
+                found, best = j, d2
     if found != NO_ONE:
         mark[PURSUES, i] = 0
         return found

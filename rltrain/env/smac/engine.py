@@ -52,8 +52,12 @@ def reset_battle(scene, shown, world, frame, e, seed):
     """Start positions, full health, a fresh random stream; fills the first frame."""
     unit, mark = world.unit[e], world.mark[e]
     world.rng[e] = stream_of(seed)
-    unit[:] = scene.first_unit[e * scene.per_battle]
-    mark[:] = scene.first_mark[e * scene.per_battle]
+    own = e * scene.per_battle
+    for i in range(unit.shape[1]):
+        for row in range(unit.shape[0]):
+            unit[row, i] = scene.first_unit[own, row, i]
+        for row in range(mark.shape[0]):
+            mark[row, i] = scene.first_mark[own, row, i]
     for i in range(unit.shape[1]):
         mark[PHASE, i] = int(draw(world.rng, e) * F(SCAN_EVERY))
     if scene.span_x != ZERO or scene.span_y != ZERO:
@@ -134,18 +138,22 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders):
     for loop in range(first, first + scene.loops):
         if special:
             land_hits(unit, mark, param, damage, A, loop)
-            choose_patients(unit, mark, param, affects)
+            if scene.heals:
+                choose_patients(unit, mark, param, affects)
         choose_targets(unit, mark, param, affects, A, loop)
         choose_desires(unit, mark, param, hops, A)
         if special:
-            limit_flight(unit, mark, param, affects)
-            flow_around(unit, mark, param, affects, scene.pathable, A, loop, queue)
+            if scene.heals:
+                limit_flight(unit, mark, param, affects)
+            flow_around(unit, mark, param, affects, scene.pathable, A, loop, queue, spare)
         choose_velocities(unit, param, walls, near_walls, lines, spare, queue)
         move_units(unit, mark, param, walls, near_walls)
         use_weapons(unit, mark, param, damage, affects, A, special, loop, world.rng, e, queue)
         if special:
-            mend(unit, mark, param, affects)
-            explode_killed(unit, mark, param, damage, affects, A, loop)
+            if scene.heals:
+                mend(unit, mark, param, affects)
+            if scene.bursts:
+                explode_killed(unit, mark, param, damage, affects, A, loop)
             recover(unit, param)
     end_step(scene, shown, rule, world, frame, e)
 

@@ -10,7 +10,7 @@ import logging
 import os
 import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -105,6 +105,10 @@ class Games:
             "timeout": bool(self.timeout[e]),
             "restarts": int(self.restarts[e]),
         }
+
+    def results(self, copies: Sequence[int]) -> list[dict[str, Any]]:
+        """``result`` of several episodes."""
+        return [self.result(e) for e in copies]
 
     def call(self, method: str, *args: Any) -> list[Any]:
         """Call a method of SMAC's environment in every copy; ``get_stats`` counts the restarts."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from rltrain.env.smac.combat import SCAN_EVERY, distance2, head_for, in_reach
 from rltrain.env.smac.compiled import F, njit
+from rltrain.env.smac.lanes import LANES, lowest, who_is_near
 from rltrain.env.smac.terrain import SIZE
 from rltrain.env.smac.world import (
     ATTACK_MOVE,
@@ -25,6 +26,7 @@ from rltrain.env.smac.world import (
     P_RADIUS,
     P_RANGE,
     P_SCAN,
+    P_TOUCH,
     PHASE,
     PLACE,
     SIDE,
@@ -47,13 +49,16 @@ TURNS = 7  # of 22.5 degrees each
 COS, SIN = F(np.cos(np.pi / 8)), F(np.sin(np.pi / 8))
 SQUEEZE = F(0.9)  # of the squared distance of two discs in contact: places may be a little tight
 PLACES = 16  # places around a foe, evenly
+SAFE = F(0.01)  # cells, more than rounding can make of a distance
+AT_ONCE = F(-1)  # a squared distance nearer than any
 AROUND = np.linspace(0, 2 * np.pi, PLACES, endpoint=False)
 PLACE_X, PLACE_Y = np.cos(AROUND).astype(np.float32), np.sin(AROUND).astype(np.float32)
 
 
 @njit()
-def flow_around(unit, mark, param, affects, pathable, n_agents, loop, near):
-    """Turns the wanted velocities of blocked melee units; ``near`` is scratch space."""
+def flow_around(unit, mark, param, affects, pathable, n_agents, loop, near, taken):
+    """Turns the wanted velocities of blocked melee units; ``near`` and ``taken`` are scratch
+    space."""
     for i in range(unit.shape[1]):
         chases = mark[TARGET, i] != NO_ONE and (unit[UX, i] != ZERO or unit[UY, i] != ZERO)
         if unit[HEALTH, i] <= ZERO or not chases or param[P_RANGE, i] >= MELEE:
@@ -65,7 +70,7 @@ def flow_around(unit, mark, param, affects, pathable, n_agents, loop, near):
             mark[SIDE, i], mark[PLACE, i] = 0, NO_ONE
             continue
         if (loop + mark[PHASE, i]) % SCAN_EVERY == 0:
-            find_place(unit, mark, param, affects, pathable, n_agents, i)
+            find_place(unit, mark, param, affects, pathable, n_agents, i, taken)
         if mark[PLACE, i] != NO_ONE:
             x, y = place_beside(unit, param, i, mark[TARGET, i], mark[PLACE, i])
             head_for(unit, param, i, x, y)
@@ -97,10 +102,11 @@ def place_beside(unit, param, i, target, place):
 
 
 @njit()
-def find_place(unit, mark, param, affects, pathable, n_agents, i):
+def find_place(unit, mark, param, affects, pathable, n_agents, i, taken):
     """The nearest free place beside a foe: beside its target for a unit with an order to attack it,
     beside any foe in scan range for one on an attack-move."""
-    best, found = F(np.inf), NO_ONE
+    best, found, here, there = F(np.inf), NO_ONE, unit[X, i], unit[Y, i]
+    friends = find_promised(unit, mark, param, n_agents, i, taken)
     first, end = (n_agents, unit.shape[1]) if i < n_agents else (0, n_agents)
     target = mark[TARGET, i]
     for j in range(first, end):
@@ -110,11 +116,16 @@ def find_place(unit, mark, param, affects, pathable, n_agents, i):
                 continue
             if not in_reach(unit, param, i, j, param[P_SCAN, i]):
                 continue
+        at_x, at_y = unit[X, j], unit[Y, j]
+        reach = param[P_RANGE, i] * HALF + param[P_RADIUS, i] + param[P_RADIUS, j]
+        gap = np.sqrt(distance2(unit, i, j)) - reach - SAFE
+        if gap > ZERO and gap * gap > best:
+            continue  # all of its places are farther
+        count = find_held(unit, mark, param, n_agents, i, j, reach + SAFE, taken, friends)
         for place in range(PLACES):
-            x, y = place_beside(unit, param, i, j, place)
-            dx, dy = x - unit[X, i], y - unit[Y, i]
-            d2 = dx * dx + dy * dy
-            if d2 < best and is_free(unit, mark, param, pathable, n_agents, i, x, y, d2):
+            x, y = at_x + reach * PLACE_X[place], at_y + reach * PLACE_Y[place]
+            d2 = squared(x - here, y - there)
+            if d2 < best and is_free(pathable, x, y, d2, taken, count):
                 best, found = d2, place
                 mark[TARGET, i] = j
     if found != mark[PLACE, i]:
@@ -123,25 +134,54 @@ def find_place(unit, mark, param, affects, pathable, n_agents, i):
 
 
 @njit()
-def is_free(unit, mark, param, pathable, n_agents, i, x, y, d2):
-    """Whether i, at squared distance ``d2``, may have (x, y): no wall, no foe, no friend who stands
-    there to fight or is on the way there and nearer."""
+def find_promised(unit, mark, param, n_agents, i, taken):
+    """Places of i's layer to which friends are on their way into ``taken``: x, y, their squared
+    distance from it, and how near is too near, squared; how many."""
+    count = 0
+    first, end = (0, n_agents) if i < n_agents else (n_agents, unit.shape[1])
+    for j in range(first, end):
+        if mark[PLACE, j] == NO_ONE or mark[STANDS, j] != 0 or unit[HEALTH, j] <= ZERO or j == i:
+            continue
+        if param[P_LAYER, j] != param[P_LAYER, i]:
+            continue
+        near = param[P_DISC, i] + param[P_DISC, j]
+        px, py = place_beside(unit, param, j, mark[TARGET, j], mark[PLACE, j])
+        taken[count, 0], taken[count, 1] = px, py
+        taken[count, 2] = squared(px - unit[X, j], py - unit[Y, j])
+        taken[count, 3] = near * near * SQUEEZE
+        count += 1
+    return count
+
+
+@njit()
+def find_held(unit, mark, param, n_agents, i, foe, reach, taken, count):
+    """Foes, and friends who stand to fight, of i's layer that hold places within ``reach`` of a foe
+    into ``taken`` behind its first ``count`` rows; how many rows there are then."""
+    units, farthest = unit.shape[1], reach + param[P_TOUCH, i]
+    for start in range(0, units, LANES):
+        bits = who_is_near(unit, start, units, unit[X, foe], unit[Y, foe], farthest * farthest)
+        while bits != 0:
+            j = start + lowest(bits)
+            bits &= bits - 1
+            holds = mark[STANDS, j] != 0 or (j < n_agents) != (i < n_agents)
+            if holds and j != i and param[P_LAYER, j] == param[P_LAYER, i]:
+                near = param[P_DISC, i] + param[P_DISC, j]
+                taken[count, 0], taken[count, 1] = unit[X, j], unit[Y, j]
+                taken[count, 2], taken[count, 3] = AT_ONCE, near * near * SQUEEZE
+                count += 1
+    return count
+
+
+@njit(forceinline=True)
+def is_free(pathable, x, y, d2, taken, count):
+    """Whether who is at squared distance ``d2`` may have (x, y): no wall, and nobody in ``taken``
+    too near who is there earlier."""
     column, row = int(np.floor(x)), int(np.floor(y))
     if column < 0 or column >= SIZE or row < 0 or row >= SIZE or pathable[column, row] == 0:
         return False
-    for j in range(unit.shape[1]):
-        if j == i or unit[HEALTH, j] <= ZERO or param[P_LAYER, j] != param[P_LAYER, i]:
-            continue
-        near = param[P_DISC, i] + param[P_DISC, j]
-        near2 = near * near * SQUEEZE
-        if mark[STANDS, j] != 0 or (j < n_agents) != (i < n_agents):
-            if squared(unit[X, j] - x, unit[Y, j] - y) < near2:
-                return False
-        elif mark[PLACE, j] != NO_ONE:
-            px, py = place_beside(unit, param, j, mark[TARGET, j], mark[PLACE, j])
-            way2 = squared(px - unit[X, j], py - unit[Y, j])
-            if way2 < d2 and squared(px - x, py - y) < near2:
-                return False
+    for k in range(count - 1, -1, -1):  # places held are last, and refuse more often
+        if squared(taken[k, 0] - x, taken[k, 1] - y) < taken[k, 3] and taken[k, 2] < d2:
+            return False
     return True
 
 
@@ -155,16 +195,20 @@ def squared(dx, dy):
 def find_standing(unit, mark, param, i, near):
     """Units of i's layer right beside it that stand to fight or are stuck themselves, its target
     excepted, into ``near``; how many."""
-    count = 0
-    for j in range(unit.shape[1]):
-        reach = param[P_DISC, i] + param[P_DISC, j] + NEAR
-        if distance2(unit, i, j) > reach * reach or j == mark[TARGET, i] or j == i:
-            continue
-        if unit[HEALTH, j] <= ZERO or param[P_LAYER, j] != param[P_LAYER, i]:
-            continue
-        if mark[STANDS, j] != 0 or squared(unit[VX, j], unit[VY, j]) < STUCK:
-            near[count] = j
-            count += 1
+    count, units, farthest = 0, unit.shape[1], param[P_TOUCH, i] + NEAR
+    for start in range(0, units, LANES):
+        bits = who_is_near(unit, start, units, unit[X, i], unit[Y, i], farthest * farthest)
+        while bits != 0:
+            j = start + lowest(bits)
+            bits &= bits - 1
+            reach = param[P_DISC, i] + param[P_DISC, j] + NEAR
+            if distance2(unit, i, j) > reach * reach or j == mark[TARGET, i] or j == i:
+                continue
+            if param[P_LAYER, j] != param[P_LAYER, i]:
+                continue
+            if mark[STANDS, j] != 0 or squared(unit[VX, j], unit[VY, j]) < STUCK:
+                near[count] = j
+                count += 1
     return count
 
 

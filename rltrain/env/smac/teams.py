@@ -116,7 +116,7 @@ def reflect(roster, unit, n_agents, rng, e):
             unit[Y, i] = draw(rng, e) * roster.size
 
 
-@njit()
+@njit(allocates=True)
 def surround(roster, unit, n_agents, rng, e):
     """Agents in the centre; enemies in one to four groups, each on a diagonal of its own."""
     for i in range(n_agents):
@@ -214,7 +214,7 @@ def comes_before(roster, unit, kind, i, j):
     return unit[Y, i] < unit[Y, j]
 
 
-@njit()
+@njit(allocates=True)
 def equip(roster, scene, unit, kind, e):
     """The tables of battle e for its teams, who begin where ``unit`` says."""
     fit(roster, scene, kind, e)
@@ -228,7 +228,7 @@ def equip(roster, scene, unit, kind, e):
         first_unit[Y, i] = first_unit[GOAL_Y, i] = unit[Y, i]
 
 
-@njit()
+@njit(allocates=True)
 def fit(roster, scene, kind, e):
     """What the units of battle e are and can do to each other."""
     K, A = roster.order.shape[0], roster.n_agents

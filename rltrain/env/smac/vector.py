@@ -191,8 +191,9 @@ class SmacVectorEnv:
             self.infos[e] = {}
         self.last[:] = terminated = self.battles.ended
         if terminated.any():
-            for e in np.flatnonzero(terminated).tolist():
-                self.infos[e] = self.battles.result(e)
+            ended = np.flatnonzero(terminated).tolist()
+            for e, result in zip(ended, self.battles.results(ended), strict=True):
+                self.infos[e] = result
             if self._bootstrap:
                 terminated = terminated & ~self.battles.timeout
         return self.battles.reward.astype(np.float32)[:, None], terminated

@@ -48,12 +48,13 @@ SIDE, PLACE, N_MARK = 10, 11, 12
 # are avoided. DELAY: loops to the second hit, or loops a missile needs per cell. KEEP: edge
 # distance up to which a target is kept. REGENERATION: health per loop. X_FROM … Y_TO: where
 # the centre may be if no walls keep the unit. SIGHT, SHOOT: centre distances at which an agent sees
-# others and at which its attacks are available.
+# others and at which its attacks are available. TOUCH, SEEK: centre distances beyond which nobody's
+# disc can touch that of the unit, and beyond which nobody is in its scan range.
 P_RADIUS, P_DISC, P_SPEED, P_RANGE, P_SCAN, P_SLOP, P_NEIGHBOUR = range(7)
 P_PERIOD, P_DAMAGE_POINT, P_HEALTH, P_SHIELD, P_ARMOUR, P_COOLDOWN_NORM = range(7, 13)
 P_LAYER, P_WEAPON, P_DELAY, P_KEEP, P_REGENERATION, P_ENERGY, P_ACCELERATION = range(13, 20)
 P_X_FROM, P_X_TO, P_Y_FROM, P_Y_TO, P_SIGHT, P_SHOOT = range(20, 26)
-N_PARAM = 26
+P_TOUCH, P_SEEK, N_PARAM = 26, 27, 28
 
 # Values of ORDER; agents get the first four, enemies the others. HUNT: the nearest agent, always.
 # CHASE: the agent that was nearest when the env step began, until it is dead.
@@ -69,6 +70,7 @@ START_ENERGY = 50.0
 SIGHT_RANGE, SHOOT_RANGE = 9.0, 6.0  # of every unit type, unless they have ranges of their own
 NO_HOPS = np.zeros((0, 0), np.int16)  # everybody walks straight
 KEEP_SLOP = 1.0  # a target is kept this far beyond scan range
+MARGIN = 0.01  # cells by which TOUCH and SEEK are safe from rounding
 
 
 class View(NamedTuple):
@@ -131,6 +133,7 @@ class Scene(NamedTuple):
     loops: int  # per env step
     heals: bool  # there are healers
     special: bool  # there are shields, regeneration, healers, or weapons beyond an instant hit
+    bursts: bool  # there are units that explode
     chases: bool  # enemies without a target get one when an env step begins
     per_battle: int
     param: np.ndarray  # [1 or E, N_PARAM, U] float32
@@ -188,6 +191,7 @@ def build_scene(map_data: MapData, options: Options) -> Scene:
         loops=options.step_mul,
         heals=map_data.heals,
         special=any(map(_is_special, units)),
+        bursts=any(unit.weapon == "blast" for unit in units),
         chases=map_data.chases,
         per_battle=0,
         param=_parameters(map_data, options)[None],
@@ -299,6 +303,8 @@ def _parameters(map_data: MapData, options: Options) -> np.ndarray:
         table[P_X_FROM, i], table[P_X_TO, i] = x_from + radius, x_to - radius
         table[P_Y_FROM, i], table[P_Y_TO, i] = y_from + radius, y_to - radius
         table[P_SIGHT, i], table[P_SHOOT, i] = SIGHT_RANGE, SHOOT_RANGE
+        table[P_TOUCH, i] = radius + widest + MARGIN
+        table[P_SEEK, i] = scan + unit.radius + max(other.radius for other in units) + MARGIN
         if options.use_unit_ranges:
             shoots = SHOOT_RANGES.get(names[i], unit.weapon_range)
             table[P_SIGHT, i] = unit.sight
