@@ -56,6 +56,7 @@ LOOPS = F(16)  # per second
 SCAN_EVERY = 4  # loops between two scans of a unit without a target
 LEASH = F(21)  # longest pursuit of an attacker, from where it began
 TOUCH = F(1 / 16)  # a gap that counts as contact
+FAR = F(1e4)  # more than any squared distance on a map
 
 
 @njit(inline="always")
@@ -87,6 +88,8 @@ def choose_targets(unit, mark, param, affects, n_agents, loop):
             if target != NO_ONE and not keeps(unit, mark, param, i, target):
                 mark[PURSUES, i], target = 0, NO_ONE
             free = target == NO_ONE or mark[PURSUES, i] != 0
+            if not free and param[P_SPEED, i] == ZERO:
+                free = mark[TARGET, target] != i  # rooted: whoever attacks it is worth more
             if free and (loop + mark[PHASE, i]) % SCAN_EVERY == 0:
                 target = scan(unit, mark, param, affects, n_agents, i, target)
         elif order == HUNT:
@@ -157,11 +160,16 @@ def nearest(unit, affects, n_agents, i):
 @njit()
 def scan(unit, mark, param, affects, n_agents, i, target):
     """The nearest foe in scan range whom i can hit (ties by index), else the last attacker, else
-    the target as it was."""
+    the target as it was.
+
+    Who is rooted takes the nearest of those who attack it; if nobody does it keeps its target.
+    """
     found, best = NO_ONE, F(np.inf)
     first, end = (n_agents, unit.shape[1]) if i < n_agents else (0, n_agents)
     for j in range(first, end):
         d2 = distance2(unit, i, j)
+        if param[P_SPEED, i] == ZERO and mark[TARGET, j] != i:
+            d2 = FAR if j == target else FAR + d2
         if d2 >= best or unit[HEALTH, j] <= ZERO or affects[i, j] != HIT:
             continue
         if in_reach(unit, param, i, j, param[P_SCAN, i]):

@@ -34,6 +34,7 @@ KERNEL_FILES = (
     "surround",
     "teams",
     "terrain",
+    "turret",
     "weapons",
     "world",
 )
