@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.compiled import F, njit
+from rltrain.env.smac.rooted import lets_go
 from rltrain.env.smac.terrain import SIZE
 from rltrain.env.smac.world import (
     ARRIVED,
@@ -88,8 +89,6 @@ def choose_targets(unit, mark, param, affects, n_agents, loop):
             if target != NO_ONE and not keeps(unit, mark, param, i, target):
                 mark[PURSUES, i], target = 0, NO_ONE
             free = target == NO_ONE or mark[PURSUES, i] != 0
-            if not free and param[P_SPEED, i] == ZERO:
-                free = mark[TARGET, target] != i  # rooted: whoever attacks it is worth more
             if free and (loop + mark[PHASE, i]) % SCAN_EVERY == 0:
                 target = scan(unit, mark, param, affects, n_agents, i, target)
         elif order == HUNT:
@@ -143,6 +142,8 @@ def keeps(unit, mark, param, i, target):
             return True
         mark[ATTACKER, i] = NO_ONE
         return False
+    if param[P_SPEED, i] == ZERO and lets_go(unit, mark, param, i, target):
+        return False
     return mark[TARGET, target] == i or in_reach(unit, param, i, target, param[P_KEEP, i])
 
 
@@ -162,14 +163,14 @@ def scan(unit, mark, param, affects, n_agents, i, target):
     """The nearest foe in scan range whom i can hit (ties by index), else the last attacker, else
     the target as it was.
 
-    Who is rooted takes the nearest of those who attack it; if nobody does it keeps its target.
+    Who is rooted prefers those who attack it.
     """
     found, best = NO_ONE, F(np.inf)
     first, end = (n_agents, unit.shape[1]) if i < n_agents else (0, n_agents)
     for j in range(first, end):
         d2 = distance2(unit, i, j)
         if param[P_SPEED, i] == ZERO and mark[TARGET, j] != i:
-            d2 = FAR if j == target else FAR + d2
+            d2 += FAR
         if d2 >= best or unit[HEALTH, j] <= ZERO or affects[i, j] != HIT:
             continue
         if in_reach(unit, param, i, j, param[P_SCAN, i]):

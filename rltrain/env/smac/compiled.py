@@ -30,11 +30,11 @@ KERNEL_FILES = (
     "lite_weapons",
     "medicine",
     "observe",
+    "rooted",
     "sight",
     "surround",
     "teams",
     "terrain",
-    "turret",
     "weapons",
     "world",
 )

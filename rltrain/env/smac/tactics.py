@@ -80,10 +80,10 @@ def alternate(look: Look, memory: np.ndarray) -> np.ndarray:
     """
     n_agents = look.avail.shape[1]
     health = look.agents(HEALTH) + look.agents(SHIELD)
-    aims = (look.enemies(WINDUP) > 0) | (look.enemies(COOLDOWN) < SOON)  # [E, enemies]
+    aims = np.logical_or(look.enemies(WINDUP) > 0, look.enemies(COOLDOWN) < SOON)  # [E, enemies]
     chased = np.where(aims, look.battles.world.mark[:, TARGET, n_agents:], NO_ONE)
     in_danger = (chased[:, :, None] == np.arange(n_agents)).any(1)  # [E, A]
-    shoots = look.avail[:, :, FIRST_ATTACK:].any(-1)
-    others = shoots[:, None] & ~np.eye(n_agents, dtype=bool)  # [E, A, A]
+    shoots = (look.avail[:, None, :, FIRST_ATTACK:]).any(-1)  # [E, 1, A]
+    others = shoots & ~np.eye(n_agents, dtype=bool)  # [E, A, A]
     relieved = (others & (health[:, None] >= health[:, :, None])).any(-1)
     return np.where(in_danger & relieved, STOP, fight(look, look.distance))

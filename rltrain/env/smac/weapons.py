@@ -14,7 +14,7 @@ import numpy as np
 
 from rltrain.env.smac.combat import distance2, in_reach
 from rltrain.env.smac.compiled import F, draw, njit
-from rltrain.env.smac.turret import points_at
+from rltrain.env.smac.rooted import points_at
 from rltrain.env.smac.world import (
     ATTACK_MOVE,
     ATTACKER,

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from rltrain.env.smac.turret import off_target, turn_turrets
+from rltrain.env.smac.rooted import off_target, turn_turrets
 from rltrain.env.smac.world import COOLDOWN, FACING, HEALTH, NO_ONE, SHIELD, TARGET, WINDUP, X, Y
 
 from .conftest import ATTACK, SOUTH, STOP, actions, place
@@ -40,9 +40,9 @@ def test_it_takes_who_attacks_it_before_who_is_nearer(siege) -> None:
     assert target_after(siege, 1, a1=ATTACK) == 1
 
 
-def test_it_turns_to_the_attacker_at_its_next_scan(siege) -> None:
+def test_it_lets_go_at_once_for_an_attacker_and_takes_him_at_its_next_scan(siege) -> None:
     assert target_after(siege, 1) == 0
-    assert target_after(siege, 3, a1=ATTACK) == 0
+    assert target_after(siege, 3, a1=ATTACK) == NO_ONE
     assert target_after(siege, 1, a1=ATTACK) == 1
 
 
@@ -63,15 +63,13 @@ def test_it_drops_who_leaves_its_reach_at_once(siege) -> None:
     assert target_after(siege, 1) == NO_ONE
 
 
-def test_taking_another_target_ends_the_windup_free_of_charge(siege) -> None:
+def test_letting_go_ends_the_windup_free_of_charge(siege) -> None:
     unit = siege.world.unit[0]
     unit[COOLDOWN, SPINE] = 0
-    target_after(siege, 1, a0=ATTACK)
     while unit[WINDUP, SPINE] == 0:
         target_after(siege, 1, a0=ATTACK)
-    while siege.world.mark[0, TARGET, SPINE] == 0:
-        assert unit[COOLDOWN, SPINE] <= 0
-        target_after(siege, 1, a1=ATTACK)
+    target_after(siege, 1, a1=ATTACK)
+    assert unit[WINDUP, SPINE] == 0
     assert unit[COOLDOWN, SPINE] <= 0
     assert unit[SHIELD, :2].tolist() == [80, 80]
 
