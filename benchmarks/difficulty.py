@@ -81,7 +81,7 @@ should be compared with. They see the whole battle and choose among the same ava
 | `heuristic` | SMAC's built-in player: stays with the nearest enemy until it is dead |
 | `kite` | shoots whenever the weapon is ready, runs from what is near while it is not |
 | `spread` | stands so far from friends that no blast hits two |
-| `alternate` | the weak step out of the fire, so that another one draws it; all weak, all rest |
+| `alternate` | whom the enemy aims at holds its fire; a friend shoots on and draws the next shot |
 
 The last three are tactics for the maps where they are listed: they show that these can be won, and
 how.

@@ -13,6 +13,7 @@ import numpy as np
 
 from rltrain.env.smac.compiled import F, njit
 from rltrain.env.smac.lanes import LANES, lowest, who_is_near
+from rltrain.env.smac.rooted import lets_go
 from rltrain.env.smac.terrain import SIZE
 from rltrain.env.smac.world import (
     ARRIVED,
@@ -58,6 +59,7 @@ LOOPS = F(16)  # per second
 SCAN_EVERY = 4  # loops between two scans of a unit without a target
 LEASH = F(21)  # longest pursuit of an attacker, from where it began
 TOUCH = F(1 / 16)  # a gap that counts as contact
+FAR = F(1e4)  # more than any squared distance on a map
 
 
 @njit(inline="always")
@@ -142,6 +144,8 @@ def keeps(unit, mark, param, i, target):
             return True
         mark[ATTACKER, i] = NO_ONE
         return False
+    if param[P_SPEED, i] == ZERO and lets_go(unit, mark, param, i, target):
+        return False
     return mark[TARGET, target] == i or in_reach(unit, param, i, target, param[P_KEEP, i])
 
 
@@ -159,7 +163,10 @@ def nearest(unit, affects, n_agents, i):
 @njit()
 def scan(unit, mark, param, affects, n_agents, i, target):
     """The nearest foe in scan range whom i can hit (ties by index), else the last attacker, else
-    the target as it was."""
+    the target as it was.
+
+    Who is rooted prefers those who attack it.
+    """
     found, best = NO_ONE, F(np.inf)
     first, end = (n_agents, unit.shape[1]) if i < n_agents else (0, n_agents)
     x, y, reach2 = unit[X, i], unit[Y, i], param[P_SEEK, i] * param[P_SEEK, i]
@@ -169,6 +176,8 @@ def scan(unit, mark, param, affects, n_agents, i, target):
             j = start + lowest(bits)
             bits &= bits - 1
             d2 = distance2(unit, i, j)
+            if param[P_SPEED, i] == ZERO and mark[TARGET, j] != i:
+                d2 += FAR
             if d2 >= best or affects[i, j] != HIT:
                 continue
             if in_reach(unit, param, i, j, param[P_SCAN, i]):

@@ -31,6 +31,7 @@ KERNEL_FILES = (
     "lite_weapons",
     "medicine",
     "observe",
+    "rooted",
     "sight",
     "surround",
     "teams",

@@ -15,6 +15,7 @@ from rltrain.env.smac.combat import SCAN_EVERY, choose_desires, choose_targets, 
 from rltrain.env.smac.compiled import F, draw, njit, prange, stream_of
 from rltrain.env.smac.medicine import choose_patients, limit_flight, mend
 from rltrain.env.smac.observe import EAST, FIRST_ATTACK, NORTH, SOUTH, STOP, WEST, write_frame
+from rltrain.env.smac.rooted import turn_turrets
 from rltrain.env.smac.sight import NO_OP, aim, forget_all, register
 from rltrain.env.smac.surround import flow_around
 from rltrain.env.smac.weapons import explode_killed, land_hits, recover, use_weapons
@@ -145,6 +146,7 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders):
         if special:
             if scene.heals:
                 limit_flight(unit, mark, param, affects)
+            turn_turrets(unit, mark, param)
             flow_around(unit, mark, param, affects, scene.pathable, A, loop, queue, spare)
         choose_velocities(unit, param, walls, near_walls, lines, spare, queue)
         move_units(unit, mark, param, walls, near_walls)

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from rltrain.env.smac.look import NO_TARGET, Look, fight
+from rltrain.env.smac.look import Look, fight
 from rltrain.env.smac.observe import FIRST_ATTACK, NORTH, STOP
 from rltrain.env.smac.terrain import SIZE
 from rltrain.env.smac.world import (
     COOLDOWN,
     HEALTH,
     NO_ONE,
-    P_RADIUS,
-    P_RANGE,
-    P_SHIELD,
     SHIELD,
     TARGET,
+    WINDUP,
     X,
     Y,
 )
@@ -29,8 +27,7 @@ AHEAD = 2.0  # where a move would lead, cells
 CROWDED = 5.0  # nearer than this a foe is too close, to a kiting unit, or a friend, to a spread one
 DOORSTEP = 6.0  # foes nearer than this are fought, crowded or not
 WALL_AHEAD, WALL_DANGER = 4.0, 0.1  # a wall so far ahead counts like a foe three cells away
-SPENT = 1.5  # hits: whom fewer can kill is in danger
-MARGIN = 0.4  # cells beyond a weapon's reach
+SOON = 1.0  # loops: whose cooldown ends earlier is about to take aim
 
 
 def move_away(look: Look, x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -78,20 +75,15 @@ def spread(look: Look, memory: np.ndarray) -> np.ndarray:
 
 
 def alternate(look: Look, memory: np.ndarray) -> np.ndarray:
-    """All shoot; whom the next hits could kill steps back, so that another one draws the fire.
-
-    When all are that weak they rest, until their shields are whole: noted as 0.
+    """All shoot; whom an enemy is about to hit holds its fire while a friend who is no weaker
+    shoots on, so that the enemy turns to that one and must take aim again.
     """
-    scene, n_agents = look.battles.scene, look.avail.shape[1]
-    dead, shield = look.agents(HEALTH) <= 0, look.agents(SHIELD)
-    weak = look.agents(HEALTH) + shield <= SPENT * scene.damage[:, n_agents:, :n_agents].max(1)
-    whole = shield >= scene.param[:, P_SHIELD, :n_agents]
-    rest = ((memory[:, 0] == 0) | (weak | dead).all(-1)) & ~(whole | dead).all(-1)  # [E]
-    memory[:] = np.where(rest, 0, NO_TARGET)[:, None]
-    foes = look.enemies(HEALTH) > 0
-    chased = np.where(foes, look.battles.world.mark[:, TARGET, n_agents:], NO_ONE)
-    in_danger = weak & (chased[:, :, None] == np.arange(n_agents)).any(1)  # [E, A]
-    reach = (scene.param[:, P_RANGE] + scene.param[:, P_RADIUS])[:, n_agents:].max(1)[:, None]
-    safe = gap_to_foe(look) > reach + scene.param[:, P_RADIUS, :n_agents] + MARGIN
-    fighting = np.where(in_danger, flee(look), fight(look, look.distance))
-    return np.where(rest[:, None], np.where(safe, STOP, flee(look)), fighting)
+    n_agents = look.avail.shape[1]
+    health = look.agents(HEALTH) + look.agents(SHIELD)
+    aims = np.logical_or(look.enemies(WINDUP) > 0, look.enemies(COOLDOWN) < SOON)  # [E, enemies]
+    chased = np.where(aims, look.battles.world.mark[:, TARGET, n_agents:], NO_ONE)
+    in_danger = (chased[:, :, None] == np.arange(n_agents)).any(1)  # [E, A]
+    shoots = (look.avail[:, None, :, FIRST_ATTACK:]).any(-1)  # [E, 1, A]
+    others = shoots & ~np.eye(n_agents, dtype=bool)  # [E, A, A]
+    relieved = (others & (health[:, None] >= health[:, :, None])).any(-1)
+    return np.where(in_danger & relieved, STOP, fight(look, look.distance))

@@ -45,6 +45,7 @@ class UnitType:
     separation_radius: float  # for collisions between units
     sight: float
     health_regeneration: float = 0.0  # per second
+    turn_rate: float = math.inf  # of a turret, degrees per second; others face a target at once
     energy: float = 0.0  # at most; a unit with energy heals
     acceleration: float = math.inf  # cells per second, per second
     hits_air: bool = False
@@ -105,7 +106,7 @@ UNITS: Mapping[str, UnitType] = {
         sc2_id=98, health=300, armour=2, speed=0, weapon_range=7, range_slop=0, damage=25,
         bonus={"armoured": 5}, weapon="missile", missile_speed=25, period=1.6, damage_point=0.3332,
         attributes=("armoured", "biological", "structure"), radius=0.875, separation_radius=0.875,
-        sight=11, health_regeneration=0.2734,
+        sight=11, health_regeneration=0.2734, turn_rate=360,
     ),
 }  # fmt: skip
 

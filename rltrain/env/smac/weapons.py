@@ -14,6 +14,7 @@ import numpy as np
 
 from rltrain.env.smac.combat import distance2, in_reach
 from rltrain.env.smac.compiled import F, draw, njit
+from rltrain.env.smac.rooted import points_at
 from rltrain.env.smac.world import (
     ATTACK_MOVE,
     ATTACKER,
@@ -73,6 +74,7 @@ def use_weapons(unit, mark, param, damage, affects, n_agents, special, loop, rng
         if unit[HEALTH, i] <= ZERO or target == NO_ONE:
             continue
         ready = unit[COOLDOWN, i] <= ZERO and in_reach(unit, param, i, target, param[P_RANGE, i])
+        ready = ready and (not special or points_at(unit, param, i, target))
         if unit[WINDUP, i] > ZERO or (ready and affects[i, target] == HIT):
             queue[n] = i
             n += 1

@@ -31,10 +31,10 @@ from rltrain.env.smac.units import (
 # Rows of World.unit (float32): position, velocity, wanted velocity, next velocity, goal of a move,
 # where a pursuit began; cells and cells per second. Cooldown and windup in loops. BEFORE is health
 # + shield when the env step began. SHIELD_WAIT: loops until shields recover. PENDING: loops until
-# the missile or the second hit lands.
+# the missile or the second hit lands. FACING: where a turret points, radians from the x axis.
 X, Y, VX, VY, UX, UY, NX, NY, GOAL_X, GOAL_Y, LEASH_X, LEASH_Y = range(12)
-HEALTH, SHIELD, COOLDOWN, WINDUP, BEFORE, ENERGY, SHIELD_WAIT, PENDING = range(12, 20)
-N_UNIT = 20
+HEALTH, SHIELD, COOLDOWN, WINDUP, BEFORE, ENERGY, SHIELD_WAIT, PENDING, FACING = range(12, 21)
+N_UNIT = 21
 
 # Rows of World.mark (int32). STANDS: within reach of its target or winding up. PURSUES: after its
 # last attacker, beyond scan range. HELP_AT: the loop from which a unit may call for help again.
@@ -49,12 +49,13 @@ SIDE, PLACE, N_MARK = 10, 11, 12
 # distance up to which a target is kept. REGENERATION: health per loop. X_FROM … Y_TO: where
 # the centre may be if no walls keep the unit. SIGHT, SHOOT: centre distances at which an agent sees
 # others and at which its attacks are available. TOUCH, SEEK: centre distances beyond which nobody's
-# disc can touch that of the unit, and beyond which nobody is in its scan range.
+# disc can touch that of the unit, and beyond which nobody is in its scan range. TURN: radians a
+# turret turns per loop.
 P_RADIUS, P_DISC, P_SPEED, P_RANGE, P_SCAN, P_SLOP, P_NEIGHBOUR = range(7)
 P_PERIOD, P_DAMAGE_POINT, P_HEALTH, P_SHIELD, P_ARMOUR, P_COOLDOWN_NORM = range(7, 13)
 P_LAYER, P_WEAPON, P_DELAY, P_KEEP, P_REGENERATION, P_ENERGY, P_ACCELERATION = range(13, 20)
 P_X_FROM, P_X_TO, P_Y_FROM, P_Y_TO, P_SIGHT, P_SHOOT = range(20, 26)
-P_TOUCH, P_SEEK, N_PARAM = 26, 27, 28
+P_TOUCH, P_SEEK, P_TURN, N_PARAM = 26, 27, 28, 29
 
 # Values of ORDER; agents get the first four, enemies the others. HUNT: the nearest agent, always.
 # CHASE: the agent that was nearest when the env step began, until it is dead.
@@ -69,8 +70,9 @@ MIN_SCAN_RANGE = 5.0
 START_ENERGY = 50.0
 SIGHT_RANGE, SHOOT_RANGE = 9.0, 6.0  # of every unit type, unless they have ranges of their own
 NO_HOPS = np.zeros((0, 0), np.int16)  # everybody walks straight
-KEEP_SLOP = 1.0  # a target is kept this far beyond scan range
+KEEP_SLOP = 1.0  # a target is kept this far beyond scan range by who can follow it
 MARGIN = 0.01  # cells by which TOUCH and SEEK are safe from rounding
+FIRST_FACING = -math.pi / 2  # units are created facing down the map
 
 
 class View(NamedTuple):
@@ -295,13 +297,14 @@ def _parameters(map_data: MapData, options: Options) -> np.ndarray:
         table[P_LAYER, i] = LAYERS.index(unit.layer)
         table[P_WEAPON, i] = WEAPONS.index(unit.weapon)
         table[P_DELAY, i] = (unit.second_hit or 1 / unit.missile_speed) * LOOPS_PER_SECOND
-        table[P_KEEP, i] = scan + KEEP_SLOP
+        table[P_KEEP, i] = scan + KEEP_SLOP if unit.speed > 0 else unit.weapon_range
         table[P_REGENERATION, i] = unit.health_regeneration / LOOPS_PER_SECOND
         table[P_ENERGY, i] = unit.energy
         table[P_ACCELERATION, i] = unit.acceleration
         x_from, y_from, x_to, y_to = boxes[unit.layer]
         table[P_X_FROM, i], table[P_X_TO, i] = x_from + radius, x_to - radius
         table[P_Y_FROM, i], table[P_Y_TO, i] = y_from + radius, y_to - radius
+        table[P_TURN, i] = math.radians(unit.turn_rate) / LOOPS_PER_SECOND
         table[P_SIGHT, i], table[P_SHOOT, i] = SIGHT_RANGE, SHOOT_RANGE
         table[P_TOUCH, i] = radius + widest + MARGIN
         table[P_SEEK, i] = scan + unit.radius + max(other.radius for other in units) + MARGIN
@@ -337,6 +340,7 @@ def _first_units(map_data: MapData) -> np.ndarray:
         table[GOAL_X], table[GOAL_Y] = map_data.attack_point
     table[HEALTH] = [unit.health for unit in map_data.unit_types]
     table[SHIELD] = [unit.shield for unit in map_data.unit_types]
+    table[FACING] = FIRST_FACING
     table[ENERGY] = [min(unit.energy, START_ENERGY) for unit in map_data.unit_types]
     return table
 

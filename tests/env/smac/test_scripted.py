@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rltrain.env.smac.scripted import SCRIPTS, Player
-from rltrain.env.smac.world import COOLDOWN, HEALTH, SHIELD, TARGET
+from rltrain.env.smac.world import COOLDOWN, HEALTH, TARGET, WINDUP
 
 from .conftest import ATTACK, EAST, NORTH, SOUTH, STOP, WEST, place
 
@@ -146,13 +146,12 @@ def test_spread_leaves_its_neighbour_and_stands_once_alone(battle) -> None:
     assert choose(b, "spread")[:2] == [STOP, STOP]
 
 
-def test_alternate_takes_the_weak_out_of_the_fire_and_brings_them_back(battle) -> None:
+def test_alternate_holds_the_fire_of_whom_an_enemy_aims_at(battle) -> None:
     b = battle("2s_vs_1sc")
     place(b, {0: (12.0, 15.0), 1: (15.0, 15.0), 2: (13.92, 20.04)})
-    b.world.unit[0, SHIELD, 0], b.world.unit[0, HEALTH, 0] = 0, 40
-    b.world.mark[0, TARGET, 2] = 0
-    assert choose(b, "alternate") == [SOUTH, ATTACK]
-    b.world.mark[0, TARGET, 2] = 1
+    b.world.mark[0, TARGET, 2], b.world.unit[0, COOLDOWN, 2] = 0, 9
     assert choose(b, "alternate") == [ATTACK, ATTACK]
-    b.world.unit[0, SHIELD, 1], b.world.unit[0, HEALTH, 1] = 0, 40
-    assert choose(b, "alternate") == [SOUTH, SOUTH]  # both rest
+    b.world.unit[0, WINDUP, 2] = 3
+    assert choose(b, "alternate") == [STOP, ATTACK]
+    b.world.unit[0, HEALTH, 1] = 10  # too weak to take the fire
+    assert choose(b, "alternate") == [ATTACK, ATTACK]
