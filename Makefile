@@ -19,9 +19,10 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-install: $(STAMP) ## make .venv, install rltrain, compile the battle engine and the recurrent kernel
+install: $(STAMP) ## make .venv, install rltrain, compile what is compiled
 	@$(BIN)/python -m rltrain.env.smac
 	@$(BIN)/python -m rltrain.algo
+	@$(BIN)/python -m rltrain.buffer
 
 train: install ## the main job: QMIX on the 3m battles
 	$(BIN)/rltrain algo=qmix env=smac

@@ -189,7 +189,9 @@ def test_parts_that_do_not_belong_together_are_refused(small, tmp_path, words, s
     assert not (tmp_path / "run").exists()
 
 
-MAPS = ["3m", "8m", "25m", "5m_vs_6m", "8m_vs_9m", "10m_vs_11m", "27m_vs_30m"]
+MAPS = ["3m", "27m_vs_30m"]
+MORE_MAPS = ["8m", "25m", "5m_vs_6m", "8m_vs_9m", "10m_vs_11m"]
+MAPS += [pytest.param(name, marks=pytest.mark.slow) for name in MORE_MAPS]
 
 
 @pytest.mark.parametrize("map_name", MAPS)
@@ -236,6 +238,7 @@ def state_of(k):
     return np.stack([one_hot, one_hot]), one_hot
 
 
+@pytest.mark.slow
 def test_qmix_solves_the_two_step_game(tmp_path):
     trainer = solved(["algo=qmix", *TWO_STEP], tmp_path, 3_000)
     assert trainer.test(episodes=4)["test/return_mean"] == 8

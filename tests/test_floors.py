@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,7 @@ def part(path: Path) -> str:
     return relative.parts[0] if len(relative.parts) > 1 else relative.stem
 
 
+@cache
 def imports(path: Path) -> set[str]:
     """Full names of imported modules; what only type checkers see is left out."""
     tree = ast.parse(path.read_text(encoding="utf-8"))

@@ -186,10 +186,10 @@ def test_weights_without_statistics_do_not_fit(tmp_path):
 @pytest.mark.parametrize(
     "words",
     [
-        ["algo=pqn"],
-        ["algo=rainbow"],
+        pytest.param(["algo=pqn"], marks=pytest.mark.slow),
+        pytest.param(["algo=rainbow"], marks=pytest.mark.slow),
         ["algo=dqn", "algo/exploration=parameter_noise", "env.frame_stack=3"],
-        ["algo=drqn"],
+        pytest.param(["algo=drqn"], marks=pytest.mark.slow),
     ],
     ids=lambda words: words[0],
 )

@@ -1,0 +1,58 @@
+"""``python -m rltrain.buffer`` compiles the replay's kernels, so the first run does not have to."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from rltrain.buffer.steps import StepReplay
+from rltrain.types import Clock, EnvSpec, Steps
+
+SPEC = EnvSpec(n_agents=1, n_actions=2, obs_shape=(2,))
+
+
+def compile_replay() -> None:
+    """Compile what a prioritised step replay calls, or load it from the cache."""
+    replay = StepReplay(
+        spec=SPEC,
+        n_envs=1,
+        device=torch.device("cpu"),
+        rng=np.random.default_rng(0),
+        n_step=1,
+        hidden_dim=0,
+        capacity=64,
+        max_bytes=None,
+        storage="float32",
+        sampler="proportional",
+        alpha=0.6,
+        beta=0.4,
+        beta_end=1.0,
+        beta_env_steps=1,
+        priority_floor=1e-6,
+        sequence_length=1,
+        burn_in=0,
+        first_hidden="zero",
+        agents="lockstep",
+    )
+    shape = (8, 1)
+    replay.add(
+        Steps(
+            obs=np.zeros((*shape, 1, 2), np.float32),
+            avail_actions=np.ones((*shape, 1, 2), np.uint8),
+            state=np.zeros((*shape, 0), np.float32),
+            last=np.zeros(shape, np.bool_),
+            action=np.zeros((*shape, 1), np.int64),
+            reward=np.zeros((*shape, 1), np.float32),
+            terminated=np.zeros(shape, np.bool_),
+            lost=np.zeros(1, np.bool_),
+        )
+    )
+    batch = replay.sample(2, Clock())
+    replay.update_priority(batch.index, torch.ones(2))
+    replay.sampler, replay.tree = "uniform", None
+    replay.sample(2, Clock())
+
+
+if __name__ == "__main__":
+    compile_replay()
+    print("the replay is compiled")
