@@ -57,6 +57,7 @@ from rltrain.env.smac.world import (
 ZERO, HALF = F(0), F(0.5)
 LOOPS = F(16)  # per second
 SCAN_EVERY = 4  # loops between two scans of a unit without a target
+ROOTED_SCAN_EVERY = 8  # of one that cannot move
 LEASH = F(21)  # longest pursuit of an attacker, from where it began
 TOUCH = F(1 / 16)  # a gap that counts as contact
 FAR = F(1e4)  # more than any squared distance on a map
@@ -91,7 +92,8 @@ def choose_targets(unit, mark, param, affects, n_agents, loop):
             if target != NO_ONE and not keeps(unit, mark, param, i, target):
                 mark[PURSUES, i], target = 0, NO_ONE
             free = target == NO_ONE or mark[PURSUES, i] != 0
-            if free and (loop + mark[PHASE, i]) % SCAN_EVERY == 0:
+            pause = ROOTED_SCAN_EVERY if param[P_SPEED, i] == ZERO else SCAN_EVERY
+            if free and (loop + mark[PHASE, i]) % pause == 0:
                 target = scan(unit, mark, param, affects, n_agents, i, target)
         elif order == HUNT:
             target = nearest(unit, affects, n_agents, i)

@@ -1,5 +1,5 @@
 """A unit that cannot move: whom it shoots at, and how fast its turret follows. The spine crawler
-stands at (14, 20), has phase 0, so it scans in loops 0, 4, 8 …, and is stepped loop by loop."""
+stands at (14, 20), has phase 0, so it scans in loops 0, 8, 16 …, and is stepped loop by loop."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_it_takes_who_attacks_it_before_who_is_nearer(siege) -> None:
 
 def test_it_lets_go_at_once_for_an_attacker_and_takes_him_at_its_next_scan(siege) -> None:
     assert target_after(siege, 1) == 0
-    assert target_after(siege, 3, a1=ATTACK) == NO_ONE
+    assert target_after(siege, 7, a1=ATTACK) == NO_ONE
     assert target_after(siege, 1, a1=ATTACK) == 1
 
 
