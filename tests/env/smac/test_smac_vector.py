@@ -118,7 +118,7 @@ def test_state_continues_exactly_in_the_middle_of_a_battle(make, map_name: str) 
 
 
 def test_state_of_another_map_is_refused(make) -> None:
-    with pytest.raises(ValueError, match=r"'unit' does not fit: expected shape \(1, 20, 6\), got"):
+    with pytest.raises(ValueError, match=r"'unit' does not fit: expected shape \(1, 21, 6\), got"):
         make("3m").load_state_dict(make("8m").state_dict())
 
 
