@@ -15,6 +15,7 @@ from rltrain import compiled
 from rltrain.algo import product as shared
 from rltrain.algo.product import COLUMNS, ROWS, F, product
 
+SQUARE = 16
 SOURCES = (__file__, shared.__file__)
 # not "nnan": a NaN has to come out again
 njit = partial(compiled.njit, *SOURCES, fastmath={"contract", "nsz"})
@@ -44,12 +45,14 @@ def forward(x, flat, sizes):
     at = 0
     for layer in range(len(sizes) - 1):
         n_in, n_out = sizes[layer], sizes[layer + 1]
-        weight = np.zeros((padded(n_in, COLUMNS), padded(n_out, COLUMNS)), F)
+        width = padded(n_out, COLUMNS)
+        weight = np.zeros((width // COLUMNS, x.shape[1], COLUMNS), F)
         for o in range(n_out):
+            panel = weight[o // COLUMNS]
             for i in range(n_in):
-                weight[i, o] = flat[at + o * n_in + i]
+                panel[i, o % COLUMNS] = flat[at + o * n_in + i]
         at += n_in * n_out
-        y = np.empty((x.shape[0], weight.shape[1]), F)
+        y = np.empty((x.shape[0], width), F)
         product(y, x, weight, x.shape[0])
         bias = flat[at : at + n_out]
         at += n_out
@@ -68,6 +71,32 @@ def forward(x, flat, sizes):
 
 
 @njit()
+def panels(weight):
+    """[K, M] as ``product`` takes it."""
+    n, width = weight.shape
+    out = np.empty((width // COLUMNS, n, COLUMNS), F)
+    for j in range(len(out)):
+        panel = out[j]
+        for k in range(n):
+            for c in range(COLUMNS):
+                panel[k, c] = weight[k, j * COLUMNS + c]
+    return out
+
+
+@njit()
+def transposed(x):
+    """[R, M] to [M, R], in squares that fit into the nearest cache; both multiples of ``ROWS``."""
+    n_rows, width = x.shape
+    out = np.empty((width, n_rows), F)
+    for top in range(0, n_rows, SQUARE):
+        for left in range(0, width, SQUARE):
+            for o in range(left, min(left + SQUARE, width)):
+                for r in range(top, min(top + SQUARE, n_rows)):
+                    out[o, r] = x[r, o]
+    return out
+
+
+@njit()
 def backward(values, of_output, flat, sizes, gradient):
     """Fill ``gradient``, by all weights, from that by the output ``of_output`` [R', n_L], which the
     first R' rows of ``values`` led to.
@@ -78,19 +107,16 @@ def backward(values, of_output, flat, sizes, gradient):
         n_in, n_out = sizes[layer], sizes[layer + 1]
         x = values[layer][:n_rows]
         width = of_output.shape[1]
-        turned = np.empty((width, n_rows), F)
-        for r in range(n_rows):
-            for o in range(width):
-                turned[o, r] = of_output[r, o]
+        turned = transposed(of_output)
         at -= n_out
-        for o in range(n_out):
-            total = F(0)
-            for r in range(n_rows):
-                total += turned[o, r]
-            gradient[at + o] = total
+        of_bias = gradient[at : at + n_out]
+        of_bias[:] = 0
+        for r in range(n_rows):
+            for o in range(n_out):
+                of_bias[o] += of_output[r, o]
         at -= n_in * n_out
         of_weight = np.empty((width, x.shape[1]), F)
-        product(of_weight, turned, x, n_out)
+        product(of_weight, turned, panels(x), n_out)
         for o in range(n_out):
             for i in range(n_in):
                 gradient[at + o * n_in + i] = of_weight[o, i]
@@ -101,9 +127,8 @@ def backward(values, of_output, flat, sizes, gradient):
             for i in range(n_in):
                 weight[o, i] = flat[at + o * n_in + i]
         of_input = np.empty(x.shape, F)
-        product(of_input, of_output, weight, n_rows)
+        product(of_input, of_output, panels(weight), n_rows)
         for r in range(n_rows):
             for i in range(n_in):
-                if x[r, i] <= 0:
-                    of_input[r, i] = 0
+                of_input[r, i] = F(0) if x[r, i] <= 0 else of_input[r, i]
         of_output = of_input

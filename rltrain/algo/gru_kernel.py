@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 
 from rltrain import compiled
 from rltrain.algo import product as shared
-from rltrain.algo.product import FLOAT, F, product
+from rltrain.algo.product import COLUMNS, FLOAT, F, product
 
 ONE, TWO = F(1), F(2)
 BLOCK = 16
@@ -84,7 +84,7 @@ def forward_rows(low, gates, h_n, hidden, first, bias_n, weight, starts, n_rows)
     """
     size = first.shape[1]
     both, keep = 2 * size, len(h_n) > 0
-    total = np.empty((BLOCK, weight.shape[1]), F)
+    total = np.empty((BLOCK, weight.shape[0] * COLUMNS), F)
     h = np.zeros((BLOCK, size), F)
     for i in range(min(BLOCK, n_rows[0] - low)):
         for j in range(size):
@@ -125,7 +125,7 @@ def backward_rows(
     both = 2 * size
     of_gates = np.zeros((BLOCK, 3 * size), F)
     of_h = np.zeros((BLOCK, size), F)
-    total = np.empty((BLOCK, weight.shape[1]), F)
+    total = np.empty((BLOCK, weight.shape[0] * COLUMNS), F)
     for t in range(len(n_rows) - 1, -1, -1):
         n_alive = min(BLOCK, n_rows[t] - low)
         if n_alive <= 0:
@@ -173,7 +173,7 @@ def forward(share, n_shares, gates, h_n, hidden, first, bias_n, weight, starts, 
         hidden: [P, H], becomes the result.
         first: [R, H].
         bias_n: [H], the recurrent bias of n.
-        weight: [H, 3H], the recurrent weights transposed, padded to a multiple of ``COLUMNS``.
+        weight: [panels, H, COLUMNS], the recurrent weights transposed, as ``product`` takes them.
         starts, n_rows: [slots].
     """
     for low in range(share * BLOCK, n_rows[0], n_shares * BLOCK):
@@ -214,7 +214,7 @@ def backward(
         grad_first: [R, H], becomes the gradient of the first state.
         grad: [P, H], that of the result.
         gates, h_n, hidden, first: as ``forward`` left them.
-        weight: [3H, H], the recurrent weights, padded to a multiple of ``COLUMNS``.
+        weight: [panels, 3H, COLUMNS], the recurrent weights, as ``product`` takes them.
         starts, n_rows: [slots].
     """
     for low in range(share * BLOCK, n_rows[0], n_shares * BLOCK):

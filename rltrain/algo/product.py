@@ -16,17 +16,17 @@ COLUMNS = VECTORS * WIDTH
 
 
 @intrinsic
-def _tile(typing, total, i, j, a, weight):
-    """total = a · weight for 4 rows from i and 16 columns from j, the sums staying in registers.
+def _tile(typing, total, i, j, a, panel):
+    """total = a · panel for 4 rows from i and 16 columns from j, the sums staying in registers.
 
     Left to itself the compiler loads and stores every sum each time around (measured: half as
-    fast). C-contiguous float32 arrays [R, M], [R, K] and [K, M].
+    fast). C-contiguous float32 arrays [R, M], [R, K] and [K, 16].
     """
 
     def generate(context, builder, signature, arguments):
         vector, index = ir.VectorType(FLOAT, WIDTH), ir.IntType(64)
         row, column = arguments[1], arguments[2]
-        total, a, weight = (
+        total, a, panel = (
             context.make_array(signature.args[n])(context, builder, value=arguments[n])
             for n in (0, 3, 4)
         )
@@ -37,42 +37,47 @@ def _tile(typing, total, i, j, a, weight):
             return builder.bitcast(place, type_.as_pointer())
 
         rows = [builder.add(row, index(r)) for r in range(ROWS)]
-        columns = [builder.add(column, index(WIDTH * v)) for v in range(VECTORS)]
+        parts = [index(WIDTH * v) for v in range(VECTORS)]
         entry, loop = builder.block, builder.append_basic_block()
         builder.branch(loop)
         builder.position_at_end(loop)
         k = builder.phi(index)
         k.add_incoming(index(0), entry)
-        sums = [[builder.phi(vector) for _ in columns] for _ in rows]
-        weights = [builder.load(at(weight, k, j, vector), align=4) for j in columns]
+        sums = [[builder.phi(vector) for _ in parts] for _ in rows]
+        weights = [builder.load(at(panel, k, j, vector), align=4) for j in parts]
         nowhere = ir.Constant(vector, ir.Undefined)
         everywhere = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
         after = []
         for i, of_row in zip(rows, sums, strict=True):
             one = builder.insert_element(nowhere, builder.load(at(a, i, k)), ir.IntType(32)(0))
             same = builder.shuffle_vector(one, nowhere, everywhere)
-            for j, w, before in zip(columns, weights, of_row, strict=True):
+            for j, w, before in zip(parts, weights, of_row, strict=True):
                 term = builder.fmul(same, w, flags=["contract"])
-                after.append((i, j, builder.fadd(before, term, flags=["contract"])))
+                after.append((i, builder.add(column, j), builder.fadd(before, term, flags=["contract"])))
                 before.add_incoming(ir.Constant(vector, [0.0] * WIDTH), entry)
                 before.add_incoming(after[-1][2], loop)
         following = builder.add(k, index(1))
         k.add_incoming(following, loop)
         done = builder.append_basic_block()
-        more = builder.icmp_signed("<", following, builder.extract_value(weight.shape, 0))
+        more = builder.icmp_signed("<", following, builder.extract_value(panel.shape, 0))
         builder.cbranch(more, loop, done)
         builder.position_at_end(done)
         for i, j, result in after:
             builder.store(result, at(total, i, j, vector), align=4)
         return context.get_dummy_value()
 
-    return types.void(total, i, j, a, weight), generate
+    return types.void(total, i, j, a, panel), generate
 
 
 @compiled.njit(__file__, fastmath={"contract", "nsz"})
-def product(total, a, weight, n_rows):
+def product(total, a, panels, n_rows):
     """total [R, M] = a [R, K] · weight [K, M] for the first ``n_rows``, rounded up to a multiple of
-    four; M is a multiple of ``COLUMNS``."""
-    for j in range(0, weight.shape[1], COLUMNS):
+    four.
+
+    ``panels`` [M / COLUMNS, K, COLUMNS] are the weight's columns, COLUMNS together: a panel fits
+    into the nearest cache, where the rows of a wide weight would push each other out.
+    """
+    for j in range(panels.shape[0]):
+        panel = panels[j]
         for i in range(0, n_rows, ROWS):
-            _tile(total, i, j, a, weight)
+            _tile(total, i, j * COLUMNS, a, panel)

@@ -98,6 +98,7 @@ def _run(name: str, n_rows: list[int], weight: Tensor, *tensors: Tensor) -> None
     from rltrain.algo import gru_kernel, product
 
     weight = F.pad(weight, (0, -weight.shape[1] % product.COLUMNS))
+    weight = weight.unflatten(1, (-1, product.COLUMNS)).transpose(0, 1)
     # what a kernel writes to is contiguous, so that only inputs are ever copied
     arrays = [t.detach().contiguous().numpy() for t in (*tensors, weight)]
     alive = np.array(n_rows, np.int64)
