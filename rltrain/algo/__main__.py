@@ -21,10 +21,11 @@ def compile_recurrence() -> None:
 
 def compile_td_step() -> None:
     """Compile the learning step of plain feed-forward agents, or load it from the cache."""
+    from rltrain.algo.stack import Stack
     from rltrain.algo.td_step import td_step
     from rltrain.types import Batch
 
-    layers = [nn.Linear(2, 2)]
+    stack = Stack([], [nn.Linear(2, 2)], [])
     some = torch.zeros(1, 1, 1, dtype=torch.int64)
     batch = Batch(
         obs=torch.zeros(2, 1, 1, 2),
@@ -39,7 +40,7 @@ def compile_td_step() -> None:
         weight=torch.ones(1),
         index=some[0, 0],
     )
-    td_step(layers, layers, batch, (np.float32(1), True, 1, np.float32(-1)))
+    td_step(stack, stack, batch, (np.float32(1), True, 1, np.float32(-1)))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""A stack of linear layers with ReLU between them in machine code, forward and backward.
+"""A linear layer in machine code, forward and backward.
 
-Weights are one flat array: W_1 [n_1, n_0], b_1 [n_1], W_2, … with widths ``sizes`` n_0, n_1, …;
-rows and columns of everything else are padded with zeros to what ``product`` takes.
+Weights are W [n_out, n_in] and b [n_out], one after the other in a flat array. Rows and columns of
+everything else are padded to multiples of four and of ``COLUMNS``; what weights meet there is zero.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -13,7 +13,7 @@ import numpy as np
 
 from rltrain import compiled
 from rltrain.algo import product as shared
-from rltrain.algo.product import COLUMNS, ROWS, F, product
+from rltrain.algo.product import COLUMNS, F, product
 
 SQUARE = 16
 SOURCES = (__file__, shared.__file__)
@@ -25,49 +25,6 @@ njit = partial(compiled.njit, *SOURCES, fastmath={"contract", "nsz"})
 def padded(n, multiple):
     """The next multiple."""
     return (n + multiple - 1) // multiple * multiple
-
-
-@njit()
-def inputs(rows):
-    """``rows`` [R, n_0] padded."""
-    n, width = rows.shape
-    x = np.zeros((padded(n, ROWS), padded(width, COLUMNS)), F)
-    for i in range(n):
-        for j in range(width):
-            x[i, j] = rows[i, j]
-    return x
-
-
-@njit()
-def forward(x, flat, sizes):
-    """The values [R, n_l] behind every layer, ``x`` first."""
-    values = [x]
-    at = 0
-    for layer in range(len(sizes) - 1):
-        n_in, n_out = sizes[layer], sizes[layer + 1]
-        width = padded(n_out, COLUMNS)
-        weight = np.zeros((width // COLUMNS, x.shape[1], COLUMNS), F)
-        for o in range(n_out):
-            panel = weight[o // COLUMNS]
-            for i in range(n_in):
-                panel[i, o % COLUMNS] = flat[at + o * n_in + i]
-        at += n_in * n_out
-        y = np.empty((x.shape[0], width), F)
-        product(y, x, weight, x.shape[0])
-        bias = flat[at : at + n_out]
-        at += n_out
-        if layer < len(sizes) - 2:
-            for r in range(y.shape[0]):
-                for o in range(n_out):
-                    value = y[r, o] + bias[o]
-                    y[r, o] = F(0) if value < 0 else value
-        else:
-            for r in range(y.shape[0]):
-                for o in range(n_out):
-                    y[r, o] += bias[o]
-        values.append(y)
-        x = y
-    return values
 
 
 @njit()
@@ -84,8 +41,29 @@ def panels(weight):
 
 
 @njit()
+def weight_panels(flat, n_in, n_out):
+    """W [n_out, n_in] as ``product`` takes it, for sums over inputs."""
+    out = np.zeros((padded(n_out, COLUMNS) // COLUMNS, padded(n_in, COLUMNS), COLUMNS), F)
+    for o in range(n_out):
+        panel = out[o // COLUMNS]
+        for i in range(n_in):
+            panel[i, o % COLUMNS] = flat[o * n_in + i]
+    return out
+
+
+@njit()
+def turned_panels(flat, n_in, n_out):
+    """W [n_out, n_in] as ``product`` takes it, for sums over outputs."""
+    out = np.zeros((padded(n_in, COLUMNS) // COLUMNS, padded(n_out, COLUMNS), COLUMNS), F)
+    for o in range(n_out):
+        for i in range(n_in):
+            out[i // COLUMNS, o, i % COLUMNS] = flat[o * n_in + i]
+    return out
+
+
+@njit()
 def transposed(x):
-    """[R, M] to [M, R], in squares that fit into the nearest cache; both multiples of ``ROWS``."""
+    """[R, M] to [M, R], in squares that fit into the nearest cache."""
     n_rows, width = x.shape
     out = np.empty((width, n_rows), F)
     for top in range(0, n_rows, SQUARE):
@@ -97,38 +75,37 @@ def transposed(x):
 
 
 @njit()
-def backward(values, of_output, flat, sizes, gradient):
-    """Fill ``gradient``, by all weights, from that by the output ``of_output`` [R', n_L], which the
-    first R' rows of ``values`` led to.
-    """
-    n_rows = of_output.shape[0]
-    at = len(flat)
-    for layer in range(len(sizes) - 2, -1, -1):
-        n_in, n_out = sizes[layer], sizes[layer + 1]
-        x = values[layer][:n_rows]
-        width = of_output.shape[1]
-        turned = transposed(of_output)
-        at -= n_out
-        of_bias = gradient[at : at + n_out]
-        of_bias[:] = 0
-        for r in range(n_rows):
-            for o in range(n_out):
-                of_bias[o] += of_output[r, o]
-        at -= n_in * n_out
-        of_weight = np.empty((width, x.shape[1]), F)
-        product(of_weight, turned, panels(x), n_out)
+def dense(x, flat, n_in, n_out, relu):
+    """[R, n_in] to [R, n_out]."""
+    y = np.empty((x.shape[0], padded(n_out, COLUMNS)), F)
+    product(y, x, weight_panels(flat, n_in, n_out), x.shape[0])
+    bias = flat[n_out * n_in :]
+    lowest = F(0) if relu else F(-np.inf)
+    for r in range(y.shape[0]):
         for o in range(n_out):
-            for i in range(n_in):
-                gradient[at + o * n_in + i] = of_weight[o, i]
-        if layer == 0:
-            break
-        weight = np.zeros((width, x.shape[1]), F)
+            value = y[r, o] + bias[o]
+            y[r, o] = lowest if value < lowest else value
+    return y
+
+
+@njit()
+def dense_gradient(x, of_output, n_in, n_out, gradient):
+    """Fill ``gradient``, by the layer's weights, from that by its output [R, n_out]."""
+    of_bias = gradient[n_out * n_in :]
+    of_bias[:] = 0
+    for r in range(of_output.shape[0]):
         for o in range(n_out):
-            for i in range(n_in):
-                weight[o, i] = flat[at + o * n_in + i]
-        of_input = np.empty(x.shape, F)
-        product(of_input, of_output, panels(weight), n_rows)
-        for r in range(n_rows):
-            for i in range(n_in):
-                of_input[r, i] = F(0) if x[r, i] <= 0 else of_input[r, i]
-        of_output = of_input
+            of_bias[o] += of_output[r, o]
+    of_weight = np.empty((of_output.shape[1], x.shape[1]), F)
+    product(of_weight, transposed(of_output), panels(x), n_out)
+    for o in range(n_out):
+        for i in range(n_in):
+            gradient[o * n_in + i] = of_weight[o, i]
+
+
+@njit()
+def dense_input_gradient(of_output, flat, n_in, n_out):
+    """The gradient by the layer's input [R, n_in]."""
+    of_input = np.empty((of_output.shape[0], padded(n_in, COLUMNS)), F)
+    product(of_input, of_output, turned_panels(flat, n_in, n_out), of_output.shape[0])
+    return of_input

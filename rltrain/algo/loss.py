@@ -9,10 +9,10 @@ from typing import cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from rltrain.algo.mixer import Independent
-from rltrain.algo.network import FeedForward
+from rltrain.algo.stack import Stack
 from rltrain.algo.targets import (
     greedy,
     huber,
@@ -75,11 +75,11 @@ class TDLoss:
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
         """Loss sum, count (taught transitions × M), priority [B] (a window's mean |TD error|)."""
         state = zero_outside(batch.state, batch.real)  # [T+1, B, S]
-        layers = self._plain_layers(online, batch)
-        if layers is not None:
+        stack = self._stack(online, batch)
+        if stack is not None:
             bound = np.float32(-1 if self.huber is None else self.huber)
             rule = np.float32(self.gamma), self.double, self.n_step, bound
-            return td_step(layers, cast(FeedForward, target.agents).layers, batch, rule)
+            return td_step(stack, cast(Stack, target.agents.stack), batch, rule)
         looks_ahead = self.double and batch.td_target is None
         stop = None if looks_ahead else len(batch.action)
         output = cast(Agents, online.agents).unroll(batch, stop=stop)
@@ -92,14 +92,13 @@ class TDLoss:
             td_target = self._td_target(target, batch, output.q.detach()[1:], state[1:])
         return result_of(mixed, td_target, batch, self.huber)
 
-    def _plain_layers(self, online: Model, batch: Batch) -> list[nn.Linear] | None:
+    def _stack(self, online: Model, batch: Batch) -> Stack | None:
         """The agents' layers, where one compiled step says the same."""
-        layers = getattr(online.agents, "layers", None)
+        stack = getattr(online.agents, "stack", None)
         alone = isinstance(online.mixer, Independent) and batch.agent is None
-        if not layers or not alone or self.rescale is not None or batch.td_target is not None:
+        if stack is None or not alone or self.rescale is not None or batch.td_target is not None:
             return None
-        weight = layers[0].weight
-        return layers if weight.is_cpu and weight.dtype == torch.float32 else None
+        return stack if stack.compiles else None
 
     @torch.no_grad()
     def _td_target(self, target: Model, batch: Batch, online_q: Tensor, state: Tensor) -> Tensor:

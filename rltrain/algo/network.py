@@ -17,6 +17,7 @@ from rltrain.algo.distribution import Distribution, ImplicitQuantile, Scalar
 from rltrain.algo.head import Head, perceptron
 from rltrain.algo.normalization import RunningNorm
 from rltrain.algo.recurrence import gru
+from rltrain.algo.stack import Stack
 from rltrain.algo.window import Packing, zero_outside
 from rltrain.types import Batch, Count, EnvSpec, Flag, Output, Positive, inside
 
@@ -173,16 +174,22 @@ class FeedForward(nn.Module):
         super().__init__()
         self.input, self.torso, self.head = embed, torso, head
         self.distribution = distribution
-        self.layers = self._plain_layers()
+        self.stack = self._stack()
 
-    def _plain_layers(self) -> list[nn.Linear]:
-        """Linear layers, with ReLU between them, that are the whole network; none if it is more."""
-        torso, stream = self.torso, self.head.advantage
-        bare = isinstance(self.input, AgentInput) and self.input.bare
-        one = self.head.value is None and isinstance(self.distribution, Scalar)
-        if not (bare and one and stream.plain and isinstance(torso, Layers) and torso.ends_in_relu):
-            return []
-        return torso.linear + stream.linear
+    def _stack(self) -> Stack | None:
+        """The whole network, if it is nothing but layers with ReLU between them."""
+        torso, head = self.torso, self.head
+        streams = [head.advantage] if head.value is None else [head.advantage, head.value]
+        plain = self.input.bare and isinstance(self.distribution, Scalar)
+        if not plain or not all(stream.plain for stream in streams):
+            return None
+        advantage = head.advantage.linear
+        value = [] if head.value is None else head.value.linear
+        if isinstance(torso, Layers) and torso.ends_in_relu:
+            return Stack(torso.linear, advantage, value)
+        if isinstance(torso, Convolutions) and torso.plain:
+            return Stack(torso.convolutions, advantage, value, torso.sides)
+        return None
 
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
         """The values of the slots from ``start`` to ``stop``, every slot by itself."""
@@ -298,6 +305,7 @@ class PictureInput(nn.Module):
                 f"of shape {list(spec.obs_shape)}: set algo/network=mlp."
             )
         self.scale = spec.obs_scale
+        self.bare = self.scale == 1  # observations as they are
 
     def forward(self, obs: Tensor, last_action: Tensor, agent: Tensor | None) -> Tensor:
         """Unchanged but for the scale; previous actions and agents are not shown to images."""
@@ -333,6 +341,9 @@ class Convolutions(nn.Module):
             layers.append(nn.ReLU())
             channels = n_out
         self.layers = nn.Sequential(*layers)
+        self.convolutions = [layer for layer in layers if isinstance(layer, nn.Conv2d)]
+        self.plain = not norm
+        self.sides = in_shape[1], in_shape[2]
         self.n_features = channels * height * width
 
     def forward(self, x: Tensor) -> Tensor:

@@ -53,7 +53,9 @@ def _tile(typing, total, i, j, a, panel):
             same = builder.shuffle_vector(one, nowhere, everywhere)
             for j, w, before in zip(parts, weights, of_row, strict=True):
                 term = builder.fmul(same, w, flags=["contract"])
-                after.append((i, builder.add(column, j), builder.fadd(before, term, flags=["contract"])))
+                after.append(
+                    (i, builder.add(column, j), builder.fadd(before, term, flags=["contract"]))
+                )
                 before.add_incoming(ir.Constant(vector, [0.0] * WIDTH), entry)
                 before.add_incoming(after[-1][2], loop)
         following = builder.add(k, index(1))

@@ -12,11 +12,12 @@ from functools import partial
 import numpy as np
 
 from rltrain import compiled
-from rltrain.algo import dense_kernel
-from rltrain.algo.dense_kernel import backward, forward, inputs, padded
+from rltrain.algo import stack_kernel
+from rltrain.algo.dense_kernel import padded
 from rltrain.algo.product import COLUMNS, ROWS, F
+from rltrain.algo.stack_kernel import differentiate, evaluate, inputs
 
-njit = partial(compiled.njit, __file__, *dense_kernel.SOURCES, fastmath={"contract", "nsz"})
+njit = partial(compiled.njit, __file__, *stack_kernel.SOURCES, fastmath={"contract", "nsz"})
 
 
 @njit()
@@ -24,7 +25,8 @@ def step(
     obs,
     flat,
     target_flat,
-    sizes,
+    shapes,
+    cut,
     rule,
     avail,
     action,
@@ -43,9 +45,9 @@ def step(
     n_each = n_windows * n_agents  # rows of a slot
     double = rule[1]
     rows = obs.reshape((n_slots + 1) * n_each, obs.shape[3])
-    values = forward(inputs(rows if double else rows[: n_slots * n_each]), flat, sizes)
-    ahead = forward(inputs(rows[n_each:]), target_flat, sizes)
-    q, target_q = values[len(values) - 1], ahead[len(ahead) - 1]
+    values = evaluate(inputs(rows if double else rows[: n_slots * n_each]), flat, shapes, cut)
+    ahead = evaluate(inputs(rows[n_each:]), target_flat, shapes, cut)
+    q, target_q = values[3], ahead[3]
     n_learned = n_slots * n_each
     of_q = np.zeros((padded(n_learned, ROWS), padded(n_actions, COLUMNS)), F)
     errors(
@@ -63,7 +65,7 @@ def step(
         priority,
         sums,
     )
-    backward(values, of_q, flat, sizes, gradient)
+    differentiate(values, of_q, flat, shapes, cut, gradient)
 
 
 @njit()

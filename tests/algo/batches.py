@@ -13,8 +13,9 @@ from rltrain.algo.learner import Learner, TargetUpdate
 from rltrain.algo.loss import TDLoss
 from rltrain.algo.mixer import Independent, QMix, Sum
 from rltrain.algo.munchausen import MunchausenLoss
-from rltrain.algo.network import GRUAgents, mlp
+from rltrain.algo.network import GRUAgents, conv, mlp
 from rltrain.algo.optimizer import rmsprop
+from rltrain.algo.window import zero_outside
 from rltrain.types import Batch, EnvSpec, Model, Output
 
 SPEC = EnvSpec(n_agents=2, n_actions=4, obs_shape=(3,), state_dim=5)
@@ -37,6 +38,17 @@ AGENTS = {
         layer_norm=False,
         last_action=True,
         agent_id=True,
+    ),
+}
+OF_IMAGES = {
+    "conv": partial(
+        conv,
+        distribution=Scalar(),
+        filters=[[5, 3, 2], [3, 2, 1]],
+        hidden_sizes=[8],
+        dueling=False,
+        noisy_sigma=None,
+        layer_norm=False,
     ),
 }
 MIXERS = {
@@ -104,7 +116,7 @@ def make_batch(lengths, spec=SPEC, n_steps=None, seed=0, cut_off=()) -> Batch:
         return torch.from_numpy(rng.standard_normal(size, np.float32))
 
     return Batch(
-        obs=normal(*shape, *spec.obs_shape) * torch.from_numpy(real)[..., None, None],
+        obs=zero_outside(normal(*shape, *spec.obs_shape), torch.from_numpy(real)),
         avail_actions=torch.from_numpy(avail_actions),
         state=normal(*shape[:2], spec.state_dim) * torch.from_numpy(real)[..., None],
         last_action=torch.from_numpy(last_action),
@@ -152,7 +164,9 @@ def with_garbage(batch: Batch, lengths, seed=1) -> Batch:
 def make_model(agents="gru", mixer="qmix", spec=SPEC, seed=0, **changes) -> Model:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return Model(AGENTS[agents](spec=spec, **changes), MIXERS[mixer](spec=spec))
+        return Model(
+            {**AGENTS, **OF_IMAGES}[agents](spec=spec, **changes), MIXERS[mixer](spec=spec)
+        )
 
 
 class Table(nn.Module):

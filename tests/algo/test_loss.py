@@ -165,30 +165,51 @@ def test_one_step_and_one_agent_is_a_double_dqn(double, huber, dueling, weighed)
         torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6)
 
 
+BARE = {"last_action": False, "agent_id": False}
+PLAIN = {
+    "mlp": ("mlp", (3,), {**BARE, "hidden_sizes": [8, 5]}),
+    "mlp-dueling": ("mlp", (3,), {**BARE, "dueling": True, "head_sizes": [4]}),
+    "conv": ("conv", (2, 9, 8), {}),
+    "conv-dueling": ("conv", (2, 9, 8), {"dueling": True}),
+    "conv-one-layer": ("conv", (2, 9, 8), {"filters": [[4, 3, 1]], "hidden_sizes": []}),
+}
+
+
 @pytest.mark.parametrize("n_agents", [1, 2])
 @pytest.mark.parametrize("n_step", [1, 3])
 @pytest.mark.parametrize("huber", [None, 0.5])
 @pytest.mark.parametrize("double", [True, False])
-def test_the_compiled_step_says_what_tensors_say(double, huber, n_step, n_agents):
+@pytest.mark.parametrize("network", PLAIN)
+def test_the_compiled_step_says_what_tensors_say(network, double, huber, n_step, n_agents):
     """Windows of unequal length, some of them cut off, of which the first slot is not taught."""
-    spec = EnvSpec(n_agents=n_agents, n_actions=5, obs_shape=(3,))
-    plain = {"last_action": False, "agent_id": False}
-    online, target = (make_model("mlp", "independent", spec, seed, **plain) for seed in range(2))
+    kind, obs_shape, changes = PLAIN[network]
+    spec = EnvSpec(n_agents=n_agents, n_actions=5, obs_shape=obs_shape)
+    online, target = (make_model(kind, "independent", spec, seed, **changes) for seed in range(2))
     batch = make_batch([5, 3, 1, 5], spec=spec, cut_off=[0, 2])
     mask = batch.mask.clone()
     mask[0] = False
     batch = replace(batch, mask=mask, weight=torch.linspace(0.1, 1, 4))
     loss = TDLoss(gamma=0.9, double=double, n_step=n_step, huber=huber)
-    assert online.agents.layers, "a plain network"
+    assert online.agents.stack is not None, "nothing but layers"
     compiled = loss_and_grads(loss, online, target, batch)
-    online.agents.layers = []
+    online.agents.stack = None
     for ours, theirs in zip(compiled, loss_and_grads(loss, online, target, batch), strict=True):
-        torch.testing.assert_close(ours, theirs.to(ours.dtype), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(ours, theirs.to(ours.dtype), rtol=1e-5, atol=5e-6)
 
 
-@pytest.mark.parametrize("more", [{"layer_norm": True}, {"dueling": True}, {"agent_id": True}])
-def test_networks_that_are_more_than_layers_are_not_compiled(more):
-    assert not make_model("mlp", "independent", last_action=False, **more).agents.layers
+@pytest.mark.parametrize(
+    ("agents", "more"),
+    [
+        ("mlp", {"layer_norm": True}),
+        ("mlp", {"agent_id": True}),
+        ("mlp", {"noisy_sigma": 0.5}),
+        ("conv", {"layer_norm": True}),
+    ],
+)
+def test_networks_that_are_more_than_layers_are_not_compiled(agents, more):
+    spec = EnvSpec(n_agents=2, n_actions=3, obs_shape=(2, 9, 8))
+    changes = {**(BARE if agents == "mlp" else {}), **more}
+    assert make_model(agents, "independent", spec, **changes).agents.stack is None
 
 
 @pytest.fixture
