@@ -52,7 +52,10 @@ TASKS = {
     "cartpole-iqn": f"algo=iqn {CARTPOLE}",
     "cartpole-drqn": f"algo=drqn {CARTPOLE}",
     "cartpole-pqn": "experiment=cleanrl/pqn_cartpole",
-    "breakout": "experiment=minatar/dqn env.game=breakout total_env_steps=2_000_000",
+    "breakout": (
+        "experiment=minatar/dqn env.game=breakout total_env_steps=2_000_000 "
+        "algo.optimizer.lr=0.00195"
+    ),
     "trading": "experiment=trading",
 }
 
