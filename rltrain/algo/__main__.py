@@ -40,6 +40,7 @@ def compile_td_step() -> None:
         weight=torch.ones(1),
         index=some[0, 0],
     )
+    stack.output(batch.obs[0, 0])
     td_step(stack, stack, batch, (np.float32(1), True, 1, np.float32(-1)))
 
 

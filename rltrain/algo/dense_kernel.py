@@ -13,9 +13,9 @@ import numpy as np
 
 from rltrain import compiled
 from rltrain.algo import product as shared
-from rltrain.algo.product import COLUMNS, F, product
+from rltrain.algo.product import COLUMNS, ROWS, F, product
 
-SQUARE = 16
+SQUARE, FEW = 16, 32
 SOURCES = (__file__, shared.__file__)
 # not "nnan": a NaN has to come out again
 njit = partial(compiled.njit, *SOURCES, fastmath={"contract", "nsz"})
@@ -75,10 +75,42 @@ def transposed(x):
 
 
 @njit()
-def dense(x, flat, n_in, n_out, relu):
-    """[R, n_in] to [R, n_out]."""
+def sums_of_few(x, flat, n_in, n_out):
+    """x Wᵀ as (W xᵀ)ᵀ, to the last bit the same: of few rows it is quicker to turn those."""
+    n_rows, whole = x.shape[0], n_out // ROWS * ROWS
+    turned = np.zeros((padded(n_rows, COLUMNS) // COLUMNS, n_in, COLUMNS), F)
+    for r in range(n_rows):
+        panel = turned[r // COLUMNS]
+        for i in range(n_in):
+            panel[i, r % COLUMNS] = x[r, i]
+    weight = flat[: n_out * n_in].reshape(n_out, n_in)
+    total = np.empty((padded(n_out, ROWS), len(turned) * COLUMNS), F)
+    product(total, weight, turned, whole)
+    if whole < n_out:
+        rest = np.zeros((ROWS, n_in), F)
+        rest[: n_out - whole] = weight[whole:]
+        product(total[whole:], rest, turned, ROWS)
+    y = np.zeros((n_rows, padded(n_out, COLUMNS)), F)
+    for o in range(n_out):
+        for r in range(n_rows):
+            y[r, o] = total[o, r]
+    return y
+
+
+@njit()
+def sums(x, flat, n_in, n_out):
+    """x Wᵀ, [R, n_out]."""
+    if x.shape[0] <= FEW:
+        return sums_of_few(x, flat, n_in, n_out)
     y = np.empty((x.shape[0], padded(n_out, COLUMNS)), F)
     product(y, x, weight_panels(flat, n_in, n_out), x.shape[0])
+    return y
+
+
+@njit()
+def dense(x, flat, n_in, n_out, relu):
+    """[R, n_in] to [R, n_out]."""
+    y = sums(x, flat, n_in, n_out)
     bias = flat[n_out * n_in :]
     lowest = F(0) if relu else F(-np.inf)
     for r in range(y.shape[0]):

@@ -219,7 +219,10 @@ class FeedForward(nn.Module):
 
     def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Acting: obs [E, N, *O], last_action [E, N], hidden [E, N, 0] to (q [E, N, A], hidden)."""
-        q, _, _ = self._evaluate(obs, last_action, None, self._levels("acting"))
+        if self.stack is not None and self.stack.compiles and not torch.is_grad_enabled():
+            q = self.stack.output(obs.flatten(0, 1))
+        else:
+            q, _, _ = self._evaluate(obs, last_action, None, self._levels("acting"))
         return q.view(*last_action.shape, -1), hidden
 
     def _levels(self, use: str) -> int:

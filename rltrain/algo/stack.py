@@ -47,6 +47,13 @@ class Stack:
         weight = self.layers[0].weight
         return weight.is_cpu and weight.dtype == torch.float32
 
+    def output(self, x: torch.Tensor) -> torch.Tensor:
+        """[X, …] to [X, A], without a gradient."""
+        from rltrain.algo import stack_kernel
+
+        rows = x.flatten(1).numpy()
+        return torch.from_numpy(stack_kernel.output(rows, self.weights(), self.shapes, self.cut))
+
     def weights(self) -> np.ndarray:
         """One array, W_1, b_1, W_2, …; a copy unless the layers' weights lie so in memory."""
         return flat_view(tensor for layer in self.layers for tensor in _weights(layer))

@@ -65,6 +65,14 @@ def evaluate(x, flat, shapes, cut):
 
 
 @njit()
+def output(rows, flat, shapes, cut):
+    """What the network says of ``rows`` [R, n_0], [R, A]."""
+    n_stream = cut[1]
+    n_actions = shapes[cut[0] + n_stream - 1, 1]
+    return evaluate(inputs(rows), flat, shapes, cut)[3][: len(rows), :n_actions].copy()
+
+
+@njit()
 def differentiate(values, of_q, flat, shapes, cut, gradient):
     """Fill ``gradient``, by all weights, from that by the output ``of_q`` [R', A], which the first
     R' rows of what ``evaluate`` said led to; columns behind the last action are zero.

@@ -197,6 +197,20 @@ def test_the_compiled_step_says_what_tensors_say(network, double, huber, n_step,
         torch.testing.assert_close(ours, theirs.to(ours.dtype), rtol=1e-5, atol=5e-6)
 
 
+@pytest.mark.parametrize("n_rows", [1, 7, 40])
+@pytest.mark.parametrize("network", PLAIN)
+def test_compiled_acting_says_what_tensors_say(network, n_rows):
+    kind, obs_shape, changes = PLAIN[network]
+    spec = EnvSpec(n_agents=1, n_actions=5, obs_shape=obs_shape)
+    agents = make_model(kind, "independent", spec, **changes).agents
+    none = torch.zeros(n_rows, 1, dtype=torch.int64), torch.zeros(n_rows, 1, 0)
+    obs = torch.randn(n_rows, 1, *obs_shape)
+    with torch.no_grad():
+        compiled, _ = agents.step(obs, *none)
+    tensors, _ = agents.step(obs, *none)
+    torch.testing.assert_close(compiled, tensors.detach())
+
+
 @pytest.mark.parametrize(
     ("agents", "more"),
     [
