@@ -93,7 +93,7 @@ def interquartile_mean(values: list[float]) -> float:
 def line(task: str) -> str | None:
     """A row of the table: what the last tests of all finished seeds say."""
     finals, minutes, n_steps = {}, [], 0
-    for folder in sorted(OUTPUT.glob(f"{task}-s*/")):
+    for folder in sorted(OUTPUT.glob(f"{task}-s[0-9]*/")):
         record = record_of(folder)
         if record.get("status") == "finished":
             _, returns = series(rows(folder / "metrics.jsonl"), "test/return_mean")
