@@ -128,8 +128,12 @@ def dense_gradient(x, of_output, n_in, n_out, gradient):
     for r in range(of_output.shape[0]):
         for o in range(n_out):
             of_bias[o] += of_output[r, o]
+    turned, seen = transposed(of_output), panels(x)
+    if n_out % ROWS == 0 and x.shape[1] == n_in:  # the product may be written where it belongs
+        product(gradient[: n_out * n_in].reshape(n_out, n_in), turned, seen, n_out)
+        return
     of_weight = np.empty((of_output.shape[1], x.shape[1]), F)
-    product(of_weight, transposed(of_output), panels(x), n_out)
+    product(of_weight, turned, seen, n_out)
     for o in range(n_out):
         for i in range(n_in):
             gradient[o * n_in + i] = of_weight[o, i]
