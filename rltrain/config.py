@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -119,31 +119,46 @@ def compose_checked(words: Sequence[str]) -> Composition:
     everything = parse(words)
     overrides = [o for o in everything if not o.get_key_element().startswith("hydra")]
     groups = known_groups(conf_dir())
-    with hydra_config() as loader:
-        choices = [o for o in overrides if o.key_or_group in groups]
-        wrong = choice_problems(loader, choices)
-        try:
-            chosen = [str(o.input_line) for o in choices if o.key_or_group not in wrong]
-            defaults = compose("config", overrides=chosen, return_hydra_config=True)
-            known = unresolved(defaults)
-            problems = [text for texts in wrong.values() for text in texts]
-            for o in overrides:
-                if o not in choices and o.key_or_group.partition(".")[0] not in wrong:
-                    problems += key_problem(o, known)
-            if problems:
-                raise UsageError("\n".join(problems))
-            of_hydra = [str(o.input_line) for o in everything if o not in overrides]
-            if of_hydra:  # Hydra itself judges what is its own
+    choices = [o for o in overrides if o.key_or_group in groups]
+    chosen = [str(o.input_line) for o in choices]
+    try:
+        defaults, picked, wrong = of_choices(conf_dir(), tuple(chosen))
+        known = unresolved(defaults)
+        problems = [text for texts in wrong.values() for text in texts]
+        for o in overrides:
+            if o not in choices and o.key_or_group.partition(".")[0] not in wrong:
+                problems += key_problem(o, known)
+        if problems:
+            raise UsageError("\n".join(problems))
+        of_hydra = [str(o.input_line) for o in everything if o not in overrides]
+        if of_hydra:  # Hydra itself judges what is its own
+            with hydra_config():
                 compose("config", overrides=[*chosen, *of_hydra], return_hydra_config=True)
-            full = defaults.copy()
-            for o in overrides:
-                if o not in choices:
-                    set_value(full, o)
-            return Composition(plain(full), dict(full.hydra.runtime.choices), plain(defaults))
-        except (HydraException, OmegaConfBaseException) as error:
-            raise UsageError(
-                f"The configuration cannot be composed: {first_line(error)}"
-            ) from error
+        full = defaults.copy()
+        for o in overrides:
+            if o not in choices:
+                set_value(full, o)
+        return Composition(plain(full), dict(picked), plain(defaults))
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UsageError(f"The configuration cannot be composed: {first_line(error)}") from error
+
+
+@lru_cache(maxsize=64)
+def of_choices(
+    folder: Path, words: tuple[str, ...]
+) -> tuple[DictConfig, dict[str, str], dict[str, list[str]]]:
+    """What ``group=name`` words come to, without Hydra's own part; what every group's choice is;
+    and by group what is wrong with the words, which then are left out. A configuration folder does
+    not change while a process lives, so its jobs share their compositions.
+    """
+    choices = parse(words)
+    with hydra_config() as loader:
+        wrong = choice_problems(loader, choices)
+        chosen = [str(o.input_line) for o in choices if o.key_or_group not in wrong]
+        config = compose("config", overrides=chosen, return_hydra_config=True)
+    picked = dict(config.hydra.runtime.choices)
+    own = OmegaConf.masked_copy(config, [str(k) for k in config if k != "hydra"])
+    return own, picked, wrong
 
 
 def set_value(config: DictConfig, o: Override) -> None:
@@ -156,16 +171,15 @@ def set_value(config: DictConfig, o: Override) -> None:
 
 
 def unresolved(config: DictConfig) -> dict[str, Any]:
-    """A composition without Hydra's own part, in plain containers, interpolations as they stand."""
+    """A composition in plain containers, interpolations as they stand."""
     out = OmegaConf.to_container(config, resolve=False)
     assert isinstance(out, dict)
-    return {str(k): v for k, v in out.items() if k != "hydra"}
+    return {str(k): v for k, v in out.items()}
 
 
 def plain(config: DictConfig) -> dict[str, Any]:
-    """A composition without Hydra's own part, resolved, in plain containers."""
-    own = OmegaConf.masked_copy(config, [str(k) for k in config if k != "hydra"])
-    out = OmegaConf.to_container(own, resolve=True, throw_on_missing=True)
+    """A composition in plain containers, resolved."""
+    out = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     assert isinstance(out, dict)
     return {str(k): v for k, v in out.items()}
 
