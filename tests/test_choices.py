@@ -1,10 +1,11 @@
-"""Every option of every group composes, builds and runs three iterations; games with known
-solutions are solved.
+"""Every option of every group composes, builds and runs, by itself or with the method that brings
+it; games with known solutions are solved.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 
 import gymnasium
 import numpy as np
@@ -33,20 +34,7 @@ def three_iterations(words, folder):
 CARTPOLE = ["env=cartpole", "algo.learning_starts=10", "test.n_envs=1"]
 TEAMS = {"iql", "vdn", "qmix"}
 """Methods that the small game of the fixture is for; all others play CartPole."""
-BELONGS = {
-    "algo/distribution": {
-        "categorical": "c51",
-        "quantile": "qrdqn",
-        "implicit_quantile": "iqn",
-    },
-    "algo/loss": {
-        "categorical": "c51",
-        "quantile": "qrdqn",
-        "munchausen": "munchausen_dqn",
-        "q_lambda": "pqn",
-    },
-    "buffer": {"on_policy": "pqn", "sequence": "drqn", "prioritized": "dqn", "replay": "dqn"},
-}
+BELONGS = {"buffer": {"prioritized": "dqn", "replay": "dqn"}}
 """Parts that only some methods can use, with one that can."""
 IMAGES = {"conv"}  # networks that see nothing else
 NEEDS = {"lunarlander": "Box2D", "minatar": "minatar", "atari": "ale_py"}  # of environments
@@ -61,14 +49,16 @@ OWN_SPACES = {
     "trading",
 }
 
+LEARNING = [a for a in options("algo") if a not in TEAMS and a != "scripted"]
+"""Methods for one agent; each brings a loss, a distribution and a buffer."""
 PAIRS = [
-    *[("algo", a) for a in options("algo") if a != "scripted"],  # learns nothing
+    *[("algo", a) for a in sorted(TEAMS)],
     *[("env", e) for e in options("env")],
-    *[("buffer", b) for b in options("buffer")],
+    *[("buffer", b) for b in options("buffer") if b not in ("on_policy", "sequence")],
     *[("hardware", h) for h in options("hardware") if h != "cuda" or torch.cuda.is_available()],
     *[
         (group, name)
-        for part in ("network", "mixer", "optimizer", "loss", "exploration", "distribution")
+        for part in ("network", "mixer", "optimizer", "exploration")
         for group in [f"algo/{part}"]
         for name in options(group)
         if name not in IMAGES
@@ -127,19 +117,25 @@ class Pixels(gymnasium.Env):
 gymnasium.register("Pixels-v0", entry_point=Pixels, max_episode_steps=20)
 
 
+def test_the_methods_together_bring_every_loss_distribution_and_buffer():
+    files = "\n".join(p.read_text(encoding="utf-8") for p in (conf_dir() / "algo").glob("*.yaml"))
+    for group in ("algo/loss", "algo/distribution", "buffer"):
+        for name in options(group):
+            part = group.rpartition("/")[2]
+            assert re.search(rf"\b{part}(@\S+)?: {name}$", files, re.MULTILINE), name
+
+
 @pytest.mark.parametrize("network", sorted(IMAGES))
 def test_every_network_for_images_runs(small, tmp_path, network):
     words = [*words_for(small, "env", "gymnasium"), f"algo/network={network}"]
     three_iterations([*words, "env.id=Pixels-v0", "env.frame_stack=2"], tmp_path)
 
 
-LEARNING = [a for a in options("algo") if a not in TEAMS and a != "scripted"]
-
-
 @pytest.mark.parametrize("algo", LEARNING)
 def test_every_method_for_one_agent_learns_from_what_it_stored(small, tmp_path, algo):
     trainer = rltrain.make_trainer(words_for(small, "algo", algo), run_dir=tmp_path)
     trainer.run(120 if algo != "pqn" else 500)
+    trainer.test(episodes=2)
     trainer.close()
     assert trainer.clock.updates > 0
     found = {**trainer.latest, **trainer.metrics.take()}
