@@ -61,6 +61,7 @@ def test_the_game_is_refused_where_it_is_not_installed(own_folder, monkeypatch):
     assert list(own_folder.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_run_and_evaluation_say_what_played(trained):
     assert record(trained / "config.json")["env"]["backend"] == "auto"
     assert record(trained / "run.json")["environment"] == {"backend": "native"}

@@ -185,8 +185,8 @@ def test_parts_that_do_not_belong_together_are_refused(small, tmp_path, words, s
     assert not (tmp_path / "run").exists()
 
 
-MAPS = ["3m", "27m_vs_30m"]
-MORE_MAPS = ["8m", "25m", "5m_vs_6m", "8m_vs_9m", "10m_vs_11m"]
+MAPS = ["3m"]
+MORE_MAPS = ["27m_vs_30m", "8m", "25m", "5m_vs_6m", "8m_vs_9m", "10m_vs_11m"]
 MAPS += [pytest.param(name, marks=pytest.mark.slow) for name in MORE_MAPS]
 
 

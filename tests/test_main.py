@@ -232,6 +232,7 @@ def test_a_resume_passes_over_a_broken_checkpoint(command, trained):
     assert command(f"resume={trained}", "total_env_steps=350") == 0
 
 
+@pytest.mark.slow
 def test_a_warm_start_is_a_new_run_with_these_weights(command, trained, small, own_folder):
     assert command(*small, f"checkpoint={trained}", "load_step=100", "seed=4") == 0
     assert len(list(own_folder.glob("outputs/*/*"))) == 2
@@ -362,6 +363,7 @@ def test_a_folder_that_holds_a_run_takes_no_other(command, trained, small):
         command(*small, f"hydra.run.dir={trained}")
 
 
+@pytest.mark.slow
 def test_run_folders_may_be_numbers(command, small, own_folder):
     assert command(*small, f"hydra.run.dir={own_folder}/77") == 0
     assert command("mode=evaluate", f"checkpoint={own_folder}/77", "test.episodes=2") == 0

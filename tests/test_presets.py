@@ -11,6 +11,7 @@ from rltrain.config import conf_dir
 
 FOLDER = conf_dir() / "experiment"
 PRESETS = sorted(p.relative_to(FOLDER).with_suffix("").as_posix() for p in FOLDER.rglob("*.yaml"))
+FIRST = {preset.partition("/")[0]: preset for preset in reversed(PRESETS)}.values()
 PUBLISHED = {
     "zoo": r"published mean return -?\d",
     "cleanrl": r"published training return -?\d",
@@ -24,7 +25,9 @@ def head(preset):
     return " ".join(lines.splitlines()[1:])
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize(
+    "preset", [p if p in FIRST else pytest.param(p, marks=pytest.mark.slow) for p in PRESETS]
+)
 def test_every_preset_composes(preset):
     settings = settings_from([f"experiment={preset}"])
     assert settings.choices["experiment"] == preset

@@ -213,6 +213,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(small, tmp_path, stop_at):
     assert all(np.array_equal(np.asarray(mine[k]), np.asarray(theirs[k])) for k in mine)
 
 
+@pytest.mark.slow
 def test_a_resumed_battle_equals_the_uninterrupted_one(small, tmp_path):
     words = [*small, "env=smac", "buffer.capacity=5000"]
     words.remove("env=two_step")

@@ -400,7 +400,13 @@ def corridor():
     )
 
 
-@pytest.mark.parametrize("name", [*LOSSES, "q_lambda"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in {"td", "categorical"} else pytest.param(name, marks=pytest.mark.slow)
+        for name in [*LOSSES, "q_lambda"]
+    ],
+)
 def test_every_loss_solves_a_corridor(name):
     """To the known values; the Munchausen term only to the known order of the actions."""
     distribution = "scalar" if name == "q_lambda" else LOSSES[name][0]

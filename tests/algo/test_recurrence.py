@@ -121,6 +121,7 @@ def test_other_types_take_the_plain_recurrence():
     assert torch.equal(hidden, plain_gru(x.double(), first.double(), cell, n_rows))
 
 
+@pytest.mark.slow
 def test_numba_is_imported_by_the_first_call_only():
     code = (
         "import sys; from rltrain.algo import learner, mixer, network, recurrence; "

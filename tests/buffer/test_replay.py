@@ -96,7 +96,9 @@ def assert_holds_the_newest(replay: Replay, plain: PlainReplay) -> None:
         assert_window_is_episode(batch, b, plain.episodes[episode])
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 8))]
+)
 def test_random_streams_are_kept_as_a_plain_replay_keeps_them(seed: int) -> None:
     rng = np.random.default_rng(seed)
     capacity = int(rng.integers(1, 40))

@@ -169,7 +169,7 @@ WINDOWS = [
 ]
 
 
-@pytest.mark.parametrize("capacity", [40, 300])
+@pytest.mark.parametrize("capacity", [40, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("given", WINDOWS, ids=lambda g: "-".join(map(str, g.values())))
 def test_windows_of_random_streams_are_those_of_plain_lists(
     given: dict[str, Any], capacity: int

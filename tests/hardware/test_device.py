@@ -80,6 +80,7 @@ def test_the_allocator_policy_is_set_on_glibc_and_skipped_elsewhere(
     assert device.set_allocator_policy() is False
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the policy is glibc's")
 def test_with_the_policy_a_freed_block_costs_no_new_page_faults() -> None:
     code = """

@@ -55,7 +55,7 @@ def weights(trainer):
     return torch.cat([p.detach().flatten() for p in trainer.learner.online.parameters()])
 
 
-@pytest.mark.parametrize("n_envs", [1, 3])
+@pytest.mark.parametrize("n_envs", [pytest.param(1, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize(
     ("per_step", "per_episode", "updates"), [(0.25, None, 60), (None, 0.3, 36)]
 )
@@ -127,6 +127,7 @@ def test_a_resumed_offline_run_equals_the_uninterrupted_one(offline, tmp_path, c
     assert torch.equal(weights(second), weights(whole))
 
 
+@pytest.mark.slow
 def test_without_a_saved_replay_the_dataset_is_read_again(offline, tmp_path):
     first = rltrain.make_trainer(offline, run_dir=tmp_path / "run")
     first.run(100)
@@ -149,6 +150,7 @@ def test_tests_report_estimates_beside_the_real_return(offline, tmp_path):
     assert found["offline/is_return"] == pytest.approx(found["test/return_mean"], abs=1)
 
 
+@pytest.mark.slow
 def test_the_estimate_of_a_greedy_team_is_near_its_real_return(offline, tmp_path):
     words = [*offline, "dataset.held_out=0.5", "test.epsilon=0.2", "algo.loss.gamma=1"]
     trainer = rltrain.make_trainer([*words, "seed=3"], run_dir=tmp_path / "run")
@@ -167,7 +169,12 @@ def test_qmix_solves_the_two_step_game_from_random_play(offline, tmp_path):
     assert trainer.test(episodes=4)["test/return_mean"] == 8
 
 
-@pytest.mark.parametrize("algo", ["simple_q", "c51", "rainbow", "iqn", "munchausen_dqn", "drqn"])
+MORE = ["simple_q", "c51", "iqn", "munchausen_dqn"]
+
+
+@pytest.mark.parametrize(
+    "algo", ["rainbow", "drqn", *(pytest.param(algo, marks=pytest.mark.slow) for algo in MORE)]
+)
 def test_methods_with_a_replay_learn_from_a_dataset(small, balanced, tmp_path, algo):
     words = without(small, "env=", "algo.exploration.", "buffer.", "algo.batch_size")
     words += ["env=cartpole", f"algo={algo}", "algo.batch_size=4", "test.n_envs=1"]

@@ -71,6 +71,7 @@ def test_probabilities_are_those_of_the_exploration(small, tmp_path):
     assert set(written["probability"][~written["last"]].ravel()) == {0.5}
 
 
+@pytest.mark.slow
 def test_a_resumed_recording_equals_the_uninterrupted_one(small, tmp_path):
     size = "dataset.shard_bytes=2000"
     one = trained([*small, size, f"dataset.write={tmp_path / 'one'}"], tmp_path / "a", 150)
@@ -89,6 +90,7 @@ def test_a_resumed_recording_equals_the_uninterrupted_one(small, tmp_path):
     assert read_index(tmp_path / "two")["shards"] == shards
 
 
+@pytest.mark.slow
 def test_without_a_saved_replay_no_episode_is_glued_together(small, tmp_path):
     words = [*small, f"dataset.write={tmp_path / 'd'}"]
     first = trained(words, tmp_path / "run", 101)
@@ -147,6 +149,7 @@ def test_a_scripted_player_is_recorded_with_its_probabilities(command, own_folde
     assert index["shards"][0]["probabilities"]
 
 
+@pytest.mark.slow
 def test_an_evaluation_of_a_recorded_run_records_nothing(small, command, own_folder):
     assert command(*small, "total_env_steps=50", "dataset.write=d") == 0
     before = read_index(own_folder / "d")

@@ -128,6 +128,7 @@ def test_field_terrain_is_28_by_18_cells() -> None:
     assert np.argwhere(pathable_cells("field")).max(0).tolist() == [29, 24]
 
 
+@pytest.mark.slow
 def test_sizes_need_no_numba() -> None:
     code = (
         "import sys; from rltrain.env.smac.sizes import env_spec; import rltrain.env.smac.units; "

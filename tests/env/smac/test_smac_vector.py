@@ -105,7 +105,13 @@ def test_threads_do_not_change_results(make, monkeypatch) -> None:
     assert play(make("8m", 6, n_threads=2), 60) == serial
 
 
-@pytest.mark.parametrize("map_name", map_names())
+ONE_OF_A_KIND = {"3m", "MMM2", "1c3s5z", "2c_vs_64zg", "so_many_baneling", "2s_vs_1sc"}
+
+
+@pytest.mark.parametrize(
+    "map_name",
+    [m if m in ONE_OF_A_KIND else pytest.param(m, marks=pytest.mark.slow) for m in map_names()],
+)
 def test_state_continues_exactly_in_the_middle_of_a_battle(make, map_name: str) -> None:
     env = make(map_name, 2)
     play(env, 14)
