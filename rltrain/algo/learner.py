@@ -25,6 +25,9 @@ from rltrain.types import (
 )
 
 
+FEW_WEIGHTS = 200_000
+
+
 class TargetUpdate:
     """When the target network follows, every so many episodes, env_steps or updates, and how far.
 
@@ -135,7 +138,7 @@ class Learner:
         finite = torch.isfinite(loss.detach() + grad_norm)
         if finite.is_cpu:  # asking costs nothing here
             if finite:
-                self.optimizer.step()
+                self._optimize()
             return finite, grad_norm
         state = [self._weights.data, *self._moments.values()]
         before = [tensor.clone() for tensor in state]
@@ -143,6 +146,18 @@ class Learner:
         for tensor, old in zip(state, before, strict=True):
             torch.where(finite, tensor, old, out=tensor)
         return finite, grad_norm
+
+    def _optimize(self) -> None:
+        """The optimiser's step, on one thread for few weights: torch's fused kernels call on all
+        threads however little there is to do (measured for 11 000: 759 us on 16, 118 us on one).
+        """
+        n_threads = torch.get_num_threads()
+        few = n_threads > 1 and self._weights.numel() < FEW_WEIGHTS
+        if few:
+            torch.set_num_threads(1)
+        self.optimizer.step()
+        if few:
+            torch.set_num_threads(n_threads)
 
     def _follow(self, tau: float) -> None:
         if tau == 1:
