@@ -9,20 +9,16 @@ Every run is the command it prints. `table` judges each run by its last test: 20
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from benchmarks.runs import folders, record_of, run_all, seed_of, seeds
 from rltrain.report.curve import rows, series
 
 OUTPUT = Path("outputs/control")
-AT_ONCE = 2
-ALWAYS = "hardware.threads=1 logger.wandb.mode=disabled test.episodes=20 test.n_envs=20"
+ALWAYS = "test.episodes=20 test.n_envs=20"
 CARTPOLE = (
     "env=cartpole total_env_steps=100_000 algo.optimizer.lr=1e-3 "
     "algo.lr_schedule=[[0,1e-3],[100_000,1e-5]] algo.exploration.env_steps=20_000"
@@ -60,28 +56,6 @@ TASKS = {
 }
 
 
-def run(task: str, seed: int) -> None:
-    """Train to the end, from wherever the run stands."""
-    folder = OUTPUT / f"{task}-s{seed}"
-    if record_of(folder).get("status") == "finished":
-        return
-    if (folder / "checkpoints" / "latest").exists():
-        words = [f"resume={folder}"]
-    else:
-        words = [*TASKS[task].split(), f"seed={seed}", *ALWAYS.split()]
-        words += [f"hydra.run.dir={folder}"]
-    print("rltrain", *words, flush=True)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / f"{folder.name}.txt").open("a", encoding="utf-8") as out:
-        command = [sys.executable, "-m", "rltrain.main", *words]
-        subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, check=False)
-
-
-def record_of(folder: Path) -> dict[str, Any]:
-    path = folder / "run.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-
-
 def interquartile_mean(values: list[float]) -> float:
     """The mean of the middle half, values at its edges counted in part (Agarwal et al. 2021)."""
     x = np.sort(np.asarray(values, float))
@@ -93,11 +67,11 @@ def interquartile_mean(values: list[float]) -> float:
 def line(task: str) -> str | None:
     """A row of the table: what the last tests of all finished seeds say."""
     finals, minutes, n_steps = {}, [], 0
-    for folder in sorted(OUTPUT.glob(f"{task}-s[0-9]*/")):
+    for folder in folders(OUTPUT, task):
         record = record_of(folder)
         if record.get("status") == "finished":
             _, returns = series(rows(folder / "metrics.jsonl"), "test/return_mean")
-            finals[folder.name.rpartition("-s")[2]] = returns[-1]
+            finals[seed_of(folder)] = returns[-1]
             minutes.append(record["seconds"] / 60)
             n_steps = record["env_steps"]
     if not finals:
@@ -109,22 +83,22 @@ def line(task: str) -> str | None:
     )
 
 
-def jobs(words: list[str]) -> list[tuple[str, int]]:
-    """``cartpole:1-5`` to (cartpole, 1) … (cartpole, 5)."""
+def jobs(words: list[str]) -> list[tuple[Path, list[str]]]:
+    """``cartpole:1-5`` to five folders and what is typed for them."""
     out = []
     for word in words:
-        task, _, seeds = word.partition(":")
+        task, _, numbers = word.partition(":")
         if task not in TASKS:
             sys.exit(f"{task} is none of {', '.join(TASKS)}.")
-        first, _, last = seeds.partition("-")
-        out += [(task, seed) for seed in range(int(first), int(last or first) + 1)]
+        for seed in seeds(numbers):
+            typed = [*TASKS[task].split(), f"seed={seed}", *ALWAYS.split()]
+            out.append((OUTPUT / f"{task}-s{seed}", typed))
     return out
 
 
 def main() -> None:
     if sys.argv[1:2] == ["run"]:
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(lambda job: run(*job), jobs(sys.argv[2:])))
+        run_all(jobs(sys.argv[2:]))
     elif sys.argv[1:] == ["table"]:
         print("| task | env steps | seeds | IQM of the last tests | each | minutes |")
         print("| --- | --- | --- | --- | --- | --- |")

@@ -10,46 +10,15 @@ prints what is there and draws docs/solve.png.
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
+from benchmarks.runs import folders, record_of, run_all, seed_of, seeds
 from rltrain.report.curve import rows, series
 
 OUTPUT = Path("outputs/solve")
-AT_ONCE = 2
 THRESHOLD = 0.95
 IN_A_ROW = 3
-
-
-def run_dir(algo: str, map_name: str, seed: int) -> Path:
-    return OUTPUT / f"{algo}-{map_name}-s{seed}"
-
-
-def run(algo: str, map_name: str, seed: int) -> None:
-    """Train to the end, from wherever the run stands."""
-    folder = run_dir(algo, map_name, seed)
-    record = record_of(folder)
-    if record.get("status") == "finished":
-        return
-    if (folder / "checkpoints" / "latest").exists():
-        words = [f"resume={folder}"]
-    else:
-        words = [f"algo={algo}", "env=smac", f"env.map_name={map_name}", f"seed={seed}"]
-        words += ["hardware.threads=1", "logger.wandb.mode=disabled", f"hydra.run.dir={folder}"]
-    print("rltrain", *words, flush=True)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / f"{folder.name}.txt").open("a", encoding="utf-8") as out:
-        command = [sys.executable, "-m", "rltrain.main", *words]
-        subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, check=False)
-
-
-def record_of(folder: Path) -> dict[str, Any]:
-    path = folder / "run.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def solved_at(steps: list[int], wins: list[float]) -> int | None:
@@ -67,13 +36,13 @@ def table(algo: str, map_name: str) -> str:
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     last = []
-    for folder in sorted(OUTPUT.glob(f"{algo}-{map_name}-s*/")):
+    for folder in folders(OUTPUT, f"{algo}-{map_name}"):
         record = record_of(folder)
         steps, wins = series(rows(folder / "metrics.jsonl"), "test/win_rate")
         at = solved_at(steps, wins)
         last.append(sum(wins[-10:]) / len(wins[-10:]))
         lines.append(
-            f"| {map_name} | {folder.name.rpartition('-s')[2]} | {record['env_steps']:,} | "
+            f"| {map_name} | {seed_of(folder)} | {record['env_steps']:,} | "
             f"{'never' if at is None else f'{at:,}'} | {last[-1]:.1%} | {max(wins):.1%} | "
             f"{record['seconds'] / 60:.0f} |"
         )
@@ -92,7 +61,7 @@ def draw(algo: str, map_names: list[str], path: Path) -> None:
     panels = figure.subplots(1, len(map_names), sharey=True, squeeze=False)[0]
     for axes, map_name in zip(panels, map_names, strict=True):
         curves = []
-        for folder in sorted(OUTPUT.glob(f"{algo}-{map_name}-s*/")):
+        for folder in folders(OUTPUT, f"{algo}-{map_name}"):
             steps, wins = series(rows(folder / "metrics.jsonl"), "test/win_rate")
             axes.plot(steps, wins, color="C0", alpha=0.25, linewidth=1)
             curves.append(wins)
@@ -110,14 +79,15 @@ def draw(algo: str, map_names: list[str], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def jobs(words: list[str]) -> list[tuple[str, str, int]]:
-    """``vdn:3m:1-5`` to (vdn, 3m, 1) … (vdn, 3m, 5); without a name it is qmix."""
+def jobs(words: list[str]) -> list[tuple[Path, list[str]]]:
+    """``vdn:3m:1-5`` to five folders and what is typed for them; without a name it is qmix."""
     out = []
     for word in words:
-        *algo, map_name, seeds = word.split(":")
-        first, _, last = seeds.partition("-")
-        name = algo[0] if algo else "qmix"
-        out += [(name, map_name, seed) for seed in range(int(first), int(last or first) + 1)]
+        *names, map_name, numbers = word.split(":")
+        algo = names[0] if names else "qmix"
+        for seed in seeds(numbers):
+            typed = [f"algo={algo}", "env=smac", f"env.map_name={map_name}", f"seed={seed}"]
+            out.append((OUTPUT / f"{algo}-{map_name}-s{seed}", typed))
     return out
 
 
@@ -125,8 +95,7 @@ def main() -> None:
     if len(sys.argv) < 3 or sys.argv[1] not in ("run", "table"):
         sys.exit(__doc__)
     if sys.argv[1] == "run":
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(lambda job: run(*job), jobs(sys.argv[2:])))
+        run_all(jobs(sys.argv[2:]))
     else:
         for map_name in sys.argv[2:]:
             print(table("qmix", map_name), end="\n\n")

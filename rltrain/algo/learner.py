@@ -24,7 +24,6 @@ from rltrain.types import (
     UpdateResult,
 )
 
-
 FEW_WEIGHTS = 200_000
 
 
