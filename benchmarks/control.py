@@ -48,10 +48,7 @@ TASKS = {
     "cartpole-iqn": f"algo=iqn {CARTPOLE}",
     "cartpole-drqn": f"algo=drqn {CARTPOLE}",
     "cartpole-pqn": "experiment=cleanrl/pqn_cartpole",
-    "breakout": (
-        "experiment=minatar/dqn env.game=breakout total_env_steps=2_000_000 "
-        "algo.optimizer.lr=0.00195"
-    ),
+    "breakout": "experiment=minatar/double_dqn env.game=breakout",
     "trading": "experiment=trading",
 }
 
