@@ -31,14 +31,14 @@ TASKS = {
     "lunarlander": "experiment=zoo/lunarlander total_env_steps=250_000",
     "lunarlander-double-dueling-3": (
         "experiment=zoo/lunarlander total_env_steps=250_000 algo.loss.double=true "
-        "algo.network.dueling=true algo.loss.n_step=3"
+        "algo.network.dueling=true algo.loss.n_step=3 algo.updates_per_env_step=0.5"
     ),
     "cartpole-simple_q": f"algo=simple_q {CARTPOLE}",
     "cartpole-c51": (f"algo=c51 {CARTPOLE} algo.distribution.v_min=0 algo.distribution.v_max=100"),
     "cartpole-qrdqn": f"algo=qrdqn {CARTPOLE}",
     "cartpole-munchausen": f"algo=munchausen_dqn {CARTPOLE}",
     "cartpole-noisy": (
-        f"algo=dqn algo/exploration=greedy algo.network.noisy_sigma=0.5 "
+        f"algo=dqn algo/exploration=greedy algo.network.noisy_sigma=0.5 algo.loss.n_step=3 "
         f"{CARTPOLE.rpartition(' ')[0]}"
     ),
     "cartpole-rainbow": (
