@@ -74,12 +74,12 @@ class TDLoss:
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
         """Loss sum, count (taught transitions × M), priority [B] (a window's mean |TD error|)."""
-        state = zero_outside(batch.state, batch.real)  # [T+1, B, S]
         stack = self._stack(online, batch)
         if stack is not None:
             bound = np.float32(-1 if self.huber is None else self.huber)
             rule = np.float32(self.gamma), self.double, self.n_step, bound
             return td_step(stack, cast(Stack, target.agents.stack), batch, rule)
+        state = zero_outside(batch.state, batch.real)  # [T+1, B, S]
         looks_ahead = self.double and batch.td_target is None
         stop = None if looks_ahead else len(batch.action)
         output = cast(Agents, online.agents).unroll(batch, stop=stop)

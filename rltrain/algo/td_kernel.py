@@ -15,7 +15,7 @@ from rltrain import compiled
 from rltrain.algo import stack_kernel
 from rltrain.algo.dense_kernel import padded
 from rltrain.algo.product import COLUMNS, ROWS, F
-from rltrain.algo.stack_kernel import differentiate, evaluate, inputs
+from rltrain.algo.stack_kernel import differentiate, evaluate
 
 njit = partial(compiled.njit, __file__, *stack_kernel.SOURCES, fastmath={"contract", "nsz"})
 
@@ -23,6 +23,7 @@ njit = partial(compiled.njit, __file__, *stack_kernel.SOURCES, fastmath={"contra
 @njit()
 def step(
     obs,
+    n_taught,
     flat,
     target_flat,
     shapes,
@@ -39,26 +40,56 @@ def step(
     priority,
     sums,
 ):
-    """The gradient of the loss sum by ``flat``; arguments as of ``errors``, obs [T+1, B, N, O]."""
-    n_slots, n_windows, n_agents = action.shape
-    n_actions = avail.shape[3]
-    n_each = n_windows * n_agents  # rows of a slot
+    """Fill ``gradient``, that of the loss sum by ``flat``.
+
+    Args:
+        obs: [T+1, B, N, O]; what lies behind a window's end may be anything.
+        n_taught: ``mask`` is not set from this slot on.
+        flat, target_flat, shapes, cut: the networks, as ``stack_kernel`` takes them.
+        rule: discount, whether the online values choose, rewards summed, Huber's bound or -1.
+        priority: zeros [B]; becomes the mean |error| of every window.
+        sums: zeros [5]; become loss, count, |error|, q taken, target.
+
+    Networks are evaluated where something is learned, and where a bootstrap is taken.
+    """
+    n_windows, n_agents, n_actions = action.shape[1], action.shape[2], avail.shape[3]
+    end = ends(last)
+    place, n_ahead = bootstraps(end, n_taught, rule[2], terminated, mask)
+    n_first, n_behind = n_taught * n_windows * n_agents, n_ahead * n_agents
     double = rule[1]
-    rows = obs.reshape((n_slots + 1) * n_each, obs.shape[3])
-    values = evaluate(inputs(rows if double else rows[: n_slots * n_each]), flat, shapes, cut)
-    ahead = evaluate(inputs(rows[n_each:]), target_flat, shapes, cut)
-    q, target_q = values[3], ahead[3]
-    n_learned = n_slots * n_each
-    of_q = np.zeros((padded(n_learned, ROWS), padded(n_actions, COLUMNS)), F)
+    n_inputs = n_first + n_behind if double else n_first
+    x = np.zeros((padded(n_inputs, ROWS), padded(obs.shape[3], COLUMNS)), F)
+    ahead = np.zeros((padded(n_behind, ROWS), x.shape[1]), F)
+    for b in range(n_windows):
+        for t in range(end[b] + 1):
+            for n in range(n_agents):
+                if t < n_taught:
+                    copy_row(obs[t, b, n], x[(t * n_windows + b) * n_agents + n])
+                if place[t, b] >= 0:
+                    row = place[t, b] * n_agents + n
+                    copy_row(obs[t, b, n], ahead[row])
+                    if double:
+                        x[n_first + row] = ahead[row]
+    values = evaluate(x, flat, shapes, cut)
+    q, target_q = values[3], evaluate(ahead, target_flat, shapes, cut)[3]
+    of_q = np.zeros((padded(n_first, ROWS), padded(n_actions, COLUMNS)), F)
+    value = np.zeros(n_behind, F)
+    for b in range(n_windows):
+        for t in range(end[b] + 1):
+            for n in range(n_agents if place[t, b] >= 0 else 0):
+                row = place[t, b] * n_agents + n
+                who = q[n_first + row] if double else target_q[row]
+                value[row] = target_q[row, best_action(who, avail[t, b, n])]
     errors(
         q,
-        target_q,
+        value,
+        place,
+        end,
+        n_taught,
         rule,
-        avail,
         action,
         reward,
         terminated,
-        last,
         mask,
         weight,
         of_q,
@@ -69,47 +100,72 @@ def step(
 
 
 @njit()
-def errors(
-    q, target_q, rule, avail, action, reward, terminated, last, mask, weight, of_q, priority, sums
-):
-    """Fill what is to be known about the TD errors of a batch.
-
-    Args:
-        q: [(T+1) · B · N, A], the online values, slot by slot; of slot T only if they choose.
-        target_q: [T · B · N, A], the target network's, from slot 1 on.
-        rule: discount, whether the online values choose, rewards summed, Huber's bound or -1.
-        of_q: zeros; becomes the gradient of the weighted loss sum by q.
-        priority: zeros [B]; becomes the mean |error| of every window.
-        sums: zeros [5]; become loss, count, |error|, q taken, target.
-    """
-    gamma, double, n_step, bound = rule
-    n_slots, n_windows, n_agents = action.shape
-    n_each = n_windows * n_agents
-    team = reward.shape[2] == 1
-    value = np.empty(n_slots, F)  # bootstraps of slots 1 … T
+def ends(last):
+    """[B]: the real transitions of every window, those before its first ``last``."""
+    n_slots, n_windows = last.shape
+    end = np.empty(n_windows, np.int64)
     for b in range(n_windows):
-        end = 0  # real transitions
-        while end < n_slots and not last[end, b]:
-            end += 1
-        n_taught = 0
+        end[b] = 0
+        while end[b] < n_slots - 1 and not last[end[b], b]:
+            end[b] += 1
+    return end
+
+
+@njit()
+def bootstraps(end, n_taught, n_step, terminated, mask):
+    """Where values ahead are needed: numbers [T+1, B], -1 where they are not, and how many."""
+    n_slots, n_windows = mask.shape
+    place, n = np.full((n_slots + 1, n_windows), -1), 0
+    for b in range(n_windows):
+        for t in range(min(n_taught, end[b])):
+            slot = min(t + n_step, end[b])
+            if mask[t, b] and not terminated[slot - 1, b] and place[slot, b] < 0:
+                place[slot, b] = n
+                n += 1
+    return place, n
+
+
+@njit()
+def copy_row(row, to):
+    """The first numbers of ``to``."""
+    for i in range(len(row)):
+        to[i] = row[i]
+
+
+@njit()
+def errors(
+    q,
+    value,
+    place,
+    end,
+    n_taught,
+    rule,
+    action,
+    reward,
+    terminated,
+    mask,
+    weight,
+    of_q,
+    priority,
+    sums,
+):
+    """Fill ``of_q``, the gradient of the weighted loss sum by q, and what ``step`` gives."""
+    gamma, _, n_step, bound = rule
+    n_windows, n_agents = action.shape[1], action.shape[2]
+    team = reward.shape[2] == 1
+    for b in range(n_windows):
+        count = 0
         for n in range(n_agents):
-            row = b * n_agents + n
-            for t in range(end):
-                there = t * n_each + row
-                if double:
-                    best = best_action(q[there + n_each], avail[t + 1, b, n])
-                else:
-                    best = best_action(target_q[there], avail[t + 1, b, n])
-                value[t] = target_q[there, best]
-            for t in range(end):
+            for t in range(min(n_taught, end[b])):
                 if not mask[t, b]:
                     continue
-                until = min(t + n_step, end) - 1  # the last transition summed
-                target = value[until]
+                until = min(t + n_step, end[b]) - 1  # the last transition summed
+                there = place[until + 1, b]
+                target = F(0) if terminated[until, b] else value[there * n_agents + n]
                 for s in range(until, t - 1, -1):
                     discount = F(0) if terminated[s, b] else gamma
                     target = reward[s, b, 0 if team else n] + discount * target
-                here, taken = t * n_each + row, action[t, b, n]
+                here, taken = (t * n_windows + b) * n_agents + n, action[t, b, n]
                 error = q[here, taken] - target
                 size = abs(error)
                 if bound < 0:
@@ -120,13 +176,13 @@ def errors(
                     loss, slope = F(0.5) * error * error, error
                 of_q[here, taken] = weight[b] * slope
                 priority[b] += size
-                n_taught += 1
+                count += 1
                 sums[0] += weight[b] * loss
                 sums[2] += size
                 sums[3] += q[here, taken]
                 sums[4] += target
-        sums[1] += n_taught
-        priority[b] /= max(n_taught, 1)
+        sums[1] += count
+        priority[b] /= max(count, 1)
 
 
 @njit()

@@ -7,7 +7,6 @@ import torch
 
 from rltrain.algo import td_kernel
 from rltrain.algo.stack import Stack
-from rltrain.algo.window import zero_outside
 from rltrain.types import Batch, Result
 
 NAMES = "loss", "", "td_error_abs", "q_taken_mean", "target_mean"
@@ -24,7 +23,8 @@ def td_step(
     priority = np.zeros(len(batch.weight), np.float32)
     sums = np.zeros(5)
     td_kernel.step(
-        zero_outside(batch.obs, batch.real).flatten(3).numpy(),
+        batch.obs.flatten(3).numpy(),
+        len(batch.action) if batch.n_taught is None else batch.n_taught,
         flat,
         target.weights(),
         online.shapes,

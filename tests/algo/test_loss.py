@@ -179,8 +179,11 @@ PLAIN = {
 @pytest.mark.parametrize("n_step", [1, 3])
 @pytest.mark.parametrize("huber", [None, 0.5])
 @pytest.mark.parametrize("double", [True, False])
+@pytest.mark.parametrize("n_taught", [None, 2])
 @pytest.mark.parametrize("network", PLAIN)
-def test_the_compiled_step_says_what_tensors_say(network, double, huber, n_step, n_agents):
+def test_the_compiled_step_says_what_tensors_say(
+    network, n_taught, double, huber, n_step, n_agents
+):
     """Windows of unequal length, some of them cut off, of which the first slot is not taught."""
     kind, obs_shape, changes = PLAIN[network]
     spec = EnvSpec(n_agents=n_agents, n_actions=5, obs_shape=obs_shape)
@@ -188,7 +191,10 @@ def test_the_compiled_step_says_what_tensors_say(network, double, huber, n_step,
     batch = make_batch([5, 3, 1, 5], spec=spec, cut_off=[0, 2])
     mask = batch.mask.clone()
     mask[0] = False
-    batch = replace(batch, mask=mask, weight=torch.linspace(0.1, 1, 4))
+    if n_taught is not None:
+        mask[n_taught:] = False
+    weight = torch.linspace(0.1, 1, 4)
+    batch = replace(batch, mask=mask, weight=weight, n_taught=n_taught)
     loss = TDLoss(gamma=0.9, double=double, n_step=n_step, huber=huber)
     assert online.agents.stack is not None, "nothing but layers"
     compiled = loss_and_grads(loss, online, target, batch)
