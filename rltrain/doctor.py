@@ -156,9 +156,10 @@ def cpu_flags() -> set[str]:
 
 def engine_cache() -> Iterator[Finding]:
     """Where machine code is kept, and whether the battle engine is in it."""
-    from rltrain.env.smac.compiled import cache_folder
+    from rltrain.compiled import cache_folder
+    from rltrain.env.smac.compiled import SOURCES
 
-    folder = cache_folder()
+    folder = cache_folder(*SOURCES)
     if folder.name.startswith("rltrain-numba-"):
         fix = "export XDG_CACHE_HOME=FOLDER, a folder you can write"
         found = "cannot be written: every run compiles anew, a minute or two"

@@ -6,7 +6,11 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import sys
+
 import pytest
+
+from rltrain import main as entry
 
 SMALL = [
     "env=two_step",
@@ -32,6 +36,18 @@ def own_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_MODE", "disabled")
     return tmp_path
+
+
+@pytest.fixture
+def command(monkeypatch):
+    """Run a command in this process; gives its exit code."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["rltrain", *words])
+        entry.exit_codes.clear()
+        return entry.run(list(words))
+
+    return run
 
 
 @pytest.fixture

@@ -1,7 +1,10 @@
-"""Callbacks that tests name in a configuration."""
+"""What several tests use: a short training, its weights, a callback to name in a configuration."""
 
 from __future__ import annotations
 
+import torch
+
+import rltrain
 from rltrain.callback import Callback
 
 
@@ -10,3 +13,16 @@ class Failing(Callback):
 
     def on_iteration(self, trainer, value=None):
         raise ZeroDivisionError("on purpose")
+
+
+def trained(words, folder, until=300):
+    """A trainer after so many env steps."""
+    trainer = rltrain.make_trainer(words, run_dir=folder)
+    trainer.start()
+    trainer.run(until)
+    return trainer
+
+
+def weights(trainer):
+    """All of the online network, flat."""
+    return torch.cat([p.detach().flatten() for p in trainer.learner.online.parameters()])

@@ -10,6 +10,7 @@ import pytest
 
 from rltrain import doctor
 from rltrain import main as entry
+from rltrain.compiled import cache_folder
 from rltrain.doctor import Finding, disk, examine, packages, python, real_game, runs, tools
 from rltrain.env.smac.maps import map_names
 from rltrain.errors import UsageError
@@ -79,6 +80,14 @@ def test_a_folder_that_cannot_be_written_is_missing(own_folder, monkeypatch):
     )
 
 
+@pytest.fixture
+def no_folder_known():
+    cache_folder.cache_clear()
+    yield
+    cache_folder.cache_clear()
+
+
+@pytest.mark.usefixtures("no_folder_known")
 def test_a_cache_that_cannot_be_written_is_optional(monkeypatch, tmp_path):
     blocked = tmp_path / "file"
     blocked.touch()

@@ -20,18 +20,6 @@ from rltrain.errors import CheckpointError, RltrainError, UsageError
 from tests.conftest import SMALL
 
 
-@pytest.fixture
-def command(monkeypatch):
-    """Run a command in this process; gives its exit code."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["rltrain", *words])
-        entry.exit_codes.clear()
-        return entry.run(list(words))
-
-    return run
-
-
 @pytest.fixture(scope="module")
 def trained_once(tmp_path_factory):
     """A finished run, made once; tests work on copies of it."""

@@ -16,12 +16,9 @@ from rltrain.callback import Callback, Callbacks, Due
 from rltrain.errors import WorldError
 from rltrain.trainer import Metrics, episode_metrics, summarise
 from rltrain.types import Clock, Episode
+from tests.helpers import trained, weights
 
 SLOW = pytest.mark.slow
-
-
-def weights(trainer):
-    return torch.cat([p.detach().flatten() for p in trainer.learner.online.parameters()])
 
 
 def rows(trainer, name):
@@ -158,13 +155,6 @@ def test_what_an_environment_counts_is_averaged_over_the_episodes_that_tell_it()
 
 def test_win_rate_only_where_somebody_wins():
     assert "win_rate" not in episode_metrics([Episode(1.0, 1)])[0]
-
-
-def trained(words, folder, until=300):
-    trainer = rltrain.make_trainer(words, run_dir=folder)
-    trainer.start()
-    trainer.run(until)
-    return trainer
 
 
 def test_the_same_seed_gives_the_same_bytes(small, tmp_path):

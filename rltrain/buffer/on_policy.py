@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rltrain.buffer import saved
 from rltrain.types import Batch, Clock, EnvSpec, Plan, Steps
 
 FIELDS = ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
@@ -152,18 +153,13 @@ class OnPolicy:
 
     def state_dict(self) -> dict[str, Any]:
         """The slots held, their targets and what is left of the shuffle."""
-        generator: Mapping[str, Any] = self.rng.bit_generator.state
         targets = np.zeros(0) if self.td_target is None else self.td_target.cpu().numpy()
         return {
-            "n_envs": self.n_envs,
+            **saved.state_of(self.rng, self.n_envs),
             **{f"slots.{name}": array for name, array in self.slots.items()},
             "last_action": self.last_action,
             "td_target": targets,
             "order": self.order,
-            "rng.state": int(generator["state"]["state"]),
-            "rng.inc": int(generator["state"]["inc"]),
-            "rng.has_uint32": int(generator["has_uint32"]),
-            "rng.uinteger": int(generator["uinteger"]),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -172,19 +168,10 @@ class OnPolicy:
         Raises:
             ValueError: the state is of another number of copies.
         """
-        if state["n_envs"] != self.n_envs:
-            raise ValueError(
-                f"The saved buffer was filled by {state['n_envs']} environment copies, this run "
-                f"has {self.n_envs}: set hardware.n_envs={state['n_envs']}."
-            )
+        saved.require_copies(state, self.n_envs)
         held = [name for name in FIELDS if f"slots.{name}" in state]
         self.slots = {name: np.asarray(state[f"slots.{name}"]) for name in held}
         self.last_action, self.order = np.asarray(state["last_action"]), np.asarray(state["order"])
         targets = np.asarray(state["td_target"])
         self.td_target = self._tensor(targets) if targets.size else None
-        self.rng.bit_generator.state = {
-            "bit_generator": "PCG64",
-            "state": {"state": state["rng.state"], "inc": state["rng.inc"]},
-            "has_uint32": state["rng.has_uint32"],
-            "uinteger": state["rng.uinteger"],
-        }
+        saved.restore(self.rng, state)

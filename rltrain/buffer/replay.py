@@ -5,21 +5,18 @@ To add a sampler or a unit, add its name to the annotation and its branch where 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from rltrain.buffer import saved
+from rltrain.buffer.slots import fields_to_store, gather, memory_cap
 from rltrain.buffer.store import BLOCK, Storage, Store, bytes_per_slot
-from rltrain.memory import available_memory, require_memory
-from rltrain.types import Batch, Clock, Count, EnvSpec, Pieces, Plan, Steps
-
-PIECE = 4096
-"""Slots that a checkpoint reads at once."""
-FREE_MEMORY_SHARE = 0.6
-"""Share of the free memory that the replay may fill where ``max_bytes`` is null."""
+from rltrain.memory import require_memory
+from rltrain.types import Batch, Clock, Count, EnvSpec, Plan, Steps
 
 
 class Replay:
@@ -57,9 +54,7 @@ class Replay:
         self.spec, self.n_envs, self.device, self.rng = spec, n_envs, device, rng
         self.capacity = capacity
         self._bytes_per_slot = bytes_per_slot(spec, storage)
-        self._max_bytes = (
-            int(FREE_MEMORY_SHARE * available_memory()) if max_bytes is None else max_bytes
-        )
+        self._max_bytes = memory_cap(max_bytes)
         n_blocks = self._max_bytes // (BLOCK * self._bytes_per_slot)
         if spec.max_steps is not None:  # never reserve what can never be filled
             n_blocks = min(n_blocks, self._blocks_of(capacity))
@@ -71,7 +66,6 @@ class Replay:
             )
         require_memory(n_blocks * BLOCK * self._bytes_per_slot, capacity)
         self.store = Store(spec=spec, n_lanes=n_envs, n_blocks=n_blocks, storage=storage)
-        self._dtypes = {k: getattr(torch, a.dtype.name) for k, a in self.store.arrays.items()}
         # Finished episodes by age: episode i has row i % size of the index.
         self._size = min(capacity, n_blocks * BLOCK // 2)  # an episode owns two slots or more
         self._lane = np.empty(self._size, np.int64)
@@ -143,17 +137,7 @@ class Replay:
         """
         for copy in np.flatnonzero(steps.lost):
             self.store.rewind(int(copy), int(self._open[copy]))
-        real = ~steps.last
-        real_of = real[:, :, None]  # a final slot holds no transition
-        fields = {
-            "obs": steps.obs,
-            "avail_actions": steps.avail_actions,
-            "state": steps.state,
-            "last": steps.last,
-            "action": np.where(real_of, steps.action, 0),
-            "reward": np.where(real_of, steps.reward, 0),
-            "terminated": steps.terminated & real,
-        }
+        fields = fields_to_store(steps)
         for t in range(0, len(steps.last), BLOCK):
             part = {name: field[t : t + BLOCK] for name, field in fields.items()}
             self._make_room(len(part["last"]))
@@ -195,19 +179,14 @@ class Replay:
         first = np.repeat(np.cumsum(n_slots) - n_slots, n_slots)
         number = np.repeat(start, n_slots) + np.arange(n_slots.sum()) - first
         rows = self.store.rows(np.repeat(lane, n_slots), number)
-        generator: Mapping[str, Any] = self.rng.bit_generator.state
         return {
-            "n_envs": self.n_envs,
+            **saved.state_of(self.rng, self.n_envs),
             "oldest": self._oldest,
             "begin": self.store.begin.copy(),
             "lane": self._lane[row],
             "length": self._length[row],
             "open_length": open_length,
-            **{f"slots.{name}": self._slots(name, rows) for name in self.store.arrays},
-            "rng.state": int(generator["state"]["state"]),
-            "rng.inc": int(generator["state"]["inc"]),
-            "rng.has_uint32": int(generator["has_uint32"]),
-            "rng.uinteger": int(generator["uinteger"]),
+            **saved.slots_at(self.store, rows),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -217,19 +196,8 @@ class Replay:
             ValueError: the state is of another number of copies or of another environment.
             RuntimeError: the open episodes alone exceed ``max_bytes``.
         """
-        if state["n_envs"] != self.n_envs:
-            raise ValueError(
-                f"The saved replay was filled by {state['n_envs']} environment copies, this run "
-                f"has {self.n_envs}: set hardware.n_envs={state['n_envs']}."
-            )
-        for name, array in self.store.arrays.items():
-            shape, found = self.store.shapes[name], state[f"slots.{name}"]
-            if found.shape[1:] != shape or found.dtype != array.dtype:
-                raise ValueError(
-                    f"The saved replay does not fit: '{name}' of a step should be {array.dtype} "
-                    f"{shape}, got {found.dtype} {found.shape[1:]}. Use the env and the "
-                    "buffer.storage that it was written with."
-                )
+        saved.require_copies(state, self.n_envs)
+        saved.require_slots(state, self.store)
         self.store.restart(state["begin"])  # block for block as before, so room ends as before
         self._open[:] = state["begin"]
         self._oldest = self._next = int(state["oldest"])
@@ -242,22 +210,7 @@ class Replay:
         for lane, n_slots in enumerate(state["open_length"].tolist()):
             self._restore(lane, slot, n_slots, state)
             slot += n_slots
-        self.rng.bit_generator.state = {
-            "bit_generator": "PCG64",
-            "state": {"state": state["rng.state"], "inc": state["rng.inc"]},
-            "has_uint32": state["rng.has_uint32"],
-            "uinteger": state["rng.uinteger"],
-        }
-
-    def _slots(self, name: str, rows: np.ndarray) -> Pieces:
-        """A field at ``rows`` for a checkpoint."""
-
-        def pieces() -> Iterator[np.ndarray]:
-            for i in range(0, len(rows), PIECE):
-                yield self.store.read(name, rows[i : i + PIECE])
-
-        shape = (len(rows), *self.store.shapes[name])
-        return Pieces(shape, self.store.arrays[name].dtype, pieces)
+        saved.restore(self.rng, state)
 
     def _windows(
         self, lane: np.ndarray, start: np.ndarray, length: np.ndarray, index: np.ndarray
@@ -284,14 +237,7 @@ class Replay:
         )
 
     def _gather(self, name: str, rows: np.ndarray) -> Tensor:
-        """A field at ``rows`` as it is stored, on the device: converted there, it travels small."""
-        out = torch.empty(
-            rows.shape + self.store.shapes[name],
-            dtype=self._dtypes[name],
-            pin_memory=self.device.type == "cuda",
-        )
-        self.store.read(name, rows, out=out.numpy())
-        return self._on_device(out)
+        return gather(self.store, name, rows, self.device)
 
     def _on_device(self, tensor: Tensor) -> Tensor:
         return tensor.to(self.device, non_blocking=True)
@@ -340,7 +286,4 @@ class Replay:
         """Append slots ``slot … slot + n_slots`` of a saved state to a lane."""
         end = int(self.store.end[lane])
         self._make_blocks(-(-(end + n_slots) // BLOCK) - -(-end // BLOCK))
-        rows = self.store.extend(lane, n_slots)
-        self.store.write(
-            rows, {k: state[f"slots.{k}"][slot : slot + n_slots] for k in self.store.arrays}
-        )
+        saved.put_slots(self.store, lane, state, slot, n_slots)

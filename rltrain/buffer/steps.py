@@ -7,7 +7,7 @@ their priorities.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -15,28 +15,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rltrain.buffer import saved
+from rltrain.buffer.slots import fields_to_store, gather, memory_cap
 from rltrain.buffer.store import BLOCK, Storage, Store, bytes_per_slot
 from rltrain.buffer.sum_tree import SumTree
 from rltrain.buffer.windows import starts, windows
-from rltrain.memory import available_memory, require_memory
+from rltrain.memory import require_memory
 from rltrain.schedule import linear
 from rltrain.types import (
     Batch,
     Clock,
     Count,
     EnvSpec,
-    Pieces,
     Plan,
     Positive,
     Probability,
     Steps,
     Whole,
 )
-
-FREE_MEMORY_SHARE = 0.6
-"""Share of the free memory that the replay may fill where ``max_bytes`` is null."""
-PIECE = 4096
-"""Slots that a checkpoint reads at once."""
 
 
 class StepReplay:
@@ -100,9 +96,7 @@ class StepReplay:
             raise ValueError("buffer.agents=independent needs one reward, or one per agent.")
         kept_hidden = hidden_dim if first_hidden == "stored" else 0
         self._bytes_per_slot = bytes_per_slot(spec, storage, kept_hidden)
-        self._max_bytes = (
-            int(FREE_MEMORY_SHARE * available_memory()) if max_bytes is None else max_bytes
-        )
+        self._max_bytes = memory_cap(max_bytes)
         self.per_copy = -(-capacity // n_envs)  # slots that a copy keeps
         n_blocks = n_envs * (self.per_copy // BLOCK + 3)
         needed = n_blocks * BLOCK * self._bytes_per_slot
@@ -131,7 +125,6 @@ class StepReplay:
             storage=storage,
             hidden_dim=kept_hidden,
         )
-        self._dtypes = {k: getattr(torch, a.dtype.name) for k, a in self.store.arrays.items()}
         self._open = np.zeros(n_envs, np.int64)  # [E] first slot of the episode being lived
         self._startable = np.zeros(n_envs, np.int64)  # [E] slots before it had their chance
         self._ring = self.per_copy + BLOCK  # priorities per copy: slot number n is item n % ring
@@ -175,17 +168,7 @@ class StepReplay:
         """Store T slots of all E copies."""
         for copy in np.flatnonzero(steps.lost):
             self._forget(int(copy))
-        real = ~steps.last
-        real_of = real[:, :, None]  # a final slot holds no transition
-        fields = {
-            "obs": steps.obs,
-            "avail_actions": steps.avail_actions,
-            "state": steps.state,
-            "last": steps.last,
-            "action": np.where(real_of, steps.action, 0),
-            "reward": np.where(real_of, steps.reward, 0),
-            "terminated": steps.terminated & real,
-        }
+        fields = fields_to_store(steps)
         if self.keeps_hidden:
             assert steps.hidden is not None, "the rollout did not keep the recurrent states"
             fields["hidden"] = steps.hidden
@@ -362,17 +345,7 @@ class StepReplay:
         return frames.to(torch.float32)
 
     def _gather(self, name: str, rows: np.ndarray) -> Tensor:
-        """A field at ``rows`` as it is stored, on the device: converted there, it travels small."""
-        if 0 in self.store.shapes[name]:
-            shape = rows.shape + self.store.shapes[name]
-            return torch.empty(shape, dtype=self._dtypes[name], device=self.device)
-        out = torch.empty(
-            rows.shape + self.store.shapes[name],
-            dtype=self._dtypes[name],
-            pin_memory=self.device.type == "cuda",
-        )
-        self.store.read(name, rows, out=out.numpy())
-        return out.to(self.device, non_blocking=True)
+        return gather(self.store, name, rows, self.device)
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.device, non_blocking=True)
@@ -385,9 +358,8 @@ class StepReplay:
             [np.arange(b, e) for b, e in zip(self.store.begin, self.store.end, strict=True)]
         )
         rows = self.store.rows(lane, number)
-        generator: Mapping[str, Any] = self.rng.bit_generator.state
         return {
-            "n_envs": self.n_envs,
+            **saved.state_of(self.rng, self.n_envs),
             "per_copy": self.per_copy,
             "length": self.length,
             "begin": self.store.begin.copy(),
@@ -396,11 +368,7 @@ class StepReplay:
             "startable": self._startable.copy(),
             "top": np.array([self._top]),
             "priority": np.zeros(0) if self.tree is None else self.tree.state_dict()["leaves"],
-            **{f"slots.{name}": self._slots(name, rows) for name in self.store.arrays},
-            "rng.state": int(generator["state"]["state"]),
-            "rng.inc": int(generator["state"]["inc"]),
-            "rng.has_uint32": int(generator["has_uint32"]),
-            "rng.uinteger": int(generator["uinteger"]),
+            **saved.slots_at(self.store, rows),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -410,11 +378,7 @@ class StepReplay:
             ValueError: the state is of another number of copies, capacity, window, sampler or
                 environment.
         """
-        if state["n_envs"] != self.n_envs:
-            raise ValueError(
-                f"The saved replay was filled by {state['n_envs']} environment copies, this run "
-                f"has {self.n_envs}: set hardware.n_envs={state['n_envs']}."
-            )
+        saved.require_copies(state, self.n_envs)
         if state["per_copy"] != self.per_copy:
             raise ValueError(
                 f"The saved replay keeps {state['per_copy'] * self.n_envs} steps, this one "
@@ -432,41 +396,17 @@ class StepReplay:
                 f"The saved replay has {len(state['priority'])} priorities, this one {n_items}: "
                 "use the buffer.sampler and buffer.agents that it was written with."
             )
-        for name, array in self.store.arrays.items():
-            shape, found = self.store.shapes[name], state[f"slots.{name}"]
-            if found.shape[1:] != shape or found.dtype != array.dtype:
-                raise ValueError(
-                    f"The saved replay does not fit: '{name}' of a step should be {array.dtype} "
-                    f"{shape}, got {found.dtype} {found.shape[1:]}. Use the env and the "
-                    "buffer.storage that it was written with."
-                )
+        saved.require_slots(state, self.store)
         self.store.restart(state["begin"])
         slot = 0
         for lane, n in enumerate((state["end"] - state["begin"]).tolist()):
-            rows = self.store.extend(lane, n)
-            part = {k: state[f"slots.{k}"][slot : slot + n] for k in self.store.arrays}
-            self.store.write(rows, part)
+            saved.put_slots(self.store, lane, state, slot, n)
             slot += n
         self._open[:], self._startable[:] = state["open"], state["startable"]
         self._top = float(state["top"][0])
         if self.tree is not None:
             self.tree.load_state_dict(state["priority"])
-        self.rng.bit_generator.state = {
-            "bit_generator": "PCG64",
-            "state": {"state": state["rng.state"], "inc": state["rng.inc"]},
-            "has_uint32": state["rng.has_uint32"],
-            "uinteger": state["rng.uinteger"],
-        }
-
-    def _slots(self, name: str, rows: np.ndarray) -> Pieces:
-        """A field at ``rows`` for a checkpoint."""
-
-        def pieces() -> Iterator[np.ndarray]:
-            for i in range(0, len(rows), PIECE):
-                yield self.store.read(name, rows[i : i + PIECE])
-
-        shape = (len(rows), *self.store.shapes[name])
-        return Pieces(shape, self.store.arrays[name].dtype, pieces)
+        saved.restore(self.rng, state)
 
 
 def one_agent(batch: Batch, agent: Tensor) -> Batch:

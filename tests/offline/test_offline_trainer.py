@@ -10,6 +10,7 @@ import rltrain
 from rltrain.callback import Callback, Callbacks
 from rltrain.errors import UsageError
 from tests.conftest import SMALL
+from tests.helpers import trained, weights
 
 RANDOM = ["algo.exploration.start=1", "algo.exploration.end=1"]
 
@@ -49,10 +50,6 @@ def offline(small, recorded):
     words = [*without(small, "buffer.", "test.interval"), "test.interval=1000000"]
     words += ["algo/network=mlp", "save.interval=1000000"]
     return [*words, "buffer.capacity=1000", f"dataset.read={recorded}"]
-
-
-def weights(trainer):
-    return torch.cat([p.detach().flatten() for p in trainer.learner.online.parameters()])
 
 
 @pytest.mark.parametrize("n_envs", [pytest.param(1, marks=pytest.mark.slow), 3])
@@ -109,15 +106,8 @@ def test_operators_between_reading_and_storing_are_asked(offline, tmp_path):
 def test_a_resumed_offline_run_equals_the_uninterrupted_one(offline, tmp_path, capacity):
     words = [*without(offline, "buffer."), f"buffer.capacity={capacity}", "algo/network=gru"]
     words.remove("algo/network=mlp")
-
-    def run(folder, until):
-        trainer = rltrain.make_trainer(words, run_dir=folder)
-        trainer.start()
-        trainer.run(until)
-        return trainer
-
-    whole = run(tmp_path / "whole", 150)
-    first = run(tmp_path / "part", 80)
+    whole = trained(words, tmp_path / "whole", 150)
+    first = trained(words, tmp_path / "part", 80)
     first.save()
     second = rltrain.make_trainer(words, run_dir=tmp_path / "part")
     second.restore(tmp_path / "part")

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 import torch
 
 import rltrain
-from rltrain import main as entry
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import UsageError
 from rltrain.offline.dataset import open_dataset
 from rltrain.offline.shards import read_index
-
-
-def weights(trainer):
-    return torch.cat([p.detach().flatten() for p in trainer.learner.online.parameters()])
-
-
-def trained(words, folder, until=300):
-    trainer = rltrain.make_trainer(words, run_dir=folder)
-    trainer.start()
-    trainer.run(until)
-    return trainer
+from tests.helpers import trained, weights
 
 
 def whole(folder, spec):
@@ -117,16 +104,6 @@ def test_noise_that_nobody_can_weigh_leaves_probabilities_unknown(small, tmp_pat
     trainer = trained([*small, *words], tmp_path / "run", 100)
     trainer.close()
     assert not open_dataset(tmp_path / "d", trainer.rollout.env.spec).knows_probabilities
-
-
-@pytest.fixture
-def command(monkeypatch):
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["rltrain", *words])
-        entry.exit_codes.clear()
-        return entry.run(list(words))
-
-    return run
 
 
 def test_an_evaluation_writes_exactly_its_episodes(small, command, own_folder):

@@ -11,7 +11,7 @@ BATTLES = {"3m": "sc2", "terran_5_vs_5": "sc2", "2s3z": "smaclite"}
 
 def compile_engine() -> None:
     """Compile every kernel, or load it from the cache."""
-    from rltrain.env.smac import compiled
+    from rltrain import compiled
     from rltrain.env.smac.battles import UNITS_PER_CALL, Battles
     from rltrain.env.smac.sizes import Options
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.env.smac import compiled, engine, lite_engine, teams
+from rltrain import compiled
+from rltrain.env.smac import engine, lite_engine, teams
 from rltrain.env.smac.lite_maps import find_map_under
 from rltrain.env.smac.lite_scene import build_lite_scene
 from rltrain.env.smac.roster import build_drawn_scene, build_roster

@@ -43,12 +43,13 @@ def test_change_in_another_file_is_seen(tmp_path: Path) -> None:
     """A constant of world.py inside a kernel of engine.py: Numba alone would run the old code."""
     copy = tmp_path / "rltrain" / "env" / "smac"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("__init__.py", "types.py", "env/__init__.py"):
+    for name in ("__init__.py", "types.py", "compiled.py", "env/__init__.py"):
         shutil.copy(PACKAGE.parents[1] / name, tmp_path / "rltrain" / name)
     code = (
-        "import numpy as np; from rltrain.env.smac import compiled, engine; "
+        "import numpy as np; from rltrain.compiled import cache_folder; "
+        "from rltrain.env.smac import compiled, engine; "
         "z = np.zeros((24, 2), np.float32); "
-        "print(engine.judge(z, z, 1, False, 60, 1), compiled.settings.CACHE_DIR)"
+        "print(engine.judge(z, z, 1, False, 60, 1), cache_folder(*compiled.SOURCES))"
     )
 
     def run() -> list[str]:
