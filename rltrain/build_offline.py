@@ -4,6 +4,7 @@ to act in.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,8 @@ from rltrain.offline.estimate import Estimate
 from rltrain.offline.trainer import OfflineTrainer
 from rltrain.settings import Settings
 from rltrain.types import DATASET_STREAM, NOISE_STREAM, Clock, Replay, generator, seed_key
+
+log = logging.getLogger(__name__)
 
 
 class Nobody:
@@ -67,6 +70,14 @@ def build_offline_trainer(
     judges = obs_statistics(learner)
     if held_out.any():
         judges.append(build_estimate(settings, dataset, held_out))
+    elif run.dataset.held_out > 0:
+        log.warning(
+            "dataset.held_out=%s of the %d whole episodes in %s is less than one: nothing is held "
+            "out, and no importance-sampling estimates are made",
+            run.dataset.held_out,
+            int(dataset.whole.sum()),
+            dataset.folder,
+        )
     return OfflineTrainer(
         reader=Reader(dataset=dataset, chosen=chosen, rng=generator(run.seed, DATASET_STREAM)),
         env_steps_per_iteration=algo.steps_per_collect * settings.hardware.n_envs,

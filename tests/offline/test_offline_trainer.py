@@ -52,6 +52,11 @@ def offline(small, recorded):
     return [*words, "buffer.capacity=1000", f"dataset.read={recorded}"]
 
 
+def test_a_share_below_one_episode_is_told(offline, tmp_path, caplog):
+    rltrain.make_trainer([*offline, "dataset.held_out=0.001"], run_dir=tmp_path / "run").close()
+    assert "less than one: nothing is held out" in caplog.text
+
+
 @pytest.mark.parametrize("n_envs", [pytest.param(1, marks=pytest.mark.slow), 3])
 @pytest.mark.parametrize(
     ("per_step", "per_episode", "updates"), [(0.25, None, 60), (None, 0.3, 36)]
