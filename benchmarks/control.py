@@ -24,6 +24,8 @@ CARTPOLE = (
     "algo.lr_schedule=[[0,1e-3],[100_000,1e-5]] algo.exploration.env_steps=20_000"
 )
 """What every method but the presets' own plays CartPole with."""
+SQUARED = "algo.loss.n_step=3 algo.loss.huber=null"
+"""A fall is rare and its error large: the Huber loss would teach it too slowly."""
 TASKS = {
     "cartpole": "experiment=zoo/cartpole",
     "acrobot": "experiment=zoo/acrobot",
@@ -36,7 +38,10 @@ TASKS = {
     "cartpole-simple_q": f"algo=simple_q {CARTPOLE}",
     "cartpole-c51": (f"algo=c51 {CARTPOLE} algo.distribution.v_min=0 algo.distribution.v_max=100"),
     "cartpole-qrdqn": f"algo=qrdqn {CARTPOLE}",
-    "cartpole-munchausen": f"algo=munchausen_dqn {CARTPOLE}",
+    "cartpole-munchausen": (
+        f"algo=munchausen_dqn {CARTPOLE} {SQUARED} algo.batch_size=128 "
+        "algo.updates_per_env_step=0.5"
+    ),
     "cartpole-noisy": (
         f"algo=dqn algo/exploration=greedy algo.network.noisy_sigma=0.5 algo.loss.n_step=3 "
         f"{CARTPOLE.rpartition(' ')[0]}"
@@ -46,7 +51,7 @@ TASKS = {
         "algo.distribution.v_min=0 algo.distribution.v_max=100"
     ),
     "cartpole-iqn": f"algo=iqn {CARTPOLE}",
-    "cartpole-drqn": f"algo=drqn {CARTPOLE}",
+    "cartpole-drqn": f"algo=drqn {CARTPOLE} {SQUARED} algo.target_update.env_steps=250",
     "cartpole-pqn": "experiment=cleanrl/pqn_cartpole",
     "breakout": "experiment=minatar/double_dqn env.game=breakout",
     "trading": "experiment=trading",
