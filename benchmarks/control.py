@@ -52,7 +52,7 @@ TASKS = {
     ),
     "cartpole-iqn": f"algo=iqn {CARTPOLE}",
     "cartpole-drqn": f"algo=drqn {CARTPOLE} {SQUARED} algo.target_update.env_steps=250",
-    "cartpole-pqn": "experiment=cleanrl/pqn_cartpole",
+    "cartpole-pqn": "experiment=cleanrl/pqn_cartpole algo.loss.trace=0.9",
     "breakout": "experiment=minatar/double_dqn env.game=breakout",
     "trading": "experiment=trading",
 }
