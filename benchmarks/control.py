@@ -43,8 +43,8 @@ TASKS = {
         "algo.updates_per_env_step=0.5"
     ),
     "cartpole-noisy": (
-        "algo=dqn algo/exploration=greedy algo.network.noisy_sigma=0.5 algo.loss.n_step=3 "
-        f"{CARTPOLE.rpartition(' ')[0]} algo.batch_size=128 algo.updates_per_env_step=0.5"
+        f"algo=noisy algo.loss.n_step=3 {CARTPOLE.rpartition(' ')[0]} algo.batch_size=128 "
+        "algo.updates_per_env_step=0.5 total_env_steps=60_000"
     ),
     "cartpole-rainbow": (
         f"algo=rainbow {CARTPOLE.rpartition(' ')[0]} "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from rltrain import checkpoint, evaluation
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
 from rltrain.build import build_learner, prepare_machine, spec_record
-from rltrain.config import compose_checked
+from rltrain.config import HANDED_OVER, compose_checked
 from rltrain.errors import UsageError
 from rltrain.run import (
     SIGNAL_CODES,
@@ -80,31 +81,45 @@ def note_words(run_dir: Path, overrides: Sequence[str]) -> None:
     (folder / "overrides.yaml").write_text(json.dumps(list(overrides)), encoding="utf-8")
 
 
-def evaluate(path: str | Path, episodes: int | None = None, seed: int | None = None) -> Result:
+def evaluate(
+    path: str | Path,
+    episodes: int | None = None,
+    seed: int | None = None,
+    env: Callable[..., Any] | None = None,
+    trust: Sequence[str] = (),
+) -> Result:
     """Play test episodes with a checkpoint's weights: the numbers of mode=evaluate.
+
+    Args:
+        env: the Gymnasium class or factory that ``make_trainer`` was given, if it was given one.
+        trust: packages of one's own whose environments may be imported.
 
     Raises:
         CheckpointError: nothing trustworthy at ``path``.
     """
     words = [f"test.episodes={episodes}"] if episodes is not None else []
     words += [f"seed={seed}"] if seed is not None else []
-    done = evaluation.evaluate(Path(path).expanduser(), words, None)
+    words += [f"trust=[{','.join(trust)}]"] if trust else []
+    handed = None if env is None else partial(with_env, env=env)
+    done = evaluation.evaluate(Path(path).expanduser(), words, None, handed)
     return Result(done.path.parent, done.metrics)
 
 
 def make_trainer(
     overrides: Sequence[str] = (),
     run_dir: str | Path | None = None,
-    env: Callable[[], Any] | None = None,
+    env: Callable[..., Any] | None = None,
 ) -> Trainer:
     """A trainer to drive by hand: ``iterate``, ``train``, ``test``, ``save``, ``restore``,
-    ``close``.
+    ``export``, ``close``.
 
     Args:
-        env: a Gymnasium class or factory; None for the environment that the overrides name.
+        env: a Gymnasium class or factory; None for the environment that the overrides name. With
+            ``env=gymnasium`` among them the other keys of ``env`` hold for it.
     """
     settings = settings_from(overrides)
     if env is not None:
+        refuse_other_options(overrides, settings)
         settings = with_env(settings, env)
     folder = Path(run_dir) if run_dir is not None else new_run_dir(settings)
     trainer = built(settings, folder)
@@ -114,38 +129,81 @@ def make_trainer(
     return trainer
 
 
+OWN = "own"
+"""The choice of ``env`` in the records of runs whose environment was handed over."""
+OWN_OPTIONS: Mapping[str, Any] = {
+    "kwargs": {},
+    "time_limit": "bootstrap",
+    "max_episode_steps": None,
+    "frame_stack": 1,
+    "reward_clip": None,
+}
+"""What can be set for it, with ``env=gymnasium env.NAME=VALUE``."""
+
+
 @dataclass(frozen=True)
 class OwnEnv:
     """An environment that was handed over instead of named, in the place of a ``_target_`` node."""
 
-    make: Callable[[], Any]
+    maker: Callable[..., Any]
     kwargs: Mapping[str, Any]
 
-    def build(self, *, n_envs: int, training: bool, **_: Any) -> VectorEnv:
-        """``n_envs`` copies in lock-step; a maker with a keyword ``training`` is told of it."""
+    def build(self, *, n_envs: int, training: bool, record: bool, **_: Any) -> VectorEnv:
+        """``n_envs`` copies in lock-step."""
         from rltrain.env.gym import from_class
 
+        options = {name: self.kwargs[name] for name in OWN_OPTIONS}
         env: VectorEnv = from_class(
-            self.make, n_envs=n_envs, training=training, time_limit="bootstrap"
+            self.maker, n_envs=n_envs, training=training, record=record, **options
         )
         return env
 
 
-def with_env(settings: Settings, env: Callable[[], Any]) -> Settings:
-    """The same settings with this environment in place of the one they name."""
-    name = f"{getattr(env, '__module__', '')}.{getattr(env, '__qualname__', repr(env))}"
-    node: Any = OwnEnv(env, {"id": name})
-    if settings.run.test.env:
+def with_env(settings: Settings, env: Callable[..., Any]) -> Settings:
+    """The same settings with this environment in place of the one they name.
+
+    Raises:
+        UsageError: nothing that makes environments.
+    """
+    if not callable(env):
         raise UsageError(
-            "test.env sets options of an environment that the overrides name, but this one was "
-            "handed over: give it to make_trainer as you want it, and leave out test.env."
+            f"env={env!r}: expected a Gymnasium class or a factory of environments, got "
+            f"{type(env).__name__}. Hand over the class itself, or lambda: YOUR_ENVIRONMENT; an "
+            "environment that rltrain knows by name is named in the overrides: "
+            "['env=gymnasium', 'env.id=CartPole-v1']."
         )
+    maker = f"{getattr(env, '__module__', '')}:{getattr(env, '__qualname__', repr(env))}"
+    given = settings.choices["env"] in ("gymnasium", OWN)
+
+    def node(name: str) -> Any:
+        options = settings.nodes[name].kwargs if given else OWN_OPTIONS
+        return OwnEnv(env, {"maker": maker, **{key: options[key] for key in OWN_OPTIONS}})
+
+    own = node("env")
     return replace(
         settings,
-        nodes={**settings.nodes, "env": node, "test.env": node},
-        choices={**settings.choices, "env": "own"},
-        plain={**settings.plain, "env": {"_target_": name}},
+        nodes={**settings.nodes, "env": own, "test.env": node("test.env")},
+        choices={**settings.choices, "env": OWN},
+        plain={**settings.plain, "env": {"_target_": HANDED_OVER, **own.kwargs}},
     )
+
+
+def refuse_other_options(overrides: Sequence[str], settings: Settings) -> None:
+    """An environment that is handed over has no options of other ones.
+
+    Raises:
+        UsageError: names the words.
+    """
+    keeps = settings.choices["env"] == "gymnasium"
+    own = tuple(f"{start}.{name}" for start in ("env", "test.env") for name in OWN_OPTIONS)
+    words = [word for word in overrides if word.lstrip("+").startswith(("env.", "test.env."))]
+    lost = [word for word in words if not (keeps and word.lstrip("+").startswith(own))]
+    if lost:
+        raise UsageError(
+            f"{', '.join(lost)}: an environment was handed over, and these are options of another "
+            "one. Leave them out, or give your environment its options: env=gymnasium with "
+            f"{', '.join(f'env.{name}' for name in OWN_OPTIONS)}."
+        )
 
 
 def make_learner(overrides: Sequence[str], spec: EnvSpec) -> Learner:
@@ -181,7 +239,9 @@ def load_policy(path: str | Path, load_step: int | None = None) -> GreedyPolicy:
     """
     from rltrain.algo.exploration import FixedEpsilon
 
-    found, settings = evaluation.open_checkpoint(Path(path).expanduser(), [], load_step)
+    found, settings = evaluation.open_checkpoint(
+        Path(path).expanduser(), [], load_step, plays=False
+    )
     saved = checkpoint.read(found.folder, SPEC)
     spec = EnvSpec(**{**saved, "obs_shape": tuple(saved["obs_shape"])})
     learner = build_learner(settings, spec, prepare_machine(settings))

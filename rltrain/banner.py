@@ -60,8 +60,10 @@ def replay_words(plan: Mapping[str, Any]) -> str:
     )
 
 
-def closing_words(facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: str) -> str:
-    """The result, and what to type next."""
+def closing_words(
+    facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: str, trust: str | None
+) -> str:
+    """The result, and what to type next, with the package that a loaded run must ``trust``."""
     latest = checkpoint.pointed(run_dir / "checkpoints", "latest")
     saved = latest == trainer.clock.env_steps
     words = {
@@ -83,9 +85,11 @@ def closing_words(facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, sta
     if "error" in facts:
         lines.append(f"{facts['error']}\nThe traceback is in {folder}/train.log.")
     more = 2 * trainer.total_env_steps if status == "finished" else None
-    lines += ["", f"  rltrain mode=evaluate checkpoint={folder}"]
+    vouched = f" trust=[{trust}]" if trust else ""
+    lines += ["", f"  rltrain mode=evaluate checkpoint={folder}{vouched}"]
     if latest is not None:
-        lines.append(f"  rltrain resume={folder}" + (f" total_env_steps={more}" if more else ""))
+        further = f" total_env_steps={more}" if more else ""
+        lines.append(f"  rltrain resume={folder}{further}{vouched}")
     if (run_dir / "learning_curve.png").exists():
         lines.append(f"  {folder}/learning_curve.png")
     return "\n".join(lines)

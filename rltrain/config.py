@@ -310,17 +310,23 @@ def texts(tree: Any) -> Iterator[str]:
             yield from texts(value)
 
 
+NOWHERE = "rltrain.config.nowhere"
+"""In the place of an environment's class, where that is not to be built."""
+HANDED_OVER = "rltrain.env.gym.from_class"
+"""What builds an environment that was handed over from Python."""
+
+
 def shipped_targets() -> set[str]:
-    """The classes that the shipped configuration names."""
+    """The classes that the shipped configuration names, and what stands for others in records."""
     pattern = re.compile(r"^_target_:\s*(\S+)|^\s+_target_:\s*(\S+)", re.MULTILINE)
-    found = set()
+    found = {HANDED_OVER, NOWHERE}
     for file in conf_dir().rglob("*.yaml"):
         found |= {a or b for a, b in pattern.findall(file.read_text(encoding="utf-8"))}
     return found
 
 
 def load_config(
-    file: Path, words: Sequence[str], *, callbacks: bool
+    file: Path, words: Sequence[str], *, callbacks: bool, env: bool = True
 ) -> tuple[dict[str, Any], dict[str, str], list[str]]:
     """A run's configuration with the typed words applied, and only classes that may be built.
 
@@ -328,6 +334,7 @@ def load_config(
 
     Args:
         callbacks: keep its callbacks; without them their classes need no trust.
+        env: keep its environment's class; without it that needs no trust, and cannot be built.
 
     Returns:
         the configuration, the chosen options, and the keys that differ from the file.
@@ -356,6 +363,8 @@ def load_config(
         if isinstance(saved.get("stop"), dict):  # it may wait for what that function says
             saved["stop"] = dict.fromkeys(saved["stop"])
     tree, changed = apply(words, saved, with_newer_keys(saved, str(choices["env"])))
+    if not env and isinstance(tree.get("env"), dict):
+        tree["env"]["_target_"] = NOWHERE
     trust = tree["trust"]
     if not isinstance(trust, list) or not all(isinstance(name, str) for name in trust):
         raise UsageError(f"trust={trust}: expected a list of packages, such as trust=[my_package].")
@@ -378,13 +387,28 @@ def refuse_foreign_targets(tree: Any, trust: Sequence[str], path: Path) -> None:
                 f"{path} names the class {target}, which rltrain does not ship, so it is not "
                 f"built. If you trust it, type trust=[{package}]."
             )
-    env = tree.get("env")
-    module, colon, _ = str(env.get("id") if isinstance(env, dict) else "").rpartition(":")
-    if colon and module.partition(".")[0] not in trust:
+    module = module_of_env(tree)
+    if module is not None and module.partition(".")[0] not in trust:
         raise CheckpointError(
-            f"{path} names the environment {env['id']}, for which the module {module} would be "
-            f"imported. If you trust it, type trust=[{module.partition('.')[0]}]."
+            f"{path} names an environment for which the module {module} would be imported. If you "
+            f"trust it, type trust=[{module.partition('.')[0]}]."
         )
+
+
+def module_of_env(tree: Mapping[str, Any]) -> str | None:
+    """The module, other than the class of a ``_target_``, that building the environment imports:
+    that of ``env.id=module:Id``, or of a class that was handed over.
+    """
+    env = tree.get("env")
+    if not isinstance(env, dict) or env.get("_target_") == NOWHERE:
+        return None
+    module, colon, _ = str(env.get("maker") or env.get("id") or "").rpartition(":")
+    return module if colon else None
+
+
+def nowhere(**options: Any) -> None:
+    """In the place of an environment that is not to be built; its options are kept for titles."""
+    raise ValueError("this configuration was loaded without its environment")
 
 
 def test_functions(tree: Mapping[str, Any]) -> Iterator[str]:

@@ -38,6 +38,10 @@ class WorldError(RltrainError):
     exit_code = 4
 
 
+class Interrupted(Exception):
+    """A test was left because the run is to end."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`` Did you mean 'qmix'?`` for the nearest known name, or nothing."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)

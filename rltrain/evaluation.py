@@ -8,7 +8,7 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,16 +46,19 @@ class Evaluation:
 
 
 def open_checkpoint(
-    path: Path, words: Sequence[str], load_step: int | None
+    path: Path, words: Sequence[str], load_step: int | None, *, plays: bool
 ) -> tuple[checkpoint.Found, Settings]:
     """A checkpoint and its settings, with the typed words applied.
+
+    Args:
+        plays: its environment will be built; otherwise that may be one that nobody trusts.
 
     Raises:
         CheckpointError: nothing trustworthy there.
         UsageError: words that name no key of the saved configuration.
     """
     found = checkpoint.find(path, load_step)
-    tree, choices, _ = load_config(found.folder / "config.json", words, callbacks=False)
+    tree, choices, _ = load_config(found.folder / "config.json", words, callbacks=False, env=plays)
     tree["mode"] = "evaluate"
     settings = check(tree, choices, {})
     if settings.algo is None:
@@ -63,10 +66,20 @@ def open_checkpoint(
     return found, settings
 
 
-def evaluate(path: Path, words: Sequence[str], load_step: int | None) -> Evaluation:
-    """Play the episodes and write ``evaluation.json``."""
+def evaluate(
+    path: Path,
+    words: Sequence[str],
+    load_step: int | None,
+    handed: Callable[[Settings], Settings] | None = None,
+) -> Evaluation:
+    """Play the episodes and write ``evaluation.json``.
+
+    Args:
+        handed: puts an environment that was handed over from Python in the place of the named one.
+    """
     set_allocator_policy()
-    found, settings = open_checkpoint(path, words, load_step)
+    found, settings = open_checkpoint(path, words, load_step, plays=handed is None)
+    settings = settings if handed is None else handed(settings)
     try:
         player = build_player(settings, found.folder)
     except ValueError as error:

@@ -24,6 +24,7 @@ from rltrain.banner import banner, closing_words
 from rltrain.build import build_trainer, config_record
 from rltrain.build_offline import build_offline_trainer
 from rltrain.callback import Callback
+from rltrain.config import module_of_env
 from rltrain.errors import CheckpointError, RltrainError, UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
 from rltrain.logger import Console, JsonLines, Loggers, Screen, TrainLog, Wandb
@@ -200,7 +201,9 @@ def run_training(
         if trainer.interrupted:
             code, status = interrupts.exit_code, "interrupted"
         record.write(trainer, status=status, exit_code=code, finished=now())
-        words = closing_words(record.facts, run_dir, trainer, status)
+        module = module_of_env(settings.plain)
+        trust = module and module.partition(".")[0]
+        words = closing_words(record.facts, run_dir, trainer, status, trust)
         screen.print(words, soft_wrap=True, markup=False)
     return Result(run_dir, dict(trainer.latest), code)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
@@ -15,7 +16,7 @@ import torch
 
 from rltrain import checkpoint
 from rltrain.callback import Callbacks
-from rltrain.errors import CheckpointError, UsageError
+from rltrain.errors import CheckpointError, Interrupted, UsageError
 from rltrain.moments import TestMoments, TrainingMoments
 from rltrain.types import (
     Acting,
@@ -29,7 +30,10 @@ from rltrain.types import (
 
 MODEL, TRAINER, REPLAY, SPEC, CONFIG = "model", "trainer", "replay", "spec", "config"
 """The parts of a checkpoint; model, spec and config are enough to act."""
-
+INEXACT = (
+    "The environments cannot save their state: the open episodes are dropped and begun anew, so "
+    "the run goes on, but not number for number as it would have without the interruption."
+)
 
 TestFunction = Callable[["Trainer", int], Mapping[str, float]]
 """A test of one's own: from the trainer and the number of episodes asked for to metrics."""
@@ -188,32 +192,48 @@ class Trainer:
         """Run to ``total_env_steps``, or until something stops the run; returns the last value of
         every metric.
         """
-        try:
+        with self.telling_of_exceptions():
             self.start()
             self.run(self.total_env_steps)
             self.callbacks.on_train_end(self)
+        return dict(self.latest)
+
+    def iterate(self) -> dict[str, Any]:
+        """Run for ``log.interval`` more env steps; returns the results so far.
+
+        ``done`` says whether ``total_env_steps`` are made or something stopped the run, ``stopped``
+        what it was. ``on_train_end`` belongs to ``train``.
+        """
+        with self.telling_of_exceptions():
+            self.start()
+            self.run(self.clock.env_steps + self.log_interval)
+        done = self.stopping is not None or self.clock.env_steps >= self.total_env_steps
+        about = {"seconds": self.seconds, "done": done, "stopped": self.stopping}
+        return {**asdict(self.clock), **about, **self.latest}
+
+    @contextmanager
+    def telling_of_exceptions(self) -> Iterator[None]:
+        """Callbacks hear of what goes wrong inside."""
+        try:
+            yield
         except BaseException as error:
             self.callbacks.on_exception(self, error)
             raise
-        return dict(self.latest)
-
-    def iterate(self) -> dict[str, float]:
-        """Run for ``log.interval`` more env steps; returns the results so far."""
-        self.start()
-        self.run(self.clock.env_steps + self.log_interval)
-        return {**asdict(self.clock), "seconds": self.seconds, **self.latest}
 
     def test(self, episodes: int | None = None) -> dict[str, float]:
         """Play test episodes (episode i with seed i, in their own environments) and give their
-        statistics; or what the test function says.
+        statistics; or what the test function says. Nothing, if the run is interrupted meanwhile.
         """
         self.callbacks.on_test_start(self)
         self.test_rollout.sync(self.learner)
         n = episodes or self.test_episodes
-        if self.test_function is None:
-            result = summarise(self.play(n))
-        else:
-            result = test_metrics(self.test_function(self, n))
+        try:
+            if self.test_function is None:
+                result = summarise(self.play(n))
+            else:
+                result = test_metrics(self.test_function(self, n))
+        except Interrupted:
+            return {}
         result = self.callbacks.on_test_end(self, result)
         self.latest.update(result)
         return result
@@ -221,7 +241,9 @@ class Trainer:
     def play(self, n: int) -> list[Episode]:
         """Exactly ``n`` test episodes in the environments of tests."""
         watch = TestMoments(self, n) if self.callbacks.watch_tests else None
-        return self.test_rollout.run_episodes(n, self.test_seed, self.clock, watch)
+        return self.test_rollout.run_episodes(
+            n, self.test_seed, self.clock, watch, lambda: self.interrupted
+        )
 
     def compute_actions(
         self,
@@ -282,16 +304,28 @@ class Trainer:
         Args:
             kind: ``full`` to resume from, ``weights`` to act and to start from.
         """
-        learner = self.learner.state_dict()
-        model = {name: learner.pop(name) for name in ("online", "target")}
-        parts: dict[str, Mapping[str, Any]] = {MODEL: model}
+        parts: dict[str, Mapping[str, Any]] = {MODEL: self.model()}
         parts |= {SPEC: self.about[SPEC], CONFIG: self.about[CONFIG]}
         if kind == "full":
-            parts[TRAINER] = {**self.state_dict(), "learner": learner}
+            learner = self.learner.state_dict()
+            rest = {name: learner[name] for name in learner if name not in parts[MODEL]}
+            parts[TRAINER] = {**self.state_dict(), "learner": rest}
             if with_replay:
                 parts[REPLAY] = self.buffer.state_dict()
         parts = self.callbacks.on_save(self, parts)
         return checkpoint.write(self.run_dir / "checkpoints", self.clock.env_steps, parts, kind)
+
+    def export(self, folder: str | Path) -> Path:
+        """Write the present weights with all that acting needs into ``folder/<env_steps>/``, for
+        ``rltrain.load_policy``, ``mode=evaluate`` and ``checkpoint=``; the run is not touched.
+        """
+        parts = {MODEL: self.model(), SPEC: self.about[SPEC], CONFIG: self.about[CONFIG]}
+        return checkpoint.write(Path(folder), self.clock.env_steps, parts, "weights")
+
+    def model(self) -> dict[str, Any]:
+        """Online and target network."""
+        learner = self.learner.state_dict()
+        return {name: learner[name] for name in ("online", "target")}
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the learner and the replay, which have files of their own."""
@@ -332,6 +366,8 @@ class Trainer:
                 self.buffer.load_state_dict(checkpoint.read(found.folder, REPLAY))
                 self.rollout.load_state_dict(state["rollout"])
                 self.moments.load_state_dict(state.get("moments", {}))
+                if not state["rollout"].get("env", {}).get("exact", True):
+                    found = replace(found, remarks=(*found.remarks, INEXACT))
             else:
                 remark = "The replay was not saved: collecting anew, from new episodes."
                 found = replace(found, remarks=(*found.remarks, remark))

@@ -419,9 +419,16 @@ class Rollouts(Protocol):
         """``n_steps`` slots of every copy."""
 
     def run_episodes(
-        self, n: int, seed: int, clock: Clock, watch: Watch | None = None
+        self,
+        n: int,
+        seed: int,
+        clock: Clock,
+        watch: Watch | None = None,
+        stop: Callable[[], bool] | None = None,
     ) -> list[Episode]:
-        """Exactly n episodes, episode i with seed i, in that order; ``watch`` sees every slot."""
+        """Exactly n episodes, episode i with seed i, in that order; ``watch`` sees every slot.
+        Raises Interrupted as soon as ``stop`` says so.
+        """
 
     def sync(self, learner: Learning) -> None:
         """Take over what was learned."""

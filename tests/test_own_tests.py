@@ -151,13 +151,10 @@ def test_runs_from_before_there_were_such_options_can_be_read(tmp_path):
     assert changed == []
 
 
-def test_an_environment_handed_over_takes_no_options_of_tests(tmp_path):
+def test_an_environment_handed_over_has_tests_of_its_own(tmp_path):
     import gymnasium
 
     words = [w for w in CARTPOLE if not w.startswith("env=")]
-    with pytest.raises(UsageError, match=r"leave out test\.env"):
-        rltrain.make_trainer(
-            [*words, "env=gymnasium", "+test.env.frame_stack=2"],
-            run_dir=tmp_path,
-            env=lambda: gymnasium.make("CartPole-v1"),
-        )
+    words += ["env=gymnasium", "env.max_episode_steps=20", "+test.env.max_episode_steps=5"]
+    trainer = rltrain.make_trainer(words, tmp_path, env=lambda: gymnasium.make("CartPole-v1"))
+    assert trainer.test()["test/episode_length_mean"] == 5

@@ -16,7 +16,7 @@ from rltrain.callback import Callback, Callbacks, Due
 from rltrain.errors import WorldError
 from rltrain.trainer import Metrics, episode_metrics, summarise
 from rltrain.types import Clock, Episode
-from tests.helpers import trained, weights
+from tests.helpers import Failing, trained, weights
 
 SLOW = pytest.mark.slow
 
@@ -116,6 +116,59 @@ def test_a_run_ends_at_the_first_iteration_with_enough_steps(small, tmp_path):
     trainer = rltrain.make_trainer(small, run_dir=tmp_path)
     trainer.train()
     assert 300 <= trainer.clock.env_steps < 300 + 3 * 8
+
+
+def test_an_interrupted_test_gives_no_result(small, tmp_path):
+    trainer, trace = traced(small, tmp_path)
+    trainer.stop("SIGTERM", interrupted=True)
+    assert trainer.test() == {}
+    assert trace.tests == []
+
+
+@pytest.mark.parametrize("how", ["iterate", "train"])
+def test_callbacks_hear_of_what_goes_wrong(small, tmp_path, how):
+    heard = []
+
+    class Listener(Callback):
+        def on_exception(self, trainer, value):
+            heard.append(value)
+            return value
+
+    trainer = rltrain.make_trainer(small, run_dir=tmp_path)
+    trainer.callbacks = Callbacks([Listener(), Failing()])
+    with pytest.raises(ZeroDivisionError) as raised:
+        getattr(trainer, how)()
+    assert heard == [raised.value]
+
+
+def test_iterate_says_when_the_run_is_over_and_why(small, tmp_path):
+    trainer = rltrain.make_trainer([*small, "total_env_steps=100"], run_dir=tmp_path)
+    first, second = trainer.iterate(), trainer.iterate()
+    assert (first["done"], second["done"], second["stopped"]) == (False, True, None)
+    words = [*small, "stop.metric=test/return_mean", "stop.value=-1"]
+    result = rltrain.make_trainer(words, run_dir=tmp_path / "stopped").iterate()
+    assert result["done"]
+    assert "test/return_mean" in result["stopped"]
+
+
+@pytest.mark.parametrize(("env", "remarks"), [("two_step", 0), ("cartpole", 1)])
+def test_a_resume_says_where_environments_cannot_save_their_state(small, tmp_path, env, remarks):
+    words = [w for w in small if not w.startswith("env=")]
+    words += [f"env={env}", "algo=dqn", "algo.learning_starts=20"]
+    trainer = trained(words, tmp_path, 30)
+    trainer.save()
+    found = rltrain.make_trainer(words, run_dir=tmp_path).restore(tmp_path)
+    assert len([r for r in found.remarks if "cannot save their state" in r]) == remarks
+
+
+def test_pqn_teaches_a_team_with_a_sum_of_values(small, tmp_path):
+    """VDN's choice in the two-step game is the safe branch, worth 7 (Rashid et al. 2018, 5)."""
+    kept = [w for w in small if not w.startswith(("buffer.", "algo.batch_size", "total_env"))]
+    words = [*kept, "algo=pqn", "algo/mixer=sum", "algo.batch_size=32", "algo.optimizer.lr=3e-3"]
+    words += ["algo.steps_per_collect=32", "algo.exploration.end=1", "test.interval=1_000_000"]
+    trainer = trained(words, tmp_path, 4_000)
+    assert trainer.learner.online.mixer.n_streams == 1
+    assert trainer.test()["test/return_mean"] == 7
 
 
 def test_iterate_runs_one_log_interval_and_returns_results(small, tmp_path):

@@ -65,9 +65,13 @@ class Actor:
         wanted = (n, spec.n_agents, *spec.obs_shape)
         if seen.shape != wanted:
             raise ValueError(f"expected observations {wanted[1:]}, got {seen.shape[1:]}.")
+        if not np.isfinite(seen).all():
+            raise ValueError("expected observations of finite numbers, got NaN or infinity.")
         if avail_actions is None:
             avail_actions = np.ones((n, spec.n_agents, spec.n_actions), np.uint8)
         available = np.asarray(avail_actions).reshape(n, spec.n_agents, spec.n_actions)
+        if not available.any(-1).all():
+            raise ValueError("expected an available action for everybody, got masks of zeros only.")
         policy = Policy(
             agents=self.agents,
             exploration=self.exploration if explore else FixedEpsilon(epsilon=0.0),

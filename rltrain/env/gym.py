@@ -6,6 +6,7 @@ To bring one of your own: register it, or name it ``env.id=module:Id``, or hand 
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import math
 from collections.abc import Callable, Mapping
@@ -26,22 +27,28 @@ LARGEST = float(np.finfo(np.float32).max)
 class GymnasiumEnv:
     """One Gymnasium environment: N = 1, no global state.
 
-    Observations: Box as it is (images channels first, as uint8), Discrete as one-hot, MultiBinary,
-    MultiDiscrete, Tuple and Dict flattened. ``info["action_mask"]`` says which actions are
-    available; at an episode's end ``info["win"]`` and the numbers in ``info["metrics"]`` are
-    reported with its return.
+    Observations: Box as it is (images channels first, as uint8, grey ones with one channel),
+    Discrete as one-hot, MultiBinary, MultiDiscrete, Tuple and Dict flattened, bytes in them / 255.
+    ``info["action_mask"]`` says which actions are available; at an episode's end ``info["win"]``
+    and the numbers in ``info["metrics"]`` are reported with its return.
 
     Args:
         env: the environment, time limit included.
         frame_stack: observations that the network sees together.
-        reward_clip: rewards are clipped to ± this; null = not at all.
+        reward_clip: rewards are clipped to ± this, and the return before that is reported as
+            ``game_return``; null = not at all.
+        max_steps: the longest episode, where the environment's own ``spec`` does not say.
 
     Raises:
         ValueError: actions that are not discrete, or observations without a fixed, bounded shape.
     """
 
     def __init__(
-        self, env: gymnasium.Env, frame_stack: int = 1, reward_clip: float | None = None
+        self,
+        env: gymnasium.Env,
+        frame_stack: int = 1,
+        reward_clip: float | None = None,
+        max_steps: int | None = None,
     ) -> None:
         name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
         if not isinstance(env.action_space, spaces.Discrete):
@@ -53,7 +60,7 @@ class GymnasiumEnv:
         self.env, self.name, self.reward_clip = env, name, reward_clip
         self.first_action = int(env.action_space.start)
         self._view, shape, dtype, scale = viewed(env.observation_space, name)
-        limit = env.spec.max_episode_steps if env.spec is not None else None
+        limit = env.spec.max_episode_steps if env.spec is not None else max_steps
         self.spec = EnvSpec(
             n_agents=1,
             n_actions=int(env.action_space.n),
@@ -63,31 +70,41 @@ class GymnasiumEnv:
             obs_scale=scale,
             frame_stack=frame_stack,
         )
-        self._seed, self._t = 0, 0
+        self._seed, self._t, self._return = 0, 0, 0.0
         self.task: Any = None  # from the next reset on; None: as the environment was made
         self._all = np.ones((1, self.spec.n_actions), np.uint8)
 
     def reset(self, seed: int) -> Slot:
-        self._seed, self._t = seed % 2**32, 0
+        self._seed, self._t, self._return = seed % 2**32, 0, 0.0
         self._begin_task()
-        obs, info = self.env.reset(seed=self._seed)
+        try:
+            obs, info = self.env.reset(seed=self._seed)
+        except Exception as error:
+            raise RuntimeError(f"{self._where()} failed: {told(error)}") from error
         return self._slot(obs, info, final=False)
 
     def step(self, action: np.ndarray) -> tuple[Slot, np.ndarray, bool, bool, Mapping[str, Any]]:
-        """Raises RuntimeError where a reward or an observation is not a finite number, or no action
-        is available.
+        """Raises RuntimeError where the environment fails, a reward or an observation is not a
+        finite number, an observation has another shape than it should, or no action is available.
         """
-        obs, reward, terminated, truncated, info = self.env.step(int(action[0]) + self.first_action)
         self._t += 1
+        try:
+            happened = self.env.step(int(action[0]) + self.first_action)
+        except Exception as error:
+            raise RuntimeError(f"{self._where()} failed: {told(error)}") from error
+        obs, reward, terminated, truncated, info = happened
         reward = float(reward)
         if not abs(reward) <= LARGEST:
             raise RuntimeError(f"{self._where()} gave the reward {reward}.")
-        if self.reward_clip is not None:
-            reward = min(max(reward, -self.reward_clip), self.reward_clip)
+        self._return += reward
         final = bool(terminated) or bool(truncated)
         said: dict[str, Any] = {"win": bool(info["win"])} if "win" in info else {}
         if final and "metrics" in info:
             said["metrics"] = {str(name): float(x) for name, x in info["metrics"].items()}
+        if self.reward_clip is not None:
+            reward = min(max(reward, -self.reward_clip), self.reward_clip)
+            if final:
+                said["metrics"] = {**said.get("metrics", {}), "game_return": self._return}
         slot = self._slot(obs, info, final=final)
         return slot, np.array([reward], np.float32), bool(terminated), bool(truncated), said
 
@@ -141,7 +158,18 @@ class GymnasiumEnv:
         self.env.close()
 
     def _slot(self, obs: Any, info: Mapping[str, Any], *, final: bool) -> Slot:
-        seen = self._view(obs)
+        try:
+            seen = self._view(obs)
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            raise RuntimeError(
+                f"{self._where()} gave the observation {obs}, which is not of its space "
+                f"({told(error)})."
+            ) from error
+        if seen.shape != self.spec.obs_shape:
+            raise RuntimeError(
+                f"{self._where()} gave an observation of shape {seen.shape}: expected "
+                f"{self.spec.obs_shape}."
+            )
         if seen.dtype != np.uint8 and not is_finite(seen):
             raise RuntimeError(f"{self._where()} gave the observation {obs}.")
         available = self._all
@@ -158,6 +186,10 @@ class GymnasiumEnv:
 
     def _where(self) -> str:
         return f"{self.name} at step {self._t} of the episode with seed {self._seed}"
+
+
+def told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def is_finite(x: np.ndarray) -> bool:
@@ -186,15 +218,31 @@ def viewed(
             "MultiBinary, MultiDiscrete, or Tuple and Dict of them."
         ) from error
     if isinstance(space, spaces.Box):
-        flat = space.shape or (1,)
+        grey = len(space.shape) == 2 and dtype == "uint8"
+        flat = (1, *space.shape) if grey else space.shape or (1,)
         return lambda obs: np.asarray(obs, dtype).reshape(flat), flat, dtype, scale
-    return lambda obs: np.asarray(spaces.flatten(space, obs), np.float32), (n,), "float32", 1.0
+    scales = scales_of(space)
+
+    def flattened(obs: Any) -> np.ndarray:
+        return np.asarray(spaces.flatten(space, obs), np.float32) * scales
+
+    return flattened, (n,), "float32", 1.0
+
+
+def scales_of(space: spaces.Space) -> np.ndarray:
+    """What to multiply each element of a flattened observation with: bytes come to 0 … 1."""
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+        inner = space.values() if isinstance(space, spaces.Dict) else space.spaces
+        return np.concatenate([scales_of(one) for one in inner])
+    bytes_ = isinstance(space, spaces.Box) and space.dtype == np.uint8 and space.high.max() > 1
+    return np.full(spaces.flatdim(space), 1 / 255 if bytes_ else 1, np.float32)
 
 
 def gymnasium_env(
     *,
     id: str,
     n_envs: int,
+    training: bool,
     record: bool,
     kwargs: Mapping[str, Any],
     time_limit: Literal["bootstrap", "terminal"],
@@ -202,7 +250,8 @@ def gymnasium_env(
     frame_stack: Count,
     reward_clip: Positive | None,
 ) -> SyncVectorEnv:
-    """``n_envs`` copies of a registered Gymnasium environment, made to be drawn for a ``record``.
+    """``n_envs`` copies of a registered Gymnasium environment, made to be drawn for a ``record``;
+    rewards are clipped in training only.
 
     Raises:
         ValueError: an unknown id, a missing package, or spaces that do not fit.
@@ -216,7 +265,7 @@ def gymnasium_env(
             )
         except (gymnasium.error.Error, ImportError, TypeError, AttributeError) as error:
             raise ValueError(f"env.id={id} cannot be made: {error}. {_missing(id)}") from error
-        return GymnasiumEnv(env, frame_stack, reward_clip)
+        return GymnasiumEnv(env, frame_stack, reward_clip if training else None)
 
     if record and "rgb_array" in make().env.metadata.get("render_modes", ()):
         made_with.setdefault("render_mode", "rgb_array")
@@ -246,16 +295,56 @@ def _missing(id: str) -> str:
 
 
 def from_class(
-    env: Callable[..., gymnasium.Env],
+    maker: str | Callable[..., gymnasium.Env],
     *,
     n_envs: int,
     training: bool,
+    record: bool,
+    kwargs: Mapping[str, Any],
     time_limit: Literal["bootstrap", "terminal"],
+    max_episode_steps: Count | None,
+    frame_stack: Count,
+    reward_clip: Positive | None,
 ) -> SyncVectorEnv:
-    """Copies of a Gymnasium class or factory handed over from Python; one with a keyword
-    ``training`` is told whether its copies are for learning or for tests.
+    """Copies of a Gymnasium class or factory, made with ``kwargs``; one with a keyword ``training``
+    is told whether its copies are for learning or for tests, one with ``render_mode`` when they
+    are to be drawn. A saved run knows its maker by name, ``module:Name``.
+
+    Raises:
+        ValueError: what it makes is no Gymnasium environment, or has spaces that do not fit.
     """
-    told = {"training": training} if "training" in inspect.signature(env).parameters else {}
-    return SyncVectorEnv(
-        make=lambda: GymnasiumEnv(env(**told)), n_envs=n_envs, time_limit=time_limit
-    )
+    maker = named(maker) if isinstance(maker, str) else maker
+    known = inspect.signature(maker).parameters
+    told = {"training": training} if "training" in known else {}
+    drawn = {"render_mode": "rgb_array"} if record and "render_mode" in known else {}
+
+    def make() -> GymnasiumEnv:
+        env: Any = maker(**{**drawn, **told, **kwargs})
+        if not isinstance(env, gymnasium.Env):
+            raise ValueError(
+                f"{maker!r} made {type(env).__name__}: expected a gymnasium.Env, or a class or "
+                "factory of one."
+            )
+        if max_episode_steps is not None:
+            env = gymnasium.wrappers.TimeLimit(env, max_episode_steps)
+        clip = reward_clip if training else None
+        return GymnasiumEnv(env, frame_stack, clip, max_episode_steps)
+
+    return SyncVectorEnv(make=make, n_envs=n_envs, time_limit=time_limit)
+
+
+def named(maker: str) -> Callable[..., gymnasium.Env]:
+    """The class or factory ``module:Name``.
+
+    Raises:
+        ValueError: there is none by that name (a lambda, or a class inside a function).
+    """
+    module, _, name = maker.partition(":")
+    try:
+        found: Callable[..., gymnasium.Env] = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(
+            f"The environment {maker} was handed over from Python and cannot be found by that name "
+            f"({error}). Hand it over again: rltrain.evaluate(RUN_FOLDER, env=YOUR_CLASS)."
+        ) from error
+    return found

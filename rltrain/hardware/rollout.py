@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from rltrain.errors import WorldError
+from rltrain.errors import Interrupted, WorldError
 from rltrain.types import (
     TEST_STREAM,
     Clock,
@@ -18,6 +20,16 @@ from rltrain.types import (
     VectorEnv,
     Watch,
     seed_key,
+)
+
+log = logging.getLogger(__name__)
+
+LONG = 50_000
+"""Steps after which a test episode is suspected never to end."""
+ENDLESS = (
+    f"a test episode has not ended after {LONG:,} steps, and perhaps it never will: agents without "
+    "exploration may go round in circles. Set env.max_episode_steps, where the environment has "
+    "that key, or give it a time limit of its own. Ctrl-C ends the run."
 )
 
 
@@ -125,20 +137,35 @@ class Rollout:
         )
 
     def run_episodes(
-        self, n: int, seed: int, clock: Clock, watch: Watch | None = None
+        self,
+        n: int,
+        seed: int,
+        clock: Clock,
+        watch: Watch | None = None,
+        stop: Callable[[], bool] | None = None,
     ) -> list[Episode]:
         """Exactly ``n`` test episodes in order: episode i has seed i of ``TestSeeds``, copy i % E.
 
         Which episodes count is settled in advance, because the first to finish would be the short
         ones. Policy and environment start afresh, and a later ``collect`` starts afresh too.
         ``watch`` sees every slot.
+
+        Raises:
+            Interrupted: ``stop``, which is asked in every slot, said so.
         """
         n_envs = self.env.n_envs
         self._start(TestSeeds(seed, n_envs))
         found: dict[int, Episode] = {}
         played = [0] * n_envs  # episodes of each copy
         stepped = getattr(watch, "stepped", None)
-        while len(found) < n:
+        for slot in itertools.count():
+            if len(found) == n:
+                break
+            if stop is not None and stop():
+                self._started = False
+                raise Interrupted
+            if slot == LONG and self._lengths.max() == LONG:
+                log.warning("%s", ENDLESS)
             finished = self._finished()
             if watch is not None:
                 watch(self.env, [e + k * n_envs for e, k in enumerate(played)], finished)

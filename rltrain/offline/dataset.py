@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -165,7 +165,12 @@ class Reader:
         return as_steps(pieces, self.dataset.spec)
 
     def run_episodes(
-        self, n: int, seed: int, clock: Clock, watch: Watch | None = None
+        self,
+        n: int,
+        seed: int,
+        clock: Clock,
+        watch: Watch | None = None,
+        stop: Callable[[], bool] | None = None,
     ) -> list[Episode]:
         """Not here: a dataset cannot be played."""
         raise RuntimeError("a dataset plays no episodes.")

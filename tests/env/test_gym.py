@@ -80,17 +80,19 @@ def go(env: GymnasiumEnv, action: int = 0) -> tuple[Any, ...]:
     return env.step(np.array([action]))
 
 
+DEFAULTS: dict[str, Any] = {
+    "training": True,
+    "record": False,
+    "kwargs": {},
+    "time_limit": "bootstrap",
+    "max_episode_steps": None,
+    "frame_stack": 1,
+    "reward_clip": None,
+}
+
+
 def made(id: str, **given: Any) -> SyncVectorEnv:
-    values: dict[str, Any] = {
-        "n_envs": 1,
-        "record": False,
-        "kwargs": {},
-        "time_limit": "bootstrap",
-        "max_episode_steps": None,
-        "frame_stack": 1,
-        "reward_clip": None,
-    }
-    return gymnasium_env(id=id, **{**values, **given})
+    return gymnasium_env(id=id, **{"n_envs": 1, **DEFAULTS, **given})
 
 
 def one_hot(n: int, *at: int) -> list[float]:
@@ -148,6 +150,22 @@ SPACES: dict[str, tuple[spaces.Space, Any, tuple[int, ...], str, float, Any]] = 
         "float32",
         1,
         [3, 4, 1, 0],  # by name
+    ),
+    "picture in a dict": (
+        spaces.Dict({"a": spaces.Box(0, 255, (1, 2), np.uint8), "b": spaces.Discrete(2)}),
+        {"a": np.array([[51, 255]], np.uint8), "b": 1},
+        (4,),
+        "float32",
+        1,
+        [np.float32(51) * np.float32(1 / 255), 1, 0, 1],
+    ),
+    "grey image": (
+        spaces.Box(0, 255, (4, 5), np.uint8),
+        HWC[..., 0],
+        (1, 4, 5),
+        "uint8",
+        1 / 255,
+        HWC[..., 0][None],
     ),
     "image": (
         spaces.Box(0, 255, (4, 5, 3), np.uint8),
@@ -463,7 +481,7 @@ def test_a_module_may_register_its_own_environment(tmp_path: Any, monkeypatch: A
 
 
 def test_a_class_of_ones_own_needs_no_registration() -> None:
-    env = from_class(Scripted, n_envs=2, training=True, time_limit="bootstrap")
+    env = from_class(Scripted, n_envs=2, **DEFAULTS)
     env.reset(lambda copy, k: copy)
     assert env.obs.shape == (2, 1, 2)
     assert env.envs[0].name == "Scripted"
@@ -477,8 +495,64 @@ def test_a_maker_that_asks_is_told_what_its_copies_are_for(training: bool) -> No
         told.append(training)
         return Scripted()
 
-    from_class(make, n_envs=2, training=training, time_limit="bootstrap")
+    from_class(make, n_envs=2, **{**DEFAULTS, "training": training})
     assert told == [training, training]
+
+
+def test_a_class_of_ones_own_has_the_options_of_others() -> None:
+    options = {"kwargs": {"rewards": (5.0,)}, "max_episode_steps": 2, "frame_stack": 3}
+    env = from_class(Scripted, n_envs=1, **{**DEFAULTS, **options, "reward_clip": 1.0})
+    assert (env.spec.frame_stack, env.spec.max_steps) == (3, 2)
+    env.reset(lambda copy, k: copy)
+    rewards = [float(env.step(np.zeros((1, 1), np.int64))[0][0, 0]) for _ in range(2)]
+    assert rewards == [1, 1]
+    assert env.last.all()
+    assert env.infos[0]["metrics"] == {"game_return": 10}
+
+
+def test_what_makes_no_environment_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"made int: expected a gymnasium\.Env"):
+        from_class(lambda: 3, n_envs=1, **DEFAULTS)
+
+
+def test_tests_clip_no_rewards() -> None:
+    clipped = {"kwargs": {"rewards": (5.0,)}, "reward_clip": 1.0}
+    env = made("Scripted-v0", **clipped, training=False)
+    env.reset(lambda copy, k: copy)
+    assert env.step(np.zeros((1, 1), np.int64))[0].tolist() == [[5]]
+
+
+class Failing(Scripted):
+    """Breaks in its second step."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        if self.t == 1:
+            raise KeyError("boom")
+        return super().step(action)
+
+
+def test_an_environment_that_fails_is_named_with_step_and_seed() -> None:
+    env = GymnasiumEnv(Failing())
+    env.reset(41)
+    go(env)
+    with pytest.raises(RuntimeError, match=r"^Failing at step 2 .* seed 41 failed: KeyError"):
+        go(env)
+
+
+@pytest.mark.parametrize("shown", [np.zeros(3, np.float32), {"a": 1}])
+def test_an_observation_of_another_space_names_environment_step_and_seed(shown: Any) -> None:
+    env = GymnasiumEnv(Scripted(shows=[np.zeros(2, np.float32), shown]))
+    env.reset(41)
+    with pytest.raises(RuntimeError, match=r"^Scripted at step 1 .* seed 41 gave the observation"):
+        go(env)
+
+
+def test_a_picture_of_another_size_names_environment_step_and_seed() -> None:
+    space = spaces.Box(0, 255, (4, 5, 3), np.uint8)
+    env = GymnasiumEnv(Scripted(space, [HWC, HWC[:, :4]]))
+    env.reset(41)
+    with pytest.raises(RuntimeError, match=r"shape \(3, 4, 4\): expected \(3, 4, 5\)"):
+        go(env)
 
 
 def test_numbers_that_the_environment_counts_are_told_at_the_end() -> None:

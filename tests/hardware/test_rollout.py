@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rltrain.env.vector import Slot, SyncVectorEnv
-from rltrain.errors import WorldError
+from rltrain.errors import Interrupted, WorldError
 from rltrain.hardware.rollout import EpisodeSeeder, Rollout, TestSeeds
 from rltrain.types import ENV_STREAM, TEST_STREAM, Clock, EnvSpec, seed_key
 
@@ -232,6 +232,33 @@ def test_run_episodes_twice_gives_the_same() -> None:
     r = rollout(3)
     assert r.run_episodes(5, 1, CLOCK) == r.run_episodes(5, 1, CLOCK)
     assert r.run_episodes(5, 1, CLOCK) != r.run_episodes(5, 2, CLOCK)
+
+
+def test_a_test_is_left_in_the_slot_in_which_the_run_is_to_end() -> None:
+    r, asked = rollout(2), []
+
+    def stop() -> bool:
+        asked.append(1)
+        return len(asked) == 3
+
+    with pytest.raises(Interrupted):
+        r.run_episodes(100, 0, CLOCK, None, stop)
+    assert len(asked) == 3
+    np.testing.assert_array_equal(r.collect(9, CLOCK).obs, rollout(2).collect(9, CLOCK).obs)
+
+
+def test_an_episode_that_may_never_end_is_told_once(monkeypatch: Any, caplog: Any) -> None:
+    class Endless(Walk):
+        def step(self, action: Any) -> Any:
+            slot, reward, _, _, info = super().step(action)
+            return slot, reward, False, False, info
+
+    monkeypatch.setattr("rltrain.hardware.rollout.LONG", 5)
+    env = SyncVectorEnv(make=Endless, n_envs=1)
+    r, asked = Rollout(env=env, policy=Counter(1), seeds=lambda copy, k: k), []
+    with pytest.raises(Interrupted):
+        r.run_episodes(1, 0, CLOCK, None, lambda: asked.append(1) or len(asked) == 20)
+    assert caplog.text.count("perhaps it never will") == 1
 
 
 def test_a_collect_after_a_test_starts_afresh() -> None:

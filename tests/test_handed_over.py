@@ -1,0 +1,119 @@
+"""An environment that is handed over from Python: trained, remembered, played again."""
+
+from __future__ import annotations
+
+import json
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import rltrain
+from rltrain.errors import CheckpointError, UsageError
+
+WORDS = ["algo=dqn", "algo.learning_starts=8", "test.interval=1_000_000", "test.episodes=2"]
+WORDS += ["test.n_envs=1", "hardware.n_envs=2", "hardware.threads=1", "log.interval=20"]
+
+LIMIT = ["env=gymnasium", "env.max_episode_steps=6"]  # without it greedy agents may walk for ever
+
+
+class Corridor(gymnasium.Env):
+    """Five places in a row; action 1 leads to the last one, where a reward of ``prize`` waits."""
+
+    def __init__(self, prize: float = 3.0) -> None:
+        self.prize = prize
+        self.action_space, self.observation_space = spaces.Discrete(2), spaces.Discrete(5)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = 0
+        return self.place, {}
+
+    def step(self, action):
+        self.place = max(0, min(4, self.place + (1 if action else -1)))
+        there = self.place == 4
+        return self.place, self.prize * there, there, False, {}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run of ten episodes or so on a limited corridor."""
+    trainer = rltrain.make_trainer([*WORDS, *LIMIT], tmp_path / "run", env=Corridor)
+    trainer.iterate()
+    trainer.save("weights")
+    trainer.close()
+    return tmp_path / "run"
+
+
+def test_the_keys_of_env_hold_for_it(tmp_path):
+    words = ["env=gymnasium", "env.frame_stack=2", "env.reward_clip=1", "env.time_limit=terminal"]
+    words += ["env.max_episode_steps=5", "+env.kwargs.prize=7"]
+    trainer = rltrain.make_trainer([*WORDS, *words], tmp_path, env=Corridor)
+    env = trainer.rollout.env
+    assert (env.spec.frame_stack, env.spec.max_steps, env.time_limit) == (2, 5, "terminal")
+    assert (env.envs[0].reward_clip, env.envs[0].unwrapped.prize) == (1, 7)
+    assert trainer.test_rollout.env.envs[0].reward_clip is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["env=trading", "env.window=3"], ["env=gymnasium", "env.id=CartPole-v1"], ["env.map_name=8m"]],
+)
+def test_options_of_another_environment_are_refused(words, tmp_path):
+    with pytest.raises(UsageError, match="options of another one"):
+        rltrain.make_trainer([*WORDS, *words], tmp_path / "run", env=Corridor)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("env", [Corridor(), "CartPole-v1"])
+def test_what_is_no_maker_is_refused(env, tmp_path):
+    with pytest.raises(UsageError, match="expected a Gymnasium class or a factory"):
+        rltrain.make_trainer(WORDS, tmp_path, env=env)
+
+
+def test_its_policy_is_loaded_without_it(run, monkeypatch):
+    monkeypatch.delattr(f"{__name__}.Corridor")
+    policy = rltrain.load_policy(run)
+    policy.reset()
+    assert policy.act(np.eye(5)[:1], np.ones((1, 2))) in (0, 1)
+
+
+def test_it_is_played_again_when_handed_over_again(run):
+    result = rltrain.evaluate(run, episodes=3, env=Corridor)
+    assert 0 <= result.metrics["test/return_mean"] <= 3
+    assert result.metrics["test/episode_length_mean"] <= 6  # its options are remembered
+    said = json.loads((run / "checkpoints" / "20" / "evaluation.json").read_text())
+    assert said["what"] == f"dqn on own {__name__}:Corridor, seed 0"
+
+
+def test_it_is_imported_by_name_only_if_trusted(run):
+    with pytest.raises(CheckpointError, match=r"trust=\[tests\]"):
+        rltrain.evaluate(run, episodes=3)
+    handed = rltrain.evaluate(run, episodes=3, env=Corridor)
+    assert rltrain.evaluate(run, episodes=3, trust=["tests"]).metrics == handed.metrics
+
+
+def test_the_command_plays_it_too(run, command):
+    assert command("mode=evaluate", f"checkpoint={run}", "test.episodes=2", "trust=[tests]") == 0
+
+
+def test_a_maker_without_a_name_must_be_handed_over_again(tmp_path):
+    trainer = rltrain.make_trainer(WORDS, tmp_path, env=lambda: Corridor())
+    trainer.save("weights")
+    with pytest.raises(UsageError, match="Hand it over again"):
+        rltrain.evaluate(tmp_path, episodes=1, trust=["tests"])
+
+
+def test_the_weights_can_be_exported(tmp_path):
+    trainer = rltrain.make_trainer([*WORDS, *LIMIT], tmp_path / "run", env=Corridor)
+    trainer.iterate()
+    before = sorted((tmp_path / "run").rglob("*"))
+    folder = trainer.export(tmp_path / "given")
+    assert folder == tmp_path / "given" / "20"
+    assert sorted((tmp_path / "run").rglob("*")) == before
+    policy = rltrain.load_policy(folder)
+    seen = [np.eye(5)[i : i + 1] for i in range(5)]
+    policy.reset()
+    ours = [trainer.compute_single_action(i) for i in range(5)]
+    assert [int(policy.act(obs, np.ones((1, 2)))[0]) for obs in seen] == ours
