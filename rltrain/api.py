@@ -17,8 +17,10 @@ from rltrain.algo.policy import Policy
 from rltrain.build import build_learner, prepare_machine, spec_record
 from rltrain.config import HANDED_OVER, compose_checked
 from rltrain.errors import UsageError
+from rltrain.logger import JsonLines, Loggers
 from rltrain.run import (
     SIGNAL_CODES,
+    Journal,
     Result,
     built,
     new_run_dir,
@@ -122,7 +124,8 @@ def make_trainer(
         refuse_other_options(overrides, settings)
         settings = with_env(settings, env)
     folder = Path(run_dir) if run_dir is not None else new_run_dir(settings)
-    trainer = built(settings, folder)
+    loggers = Loggers([JsonLines(folder / "metrics.jsonl")])
+    trainer = built(settings, folder, loggers, [Journal(folder, settings)])
     warn_of_exploration(settings, trainer)
     start_from(trainer, settings)
     folder.mkdir(parents=True, exist_ok=True)

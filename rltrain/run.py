@@ -118,11 +118,19 @@ def require_writable(run_dir: Path) -> None:
 
 
 class Record(Callback):
-    """Keeps ``run.json``: status, versions, machine, resumes, final and best test results."""
+    """Keeps ``config.json`` and ``run.json``: status, versions, machine, resumes, final and best
+    test results.
+    """
 
     def __init__(self, run_dir: Path) -> None:
         self.path = run_dir / "run.json"
-        self.facts: dict[str, Any] = {
+        self.facts: dict[str, Any] = {}
+
+    def take_up(self, about: Mapping[str, Any]) -> None:
+        """What is known before the first step, ``about`` what the environments say of themselves;
+        a resume may find other ones.
+        """
+        self.facts |= {
             "status": "running",
             "started": now(),
             "version": rltrain.__version__,
@@ -136,6 +144,18 @@ class Record(Callback):
             kept = ("started", "environment", "final_test", "best_test")
             self.facts |= {k: before[k] for k in kept if k in before}
             self.facts["resumes"] = [*before.get("resumes", []), now()]
+        played = self.facts.get("environment", about)
+        if played != about:
+            log.warning(
+                "this run was played with %s so far and goes on with %s", played, dict(about)
+            )
+        self.facts["environment"] = dict(about)
+
+    def begin(self, settings: Settings, trainer: Trainer) -> None:
+        """Write both files."""
+        config = config_record(settings)
+        checkpoint.put_text(self.path.with_name("config.json"), json.dumps(config, indent=1))
+        self.write(trainer, plan=resource_plan(settings, trainer))
 
     def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
         result = {"env_steps": trainer.clock.env_steps, **value}
@@ -149,6 +169,40 @@ class Record(Callback):
     def write(self, trainer: Trainer, **facts: Any) -> None:
         self.facts |= {**asdict(trainer.clock), "seconds": round(trainer.seconds, 1), **facts}
         checkpoint.put_text(self.path, json.dumps(self.facts, indent=1))
+
+
+class Journal(Record):
+    """The record of a run that is driven by hand, begun with its first step."""
+
+    def __init__(self, run_dir: Path, settings: Settings) -> None:
+        super().__init__(run_dir)
+        self.settings = settings
+
+    def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
+        if not self.facts:
+            self.take_up(trainer.rollout.about)
+            self.begin(self.settings, trainer)
+        return value
+
+    def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+        self.on_train_start(trainer)  # the first test comes before
+        return super().on_test_end(trainer, value)
+
+    def on_save(self, trainer: Trainer, value: Any) -> Any:
+        if self.facts:
+            self.write(trainer)
+        return value
+
+    def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
+        self.write(trainer, status="finished", finished=now())
+        return value
+
+    def on_exception(self, trainer: Trainer, value: Any) -> Any:
+        status = "failed" if isinstance(value, Exception) else "interrupted"
+        if self.facts:
+            error = f"{type(value).__name__}: {value}"
+            self.write(trainer, status=status, finished=now(), error=error)
+        return value
 
 
 def read_record(path: Path) -> dict[str, Any]:
@@ -176,17 +230,15 @@ def run_training(
             loggers.add(Console(settings.run.total_env_steps, screen))
         record = Record(run_dir)
         trainer = built(settings, run_dir, loggers, [record])
-        note_environment(record, trainer.rollout.about)
+        record.take_up(trainer.rollout.about)
         origin = taken_up(trainer, run_dir) if resume else start_from(trainer, settings)
         interrupts.trainer = trainer
         code, status = 0, "finished"
         try:
-            config = config_record(settings)
-            checkpoint.put_text(run_dir / "config.json", json.dumps(config, indent=1))
-            record.write(trainer, plan=resource_plan(settings, trainer))
+            record.begin(settings, trainer)
             screen.print(banner(settings, trainer, origin))
             warn_of_exploration(settings, trainer)
-            start_wandb(loggers, settings, run_dir, config)
+            start_wandb(loggers, settings, run_dir, config_record(settings))
             trainer.train()
         except KeyboardInterrupt:
             trainer.interrupted = True
@@ -206,14 +258,6 @@ def run_training(
         words = closing_words(record.facts, run_dir, trainer, status, trust)
         screen.print(words, soft_wrap=True, markup=False)
     return Result(run_dir, dict(trainer.latest), code)
-
-
-def note_environment(record: Record, about: Mapping[str, Any]) -> None:
-    """What the environments say about themselves, in ``run.json``; a resume may find other ones."""
-    before = record.facts.get("environment", about)
-    if before != about:
-        log.warning("this run was played with %s so far and goes on with %s", before, dict(about))
-    record.facts["environment"] = dict(about)
 
 
 def warn_of_exploration(settings: Settings, trainer: Trainer) -> None:

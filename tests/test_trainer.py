@@ -118,6 +118,30 @@ def test_a_run_ends_at_the_first_iteration_with_enough_steps(small, tmp_path):
     assert 300 <= trainer.clock.env_steps < 300 + 3 * 8
 
 
+def test_a_run_driven_by_hand_leaves_a_run_folder(small, tmp_path, command):
+    trainer = rltrain.make_trainer(small, run_dir=tmp_path / "run")
+    assert not any((tmp_path / "run").iterdir())
+    trainer.iterate()
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (record["status"], record["final_test"]["env_steps"]) == ("running", 0)
+    assert record["plan"]["env_copies"] == {"training": 3, "tests": 2}
+    trainer.train()
+    trainer.close()
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (record["status"], record["env_steps"]) == ("finished", trainer.clock.env_steps)
+    assert len(rows(trainer, "test/return_mean")) == 4
+    assert command(f"resume={tmp_path / 'run'}", "total_env_steps=400") == 0
+
+
+def test_what_goes_wrong_is_in_the_record(small, tmp_path):
+    trainer = rltrain.make_trainer(small, run_dir=tmp_path)
+    trainer.callbacks = Callbacks([*trainer.callbacks.callbacks, Failing()])
+    with pytest.raises(ZeroDivisionError):
+        trainer.iterate()
+    record = json.loads((tmp_path / "run.json").read_text())
+    assert (record["status"], record["error"]) == ("failed", "ZeroDivisionError: on purpose")
+
+
 def test_an_interrupted_test_gives_no_result(small, tmp_path):
     trainer, trace = traced(small, tmp_path)
     trainer.stop("SIGTERM", interrupted=True)
