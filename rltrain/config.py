@@ -408,7 +408,7 @@ def module_of_env(tree: Mapping[str, Any]) -> str | None:
 
 def nowhere(**options: Any) -> None:
     """In the place of an environment that is not to be built; its options are kept for titles."""
-    raise ValueError("this configuration was loaded without its environment")
+    raise ValueError(f"this configuration was loaded without its environment, {options}.")
 
 
 def test_functions(tree: Mapping[str, Any]) -> Iterator[str]:

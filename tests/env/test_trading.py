@@ -229,7 +229,7 @@ def test_the_command_trains_and_tests_on_parts_of_their_own(tmp_path: Path) -> N
     trainer.save()
     trainer.close()
     result = rltrain.evaluate(tmp_path / "run", episodes=3)
-    record = json.loads((tmp_path / "run/checkpoints/0/evaluation.json").read_text())
+    record = json.loads((tmp_path / "run/evaluation.json").read_text())
     excess = [row["metrics"]["excess_over_buy_and_hold"] for row in record["episodes"]]
     assert result.metrics["test/excess_over_buy_and_hold_mean"] == pytest.approx(np.mean(excess))
 
