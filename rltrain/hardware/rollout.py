@@ -24,8 +24,8 @@ from rltrain.types import (
 
 log = logging.getLogger(__name__)
 
-LONG = 50_000
-"""Steps after which a test episode is suspected never to end."""
+LONG = 10_000
+"""Steps after which a test episode without a limit is suspected never to end."""
 ENDLESS = (
     f"a test episode has not ended after {LONG:,} steps, and perhaps it never will: agents without "
     "exploration may go round in circles. Set env.max_episode_steps, where the environment has "
@@ -164,7 +164,7 @@ class Rollout:
             if stop is not None and stop():
                 self._started = False
                 raise Interrupted
-            if slot == LONG and self._lengths.max() == LONG:
+            if slot == LONG == self._lengths.max() and self.env.spec.max_steps is None:
                 log.warning("%s", ENDLESS)
             finished = self._finished()
             if watch is not None:
