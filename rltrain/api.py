@@ -15,7 +15,7 @@ from rltrain import checkpoint, evaluation
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
 from rltrain.build import build_learner, prepare_machine, spec_record
-from rltrain.config import HANDED_OVER, compose_checked
+from rltrain.config import compose_checked
 from rltrain.errors import UsageError
 from rltrain.logger import JsonLines, Loggers
 from rltrain.run import (
@@ -31,6 +31,7 @@ from rltrain.run import (
 )
 from rltrain.settings import Settings, check
 from rltrain.trainer import MODEL, SPEC, Trainer, check_fits
+from rltrain.trusted import HANDED_OVER
 from rltrain.types import Clock, EnvSpec, VectorEnv
 
 __all__ = [

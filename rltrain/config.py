@@ -1,5 +1,5 @@
-"""From what was typed to a checked configuration: composition, unknown names, foreign
-``config.json`` files.
+"""From what was typed to a checked configuration: composition, unknown names, words typed over the
+``config.json`` of a run.
 
 Names are judged before values, and values before anything is constructed or written. Typed names
 are judged against a composition of the chosen groups alone, so that a typo can never become a new
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rltrain.errors import CheckpointError, UsageError, did_you_mean
+from rltrain.trusted import NOWHERE, read_config, refuse_foreign_targets, shipped_targets
 
 PATH_KEYS = ("checkpoint", "resume", "runs", "dataset.write", "dataset.read")
 """Keys whose values are paths: ``=``, ``,`` and spaces in them need no quotes."""
@@ -279,52 +279,6 @@ def first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0]
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """A run's ``config.json``: data from somewhere else, never composed, never resolved.
-
-    Raises:
-        CheckpointError: unreadable, no JSON object, or an interpolation in it.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-        tree = json.loads(text)
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read as JSON: {error}.") from error
-    if not isinstance(tree, dict):
-        raise CheckpointError(f"{path}: expected a JSON object, got {type(tree).__name__}.")
-    if any("${" in text for text in texts(tree)):
-        raise CheckpointError(f"{path} holds an interpolation (${{…}}), which is never resolved.")
-    return tree
-
-
-def texts(tree: Any) -> Iterator[str]:
-    """Every string in a tree, keys included."""
-    if isinstance(tree, str):
-        yield tree
-    elif isinstance(tree, dict):
-        for key, value in tree.items():
-            yield key
-            yield from texts(value)
-    elif isinstance(tree, list):
-        for value in tree:
-            yield from texts(value)
-
-
-NOWHERE = "rltrain.config.nowhere"
-"""In the place of an environment's class, where that is not to be built."""
-HANDED_OVER = "rltrain.env.gym.from_class"
-"""What builds an environment that was handed over from Python."""
-
-
-def shipped_targets() -> set[str]:
-    """The classes that the shipped configuration names, and what stands for others in records."""
-    pattern = re.compile(r"^_target_:\s*(\S+)|^\s+_target_:\s*(\S+)", re.MULTILINE)
-    found = {HANDED_OVER, NOWHERE}
-    for file in conf_dir().rglob("*.yaml"):
-        found |= {a or b for a, b in pattern.findall(file.read_text(encoding="utf-8"))}
-    return found
-
-
 def load_config(
     file: Path, words: Sequence[str], *, callbacks: bool, env: bool = True
 ) -> tuple[dict[str, Any], dict[str, str], list[str]]:
@@ -368,66 +322,8 @@ def load_config(
     trust = tree["trust"]
     if not isinstance(trust, list) or not all(isinstance(name, str) for name in trust):
         raise UsageError(f"trust={trust}: expected a list of packages, such as trust=[my_package].")
-    refuse_foreign_targets(tree, trust, file)
+    refuse_foreign_targets(tree, trust, file, shipped_targets(conf_dir()))
     return tree, {str(k): str(v) for k, v in choices.items()}, changed
-
-
-def refuse_foreign_targets(tree: Any, trust: Sequence[str], path: Path) -> None:
-    """Refuse classes and environment modules in a loaded configuration that rltrain does not ship
-    and nobody vouched for.
-
-    Raises:
-        CheckpointError: names the class or module and what to type to trust it.
-    """
-    shipped = shipped_targets()
-    for target in sorted({*targets(tree), *test_functions(tree)} - shipped):
-        package = target.partition(".")[0]
-        if package not in trust:
-            raise CheckpointError(
-                f"{path} names the class {target}, which rltrain does not ship, so it is not "
-                f"built. If you trust it, type trust=[{package}]."
-            )
-    module = module_of_env(tree)
-    if module is not None and module.partition(".")[0] not in trust:
-        raise CheckpointError(
-            f"{path} names an environment for which the module {module} would be imported. If you "
-            f"trust it, type trust=[{module.partition('.')[0]}]."
-        )
-
-
-def module_of_env(tree: Mapping[str, Any]) -> str | None:
-    """The module, other than the class of a ``_target_``, that building the environment imports:
-    that of ``env.id=module:Id``, or of a class that was handed over.
-    """
-    env = tree.get("env")
-    if not isinstance(env, dict) or env.get("_target_") == NOWHERE:
-        return None
-    module, colon, _ = str(env.get("maker") or env.get("id") or "").rpartition(":")
-    return module if colon else None
-
-
-def nowhere(**options: Any) -> None:
-    """In the place of an environment that is not to be built; its options are kept for titles."""
-    raise ValueError(f"this configuration was loaded without its environment, {options}.")
-
-
-def test_functions(tree: Mapping[str, Any]) -> Iterator[str]:
-    """What ``test.function`` names, if it is a name alone."""
-    tests = tree.get("test")
-    function = tests.get("function") if isinstance(tests, dict) else None
-    if isinstance(function, str):
-        yield function
-
-
-def targets(tree: Any) -> Iterator[str]:
-    if isinstance(tree, dict):
-        if "_target_" in tree:
-            yield str(tree["_target_"])
-        for value in tree.values():
-            yield from targets(value)
-    elif isinstance(tree, list):
-        for value in tree:
-            yield from targets(value)
 
 
 def with_newer_keys(saved: Mapping[str, Any], env: str) -> Mapping[str, Any]:

@@ -24,7 +24,6 @@ from rltrain.banner import banner, closing_words
 from rltrain.build import build_trainer, config_record
 from rltrain.build_offline import build_offline_trainer
 from rltrain.callback import Callback
-from rltrain.config import module_of_env
 from rltrain.errors import CheckpointError, RltrainError, UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
 from rltrain.logger import Console, JsonLines, Loggers, Screen, TrainLog, Wandb
@@ -32,6 +31,7 @@ from rltrain.offline.shards import require_free
 from rltrain.plan import resource_plan
 from rltrain.settings import Settings
 from rltrain.trainer import Trainer
+from rltrain.trusted import module_of_env
 
 log = logging.getLogger("rltrain")
 SIGNAL_CODES = {"SIGINT": 130, "SIGTERM": 143}

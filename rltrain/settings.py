@@ -18,17 +18,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from rltrain.errors import UsageError, did_you_mean
-from rltrain.types import (
-    METRICS,
-    Count,
-    Flag,
-    Fraction,
-    NonNegative,
-    Positive,
-    Probability,
-    Real,
-    Whole,
-)
+from rltrain.metrics import METRICS
+from rltrain.ranges import Count, Flag, Fraction, NonNegative, Positive, Probability, Real, Whole
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ import torch
 from rltrain import checkpoint
 from rltrain.callback import Callbacks
 from rltrain.errors import CheckpointError, Interrupted, UsageError
+from rltrain.metrics import Metrics, episode_metrics, summarise, test_metrics
 from rltrain.moments import TestMoments, TrainingMoments
 from rltrain.types import (
     Acting,
@@ -37,46 +38,6 @@ INEXACT = (
 
 TestFunction = Callable[["Trainer", int], Mapping[str, float]]
 """A test of one's own: from the trainer and the number of episodes asked for to metrics."""
-
-
-class Metrics:
-    """Running means by name. Tensors stay on their device until they are read."""
-
-    def __init__(self) -> None:
-        self.sums: dict[str, Any] = {}
-        self.counts: dict[str, int] = {}
-
-    def add(self, group: str, values: Mapping[str, Any]) -> None:
-        for name, value in values.items():
-            key = f"{group}/{name}"
-            self.sums[key] = self.sums.get(key, 0.0) + value
-            self.counts[key] = self.counts.get(key, 0) + 1
-
-    def take(self) -> dict[str, float]:
-        """The means since the last call."""
-        means = {k: float(s) / self.counts[k] for k, s in self.sums.items()}
-        self.sums, self.counts = {}, {}
-        return means
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"sums": {k: float(v) for k, v in self.sums.items()}, "counts": dict(self.counts)}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.sums, self.counts = dict(state["sums"]), dict(state["counts"])
-
-
-def episode_metrics(episodes: list[Episode] | tuple[Episode, ...]) -> list[dict[str, float]]:
-    """What each finished episode adds to the means; ``win_rate`` only where the environment says
-    who won, and what else it counts itself (``info["metrics"]``) by name.
-    """
-    out = []
-    for e in episodes:
-        row = {"return_mean": e.episode_return, "episode_length_mean": float(e.length)}
-        if "win" in e.info:
-            row["win_rate"] = float(e.info["win"])
-        row |= {f"{name}_mean": value for name, value in e.info.get("metrics", {}).items()}
-        out.append(row)
-    return out
 
 
 class Trainer:
@@ -304,10 +265,9 @@ class Trainer:
         Args:
             kind: ``full`` to resume from, ``weights`` to act and to start from.
         """
-        parts: dict[str, Mapping[str, Any]] = {MODEL: self.model()}
-        parts |= {SPEC: self.about[SPEC], CONFIG: self.about[CONFIG]}
+        learner = self.learner.state_dict()
+        parts = self.to_act(learner)
         if kind == "full":
-            learner = self.learner.state_dict()
             rest = {name: learner[name] for name in learner if name not in parts[MODEL]}
             parts[TRAINER] = {**self.state_dict(), "learner": rest}
             if with_replay:
@@ -319,13 +279,13 @@ class Trainer:
         """Write the present weights with all that acting needs into ``folder/<env_steps>/``, for
         ``rltrain.load_policy``, ``mode=evaluate`` and ``checkpoint=``; the run is not touched.
         """
-        parts = {MODEL: self.model(), SPEC: self.about[SPEC], CONFIG: self.about[CONFIG]}
+        parts = self.to_act(self.learner.state_dict())
         return checkpoint.write(Path(folder), self.clock.env_steps, parts, "weights")
 
-    def model(self) -> dict[str, Any]:
-        """Online and target network."""
-        learner = self.learner.state_dict()
-        return {name: learner[name] for name in ("online", "target")}
+    def to_act(self, learner: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+        """The parts of a checkpoint that acting needs, given the learner's state."""
+        model = {name: learner[name] for name in ("online", "target")}
+        return {MODEL: model, SPEC: self.about[SPEC], CONFIG: self.about[CONFIG]}
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the learner and the replay, which have files of their own."""
@@ -395,34 +355,6 @@ class Trainer:
         model = checkpoint.read(folder, MODEL)
         check_fits(self.learner.state_dict(), model, folder, self.about[SPEC])
         self.learner.load_state_dict({**self.learner.state_dict(), **model})
-
-
-def summarise(episodes: list[Episode]) -> dict[str, float]:
-    """Plain means over test episodes, and the returns' standard deviation."""
-    rows = episode_metrics(episodes)
-    names = dict.fromkeys(k for row in rows for k in row)
-    found = {k: [row[k] for row in rows if k in row] for k in names}
-    out = {f"test/{k}": sum(values) / len(values) for k, values in found.items()}
-    mean = out["test/return_mean"]
-    variance = sum((e.episode_return - mean) ** 2 for e in episodes) / len(episodes)
-    return {**out, "test/return_std": math.sqrt(variance)}
-
-
-def test_metrics(said: Any) -> dict[str, float]:
-    """What a test function said, names without a group in the group ``test``.
-
-    Raises:
-        ValueError: no metrics, or values that are no numbers.
-    """
-    if not isinstance(said, Mapping) or not said:
-        raise ValueError(
-            "test.function: expected metrics by name, such as {'return_mean': 1.5}, got "
-            f"{said!r}."
-        )
-    for name, value in said.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-            raise ValueError(f"test.function: {name} is {value!r}, expected a number.")
-    return {k if "/" in k else f"test/{k}": float(v) for k, v in said.items()}
 
 
 def check_fits(

@@ -9,59 +9,14 @@ episode, so slot t holds no real transition.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
-from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
-
-
-def _whole(value: Any) -> Any:
-    """Accept 1e6 where a whole number is meant; booleans and text are no numbers."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError("a whole number is expected")
-    if isinstance(value, float):
-        if not math.isfinite(value) or value != int(value):
-            raise ValueError("a whole number is expected")
-        return int(value)
-    return value
-
-
-def _real(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError("a number is expected")
-    if not math.isfinite(value):
-        raise ValueError("a finite number is expected")
-    return float(value)
-
-
-def _flag(value: Any) -> Any:
-    if not isinstance(value, bool):
-        raise ValueError("true or false is expected")
-    return value
-
-
-Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
-"""0, 1, 2, …"""
-Count = Annotated[int, BeforeValidator(_whole), Field(ge=1)]
-"""1, 2, 3, …"""
-Real = Annotated[float, BeforeValidator(_real)]
-"""Any finite number."""
-Positive = Annotated[float, BeforeValidator(_real), Field(gt=0)]
-"""A finite number above 0."""
-NonNegative = Annotated[float, BeforeValidator(_real), Field(ge=0)]
-"""A finite number, 0 or more."""
-Probability = Annotated[float, BeforeValidator(_real), Field(ge=0, le=1)]
-"""0 … 1, both included."""
-Fraction = Annotated[float, BeforeValidator(_real), Field(gt=0, le=1)]
-"""Above 0, up to 1."""
-Flag = Annotated[bool, BeforeValidator(_flag)]
-"""true or false."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -480,32 +435,6 @@ class Replay(Protocol):
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
-
-METRICS = (
-    "train/return_mean",
-    "train/episode_length_mean",
-    "train/win_rate",
-    "train/epsilon",
-    "train/temperature",
-    "train/noise_stddev",
-    "test/return_mean",
-    "test/return_std",
-    "test/episode_length_mean",
-    "test/win_rate",
-    "learn/loss",
-    "learn/td_error_abs",
-    "learn/q_taken_mean",
-    "learn/target_mean",
-    "learn/grad_norm",
-    "learn/skipped_updates",
-    "offline/is_return",
-    "offline/wis_return",
-    "offline/behaviour_return",
-    "offline/effective_sample_size",
-    "time/env_steps_per_s",
-    "time/updates_per_s",
-)
-"""Every metric that a run can report."""
 
 ENV_STREAM, TEST_STREAM, POLICY_STREAM, TEST_POLICY_STREAM, BUFFER_STREAM, NETWORK_STREAM = range(6)
 ACTOR_STREAM, NOISE_STREAM, DATASET_STREAM = 6, 7, 8

@@ -16,11 +16,11 @@ from rltrain.config import (
     jobs,
     parse,
     quoted,
-    read_config,
-    refuse_foreign_targets,
-    shipped_targets,
 )
 from rltrain.errors import CheckpointError, UsageError
+from rltrain.trusted import read_config, refuse_foreign_targets, shipped_targets
+
+SHIPPED = shipped_targets(conf_dir())
 
 REFUSED = [
     (["algo=qmx"], ["unknown algo 'qmx'", "Did you mean 'qmix'?"]),
@@ -170,24 +170,24 @@ def test_foreign_classes_are_refused_unless_trusted(tmp_path):
     tree = saved()
     tree["callbacks"] = [{"_target_": "evil.Thing"}]
     with pytest.raises(CheckpointError, match=r"evil\.Thing.*trust=\[evil\]"):
-        refuse_foreign_targets(tree, [], tmp_path)
-    refuse_foreign_targets(tree, ["evil"], tmp_path)
+        refuse_foreign_targets(tree, [], tmp_path, SHIPPED)
+    refuse_foreign_targets(tree, ["evil"], tmp_path, SHIPPED)
     tree["callbacks"] = [{"_target_": "os.system"}]
     with pytest.raises(CheckpointError):
-        refuse_foreign_targets(tree, ["evil"], tmp_path)
+        refuse_foreign_targets(tree, ["evil"], tmp_path, SHIPPED)
 
 
 def test_foreign_modules_of_environments_are_refused_unless_trusted(tmp_path):
     tree = settings_from(["algo=dqn", "env=gymnasium"]).plain
-    refuse_foreign_targets(tree, [], tmp_path)
+    refuse_foreign_targets(tree, [], tmp_path, SHIPPED)
     tree["env"]["id"] = "evil.things:Thing-v0"
     with pytest.raises(CheckpointError, match=r"the module evil\.things .*trust=\[evil\]"):
-        refuse_foreign_targets(tree, [], tmp_path)
-    refuse_foreign_targets(tree, ["evil"], tmp_path)
+        refuse_foreign_targets(tree, [], tmp_path, SHIPPED)
+    refuse_foreign_targets(tree, ["evil"], tmp_path, SHIPPED)
 
 
 def test_shipped_targets_are_our_own():
-    found = shipped_targets()
+    found = SHIPPED
     assert "rltrain.algo.mixer.QMix" in found
     assert all(t.startswith("rltrain.") for t in found)
 

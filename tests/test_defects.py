@@ -25,10 +25,11 @@ import rltrain
 from rltrain import settings
 from rltrain.algo.targets import n_step_target
 from rltrain.api import settings_from
-from rltrain.config import shipped_targets
+from rltrain.config import conf_dir
 from rltrain.logger import JsonLines, Loggers
 from rltrain.run import built
 from rltrain.settings import locate
+from rltrain.trusted import shipped_targets
 from rltrain.types import Clock
 
 TESTS = {
@@ -151,7 +152,7 @@ def test_every_key_of_the_configuration_is_read():
     read |= {n.value for tree in nodes for n in ast.walk(tree) if isinstance(n, ast.Constant)}
     names = [name for name in vars(settings) if name.endswith("Settings") and name != "Settings"]
     assert {f.name for name in names for f in fields(getattr(settings, name))} <= read
-    for target in sorted(shipped_targets()):
+    for target in sorted(shipped_targets(conf_dir())):
         call = locate(target)
         body = call.__init__ if inspect.isclass(call) else call
         tree, hints = ast.parse(textwrap.dedent(inspect.getsource(body))), get_type_hints(body)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from rltrain.config import FREE_FORM, conf_dir
-from rltrain.types import METRICS
+from rltrain.metrics import METRICS
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = ["from_pymarl.md", "from_rllib.md"]

@@ -11,7 +11,9 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "rltrain"
 FLOORS = {
     "types": 0,
+    "ranges": 0,
     "errors": 0,
+    "metrics": 1,
     "logger": 1,
     "checkpoint": 1,
     "schedule": 1,
@@ -28,6 +30,7 @@ FLOORS = {
     "offline": 3,
     "settings": 4,
     "config": 4,
+    "trusted": 4,
     "build": 4,
     "build_offline": 4,
     "banner": 4,

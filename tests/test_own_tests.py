@@ -8,10 +8,12 @@ import pytest
 
 import rltrain
 from rltrain.api import settings_from
-from rltrain.config import refuse_foreign_targets
+from rltrain.config import conf_dir
 from rltrain.errors import CheckpointError, UsageError
-from rltrain.trainer import test_metrics as checked_metrics
+from rltrain.metrics import test_metrics as checked_metrics
+from rltrain.trusted import refuse_foreign_targets, shipped_targets
 
+SHIPPED = shipped_targets(conf_dir())
 CARTPOLE = ["algo=dqn", "env=cartpole", "test.n_envs=2", "test.episodes=3", "hardware.n_envs=2"]
 CARTPOLE += ["buffer.capacity=1000", "logger.wandb.mode=disabled", "hardware.threads=1"]
 
@@ -133,8 +135,8 @@ def test_a_test_function_of_a_loaded_run_needs_trust(tmp_path):
     tree = settings_from([]).plain
     tree["test"]["function"] = "os.system"
     with pytest.raises(CheckpointError, match=r"os\.system.*trust=\[os\]"):
-        refuse_foreign_targets(tree, [], tmp_path)
-    refuse_foreign_targets(tree, ["os"], tmp_path)
+        refuse_foreign_targets(tree, [], tmp_path, SHIPPED)
+    refuse_foreign_targets(tree, ["os"], tmp_path, SHIPPED)
 
 
 def test_runs_from_before_there_were_such_options_can_be_read(tmp_path):

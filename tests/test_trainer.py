@@ -14,7 +14,7 @@ import torch
 import rltrain
 from rltrain.callback import Callback, Callbacks, Due
 from rltrain.errors import WorldError
-from rltrain.trainer import Metrics, episode_metrics, summarise
+from rltrain.metrics import Metrics, episode_metrics, summarise
 from rltrain.types import Clock, Episode
 from tests.helpers import Failing, trained, weights
 

@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from rltrain.types import Count, Real
+from rltrain.ranges import Count, Real
 
 
 class Distribution(Protocol):

@@ -17,18 +17,8 @@ from rltrain.algo.targets import (
     quantile_huber,
 )
 from rltrain.algo.window import zero_outside
-from rltrain.types import (
-    Agents,
-    Batch,
-    Clock,
-    Count,
-    Flag,
-    Model,
-    NonNegative,
-    Output,
-    Probability,
-    Result,
-)
+from rltrain.ranges import Count, Flag, NonNegative, Probability
+from rltrain.types import Agents, Batch, Clock, Model, Output, Result
 
 
 class _Bellman:

@@ -16,8 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rltrain.ranges import Count, NonNegative, Positive, Probability, Real
 from rltrain.schedule import exponential, linear, piecewise
-from rltrain.types import Clock, Count, NonNegative, Positive, Probability, Real
+from rltrain.types import Clock
 
 
 class Exploration(Protocol):

@@ -11,18 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from rltrain.ranges import Count, Fraction, Positive
 from rltrain.schedule import piecewise
-from rltrain.types import (
-    Batch,
-    Clock,
-    Count,
-    Fraction,
-    Loss,
-    Model,
-    Positive,
-    Result,
-    UpdateResult,
-)
+from rltrain.types import Batch, Clock, Loss, Model, Result, UpdateResult
 
 FEW_WEIGHTS = 200_000
 

@@ -24,18 +24,8 @@ from rltrain.algo.targets import (
 )
 from rltrain.algo.td_step import td_step
 from rltrain.algo.window import zero_outside
-from rltrain.types import (
-    Agents,
-    Batch,
-    Clock,
-    Count,
-    Flag,
-    Mixer,
-    Model,
-    Positive,
-    Probability,
-    Result,
-)
+from rltrain.ranges import Count, Flag, Positive, Probability
+from rltrain.types import Agents, Batch, Clock, Mixer, Model, Result
 
 
 class TDLoss:

@@ -11,7 +11,8 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rltrain.types import Count, EnvSpec
+from rltrain.ranges import Count
+from rltrain.types import EnvSpec
 
 
 class Independent(nn.Module):

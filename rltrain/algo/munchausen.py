@@ -10,17 +10,8 @@ from torch import Tensor
 
 from rltrain.algo.loss import result_of
 from rltrain.algo.targets import n_step_target, pick
-from rltrain.types import (
-    Agents,
-    Batch,
-    Clock,
-    Count,
-    Model,
-    Positive,
-    Probability,
-    Real,
-    Result,
-)
+from rltrain.ranges import Count, Positive, Probability, Real
+from rltrain.types import Agents, Batch, Clock, Model, Result
 
 
 class MunchausenLoss:

@@ -19,7 +19,8 @@ from rltrain.algo.normalization import RunningNorm
 from rltrain.algo.recurrence import gru
 from rltrain.algo.stack import Stack
 from rltrain.algo.window import Packing, zero_outside
-from rltrain.types import Batch, Count, EnvSpec, Flag, Output, Positive, inside
+from rltrain.ranges import Count, Flag, Positive
+from rltrain.types import Batch, EnvSpec, Output, inside
 
 
 class AgentInput(nn.Module):

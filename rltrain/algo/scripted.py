@@ -13,7 +13,8 @@ import numpy as np
 
 from rltrain.algo.exploration import explore, likelihood
 from rltrain.algo.policy import copied
-from rltrain.types import Clock, Probability, Script, VectorEnv
+from rltrain.ranges import Probability
+from rltrain.types import Clock, Script, VectorEnv
 
 
 class Scripted:

@@ -16,7 +16,8 @@ from rltrain.buffer import saved
 from rltrain.buffer.slots import fields_to_store, gather, memory_cap
 from rltrain.buffer.store import BLOCK, Storage, Store, bytes_per_slot
 from rltrain.memory import require_memory
-from rltrain.types import Batch, Clock, Count, EnvSpec, Plan, Steps
+from rltrain.ranges import Count
+from rltrain.types import Batch, Clock, EnvSpec, Plan, Steps
 
 
 class Replay:

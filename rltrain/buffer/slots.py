@@ -10,7 +10,8 @@ from torch import Tensor
 
 from rltrain.buffer.store import Store
 from rltrain.memory import available_memory
-from rltrain.types import Count, Steps
+from rltrain.ranges import Count
+from rltrain.types import Steps
 
 FREE_MEMORY_SHARE = 0.6
 """Share of the free memory that a replay may fill where ``max_bytes`` is null."""

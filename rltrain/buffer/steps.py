@@ -21,18 +21,9 @@ from rltrain.buffer.store import BLOCK, Storage, Store, bytes_per_slot
 from rltrain.buffer.sum_tree import SumTree
 from rltrain.buffer.windows import starts, windows
 from rltrain.memory import require_memory
+from rltrain.ranges import Count, Positive, Probability, Whole
 from rltrain.schedule import linear
-from rltrain.types import (
-    Batch,
-    Clock,
-    Count,
-    EnvSpec,
-    Plan,
-    Positive,
-    Probability,
-    Steps,
-    Whole,
-)
+from rltrain.types import Batch, Clock, EnvSpec, Plan, Steps
 
 
 class StepReplay:

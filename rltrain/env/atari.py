@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from rltrain.errors import did_you_mean
-from rltrain.types import Count, EnvSpec, EpisodeSeeds, Flag, Positive, Probability, Whole
+from rltrain.ranges import Count, Flag, Positive, Probability, Whole
+from rltrain.types import EnvSpec, EpisodeSeeds
 
 FRAMES_PER_SECOND = 60.0  # of the console
 ZOOM = 3  # of the frames in films

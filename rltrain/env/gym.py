@@ -17,7 +17,8 @@ import numpy as np
 from gymnasium import spaces
 
 from rltrain.env.vector import Slot, SyncVectorEnv
-from rltrain.types import Count, EnvSpec, Positive
+from rltrain.ranges import Count, Positive
+from rltrain.types import EnvSpec
 
 NO_STATE = np.zeros(0, np.float32)
 FRAMES_PER_SECOND = 30.0  # of films, where an environment does not say

@@ -13,7 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from rltrain.env.vector import Slot, SyncVectorEnv
-from rltrain.types import Count, EnvSpec, Flag, Probability
+from rltrain.ranges import Count, Flag, Probability
+from rltrain.types import EnvSpec
 
 CONSTANT = ("channels", "action_map", "random", "ramping")  # what is no state of a game
 CELL = 16  # pixels of a grid cell's side in films

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from rltrain.env.vector import Slot, SyncVectorEnv
-from rltrain.types import EnvSpec, Real
+from rltrain.ranges import Real
+from rltrain.types import EnvSpec
 
 PAYOFFS: Mapping[str, list[list[float]]] = {
     "qtran": [[8, -12, -12], [-12, 0, 0], [-12, 0, 0]],  # Son et al. (2019), table 1

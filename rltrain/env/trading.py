@@ -18,7 +18,7 @@ from gymnasium import spaces
 
 from rltrain.env.gym import GymnasiumEnv
 from rltrain.env.vector import SyncVectorEnv
-from rltrain.types import Count, Fraction, Probability, Whole
+from rltrain.ranges import Count, Fraction, Probability, Whole
 
 HOLD, BUY, SELL = range(3)
 PERCENT = 100.0

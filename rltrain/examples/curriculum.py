@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltrain.callback import Callback
+from rltrain.metrics import METRICS
+from rltrain.ranges import Flag, Real
 from rltrain.trainer import Trainer
-from rltrain.types import METRICS, Flag, Real
 
 
 class Curriculum(Callback):

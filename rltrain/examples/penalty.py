@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from rltrain.callback import Callback
+from rltrain.ranges import NonNegative, Probability, Whole
 from rltrain.trainer import Trainer
-from rltrain.types import NonNegative, Probability, Steps, Whole
+from rltrain.types import Steps
 
 
 class ActionPenalty(Callback):

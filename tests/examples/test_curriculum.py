@@ -8,9 +8,11 @@ import pytest
 
 import rltrain
 from rltrain.api import settings_from
-from rltrain.config import refuse_foreign_targets, shipped_targets
+from rltrain.config import conf_dir
 from rltrain.examples.curriculum import Curriculum
+from rltrain.trusted import refuse_foreign_targets, shipped_targets
 
+SHIPPED = shipped_targets(conf_dir())
 GRAVITY = {"metric": "train/return_mean", "threshold": 5, "tasks": ["a", "b", "c"]}
 
 
@@ -123,9 +125,9 @@ def test_a_shipped_preset_makes_cart_pole_heavier(tmp_path):
 def test_runs_of_the_presets_can_be_resumed_without_trust(tmp_path, preset):
     tree = settings_from([f"experiment=examples/{preset}"]).plain
     assert len(tree["callbacks"]) == 1
-    refuse_foreign_targets(tree, [], tmp_path)
+    refuse_foreign_targets(tree, [], tmp_path, SHIPPED)
 
 
 def test_presets_name_shipped_classes():
-    assert "rltrain.examples.curriculum.Curriculum" in shipped_targets()
-    assert "rltrain.examples.penalty.ActionPenalty" in shipped_targets()
+    assert "rltrain.examples.curriculum.Curriculum" in SHIPPED
+    assert "rltrain.examples.penalty.ActionPenalty" in SHIPPED

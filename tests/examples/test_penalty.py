@@ -10,7 +10,7 @@ import pytest
 import rltrain
 from rltrain.callback import Callbacks
 from rltrain.examples.penalty import ActionPenalty
-from rltrain.trainer import Metrics
+from rltrain.metrics import Metrics
 from rltrain.types import Steps
 
 

@@ -15,7 +15,8 @@ from rltrain.env.smac.sizes import Options, spec_of
 from rltrain.env.smac.smacv2_game import MAP_FILE, scenario_options
 from rltrain.env.smac.starcraft2 import StarCraft2Env
 from rltrain.env.smac.vector import SmacVectorEnv, check_choice
-from rltrain.types import Count, EpisodeSeeds, Flag, NonNegative, Positive, Probability, Real
+from rltrain.ranges import Count, Flag, NonNegative, Positive, Probability, Real
+from rltrain.types import EpisodeSeeds
 
 
 class Smacv2VectorEnv(SmacVectorEnv):

@@ -17,7 +17,8 @@ from rltrain.env.smac.look import NO_TARGET, look_at
 from rltrain.env.smac.scripted import Player, heuristic_orders
 from rltrain.env.smac.sizes import Options, spec_of
 from rltrain.env.smac.view import BattleView
-from rltrain.types import Count, EnvSpec, EpisodeSeeds, Flag, NonNegative, Positive, Real
+from rltrain.ranges import Count, Flag, NonNegative, Positive, Real
+from rltrain.types import EnvSpec, EpisodeSeeds
 
 if TYPE_CHECKING:
     from rltrain.env.smac.picture import Painter

@@ -1,0 +1,105 @@
+"""What a run reports: every metric's name, running means, and what episodes and tests come to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rltrain.types import Episode
+
+METRICS = (
+    "train/return_mean",
+    "train/episode_length_mean",
+    "train/win_rate",
+    "train/epsilon",
+    "train/temperature",
+    "train/noise_stddev",
+    "test/return_mean",
+    "test/return_std",
+    "test/episode_length_mean",
+    "test/win_rate",
+    "learn/loss",
+    "learn/td_error_abs",
+    "learn/q_taken_mean",
+    "learn/target_mean",
+    "learn/grad_norm",
+    "learn/skipped_updates",
+    "offline/is_return",
+    "offline/wis_return",
+    "offline/behaviour_return",
+    "offline/effective_sample_size",
+    "time/env_steps_per_s",
+    "time/updates_per_s",
+)
+"""Every metric that a run can report."""
+
+
+class Metrics:
+    """Running means by name. Tensors stay on their device until they are read."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, Any] = {}
+        self.counts: dict[str, int] = {}
+
+    def add(self, group: str, values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            key = f"{group}/{name}"
+            self.sums[key] = self.sums.get(key, 0.0) + value
+            self.counts[key] = self.counts.get(key, 0) + 1
+
+    def take(self) -> dict[str, float]:
+        """The means since the last call."""
+        means = {k: float(s) / self.counts[k] for k, s in self.sums.items()}
+        self.sums, self.counts = {}, {}
+        return means
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"sums": {k: float(v) for k, v in self.sums.items()}, "counts": dict(self.counts)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.sums, self.counts = dict(state["sums"]), dict(state["counts"])
+
+
+def episode_metrics(episodes: list[Episode] | tuple[Episode, ...]) -> list[dict[str, float]]:
+    """What each finished episode adds to the means; ``win_rate`` only where the environment says
+    who won, and what else it counts itself (``info["metrics"]``) by name.
+    """
+    out = []
+    for e in episodes:
+        row = {"return_mean": e.episode_return, "episode_length_mean": float(e.length)}
+        if "win" in e.info:
+            row["win_rate"] = float(e.info["win"])
+        row |= {f"{name}_mean": value for name, value in e.info.get("metrics", {}).items()}
+        out.append(row)
+    return out
+
+
+def summarise(episodes: list[Episode]) -> dict[str, float]:
+    """Plain means over test episodes, and the returns' standard deviation."""
+    rows = episode_metrics(episodes)
+    names = dict.fromkeys(k for row in rows for k in row)
+    found = {k: [row[k] for row in rows if k in row] for k in names}
+    out = {f"test/{k}": sum(values) / len(values) for k, values in found.items()}
+    mean = out["test/return_mean"]
+    variance = sum((e.episode_return - mean) ** 2 for e in episodes) / len(episodes)
+    return {**out, "test/return_std": math.sqrt(variance)}
+
+
+def test_metrics(said: Any) -> dict[str, float]:
+    """What a test function said, names without a group in the group ``test``.
+
+    Raises:
+        ValueError: no metrics, or values that are no numbers.
+    """
+    if not isinstance(said, Mapping) or not said:
+        raise ValueError(
+            "test.function: expected metrics by name, such as {'return_mean': 1.5}, got "
+            f"{said!r}."
+        )
+    for name, value in said.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+            raise ValueError(f"test.function: {name} is {value!r}, expected a number.")
+    return {k if "/" in k else f"test/{k}": float(v) for k, v in said.items()}

@@ -1,0 +1,53 @@
+"""Numbers and the ranges they may be in, as constructors annotate their arguments. Settings are
+checked against these annotations before anything is constructed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+
+def _whole(value: Any) -> Any:
+    """Accept 1e6 where a whole number is meant; booleans and text are no numbers."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError("a whole number is expected")
+    if isinstance(value, float):
+        if not math.isfinite(value) or value != int(value):
+            raise ValueError("a whole number is expected")
+        return int(value)
+    return value
+
+
+def _real(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError("a number is expected")
+    if not math.isfinite(value):
+        raise ValueError("a finite number is expected")
+    return float(value)
+
+
+def _flag(value: Any) -> Any:
+    if not isinstance(value, bool):
+        raise ValueError("true or false is expected")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
+"""0, 1, 2, …"""
+Count = Annotated[int, BeforeValidator(_whole), Field(ge=1)]
+"""1, 2, 3, …"""
+Real = Annotated[float, BeforeValidator(_real)]
+"""Any finite number."""
+Positive = Annotated[float, BeforeValidator(_real), Field(gt=0)]
+"""A finite number above 0."""
+NonNegative = Annotated[float, BeforeValidator(_real), Field(ge=0)]
+"""A finite number, 0 or more."""
+Probability = Annotated[float, BeforeValidator(_real), Field(ge=0, le=1)]
+"""0 … 1, both included."""
+Fraction = Annotated[float, BeforeValidator(_real), Field(gt=0, le=1)]
+"""Above 0, up to 1."""
+Flag = Annotated[bool, BeforeValidator(_flag)]
+"""true or false."""
