@@ -15,6 +15,7 @@ from rltrain import checkpoint, evaluation
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
 from rltrain.build import build_learner, prepare_machine, spec_record
+from rltrain.checking import check
 from rltrain.config import compose_checked
 from rltrain.errors import UsageError
 from rltrain.logger import JsonLines, Loggers
@@ -29,7 +30,7 @@ from rltrain.run import (
     start_from,
     warn_of_exploration,
 )
-from rltrain.settings import Settings, check
+from rltrain.settings import Settings
 from rltrain.trainer import MODEL, SPEC, Trainer, check_fits
 from rltrain.trusted import HANDED_OVER
 from rltrain.types import Clock, EnvSpec, VectorEnv

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from rltrain import checkpoint
 from rltrain.build import build_player, build_scripted_player, title
+from rltrain.checking import check
 from rltrain.config import load_config
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
@@ -25,7 +26,7 @@ from rltrain.hardware.rollout import Rollout
 from rltrain.logger import Screen
 from rltrain.report.game_replays import GameReplays
 from rltrain.report.recording import Recorder, require_drawable
-from rltrain.settings import Settings, check
+from rltrain.settings import Settings
 from rltrain.types import Clock, Episode, VectorEnv
 
 Z95 = 1.959964

@@ -67,8 +67,8 @@ exit_codes: list[int] = []
 @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
 def job(config: DictConfig) -> None:
     """One training run, in the folder that Hydra made."""
+    from rltrain.checking import check
     from rltrain.run import run_training
-    from rltrain.settings import check
 
     settings = check(plain(config), dict(HydraConfig.get().runtime.choices), {})
     result = run_training(settings, Path(HydraConfig.get().runtime.output_dir))
@@ -193,7 +193,7 @@ def all_jobs(overrides: Sequence[str], multirun: bool) -> list[list[str]]:
 def checked(words: Sequence[str]) -> Settings:
     """Names first, without torch; then values."""
     composed = compose_checked(words)
-    from rltrain.settings import check
+    from rltrain.checking import check
 
     return check(composed.plain, composed.choices, composed.defaults)
 
@@ -244,8 +244,8 @@ def evaluate_script(overrides: Sequence[str]) -> int:
 
 def resume_mode(overrides: Sequence[str]) -> int:
     """Continue a run in its own folder."""
+    from rltrain.checking import check
     from rltrain.run import latest_run, refuse_changes, require_writable, run_folder, run_training
-    from rltrain.settings import check
 
     typed = str(typed_value(overrides, "resume"))
     words = other_words(overrides, about=("resume",), never=("mode", "checkpoint", "load_step"))

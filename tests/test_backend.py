@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from rltrain import main as entry
+from rltrain.checking import check
 from rltrain.config import load_config
 from rltrain.errors import CheckpointError, UsageError
-from rltrain.settings import check
 from tests.conftest import SMALL
 from tests.env.smac.stand_in import install_game, install_package
 

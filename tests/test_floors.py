@@ -29,6 +29,7 @@ FLOORS = {
     "examples": 3,
     "offline": 3,
     "settings": 4,
+    "checking": 4,
     "config": 4,
     "trusted": 4,
     "build": 4,
