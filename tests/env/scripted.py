@@ -1,0 +1,112 @@
+"""Gymnasium environments that do what a test tells them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from rltrain.env.gym import GymnasiumEnv, gymnasium_env
+from rltrain.env.vector import SyncVectorEnv
+
+
+class Scripted(gymnasium.Env):
+    """Shows given observations one after the other; remembers seeds and actions."""
+
+    def __init__(
+        self,
+        space: spaces.Space | None = None,
+        shows: list[Any] | None = None,
+        actions: spaces.Space | None = None,
+        rewards: tuple[float, ...] = (1.0,),
+        masks: list[Any] | None = None,
+        ends: tuple[str, ...] = (),
+    ) -> None:
+        self.observation_space = space or spaces.Box(-1, 1, (2,), np.float32)
+        self.action_space = actions or spaces.Discrete(3)
+        self.shows = shows or [np.zeros(2, np.float32)]
+        self.rewards, self.masks, self.ends = rewards, masks, ends
+        self.t, self.seeds, self.taken = 0, [], []
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.t = 0
+        self.seeds.append(seed)
+        return self._seen()
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.taken.append(action)
+        reward = self.rewards[self.t % len(self.rewards)]
+        end = self.ends[self.t] if self.t < len(self.ends) else ""
+        self.t += 1
+        obs, info = self._seen()
+        return obs, reward, end == "terminated", end == "truncated", info
+
+    def double(self, x: int) -> int:
+        return 2 * x
+
+    def _seen(self) -> tuple[Any, dict[str, Any]]:
+        info = {} if self.masks is None else {"action_mask": self.masks[self.t % len(self.masks)]}
+        return self.shows[self.t % len(self.shows)], info
+
+
+class Counting(Scripted):
+    """Says how many steps were taken."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, reward, terminated, truncated, {**info, "metrics": {"score": np.int64(self.t)}}
+
+
+gymnasium.register("Scripted-v0", entry_point=Scripted)
+gymnasium.register("Limited-v0", entry_point=Scripted, max_episode_steps=3)
+gymnasium.register(
+    "Continuous-v0", entry_point=Scripted, kwargs={"actions": spaces.Box(-1, 1, (2,))}
+)
+BROKEN_REWARD = {"rewards": (1.0, float("nan"))}
+BROKEN_OBS = {"shows": [np.zeros(2, np.float32), np.array([0, np.nan], np.float32)]}
+gymnasium.register("BrokenReward-v0", entry_point=Scripted, kwargs=BROKEN_REWARD)
+
+
+def go(env: GymnasiumEnv, action: int = 0) -> tuple[Any, ...]:
+    return env.step(np.array([action]))
+
+
+DEFAULTS: dict[str, Any] = {
+    "training": True,
+    "record": False,
+    "kwargs": {},
+    "time_limit": "bootstrap",
+    "max_episode_steps": None,
+    "frame_stack": 1,
+    "reward_clip": None,
+}
+
+
+def made(id: str, **given: Any) -> SyncVectorEnv:
+    return gymnasium_env(id=id, **{"n_envs": 1, **DEFAULTS, **given})
+
+
+class Drawn(Scripted):
+    """Draws the step of its episode."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012
+
+    def __init__(self, render_mode: str | None = None, **given: Any) -> None:
+        super().__init__(**given)
+        self.render_mode = render_mode
+
+    def render(self) -> np.ndarray:
+        return np.full((2, 2, 3), self.t, np.uint8)
+
+
+class Blind(Drawn):
+    """Lacks what drawing needs."""
+
+    def render(self) -> np.ndarray:
+        raise gymnasium.error.DependencyNotInstalled("no pygame, run `pip install pygame`")
+
+
+gymnasium.register("Drawn-v0", entry_point=Drawn, max_episode_steps=3)
+gymnasium.register("Blind-v0", entry_point=Blind)
