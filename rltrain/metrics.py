@@ -27,6 +27,7 @@ METRICS = (
     "learn/target_mean",
     "learn/grad_norm",
     "learn/skipped_updates",
+    "learn/lr",
     "offline/is_return",
     "offline/wis_return",
     "offline/behaviour_return",

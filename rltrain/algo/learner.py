@@ -21,6 +21,8 @@ FEW_WEIGHTS = 200_000
 class TargetUpdate:
     """When the target network follows, every so many episodes, env_steps or updates, and how far.
 
+    Counted from the last time, as PyMARL counts, and not at multiples: the distance between two
+    copies is what the setting says, and never shorter because the one before was late.
     ``tau`` = 1 copies; below 1 it moves that part of the way (Polyak) each time it is due. Exactly
     one period is set.
 
@@ -98,19 +100,22 @@ class Learner:
         """One gradient step on ``batch``, then the target's update if it is due.
 
         ``clock`` is as it was before the step. Adds to the loss's metrics `grad_norm`, the global
-        norm before clipping, and `skipped_updates`, 1 where the step was undone because it was not
-        finite.
+        norm before clipping, `skipped_updates`, 1 where the step was undone because it was not
+        finite, and under a schedule `lr`, the learning rate.
         """
+        scheduled = {}
         if self.lr_schedule is not None:
-            self.optimizer.param_groups[0]["lr"] = piecewise(self.lr_schedule, clock.env_steps)
+            lr = piecewise(self.lr_schedule, clock.env_steps)
+            self.optimizer.param_groups[0]["lr"] = lr
+            scheduled = {"lr": torch.tensor(lr)}
         if not self.online.agents.training:  # a test switched its noise off
             self.online.train()
         result = self.loss(self.online, self.target, batch, clock)
         finite, grad_norm = self._step(result)
         if self.target_update.due(clock.after_update()):
             self._follow(self.target_update.tau)
-        metrics = {**result.metrics, "grad_norm": grad_norm, "skipped_updates": 1 - finite.float()}
-        return UpdateResult(result.priority, metrics)
+        step = {"grad_norm": grad_norm, "skipped_updates": 1 - finite.float()}
+        return UpdateResult(result.priority, {**result.metrics, **step, **scheduled})
 
     def _step(self, result: Result) -> tuple[Tensor, Tensor]:
         gradient = self._weights.grad

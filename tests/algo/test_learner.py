@@ -171,15 +171,17 @@ def test_the_learning_rate_follows_its_schedule():
     learner = make_learner(lr_schedule=[[100, 1e-2], [200, 2e-3]])
     rates = []
     for env_steps in (0, 100, 150, 200, 999):
-        learner.update(BATCH, Clock(env_steps=env_steps))
-        rates.append(learner.optimizer.param_groups[0]["lr"])
+        told = learner.update(BATCH, Clock(env_steps=env_steps)).metrics["lr"]
+        assert told.item() == pytest.approx(learner.optimizer.param_groups[0]["lr"])
+        rates.append(told.item())
     assert rates == pytest.approx([1e-2, 1e-2, 6e-3, 2e-3, 2e-3])
 
 
 def test_without_a_schedule_the_learning_rate_stays():
     learner = make_learner()
-    learner.update(BATCH, Clock(env_steps=10**6))
+    result = learner.update(BATCH, Clock(env_steps=10**6))
     assert learner.optimizer.param_groups[0]["lr"] == 1e-2
+    assert "lr" not in result.metrics
 
 
 def test_a_learning_rate_of_zero_teaches_nothing():
