@@ -61,13 +61,18 @@ def n_threads(settings: Settings) -> int:
     return settings.hardware.threads or default_threads(recurrent)
 
 
-def build_env(settings: Settings, n_envs: int, *, training: bool) -> VectorEnv:
-    """Environment copies in lock-step, for learning or for tests."""
+def build_env(
+    settings: Settings, n_envs: int, *, training: bool, scripted: bool = False
+) -> VectorEnv:
+    """Environment copies in lock-step, for learning, for tests, or for a player that is a script of
+    theirs.
+    """
     node = settings.nodes["env" if training else "test.env"]
     env: VectorEnv = node.build(
         n_envs=n_envs,
         n_threads=n_threads(settings),
         training=training,
+        scripted=scripted,
         record=settings.run.record,
     )
     return env
@@ -350,7 +355,9 @@ def build_scripted_player(settings: Settings) -> Rollout:
     """
     run = settings.run
     prepare_machine(settings)
-    env = build_env(settings, min(run.test.n_envs, run.test.episodes), training=False)
+    scripted = settings.nodes["algo"].kwargs["policy"] != "random"
+    n_envs = min(run.test.n_envs, run.test.episodes)
+    env = build_env(settings, n_envs, training=False, scripted=scripted)
     policy = settings.nodes["algo"].build(
         env=env, epsilon=run.test.epsilon, rng=generator(run.seed, TEST_POLICY_STREAM)
     )

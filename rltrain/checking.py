@@ -164,6 +164,7 @@ FACTS = (
     "n_envs",
     "n_threads",
     "training",
+    "scripted",
     "record",
     "device",
     "rng",

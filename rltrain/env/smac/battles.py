@@ -58,6 +58,11 @@ class Battles:
         sorts_agents: bool = True,
     ) -> None:
         if is_scenario(map_name):
+            if rules != "sc2":
+                raise ValueError(
+                    f"the scenario {map_name!r} cannot be played with rules={rules}: it knows no "
+                    "drawn teams. Choose rules=sc2, or one of the maps of SMAC."
+                )
             self.map_data = find_scenario(map_name)
         else:
             self.map_data = find_map_under(rules, map_name, sorts_agents=sorts_agents)
@@ -99,8 +104,9 @@ class Battles:
     ) -> None:
         """One env step with action [E, A]; battles in ``restarts`` (e to seed) begin anew instead.
 
-        Finished battles that are not restarted stay frozen with reward 0. ``orders`` [E, A] are
-        carried out in place of the actions and need not be available. Raises ``IllegalAction``.
+        Finished battles that are not restarted stay frozen with reward 0. ``orders`` [E, A], in
+        SMAC's numbers (attacks from 6 on), are carried out in place of the actions; neither need be
+        available then. Raises ``IllegalAction``.
         """
         action = np.ascontiguousarray(action, np.int64)
         if action.shape != self._no_action.shape:
@@ -111,8 +117,7 @@ class Battles:
         self._restart[:] = False
         for e, seed in (restarts or {}).items():
             self._restart[e], self._seed[e] = True, seed
-        if orders is None:
-            self._check(action)
+        self._check(action, any_action=orders is not None)
         if restarts:
             self._recruit(self._restart)
         advance = self._engine.advance_serial
@@ -127,6 +132,7 @@ class Battles:
             self.frame,
             action,
             action if orders is None else orders,
+            orders is not None,
             self._restart,
             self._seed,
         )
@@ -150,15 +156,19 @@ class Battles:
         table: np.ndarray = getattr(self.scene, name)[e * self.scene.per_battle]
         return table
 
-    def _check(self, action: np.ndarray) -> None:
-        wrong = engine.find_illegal(self.world, self.avail, action, self._restart)
+    def _check(self, action: np.ndarray, *, any_action: bool) -> None:
+        wrong = engine.find_illegal(self.world, self.avail, action, self._restart, any_action)
         if wrong < 0:
             return
         copy, agent = divmod(wrong, self.map_data.n_agents)
         legal = np.flatnonzero(self.avail[copy, agent]).tolist()
+        there = (
+            f"actions are 0 … {self.sizes.n_actions - 1}"
+            if any_action
+            else f"available are {legal}"
+        )
         raise IllegalAction(
-            f"illegal action in copy {copy}: agent {agent} chose {action[copy, agent]}, "
-            f"available are {legal}"
+            f"illegal action in copy {copy}: agent {agent} chose {action[copy, agent]}, {there}"
         )
 
     @property

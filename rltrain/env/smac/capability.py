@@ -44,6 +44,7 @@ class Smacv2VectorEnv(SmacVectorEnv):
         fixed_max_reward: Flag,
         time_limit: Literal["terminal", "bootstrap"] = "terminal",
         n_threads: Count = 1,
+        scripted: Flag = False,
         backend: Backend = "native",
         max_restarts: Count = 20,
         game_timeout: Positive = 300.0,
@@ -101,7 +102,7 @@ class Smacv2VectorEnv(SmacVectorEnv):
         )
         row, battles = find_scenario(map_name), None
         spec = spec_of(row, options)
-        if choose_backend(backend, "smacv2", MAP_FILE) == "sc2":
+        if choose_backend(backend, "smacv2", MAP_FILE, scripted=scripted) == "sc2":
             race = race_of(row)
             scenario = scenario_options(
                 race=row.map_type.removesuffix("_gen"),

@@ -87,14 +87,14 @@ def show(scene, shown, world, frame, e):
 
 
 @njit(forceinline=True)
-def give_orders(view, unit, mark, param, affects, facing, visible, e, action):
+def give_orders(view, unit, mark, param, affects, facing, visible, e, action, free):
     """Actions [E, A] of battle e to orders. Repeating an attack keeps its windup, any other order
     cancels it; an attack that the weapon cannot make is refused, and the agent stops."""
     for i in range(view.n_agents):
         a = action[e, i]
         if unit[HEALTH, i] <= ZERO:
             continue
-        if view.limited and a >= FIRST_ATTACK:
+        if view.limited and not free and a >= FIRST_ATTACK:
             a = aim(view, param, visible[e], facing[e], i, a)
             if a == NO_OP:
                 continue
@@ -123,9 +123,9 @@ def give_orders(view, unit, mark, param, affects, facing, visible, e, action):
 
 
 @njit()
-def step_battle(scene, shown, rule, world, frame, e, action, orders):
+def step_battle(scene, shown, rule, world, frame, e, action, orders, free):
     """One env step of battle e: actions [E, A] are remembered, orders [E, A] (as a rule the same)
-    carried out."""
+    carried out; ``free`` ones count as SMAC's actions do, and may aim at anybody."""
     unit, mark, A = world.unit[e], world.mark[e], scene.n_agents
     lines, spare, queue = frame.lines[e], frame.spare[e], frame.queue[e]
     own, hops = e * scene.per_battle, scene.hops
@@ -133,7 +133,7 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders):
     walls, near_walls = scene.walls, scene.near_walls
     special = scene.special
     begin_step(world, e, action, A)
-    give_orders(shown, unit, mark, param, affects, world.facing, frame.visible, e, orders)
+    give_orders(shown, unit, mark, param, affects, world.facing, frame.visible, e, orders, free)
     if scene.chases:
         renew_orders(unit, mark, affects, A)
     first = world.clock[e] * scene.loops
@@ -237,42 +237,42 @@ def reward_of(rule, unit, n_agents, outcome):
 
 
 @njit(inline="always")
-def advance_battle(scene, shown, rule, world, frame, e, action, orders, restart, seed):
+def advance_battle(scene, shown, rule, world, frame, e, action, orders, free, restart, seed):
     """Restart, step or (finished, not restarted) leave battle e as it is."""
     if restart[e]:
         reset_battle(scene, shown, world, frame, e, seed[e])
     elif world.outcome[e] == RUNNING:
-        step_battle(scene, shown, rule, world, frame, e, action, orders)
+        step_battle(scene, shown, rule, world, frame, e, action, orders, free)
     else:
         frame.reward[e] = 0.0
 
 
 @njit()
-def advance_serial(scene, shown, rule, world, frame, action, orders, restart, seed):
+def advance_serial(scene, shown, rule, world, frame, action, orders, free, restart, seed):
     """Every battle: restart [E] with seed uint64 [E], or one step with actions and orders int64 [E,
     A]."""
     for e in range(restart.shape[0]):
-        advance_battle(scene, shown, rule, world, frame, e, action, orders, restart, seed)
+        advance_battle(scene, shown, rule, world, frame, e, action, orders, free, restart, seed)
 
 
 @njit(parallel=True)
-def advance_parallel(scene, shown, rule, world, frame, action, orders, restart, seed):
+def advance_parallel(scene, shown, rule, world, frame, action, orders, free, restart, seed):
     """``advance_serial`` on several threads, the same bytes."""
     for e in prange(restart.shape[0]):
-        advance_battle(scene, shown, rule, world, frame, e, action, orders, restart, seed)
+        advance_battle(scene, shown, rule, world, frame, e, action, orders, free, restart, seed)
 
 
 @njit()
-def find_illegal(world, avail, action, restart):
-    """Index e * A + i of the first action that is not available in a running battle, -1 if there is
-    none."""
+def find_illegal(world, avail, action, restart, any_action):
+    """Index e * A + i of the first action that is not available in a running battle, or with
+    ``any_action`` that there is not; -1 if there is none."""
     A, n = avail.shape[1], avail.shape[2]
     for e in range(avail.shape[0]):
         if restart[e] or world.outcome[e] != RUNNING:
             continue
         for i in range(A):
             a = action[e, i]
-            if a < 0 or a >= n or avail[e, i, a] == 0:
+            if a < 0 or a >= n or (avail[e, i, a] == 0 and not any_action):
                 return e * A + i
     return -1
 

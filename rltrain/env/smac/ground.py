@@ -4,7 +4,6 @@ units can walk on, the blocked ones darker, plateaus lighter."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -20,13 +19,6 @@ MARGIN = 0.5  # cells around the pathable ones
 BLOCKED, LOW, GRID, EDGE = (26, 28, 32), (64, 70, 70), (75, 82, 82), (124, 132, 134)
 PANEL = (14, 15, 19)
 HIGH = 26  # how much brighter the top of a plateau is than the low ground
-
-# Heights of cells between low (0) and high (1) ground as far as they are known, as rectangles
-# (x from, x to, y from, y to), inclusive. Ramps rise from their first height to their second along
-# x. The ravine: a plateau that two side ramps lead up to.
-SLOPES: Mapping[str, tuple[tuple[tuple[int, int, int, int], float, float], ...]] = {
-    "ravine": (((7, 24, 13, 20), 1, 1), ((4, 6, 13, 18), 0, 1), ((25, 27, 13, 18), 1, 0)),
-}
 
 
 @dataclass(frozen=True)
@@ -61,7 +53,7 @@ def ground(name: str, width: int) -> Image.Image:
     cells = terrain.pathable_cells(name)
     image = Image.new("RGB", (canvas.width * FINE, canvas.height * FINE), BLOCKED)
     draw = ImageDraw.Draw(image)
-    heights = _heights(name)
+    heights = terrain.levels_of(name)
     for x, y in np.argwhere(cells).tolist():
         rise = round(HIGH * float(heights[x, y]))
         fill = (LOW[0] + rise, LOW[1] + rise, LOW[2] + rise)
@@ -76,12 +68,3 @@ def ground(name: str, width: int) -> Image.Image:
     draw.rectangle((0, 0, image.width, top - 1), PANEL)
     draw.rectangle((0, bottom, image.width, image.height), PANEL)
     return image
-
-
-def _heights(name: str) -> np.ndarray:
-    """float [32, 32]: 0 low ground … 1 high ground."""
-    heights = np.zeros((terrain.SIZE, terrain.SIZE))
-    for (x0, x1, y0, y1), first, second in SLOPES.get(name, ()):
-        share = (np.arange(x0, x1 + 1) - x0 + 0.5) / (x1 - x0 + 1)
-        heights[x0 : x1 + 1, y0 : y1 + 1] = (first + (second - first) * share)[:, None]
-    return heights

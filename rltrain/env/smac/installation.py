@@ -27,6 +27,8 @@ MAP_ARCHIVES: dict[Package, str] = {
     "smacv2": "https://github.com/oxwhirl/smacv2/releases/download/maps/SMAC_Maps.zip",
 }
 GAME_ARCHIVE = "http://blzdistsc2-a.akamaihd.net/Linux/SC2.4.10.zip"
+ARCHIVED_AS = "StarCraftII"
+"""The folder in that archive."""
 
 
 @dataclass(frozen=True)
@@ -92,17 +94,20 @@ def game_fix() -> str:
     licence."""
     if sys.platform != "linux":
         return "install StarCraft II from https://battle.net, or set SC2PATH to its folder"
-    where = game_folder().parent
-    return (
-        f"wget {GAME_ARCHIVE} && unzip -P iagreetotheeula SC2.4.10.zip -d '{where}' "
-        "(or set SC2PATH to its folder)"
-    )
+    folder = game_folder()
+    fetch = f"wget -O SC2.zip {GAME_ARCHIVE}"
+    unpack = f"mkdir -p '{folder.parent}' && unzip -P iagreetotheeula SC2.zip -d '{folder.parent}'"
+    move = f" && mv '{folder.parent / ARCHIVED_AS}' '{folder}'"  # the archive has its own name
+    return f"{fetch} && {unpack}{move if folder.name != ARCHIVED_AS else ''}"
 
 
 def map_fix(package: Package) -> str:
     """The commands that install a package's maps, whatever folders their archive has."""
-    archive = MAP_ARCHIVES[package]
-    return f"wget {archive} && unzip -j SMAC_Maps.zip '*.SC2Map' -d '{maps_folder()}'"
+    file = f"{package}_maps.zip"
+    return (
+        f"mkdir -p '{maps_folder()}' && wget -O {file} {MAP_ARCHIVES[package]} && "
+        f"unzip -o -j {file} '*.SC2Map' -d '{maps_folder()}'"
+    )
 
 
 def missing(package: Package, map_file: str) -> list[Missing]:
@@ -120,13 +125,16 @@ def missing(package: Package, map_file: str) -> list[Missing]:
     return found
 
 
-def choose_backend(wanted: Backend, package: Package, map_file: str) -> Literal["native", "sc2"]:
-    """The engine that plays: ``auto`` is the game where package, game and map are all there.
+def choose_backend(
+    wanted: Backend, package: Package, map_file: str, *, scripted: bool = False
+) -> Literal["native", "sc2"]:
+    """The engine that plays: ``auto`` is the game where package, game and map are all there, unless
+    a ``scripted`` player is to play, who reads the built-in engine's battles.
 
     Raises:
         ValueError: ``sc2`` where something is missing; says what, and how to get it.
     """
-    if wanted == "native":
+    if wanted == "native" or (wanted == "auto" and scripted):
         return "native"
     lacks = missing(package, map_file)
     if wanted == "sc2" and lacks:
@@ -139,6 +147,6 @@ def choose_backend(wanted: Backend, package: Package, map_file: str) -> Literal[
     return "native" if lacks else "sc2"
 
 
-def about_game(package: Package) -> dict[str, str]:
-    """Which game plays, for banner and records."""
-    return {"backend": "sc2", "package": package, "game": game_versions()[-1]}
+def about_game(package: Package, version: str | None = None) -> dict[str, str]:
+    """Which game plays, for banner and records: the version asked for, else the newest."""
+    return {"backend": "sc2", "package": package, "game": version or game_versions()[-1]}

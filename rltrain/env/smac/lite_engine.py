@@ -21,9 +21,9 @@ from rltrain.env.smac.world import RUNNING
 
 
 @njit()
-def step_battle(scene, shown, rule, world, frame, e, action, orders):
+def step_battle(scene, shown, rule, world, frame, e, action, orders, free):
     """One env step of battle e: actions [E, A] are remembered, orders [E, A] (as a rule the same)
-    carried out."""
+    carried out; ``free`` ones count as SMAC's actions do, and may aim at anybody."""
     unit, mark, A = world.unit[e], world.mark[e], scene.n_agents
     lines, spare, queue = frame.lines[e], frame.spare[e], frame.queue[e]
     param, damage, affects, walls = scene.param[0], scene.damage[0], scene.affects[0], scene.walls
@@ -38,26 +38,26 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders):
 
 
 @njit(inline="always")
-def advance_battle(scene, shown, rule, world, frame, e, action, orders, restart, seed):
+def advance_battle(scene, shown, rule, world, frame, e, action, orders, free, restart, seed):
     """Restart, step or (finished, not restarted) leave battle e as it is."""
     if restart[e]:
         reset_battle(scene, shown, world, frame, e, seed[e])
     elif world.outcome[e] == RUNNING:
-        step_battle(scene, shown, rule, world, frame, e, action, orders)
+        step_battle(scene, shown, rule, world, frame, e, action, orders, free)
     else:
         frame.reward[e] = 0.0
 
 
 @njit()
-def advance_serial(scene, shown, rule, world, frame, action, orders, restart, seed):
+def advance_serial(scene, shown, rule, world, frame, action, orders, free, restart, seed):
     """Every battle: restart [E] with seed uint64 [E], or one step with actions and orders int64 [E,
     A]."""
     for e in range(restart.shape[0]):
-        advance_battle(scene, shown, rule, world, frame, e, action, orders, restart, seed)
+        advance_battle(scene, shown, rule, world, frame, e, action, orders, free, restart, seed)
 
 
 @njit(parallel=True)
-def advance_parallel(scene, shown, rule, world, frame, action, orders, restart, seed):
+def advance_parallel(scene, shown, rule, world, frame, action, orders, free, restart, seed):
     """``advance_serial`` on several threads, the same bytes."""
     for e in prange(restart.shape[0]):
-        advance_battle(scene, shown, rule, world, frame, e, action, orders, restart, seed)
+        advance_battle(scene, shown, rule, world, frame, e, action, orders, free, restart, seed)

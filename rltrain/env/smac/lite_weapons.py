@@ -37,6 +37,7 @@ from rltrain.env.smac.world import (
     PENDING_ON,
     SHIELD,
     SHIELD_WAIT,
+    SIDE,
     STANDS,
     TARGET,
     TWICE,
@@ -58,7 +59,7 @@ BEAM_LENGTH, BEAM_WIDTH = F(1.4), F(0.15)  # half of each
 BEAM_REACH = F(np.hypot(1.4, 0.15))  # to the centre of who is hit
 BLAST_RADIUS = F(BLAST_REACH)
 PAID, PATIENT = PENDING, PENDING_ON  # a healer's health paid for but not given yet, and to whom
-GONE = BURST  # dead since an earlier tick
+GONE = SIDE  # dead since an earlier tick
 
 
 @njit()
@@ -120,7 +121,7 @@ def act(unit, mark, param, damage, affects, i):
     elif weapon == BEAM:
         sweep(unit, param, damage, affects, i, target)
     elif weapon == BLAST:
-        explode(unit, param, damage, affects, i)
+        explode(unit, mark, param, damage, affects, i)
     else:
         for _ in range(2 if weapon == TWICE else 1):
             hit(unit, param, damage[i, target], target)
@@ -177,9 +178,9 @@ def sweep(unit, param, damage, affects, i, target):
 
 
 @njit()
-def explode(unit, param, damage, affects, i):
+def explode(unit, mark, param, damage, affects, i):
     """Unit i dies and hits every foe around it once."""
-    unit[HEALTH, i] = ZERO
+    unit[HEALTH, i], mark[BURST, i] = ZERO, 1
     for j in range(unit.shape[1]):
         near = BLAST_RADIUS + param[P_RADIUS, j]
         if unit[HEALTH, j] > ZERO and affects[i, j] == HIT and distance2(unit, i, j) <= near * near:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from rltrain.env.smac.battles import Battles
-from rltrain.env.smac.observe import EAST, FIRST_ATTACK, NORTH, SOUTH, STOP, WEST
-from rltrain.env.smac.world import HEALTH, NOTHING, P_ENERGY, P_HEALTH, SHIELD, X, Y
+from rltrain.env.smac.observe import EAST, NORTH, SOUTH, STOP, WEST
+from rltrain.env.smac.sight import FIRST_TURN, IN_RANGE
+from rltrain.env.smac.world import HEALTH, NOTHING, P_ENERGY, P_HEALTH, P_SHOOT, SHIELD, X, Y
 
 NO_TARGET = -1
 BESIDE = 2.0  # how near healers come to those they care for, cells
@@ -31,6 +32,13 @@ class Look(NamedTuple):
     strength: np.ndarray  # [E, A, K] health and shield, for healers the share of its health
     wanted: np.ndarray  # [E, A, K] bool: alive and can be hit, for healers hurt and can be mended
     goals: np.ndarray  # [E, A, K] bool: whom to walk to; healers with nobody hurt go with the team
+    near: np.ndarray  # [E, A, K] bool: within the range of its weapon, whatever its cone
+    reach: np.ndarray  # [E, A, K] bool: an attack on it is available now, and would be carried out
+
+    @property
+    def first_attack(self) -> int:
+        """The number of the first action with a target."""
+        return int(self.battles.shown.first_attack)
 
     def agents(self, row: int) -> np.ndarray:
         """[E, A]: one row of the agents' table (``world.X``, …)."""
@@ -44,7 +52,8 @@ class Look(NamedTuple):
 def look_at(battles: Battles) -> Look:
     """The current step of all battles."""
     scene, unit, avail = battles.scene, battles.world.unit, battles.avail.astype(bool)
-    agents, units, k = scene.n_agents, unit.shape[2], np.arange(avail.shape[2] - FIRST_ATTACK)
+    first_attack = battles.shown.first_attack
+    agents, units, k = scene.n_agents, unit.shape[2], np.arange(avail.shape[2] - first_attack)
     heals = np.broadcast_to(scene.param[:, P_ENERGY, :agents] > 0, avail.shape[:2])  # [E, A]
     whom = np.where(heals[..., None], k, agents + k)  # [E, A, K] numbers of units
     exists = whom < np.where(heals, agents, units)[..., None]
@@ -60,16 +69,23 @@ def look_at(battles: Battles) -> Look:
     wanted = alive & (~heals[..., None] | (health < whole))
     dx = of(unit[:, None, X]) - unit[:, X, :agents, None]
     dy = of(unit[:, None, Y]) - unit[:, Y, :agents, None]
+    distance = np.hypot(dx, dy)
+    near = distance <= scene.param[:, P_SHOOT, :agents, None]
+    reach = avail[:, :, first_attack:]
+    if battles.shown.limited:  # without a mask more is available than is in range
+        reach = reach & (of(battles.frame.visible & IN_RANGE) != 0)
     return Look(
         battles=battles,
         avail=avail,
         heals=heals,
         dx=dx,
         dy=dy,
-        distance=np.hypot(dx, dy),
+        distance=distance,
         strength=np.where(heals[..., None], health / whole, health + of(unit[:, None, SHIELD])),
         wanted=wanted,
         goals=np.where(wanted.any(-1, keepdims=True), wanted, alive),
+        near=near,
+        reach=reach,
     )
 
 
@@ -87,9 +103,9 @@ def pick(key: np.ndarray, among: np.ndarray) -> np.ndarray:
 
 
 def attack(look: Look, target: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
-    """The action on ``target`` [E, A] where it is available, else ``otherwise`` [E, A]."""
-    may = of_target(look.avail[:, :, FIRST_ATTACK:], target) & (target != NO_TARGET)
-    return np.where(may, FIRST_ATTACK + target, otherwise)
+    """The action on ``target`` [E, A] where it is in reach, else ``otherwise`` [E, A]."""
+    may = of_target(look.reach, target) & (target != NO_TARGET)
+    return np.where(may, look.first_attack + target, otherwise)
 
 
 def toward(look: Look, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -102,19 +118,26 @@ def toward(look: Look, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def walk(look: Look, target: np.ndarray) -> np.ndarray:
     """A step toward ``target`` [E, A]: along the longer axis, where that is blocked along the
-    other one, else none. Healers stop beside it.
+    other one, else none. Healers stop beside it. Whoever has it in range but not in its cone turns.
     """
     first, second = toward(look, target)
     way = np.where(of_target(look.avail, second), second, STOP)
     way = np.where(of_target(look.avail, first), first, way)
     there = look.heals & (of_target(look.distance, target) <= BESIDE)
-    return np.where((target == NO_TARGET) | there, STOP, way)
+    way = np.where((target == NO_TARGET) | there, STOP, way)
+    turns = look.first_attack - FIRST_TURN
+    if turns == 0:
+        return way
+    angle = np.arctan2(of_target(look.dy, target), of_target(look.dx, target))
+    turn = FIRST_TURN + np.rint(angle * turns / (2 * np.pi)).astype(np.int64) % turns
+    hidden = of_target(look.wanted & look.near & ~look.reach, target) & (target != NO_TARGET)
+    return np.where(hidden, turn, way)
 
 
 def fight(look: Look, key: np.ndarray) -> np.ndarray:
     """Attack whom of those in reach has the smallest ``key`` [E, A, K]; walk to the nearest while
     nobody is. Healers mend whom of those in reach has the smallest share of its health.
     """
-    reach = look.wanted & look.avail[:, :, FIRST_ATTACK:]
+    reach = look.wanted & look.reach
     key = np.where(look.heals[..., None], look.strength, key)
     return attack(look, pick(key, reach), walk(look, pick(look.distance, look.goals)))

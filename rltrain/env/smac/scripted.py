@@ -53,13 +53,15 @@ def heuristic(look: Look, memory: np.ndarray) -> np.ndarray:
 
 
 def heuristic_orders(look: Look, memory: np.ndarray, *, rest: bool) -> np.ndarray:
-    """What SMAC's built-in player tells the game [E, A], available or not: attack from any
-    distance, or with ``rest`` walk along the longer axis, walls or not, while the attack is not
-    available. Whoever has no target does nothing: 0.
+    """What SMAC's built-in player tells the game [E, A], in SMAC's numbers, available or not:
+    attack from any distance, or with ``rest`` walk along the longer axis, walls or not, while the
+    attack is not available. Whoever has no target does nothing: 0.
     """
     target = heuristic_targets(look, memory)
-    chase = FIRST_ATTACK + target
-    order = attack(look, target, toward(look, target)[0]) if rest else chase
+    order = FIRST_ATTACK + target
+    if rest:
+        may = of_target(look.avail[:, :, look.first_attack :], target)
+        order = np.where(may, order, toward(look, target)[0])
     return np.where((target == NO_TARGET) | look.avail[:, :, 0], 0, order)
 
 

@@ -1,7 +1,8 @@
 """Where units stand when a battle begins: the groups of a map spread around their points.
 
 StarCraft II's own placement is unknown; a square grid stands in for it, and units for whom there is
-no room in it go to the free place nearest to theirs. Nothing here is compiled.
+no room in it go to the nearest free place that no wall separates from theirs. Nothing here is
+compiled.
 """
 
 from __future__ import annotations
@@ -70,7 +71,9 @@ def spawn_grid(radii: list[float], x: float, y: float, sign: int) -> list[Point]
 
 
 def _make_room(map_data: MapData, points: list[Point]) -> list[Point]:
-    """The points, those of ground units in or too near to walls moved to the nearest free place."""
+    """The points, those of ground units in or too near to walls moved to the nearest free place, on
+    the same side of the wall where they are on one.
+    """
     cells = pathable_cells(map_data.terrain)
     walls = wall_segments(cells).astype(np.float64)
     radii = [unit.separation_radius for unit in map_data.unit_types]
@@ -89,9 +92,17 @@ def _make_room(map_data: MapData, points: list[Point]) -> list[Point]:
             for place in sorted(places, key=lambda p: math.dist(p, point))
             if _fits(cells, walls, *place, radii[i])
             and all(math.dist(place, other) >= radii[i] + r for other, r in taken)
+            and (not cells[int(point[0]), int(point[1])] or _open(cells, point, place))
         )
         taken.append((points[i], radii[i]))
     return points
+
+
+def _open(cells: np.ndarray, a: Point, b: Point) -> bool:
+    """Whether the straight line between two points leads over pathable cells only."""
+    n = 2 + math.ceil(PLACES_PER_CELL * math.dist(a, b))
+    x, y = np.linspace(a, b, n).astype(int).T
+    return bool(cells[x, y].all())
 
 
 def _fits(cells: np.ndarray, walls: np.ndarray, x: float, y: float, radius: float) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.look import Look, fight
-from rltrain.env.smac.observe import FIRST_ATTACK, NORTH, STOP
+from rltrain.env.smac.observe import NORTH, STOP
 from rltrain.env.smac.terrain import SIZE
 from rltrain.env.smac.world import (
     COOLDOWN,
@@ -41,7 +41,7 @@ def move_away(look: Look, x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> n
     cell = np.clip(at + WALL_AHEAD * WAYS, 0, SIZE - 1).astype(np.intp)
     walls = look.battles.scene.pathable[cell[..., 0], cell[..., 1]] == 0
     danger = near.sum(-1) + WALL_DANGER * walls  # [E, A, 4]
-    may = look.avail[:, :, NORTH:FIRST_ATTACK]
+    may = look.avail[:, :, NORTH : NORTH + len(WAYS)]
     best = np.where(may, danger, np.inf).argmin(-1)
     return np.where(may.any(-1), NORTH + best, STOP)
 
@@ -70,7 +70,7 @@ def spread(look: Look, memory: np.ndarray) -> np.ndarray:
     gap = np.where(others, np.hypot(x[:, :, None] - x[:, None], y[:, :, None] - y[:, None]), np.inf)
     moves = (gap.min(-1) < CROWDED) & (gap_to_foe(look) > DOORSTEP)
     blow = fight(look, look.distance)
-    stands = np.where(blow >= FIRST_ATTACK, blow, STOP)
+    stands = np.where(blow >= look.first_attack, blow, STOP)
     return np.where(moves, move_away(look, x, y, others), stands)
 
 
@@ -83,7 +83,7 @@ def alternate(look: Look, memory: np.ndarray) -> np.ndarray:
     aims = np.logical_or(look.enemies(WINDUP) > 0, look.enemies(COOLDOWN) < SOON)  # [E, enemies]
     chased = np.where(aims, look.battles.world.mark[:, TARGET, n_agents:], NO_ONE)
     in_danger = (chased[:, :, None] == np.arange(n_agents)).any(1)  # [E, A]
-    shoots = (look.avail[:, None, :, FIRST_ATTACK:]).any(-1)  # [E, 1, A]
+    shoots = look.reach[:, None].any(-1)  # [E, 1, A]
     others = shoots & ~np.eye(n_agents, dtype=bool)  # [E, A, A]
     relieved = (others & (health[:, None] >= health[:, :, None])).any(-1)
     return np.where(in_danger & relieved, STOP, fight(look, look.distance))

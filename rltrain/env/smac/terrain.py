@@ -14,6 +14,7 @@ import numpy as np
 
 SIZE = 32
 GROUND_LEVEL, BLOCKED_LEVEL = 191.0 / 255.0, 175.0 / 255.0
+CLIFF = GROUND_LEVEL - BLOCKED_LEVEL  # what one level of cliffs adds to the height
 
 Rows = Mapping[tuple[int, int], tuple[tuple[int, int], ...]]
 """Inclusive range of y to the inclusive ranges of x that are pathable in those rows."""
@@ -82,6 +83,14 @@ PATHABLE: Mapping[str, Rows] = {
 """The names with ``lite_`` are SMAClite's terrains, the others those of the SMAC maps."""
 
 
+SLOPES: Mapping[str, tuple[tuple[tuple[int, int, int, int], float, float], ...]] = {
+    "ravine": (((7, 24, 13, 20), 1, 1), ((4, 6, 13, 18), 0, 1), ((25, 27, 13, 18), 1, 0)),
+}
+"""Levels of cells above the low ground, as far as they are known, in rectangles (x from, x to, y
+from, y to), inclusive. Ramps rise from their first level to their second along x. The ravine: a
+plateau that two side ramps lead up to."""
+
+
 def pathable_cells(name: str) -> np.ndarray:
     """uint8 [32, 32], indexed [x, y]: 1 where a unit can walk."""
     cells = np.zeros((SIZE, SIZE), np.uint8)
@@ -91,9 +100,19 @@ def pathable_cells(name: str) -> np.ndarray:
     return cells
 
 
-def height_of(cells: np.ndarray) -> np.ndarray:
+def levels_of(name: str) -> np.ndarray:
+    """float [32, 32]: 0 low ground … 1 the top of a plateau."""
+    levels = np.zeros((SIZE, SIZE))
+    for (x0, x1, y0, y1), first, second in SLOPES.get(name, ()):
+        share = (np.arange(x0, x1 + 1) - x0 + 0.5) / (x1 - x0 + 1)
+        levels[x0 : x1 + 1, y0 : y1 + 1] = (first + (second - first) * share)[:, None]
+    return levels
+
+
+def height_of(name: str) -> np.ndarray:
     """float32 [32, 32]: terrain height of each cell, 0 … 1."""
-    return np.where(cells, GROUND_LEVEL, BLOCKED_LEVEL).astype(np.float32)
+    ground = GROUND_LEVEL + CLIFF * levels_of(name)
+    return np.where(pathable_cells(name), ground, BLOCKED_LEVEL).astype(np.float32)
 
 
 def cells_near_walls(cells: np.ndarray) -> np.ndarray:

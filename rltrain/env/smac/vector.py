@@ -30,9 +30,9 @@ class SmacVectorEnv:
 
     ``time_limit`` says what a time-out is: "terminal" as in SMAC, or "bootstrap" (``last`` without
     ``terminated``). ``backend`` says what plays: the built-in engine (``native``), StarCraft II
-    itself (``sc2``), or the game where it is installed (``auto``); ``about`` tells which it is. The
-    other options are SMAC's own, with SMAC's defaults; those behind ``heuristic_rest`` only the
-    game reads.
+    itself (``sc2``), or the game where it is installed (``auto``), unless a ``scripted`` player is
+    to play, who needs the engine; ``about`` tells which it is. The other options are SMAC's own,
+    with SMAC's defaults; those behind ``heuristic_rest`` only the game reads.
     """
 
     frames_per_second = 12.5  # of films: an env step, half a game second, takes a third of one
@@ -45,6 +45,7 @@ class SmacVectorEnv:
         rules: Literal["sc2", "smaclite"] = "sc2",
         time_limit: Literal["terminal", "bootstrap"] = "terminal",
         n_threads: Count = 1,
+        scripted: Flag = False,
         backend: Backend = "native",
         max_restarts: Count = 20,
         game_timeout: Positive = 300.0,
@@ -108,7 +109,8 @@ class SmacVectorEnv:
             )
         spec = spec_of(row, options)
         battles: Battles | Games
-        if choose_backend(backend if rules == "sc2" else "native", "smac", row.name) == "sc2":
+        wanted = backend if rules == "sc2" else "native"
+        if choose_backend(wanted, "smac", row.name, scripted=scripted) == "sc2":
             battles = Games(
                 recipe=Recipe(
                     "smac",
@@ -139,17 +141,22 @@ class SmacVectorEnv:
                 n_threads=n_threads,
                 rules=rules,
             )
-        self._open(battles, spec, time_limit, "smac")
+        self._open(battles, spec, time_limit, "smac", game_version)
         self._heuristic, self._heuristic_rest = heuristic_ai, heuristic_rest
 
     def _open(
-        self, battles: Battles | Games, spec: EnvSpec, time_limit: str, package: Package
+        self,
+        battles: Battles | Games,
+        spec: EnvSpec,
+        time_limit: str,
+        package: Package,
+        version: str | None = None,
     ) -> None:
         """Take over fresh battles; their first episodes begin with ``reset``."""
         self.battles, self.spec = battles, spec
         self.n_envs = n_envs = battles.n_envs
         self.about: Mapping[str, Any] = (
-            about_game(package) if isinstance(battles, Games) else {"backend": "native"}
+            about_game(package, version) if isinstance(battles, Games) else {"backend": "native"}
         )
         self._heuristic = self._heuristic_rest = False
         self.obs, self.avail_actions = self.battles.obs, self.battles.avail
@@ -235,11 +242,6 @@ class SmacVectorEnv:
             raise ValueError(
                 "players written by hand read the built-in engine's battles: type "
                 "env.backend=native, or algo.policy=random."
-            )
-        if self.battles.options.conic_fov:
-            raise ValueError(
-                "players written by hand do not turn their view: type env.conic_fov=false, or "
-                "algo.policy=random."
             )
         return Player(self.battles, name)
 

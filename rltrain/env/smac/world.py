@@ -208,7 +208,7 @@ def build_scene(map_data: MapData, options: Options) -> Scene:
         walls=terrain.wall_segments(cells),
         pathable=cells,
         near_walls=terrain.cells_near_walls(cells),
-        height=terrain.height_of(cells),
+        height=terrain.height_of(map_data.terrain),
     )
 
 
