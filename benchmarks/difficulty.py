@@ -37,7 +37,7 @@ CELLS, PAGE, PICTURES = Path("outputs/difficulty"), Path("docs/difficulty.md"), 
 
 ABOUT = {
     "3m": "Three marines against three on an open field: who shoots together first wins.",
-    "8m": "Eight marines a side; without shared targets it is a coin toss.",
+    "8m": "Eight marines a side: whoever shares targets has won.",
     "25m": "Twenty-five marines a side: room to shoot is as scarce as targets.",
     "5m_vs_6m": "Five marines against six: an even trade of fire loses.",
     "8m_vs_9m": "Eight marines against nine; one wasted volley decides.",
@@ -53,8 +53,8 @@ ABOUT = {
     "3s_vs_5z": "The same against five: long and patient running, hardly a mistake allowed.",
     "1c3s5z": "A colossus's beam behind stalkers and zealots; it must outlive the other one.",
     "2m_vs_1z": "Two marines take turns in being chased by a zealot that outfights both.",
-    "corridor": "Six zealots and twenty-four zerglings: in the open they are surrounded, in the "
-    "choke they are not.",
+    "corridor": "Six zealots and twenty-four zerglings: whom all of them reach at once falls; in a "
+    "choke they cannot.",
     "6h_vs_8z": "Six hydralisks in a small arena must fell eight zealots before these arrive.",
     "2s_vs_1sc": "Two stalkers and a spine crawler that outranges them: they take turns in being "
     "its target.",

@@ -73,6 +73,8 @@ class Checker:
         except ValidationError:
             default = pick(self.defaults, path)
             hint = "" if default in (None, value) else f" Type {path}={show(default)}, the default."
+            if isinstance(value, (int, float)) and str in (annotation, *get_args(annotation)):
+                hint = f" For a number as text type {path}=\"'…'\", with both kinds of quotes."
             self.problems.append(
                 f"{path}={show(value)}: expected {expected(annotation)}, got {show(value)}.{hint}"
             )

@@ -37,6 +37,7 @@ REFUSED = [
     (["algo.mixer=sum"], ["'algo.mixer' holds keys of its own"]),
     (["seed=[1"], ["'seed=[1' cannot be read"]),
     (["total_env_steps=-5"], ["total_env_steps=-5", "a whole number, 1 or more"]),
+    (["env=smac", "env.game_version=4.10"], ["expected text or null", "env.game_version=\"'…'\""]),
     (["total_env_steps=1.5"], ["total_env_steps=1.5", "a whole number"]),
     (["algo.batch_size=0"], ["algo.batch_size=0", "Type algo.batch_size=32"]),
     (["algo.loss.gamma=2"], ["algo.loss.gamma=2", "from 0 to 1", "algo.loss.gamma=0.99"]),

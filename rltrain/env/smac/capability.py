@@ -9,12 +9,12 @@ from typing import Any, Literal
 from rltrain.env.smac.battles import Battles
 from rltrain.env.smac.game_worker import Recipe
 from rltrain.env.smac.games import Games
-from rltrain.env.smac.installation import Backend, choose_backend
+from rltrain.env.smac.installation import Backend, about_game, choose_backend
 from rltrain.env.smac.scenarios import RACES, REFLECT, find_scenario, race_of
 from rltrain.env.smac.sizes import Options, spec_of
 from rltrain.env.smac.smacv2_game import MAP_FILE, scenario_options
 from rltrain.env.smac.starcraft2 import StarCraft2Env
-from rltrain.env.smac.vector import SmacVectorEnv, check_choice
+from rltrain.env.smac.vector import NATIVE, SmacVectorEnv, check_choice
 from rltrain.ranges import Count, Flag, NonNegative, Positive, Probability, Real
 from rltrain.types import EpisodeSeeds
 
@@ -100,7 +100,8 @@ class Smacv2VectorEnv(SmacVectorEnv):
             reward_scale=reward_scale,
             reward_scale_rate=reward_scale_rate,
         )
-        row, battles = find_scenario(map_name), None
+        row = find_scenario(map_name)
+        battles: Battles | Games | None = None
         spec = spec_of(row, options)
         if choose_backend(backend, "smacv2", MAP_FILE, scripted=scripted) == "sc2":
             race = race_of(row)
@@ -119,13 +120,12 @@ class Smacv2VectorEnv(SmacVectorEnv):
                 max_restarts=max_restarts,
                 patience=game_timeout,
             )
-        self._open(
-            battles
-            or Battles(map_name=row.name, n_envs=n_envs, options=options, n_threads=n_threads),
-            spec,
-            time_limit,
-            "smacv2",
-        )
+        about = NATIVE if battles is None else about_game("smacv2")
+        if battles is None:
+            battles = Battles(
+                map_name=row.name, n_envs=n_envs, options=options, n_threads=n_threads
+            )
+        self._open(battles, spec, time_limit, about)
 
     def reset(self, seeds: EpisodeSeeds) -> None:
         """As in ``SmacVectorEnv``; a fixed scale of rewards is fixed anew."""

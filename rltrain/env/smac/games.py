@@ -97,13 +97,14 @@ class Games:
     def result(self, e: int) -> dict[str, Any]:
         """How episode e stands: won, dead allies and enemies, timed out; the restarts of that
         copy's game so far."""
-        info = self._info[e]
+        info, restarts = self._info[e], int(self.restarts[e])
         return {
             "win": bool(info.get("battle_won", False)),
             "dead_allies": int(info.get("dead_allies", 0)),
             "dead_enemies": int(info.get("dead_enemies", 0)),
             "timeout": bool(self.timeout[e]),
-            "restarts": int(self.restarts[e]),
+            "restarts": restarts,
+            **({"metrics": {"restarts": restarts}} if restarts else {}),
         }
 
     def results(self, copies: Sequence[int]) -> list[dict[str, Any]]:

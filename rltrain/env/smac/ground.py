@@ -14,7 +14,7 @@ from rltrain.env.smac import terrain
 
 FINE = 2  # a picture is drawn this much larger and reduced, which smooths its edges
 HEADER, FOOTER = 24, 26  # pixels of the finished picture
-MARGIN = 0.5  # cells around the pathable ones
+MARGIN, ABOVE = 0.5, 1.25  # cells around the pathable ones, and over them, for bars
 
 BLOCKED, LOW, GRID, EDGE = (26, 28, 32), (64, 70, 70), (75, 82, 82), (124, 132, 134)
 PANEL = (14, 15, 19)
@@ -41,9 +41,9 @@ def canvas_of(name: str, width: int) -> Canvas:
     """The pathable part of a terrain and a margin, ``width`` pixels wide; the height is even, as
     films need it."""
     x0, y0, x1, y1 = terrain.layer_boxes(terrain.pathable_cells(name))["ground"]
-    wide, high = x1 - x0 + 2 * MARGIN, y1 - y0 + 2 * MARGIN
+    wide, high = x1 - x0 + 2 * MARGIN, y1 - y0 + MARGIN + ABOVE
     height = HEADER + FOOTER + math.ceil(width * high / wide)
-    return Canvas(x0 - MARGIN, y1 + MARGIN, width * FINE / wide, width, height + height % 2)
+    return Canvas(x0 - MARGIN, y1 + ABOVE, width * FINE / wide, width, height + height % 2)
 
 
 @lru_cache(maxsize=32)

@@ -6,6 +6,7 @@ Sizes of observations and states follow in ``sizes.py``; nothing here is compile
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -220,4 +221,6 @@ def find_map(name: str) -> MapData:
         return MAPS[name]
     near = difflib.get_close_matches(str(name), MAPS, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
+    if re.fullmatch(r"(terran|protoss|zerg)_\d+_vs_\d+", str(name)):
+        hint = f"it is a scenario of SMACv2, type env=smacv2 env.map_name={name}. "
     raise ValueError(f"unknown SMAC map {name!r}: {hint}Maps: {', '.join(MAPS)}.")

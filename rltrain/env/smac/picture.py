@@ -175,7 +175,7 @@ class Painter:
     ) -> None:
         """A thin line from everybody alive to its living target, fainter where there are many."""
         targets = self.after.mark[TARGET].tolist()
-        alpha = int(min(90, max(26, 900 / len(targets))))
+        alpha = int(min(90, max(60, 900 / len(targets))))
         for i, j in enumerate(targets):
             if j != NO_ONE and health[i] > 0 and health[j] > 0:
                 draw.line((points[i], points[j]), (*TEAMS[self._team(i)]["body"], alpha), 2)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rltrain.env.smac.maps import Group, MapData
+from rltrain.env.smac.maps import MAPS, Group, MapData
 
 LIMIT = 200  # env steps
 MAX_UNITS = 64  # of one side
@@ -57,6 +57,17 @@ def is_scenario(name: str) -> bool:
 def find_scenario(name: str) -> MapData:
     """The scenario's row; ValueError with the nearest names if there is none."""
     if not is_scenario(name):
+        match = _PATTERN.fullmatch(str(name))
+        if match is not None and match[1] in RACES:
+            raise ValueError(
+                f"SMACv2 scenario {name!r}: expected 1 to {MAX_UNITS} units a side, got {match[2]} "
+                f"and {match[3]}."
+            )
+        if name in MAPS:
+            raise ValueError(
+                f"{name!r} is a map of SMAC, not a scenario of SMACv2: type env=smac "
+                f"env.map_name={name}."
+            )
         near = difflib.get_close_matches(str(name), SCENARIOS, n=3, cutoff=0.4)
         hint = f"did you mean {' or '.join(near)}? " if near else ""
         raise ValueError(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import secrets
 import warnings
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -26,6 +27,7 @@ from rltrain.env.smac.sizes import (
 from rltrain.env.smac.terrain import SIZE
 from rltrain.env.smac.vector import check_choice
 from rltrain.env.smac.view import BattleView
+from rltrain.errors import did_you_mean
 from rltrain.types import seed_key
 
 if TYPE_CHECKING:
@@ -64,6 +66,12 @@ class StarCraft2Env(BattleView):
         **options: Any,
     ) -> None:
         check_choice("rules", rules, RULES)
+        known = [f.name for f in fields(Options)]
+        for name in options:
+            if name not in known and name not in PROGRAM_OPTIONS:
+                raise TypeError(
+                    f"{type(self).__name__} has no option {name!r}.{did_you_mean(name, known)}"
+                )
         chosen = Options(**{k: v for k, v in options.items() if k not in PROGRAM_OPTIONS})
         super().__init__(Battles(map_name=map_name, n_envs=1, options=chosen, rules=rules), 0)
         row = self.map_data

@@ -11,7 +11,7 @@ import numpy as np
 from rltrain.env.smac.battles import Battles
 from rltrain.env.smac.game_worker import Recipe
 from rltrain.env.smac.games import Games
-from rltrain.env.smac.installation import Backend, Package, about_game, choose_backend
+from rltrain.env.smac.installation import Backend, about_game, choose_backend
 from rltrain.env.smac.lite_maps import RULES, find_map_under
 from rltrain.env.smac.look import NO_TARGET, look_at
 from rltrain.env.smac.scripted import Player, heuristic_orders
@@ -22,6 +22,10 @@ from rltrain.types import EnvSpec, EpisodeSeeds
 
 if TYPE_CHECKING:
     from rltrain.env.smac.picture import Painter
+
+
+NATIVE = {"backend": "native"}
+"""What an environment on the built-in engine says of itself."""
 
 
 class SmacVectorEnv:
@@ -133,6 +137,7 @@ class SmacVectorEnv:
                 max_restarts=max_restarts,
                 patience=game_timeout,
             )
+            about = about_game("smac", game_version)
         else:
             battles = Battles(
                 map_name=row.name,
@@ -141,7 +146,8 @@ class SmacVectorEnv:
                 n_threads=n_threads,
                 rules=rules,
             )
-        self._open(battles, spec, time_limit, "smac", game_version)
+            about = NATIVE if rules == "sc2" else {**NATIVE, "rules": rules}
+        self._open(battles, spec, time_limit, about)
         self._heuristic, self._heuristic_rest = heuristic_ai, heuristic_rest
 
     def _open(
@@ -149,15 +155,12 @@ class SmacVectorEnv:
         battles: Battles | Games,
         spec: EnvSpec,
         time_limit: str,
-        package: Package,
-        version: str | None = None,
+        about: Mapping[str, str],
     ) -> None:
         """Take over fresh battles; their first episodes begin with ``reset``."""
         self.battles, self.spec = battles, spec
         self.n_envs = n_envs = battles.n_envs
-        self.about: Mapping[str, Any] = (
-            about_game(package, version) if isinstance(battles, Games) else {"backend": "native"}
-        )
+        self.about: Mapping[str, Any] = about
         self._heuristic = self._heuristic_rest = False
         self.obs, self.avail_actions = self.battles.obs, self.battles.avail
         self.state = self.battles.state

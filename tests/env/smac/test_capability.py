@@ -10,12 +10,14 @@ from pettingzoo.test import parallel_api_test
 
 from rltrain.env.smac import Smacv2VectorEnv, StarCraftCapabilityEnv, parallel_env
 from rltrain.env.smac import battles as battles_module
+from rltrain.env.smac.sight import IN_RANGE
 from rltrain.env.smac.world import (
     CHASE,
     HEAL_MOVE,
     HEALTH,
     NO_ONE,
     ORDER,
+    P_ENERGY,
     P_HEALTH,
     P_SHIELD,
     SHIELD,
@@ -24,7 +26,7 @@ from rltrain.env.smac.world import (
     Y,
 )
 
-from .conftest import NORTH, actions, enlist, place, random_legal, seeds
+from .conftest import NORTH, STOP, actions, enlist, place, random_legal, seeds
 
 PUBLISHED: dict[str, Any] = {
     "conic_fov": False,
@@ -73,6 +75,49 @@ def test_every_episode_has_a_team_of_its_own() -> None:
         env.battles.world.clock[0] = 199
         play(env, 2)
     assert len(teams) > 3
+
+
+SIGHTS: list[dict[str, Any]] = [{"action_mask": False}, {"conic_fov": True}, LIMITED]
+
+
+@pytest.mark.parametrize("options", SIGHTS)
+@pytest.mark.parametrize("name", ["closest", "heuristic"])
+def test_players_written_by_hand_turn_and_do_not_shoot_out_of_range(
+    name: str, options: Any
+) -> None:
+    env = make("terran_5_vs_5", 8, **options)
+    player, first = env.script(name), env.battles.shown.first_attack
+    attacks = turns = 0
+    for _ in range(60):
+        action = player()
+        visible = env.battles.frame.visible
+        healers = env.battles.scene.param[:, P_ENERGY, :5] > 0
+        target = action - first + np.where(healers, 0, 5)
+        for e, i in np.argwhere((action >= first) & ~env.last[:, None]):
+            assert visible[e, i, target[e, i]] & IN_RANGE
+        attacks += (action >= first).sum()
+        turns += ((action >= 6) & (action < first)).sum()
+        env.step(action)
+    assert attacks > 300
+    assert (turns > 50) == env.battles.options.conic_fov
+
+
+@pytest.mark.parametrize("options", SIGHTS)
+def test_the_built_in_player_needs_neither_cone_nor_mask(options: Any) -> None:
+    env = StarCraftCapabilityEnv("protoss_5_vs_5", seed=3, heuristic_ai=True, **options)
+    total = 0.0
+    for _ in range(5):
+        env.reset()
+        terminated = False
+        while not terminated:
+            reward, terminated, _ = env.step([STOP] * 5)
+            total += reward
+    assert total / 5 > 10
+
+
+def test_drawn_teams_have_no_other_rules() -> None:
+    with pytest.raises(ValueError, match=r"'terran_5_vs_5' cannot be played with rules=smaclite"):
+        StarCraftCapabilityEnv("terran_5_vs_5", rules="smaclite")
 
 
 def test_an_enemy_chases_one_agent_until_it_is_dead(scenario) -> None:
@@ -256,5 +301,5 @@ def test_a_scenario_as_a_parallel_env() -> None:
 
 
 def test_smac_environments_refuse_scenarios_and_the_other_way_round() -> None:
-    with pytest.raises(ValueError, match="unknown SMACv2 scenario '3m'"):
+    with pytest.raises(ValueError, match=r"'3m' is a map of SMAC, .*type env=smac"):
         Smacv2VectorEnv(map_name="3m", n_envs=1, **PUBLISHED)

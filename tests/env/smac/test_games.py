@@ -94,7 +94,9 @@ def test_auto_takes_the_game_where_everything_is_there(there: Path) -> None:
 
 def test_auto_and_sc2_without_the_map(there: Path) -> None:
     assert SmacVectorEnv(map_name="8m", n_envs=1, backend="auto").about == {"backend": "native"}
-    with pytest.raises(ValueError, match=r"(?s)the map 8m.SC2Map in .*: wget .*SMAC_Maps.zip"):
+    with pytest.raises(
+        ValueError, match=r"(?s)the map 8m.SC2Map in .*: mkdir .*wget .*SMAC_Maps.zip"
+    ):
         SmacVectorEnv(map_name="8m", n_envs=1, backend="sc2")
 
 

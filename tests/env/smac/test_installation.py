@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from rltrain.env.smac import installation
 from rltrain.env.smac.game_worker import use_python_protobuf
-from rltrain.env.smac.installation import choose_backend, missing, package_folder
+from rltrain.env.smac.installation import about_game, choose_backend, missing, package_folder
 from rltrain.env.smac.maps import MAPS
 from rltrain.env.smac.vector import SmacVectorEnv
 
@@ -63,6 +65,30 @@ def test_an_optimiser_of_the_same_name_is_not_the_package(nothing: Path) -> None
     (nothing / "python" / "smac").mkdir()
     (nothing / "python" / "smac" / "__init__.py").touch()
     assert package_folder("smac") is None
+
+
+def test_the_commands_can_be_pasted_into_a_shell(nothing: Path) -> None:
+    """Both packages' maps have archives of the same name; the game's folder may have another."""
+    lines = [m.fix for package in ("smac", "smacv2") for m in missing(package, "3m")]
+    assert len(lines) == 6
+    subprocess.run(["bash", "-n"], input="\n".join(lines), text=True, check=True)
+    files = re.findall(r"wget -O (\S+)", " ".join(dict.fromkeys(lines)))
+    assert sorted(files) == ["SC2.zip", "smac_maps.zip", "smacv2_maps.zip"]
+    assert all(f"mkdir -p '{nothing}/game/Maps/SMAC_Maps'" in line for line in lines[2::3])
+    assert lines[1].endswith(f"mv '{nothing}/StarCraftII' '{nothing}/game'")
+
+
+def test_a_script_plays_on_the_engine_unless_the_game_was_asked_for(nothing: Path) -> None:
+    install_package(nothing / "python")
+    install_game(nothing / "game", "3m")
+    assert choose_backend("auto", "smac", "3m", scripted=True) == "native"
+    assert choose_backend("sc2", "smac", "3m", scripted=True) == "sc2"
+
+
+def test_the_version_that_was_asked_for_is_told(nothing: Path) -> None:
+    install_game(nothing / "game", "3m")
+    assert about_game("smac", "4.6.2")["game"] == "4.6.2"
+    assert about_game("smac")["game"].startswith("Base")
 
 
 def test_absent_modules_are_named(nothing: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,16 +13,16 @@ import pytest
 
 from rltrain.env.smac import SmacVectorEnv, StarCraft2Env
 from rltrain.env.smac.battles import Battles
+from rltrain.env.smac.happenings import fighters_of, happenings, snapshot
 from rltrain.env.smac.lite_maps import find_map_under
 from rltrain.env.smac.lite_units import LITE_UNITS
 from rltrain.env.smac.lite_walls import wall_edges
-from rltrain.env.smac.lite_weapons import act, mend
+from rltrain.env.smac.lite_weapons import GONE, act, mend
 from rltrain.env.smac.maps import map_names
 from rltrain.env.smac.sizes import Options, env_spec
 from rltrain.env.smac.terrain import pathable_cells
 from rltrain.env.smac.units import WEAPONS, damage_per_hit
 from rltrain.env.smac.world import (
-    BURST,
     COOLDOWN,
     ENERGY,
     HEALTH,
@@ -69,7 +69,23 @@ def lite() -> Callable[..., Battles]:
 def stand(battles: Battles, points: dict[int, tuple[float, float]]) -> None:
     """``place`` for the living."""
     place(battles, points)
-    battles.world.mark[0, BURST, list(points)] = 0
+    battles.world.mark[0, GONE, list(points)] = 0
+
+
+def test_only_what_explodes_is_drawn_as_a_blast(lite) -> None:
+    b = lite("bane_vs_bane")
+    types = b.map_data.unit_types
+    bane, ling = (
+        next(i for i, unit in enumerate(types) if i >= b.map_data.n_agents and unit is kind)
+        for kind in (b.map_data.units["baneling"], b.map_data.units["zergling"])
+    )
+    stand(b, {0: (10.0, 16.0), bane: (10.6, 16.0), ling: (20.0, 16.0)})
+    before = snapshot(b, 0)
+    b.world.unit[0, HEALTH, ling] = 0  # shot a tick ago
+    b.step(actions(b))
+    told = happenings(before, snapshot(b, 0), fighters_of(b, 0), 8)
+    assert ("blast", bane) in [(h.kind, h.unit) for h in told]
+    assert [h.kind for h in told if h.unit == ling] == ["death"]
 
 
 @pytest.mark.parametrize(("attacker", "target", "expected"), TO_KILL)
@@ -146,7 +162,7 @@ def test_healer_brings_back_who_died_in_this_tick_only(lite) -> None:
     mend(unit, mark, param, 9, 2)
     assert unit[HEALTH, 2] == 0.5625
     assert unit[ENERGY, 9] == 49
-    unit[HEALTH, 2], mark[BURST, 2] = 0, 1
+    unit[HEALTH, 2], mark[GONE, 2] = 0, 1
     mend(unit, mark, param, 9, 2)
     assert unit[HEALTH, 2] == 0
 

@@ -65,6 +65,11 @@ def test_zerglings_enter_the_lower_room_of_corridor_through_the_choke_alone() ->
     assert entered >= 0.9 * 24 * N
 
 
+def test_zerglings_of_2c_vs_64zg_begin_below_the_cliff() -> None:
+    b = standing("2c_vs_64zg", [(14.0, 17.0), (18.0, 17.0)])
+    assert (b.world.unit[:, Y, 2:] < 12).all()
+
+
 def test_zerglings_of_2c_vs_64zg_reach_the_plateau_by_the_ramps_alone() -> None:
     b, sides = standing("2c_vs_64zg", [(14.0, 17.0), (18.0, 17.0)]), []
     for _ in range(40):

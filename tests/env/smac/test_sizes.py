@@ -120,7 +120,14 @@ def test_walls_surround_exactly_the_pathable_cells(name: str) -> None:
     area = sum(ax * by - bx * ay for ax, ay, bx, by in walls.tolist()) / 2  # shoelace formula
     assert area == cells.sum() > 0
     assert not cells_near_walls(cells)[16, 11] or name != "field"
-    assert np.unique(height_of(cells)).size == 2
+
+
+def test_plateaus_are_higher_than_the_ground_and_ramps_lie_between() -> None:
+    flat, ravine = height_of("field"), height_of("ravine")
+    assert np.unique(flat).size == 2
+    low, ramp, plateau, wall = (ravine[at] for at in ((16, 9), (5, 15), (16, 16), (16, 12)))
+    assert low == flat[16, 16]
+    assert wall < low < ramp < plateau < 1
 
 
 def test_field_terrain_is_28_by_18_cells() -> None:

@@ -132,14 +132,22 @@ def test_heuristic_plays_by_itself_and_remembers_the_passed_actions(rest: bool) 
     assert set(env.last_action.argmax(1)) <= {0, STOP}
 
 
+@pytest.mark.parametrize("action", [-1, 9, 10**8])
+def test_actions_beside_the_built_in_player_must_exist(action: int) -> None:
+    env = StarCraft2Env(map_name="3m", seed=0, heuristic_ai=True)
+    env.reset()
+    with pytest.raises(AssertionError, match=rf"agent 0 chose {action}, actions are 0 … 8"):
+        env.step([action, 1, 1])
+
+
 def test_no_replay_without_starcraft() -> None:
     with pytest.raises(RuntimeError, match="written by StarCraft II itself"):
         StarCraft2Env(map_name="3m", seed=0).save_replay()
 
 
 def test_unknown_option() -> None:
-    with pytest.raises(TypeError, match="dificulty"):
-        StarCraft2Env(map_name="3m", dificulty="7")
+    with pytest.raises(TypeError, match=r"no option 'obs_pathing_grit'.*'obs_pathing_grid'"):
+        StarCraft2Env(map_name="3m", obs_pathing_grit=True)
 
 
 def test_full_restart_is_counted() -> None:
