@@ -37,7 +37,7 @@ CELLS, PAGE, PICTURES = Path("outputs/difficulty"), Path("docs/difficulty.md"), 
 
 ABOUT = {
     "3m": "Three marines against three on an open field: who shoots together first wins.",
-    "8m": "Eight marines a side: whoever shares targets has won.",
+    "8m": "Eight marines a side: whoever shares targets mostly wins.",
     "25m": "Twenty-five marines a side: room to shoot is as scarce as targets.",
     "5m_vs_6m": "Five marines against six: an even trade of fire loses.",
     "8m_vs_9m": "Eight marines against nine; one wasted volley decides.",
