@@ -53,7 +53,7 @@ TASKS = {
     "cartpole-iqn": f"algo=iqn {CARTPOLE}",
     "cartpole-drqn": f"algo=drqn {CARTPOLE} {SQUARED} algo.target_update.env_steps=250",
     "cartpole-pqn": "experiment=cleanrl/pqn_cartpole algo.loss.trace=0.9",
-    "breakout": "experiment=minatar/double_dqn env.game=breakout",
+    "breakout": "experiment=minatar/double_dqn env.game=breakout total_env_steps=2_000_000",
     "trading": "experiment=trading",
 }
 
