@@ -57,7 +57,7 @@ PAIRS = [
     *[("buffer", b) for b in options("buffer") if b not in ("on_policy", "sequence")],
     *[("hardware", h) for h in options("hardware") if h != "cuda" or torch.cuda.is_available()],
     *[
-        (group, name)
+        pytest.param(group, name, marks=pytest.mark.slow)
         for part in ("network", "mixer", "optimizer", "exploration")
         for group in [f"algo/{part}"]
         for name in options(group)

@@ -227,7 +227,7 @@ def test_a_warm_start_is_a_new_run_with_these_weights(command, trained, small, o
 
 
 def test_a_sweep_makes_one_run_per_combination(command, small, own_folder, capsys):
-    assert command("-m", *small, "algo=vdn,iql", "seed=1,2", "total_env_steps=100") == 0
+    assert command("-m", *small, "algo=vdn,iql", "seed=1,2", "total_env_steps=40") == 0
     folders = sorted(own_folder.glob("outputs/multirun/*/*/run.json"))
     names = [p.parent.name for p in folders]
     assert len(names) == 4
@@ -372,10 +372,22 @@ def test_words_that_would_be_ignored_are_refused(command, small, words):
         command(*words, *([] if "resume=x" in words else small))
 
 
-@pytest.mark.parametrize(
-    ("number", "code"),
-    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow), (signal.SIGTERM, 143)],
-)
+def test_a_terminated_run_is_saved(monkeypatch, small, own_folder):
+    words = [*small, "total_env_steps=1000000", "hydra.run.dir=run"]
+    words += ["callbacks=[{_target_: tests.helpers.Terminated}]"]
+    monkeypatch.setattr(sys, "argv", ["rltrain", *words])
+    monkeypatch.setattr(entry, "exit_codes", [])
+    with pytest.raises(SystemExit) as left:
+        entry.main()
+    assert left.value.code == 143
+    record = json.loads((own_folder / "run/run.json").read_text())
+    assert (record["status"], record["exit_code"]) == ("interrupted", 143)
+    assert 100 <= record["env_steps"] < 200
+    assert (own_folder / "run/checkpoints/latest").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_save_and_say_how_to_go_on(small, own_folder, number, code):
     words = [*small, "total_env_steps=1000000", "logger.console=true", "hydra.run.dir=run"]
     words = [w for w in words if w not in ("logger.console=false", "total_env_steps=300")]

@@ -185,6 +185,7 @@ def test_a_resume_says_where_environments_cannot_save_their_state(small, tmp_pat
     assert len([r for r in found.remarks if "cannot save their state" in r]) == remarks
 
 
+@pytest.mark.slow
 def test_pqn_teaches_a_team_with_a_sum_of_values(small, tmp_path):
     """VDN's choice in the two-step game is the safe branch, worth 7 (Rashid et al. 2018, 5)."""
     kept = [w for w in small if not w.startswith(("buffer.", "algo.batch_size", "total_env"))]
@@ -235,9 +236,9 @@ def test_win_rate_only_where_somebody_wins():
 
 
 def test_the_same_seed_gives_the_same_bytes(small, tmp_path):
-    one, two = (trained(small, tmp_path / name) for name in "ab")
+    one, two = (trained(small, tmp_path / name, 150) for name in "ab")
     assert torch.equal(weights(one), weights(two))
-    other = trained([*small, "seed=1"], tmp_path / "c")
+    other = trained([*small, "seed=1"], tmp_path / "c", 150)
     assert not torch.equal(weights(one), weights(other))
 
 
