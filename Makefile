@@ -28,7 +28,7 @@ train: install ## the main job: QMIX on the 3m battles
 	$(BIN)/rltrain algo=qmix env=smac
 
 test: install lint type ## the fast suite, with formatting and types
-	$(BIN)/python -m pytest -m 'not slow' -n 2
+	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist worksteal
 
 test-all: install lint type ## everything, the slow tests too
 	$(BIN)/python -m pytest
