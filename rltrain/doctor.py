@@ -33,6 +33,8 @@ OLDEST_PYTHON = (3, 11)
 NEEDED_DISK = 2 * 10**9
 """Bytes that a default run may write: three checkpoints and one replay."""
 CPU_FLAGS = ("sse4_2", "avx2", "fma", "avx512f")
+RULE_FILES = ("engine", "lite_engine")
+"""What is compiled last of each rules' engine begins with these names."""
 PIP_NAME = re.compile(r"^[A-Za-z0-9._-]+")
 EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 
@@ -164,7 +166,7 @@ def engine_cache() -> Iterator[Finding]:
         fix = "export XDG_CACHE_HOME=FOLDER, a folder you can write"
         found = "cannot be written: every run compiles anew, a minute or two"
         yield Finding("compile cache", "optional", found, fix)
-    elif any(folder.rglob("*.nbc")):
+    elif all(any(folder.rglob(f"{rules}.advance_serial-*.nbc")) for rules in RULE_FILES):
         yield Finding("compile cache", "ok", f"the battle engine is compiled, in {folder}")
     else:
         found = f"writable ({folder}); the first run compiles for a minute or two"

@@ -12,6 +12,7 @@ from rltrain import doctor
 from rltrain import main as entry
 from rltrain.compiled import cache_folder
 from rltrain.doctor import Finding, disk, examine, packages, python, real_game, runs, tools
+from rltrain.env.smac.compiled import SOURCES
 from rltrain.env.smac.maps import map_names
 from rltrain.errors import UsageError
 from tests.env.smac.stand_in import install_game, install_package
@@ -85,6 +86,23 @@ def no_folder_known():
     cache_folder.cache_clear()
     yield
     cache_folder.cache_clear()
+
+
+@pytest.mark.usefixtures("no_folder_known")
+def test_the_engine_is_compiled_when_both_rules_are(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    verdicts = []
+    for made in (
+        "engine.judge-1.py311.1",
+        "engine.advance_serial-1",
+        "lite_engine.advance_serial-1",
+    ):
+        folder = cache_folder(*SOURCES) / "smac"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{made}.nbc").touch()
+        (finding,) = doctor.engine_cache()
+        verdicts.append(finding.verdict)
+    assert verdicts == ["optional", "optional", "ok"]
 
 
 @pytest.mark.usefixtures("no_folder_known")
