@@ -118,26 +118,32 @@ def toward(look: Look, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def walk(look: Look, target: np.ndarray) -> np.ndarray:
     """A step toward ``target`` [E, A]: along the longer axis, where that is blocked along the
-    other one, else none. Healers stop beside it. Whoever has it in range but not in its cone turns.
+    other one, else none. Healers stop beside it.
     """
     first, second = toward(look, target)
     way = np.where(of_target(look.avail, second), second, STOP)
     way = np.where(of_target(look.avail, first), first, way)
     there = look.heals & (of_target(look.distance, target) <= BESIDE)
-    way = np.where((target == NO_TARGET) | there, STOP, way)
+    return np.where((target == NO_TARGET) | there, STOP, way)
+
+
+def approach(look: Look, target: np.ndarray) -> np.ndarray:
+    """What brings ``target`` [E, A] into reach: a turn of the cone where it is near enough, else a
+    step.
+    """
     turns = look.first_attack - FIRST_TURN
     if turns == 0:
-        return way
+        return walk(look, target)
     angle = np.arctan2(of_target(look.dy, target), of_target(look.dx, target))
     turn = FIRST_TURN + np.rint(angle * turns / (2 * np.pi)).astype(np.int64) % turns
     hidden = of_target(look.wanted & look.near & ~look.reach, target) & (target != NO_TARGET)
-    return np.where(hidden, turn, way)
+    return np.where(hidden, turn, walk(look, target))
 
 
 def fight(look: Look, key: np.ndarray) -> np.ndarray:
-    """Attack whom of those in reach has the smallest ``key`` [E, A, K]; walk to the nearest while
+    """Attack whom of those in reach has the smallest ``key`` [E, A, K]; approach the nearest while
     nobody is. Healers mend whom of those in reach has the smallest share of its health.
     """
     reach = look.wanted & look.reach
     key = np.where(look.heals[..., None], look.strength, key)
-    return attack(look, pick(key, reach), walk(look, pick(look.distance, look.goals)))
+    return attack(look, pick(key, reach), approach(look, pick(look.distance, look.goals)))

@@ -15,13 +15,13 @@ from rltrain.env.smac.battles import Battles
 from rltrain.env.smac.look import (
     NO_TARGET,
     Look,
+    approach,
     attack,
     fight,
     look_at,
     of_target,
     pick,
     toward,
-    walk,
 )
 from rltrain.env.smac.observe import FIRST_ATTACK, STOP
 from rltrain.env.smac.tactics import alternate, kite, spread
@@ -49,7 +49,7 @@ def heuristic(look: Look, memory: np.ndarray) -> np.ndarray:
     An attack on somebody out of reach is no action, so as a policy it walks there first.
     """
     target = heuristic_targets(look, memory)
-    return attack(look, target, walk(look, target))
+    return attack(look, target, approach(look, target))
 
 
 def heuristic_orders(look: Look, memory: np.ndarray, *, rest: bool) -> np.ndarray:
