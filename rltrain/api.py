@@ -28,7 +28,7 @@ from rltrain.run import (
     preflight,
     run_training,
     start_from,
-    warn_of_exploration,
+    warn_of_what_never_comes,
 )
 from rltrain.settings import Settings
 from rltrain.trainer import MODEL, SPEC, Trainer, check_fits
@@ -128,7 +128,7 @@ def make_trainer(
     folder = Path(run_dir) if run_dir is not None else new_run_dir(settings)
     loggers = Loggers([JsonLines(folder / "metrics.jsonl")])
     trainer = built(settings, folder, loggers, [Journal(folder, settings)])
-    warn_of_exploration(settings, trainer)
+    warn_of_what_never_comes(settings, trainer)
     start_from(trainer, settings)
     folder.mkdir(parents=True, exist_ok=True)
     return trainer
@@ -230,10 +230,29 @@ class GreedyPolicy:
         self.policy.reset()
 
     def act(self, obs: np.ndarray, avail_actions: np.ndarray) -> np.ndarray:
-        """obs [N, *O] and avail_actions [N, A] to greedy actions [N]; keeps the hidden state."""
-        last = np.zeros(1, np.bool_)
-        wide = np.asarray(obs, np.float32)[None], np.asarray(avail_actions)[None]
-        return self.policy.act(*wide, last, Clock())[0]
+        """obs [N, *O] and avail_actions [N, A] to greedy actions [N]; keeps the hidden state.
+
+        Observations are those that the run stored: flat numbers, one-hot categories, images with
+        their channels first. Actions are numbered from 0.
+
+        Raises:
+            ValueError: arrays of another shape, or numbers that are none.
+        """
+        spec, last = self.spec, np.zeros(1, np.bool_)
+        for what, given, wanted in (
+            ("observations", obs, (spec.n_agents, *spec.obs_shape)),
+            ("avail_actions", avail_actions, (spec.n_agents, spec.n_actions)),
+        ):
+            shape = type(given).__name__ if isinstance(given, Mapping) else np.shape(given)
+            if shape != wanted:
+                raise ValueError(
+                    f"expected {what} of the shape {wanted}, as the run stored them, got {shape}. "
+                    "A trainer's compute_single_action takes what the environment shows."
+                )
+        seen = np.asarray(obs, np.float32)
+        if not np.isfinite(seen).all():
+            raise ValueError("expected observations of finite numbers, got NaN or infinity.")
+        return self.policy.act(seen[None], np.asarray(avail_actions)[None], last, Clock())[0]
 
 
 def load_policy(path: str | Path, load_step: int | None = None) -> GreedyPolicy:

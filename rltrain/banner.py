@@ -86,8 +86,9 @@ def closing_words(
         lines.append(f"{facts['error']}\nThe traceback is in {folder}/train.log.")
     more = 2 * trainer.total_env_steps if status == "finished" else None
     vouched = f" trust=[{trust}]" if trust else ""
-    lines += ["", f"  rltrain mode=evaluate checkpoint={folder}{vouched}"]
+    lines.append("")
     if latest is not None:
+        lines.append(f"  rltrain mode=evaluate checkpoint={folder}{vouched}")
         further = f" total_env_steps={more}" if more else ""
         lines.append(f"  rltrain resume={folder}{further}{vouched}")
     if (run_dir / "learning_curve.png").exists():

@@ -172,6 +172,11 @@ def build_buffer(
     algo, capacity = settings.algo, buffer.plan().steps
     assert algo is not None
     buffer.check(algo.batch_size)
+    if targets is not None and algo.learning_starts > 0:
+        raise ValueError(
+            f"algo.learning_starts={algo.learning_starts}: buffer=on_policy learns from every "
+            "collect as it is made, and keeps none. Set algo.learning_starts=0."
+        )
     if capacity is not None and algo.learning_starts > capacity:
         raise ValueError(
             f"algo.learning_starts={algo.learning_starts} stored steps can never be "

@@ -237,7 +237,7 @@ def run_training(
         try:
             record.begin(settings, trainer)
             screen.print(banner(settings, trainer, origin))
-            warn_of_exploration(settings, trainer)
+            warn_of_what_never_comes(settings, trainer)
             start_wandb(loggers, settings, run_dir, config_record(settings))
             trainer.train()
         except KeyboardInterrupt:
@@ -260,6 +260,12 @@ def run_training(
     return Result(run_dir, dict(trainer.latest), code)
 
 
+def warn_of_what_never_comes(settings: Settings, trainer: Trainer) -> None:
+    """Say which settings the run is too short for."""
+    warn_of_exploration(settings, trainer)
+    warn_of_learning(settings)
+
+
 def warn_of_exploration(settings: Settings, trainer: Trainer) -> None:
     """Say so where the exploration would still be changing when the run ends."""
     ends, total = trainer.actor.explores_until(), settings.run.total_env_steps
@@ -275,6 +281,18 @@ def warn_of_exploration(settings: Settings, trainer: Trainer) -> None:
         f"{total:,}",
         key,
     )
+
+
+def warn_of_learning(settings: Settings) -> None:
+    """Say so where no gradient step can be made before the run ends."""
+    algo, total = settings.algo, settings.run.total_env_steps
+    if algo is not None and settings.run.dataset.read is None and algo.learning_starts >= total:
+        log.warning(
+            "no gradient step will be made: algo.learning_starts=%s stored steps, but the run ends "
+            "at %s. Set algo.learning_starts to less, or total_env_steps to more.",
+            f"{algo.learning_starts:,}",
+            f"{total:,}",
+        )
 
 
 def taken_up(trainer: Trainer, run_dir: Path) -> str | None:

@@ -329,6 +329,9 @@ class Trainer:
                 if not state["rollout"].get("env", {}).get("exact", True):
                     found = replace(found, remarks=(*found.remarks, INEXACT))
             else:
+                self.rollout.restart(state["rollout"], state["clock"]["episodes"])
+                self.moments.load_state_dict(state.get("moments", {}))
+                self.moments.open[:] = False
                 remark = "The replay was not saved: collecting anew, from new episodes."
                 found = replace(found, remarks=(*found.remarks, remark))
             self.clock = Clock(**state["clock"])

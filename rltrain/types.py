@@ -388,6 +388,9 @@ class Rollouts(Protocol):
     def sync(self, learner: Learning) -> None:
         """Take over what was learned."""
 
+    def restart(self, state: Mapping[str, Any], episodes: int) -> None:
+        """Begin episodes that were not played yet, with what outlives them as ``state`` says."""
+
     def call(self, method: str, *args: Any) -> list[Any]: ...
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...

@@ -151,6 +151,40 @@ def test_asking_does_not_change_the_run(tmp_path):
     assert torch.equal(*weights)
 
 
+def test_asking_for_noisy_actions_does_not_change_the_run(tmp_path):
+    """Defect: the first one who asked drew the noise that the run then acted with."""
+    runs = [make(tmp_path / n, "algo=dqn", "algo/exploration=parameter_noise") for n in "ab"]
+    runs[0].compute_single_action(5, explore=True)
+    assert runs[0].rollout.policy.exploration.noisy is None
+    for trainer in runs:
+        trainer.run(60)
+    one, two = (trainer.buffer.state_dict()["slots.action"] for trainer in runs)
+    assert np.array_equal(np.asarray(one), np.asarray(two))
+
+
+def test_what_does_not_fit_is_refused(dqn):
+    with pytest.raises(ValueError, match="expected observations, got none"):
+        dqn.compute_actions([])
+    with pytest.raises(ValueError, match=r"expected avail_actions \(1, 1, 2\), got \(1, 3\)"):
+        dqn.compute_single_action(5, avail_actions=np.ones(3))
+    with pytest.raises(ValueError, match="the state that the last call gave back"):
+        dqn.compute_single_action(5, state={"x": 1})
+
+
+def test_a_loaded_policy_takes_what_the_run_stored_and_nothing_else(dqn):
+    """Defect: observations of another length were read beyond their end."""
+    policy = rltrain.load_policy(dqn.save("weights"))
+    one = np.eye(5, dtype=np.float32)[None, 2]
+    assert policy.act(one, np.ones((1, 2)))[0] == dqn.compute_single_action(7) - 3
+    for obs in (one[:, :4], one[0], np.ones((1, 9)), {"a": 1}):
+        with pytest.raises(ValueError, match=r"expected observations of the shape \(1, 5\), as"):
+            policy.act(obs, np.ones((1, 2)))
+    with pytest.raises(ValueError, match=r"expected avail_actions of the shape \(1, 2\)"):
+        policy.act(one, np.ones((1, 3)))
+    with pytest.raises(ValueError, match="finite"):
+        policy.act(one * np.nan, np.ones((1, 2)))
+
+
 def test_a_restored_trainer_acts_as_the_one_that_was_saved(tmp_path):
     first = make(tmp_path, "algo=dqn")
     first.run(60)

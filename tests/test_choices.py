@@ -97,6 +97,12 @@ def test_every_choice_runs(small, tmp_path, group, name):
     three_iterations(words_for(small, group, name), tmp_path)
 
 
+def test_learning_from_every_collect_cannot_wait(tmp_path):
+    """Defect: no collect holds so many steps, so nothing was ever learned."""
+    with pytest.raises(UsageError, match=r"learning_starts=500.*Set algo.learning_starts=0"):
+        rltrain.make_trainer(["algo=pqn", "env=cartpole", "algo.learning_starts=500"])
+
+
 class Pixels(gymnasium.Env):
     """Random images of 44 x 44 bytes."""
 

@@ -76,6 +76,11 @@ def test_others_are_not(small, tmp_path, caplog, words):
     assert "exploration" not in caplog.text
 
 
+def test_a_run_that_cannot_learn_says_so(small, tmp_path, caplog):
+    rltrain.make_trainer([*small, "algo.learning_starts=400"], run_dir=tmp_path)
+    assert "no gradient step will be made: algo.learning_starts=400" in caplog.text
+
+
 def test_the_warning_is_in_the_log_of_a_run(small):
     result = rltrain.train([*small, "total_env_steps=60"])
     assert (

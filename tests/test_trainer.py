@@ -367,6 +367,43 @@ def test_without_a_saved_replay_the_copies_begin_new_episodes(small, tmp_path):
     assert set(lengths.tolist()) == {2}
 
 
+def test_new_episodes_after_a_resume_are_not_those_of_the_beginning(small, tmp_path):
+    """Defect: without a saved replay the copies played their first episodes once more."""
+    first = trained(small, tmp_path, 101)
+    folder = first.save(with_replay=False)
+    second = rltrain.make_trainer(small, run_dir=tmp_path)
+    second.restore(folder)
+    skip = first.clock.episodes
+    assert skip > 10
+    asked = []
+    seeds = second.rollout.seeds
+    second.rollout.seeds = lambda copy, k: asked.append((copy, k)) or seeds(copy, k)
+    second.started = True
+    second.run(120)
+    assert {(copy, skip) for copy in range(3)} <= set(asked)
+    assert min(k for _, k in asked) == skip
+    third = rltrain.make_trainer(small, run_dir=tmp_path)
+    third.restore(second.save())
+    assert third.rollout._skip == skip
+
+
+def test_what_outlives_episodes_is_restored_without_a_replay(tmp_path):
+    """Defect: a task that was set and the size of parameter noise fell back to their beginnings."""
+    words = ["algo=dqn", "env=cartpole", "algo/exploration=parameter_noise", "hardware.n_envs=2"]
+    words += ["buffer.capacity=2000", "test.n_envs=1", "logger.wandb.mode=disabled"]
+    first = trained(words, tmp_path / "a", 300)
+    first.rollout.call("set_task", {"gravity": 20.0})
+    first.run(400)
+    noise = first.rollout.policy.exploration.stddev
+    assert noise != 0.1
+    second = rltrain.make_trainer(words, run_dir=tmp_path / "b")
+    second.restore(first.save(with_replay=False))
+    assert second.rollout.policy.exploration.stddev == noise
+    second.started = True
+    second.run(420)
+    assert [copy.env.unwrapped.gravity for copy in second.rollout.env.envs] == [20.0, 20.0]
+
+
 def test_a_stop_criterion_ends_with_a_test_and_an_interruption_does_not(small, tmp_path):
     for interrupted in (False, True):
         trainer, trace = traced(small, tmp_path / str(interrupted))

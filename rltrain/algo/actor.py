@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -60,6 +61,8 @@ class Actor:
         Raises:
             ValueError: observations, masks or a state that do not fit.
         """
+        if len(obs) == 0:
+            raise ValueError("expected observations, got none.")
         seen = np.stack([np.asarray(self.view(one)) for one in obs])  # [X, N, *O]
         n, spec = len(seen), self.spec
         wanted = (n, spec.n_agents, *spec.obs_shape)
@@ -69,18 +72,24 @@ class Actor:
             raise ValueError("expected observations of finite numbers, got NaN or infinity.")
         if avail_actions is None:
             avail_actions = np.ones((n, spec.n_agents, spec.n_actions), np.uint8)
-        available = np.asarray(avail_actions).reshape(n, spec.n_agents, spec.n_actions)
+        available = np.asarray(avail_actions)
+        if available.size != n * spec.n_agents * spec.n_actions:
+            wanted = (n, spec.n_agents, spec.n_actions)
+            raise ValueError(f"expected avail_actions {wanted}, got {available.shape}.")
+        available = available.reshape(n, spec.n_agents, spec.n_actions)
         if not available.any(-1).all():
             raise ValueError("expected an available action for everybody, got masks of zeros only.")
         policy = Policy(
             agents=self.agents,
-            exploration=self.exploration if explore else FixedEpsilon(epsilon=0.0),
+            exploration=copy.copy(self.exploration) if explore else FixedEpsilon(epsilon=0.0),
             spec=spec,
             n_envs=n,
             rng=self.rng,
             noisy=explore,
         )
         if state is not None:
+            if not {"hidden", "last_action"} <= set(state):
+                raise ValueError("expected the state that the last call gave back.")
             if len(state["last_action"]) != n:
                 raise ValueError(
                     f"the state belongs to {len(state['last_action'])} observations, got {n}."

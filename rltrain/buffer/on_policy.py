@@ -45,7 +45,8 @@ class OnPolicy:
         if spec.frame_stack > 1:
             raise ValueError(
                 "buffer=on_policy keeps single observations, but the environment stacks "
-                f"{spec.frame_stack} frames (frame_stack): let the environment stack them itself."
+                f"{spec.frame_stack} frames: set env.frame_stack=1 if one frame says enough, or "
+                "choose a method with a replay, such as algo=dqn."
             )
         self.spec, self.n_envs, self.device, self.rng = spec, n_envs, device, rng
         self.targets = targets

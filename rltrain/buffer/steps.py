@@ -1,7 +1,9 @@
 """StepReplay: the newest steps of every environment copy, sampled as windows of T transitions.
 
-A window may start at any real slot that has T successors and what came before it; it belongs to
-one episode and never crosses the write head. ``uniform`` draws starts alike, ``proportional`` by
+A window may teach from any real slot on that has T successors and what came before it; it belongs
+to one episode and never crosses the write head. It begins ``burn_in`` slots earlier, or where its
+episode begins: otherwise no window would teach the first transitions of an episode, and a short one
+would teach nothing. ``uniform`` draws starts alike, ``proportional`` by
 their priorities.
 """
 
@@ -19,7 +21,7 @@ from rltrain.buffer import saved
 from rltrain.buffer.slots import fields_to_store, gather, memory_cap
 from rltrain.buffer.store import BLOCK, Storage, Store, bytes_per_slot
 from rltrain.buffer.sum_tree import SumTree
-from rltrain.buffer.windows import starts, windows
+from rltrain.buffer.windows import starts, warm_starts, windows
 from rltrain.memory import require_memory
 from rltrain.ranges import Count, Positive, Probability, Whole
 from rltrain.schedule import linear
@@ -46,7 +48,7 @@ class StepReplay:
         priority_floor: added to every priority, so that nothing is forgotten.
         sequence_length: transitions taught per window.
         burn_in: transitions before them that only warm up the recurrent state (R2D2; Kapturowski et
-            al. 2019).
+            al. 2019), fewer where the episode has no more.
         first_hidden: where a window's recurrent state begins: ``zero``, or ``stored`` while acting.
         agents: ``lockstep``: a window shows the whole team; ``independent``: one agent of it.
 
@@ -285,17 +287,18 @@ class StepReplay:
     def _windows(
         self,
         lane: np.ndarray,
-        start: np.ndarray,
+        number: np.ndarray,
         agent: np.ndarray,
         index: np.ndarray,
         weight: np.ndarray | None,
     ) -> Batch:
-        """Windows of T transitions from slots ``start`` [B] on; padded behind their first final
-        slot.
+        """Windows of T transitions that teach from slots ``number`` [B] on; padded behind their
+        first final slot.
         """
         T = self.length
-        taught = self.burn_in, T - self.n_step + 1
-        found = windows(self.store, lane, start, T, taught)
+        start = warm_starts(self.store, self._eldest, lane, number, self.burn_in)
+        n_taught = T - self.n_step + 1 - self.burn_in
+        found = windows(self.store, lane, start, T, number - start, n_taught)
         batch = Batch(
             obs=self._observations(lane, start, found.rows),
             avail_actions=self._gather("avail_actions", found.rows),
@@ -311,7 +314,7 @@ class StepReplay:
             else self._tensor(weight.astype(np.float32)),
             index=self._tensor(index),
             hidden=self._gather("hidden", found.rows[0]) if self.keeps_hidden else None,
-            n_taught=taught[1],
+            n_taught=self.burn_in + n_taught,
             whole=T == 1,  # a start has a transition
         )
         return batch if self.teams == 1 else one_agent(batch, self._tensor(agent))

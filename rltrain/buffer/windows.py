@@ -28,10 +28,15 @@ class Windows(NamedTuple):
 
 
 def windows(
-    store: Store, lane: np.ndarray, start: np.ndarray, length: int, taught: tuple[int, int]
+    store: Store,
+    lane: np.ndarray,
+    start: np.ndarray,
+    length: int,
+    first_taught: np.ndarray,
+    n_taught: int,
 ) -> Windows:
     """The windows of ``length`` transitions from slots ``start`` [B] of lanes ``lane`` [B] on;
-    transitions ``taught[0]`` up to ``taught[1]`` of each are marked.
+    ``n_taught`` transitions of each are marked, from ``first_taught`` [B] on.
     """
     n, (n_agents,), (n_rewards,) = len(lane), store.shapes["action"], store.shapes["reward"]
     found = Windows(
@@ -44,8 +49,18 @@ def windows(
         terminated=np.empty((length, n), np.bool_),
     )
     fields = tuple(store.arrays[name] for name in ("last", "action", "reward", "terminated"))
-    _lay_out(store.table, store.begin, store.padding, lane, start, taught, *fields, *found)
+    places = store.table, store.begin, store.padding, lane, start
+    _lay_out(*places, first_taught, n_taught, *fields, *found)
     return found
+
+
+def warm_starts(
+    store: Store, eldest: np.ndarray, lane: np.ndarray, number: np.ndarray, burn_in: int
+) -> np.ndarray:
+    """Up to ``burn_in`` slots before ``number`` [B], but none of another episode and none before
+    ``eldest`` [E].
+    """
+    return _step_back(store.table, store.arrays["last"], eldest, lane, number, burn_in)
 
 
 @njit()
@@ -60,7 +75,8 @@ def _lay_out(
     padding,
     lane,
     start,
-    taught,
+    first_taught,
+    n_taught,
     last_of,
     action_of,
     reward_of,
@@ -88,13 +104,24 @@ def _lay_out(
             over = over or final
             if t == n_slots:
                 break
-            mask[t, b] = here and taught[0] <= t < taught[1]
+            mask[t, b] = here and first_taught[b] <= t < first_taught[b] + n_taught
             terminated[t, b] = terminated_of[row, 0]
             for n in range(n_agents):
                 action[t, b, n] = action_of[row, n]
                 last_action[t + 1, b, n] = action_of[row, n] if here else -1
             for r in range(reward.shape[2]):
                 reward[t, b, r] = reward_of[row, r]
+
+
+@njit()
+def _step_back(table, last_of, eldest, lane, number, burn_in):
+    start = number.copy()
+    for b in range(len(lane)):
+        while start[b] > max(number[b] - burn_in, eldest[lane[b]]):
+            if last_of[_row(table, lane[b], start[b] - 1), 0]:
+                break
+            start[b] -= 1
+    return start
 
 
 @njit()

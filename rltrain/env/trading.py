@@ -82,6 +82,8 @@ class StockTradingEnv(gymnasium.Env):
         known = np.diff(log_prices[:n_train])  # what may be known before the tests
         self.returns = np.diff(own)  # [n]: from price i to price i + 1
         self.seen_returns = ((self.returns - known.mean()) / known.std()).astype(np.float32)
+        if not 0 <= cost < 1:
+            raise ValueError(f"cost={cost}: expected a share of 0 or more, below 1.")
         self.window, self.fee = window, -math.log1p(-cost)
         self.length = episode_length or len(self.returns) - window
         self.action_space = spaces.Discrete(3)

@@ -92,6 +92,7 @@ class Rollout:
         self.keeps_hidden = keeps_hidden
         self.about: Mapping[str, Any] = getattr(env, "about", {})
         self._started = False
+        self._skip = 0  # episodes whose seeds were used before
         self._returns = np.zeros((env.n_envs, env.spec.n_rewards))  # [E, R] of the open episodes
         self._lengths = np.zeros(env.n_envs, np.int64)  # [E] transitions
         self._lost = np.zeros(env.n_envs, np.bool_)  # [E] open episodes that the next Steps disown
@@ -104,7 +105,7 @@ class Rollout:
             its episode, so that the next Steps begin with the episode that replaces it.
         """
         if not self._started:
-            self._start(self.seeds)
+            self._start(self._seed_of)
         env = self.env
         shape = (n_steps, env.n_envs)
         steps = Steps(
@@ -191,6 +192,7 @@ class Rollout:
         """What the next ``collect`` depends on; the environment's part only once it started."""
         return {
             "started": self._started,
+            "skip": self._skip,
             "env": self.env.state_dict() if self._started else {},
             "policy": self.policy.state_dict(),
             "returns": self._returns.copy(),
@@ -212,9 +214,9 @@ class Rollout:
                 f"The saved rollout has {len(state['lengths'])} environment copies, this run has "
                 f"{n_envs}: set hardware.n_envs={len(state['lengths'])}."
             )
-        self._started = bool(state["started"])
+        self._started, self._skip = bool(state["started"]), int(state.get("skip", 0))
         if self._started:
-            self.env.reset(self.seeds)  # so that it knows the seeds of the episodes to come
+            self.env.reset(self._seed_of)  # so that it knows the seeds of the episodes to come
             self.env.load_state_dict(state["env"])
         self.policy.load_state_dict(state["policy"])
         self._returns[:], self._lengths[:] = state["returns"], state["lengths"]
@@ -222,6 +224,20 @@ class Rollout:
         if self._started and not state["env"].get("exact", True):
             self._returns[:], self._lengths[:], self._lost[:] = 0, 0, True
             self.policy.forget(self._lost)
+
+    def restart(self, state: Mapping[str, Any], episodes: int) -> None:
+        """Begin new episodes, seeded as if every copy had played ``episodes``, with all that
+        outlives an episode as ``state_dict`` said: the random stream, what the exploration adapts,
+        and the tasks of environments that begin anew in any case.
+        """
+        if state["started"] and not state["env"].get("exact", True):
+            self.load_state_dict(state)
+            return
+        self.policy.load_state_dict(state["policy"])
+        self._started, self._skip = False, episodes
+
+    def _seed_of(self, copy: int, k: int) -> int:
+        return self.seeds(copy, k + self._skip)
 
     def close(self) -> None:
         """Close the environment."""

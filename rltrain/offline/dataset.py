@@ -175,6 +175,9 @@ class Reader:
         """Not here: a dataset cannot be played."""
         raise RuntimeError("a dataset plays no episodes.")
 
+    def restart(self, state: Mapping[str, Any], episodes: int) -> None:
+        """Nothing: the dataset is read again."""
+
     def sync(self, learner: object) -> None:
         """Nothing to do: nobody acts."""
 

@@ -69,13 +69,16 @@ class PlainRing:
         self.begin = max(self.begin, len(self.slots) - self.keeps)
 
     def starts(self) -> list[int]:
-        """Slots at which a window may start."""
-        eldest = self.begin + self.looks_back if self.begin else 0
+        """Slots that a window may teach from."""
         return [
             i
-            for i in range(eldest, len(self.slots))
+            for i in range(self.eldest, len(self.slots))
             if self.chance[i] and not self.slots[i]["last"]
         ]
+
+    @property
+    def eldest(self) -> int:
+        return self.begin + self.looks_back if self.begin else 0
 
     def frames(self, number: int, n: int) -> np.ndarray:
         """The last n observations up to a slot, the first of its episode repeated in front."""
@@ -91,6 +94,7 @@ class PlainReplay:
     def __init__(self, replay: StepReplay) -> None:
         keeps = -(-replay.capacity // replay.n_envs)
         self.length, self.n_frames = replay.length, replay.spec.frame_stack
+        self.burn_in = replay.burn_in
         back = max(self.n_frames - 1, 1)
         self.rings = [PlainRing(keeps, replay.length, back) for _ in range(replay.n_envs)]
 
@@ -115,10 +119,20 @@ class PlainReplay:
         }
 
     def start_of(self, batch: Batch, b: int) -> tuple[int, int]:
-        starts = self.starts()
-        key = batch.state[0, b].numpy().tobytes()
-        assert key in starts, "a window starts where none may"
-        return starts[key]
+        """Copy and number of the slot that window b begins with: ``burn_in`` slots before the first
+        that it teaches, or what its episode has of them.
+        """
+        starts, (taught, *_) = self.starts(), batch.mask[:, b].nonzero()[:, 0].tolist()
+        key = batch.state[taught, b].numpy().tobytes()
+        assert key in starts, "a window teaches from where none may"
+        e, first = starts[key]
+        ring, warm = self.rings[e], 0
+        while warm < self.burn_in and first - warm > ring.eldest:
+            if ring.slots[first - warm - 1]["last"]:
+                break
+            warm += 1
+        assert taught == warm
+        return e, first - warm
 
     def check(self, batch: Batch, b: int) -> None:
         """Window b is what the lists say: real slots of one episode, then padding."""
@@ -198,7 +212,8 @@ def test_every_start_with_stored_successors_is_drawn_alike_and_no_other(
     replay, stream = make(capacity=60, **given), Stream(5)
     plain = filled(replay, stream, 77)
     batch = replay.sample(8_000, CLOCK)
-    keys = [batch.state[0, b].numpy().tobytes() for b in range(8_000)]
+    taught = batch.mask.int().argmax(0)  # the first one of each window
+    keys = [batch.state[t, b].numpy().tobytes() for b, t in enumerate(taught.tolist())]
     starts = plain.starts()
     assert set(keys) == set(starts)
     count = np.array([keys.count(key) for key in starts])
@@ -249,9 +264,21 @@ def test_only_slots_that_see_n_steps_are_taught() -> None:
     replay, stream = make(n_step=3, sequence_length=2, burn_in=2), Stream(0, longest=100)
     stream.left[:] = 90
     filled(replay, stream, 30)
-    batch = replay.sample(4, CLOCK)
-    assert batch.mask.T.tolist() == [[False, False, True, True, False, False]] * 4
+    batch = replay.sample(64, CLOCK)
+    warm = [[False] * n + [True] * 2 + [False] * (4 - n) for n in range(3)]
+    assert {tuple(row) for row in batch.mask.T.tolist()} <= set(map(tuple, warm))
+    assert batch.mask.T.eq(torch.tensor(warm[2])).all(1).float().mean() > 0.5
     assert batch.n_taught == 4
+
+
+def test_every_transition_of_short_episodes_is_taught_whatever_the_burn_in() -> None:
+    """Defect: windows that began with the burn-in taught nothing of episodes that short."""
+    replay, stream = make(sequence_length=4, burn_in=8), Stream(0, longest=6)
+    plain = filled(replay, stream, 90)
+    batch = replay.sample(2_000, CLOCK)
+    assert bool(batch.mask.any(0).all())
+    taught = {s.tobytes() for s in batch.state[:-1][batch.mask].numpy()}
+    assert taught >= set(plain.starts())
 
 
 def test_slots_at_and_behind_the_end_are_not_taught() -> None:
@@ -259,10 +286,11 @@ def test_slots_at_and_behind_the_end_are_not_taught() -> None:
     filled(replay, stream, 90)
     batch = replay.sample(64, CLOCK)
     over = batch.last.cumsum(0)[:-1] > 0
-    expected = ~over
-    expected[0] = False
-    assert torch.equal(batch.mask, expected)
-    assert bool(over.any())
+    assert not bool((batch.mask & over).any())
+    taught = batch.mask.sum(0)
+    reaches_an_end = over.any(0)
+    assert bool((taught[~reaches_an_end] == 5).all())
+    assert bool(reaches_an_end.any())
 
 
 @pytest.mark.parametrize("sampler", ["uniform", "proportional"])

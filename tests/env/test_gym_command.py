@@ -24,13 +24,14 @@ SHORT += ["test.episodes=1", "test.interval=1_000", "logger.console=false"]
 
 
 def test_the_command_leaves_with_4_when_the_environment_breaks(
-    monkeypatch: Any, own_folder: Any
+    monkeypatch: Any, own_folder: Any, capsys: Any
 ) -> None:
     words = [*SHORT, "env.id=BrokenReward-v0"]
     monkeypatch.setattr(sys, "argv", ["rltrain", *words])
     assert command(*words) == 4
     (log,) = own_folder.glob("outputs/*/*/train.log")
     assert "BrokenReward-v0 at step 2" in log.read_text(encoding="utf-8")
+    assert "mode=evaluate" not in capsys.readouterr().out  # there is no checkpoint
 
 
 def test_the_command_films_what_the_environment_draws(monkeypatch: Any, own_folder: Any) -> None:

@@ -191,6 +191,11 @@ def test_a_file_that_is_no_price_list_is_refused(tmp_path: Path, text: str, said
         read_prices(str(path))
 
 
+def test_a_trade_that_costs_everything_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"cost=1: expected a share .* below 1"):
+        StockTradingEnv(cost=1)
+
+
 def test_a_missing_file_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^env\.prices=nowhere\.csv cannot be read"):
         read_prices("nowhere.csv")
