@@ -28,7 +28,7 @@ from rltrain.run import (
     preflight,
     run_training,
     start_from,
-    warn_of_what_never_comes,
+    warn,
 )
 from rltrain.settings import Settings
 from rltrain.trainer import MODEL, SPEC, Trainer, check_fits
@@ -128,7 +128,7 @@ def make_trainer(
     folder = Path(run_dir) if run_dir is not None else new_run_dir(settings)
     loggers = Loggers([JsonLines(folder / "metrics.jsonl")])
     trainer = built(settings, folder, loggers, [Journal(folder, settings)])
-    warn_of_what_never_comes(settings, trainer)
+    warn(settings, trainer)
     start_from(trainer, settings)
     folder.mkdir(parents=True, exist_ok=True)
     return trainer

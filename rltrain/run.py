@@ -30,7 +30,7 @@ from rltrain.logger import Console, JsonLines, Loggers, Screen, TrainLog, Wandb
 from rltrain.offline.shards import require_free
 from rltrain.plan import resource_plan
 from rltrain.settings import Settings
-from rltrain.trainer import Trainer
+from rltrain.trainer import SPEC, Trainer
 from rltrain.trusted import module_of_env
 
 log = logging.getLogger("rltrain")
@@ -237,7 +237,7 @@ def run_training(
         try:
             record.begin(settings, trainer)
             screen.print(banner(settings, trainer, origin))
-            warn_of_what_never_comes(settings, trainer)
+            warn(settings, trainer)
             start_wandb(loggers, settings, run_dir, config_record(settings))
             trainer.train()
         except KeyboardInterrupt:
@@ -260,10 +260,11 @@ def run_training(
     return Result(run_dir, dict(trainer.latest), code)
 
 
-def warn_of_what_never_comes(settings: Settings, trainer: Trainer) -> None:
-    """Say which settings the run is too short for."""
+def warn(settings: Settings, trainer: Trainer) -> None:
+    """Say what is allowed and hardly meant."""
     warn_of_exploration(settings, trainer)
     warn_of_learning(settings)
+    warn_of_pixels(settings, trainer)
 
 
 def warn_of_exploration(settings: Settings, trainer: Trainer) -> None:
@@ -292,6 +293,19 @@ def warn_of_learning(settings: Settings) -> None:
             "at %s. Set algo.learning_starts to less, or total_env_steps to more.",
             f"{algo.learning_starts:,}",
             f"{total:,}",
+        )
+
+
+def warn_of_pixels(settings: Settings, trainer: Trainer) -> None:
+    """Say so where a network without convolutions gets images."""
+    network, shape = settings.nodes["algo.network"].target, trainer.about[SPEC]["obs_shape"]
+    plain = trainer.learner.online.agents.hidden_dim == 0 and not network.endswith(".conv")
+    if len(shape) == 3 and plain:
+        log.warning(
+            "observations are images %s, and algo/network=%s takes their pixels one by one. "
+            "algo/network=conv has convolutions.",
+            "×".join(map(str, shape)),
+            settings.choices.get("algo/network", network),
         )
 
 

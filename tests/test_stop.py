@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gymnasium
+import numpy as np
 import pytest
 
 import rltrain
@@ -79,6 +81,23 @@ def test_others_are_not(small, tmp_path, caplog, words):
 def test_a_run_that_cannot_learn_says_so(small, tmp_path, caplog):
     rltrain.make_trainer([*small, "algo.learning_starts=400"], run_dir=tmp_path)
     assert "no gradient step will be made: algo.learning_starts=400" in caplog.text
+
+
+def test_images_without_convolutions_are_warned_of(tmp_path, caplog):
+    class Pixels(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(0, 255, (10, 10, 3), np.uint8)
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            return np.zeros((10, 10, 3), np.uint8), {}
+
+    words = ["buffer.capacity=2000", "hardware.n_envs=1", "test.n_envs=1"]
+    rltrain.make_trainer(["algo=dqn", *words], env=Pixels, run_dir=tmp_path / "a")
+    assert "observations are images 3×10×10, and algo/network=mlp takes" in caplog.text
+    caplog.clear()
+    conv = ["algo/network=conv", "algo.network.filters=[[4,3,1]]"]
+    rltrain.make_trainer(["algo=dqn", *conv, *words], env=Pixels, run_dir=tmp_path / "b")
+    assert "images" not in caplog.text
 
 
 def test_the_warning_is_in_the_log_of_a_run(small):
