@@ -93,7 +93,7 @@ def test_images_without_convolutions_are_warned_of(tmp_path, caplog):
 
     words = ["buffer.capacity=2000", "hardware.n_envs=1", "test.n_envs=1"]
     rltrain.make_trainer(["algo=dqn", *words], env=Pixels, run_dir=tmp_path / "a")
-    assert "observations are images 3×10×10, and algo/network=mlp takes" in caplog.text
+    assert "observations are images 3×10×10, and algo/network=q_network takes" in caplog.text
     caplog.clear()
     conv = ["algo/network=conv", "algo.network.filters=[[4,3,1]]"]
     rltrain.make_trainer(["algo=dqn", *conv, *words], env=Pixels, run_dir=tmp_path / "b")
