@@ -90,6 +90,7 @@ class Trainer:
         )
         self.test_function = test_function
         self.clock = Clock()
+        self.iterations = 0  # calls of ``iterate``
         self.owed = Fraction(0)  # gradient steps due but not yet whole
         self.metrics = Metrics()
         self.moments = TrainingMoments()
@@ -163,13 +164,22 @@ class Trainer:
         """Run for ``log.interval`` more env steps; returns the results so far.
 
         ``done`` says whether ``total_env_steps`` are made or something stopped the run, ``stopped``
-        what it was. ``on_train_end`` belongs to ``train``.
+        what it was; ``iteration`` counts these calls, those before a resume included.
+        ``on_train_end`` belongs to ``train``.
         """
         with self.telling_of_exceptions():
             self.start()
+            before = self.seconds
             self.run(self.clock.env_steps + self.log_interval)
         done = self.stopping is not None or self.clock.env_steps >= self.total_env_steps
-        about = {"seconds": self.seconds, "done": done, "stopped": self.stopping}
+        self.iterations += 1
+        about = {
+            "iteration": self.iterations,
+            "seconds": self.seconds,
+            "seconds_this_iteration": self.seconds - before,
+            "done": done,
+            "stopped": self.stopping,
+        }
         return {**asdict(self.clock), **about, **self.latest}
 
     @contextmanager
@@ -293,6 +303,7 @@ class Trainer:
             "clock": asdict(self.clock),
             "owed": [self.owed.numerator, self.owed.denominator],
             "seconds": self.seconds,
+            "iterations": self.iterations,
             "metrics": self.metrics.state_dict(),
             "latest": self.latest,
             "rollout": self.rollout.state_dict(),
@@ -337,6 +348,7 @@ class Trainer:
             self.clock = Clock(**state["clock"])
             self.owed = Fraction(*state["owed"])
             self.seconds_before, self.begun = state["seconds"], time.monotonic()
+            self.iterations = int(state.get("iterations", 0))
             self.metrics.load_state_dict(state["metrics"])
             self.latest = dict(state["latest"])
             self.test_rollout.load_state_dict(state["test_rollout"])

@@ -169,6 +169,11 @@ def test_iterate_says_when_the_run_is_over_and_why(small, tmp_path):
     trainer = rltrain.make_trainer([*small, "total_env_steps=100"], run_dir=tmp_path)
     first, second = trainer.iterate(), trainer.iterate()
     assert (first["done"], second["done"], second["stopped"]) == (False, True, None)
+    assert (first["iteration"], second["iteration"]) == (1, 2)
+    assert 0 < second["seconds_this_iteration"] < second["seconds"]
+    resumed = rltrain.make_trainer(small, run_dir=tmp_path / "resumed")
+    resumed.restore(trainer.save())
+    assert resumed.iterate()["iteration"] == 3
     words = [*small, "stop.metric=test/return_mean", "stop.value=-1"]
     result = rltrain.make_trainer(words, run_dir=tmp_path / "stopped").iterate()
     assert result["done"]
