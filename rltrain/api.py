@@ -15,6 +15,7 @@ from rltrain import checkpoint, evaluation
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
 from rltrain.build import build_learner, prepare_machine, spec_record
+from rltrain.caution import warn
 from rltrain.checking import check
 from rltrain.config import compose_checked
 from rltrain.errors import UsageError
@@ -28,7 +29,6 @@ from rltrain.run import (
     preflight,
     run_training,
     start_from,
-    warn,
 )
 from rltrain.settings import Settings
 from rltrain.trainer import MODEL, SPEC, Trainer, check_fits

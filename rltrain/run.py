@@ -24,13 +24,14 @@ from rltrain.banner import banner, closing_words
 from rltrain.build import build_trainer, config_record
 from rltrain.build_offline import build_offline_trainer
 from rltrain.callback import Callback
+from rltrain.caution import warn
 from rltrain.errors import CheckpointError, RltrainError, UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
 from rltrain.logger import Console, JsonLines, Loggers, Screen, TrainLog, Wandb
 from rltrain.offline.shards import require_free
 from rltrain.plan import resource_plan
 from rltrain.settings import Settings
-from rltrain.trainer import SPEC, Trainer
+from rltrain.trainer import Trainer
 from rltrain.trusted import module_of_env
 
 log = logging.getLogger("rltrain")
@@ -258,55 +259,6 @@ def run_training(
         words = closing_words(record.facts, run_dir, trainer, status, trust)
         screen.print(words, soft_wrap=True, markup=False)
     return Result(run_dir, dict(trainer.latest), code)
-
-
-def warn(settings: Settings, trainer: Trainer) -> None:
-    """Say what is allowed and hardly meant."""
-    warn_of_exploration(settings, trainer)
-    warn_of_learning(settings)
-    warn_of_pixels(settings, trainer)
-
-
-def warn_of_exploration(settings: Settings, trainer: Trainer) -> None:
-    """Say so where the exploration would still be changing when the run ends."""
-    ends, total = trainer.actor.explores_until(), settings.run.total_env_steps
-    if ends is None or ends < total:
-        return
-    keys = settings.nodes["algo.exploration"].kwargs
-    key = next(k for k in ("env_steps", "half_life", "points") if k in keys)
-    log.warning(
-        "the exploration changes until env step %s, but the run ends at %s: it never plays as "
-        "algo.exploration says at its end. Set algo.exploration.%s to less, or total_env_steps to "
-        "more.",
-        f"{ends:,}",
-        f"{total:,}",
-        key,
-    )
-
-
-def warn_of_learning(settings: Settings) -> None:
-    """Say so where no gradient step can be made before the run ends."""
-    algo, total = settings.algo, settings.run.total_env_steps
-    if algo is not None and settings.run.dataset.read is None and algo.learning_starts >= total:
-        log.warning(
-            "no gradient step will be made: algo.learning_starts=%s stored steps, but the run ends "
-            "at %s. Set algo.learning_starts to less, or total_env_steps to more.",
-            f"{algo.learning_starts:,}",
-            f"{total:,}",
-        )
-
-
-def warn_of_pixels(settings: Settings, trainer: Trainer) -> None:
-    """Say so where a network without convolutions gets images."""
-    network, shape = settings.nodes["algo.network"].target, trainer.about[SPEC]["obs_shape"]
-    plain = trainer.learner.online.agents.hidden_dim == 0 and not network.endswith(".conv")
-    if len(shape) == 3 and plain:
-        log.warning(
-            "observations are images %s, and algo/network=%s takes their pixels one by one. "
-            "algo/network=conv has convolutions.",
-            "×".join(map(str, shape)),
-            settings.choices.get("algo/network", network),
-        )
 
 
 def taken_up(trainer: Trainer, run_dir: Path) -> str | None:

@@ -37,6 +37,7 @@ FLOORS = {
     "banner": 4,
     "plan": 4,
     "run": 4,
+    "caution": 4,
     "evaluation": 4,
     "doctor": 4,
     "report": 4,

@@ -318,9 +318,17 @@ def from_class(
     known = inspect.signature(maker).parameters
     told = {"training": training} if "training" in known else {}
     drawn = {"render_mode": "rgb_array"} if record and "render_mode" in known else {}
+    arguments = {**drawn, **told, **kwargs}
+    try:
+        inspect.signature(maker).bind(**arguments)
+    except TypeError as error:
+        raise ValueError(
+            f"{maker!r} cannot make an environment: {error}. Give it with env=gymnasium "
+            "env.kwargs={name: value}, or hand over a function that knows it."
+        ) from error
 
     def make() -> GymnasiumEnv:
-        env: Any = maker(**{**drawn, **told, **kwargs})
+        env: Any = maker(**arguments)
         if not isinstance(env, gymnasium.Env):
             raise ValueError(
                 f"{maker!r} made {type(env).__name__}: expected a gymnasium.Env, or a class or "

@@ -231,6 +231,15 @@ def test_a_class_of_ones_own_has_the_options_of_others() -> None:
     assert env.infos[0]["metrics"] == {"game_return": 10}
 
 
+def test_a_maker_that_lacks_an_argument_is_refused() -> None:
+    def make(size: int) -> Scripted:
+        return Scripted()
+
+    with pytest.raises(ValueError, match=r"missing a required argument: 'size'.*env.kwargs"):
+        from_class(make, n_envs=1, **DEFAULTS)
+    from_class(make, n_envs=1, **{**DEFAULTS, "kwargs": {"size": 3}})
+
+
 def test_what_makes_no_environment_is_refused() -> None:
     with pytest.raises(ValueError, match=r"made int: expected a gymnasium\.Env"):
         from_class(lambda: 3, n_envs=1, **DEFAULTS)
