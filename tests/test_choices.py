@@ -53,7 +53,10 @@ LEARNING = [a for a in options("algo") if a not in TEAMS and a != "scripted"]
 """Methods for one agent; each brings a loss, a distribution and a buffer."""
 PAIRS = [
     *[("algo", a) for a in sorted(TEAMS)],
-    *[("env", e) for e in options("env")],
+    *[
+        pytest.param("env", e, marks=() if e in ("smac", "cartpole") else pytest.mark.slow)
+        for e in options("env")
+    ],
     *[("buffer", b) for b in options("buffer") if b not in ("on_policy", "sequence")],
     *[("hardware", h) for h in options("hardware") if h != "cuda" or torch.cuda.is_available()],
     *[

@@ -60,9 +60,7 @@ def play_random(map_name: str, n_envs: int, first: int) -> None:
     np.testing.assert_allclose(total, expected * scale, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "map_name", ["3m", "MMM2", "3s5z", "2m_vs_1z", "corridor", "so_many_baneling", "2c_vs_64zg"]
-)
+@pytest.mark.parametrize("map_name", ["MMM2", "3s5z", "corridor", "so_many_baneling"])
 def test_a_few_random_battles_keep_the_rules(map_name: str) -> None:
     play_random(map_name, 10, first=0)
 

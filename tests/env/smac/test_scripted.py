@@ -23,8 +23,7 @@ def choose(b, name: str) -> list[int]:
     "map_name",
     [
         "MMM2",
-        "2c_vs_64zg",
-        *(pytest.param(m, marks=pytest.mark.slow) for m in ("1c3s5z", "corridor")),
+        *(pytest.param(m, marks=pytest.mark.slow) for m in ("2c_vs_64zg", "1c3s5z", "corridor")),
     ],
 )
 def test_actions_are_always_available(make, name: str, map_name: str) -> None:
