@@ -35,12 +35,15 @@ def warn_of_exploration(settings: Settings, trainer: Trainer) -> None:
 
 
 def warn_of_learning(settings: Settings) -> None:
-    """Say so where no gradient step can be made before the run ends."""
+    """Say so where hardly a gradient step can be made: stored are the run's env steps and the final
+    observation of every episode.
+    """
     algo, total = settings.algo, settings.run.total_env_steps
     if algo is not None and settings.run.dataset.read is None and algo.learning_starts >= total:
         log.warning(
-            "no gradient step will be made: algo.learning_starts=%s stored steps, but the run ends "
-            "at %s. Set algo.learning_starts to less, or total_env_steps to more.",
+            "learning may never begin: it waits for algo.learning_starts=%s stored steps, but the "
+            "run ends at env step %s. Set algo.learning_starts to less, or total_env_steps to "
+            "more.",
             f"{algo.learning_starts:,}",
             f"{total:,}",
         )

@@ -80,7 +80,7 @@ def test_others_are_not(small, tmp_path, caplog, words):
 
 def test_a_run_that_cannot_learn_says_so(small, tmp_path, caplog):
     rltrain.make_trainer([*small, "algo.learning_starts=400"], run_dir=tmp_path)
-    assert "no gradient step will be made: algo.learning_starts=400" in caplog.text
+    assert "learning may never begin: it waits for algo.learning_starts=400" in caplog.text
 
 
 def test_images_without_convolutions_are_warned_of(tmp_path, caplog):
