@@ -93,11 +93,14 @@ def wall_lines(unit, param, i, walls, near_walls, lines):
     """One half-plane per wall in reach of the next loop: approach it at most as fast as the gap
     allows."""
     x, y = unit[X, i], unit[Y, i]
-    if near_walls[int(x), int(y)] == 0 or param[P_LAYER, i] != F(GROUND):
+    bits = near_walls[int(x), int(y)]
+    if bits == 0 or param[P_LAYER, i] != F(GROUND):
         return 0
     n, radius = 0, param[P_DISC, i]
     reach = radius + param[P_SPEED, i] * LOOP
-    for w in range(walls.shape[0]):
+    while bits != 0:
+        w = lowest(bits)
+        bits &= bits - 1
         hx, hy, d = from_wall(walls, w, x, y)
         if d >= reach or d <= ZERO:
             continue
@@ -250,8 +253,10 @@ def move_units(unit, mark, param, walls, near_walls):
         if param[P_LAYER, i] != F(GROUND):
             unit[X, i] = min(max(unit[X, i], param[P_X_FROM, i]), param[P_X_TO, i])
             unit[Y, i] = min(max(unit[Y, i], param[P_Y_FROM, i]), param[P_Y_TO, i])
-        elif unit[HEALTH, i] > ZERO and near_walls[int(unit[X, i]), int(unit[Y, i])]:
-            leave_walls(unit, i, param[P_DISC, i], walls)
+        elif unit[HEALTH, i] > ZERO:
+            bits = near_walls[int(unit[X, i]), int(unit[Y, i])]
+            if bits != 0:
+                leave_walls(unit, i, param[P_DISC, i], walls, bits)
 
 
 @njit()
@@ -296,9 +301,12 @@ def push_pair(unit, i, j, dx, dy, radius, share):
 
 
 @njit()
-def leave_walls(unit, i, radius, walls):
-    """Safety net: puts the disc of unit i back outside of every wall it touches."""
-    for w in range(walls.shape[0]):
+def leave_walls(unit, i, radius, walls, bits):
+    """Safety net: puts the disc of unit i back outside of every wall in the set ``bits`` that it
+    touches."""
+    while bits != 0:
+        w = lowest(bits)
+        bits &= bits - 1
         hx, hy, d = from_wall(walls, w, unit[X, i], unit[Y, i])
         if ZERO < d < radius:
             unit[X, i] += hx / d * (radius - d)

@@ -14,6 +14,8 @@ import numpy as np
 
 SIZE = 32
 GROUND_LEVEL, BLOCKED_LEVEL = 191.0 / 255.0, 175.0 / 255.0
+MAX_WALLS = 63  # of one terrain: sets of walls are bits of an int64
+WALL_REACH = 1.5  # cells; more than a unit touches and is pushed in one loop
 CLIFF = GROUND_LEVEL - BLOCKED_LEVEL  # what one level of cliffs adds to the height
 
 Rows = Mapping[tuple[int, int], tuple[tuple[int, int], ...]]
@@ -123,6 +125,20 @@ def cells_near_walls(cells: np.ndarray) -> np.ndarray:
         for dy in range(3):
             free &= padded[dx : dx + SIZE, dy : dy + SIZE]
     return (1 - free).astype(np.uint8)
+
+
+def walls_near(cells: np.ndarray, walls: np.ndarray) -> np.ndarray:
+    """int64 [32, 32], a set of ``walls`` per cell, bit w for the w-th: those within ``WALL_REACH``
+    of the cell; none where it and all cells around it are free."""
+    if len(walls) > MAX_WALLS:
+        raise ValueError(f"{len(walls)} walls: a set holds {MAX_WALLS}")
+    at = np.arange(SIZE)
+    sets = np.zeros((SIZE, SIZE), np.int64)
+    for w, (ax, ay, bx, by) in enumerate(walls.tolist()):
+        gap_x = np.maximum(np.maximum(min(ax, bx) - at - 1, at - max(ax, bx)), 0)[:, None]
+        gap_y = np.maximum(np.maximum(min(ay, by) - at - 1, at - max(ay, by)), 0)[None, :]
+        sets |= (gap_x**2 + gap_y**2 < WALL_REACH**2).astype(np.int64) << w
+    return np.where(cells_near_walls(cells), sets, 0)
 
 
 def layer_boxes(cells: np.ndarray) -> dict[str, tuple[int, int, int, int]]:

@@ -149,7 +149,7 @@ class Scene(NamedTuple):
     hops: np.ndarray  # [1024, 1024] int16, see paths.next_cells; [0, 0] = every way is straight
     walls: np.ndarray  # [W, 4] float32
     pathable: np.ndarray  # [32, 32] uint8
-    near_walls: np.ndarray  # [32, 32] uint8
+    near_walls: np.ndarray  # [32, 32] int64, sets of walls, see terrain.walls_near
     height: np.ndarray  # [32, 32] float32
 
 
@@ -186,6 +186,7 @@ class Frame(NamedTuple):
 def build_scene(map_data: MapData, options: Options) -> Scene:
     """The constants of a map with these options."""
     cells = terrain.pathable_cells(map_data.terrain)
+    walls = terrain.wall_segments(cells)
     units = map_data.unit_types
     return Scene(
         n_agents=map_data.n_agents,
@@ -205,9 +206,9 @@ def build_scene(map_data: MapData, options: Options) -> Scene:
         span_x=np.float32(map_data.attack_span[0]),
         span_y=np.float32(map_data.attack_span[1]),
         hops=next_cells(map_data.terrain) if map_data.knows_walls else NO_HOPS,
-        walls=terrain.wall_segments(cells),
+        walls=walls,
         pathable=cells,
-        near_walls=terrain.cells_near_walls(cells),
+        near_walls=terrain.walls_near(cells, walls),
         height=terrain.height_of(map_data.terrain),
     )
 

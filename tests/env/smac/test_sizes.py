@@ -13,12 +13,14 @@ from rltrain.env.smac.maps import find_map, map_names
 from rltrain.env.smac.sizes import Options, env_spec, max_reward_of, sizes_of
 from rltrain.env.smac.terrain import (
     PATHABLE,
+    WALL_REACH,
     cells_near_walls,
     height_of,
     pathable_cells,
     wall_segments,
+    walls_near,
 )
-from rltrain.env.smac.units import UNITS, damage_per_hit
+from rltrain.env.smac.units import LOOPS_PER_SECOND, UNITS, damage_per_hit
 
 # map: agents, enemies, limit, type bits, shield bits, max_reward,
 #      n_actions, enemy, ally, own, obs, state ally, state enemy, state
@@ -120,6 +122,21 @@ def test_walls_surround_exactly_the_pathable_cells(name: str) -> None:
     area = sum(ax * by - bx * ay for ax, ay, bx, by in walls.tolist()) / 2  # shoelace formula
     assert area == cells.sum() > 0
     assert not cells_near_walls(cells)[16, 11] or name != "field"
+
+
+@pytest.mark.parametrize("name", PATHABLE)
+def test_whoever_touches_a_wall_finds_it_in_the_set_of_its_cell(name: str) -> None:
+    cells = pathable_cells(name)
+    walls = wall_segments(cells)
+    sets = walls_near(cells, walls)
+    widest = max(u.separation_radius + u.speed / LOOPS_PER_SECOND for u in UNITS.values())
+    assert widest < 1 < WALL_REACH
+    start, end = walls[:, :2], walls[:, 2:]
+    for point in np.argwhere(cells) + np.random.default_rng(0).random((int(cells.sum()), 2)):
+        nearest = np.clip(point, np.minimum(start, end), np.maximum(start, end))
+        touched = np.flatnonzero(np.hypot(*(nearest - point).T) < widest)
+        column, row = point.astype(int)
+        assert all(sets[column, row] >> w & 1 for w in touched)
 
 
 def test_plateaus_are_higher_than_the_ground_and_ramps_lie_between() -> None:
