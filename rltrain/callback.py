@@ -219,8 +219,9 @@ class Test(Callback):
         return self.on_iteration(trainer, value)
 
     def on_iteration(self, trainer: Trainer, value: Any = None) -> Any:
-        if self.due(trainer.clock.env_steps):
-            trainer.test()
+        before = self.due.at
+        if self.due(trainer.clock.env_steps) and not trainer.test():
+            self.due.at = before  # interrupted: the resumed run begins with this test
         return value
 
     def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:

@@ -351,7 +351,7 @@ class Trainer:
             self.iterations = int(state.get("iterations", 0))
             self.metrics.load_state_dict(state["metrics"])
             self.latest = dict(state["latest"])
-            self.test_rollout.load_state_dict(state["test_rollout"])
+            self.test_rollout.restart(state["test_rollout"], 0)
             self.rollout.sync(self.learner)
             self.callbacks.load_state_dict(state["callbacks"])
             torch.set_rng_state(state["torch_rng"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import gymnasium
 import numpy as np
 import pytest
@@ -51,6 +53,48 @@ def test_hours_count_those_before_a_resume(small, tmp_path):
     trainer.run(1_000_000)
     assert trainer.clock.env_steps < 100
     assert trainer.stopping == "1 hours are over"
+
+
+def results_of(trainer):
+    """Env steps and mean return of every test in metrics.jsonl."""
+    path = trainer.run_dir / "metrics.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [(r["env_steps"], r["test/return_mean"]) for r in lines if "test/return_mean" in r]
+
+
+@pytest.mark.parametrize("at", [0, 200])
+def test_a_test_cut_short_is_played_again_by_the_resumed_run(small, tmp_path, at):
+    words = [*small, "test.epsilon=0.5", "test.episodes=16"]
+    whole = rltrain.make_trainer(words, run_dir=tmp_path / "whole")
+    whole.train()
+    part = rltrain.make_trainer(words, run_dir=tmp_path / "part")
+    env, slots = part.test_rollout.env, []
+    step = env.step
+
+    def interrupting(*args):
+        if part.clock.env_steps >= at:
+            slots.append(part.clock.env_steps)
+        if len(slots) == 3:
+            part.stop("SIGINT", interrupted=True)
+        return step(*args)
+
+    env.step = interrupting
+    part.train()
+    assert part.clock.env_steps < whole.clock.env_steps
+    assert len(results_of(part)) < len(results_of(whole))
+    resumed = rltrain.make_trainer(words, run_dir=tmp_path / "part")
+    resumed.restore(tmp_path / "part")
+    resumed.train()
+    assert results_of(resumed) == results_of(whole)
+
+
+def test_a_resumed_run_may_play_another_number_of_test_episodes(small, tmp_path):
+    trainer = rltrain.make_trainer(small, run_dir=tmp_path)
+    trainer.restore(trainer.save())
+    fewer = rltrain.make_trainer([*small, "test.episodes=1"], run_dir=tmp_path)
+    fewer.restore(tmp_path)
+    assert fewer.test_rollout.env.n_envs < trainer.test_rollout.env.n_envs
+    assert fewer.test()
 
 
 EXPLORATIONS = [

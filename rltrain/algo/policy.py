@@ -155,6 +155,11 @@ class Policy:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state_dict`` said."""
         self.remember(state)
+        self.carry_on(state)
+
+    def carry_on(self, state: Mapping[str, Any]) -> None:
+        """Of what ``state_dict`` said only what outlives an episode, whatever the number of
+        copies: where the random stream is, and what the exploration adapts."""
         self.rng.bit_generator.state = copied(state["rng"])
         if isinstance(self.exploration, ParameterNoise):
             self.exploration.load_state_dict(state["exploration"], self.agents)

@@ -154,7 +154,7 @@ class Rollout:
         Raises:
             Interrupted: ``stop``, which is asked in every slot, said so.
         """
-        n_envs = self.env.n_envs
+        n_envs, before = self.env.n_envs, self.policy.state_dict()
         self._start(TestSeeds(seed, n_envs))
         found: dict[int, Episode] = {}
         played = [0] * n_envs  # episodes of each copy
@@ -164,6 +164,7 @@ class Rollout:
                 break
             if stop is not None and stop():
                 self._started = False
+                self.policy.carry_on(before)  # the test is played again, whole
                 raise Interrupted
             if slot == LONG == self._lengths.max() and self.env.spec.max_steps is None:
                 log.warning("%s", ENDLESS)
@@ -233,7 +234,7 @@ class Rollout:
         if state["started"] and not state["env"].get("exact", True):
             self.load_state_dict(state)
             return
-        self.policy.load_state_dict(state["policy"])
+        self.policy.carry_on(state["policy"])
         self._started, self._skip = False, episodes
 
     def _seed_of(self, copy: int, k: int) -> int:

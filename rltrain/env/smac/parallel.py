@@ -21,11 +21,16 @@ class SmacParallelEnv(ParallelEnv):
     """
 
     def __init__(
-        self, *, map_name: str = "8m", rules: Literal["sc2", "smaclite"] = "sc2", **options: Any
+        self,
+        *,
+        map_name: str = "8m",
+        rules: Literal["sc2", "smaclite"] = "sc2",
+        seed: int | None = None,
+        **options: Any,
     ) -> None:
         self._options = {"map_name": map_name, "rules": rules, **options}
         self._make = StarCraftCapabilityEnv if is_scenario(map_name) else StarCraft2Env
-        self.env = self._make(seed=0, **self._options)
+        self.env = self._make(seed=seed, **self._options)
         self.metadata = {"name": f"smac_{self.env.map_name}", "render_modes": ["rgb_array"]}
         self.render_mode = "rgb_array"
         row = self.env.map_data

@@ -131,11 +131,11 @@ class StarCraft2Env(BattleView):
         terminated = bool(self.battles.ended[0])
         self.reward = float(self.battles.reward[0])
         info: dict[str, Any] = {
-            "battle_won": result["win"],
+            "battle_won": result["win"] and not already_over,
             "dead_allies": result["dead_allies"],
             "dead_enemies": result["dead_enemies"],
         }
-        if result["timeout"] and self.continuing_episode:
+        if result["timeout"] and self.continuing_episode and not already_over:
             info["episode_limit"] = True
         if terminated and not already_over:
             self.battles_game += 1

@@ -160,6 +160,18 @@ def test_pettingzoo_api() -> None:
     parallel_api_test(parallel_env(map_name="3m"), num_cycles=200)
 
 
+def test_parallel_environments_play_their_own_battles_unless_seeded() -> None:
+    def first_states(**seed: int) -> np.ndarray:
+        env = parallel_env(map_name="3m", **seed)
+        env.reset()
+        for _ in range(12):  # into the fight: who fires first is drawn
+            env.step(dict.fromkeys(env.agents, STOP))
+        return env.state()
+
+    assert (first_states(seed=5) == first_states(seed=5)).all()
+    assert (first_states() != first_states()).any()
+
+
 def test_dead_agents_terminate_and_vanish() -> None:
     env = parallel_env(map_name="3m")
     env.reset(seed=0)

@@ -72,6 +72,7 @@ def test_win_on_the_time_limit_is_told_as_a_win_only() -> None:
     assert [info["battle_won"] for info in infos] == [False, False, True]
     assert "episode_limit" not in infos[-1]
     assert (env.battles_won, env.timeouts) == (1, 0)
+    assert not env.step([0, 0, 0])[2]["battle_won"]  # told once
 
 
 def test_win_over_a_medivac_left_alone_does_not_pay_for_it(battle) -> None:
