@@ -54,6 +54,9 @@ class Policy(Protocol):
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
+    def carry_on(self, state: Mapping[str, Any]) -> None:
+        """Of a state only what outlives an episode."""
+
 
 class EpisodeSeeder:
     """The seed of episode k of copy e depends on (seed, stream, e, k) alone."""

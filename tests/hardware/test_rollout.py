@@ -89,6 +89,9 @@ class Counter:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.count = np.array(state["count"])
 
+    def carry_on(self, state: Mapping[str, Any]) -> None:
+        pass  # nothing outlives an episode
+
 
 def rollout(n_envs: int, make: Any = Walk, seeds: Any = lambda copy, k: copy + k) -> Rollout:
     env = SyncVectorEnv(make=make, n_envs=n_envs)
