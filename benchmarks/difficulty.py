@@ -78,13 +78,16 @@ should be compared with. They see the whole battle and choose among the same ava
 | `stop` | stands still (SMAC's agents never fight on their own) |
 | `closest` | attacks the nearest enemy in reach, else walks to the nearest one |
 | `focus` | attacks the weakest enemy in reach, else walks to the nearest one |
-| `heuristic` | SMAC's built-in player: stays with the nearest enemy until it is dead |
+| `heuristic` | SMAC's own with `heuristic_rest`: on the nearest enemy until it is dead |
 | `kite` | shoots whenever the weapon is ready, runs from what is near while it is not |
 | `spread` | stands so far from friends that no blast hits two |
 | `alternate` | whom the enemy aims at holds its fire; a friend shoots on and draws the next shot |
 
 The last three are tactics for the maps where they are listed: they show that these can be won, and
 how.
+
+`env.heuristic_ai=true` lets SMAC's own player give orders that are not among the available actions,
+and wins more.
 
 Healers mend whom of those in reach lacks the greatest share of its health, under `heuristic` the
 nearest hurt one until it is well. A number in brackets is half of a 95 % interval (normal), a range

@@ -17,7 +17,7 @@ from rltrain.algo.policy import Policy
 from rltrain.build import build_learner, prepare_machine, spec_record
 from rltrain.caution import warn
 from rltrain.checking import check
-from rltrain.config import compose_checked
+from rltrain.config import compose_checked, original_cwd, typed_value
 from rltrain.errors import UsageError
 from rltrain.logger import JsonLines, Loggers
 from rltrain.run import (
@@ -69,7 +69,8 @@ def train(overrides: Sequence[str] = ()) -> Result:
             "rltrain.train starts a new run: use rltrain.evaluate for mode=evaluate, and "
             "make_trainer with restore to go on with a run."
         )
-    run_dir = new_run_dir(settings)
+    typed_dir = typed_value(overrides, "hydra.run.dir")
+    run_dir = original_cwd(str(typed_dir)) if typed_dir else new_run_dir(settings)
     preflight(settings, run_dir)
     note_words(run_dir, overrides)
     result = run_training(settings, run_dir, loud=False)
@@ -122,6 +123,8 @@ def make_trainer(
             ``env=gymnasium`` among them the other keys of ``env`` hold for it.
     """
     settings = settings_from(overrides)
+    if typed_value(overrides, "hydra.run.dir"):
+        raise UsageError("hydra.run.dir: a trainer made by hand has run_dir=FOLDER for it.")
     if env is not None:
         refuse_other_options(overrides, settings)
         settings = with_env(settings, env)

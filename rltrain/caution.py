@@ -15,6 +15,7 @@ def warn(settings: Settings, trainer: Trainer) -> None:
     warn_of_exploration(settings, trainer)
     warn_of_learning(settings)
     warn_of_pixels(settings, trainer)
+    warn_of_memory(settings, trainer)
 
 
 def warn_of_exploration(settings: Settings, trainer: Trainer) -> None:
@@ -59,4 +60,19 @@ def warn_of_pixels(settings: Settings, trainer: Trainer) -> None:
             "algo/network=conv has convolutions.",
             "×".join(map(str, shape)),
             settings.choices.get("algo/network", network),
+        )
+
+
+def warn_of_memory(settings: Settings, trainer: Trainer) -> None:
+    """Say so where a recurrent network learns from single transitions without what came before."""
+    node = settings.nodes.get("buffer")
+    if node is None or trainer.learner.online.agents.hidden_dim == 0:
+        return
+    alone = {"sequence_length": 1, "burn_in": 0, "first_hidden": "zero"}
+    if all(node.kwargs.get(key) == value for key, value in alone.items()):
+        log.warning(
+            "the network remembers, but it learns from single transitions (buffer=%s) with nothing "
+            "remembered before them. buffer=sequence has windows of several, buffer=episode whole "
+            "episodes, algo/network=mlp no memory.",
+            settings.choices.get("buffer", "replay"),
         )

@@ -33,8 +33,6 @@ OLDEST_PYTHON = (3, 11)
 NEEDED_DISK = 2 * 10**9
 """Bytes that a default run may write: three checkpoints and one replay."""
 CPU_FLAGS = ("sse4_2", "avx2", "fma", "avx512f")
-RULE_FILES = ("engine", "lite_engine")
-"""What is compiled last of each rules' engine begins with these names."""
 PIP_NAME = re.compile(r"^[A-Za-z0-9._-]+")
 EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 
@@ -158,7 +156,8 @@ def cpu_flags() -> set[str]:
 
 def engine_cache() -> Iterator[Finding]:
     """Where machine code is kept, and whether the battle engine is in it."""
-    from rltrain.compiled import cache_folder
+    from rltrain.compiled import cache_folder, is_compiled
+    from rltrain.env.smac import engine, lite_engine
     from rltrain.env.smac.compiled import SOURCES
 
     folder = cache_folder(*SOURCES)
@@ -166,7 +165,7 @@ def engine_cache() -> Iterator[Finding]:
         fix = "export XDG_CACHE_HOME=FOLDER, a folder you can write"
         found = "cannot be written: every run compiles anew, a minute or two"
         yield Finding("compile cache", "optional", found, fix)
-    elif all(any(folder.rglob(f"{rules}.advance_serial-*.nbc")) for rules in RULE_FILES):
+    elif all(is_compiled(rules.advance_serial) for rules in (engine, lite_engine)):
         yield Finding("compile cache", "ok", f"the battle engine is compiled, in {folder}")
     else:
         found = f"writable ({folder}); the first run compiles for a minute or two"

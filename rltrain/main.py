@@ -116,6 +116,13 @@ def run(words: Sequence[str]) -> int:
     evaluates = typed_value(overrides, "mode") == "evaluate"
     if multirun and (resumes or evaluates):
         raise UsageError("A sweep (-m) starts new runs: leave out resume= and mode=evaluate.")
+    of_hydra = [word for word in overrides if word.lstrip("+~").startswith("hydra.")]
+    if of_hydra and (resumes or evaluates):
+        raise UsageError(
+            f"{of_hydra[0]}: Hydra's own settings are for new training runs. Leave it out: a "
+            "resumed run stays in its folder, and an evaluation writes beside its checkpoint or, "
+            "without one, into a new folder in outputs/evaluate."
+        )
     if typed_value(overrides, "mode") == "doctor":
         return doctor_mode(overrides)
     if resumes:

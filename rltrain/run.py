@@ -352,7 +352,7 @@ def latest_run(root: Path) -> Path:
     Raises:
         UsageError: there is none.
     """
-    records = [*root.glob("*/*/run.json"), *root.glob("multirun/*/*/run.json")]
+    records = list(root.rglob("run.json"))
     if not records:
         raise UsageError(f"resume=latest: there is no run under {root}. Type resume=RUN_FOLDER.")
     return max(records, key=lambda p: p.stat().st_mtime).parent

@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from rltrain import doctor
 from rltrain import main as entry
-from rltrain.compiled import cache_folder
+from rltrain.compiled import cache_folder, is_compiled
 from rltrain.doctor import Finding, disk, examine, packages, python, real_game, runs, tools
-from rltrain.env.smac.compiled import SOURCES
 from rltrain.env.smac.maps import map_names
 from rltrain.errors import UsageError
 from tests.env.smac.stand_in import install_game, install_package
@@ -88,21 +88,28 @@ def no_folder_known():
     cache_folder.cache_clear()
 
 
-@pytest.mark.usefixtures("no_folder_known")
-def test_the_engine_is_compiled_when_both_rules_are(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    verdicts = []
-    for made in (
-        "engine.judge-1.py311.1",
-        "engine.advance_serial-1",
-        "lite_engine.advance_serial-1",
-    ):
-        folder = cache_folder(*SOURCES) / "smac"
-        folder.mkdir(exist_ok=True)
-        (folder / f"{made}.nbc").touch()
-        (finding,) = doctor.engine_cache()
-        verdicts.append(finding.verdict)
-    assert verdicts == ["optional", "optional", "ok"]
+@pytest.mark.parametrize("kept", [set(), {"engine"}, {"engine", "lite_engine"}])
+def test_the_engine_is_compiled_when_both_rules_are(monkeypatch, kept):
+    def is_compiled(function):
+        return function.py_func.__module__.rpartition(".")[2] in kept
+
+    monkeypatch.setattr("rltrain.compiled.is_compiled", is_compiled)
+    (finding,) = doctor.engine_cache()
+    assert finding.verdict == ("ok" if len(kept) == 2 else "optional")
+
+
+def test_compiled_code_is_that_of_this_path(tmp_path):
+    def step():
+        pass
+
+    function = SimpleNamespace(py_func=step, stats=SimpleNamespace(cache_path=str(tmp_path)))
+    other = tmp_path / "another checkout"
+    other.mkdir()
+    name = f"file.{step.__qualname__}-1.py311.1.nbc"
+    (other / name).touch()
+    assert not is_compiled(function)
+    (tmp_path / name).touch()
+    assert is_compiled(function)
 
 
 @pytest.mark.usefixtures("no_folder_known")

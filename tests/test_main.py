@@ -206,6 +206,27 @@ def test_resume_latest_finds_the_newest_run(command, trained, small):
     assert command("resume=latest", "total_env_steps=350") == 0
 
 
+def test_resume_latest_finds_runs_in_folders_of_any_depth(command, small, own_folder):
+    for folder, total in (("a/b/c/d", 60), ("run", 90)):
+        assert command(*small, f"total_env_steps={total}", f"hydra.run.dir=outputs/{folder}") == 0
+    assert command("resume=latest", "total_env_steps=120") == 0
+    record = json.loads((own_folder / "outputs" / "run" / "run.json").read_text())
+    assert record["env_steps"] >= 120
+
+
+@pytest.mark.parametrize("words", [["resume=latest"], ["mode=evaluate", "checkpoint=x"]])
+def test_hydras_own_settings_are_for_new_runs(command, words):
+    with pytest.raises(UsageError, match=r"hydra\.run\.dir=here: Hydra's own settings"):
+        command(*words, "hydra.run.dir=here")
+
+
+def test_from_python_the_folder_of_a_run_may_be_typed(small, own_folder):
+    words = [*small, "total_env_steps=60", "hydra.run.dir=outputs/mine"]
+    assert rltrain.train(words).run_dir == own_folder / "outputs" / "mine"
+    with pytest.raises(UsageError, match="run_dir=FOLDER"):
+        rltrain.make_trainer(words)
+
+
 def test_a_resume_cuts_metrics_back_to_the_checkpoint(command, trained):
     file = trained / "metrics.jsonl"
     before = file.read_text()

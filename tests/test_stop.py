@@ -144,6 +144,14 @@ def test_images_without_convolutions_are_warned_of(tmp_path, caplog):
     assert "images" not in caplog.text
 
 
+def test_a_memory_that_single_transitions_cannot_teach_is_warned_of(small, tmp_path, caplog):
+    for kind in ("episode", "sequence", "replay"):
+        assert "remembers" not in caplog.text
+        words = [*small, f"buffer={kind}", "buffer.capacity=2000"]
+        rltrain.make_trainer(words, run_dir=tmp_path / kind)
+    assert "the network remembers, but it learns from single transitions" in caplog.text
+
+
 def test_the_warning_is_in_the_log_of_a_run(small):
     result = rltrain.train([*small, "total_env_steps=60"])
     assert (
