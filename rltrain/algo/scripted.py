@@ -75,6 +75,10 @@ class Scripted:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state_dict`` said."""
         self._script.load_state_dict(state["script"])
+        self.carry_on(state)
+
+    def carry_on(self, state: Mapping[str, Any]) -> None:
+        """Of what ``state_dict`` said only what outlives an episode: where the random stream is."""
         self.rng.bit_generator.state = copied(state["rng"])
 
 

@@ -157,7 +157,8 @@ class Rollout:
         Raises:
             Interrupted: ``stop``, which is asked in every slot, said so.
         """
-        n_envs, before = self.env.n_envs, self.policy.state_dict()
+        n_envs = self.env.n_envs
+        before = {} if stop is None else self.policy.state_dict()
         self._start(TestSeeds(seed, n_envs))
         found: dict[int, Episode] = {}
         played = [0] * n_envs  # episodes of each copy
