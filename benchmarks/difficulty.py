@@ -86,8 +86,7 @@ should be compared with. They see the whole battle and choose among the same ava
 The last three are tactics for the maps where they are listed: they show that these can be won, and
 how.
 
-`env.heuristic_ai=true` lets SMAC's own player give orders that are not among the available actions,
-and wins more.
+`env.heuristic_ai=true` is another player: it gives orders that are not among the available actions.
 
 Healers mend whom of those in reach lacks the greatest share of its health, under `heuristic` the
 nearest hurt one until it is well. A number in brackets is half of a 95 % interval (normal), a range
