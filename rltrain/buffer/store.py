@@ -97,6 +97,7 @@ class Store:
         """Add T slots to every lane, fields [T, E, …]; takes ``blocks_to_append(T)`` blocks."""
         n_slots = len(fields["last"])
         taken, needed = _blocks_until(self.end), _blocks_until(self.end + n_slots)
+        self._widen(int((needed - self.begin // BLOCK).max()))
         for lane in np.flatnonzero(needed > taken):
             self._take_blocks(int(lane), int(taken[lane]), int(needed[lane]))
         number = self.end + np.arange(n_slots)[:, None]  # [T, E]
@@ -107,6 +108,7 @@ class Store:
         """Add ``n_slots`` unwritten slots to one lane and return their rows [n_slots]."""
         first = int(self.end[lane])
         blocks = -(-first // BLOCK), -(-(first + n_slots) // BLOCK)
+        self._widen(blocks[1] - int(self.begin[lane]) // BLOCK)
         self._take_blocks(lane, *blocks)
         self.end[lane] += n_slots
         return self.rows(lane, first + np.arange(n_slots))
@@ -152,9 +154,6 @@ class Store:
         return out
 
     def _take_blocks(self, lane: int, first: int, stop: int) -> None:
-        oldest = int(self.begin[lane]) // BLOCK
-        while stop - oldest > self.table.shape[1]:
-            self._widen()
         for block in range(first, stop):
             if self._freed:
                 row = self._freed.pop()
@@ -163,9 +162,17 @@ class Store:
                 row, self._fresh = self._fresh, self._fresh + 1
             self.table[lane, block % self.table.shape[1]] = row
 
-    def _widen(self) -> None:
-        old = self.table
-        self.table = np.zeros((self.n_lanes, 2 * old.shape[1]), np.int64)
+    def _widen(self, n_blocks: int) -> None:
+        """Make the table wide enough for ``n_blocks`` blocks of one lane.
+
+        Must run before any lane takes new blocks: only the blocks up to ``end`` are copied.
+        """
+        old, width = self.table, self.table.shape[1]
+        while width < n_blocks:
+            width *= 2
+        if width == old.shape[1]:
+            return
+        self.table = np.zeros((self.n_lanes, width), np.int64)
         for lane in range(self.n_lanes):
             block = np.arange(self.begin[lane] // BLOCK, -(-self.end[lane] // BLOCK))
             self.table[lane, block % self.table.shape[1]] = old[lane, block % old.shape[1]]

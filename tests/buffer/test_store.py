@@ -155,3 +155,14 @@ def test_memory_follows_the_written_slots_not_the_cap() -> None:
     s.append(fields)
     assert 30 << 20 < process.memory_info().rss - with_fields < 64 << 20
     assert s.bytes_in_use == BLOCK * s.bytes_per_slot
+
+
+def test_widening_the_block_table_keeps_blocks_taken_in_the_same_append() -> None:
+    s = store(n_blocks=64)
+    for first in range(0, 8 * BLOCK, BLOCK):
+        s.append(numbered(first, BLOCK))
+    s.release(0, 2 * BLOCK)  # lane 0 has room in the table, lane 1 needs a wider one
+    s.append(numbered(8 * BLOCK, BLOCK))
+    newest = 8 * BLOCK + np.arange(BLOCK)
+    assert names(s, 0, newest) == newest.tolist()
+    assert names(s, 1, newest) == (1000 + newest).tolist()
