@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.runs import folders, record_of, run_all, seed_of, seeds
-from rltrain.report.curve import rows, series
+from rltrain.logger.curve import rows, series
 
 OUTPUT = Path("outputs/control")
 ALWAYS = "test.episodes=20 test.n_envs=20"

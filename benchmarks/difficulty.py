@@ -23,7 +23,7 @@ from rltrain.env import smac
 from rltrain.env.smac.battles import Battles
 from rltrain.env.smac.maps import find_map, map_names
 from rltrain.env.smac.sizes import Options
-from rltrain.evaluation import summary
+from rltrain.mode.evaluate import summary
 from rltrain.types import Clock
 
 EPISODES = 500

@@ -18,10 +18,15 @@ from benchmarks.reference_learner import ReferenceLearner
 from rltrain.algo.learner import Learner, TargetUpdate
 from rltrain.algo.loss import TDLoss
 from rltrain.algo.mixer import QMix
-from rltrain.algo.network import GRUAgents
+from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.optimizer import rmsprop
 from rltrain.hardware.device import set_allocator_policy
-from rltrain.types import Batch, Clock, EnvSpec, Model
+from rltrain.types import (
+    Batch,
+    Clock,
+    EnvSpec,
+    Model,
+)
 
 SHAPES = {
     "3m": (EnvSpec(n_agents=3, n_actions=9, obs_shape=(30,), state_dim=48), 60),

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from rltrain.buffer.replay import Replay
+from rltrain.buffer.episode import EpisodeBuffer
 from rltrain.buffer.store import Storage, bytes_per_slot
 from rltrain.hardware.device import set_allocator_policy, set_threads
 from rltrain.types import Clock, EnvSpec, Steps
@@ -72,7 +72,7 @@ def main() -> None:
     spec, n_envs, rng, clock = MAPS["3m"], 8, np.random.default_rng(0), Clock()
     print(f"3m, batches of {BATCH_SIZE} x {spec.max_steps}, one thread")
     for storage in storages:
-        replay = Replay(
+        replay = EpisodeBuffer(
             spec=spec,
             n_envs=n_envs,
             device=torch.device("cpu"),

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.runs import folders, record_of, run_all, seed_of, seeds
-from rltrain.report.curve import rows, series
+from rltrain.logger.curve import rows, series
 
 OUTPUT = Path("outputs/solve")
 THRESHOLD = 0.95

@@ -18,7 +18,14 @@ __version__ = "0.1.0"
 __all__ = ["Result", "evaluate", "load_policy", "make_learner", "make_trainer", "train"]
 
 if TYPE_CHECKING:
-    from rltrain.api import Result, evaluate, load_policy, make_learner, make_trainer, train
+    from rltrain.api import (
+        Result,
+        evaluate,
+        load_policy,
+        make_learner,
+        make_trainer,
+        train,
+    )
 
 
 def __getattr__(name: str) -> Any:

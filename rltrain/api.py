@@ -11,16 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from rltrain import checkpoint, evaluation
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
 from rltrain.build import build_learner, prepare_machine, spec_record
-from rltrain.caution import warn
-from rltrain.checking import check
-from rltrain.config import compose_checked, original_cwd, typed_value
+from rltrain.common import checkpoint
+from rltrain.config.compose import compose_checked, original_cwd, typed_value
+from rltrain.config.schema import Settings
+from rltrain.config.trust import HANDED_OVER
+from rltrain.config.validate import check
 from rltrain.errors import UsageError
-from rltrain.logger import JsonLines, Loggers
-from rltrain.run import (
+from rltrain.interfaces import VectorEnv
+from rltrain.logger.jsonl import JsonLines
+from rltrain.logger.loggers import Loggers
+from rltrain.mode import evaluate as evaluation
+from rltrain.mode.train import (
     SIGNAL_CODES,
     Journal,
     Result,
@@ -30,10 +34,14 @@ from rltrain.run import (
     run_training,
     start_from,
 )
-from rltrain.settings import Settings
-from rltrain.trainer import MODEL, SPEC, Trainer, check_fits
-from rltrain.trusted import HANDED_OVER
-from rltrain.types import Clock, EnvSpec, VectorEnv
+from rltrain.mode.warnings import warn
+from rltrain.trainer import (
+    MODEL,
+    SPEC,
+    Trainer,
+    check_fits,
+)
+from rltrain.types import Clock, EnvSpec
 
 __all__ = [
     "GreedyPolicy",
@@ -158,7 +166,7 @@ class OwnEnv:
 
     def build(self, *, n_envs: int, training: bool, record: bool, **_: Any) -> VectorEnv:
         """``n_envs`` copies in lock-step."""
-        from rltrain.env.gym import from_class
+        from rltrain.env.gymnasium import from_class
 
         options = {name: self.kwargs[name] for name in OWN_OPTIONS}
         env: VectorEnv = from_class(

@@ -12,21 +12,22 @@ from typing import Any, cast
 import torch
 
 import rltrain
-from rltrain import checkpoint
 from rltrain.algo.actor import Actor
 from rltrain.algo.exploration import Exploration, FixedEpsilon
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
-from rltrain.callback import Callback, Callbacks, Log, ObsStatistics, Save, Stop, Test
-from rltrain.hardware.device import default_threads, resolve_device, seed_networks, set_threads
-from rltrain.hardware.rollout import EpisodeSeeder, Rollout, TestSeeds
-from rltrain.logger import Loggers
-from rltrain.offline.recording import Player, RecordedEnv, Recording
-from rltrain.offline.writer import Writer
-from rltrain.report.curve import DrawCurve
-from rltrain.settings import Settings, locate
-from rltrain.trainer import MODEL, TestFunction, Trainer, check_fits
-from rltrain.types import (
+from rltrain.callback import (
+    Callback,
+    Callbacks,
+    DrawCurve,
+    Log,
+    ObsStatistics,
+    Save,
+    Stop,
+    Test,
+)
+from rltrain.common import checkpoint
+from rltrain.common.seeding import (
     ACTOR_STREAM,
     BUFFER_STREAM,
     ENV_STREAM,
@@ -34,13 +35,28 @@ from rltrain.types import (
     NOISE_STREAM,
     POLICY_STREAM,
     TEST_POLICY_STREAM,
-    EnvSpec,
-    Model,
-    Replay,
-    VectorEnv,
     generator,
     seed_key,
 )
+from rltrain.config.schema import Settings, locate
+from rltrain.hardware.device import (
+    default_threads,
+    resolve_device,
+    seed_networks,
+    set_threads,
+)
+from rltrain.hardware.rollout import EpisodeSeeder, Rollout, TestSeeds
+from rltrain.interfaces import Buffer, VectorEnv
+from rltrain.logger.loggers import Loggers
+from rltrain.offline.recorder import Player, RecordedEnv, Recording
+from rltrain.offline.writer import Writer
+from rltrain.trainer import (
+    MODEL,
+    TestFunction,
+    Trainer,
+    check_fits,
+)
+from rltrain.types import EnvSpec, Model
 
 
 def prepare_machine(settings: Settings) -> torch.device:
@@ -145,7 +161,7 @@ def need_independent(who: str, model: Model, spec: EnvSpec) -> None:
 
 def build_buffer(
     settings: Settings, spec: EnvSpec, learner: Learner, device: torch.device
-) -> Replay:
+) -> Buffer:
     """The replay that this loss and these agents need.
 
     Raises:
@@ -153,7 +169,7 @@ def build_buffer(
     """
     loss: Any = learner.loss
     targets = getattr(loss, "targets", None)  # losses that judge whole collects at once
-    buffer: Replay = settings.nodes["buffer"].build(
+    buffer: Buffer = settings.nodes["buffer"].build(
         spec=spec,
         n_envs=settings.hardware.n_envs,
         device=device,

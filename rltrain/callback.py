@@ -13,9 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rltrain import checkpoint
-from rltrain.logger import Loggers
-from rltrain.types import Batch, Moment, Steps, Trajectory, UpdateResult
+from rltrain.common import checkpoint
+from rltrain.logger import curve
+from rltrain.logger.loggers import Loggers
+from rltrain.types import (
+    Batch,
+    Steps,
+    StepView,
+    Trajectory,
+    UpdateResult,
+)
 
 if TYPE_CHECKING:
     from rltrain.trainer import Trainer
@@ -29,15 +36,15 @@ class Callback:
     def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
         return value
 
-    def on_episode_start(self, trainer: Trainer, value: Moment) -> Moment:
+    def on_episode_start(self, trainer: Trainer, value: StepView) -> StepView:
         """An episode's first observation, in training and in tests (``value.test``)."""
         return value
 
-    def on_step(self, trainer: Trainer, value: Moment) -> Moment:
+    def on_step(self, trainer: Trainer, value: StepView) -> StepView:
         """An observation, the action chosen at it, and what came of it."""
         return value
 
-    def on_episode_end(self, trainer: Trainer, value: Moment) -> Moment:
+    def on_episode_end(self, trainer: Trainer, value: StepView) -> StepView:
         """An episode's final observation; ``value.episode`` has its return, length and info."""
         return value
 
@@ -116,13 +123,13 @@ class Callbacks(Callback):
     def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
         return self.each("on_train_start", trainer, value)
 
-    def on_episode_start(self, trainer: Trainer, value: Moment) -> Moment:
+    def on_episode_start(self, trainer: Trainer, value: StepView) -> StepView:
         return self.each("on_episode_start", trainer, value)
 
-    def on_step(self, trainer: Trainer, value: Moment) -> Moment:
+    def on_step(self, trainer: Trainer, value: StepView) -> StepView:
         return self.each("on_step", trainer, value)
 
-    def on_episode_end(self, trainer: Trainer, value: Moment) -> Moment:
+    def on_episode_end(self, trainer: Trainer, value: StepView) -> StepView:
         return self.each("on_episode_end", trainer, value)
 
     def on_trajectory(self, trainer: Trainer, value: Trajectory) -> Trajectory:
@@ -344,3 +351,24 @@ class Stop(Callback):
         if self.hours is not None and trainer.seconds >= 3600 * self.hours:
             trainer.stop(f"{self.hours:g} hours are over")
         return value
+
+
+class DrawCurve(Callback):
+    """Redraws the curve after a test, at most once in ``every`` seconds, and at the end."""
+
+    def __init__(self, *, title: str, every: float = 60.0) -> None:
+        self.title, self.every = title, every
+        self.drawn_at = time.monotonic()
+
+    def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+        if time.monotonic() - self.drawn_at >= self.every:
+            self.draw(trainer)
+        return value
+
+    def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
+        self.draw(trainer)
+        return value
+
+    def draw(self, trainer: Trainer) -> None:
+        curve.draw(trainer.run_dir, self.title)
+        self.drawn_at = time.monotonic()

@@ -18,7 +18,7 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from rltrain.config import (
+from rltrain.config.compose import (
     compose_checked,
     conf_dir,
     in_quotes,
@@ -33,7 +33,7 @@ from rltrain.config import (
 from rltrain.errors import RltrainError, UsageError
 
 if TYPE_CHECKING:
-    from rltrain.settings import Settings
+    from rltrain.config.schema import Settings
 
 HYDRA_FLAGS = (
     "--help",
@@ -67,8 +67,8 @@ exit_codes: list[int] = []
 @hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
 def job(config: DictConfig) -> None:
     """One training run, in the folder that Hydra made."""
-    from rltrain.checking import check
-    from rltrain.run import run_training
+    from rltrain.config.validate import check
+    from rltrain.mode.train import run_training
 
     settings = check(plain(config), dict(HydraConfig.get().runtime.choices), {})
     result = run_training(settings, Path(HydraConfig.get().runtime.output_dir))
@@ -86,7 +86,7 @@ def main() -> None:
             return
         sys.exit(run(words))
     except BrokenPipeError:
-        from rltrain.logger import silence_stdout
+        from rltrain.logger.console import silence_stdout
 
         silence_stdout()
         sys.exit(141)
@@ -135,7 +135,7 @@ def run(words: Sequence[str]) -> int:
 def train_mode(overrides: Sequence[str], multirun: bool) -> int:
     """A new run, or with -m one per combination."""
     settings = [checked(words) for words in all_jobs(overrides, multirun)]
-    from rltrain.run import new_run_dir, preflight
+    from rltrain.mode.train import new_run_dir, preflight
 
     run_dir = new_run_dir(settings[0])
     typed_dir = typed_value(overrides, "hydra.sweep.dir" if multirun else "hydra.run.dir")
@@ -200,7 +200,7 @@ def all_jobs(overrides: Sequence[str], multirun: bool) -> list[list[str]]:
 def checked(words: Sequence[str]) -> Settings:
     """Names first, without torch; then values."""
     composed = compose_checked(words)
-    from rltrain.checking import check
+    from rltrain.config.validate import check
 
     return check(composed.plain, composed.choices, composed.defaults)
 
@@ -213,7 +213,7 @@ def evaluate_mode(overrides: Sequence[str]) -> int:
     load_step = typed_value(overrides, "load_step")
     if load_step is not None and (isinstance(load_step, bool) or not isinstance(load_step, int)):
         raise UsageError(f"load_step={load_step}: expected a whole number of env steps.")
-    from rltrain.evaluation import evaluate, show
+    from rltrain.mode.evaluate import evaluate, show
 
     words = other_words(overrides, about=("mode", "load_step", "checkpoint"), never=("resume",))
     done = evaluate(original_cwd(str(path)), words, load_step)
@@ -226,7 +226,7 @@ def doctor_mode(overrides: Sequence[str]) -> int:
     if len(overrides) > 1:
         senseless = [word for word in overrides if word != "mode=doctor"]
         raise UsageError(f"mode=doctor looks at the machine: leave out {', '.join(senseless)}.")
-    from rltrain.doctor import examine, runs, show
+    from rltrain.mode.doctor import examine, runs, show
 
     findings = examine(Path.cwd() / "outputs")
     show(findings)
@@ -242,8 +242,8 @@ def evaluate_script(overrides: Sequence[str]) -> int:
             "mode=evaluate needs a checkpoint: type mode=evaluate checkpoint=RUN_FOLDER "
             "(outputs/<algo>-<env>/<run>), or algo=scripted to see a player that needs none."
         )
-    from rltrain.evaluation import evaluate_script as evaluate
-    from rltrain.evaluation import show
+    from rltrain.mode.evaluate import evaluate_script as evaluate
+    from rltrain.mode.evaluate import show
 
     show(evaluate(settings))
     return 0
@@ -251,8 +251,14 @@ def evaluate_script(overrides: Sequence[str]) -> int:
 
 def resume_mode(overrides: Sequence[str]) -> int:
     """Continue a run in its own folder."""
-    from rltrain.checking import check
-    from rltrain.run import latest_run, refuse_changes, require_writable, run_folder, run_training
+    from rltrain.config.validate import check
+    from rltrain.mode.train import (
+        latest_run,
+        refuse_changes,
+        require_writable,
+        run_folder,
+        run_training,
+    )
 
     typed = str(typed_value(overrides, "resume"))
     words = other_words(overrides, about=("resume",), never=("mode", "checkpoint", "load_step"))
@@ -282,7 +288,7 @@ def sweep_summary(sweep_dir: Path) -> list[int]:
     from rich.console import Console
     from rich.table import Table
 
-    from rltrain.run import read_record
+    from rltrain.mode.train import read_record
 
     table = Table(title=f"Sweep in {sweep_dir}")
     for column in ("job", "status", "env steps", "last test return", "win rate"):

@@ -14,20 +14,23 @@ from typing import Any
 import numpy as np
 import torch
 
-from rltrain import checkpoint
 from rltrain.callback import Callbacks
-from rltrain.errors import CheckpointError, Interrupted, UsageError
-from rltrain.metrics import Metrics, episode_metrics, summarise, test_metrics
-from rltrain.moments import TestMoments, TrainingMoments
-from rltrain.types import (
-    Acting,
-    Clock,
-    Episode,
-    Learning,
-    Replay,
-    Rollouts,
-    Steps,
+from rltrain.common import checkpoint
+from rltrain.common.metrics import (
+    Metrics,
+    episode_metrics,
+    summarise,
+    test_metrics,
 )
+from rltrain.errors import CheckpointError, Interrupted, UsageError
+from rltrain.interfaces import (
+    Acting,
+    Buffer,
+    Learning,
+    Rollouts,
+)
+from rltrain.step_hooks import TestMoments, TrainingMoments
+from rltrain.types import Clock, Episode, Steps
 
 MODEL, TRAINER, REPLAY, SPEC, CONFIG = "model", "trainer", "replay", "spec", "config"
 """The parts of a checkpoint; model, spec and config are enough to act."""
@@ -58,7 +61,7 @@ class Trainer:
         *,
         rollout: Rollouts,
         test_rollout: Rollouts,
-        buffer: Replay,
+        buffer: Buffer,
         learner: Learning,
         actor: Acting,
         callbacks: Callbacks,

@@ -15,10 +15,10 @@ import torch
 
 import rltrain
 from rltrain import main as entry
-from rltrain.checkpoint import digest
+from rltrain.common.checkpoint import digest
 from rltrain.env.toy import TwoStep
 from rltrain.errors import CheckpointError, RltrainError, UsageError
-from rltrain.run import latest_run
+from rltrain.mode.train import latest_run
 from tests.conftest import SMALL
 
 
@@ -176,7 +176,7 @@ def test_what_a_script_cannot_do_is_refused(command, own_folder, words, what):
 def test_a_checkpoint_cannot_be_a_script(command, trained):
     forged(
         trained,
-        algo={"_target_": "rltrain.algo.scripted.Scripted", "policy": "random"},
+        algo={"_target_": "rltrain.algo.Scripted", "policy": "random"},
         mode="evaluate",
     )
     with pytest.raises(CheckpointError, match="without weights"):

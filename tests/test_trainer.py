@@ -13,8 +13,8 @@ import torch
 
 import rltrain
 from rltrain.callback import Callback, Callbacks, Due
+from rltrain.common.metrics import Metrics, episode_metrics, summarise
 from rltrain.errors import WorldError
-from rltrain.metrics import Metrics, episode_metrics, summarise
 from rltrain.types import Clock, Episode
 from tests.helpers import Failing, trained, weights
 

@@ -9,20 +9,20 @@ from torch import nn
 
 def compile_recurrence() -> None:
     """Compile every kernel of the GRU, or load it from the cache."""
-    from rltrain.algo import gru_kernel, recurrence
+    from rltrain.algo.kernels import gru, gru_kernel
 
     n_rows = 2 * gru_kernel.BLOCK
     first = torch.zeros(n_rows, 2)
     cell = nn.GRUCell(2, 2)
     for n_threads in (1, 2):
         torch.set_num_threads(n_threads)
-        recurrence.gru(first.clone(), first, cell, [n_rows]).sum().backward()
+        gru.gru(first.clone(), first, cell, [n_rows]).sum().backward()
 
 
 def compile_td_step() -> None:
     """Compile the learning step of plain feed-forward agents, or load it from the cache."""
-    from rltrain.algo.stack import Stack
-    from rltrain.algo.td_step import td_step
+    from rltrain.algo.kernels.feed_forward import Stack
+    from rltrain.algo.kernels.td_step import td_step
     from rltrain.types import Batch
 
     stack = Stack([], [nn.Linear(2, 2)], [])

@@ -12,7 +12,8 @@ from torch import nn
 
 from rltrain.algo.exploration import Exploration, FixedEpsilon
 from rltrain.algo.policy import Policy
-from rltrain.types import Agents, Clock, EnvSpec
+from rltrain.interfaces import Agents
+from rltrain.types import Clock, EnvSpec
 
 
 class Actor:

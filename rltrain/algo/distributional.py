@@ -7,8 +7,14 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from rltrain.algo.distribution import Categorical, Distribution, ImplicitQuantile, Quantile
 from rltrain.algo.loss import total
+from rltrain.algo.network.distribution import (
+    Categorical,
+    Distribution,
+    ImplicitQuantile,
+    Quantile,
+)
+from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.targets import (
     at_slot,
     categorical_projection,
@@ -16,9 +22,20 @@ from rltrain.algo.targets import (
     n_step_bootstrap,
     quantile_huber,
 )
-from rltrain.algo.window import zero_outside
-from rltrain.ranges import Count, Flag, NonNegative, Probability
-from rltrain.types import Agents, Batch, Clock, Model, Output, Result
+from rltrain.common.number_types import (
+    Count,
+    Flag,
+    NonNegative,
+    Probability,
+)
+from rltrain.interfaces import Agents
+from rltrain.types import (
+    Batch,
+    Clock,
+    Model,
+    Output,
+    Result,
+)
 
 
 class _Bellman:

@@ -16,8 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rltrain.ranges import Count, NonNegative, Positive, Probability, Real
-from rltrain.schedule import exponential, linear, piecewise
+from rltrain.common.number_types import (
+    Count,
+    NonNegative,
+    Positive,
+    Probability,
+    Real,
+)
+from rltrain.common.schedule import exponential, linear, piecewise
 from rltrain.types import Clock
 
 

@@ -11,9 +11,16 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rltrain.ranges import Count, Fraction, Positive
-from rltrain.schedule import piecewise
-from rltrain.types import Batch, Clock, Loss, Model, Result, UpdateResult
+from rltrain.common.number_types import Count, Fraction, Positive
+from rltrain.common.schedule import piecewise
+from rltrain.interfaces import Loss
+from rltrain.types import (
+    Batch,
+    Clock,
+    Model,
+    Result,
+    UpdateResult,
+)
 
 FEW_WEIGHTS = 200_000
 

@@ -11,8 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rltrain.algo.kernels.feed_forward import Stack
+from rltrain.algo.kernels.td_step import td_step
 from rltrain.algo.mixer import Independent
-from rltrain.algo.stack import Stack
+from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.targets import (
     greedy,
     huber,
@@ -22,10 +24,19 @@ from rltrain.algo.targets import (
     rescale,
     unscale,
 )
-from rltrain.algo.td_step import td_step
-from rltrain.algo.window import zero_outside
-from rltrain.ranges import Count, Flag, Positive, Probability
-from rltrain.types import Agents, Batch, Clock, Mixer, Model, Result
+from rltrain.common.number_types import (
+    Count,
+    Flag,
+    Positive,
+    Probability,
+)
+from rltrain.interfaces import Agents, Mixer
+from rltrain.types import (
+    Batch,
+    Clock,
+    Model,
+    Result,
+)
 
 
 class TDLoss:

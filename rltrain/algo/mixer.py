@@ -11,7 +11,7 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rltrain.ranges import Count
+from rltrain.common.number_types import Count
 from rltrain.types import EnvSpec
 
 

@@ -10,8 +10,19 @@ from torch import Tensor
 
 from rltrain.algo.loss import result_of
 from rltrain.algo.targets import n_step_target, pick
-from rltrain.ranges import Count, Positive, Probability, Real
-from rltrain.types import Agents, Batch, Clock, Model, Result
+from rltrain.common.number_types import (
+    Count,
+    Positive,
+    Probability,
+    Real,
+)
+from rltrain.interfaces import Agents
+from rltrain.types import (
+    Batch,
+    Clock,
+    Model,
+    Result,
+)
 
 
 class MunchausenLoss:

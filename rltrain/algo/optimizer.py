@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import nn
 from torch.optim import Optimizer
 
-from rltrain.ranges import Fraction, Positive, Probability
+from rltrain.common.number_types import Fraction, Positive, Probability
 
 
 def rmsprop(

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rltrain.algo.distribution import ImplicitQuantile
 from rltrain.algo.exploration import Exploration, ParameterNoise
-from rltrain.algo.head import NoisyLinear
-from rltrain.types import Agents, Clock, EnvSpec, torch_device_of
+from rltrain.algo.network.distribution import ImplicitQuantile
+from rltrain.algo.network.head import NoisyLinear
+from rltrain.interfaces import Agents
+from rltrain.types import Clock, EnvSpec, torch_device_of
 
 
 class Policy:

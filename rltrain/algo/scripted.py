@@ -13,8 +13,9 @@ import numpy as np
 
 from rltrain.algo.exploration import explore, likelihood
 from rltrain.algo.policy import copied
-from rltrain.ranges import Probability
-from rltrain.types import Clock, Script, VectorEnv
+from rltrain.common.number_types import Probability
+from rltrain.interfaces import Script, VectorEnv
+from rltrain.types import Clock
 
 
 class Scripted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from rltrain.buffer.steps import StepReplay
+from rltrain.buffer.replay import ReplayBuffer
 from rltrain.types import Clock, EnvSpec, Steps
 
 SPEC = EnvSpec(n_agents=1, n_actions=2, obs_shape=(2,))
@@ -13,7 +13,7 @@ SPEC = EnvSpec(n_agents=1, n_actions=2, obs_shape=(2,))
 
 def compile_replay() -> None:
     """Compile what a prioritised step replay calls, or load it from the cache."""
-    replay = StepReplay(
+    replay = ReplayBuffer(
         spec=SPEC,
         n_envs=1,
         device=torch.device("cpu"),

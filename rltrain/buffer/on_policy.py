@@ -1,4 +1,4 @@
-"""OnPolicy: the last collect and one carried slot, learned in shuffled minibatches (PQN)."""
+"""OnPolicyBuffer: the last collect and one carried slot, learned in shuffled minibatches (PQN)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rltrain.buffer import saved
-from rltrain.types import Batch, Clock, EnvSpec, Plan, Steps
+from rltrain.buffer import store_state
+from rltrain.types import (
+    Batch,
+    Clock,
+    EnvSpec,
+    Plan,
+    Steps,
+)
 
 FIELDS = ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
 
 
-class OnPolicy:
+class OnPolicyBuffer:
     """What was collected last, and nothing older. Its targets are computed once, when it is first
     sampled; then every real transition is shown once before any is shown again.
 
@@ -156,7 +162,7 @@ class OnPolicy:
         """The slots held, their targets and what is left of the shuffle."""
         targets = np.zeros(0) if self.td_target is None else self.td_target.cpu().numpy()
         return {
-            **saved.state_of(self.rng, self.n_envs),
+            **store_state.state_of(self.rng, self.n_envs),
             **{f"slots.{name}": array for name, array in self.slots.items()},
             "last_action": self.last_action,
             "td_target": targets,
@@ -169,10 +175,10 @@ class OnPolicy:
         Raises:
             ValueError: the state is of another number of copies.
         """
-        saved.require_copies(state, self.n_envs)
+        store_state.require_copies(state, self.n_envs)
         held = [name for name in FIELDS if f"slots.{name}" in state]
         self.slots = {name: np.asarray(state[f"slots.{name}"]) for name in held}
         self.last_action, self.order = np.asarray(state["last_action"]), np.asarray(state["order"])
         targets = np.asarray(state["td_target"])
         self.td_target = self._tensor(targets) if targets.size else None
-        saved.restore(self.rng, state)
+        store_state.restore(self.rng, state)

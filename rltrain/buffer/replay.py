@@ -1,42 +1,75 @@
-"""Replay: a ``Store`` and the index of the episodes finished in it, sampled as time-major windows.
+"""ReplayBuffer: the newest steps of every environment copy, sampled as windows of T transitions.
 
-To add a sampler or a unit, add its name to the annotation and its branch where windows are drawn.
+A window may teach from any real slot on that has T successors and what came before it; it belongs
+to one episode and never crosses the write head. It begins ``burn_in`` slots earlier, or where its
+episode begins: otherwise no window would teach the first transitions of an episode, and a short one
+would teach nothing. ``uniform`` draws starts alike, ``proportional`` by
+their priorities.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rltrain.buffer import saved
+from rltrain.buffer import store_state
 from rltrain.buffer.slots import fields_to_store, gather, memory_cap
-from rltrain.buffer.store import BLOCK, Storage, Store, bytes_per_slot
-from rltrain.memory import require_memory
-from rltrain.ranges import Count
-from rltrain.types import Batch, Clock, EnvSpec, Plan, Steps
+from rltrain.buffer.store import (
+    BLOCK,
+    Storage,
+    Store,
+    bytes_per_slot,
+)
+from rltrain.buffer.sum_tree import SumTree
+from rltrain.buffer.windows import starts, warm_starts, windows
+from rltrain.common.memory import require_memory
+from rltrain.common.number_types import (
+    Count,
+    Positive,
+    Probability,
+    Whole,
+)
+from rltrain.common.schedule import linear
+from rltrain.types import (
+    Batch,
+    Clock,
+    EnvSpec,
+    Plan,
+    Steps,
+)
 
 
-class Replay:
-    """The newest ``capacity`` finished episodes, or as many of them as ``max_bytes`` hold.
+class ReplayBuffer:
+    """The newest ``capacity`` slots of all copies together (final observations own a slot too).
 
     Args:
-        spec: what the environment looks like.
-        n_envs: environment copies that fill it, E.
-        device: where batches go.
-        rng: draws the windows.
-        capacity: finished episodes kept at most.
-        max_bytes: bytes kept at most, open episodes included; null = 60 % of the memory free now.
+        spec, n_envs, device, rng: what the environment looks like, E, where batches go, the stream
+            that draws windows.
+        n_step: rewards that the loss sums; a window is ``burn_in + sequence_length + n_step - 1``
+            transitions long.
+        hidden_dim: H of the agents, 0 without memory.
+        capacity: slots kept at most.
+        max_bytes: bytes kept at most; null = 60 % of the memory free now.
         storage: how observations and states are kept; uint8 observations stay uint8.
-        unit: what a sample is; ``episode``: one whole episode.
-        sampler: how samples are drawn; ``uniform``: all alike, without replacement.
+        sampler: ``uniform`` or ``proportional`` to priority^alpha (Schaul et al. 2016, §
+            3.3).
+        alpha: exponent of priorities.
+        beta, beta_end, beta_env_steps: exponent of the importance weights (section 3.4) at the
+            start, at the end, and the env steps between.
+        priority_floor: added to every priority, so that nothing is forgotten.
+        sequence_length: transitions taught per window.
+        burn_in: transitions before them that only warm up the recurrent state (R2D2; Kapturowski et
+            al. 2019), fewer where the episode has no more.
+        first_hidden: where a window's recurrent state begins: ``zero``, or ``stored`` while acting.
+        agents: ``lockstep``: a window shows the whole team; ``independent``: one agent of it.
 
     Raises:
-        ValueError: ``max_bytes`` does not even hold the first slots of every copy.
-        RuntimeError: the address space cannot be reserved.
+        ValueError: too little room for a window, or a mode that the team cannot have.
     """
 
     def __init__(
@@ -46,245 +79,365 @@ class Replay:
         n_envs: int,
         device: torch.device,
         rng: np.random.Generator,
+        n_step: int,
+        hidden_dim: int,
         capacity: Count,
         max_bytes: Count | None,
         storage: Storage,
-        unit: Literal["episode"],
-        sampler: Literal["uniform"],
+        sampler: Literal["uniform", "proportional"],
+        alpha: Probability,
+        beta: Probability,
+        beta_end: Probability,
+        beta_env_steps: Count,
+        priority_floor: Positive,
+        sequence_length: Count,
+        burn_in: Whole,
+        first_hidden: Literal["zero", "stored"],
+        agents: Literal["lockstep", "independent"],
     ) -> None:
         self.spec, self.n_envs, self.device, self.rng = spec, n_envs, device, rng
-        self.capacity = capacity
-        self._bytes_per_slot = bytes_per_slot(spec, storage)
+        self.capacity, self.sampler, self.alpha = capacity, sampler, alpha
+        self.beta = beta, beta_end, beta_env_steps
+        self.priority_floor, self.burn_in, self.n_step = priority_floor, burn_in, n_step
+        self.length = burn_in + sequence_length + n_step - 1  # T
+        self.teams = 1 if agents == "lockstep" else spec.n_agents  # windows per start
+        if self.teams > 1 and spec.n_rewards not in (1, spec.n_agents):
+            raise ValueError("buffer.agents=independent needs one reward, or one per agent.")
+        kept_hidden = hidden_dim if first_hidden == "stored" else 0
+        self._bytes_per_slot = bytes_per_slot(spec, storage, kept_hidden)
         self._max_bytes = memory_cap(max_bytes)
-        n_blocks = self._max_bytes // (BLOCK * self._bytes_per_slot)
-        if spec.max_steps is not None:  # never reserve what can never be filled
-            n_blocks = min(n_blocks, self._blocks_of(capacity))
-        if n_blocks < 2 * n_envs:
+        self.per_copy = -(-capacity // n_envs)  # slots that a copy keeps
+        n_blocks = n_envs * (self.per_copy // BLOCK + 3)
+        needed = n_blocks * BLOCK * self._bytes_per_slot
+        if needed > self._max_bytes:
+            fits = (self._max_bytes // self._bytes_per_slot // n_envs - 3 * BLOCK) * n_envs
+            smaller = f"set buffer.capacity={fits} or less, or" if fits > 0 else "set"
             raise ValueError(
-                f"buffer.max_bytes={self._max_bytes} is too little: {n_envs} environment copies "
-                f"need {2 * n_envs * BLOCK * self._bytes_per_slot} bytes to begin with. "
-                "Set buffer.max_bytes to at least that."
+                f"The replay needs {needed / 1e9:.2f} GB for buffer.capacity={capacity} steps "
+                f"({self._bytes_per_slot} bytes each), but may use {self._max_bytes / 1e9:.2f} GB: "
+                f"{smaller} buffer.max_bytes={needed} or more."
             )
-        require_memory(n_blocks * BLOCK * self._bytes_per_slot, capacity)
-        self.store = Store(spec=spec, n_lanes=n_envs, n_blocks=n_blocks, storage=storage)
-        # Finished episodes by age: episode i has row i % size of the index.
-        self._size = min(capacity, n_blocks * BLOCK // 2)  # an episode owns two slots or more
-        self._lane = np.empty(self._size, np.int64)
-        self._start = np.empty(self._size, np.int64)  # number of its first slot in that lane
-        self._length = np.empty(self._size, np.int64)  # transitions
-        self._oldest, self._next = 0, 0  # episode ids
+        require_memory(needed, capacity)
+        # a start is only as good as what it looks back on: an action, the frames of its stack
+        self._looks_back = max(spec.frame_stack - 1, 1)
+        least = self.length + self._looks_back + 2  # two starts, of which one at most is final
+        if self.per_copy < least:
+            raise ValueError(
+                f"buffer.capacity={capacity} steps over {n_envs} environment copies cannot hold "
+                f"one window of {self.length} transitions in each: set "
+                f"buffer.capacity={least * n_envs} or more."
+            )
+        self.store = Store(
+            spec=spec,
+            n_lanes=n_envs,
+            n_blocks=n_blocks,
+            storage=storage,
+            hidden_dim=kept_hidden,
+        )
         self._open = np.zeros(n_envs, np.int64)  # [E] first slot of the episode being lived
-        self.n_steps = 0
+        self._startable = np.zeros(n_envs, np.int64)  # [E] slots before it had their chance
+        self._ring = self.per_copy + BLOCK  # priorities per copy: slot number n is item n % ring
+        self.tree = SumTree(n_envs * self._ring * self.teams) if sampler != "uniform" else None
+        self._top = 1.0  # largest priority^alpha ever given
 
-    keeps_hidden = False
+    @property
+    def n_steps(self) -> int:
+        """Slots stored."""
+        return int((self.store.end - self.store.begin).sum())
 
     @property
     def full(self) -> bool:
-        """Whether episodes are dropped for new ones."""
-        return self._oldest > 0 or self.n_episodes == self._size
-
-    @property
-    def n_episodes(self) -> int:
-        """Finished episodes that can be sampled."""
-        return self._next - self._oldest
+        """Whether slots are dropped for new ones."""
+        return bool((self.store.begin > 0).any())
 
     @property
     def bytes_in_use(self) -> int:
-        """Bytes of the blocks that hold finished and open episodes."""
         return self.store.bytes_in_use
+
+    @property
+    def keeps_hidden(self) -> bool:
+        """Whether ``Steps.hidden`` is stored."""
+        return "hidden" in self.store.arrays
 
     def plan(self) -> Plan:
         """Sizes for the banner."""
-        longest = self.spec.max_steps
+        whole = self.store.n_blocks * BLOCK * self._bytes_per_slot
         return Plan(
             bytes_per_step=self._bytes_per_slot,
-            worst_case_bytes=None
-            if longest is None
-            else self.capacity * (longest + 1) * self._bytes_per_slot,
-            cap_bytes=self.store.n_blocks * BLOCK * self._bytes_per_slot,
+            worst_case_bytes=whole,
+            cap_bytes=whole,
             capacity=self.capacity,
+            steps=self.capacity,
         )
 
     def check(self, batch_size: int) -> None:
-        """Refuse a buffer that could never give a batch of full-length episodes.
-
-        Raises:
-            ValueError: with what is needed, what there is and what to type.
-        """
-        if self.capacity < batch_size:
-            raise ValueError(
-                f"buffer.capacity={self.capacity} episodes cannot hold one batch of "
-                f"algo.batch_size={batch_size} episodes: set buffer.capacity={batch_size} or more."
-            )
-        if self.spec.max_steps is None:
-            return
-        needed, given = self._blocks_of(batch_size), self.store.n_blocks
-        if given < needed:
-            slot_bytes = BLOCK * self._bytes_per_slot
-            raise ValueError(
-                f"The replay may use {given * slot_bytes / 1e6:.1f} MB, but one batch of "
-                f"{batch_size} episodes of {self.spec.max_steps} steps, beside the {self.n_envs} "
-                f"episodes being lived, needs {needed * slot_bytes / 1e6:.1f} MB "
-                f"({self._bytes_per_slot} bytes a step): set "
-                f"buffer.max_bytes={needed * slot_bytes}, or buffer.storage=float16, or a smaller "
-                "algo.batch_size."
-            )
+        """Nothing to refuse: windows are drawn with replacement."""
 
     def add(self, steps: Steps) -> None:
-        """Store T slots of all E copies; an episode can be sampled once its final slot is here.
-
-        Raises:
-            RuntimeError: the open episodes alone have filled ``max_bytes``.
-        """
+        """Store T slots of all E copies."""
         for copy in np.flatnonzero(steps.lost):
-            self.store.rewind(int(copy), int(self._open[copy]))
+            self._forget(int(copy))
         fields = fields_to_store(steps)
+        if self.keeps_hidden:
+            assert steps.hidden is not None, "the rollout did not keep the recurrent states"
+            fields["hidden"] = steps.hidden
         for t in range(0, len(steps.last), BLOCK):
             part = {name: field[t : t + BLOCK] for name, field in fields.items()}
             self._make_room(len(part["last"]))
             first = self.store.end.copy()
             self.store.append(part)
             for offset, copy in np.argwhere(part["last"]):
-                self._finish(int(copy), int(first[copy] + offset))
+                self._open[copy] = first[copy] + offset + 1
+            self._admit()
 
     def ready(self, batch_size: int) -> bool:
-        """Whether there are ``batch_size`` different episodes."""
-        return self.n_episodes >= batch_size
+        """Whether a window can start somewhere: of two slots one at most is final."""
+        return bool((self._startable > self._eldest + 1).any())
 
     def sample(self, batch_size: int, clock: Clock) -> Batch:
-        """Draw whole episodes, longest first, padded to its length T; ``clock`` is not read.
+        """``batch_size`` windows, drawn with replacement; ``clock`` gives beta.
 
-        Returns:
-            a batch of windows; ``index`` holds episode ids, ``mask`` is 1 on all real transitions.
+        ``index`` numbers the starts; ``mask`` is 1 on the transitions that a window teaches.
         """
-        drawn = self.rng.choice(self.n_episodes, batch_size, replace=False) + self._oldest
-        length = self._length[drawn % self._size]
-        order = np.argsort(-length, kind="stable")
-        episode, length = drawn[order], length[order]  # [B]
-        row = episode % self._size
-        return self._windows(self._lane[row], self._start[row], length, episode)
+        if self.tree is None:
+            lane, number, agent = self._draw_uniform(batch_size)
+            weight, item = None, self._item(lane, number, agent)
+        else:
+            item, weight = self._draw_proportional(self.tree, batch_size, clock)
+            lane, number, agent = self._place(item)
+        return self._windows(lane, number, agent, item, weight)
 
     def update_priority(self, index: Tensor, priority: Tensor) -> None:
-        """Nothing: a uniform sampler has no priorities. The trainer tells every replay."""
+        """(priority [B] + floor)^alpha for the windows ``index`` [B]."""
+        if self.tree is None:
+            return
+        item = index.cpu().numpy()
+        new = (priority.double().cpu().numpy() + self.priority_floor) ** self.alpha
+        kept = (self.tree[item] > 0) & np.isfinite(new)  # else: gone, or a step that was undone
+        self.tree.set(item[kept], new[kept])
+        if kept.any():
+            self._top = max(self._top, float(new[kept].max()))
 
-    def state_dict(self) -> dict[str, Any]:
-        """A flat dict: finished episodes by age, open ones by copy, the generator's state.
+    def _draw_uniform(self, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Lanes, slot numbers and agents of ``n`` starts, by rejection of final slots."""
+        room = np.maximum(self._startable - self._eldest, 0)  # [E] slots that may start a window
+        edges = room.cumsum()
+        lane, number = np.empty(n, np.int64), np.empty(n, np.int64)
+        found, last = 0, self.store.arrays["last"]
+        while found < n:
+            drawn = self.rng.integers(0, edges[-1], n + n // 8 + 8)
+            places = self.store.table, last, edges, self._startable, drawn
+            found = starts(*places, lane, number, found)
+        agent = self.rng.integers(0, self.teams, n) if self.teams > 1 else np.zeros(n, np.int64)
+        return lane, number, agent
 
-        The slots are ``Pieces``, read from the store when they are asked for.
-        """
-        row = np.arange(self._oldest, self._next) % self._size
-        open_length = self.store.end - self._open  # [E] slots
-        lane = np.concatenate([self._lane[row], np.arange(self.n_envs)])
-        start = np.concatenate([self._start[row], self._open])
-        n_slots = np.concatenate([self._length[row] + 1, open_length])
-        first = np.repeat(np.cumsum(n_slots) - n_slots, n_slots)
-        number = np.repeat(start, n_slots) + np.arange(n_slots.sum()) - first
-        rows = self.store.rows(np.repeat(lane, n_slots), number)
-        return {
-            **saved.state_of(self.rng, self.n_envs),
-            "oldest": self._oldest,
-            "begin": self.store.begin.copy(),
-            "lane": self._lane[row],
-            "length": self._length[row],
-            "open_length": open_length,
-            **saved.slots_at(self.store, rows),
-        }
+    def _draw_proportional(
+        self, tree: SumTree, n: int, clock: Clock
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Items, one from each of ``n`` equal shares of the total, and importance weights [B]."""
+        total = tree.total
+        mass = (np.arange(n) + self.rng.random(n)) * (total / n)
+        item = tree.find(mass)
+        start, end, duration = self.beta
+        beta = linear(start, end, duration, clock.env_steps)
+        weight = tree[item] ** -beta  # (N P)^-beta up to a factor that the maximum takes away
+        return item, weight / weight.max()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from ``state_dict``; where room is less, the oldest episodes stay behind.
+    @property
+    def _eldest(self) -> np.ndarray:
+        """[E] the first slot whose predecessors are still stored, or never were."""
+        begin = self.store.begin
+        return np.where(begin > 0, begin + self._looks_back, 0)
 
-        Raises:
-            ValueError: the state is of another number of copies or of another environment.
-            RuntimeError: the open episodes alone exceed ``max_bytes``.
-        """
-        saved.require_copies(state, self.n_envs)
-        saved.require_slots(state, self.store)
-        self.store.restart(state["begin"])  # block for block as before, so room ends as before
-        self._open[:] = state["begin"]
-        self._oldest = self._next = int(state["oldest"])
-        self.n_steps = 0
-        slot = 0
-        for lane, length in zip(state["lane"].tolist(), state["length"].tolist(), strict=True):
-            self._restore(lane, slot, length + 1, state)
-            self._finish(lane, int(self.store.end[lane]) - 1)
-            slot += length + 1
-        for lane, n_slots in enumerate(state["open_length"].tolist()):
-            self._restore(lane, slot, n_slots, state)
-            slot += n_slots
-        saved.restore(self.rng, state)
+    def _admit(self) -> None:
+        """New starts enter with the largest priority so far; final slots with none."""
+        until = np.maximum(self.store.end - self.length, self._startable)
+        if self.tree is not None:
+            eldest = self._eldest  # some slots are pushed out before they had their chance
+            for lane in np.flatnonzero(until > self._startable).tolist():
+                number = np.arange(max(self._startable[lane], eldest[lane]), until[lane])
+                last = self.store.arrays["last"][self.store.rows(lane, number), 0]
+                self._set(lane, number, np.where(last, 0.0, self._top))
+        self._startable = until
+
+    def _make_room(self, n_slots: int) -> None:
+        """Forget the oldest slots of every copy that ``n_slots`` new ones would push out."""
+        first = np.maximum(self.store.end + n_slots - self.per_copy, self.store.begin)
+        pushing = np.flatnonzero(first > self.store.begin).tolist()
+        before = self._eldest
+        for lane in pushing:
+            self.store.release(lane, int(first[lane]))
+        if self.tree is not None:
+            after = self._eldest
+            for lane in pushing:
+                gone = np.arange(before[lane], after[lane])
+                self._set(lane, gone, np.zeros(len(gone)))
+
+    def _forget(self, lane: int) -> None:
+        """Drop the open episode of a copy that crashed."""
+        start = max(int(self._open[lane]), int(self.store.begin[lane]))
+        if self.tree is not None:
+            gone = np.arange(start, self.store.end[lane])
+            self._set(lane, gone, np.zeros(len(gone)))
+        self.store.rewind(lane, start)
+        # what came before can only look ahead as far as its own final slot, which is stored
+        self._startable[lane] = min(self._startable[lane], start)
+
+    def _set(self, lane: int, number: np.ndarray, priority: np.ndarray) -> None:
+        assert self.tree is not None
+        for agent in range(self.teams):
+            self.tree.set(self._item(np.int64(lane), number, np.int64(agent)), priority)
+
+    def _item(
+        self, lane: np.ndarray | np.int64, number: np.ndarray, agent: np.ndarray | np.int64
+    ) -> np.ndarray:
+        return (lane * self._ring + number % self._ring) * self.teams + agent
+
+    def _place(self, item: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Lanes, slot numbers and agents of items."""
+        start, agent = np.divmod(item, self.teams)
+        lane, at = np.divmod(start, self._ring)
+        begin = self.store.begin[lane]
+        return lane, begin + (at - begin) % self._ring, agent
 
     def _windows(
-        self, lane: np.ndarray, start: np.ndarray, length: np.ndarray, index: np.ndarray
+        self,
+        lane: np.ndarray,
+        number: np.ndarray,
+        agent: np.ndarray,
+        index: np.ndarray,
+        weight: np.ndarray | None,
     ) -> Batch:
-        """Windows of ``length`` [B] transitions from slots ``start`` [B] on, padded."""
-        t = np.arange(length.max() + 1)[:, None]  # [T+1, 1]
-        rows = np.where(t <= length, self.store.rows(lane, start + t), self.store.padding)
-        action = self._gather("action", rows[:-1]).to(torch.int64)  # [T, B, N]
-        mask = self._on_device(torch.from_numpy(t[:-1] < length))  # [T, B]
-        last_action = torch.full((len(t), *action.shape[1:]), -1, device=self.device)
-        last_action[1:] = action.masked_fill(~mask[:, :, None], -1)
-        return Batch(
-            obs=self._gather("obs", rows).to(torch.float32),
-            avail_actions=self._gather("avail_actions", rows),
-            state=self._gather("state", rows).to(torch.float32),
-            last_action=last_action,
-            last=self._gather("last", rows),
-            action=action,
-            reward=self._gather("reward", rows[:-1]),
-            terminated=self._gather("terminated", rows[:-1]),
-            mask=mask,
-            weight=torch.ones(len(index), device=self.device),
-            index=self._on_device(torch.from_numpy(index)),
+        """Windows of T transitions that teach from slots ``number`` [B] on; padded behind their
+        first final slot.
+        """
+        T = self.length
+        start = warm_starts(self.store, self._eldest, lane, number, self.burn_in)
+        n_taught = T - self.n_step + 1 - self.burn_in
+        found = windows(self.store, lane, start, T, number - start, n_taught)
+        batch = Batch(
+            obs=self._observations(lane, start, found.rows),
+            avail_actions=self._gather("avail_actions", found.rows),
+            state=self._gather("state", found.rows).to(torch.float32),
+            last_action=self._tensor(found.last_action),
+            last=self._tensor(found.last),
+            action=self._tensor(found.action),
+            reward=self._tensor(found.reward),
+            terminated=self._tensor(found.terminated),
+            mask=self._tensor(found.mask),
+            weight=torch.ones(len(index), device=self.device)
+            if weight is None
+            else self._tensor(weight.astype(np.float32)),
+            index=self._tensor(index),
+            hidden=self._gather("hidden", found.rows[0]) if self.keeps_hidden else None,
+            n_taught=self.burn_in + n_taught,
+            whole=T == 1,  # a start has a transition
         )
+        return batch if self.teams == 1 else one_agent(batch, self._tensor(agent))
+
+    def _observations(self, lane: np.ndarray, start: np.ndarray, rows: np.ndarray) -> Tensor:
+        """[T+1, B, N, *O], the frames of a stack one after the other along the first axis of O."""
+        n = self.spec.frame_stack
+        if n == 1:
+            return self._gather("obs", rows).to(torch.float32)
+        # each slot's predecessors, as far back as its episode goes and the store remembers
+        number = start + np.arange(len(rows))[:, None] - np.zeros_like(rows)
+        stack = [rows]
+        for _ in range(n - 1):
+            before = np.maximum(number - 1, self.store.begin[lane])
+            row = self.store.rows(lane, before)
+            goes_back = (number > self.store.begin[lane]) & ~self.store.arrays["last"][row, 0]
+            number = np.where(goes_back, before, number)
+            earlier = self.store.rows(lane, number)
+            stack.append(np.where(rows == self.store.padding, rows, earlier))
+        frames = self._gather("obs", np.stack(stack[::-1], -1))  # [T+1, B, K, N, *O]
+        frames = frames.transpose(2, 3).flatten(3, 4)  # [T+1, B, N, K * O0, …]
+        return frames.to(torch.float32)
 
     def _gather(self, name: str, rows: np.ndarray) -> Tensor:
         return gather(self.store, name, rows, self.device)
 
-    def _on_device(self, tensor: Tensor) -> Tensor:
-        return tensor.to(self.device, non_blocking=True)
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self.device, non_blocking=True)
 
-    def _blocks_of(self, n_episodes: int) -> int:
-        """Blocks that hold so many full-length episodes beside E open ones, at any time."""
-        assert self.spec.max_steps is not None
-        n_slots = (n_episodes + self.n_envs) * (self.spec.max_steps + 1)
-        return -(-n_slots // BLOCK) + 3 * self.n_envs
+    def state_dict(self) -> dict[str, Any]:
+        """A flat dict: slots lane by lane, priorities, the generator's state."""
+        lengths = self.store.end - self.store.begin
+        lane = np.repeat(np.arange(self.n_envs), lengths)
+        number = np.concatenate(
+            [np.arange(b, e) for b, e in zip(self.store.begin, self.store.end, strict=True)]
+        )
+        rows = self.store.rows(lane, number)
+        return {
+            **store_state.state_of(self.rng, self.n_envs),
+            "per_copy": self.per_copy,
+            "length": self.length,
+            "begin": self.store.begin.copy(),
+            "end": self.store.end.copy(),
+            "open": self._open.copy(),
+            "startable": self._startable.copy(),
+            "top": np.array([self._top]),
+            "priority": np.zeros(0) if self.tree is None else self.tree.state_dict()["leaves"],
+            **store_state.slots_at(self.store, rows),
+        }
 
-    def _make_room(self, n_slots: int) -> None:
-        """Drop the oldest episodes until every lane can take ``n_slots`` more."""
-        self._make_blocks(self.store.blocks_to_append(n_slots))
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``.
 
-    def _make_blocks(self, n_blocks: int) -> None:
-        while self.store.free_blocks < n_blocks:
-            if self.n_episodes == 0:
-                raise RuntimeError(
-                    f"The replay is full of unfinished episodes: {self.bytes_in_use} bytes do not "
-                    f"hold what {self.n_envs} environment copies are living through. Set "
-                    "buffer.max_bytes to more, or give the environment a time limit."
-                )
-            self._drop_oldest()
+        Raises:
+            ValueError: the state is of another number of copies, capacity, window, sampler or
+                environment.
+        """
+        store_state.require_copies(state, self.n_envs)
+        if state["per_copy"] != self.per_copy:
+            raise ValueError(
+                f"The saved replay keeps {state['per_copy'] * self.n_envs} steps, this one "
+                f"{self.per_copy * self.n_envs}: use the buffer.capacity that it was written with."
+            )
+        if state["length"] != self.length:
+            raise ValueError(
+                f"The saved replay gives windows of {state['length']} transitions, this one "
+                f"{self.length}: use the algo.loss.n_step, buffer.sequence_length and "
+                "buffer.burn_in that it was written with."
+            )
+        n_items = 0 if self.tree is None else self.tree.n
+        if len(state["priority"]) != n_items:
+            raise ValueError(
+                f"The saved replay has {len(state['priority'])} priorities, this one {n_items}: "
+                "use the buffer.sampler and buffer.agents that it was written with."
+            )
+        store_state.require_slots(state, self.store)
+        self.store.restart(state["begin"])
+        slot = 0
+        for lane, n in enumerate((state["end"] - state["begin"]).tolist()):
+            store_state.put_slots(self.store, lane, state, slot, n)
+            slot += n
+        self._open[:], self._startable[:] = state["open"], state["startable"]
+        self._top = float(state["top"][0])
+        if self.tree is not None:
+            self.tree.load_state_dict(state["priority"])
+        store_state.restore(self.rng, state)
 
-    def _finish(self, lane: int, number: int) -> None:
-        """Slot ``number`` closed the open episode of a lane."""
-        start = int(self._open[lane])
-        self._open[lane] = number + 1
-        if number == start:  # an episode without a transition teaches nothing
-            return
-        if self.n_episodes == self._size:
-            self._drop_oldest()
-        row = self._next % self._size
-        self._lane[row], self._start[row], self._length[row] = lane, start, number - start
-        self._next += 1
-        self.n_steps += number - start
 
-    def _drop_oldest(self) -> None:
-        row = self._oldest % self._size
-        lane, length = int(self._lane[row]), int(self._length[row])
-        self.store.release(lane, int(self._start[row]) + length + 1)
-        self._oldest += 1
-        self.n_steps -= length
+def one_agent(batch: Batch, agent: Tensor) -> Batch:
+    """The same windows with only agent [B] of each team in it: N = 1."""
 
-    def _restore(self, lane: int, slot: int, n_slots: int, state: Mapping[str, Any]) -> None:
-        """Append slots ``slot … slot + n_slots`` of a saved state to a lane."""
-        end = int(self.store.end[lane])
-        self._make_blocks(-(-(end + n_slots) // BLOCK) - -(-end // BLOCK))
-        saved.put_slots(self.store, lane, state, slot, n_slots)
+    def chosen(x: Tensor) -> Tensor:
+        index = agent.view(1, -1, 1, *[1] * (x.dim() - 3)).expand(len(x), -1, 1, *x.shape[3:])
+        return x.gather(2, index)
+
+    n_agents = batch.action.shape[2]
+    own_reward = batch.reward.shape[2] == n_agents and n_agents > 1
+    hidden = batch.hidden
+    if hidden is not None:
+        hidden = chosen(hidden.unsqueeze(0)).squeeze(0)
+    return replace(
+        batch,
+        obs=chosen(batch.obs),
+        avail_actions=chosen(batch.avail_actions),
+        last_action=chosen(batch.last_action),
+        action=chosen(batch.action),
+        reward=chosen(batch.reward) if own_reward else batch.reward,
+        hidden=hidden,
+        agent=agent.unsqueeze(1),
+    )

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from rltrain.buffer.store import Store
-from rltrain.memory import available_memory
-from rltrain.ranges import Count
+from rltrain.common.memory import available_memory
+from rltrain.common.number_types import Count
 from rltrain.types import Steps
 
 FREE_MEMORY_SHARE = 0.6

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rltrain.compiled import njit
+from rltrain.common.numba_cache import njit
 
 
 class SumTree:

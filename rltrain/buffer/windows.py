@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rltrain import compiled
 from rltrain.buffer import store as slots
 from rltrain.buffer.store import BLOCK, Store
+from rltrain.common import numba_cache
 
-njit = partial(compiled.njit, __file__, slots.__file__)
+njit = partial(numba_cache.njit, __file__, slots.__file__)
 
 
 class Windows(NamedTuple):

@@ -1,1 +1,39 @@
-"""Environments behind one interface, ``types.VectorEnv``; adapters write ``vector.Env``."""
+"""Environments. Public names are imported on first use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rltrain.common.exports import import_name
+
+if TYPE_CHECKING:
+    from rltrain.env.atari import AtariVectorEnv as AtariVectorEnv
+    from rltrain.env.gymnasium import from_class as from_class
+    from rltrain.env.gymnasium import gymnasium_env as gymnasium_env
+    from rltrain.env.minatar import minatar_env as minatar_env
+    from rltrain.env.toy import matrix_game as matrix_game
+    from rltrain.env.toy import two_step_game as two_step_game
+    from rltrain.env.trading import trading_env as trading_env
+
+_EXPORTS = {
+    "AtariVectorEnv": "atari",
+    "from_class": "gymnasium",
+    "gymnasium_env": "gymnasium",
+    "matrix_game": "toy",
+    "minatar_env": "minatar",
+    "trading_env": "trading",
+    "two_step_game": "toy",
+}
+__all__ = [
+    "AtariVectorEnv",
+    "from_class",
+    "gymnasium_env",
+    "matrix_game",
+    "minatar_env",
+    "trading_env",
+    "two_step_game",
+]
+
+
+def __getattr__(name: str) -> Any:
+    return import_name(__name__, _EXPORTS, name)

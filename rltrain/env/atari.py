@@ -9,9 +9,16 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rltrain.common.number_types import (
+    Count,
+    Flag,
+    Positive,
+    Probability,
+    Whole,
+)
 from rltrain.errors import did_you_mean
-from rltrain.ranges import Count, Flag, Positive, Probability, Whole
-from rltrain.types import EnvSpec, EpisodeSeeds
+from rltrain.interfaces import EpisodeSeeds
+from rltrain.types import EnvSpec
 
 FRAMES_PER_SECOND = 60.0  # of the console
 ZOOM = 3  # of the frames in films

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rltrain.common.number_types import Count, Flag, Probability
 from rltrain.env.vector import Slot, SyncVectorEnv
-from rltrain.ranges import Count, Flag, Probability
 from rltrain.types import EnvSpec
 
 CONSTANT = ("channels", "action_map", "random", "ramping")  # what is no state of a game
@@ -153,7 +153,7 @@ def game_class(game: str) -> Any:
     return module.Env
 
 
-def minatar(
+def minatar_env(
     *,
     game: Literal["breakout", "asterix", "freeway", "seaquest", "space_invaders"],
     n_envs: int,

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rltrain.common.number_types import Real
 from rltrain.env.vector import Slot, SyncVectorEnv
-from rltrain.ranges import Real
 from rltrain.types import EnvSpec
 
 PAYOFFS: Mapping[str, list[list[float]]] = {
@@ -103,7 +103,7 @@ class TwoStep:
         return Slot(np.stack([seen, seen]), np.ones((2, 2), np.uint8), seen)
 
 
-def matrix(
+def matrix_game(
     *,
     game: Literal["qtran", "penalty", "wqmix", "small_penalty", "climbing", "qplex"],
     n_envs: int,
@@ -112,6 +112,6 @@ def matrix(
     return SyncVectorEnv(make=lambda: MatrixGame(payoff=PAYOFFS[game]), n_envs=n_envs)
 
 
-def two_step(*, n_envs: int) -> SyncVectorEnv:
+def two_step_game(*, n_envs: int) -> SyncVectorEnv:
     """``n_envs`` copies of the two-step game."""
     return SyncVectorEnv(make=TwoStep, n_envs=n_envs)

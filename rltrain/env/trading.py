@@ -16,9 +16,14 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.env.gym import GymnasiumEnv
+from rltrain.common.number_types import (
+    Count,
+    Fraction,
+    Probability,
+    Whole,
+)
+from rltrain.env.gymnasium import GymnasiumEnv
 from rltrain.env.vector import SyncVectorEnv
-from rltrain.ranges import Count, Fraction, Probability, Whole
 
 HOLD, BUY, SELL = range(3)
 PERCENT = 100.0
@@ -169,7 +174,7 @@ def read_prices(path: str) -> np.ndarray:
     return np.array(found)
 
 
-def trading(
+def trading_env(
     *,
     n_envs: int,
     training: bool,

@@ -10,7 +10,8 @@ from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from rltrain.types import EnvSpec, EpisodeSeeds
+from rltrain.interfaces import EpisodeSeeds
+from rltrain.types import EnvSpec
 
 
 class Slot(NamedTuple):

@@ -1,1 +1,6 @@
-"""Callbacks to use as they are, or to start your own from; docs/callbacks.md shows how."""
+"""Examples of callbacks that a user might write."""
+
+from rltrain.examples.curriculum import Curriculum
+from rltrain.examples.penalty import ActionPenalty
+
+__all__ = ["ActionPenalty", "Curriculum"]

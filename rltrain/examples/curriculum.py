@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltrain.callback import Callback
-from rltrain.metrics import METRICS
-from rltrain.ranges import Flag, Real
+from rltrain.common.metrics import METRICS
+from rltrain.common.number_types import Flag, Real
 from rltrain.trainer import Trainer
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.callback import Callback
-from rltrain.ranges import NonNegative, Probability, Whole
+from rltrain.common.number_types import NonNegative, Probability, Whole
 from rltrain.trainer import Trainer
 from rltrain.types import Steps
 

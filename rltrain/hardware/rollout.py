@@ -10,17 +10,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rltrain.common.seeding import TEST_STREAM, seed_key
 from rltrain.errors import Interrupted, WorldError
-from rltrain.types import (
-    TEST_STREAM,
-    Clock,
-    Episode,
-    EpisodeSeeds,
-    Steps,
-    VectorEnv,
-    Watch,
-    seed_key,
-)
+from rltrain.interfaces import EpisodeSeeds, VectorEnv, Watch
+from rltrain.types import Clock, Episode, Steps
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,16 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from rltrain.checkpoint import digest
+from rltrain.common.checkpoint import digest
 from rltrain.errors import DatasetError
+from rltrain.interfaces import Watch
 from rltrain.offline.shards import fields_of, read_index, require_fit
-from rltrain.types import Clock, EnvSpec, Episode, Steps, Watch
+from rltrain.types import (
+    Clock,
+    EnvSpec,
+    Episode,
+    Steps,
+)
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from torch import nn
 from rltrain.algo.exploration import Exploration
 from rltrain.algo.policy import Frames
 from rltrain.callback import Callback
+from rltrain.interfaces import Agents
 from rltrain.offline.dataset import Dataset
 from rltrain.offline.importance import estimates
-from rltrain.types import Agents, Clock, torch_device_of
+from rltrain.types import Clock, torch_device_of
 
 if TYPE_CHECKING:
     from rltrain.trainer import Trainer

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from rltrain.checkpoint import digest, put_text, sync
+from rltrain.common.checkpoint import digest, put_text, sync
 from rltrain.errors import DatasetError, UsageError, WorldError
 from rltrain.types import EnvSpec
 

@@ -7,16 +7,28 @@ import numpy as np
 import torch
 from torch import nn
 
-from rltrain.algo.distribution import Categorical, ImplicitQuantile, Quantile, Scalar
 from rltrain.algo.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.learner import Learner, TargetUpdate
 from rltrain.algo.loss import TDLoss
 from rltrain.algo.mixer import Independent, QMix, Sum
 from rltrain.algo.munchausen import MunchausenLoss
-from rltrain.algo.network import GRUAgents, conv, mlp
+from rltrain.algo.network.conv import conv_agents
+from rltrain.algo.network.distribution import (
+    Categorical,
+    ImplicitQuantile,
+    Quantile,
+    Scalar,
+)
+from rltrain.algo.network.gru import GRUAgents
+from rltrain.algo.network.mlp import mlp_agents
+from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.optimizer import rmsprop
-from rltrain.algo.window import zero_outside
-from rltrain.types import Batch, EnvSpec, Model, Output
+from rltrain.types import (
+    Batch,
+    EnvSpec,
+    Model,
+    Output,
+)
 
 SPEC = EnvSpec(n_agents=2, n_actions=4, obs_shape=(3,), state_dim=5)
 MAPS = {  # name: agents, actions, obs, state
@@ -29,7 +41,7 @@ MAPS = {  # name: agents, actions, obs, state
 AGENTS = {
     "gru": partial(GRUAgents, hidden_dim=8, last_action=True, agent_id=True),
     "mlp": partial(
-        mlp,
+        mlp_agents,
         distribution=Scalar(),
         hidden_sizes=[8],
         head_sizes=[],
@@ -42,7 +54,7 @@ AGENTS = {
 }
 OF_IMAGES = {
     "conv": partial(
-        conv,
+        conv_agents,
         distribution=Scalar(),
         filters=[[5, 3, 2], [3, 2, 1]],
         hidden_sizes=[8],

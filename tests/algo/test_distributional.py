@@ -3,13 +3,23 @@ from dataclasses import replace
 
 import pytest
 import torch
-from batches import make_batch
 from torch import nn
 
-from rltrain.algo.distribution import Categorical, ImplicitQuantile, Quantile, Scalar
 from rltrain.algo.distributional import CategoricalLoss, QuantileLoss, outputs_of
 from rltrain.algo.mixer import Independent
-from rltrain.types import Clock, EnvSpec, Model, Output
+from rltrain.algo.network.distribution import (
+    Categorical,
+    ImplicitQuantile,
+    Quantile,
+    Scalar,
+)
+from rltrain.types import (
+    Clock,
+    EnvSpec,
+    Model,
+    Output,
+)
+from tests.algo.batches import make_batch
 
 SPEC = EnvSpec(n_agents=1, n_actions=2, obs_shape=(1,))
 ATOMS = Categorical(atoms=3, v_min=-1.0, v_max=1.0)

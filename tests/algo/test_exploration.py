@@ -3,10 +3,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from batches import AGENTS, SPEC
 from torch import nn
 
-from rltrain import checkpoint
 from rltrain.algo.exploration import (
     Boltzmann,
     EpsilonGreedy,
@@ -18,7 +16,9 @@ from rltrain.algo.exploration import (
     divergence,
 )
 from rltrain.algo.policy import Policy
+from rltrain.common import checkpoint
 from rltrain.types import Clock
+from tests.algo.batches import AGENTS, SPEC
 
 E, N, A = 3, SPEC.n_agents, SPEC.n_actions
 OPEN, ALL = np.zeros(E, bool), np.ones((E, N, A), np.uint8)

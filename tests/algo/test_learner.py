@@ -4,13 +4,13 @@ from functools import partial
 
 import pytest
 import torch
-from batches import MIXERS, make_batch, make_learner, make_model
 from torch import nn
 
 from rltrain.algo.learner import TargetUpdate
 from rltrain.algo.loss import TDLoss
 from rltrain.algo.optimizer import adam, radam, rmsprop
 from rltrain.types import Clock
+from tests.algo.batches import MIXERS, make_batch, make_learner, make_model
 
 BATCH = make_batch([4, 3, 2])
 RMSPROP = partial(rmsprop, lr=1e-2, alpha=0.99, eps=1e-5)

@@ -3,7 +3,15 @@ from functools import partial
 
 import pytest
 import torch
-from batches import (
+from torch.nn import functional as F
+
+from rltrain.algo.learner import TargetUpdate
+from rltrain.algo.loss import LambdaLoss, TDLoss
+from rltrain.algo.mixer import Independent
+from rltrain.algo.optimizer import adam
+from rltrain.algo.targets import rescale, unscale
+from rltrain.types import Clock, EnvSpec, Model
+from tests.algo.batches import (
     AGENTS,
     DISTRIBUTIONS,
     LOSSES,
@@ -17,14 +25,6 @@ from batches import (
     make_model,
     with_garbage,
 )
-from torch.nn import functional as F
-
-from rltrain.algo.learner import TargetUpdate
-from rltrain.algo.loss import LambdaLoss, TDLoss
-from rltrain.algo.mixer import Independent
-from rltrain.algo.optimizer import adam
-from rltrain.algo.targets import rescale, unscale
-from rltrain.types import Clock, EnvSpec, Model
 
 LOSS = TDLoss(gamma=0.9, double=True, n_step=1)
 

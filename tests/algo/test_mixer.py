@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from batches import MAPS, MIXERS, SPEC, spec_of
 
 from rltrain.algo.mixer import QMix
+from tests.algo.batches import MAPS, MIXERS, SPEC, spec_of
 
 COUNTS = {  # two layers, one layer
     "5m_vs_6m": (31521, 25377),

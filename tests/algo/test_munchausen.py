@@ -3,11 +3,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from batches import Table, make_batch
 
 from rltrain.algo.mixer import Independent
 from rltrain.algo.munchausen import MunchausenLoss
 from rltrain.types import Clock, EnvSpec, Model
+from tests.algo.batches import Table, make_batch
 
 SPEC = EnvSpec(n_agents=1, n_actions=3, obs_shape=(1,))
 TAU, ALPHA, GAMMA = 0.5, 0.9, 0.5

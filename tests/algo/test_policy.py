@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 import torch
-from batches import AGENTS, DISTRIBUTIONS, SPEC
 from torch import nn
 
-from rltrain import checkpoint
 from rltrain.algo.exploration import FixedEpsilon
 from rltrain.algo.policy import Frames, Policy
+from rltrain.common import checkpoint
 from rltrain.types import Clock, EnvSpec
+from tests.algo.batches import AGENTS, DISTRIBUTIONS, SPEC
 
 E, N, A = 3, SPEC.n_agents, SPEC.n_actions
 OPEN, ALL = np.zeros(E, bool), np.ones((E, N, A), np.uint8)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from rltrain.algo.network.packing import Packing
 from rltrain.algo.targets import (
     at_slot,
     categorical_projection,
@@ -15,7 +16,6 @@ from rltrain.algo.targets import (
     rescale,
     unscale,
 )
-from rltrain.algo.window import Packing
 from rltrain.types import inside
 
 

@@ -10,9 +10,14 @@ import torch
 from rltrain.algo.learner import Learner, TargetUpdate
 from rltrain.algo.loss import TDLoss
 from rltrain.algo.mixer import Independent, QMix, Sum
-from rltrain.algo.network import GRUAgents
+from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.optimizer import rmsprop
-from rltrain.types import Batch, Clock, EnvSpec, Model
+from rltrain.types import (
+    Batch,
+    Clock,
+    EnvSpec,
+    Model,
+)
 
 DATA = Path(__file__).parents[1] / "data"
 SPEC = EnvSpec(n_agents=3, n_actions=6, obs_shape=(10,), state_dim=14)

@@ -1,4 +1,4 @@
-"""OnPolicy: the carried slot, the shuffle, targets computed once, state."""
+"""OnPolicyBuffer: the carried slot, the shuffle, targets computed once, state."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from streams import SPEC, Stream, saved
 
-from rltrain.buffer.on_policy import OnPolicy
-from rltrain.types import Batch, Clock, generator
+from rltrain.buffer.on_policy import OnPolicyBuffer
+from rltrain.common.seeding import generator
+from rltrain.types import Batch, Clock
+from tests.buffer.streams import SPEC, Stream, saved
 
 CLOCK = Clock()
 
@@ -27,7 +28,7 @@ class Rewards:
         return batch.reward.view(len(last) - 1, last.shape[1], -1)
 
 
-def make(**given: Any) -> OnPolicy:
+def make(**given: Any) -> OnPolicyBuffer:
     values: dict[str, Any] = {
         "spec": SPEC,
         "n_envs": 3,
@@ -35,10 +36,10 @@ def make(**given: Any) -> OnPolicy:
         "rng": generator(7, 4),
         "targets": Rewards(),
     }
-    return OnPolicy(**{**values, **given})
+    return OnPolicyBuffer(**{**values, **given})
 
 
-def shown(buffer: OnPolicy, n: int) -> list[tuple[float, ...]]:
+def shown(buffer: OnPolicyBuffer, n: int) -> list[tuple[float, ...]]:
     """The rewards of the next ``n`` transitions, sorted."""
     return sorted(map(tuple, buffer.sample(n, CLOCK).reward[0].tolist()))
 

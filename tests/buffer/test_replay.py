@@ -1,400 +1,632 @@
-"""Replay against a plain Python one, and everything it promises: layout, room, state, refusals."""
+"""ReplayBuffer against plain Python lists: windows, eligibility, priorities, state, refusals."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from streams import SPEC, Stream
 
-from rltrain.buffer.replay import Replay
-from rltrain.buffer.store import BLOCK, bytes_per_slot
-from rltrain.types import Batch, Clock, EnvSpec, Steps, generator
+from rltrain.buffer.replay import ReplayBuffer
+from rltrain.buffer.store import bytes_per_slot
+from rltrain.common.seeding import generator
+from rltrain.types import (
+    Batch,
+    Clock,
+    EnvSpec,
+    Steps,
+)
+from tests.buffer.streams import SPEC, Stream, saved
 
-SLOT = bytes_per_slot(SPEC, "float32")
 CLOCK = Clock()
 
 
-def make(**given: Any) -> Replay:
+def make(**given: Any) -> ReplayBuffer:
     values: dict[str, Any] = {
         "spec": SPEC,
         "n_envs": 3,
         "device": torch.device("cpu"),
         "rng": generator(7, 4),
-        "capacity": 20,
+        "n_step": 1,
+        "hidden_dim": 0,
+        "capacity": 300,
         "max_bytes": None,
         "storage": "float32",
-        "unit": "episode",
         "sampler": "uniform",
+        "alpha": 1.0,
+        "beta": 1.0,
+        "beta_end": 1.0,
+        "beta_env_steps": 100,
+        "priority_floor": 1e-6,
+        "sequence_length": 1,
+        "burn_in": 0,
+        "first_hidden": "zero",
+        "agents": "lockstep",
     }
-    return Replay(**{**values, **given})
+    return ReplayBuffer(**{**values, **given})
 
 
-def saved(replay: Replay) -> dict[str, Any]:
-    """A replay's state with its pieces put together, as a checkpoint gives it back."""
-    pieces = {k: np.asarray(v) for k, v in replay.state_dict().items() if k.startswith("slots.")}
-    return {**replay.state_dict(), **pieces}
+class PlainRing:
+    """One copy's slots in a list that is never shortened from the front; states are their keys."""
+
+    def __init__(self, keeps: int, length: int, looks_back: int) -> None:
+        self.keeps, self.length, self.looks_back = keeps, length, looks_back
+        self.slots: list[dict[str, np.ndarray]] = []
+        self.chance: list[bool] = []  # T slots have once stood behind this one
+        self.begin = 0  # first slot still kept
+        self.open = 0  # first slot of the open episode
+
+    def lose(self) -> None:
+        start = max(self.open, self.begin)
+        del self.slots[start:], self.chance[start:]
+        self.open = start
+
+    def append(self, slot: dict[str, np.ndarray]) -> None:
+        self.slots.append(slot)
+        self.chance.append(False)
+        if len(self.slots) > self.length:
+            self.chance[len(self.slots) - 1 - self.length] = True
+        if slot["last"]:
+            self.open = len(self.slots)
+
+    def trim(self) -> None:
+        self.begin = max(self.begin, len(self.slots) - self.keeps)
+
+    def starts(self) -> list[int]:
+        """Slots that a window may teach from."""
+        return [
+            i
+            for i in range(self.eldest, len(self.slots))
+            if self.chance[i] and not self.slots[i]["last"]
+        ]
+
+    @property
+    def eldest(self) -> int:
+        return self.begin + self.looks_back if self.begin else 0
+
+    def frames(self, number: int, n: int) -> np.ndarray:
+        """The last n observations up to a slot, the first of its episode repeated in front."""
+        stack = [number]
+        while len(stack) < n:
+            at = stack[0]
+            goes_back = at > 0 and not self.slots[at - 1]["last"]
+            stack.insert(0, at - 1 if goes_back else at)
+        return np.concatenate([self.slots[i]["obs"] for i in stack], 1)
 
 
 class PlainReplay:
-    """Lists of slots: every finished episode since the beginning, by age."""
-
-    def __init__(self, n_envs: int) -> None:
-        self.episodes: list[list[dict[str, np.ndarray]]] = []
-        self.open: list[list[dict[str, np.ndarray]]] = [[] for _ in range(n_envs)]
+    def __init__(self, replay: ReplayBuffer) -> None:
+        keeps = -(-replay.capacity // replay.n_envs)
+        self.length, self.n_frames = replay.length, replay.spec.frame_stack
+        self.burn_in = replay.burn_in
+        back = max(self.n_frames - 1, 1)
+        self.rings = [PlainRing(keeps, replay.length, back) for _ in range(replay.n_envs)]
 
     def add(self, steps: Steps) -> None:
-        names = [f.name for f in fields(steps) if f.name not in ("lost", "episodes", "hidden")]
-        for e in np.flatnonzero(steps.lost):
-            self.open[e] = []
-        for t in range(len(steps.last)):
-            for e, episode in enumerate(self.open):
-                episode.append({name: getattr(steps, name)[t, e] for name in names})
-                if steps.last[t, e]:
-                    self.episodes.append(episode)
-                    self.open[e] = []
+        names = ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
+        for e, ring in enumerate(self.rings):
+            if steps.lost[e]:
+                ring.lose()
+            for t in range(len(steps.last)):
+                slot = {name: getattr(steps, name)[t, e] for name in names}
+                if steps.hidden is not None:
+                    slot["hidden"] = steps.hidden[t, e]
+                ring.append(slot)
+            ring.trim()
+
+    def starts(self) -> dict[bytes, tuple[int, int]]:
+        """Copy and number of every slot that may start a window, by its state."""
+        return {
+            ring.slots[i]["state"].tobytes(): (e, i)
+            for e, ring in enumerate(self.rings)
+            for i in ring.starts()
+        }
+
+    def start_of(self, batch: Batch, b: int) -> tuple[int, int]:
+        """Copy and number of the slot that window b begins with: ``burn_in`` slots before the first
+        that it teaches, or what its episode has of them.
+        """
+        starts, (taught, *_) = self.starts(), batch.mask[:, b].nonzero()[:, 0].tolist()
+        key = batch.state[taught, b].numpy().tobytes()
+        assert key in starts, "a window teaches from where none may"
+        e, first = starts[key]
+        ring, warm = self.rings[e], 0
+        while warm < self.burn_in and first - warm > ring.eldest:
+            if ring.slots[first - warm - 1]["last"]:
+                break
+            warm += 1
+        assert taught == warm
+        return e, first - warm
+
+    def check(self, batch: Batch, b: int) -> None:
+        """Window b is what the lists say: real slots of one episode, then padding."""
+        e, start = self.start_of(batch, b)
+        ring, over = self.rings[e], False
+        for t in range(self.length + 1):
+            slot = ring.slots[start + t] if not over else None
+            obs = np.zeros(batch.obs.shape[2:])
+            avail = np.zeros(batch.avail_actions.shape[2:], bool)
+            avail[:, 0] = True
+            before = np.full(batch.last_action.shape[2], -1)
+            if slot is not None:
+                obs = ring.frames(start + t, self.n_frames)
+                avail = slot["avail_actions"] != 0
+                previous = ring.slots[start + t - 1] if start + t > 0 else None
+                if previous is not None and not previous["last"]:
+                    before = previous["action"]
+            assert np.array_equal(batch.obs[t, b], obs)
+            assert np.array_equal(batch.avail_actions[t, b], avail)
+            assert np.array_equal(batch.last_action[t, b], before)
+            state = np.zeros(batch.state.shape[2]) if slot is None else slot["state"]
+            assert np.array_equal(batch.state[t, b], state.astype(np.float32))
+            over = over or slot is None or bool(slot["last"])
+            assert bool(batch.last[t, b]) == over
+            if t == self.length:
+                break
+            acted = slot is not None and not over
+            for name in ("action", "reward"):
+                seen = getattr(batch, name)[t, b]
+                want = slot[name] if acted else np.zeros(len(seen))
+                assert np.array_equal(seen, want)
+            assert bool(batch.terminated[t, b]) == (acted and bool(slot["terminated"]))
 
 
-def assert_window_is_episode(batch: Batch, b: int, episode: list[dict[str, np.ndarray]]) -> None:
-    """Window b shows the whole episode, slot by slot, and padding behind it."""
-    length, n_slots = len(episode) - 1, len(batch.obs)
-    for t in range(n_slots):
-        real = t <= length
-        slot = episode[t] if real else None
-        for name in ("obs", "state"):
-            want = np.zeros_like(episode[0][name]) if slot is None else slot[name]
-            np.testing.assert_array_equal(getattr(batch, name)[t, b], want.astype(np.float32))
-        assert bool(batch.last[t, b]) == (t >= length)
-        if slot is not None:
-            np.testing.assert_array_equal(batch.avail_actions[t, b], slot["avail_actions"] != 0)
-        before = episode[t - 1]["action"] if 0 < t <= length else np.full(2, -1)
-        np.testing.assert_array_equal(batch.last_action[t, b], before)
-    for t in range(n_slots - 1):
-        acted = t < length
-        assert bool(batch.mask[t, b]) == acted
-        assert bool(batch.terminated[t, b]) == (acted and bool(episode[t]["terminated"]))
-        want = episode[t]["action"] if acted else np.zeros(2)
-        np.testing.assert_array_equal(batch.action[t, b], want)
-        want = episode[t]["reward"] if acted else np.zeros(2)
-        np.testing.assert_array_equal(batch.reward[t, b], want)
-
-
-def assert_holds_the_newest(replay: Replay, plain: PlainReplay) -> None:
-    """All that can be sampled are the newest episodes of the plain replay, bit for bit."""
-    n = replay.n_episodes
-    assert replay.n_steps == sum(len(e) - 1 for e in plain.episodes[len(plain.episodes) - n :])
-    if n == 0:
-        return
-    batch = replay.sample(n, CLOCK)
-    total = len(plain.episodes)
-    assert sorted(batch.index.tolist()) == list(range(total - n, total))
-    for b, episode in enumerate(batch.index.tolist()):
-        assert_window_is_episode(batch, b, plain.episodes[episode])
-
-
-@pytest.mark.parametrize(
-    "seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 8))]
-)
-def test_random_streams_are_kept_as_a_plain_replay_keeps_them(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    capacity = int(rng.integers(1, 40))
-    replay, plain, stream = make(capacity=capacity), PlainReplay(3), Stream(seed)
-    for _ in range(60):
-        steps = stream.steps(int(rng.integers(1, 90)), crash=0.1)
-        replay.add(steps)
-        plain.add(steps)
-        assert replay.n_episodes == min(capacity, len(plain.episodes))
-    assert_holds_the_newest(replay, plain)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_byte_limit_keeps_the_newest_that_fit(seed: int) -> None:
-    max_bytes = 14 * BLOCK * SLOT
-    replay, plain, stream = make(capacity=1000, max_bytes=max_bytes), PlainReplay(3), Stream(seed)
-    for _ in range(50):
-        steps = stream.steps(7, crash=0.05)
-        replay.add(steps)
-        plain.add(steps)
-        assert replay.bytes_in_use <= max_bytes
-    assert_holds_the_newest(replay, plain)
-    assert 0 < replay.n_episodes < len(plain.episodes)
-    assert replay.bytes_in_use > max_bytes // 2
-
-
-def test_one_add_may_be_longer_than_all_that_fits() -> None:
-    max_bytes = 14 * BLOCK * SLOT
-    replay, plain, stream = make(capacity=1000, max_bytes=max_bytes), PlainReplay(3), Stream(0)
-    steps = stream.steps(2000)
+def filled(replay: ReplayBuffer, stream: Stream, n_slots: int) -> PlainReplay:
+    plain, steps = PlainReplay(replay), stream.steps(n_slots)
     replay.add(steps)
     plain.add(steps)
-    assert_holds_the_newest(replay, plain)
-    assert replay.bytes_in_use <= max_bytes
+    return plain
 
 
-def test_capacity_is_reached_exactly_by_full_length_episodes() -> None:
-    replay, stream = make(capacity=5, n_envs=2), Stream(0, n_envs=2, longest=1)
-    for _ in range(10):
-        stream.left[:] = SPEC.max_steps
-        replay.add(stream.steps(13))
-    assert replay.n_episodes == 5
-    assert replay.n_steps == 5 * 12
+WINDOWS = [
+    {"n_step": 1},
+    {"n_step": 3},
+    {"sequence_length": 5, "burn_in": 2, "n_step": 2},
+    {"n_step": 2, "sampler": "proportional"},
+    {"sequence_length": 6, "burn_in": 1, "sampler": "proportional"},
+]
 
 
-def test_a_lost_copy_forgets_its_open_episode_only() -> None:
-    replay = make(n_envs=2)
-    stream = Stream(0, n_envs=2)
-    stream.left[:] = 9
+@pytest.mark.parametrize("capacity", [40, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("given", WINDOWS, ids=lambda g: "-".join(map(str, g.values())))
+def test_windows_of_random_streams_are_those_of_plain_lists(
+    given: dict[str, Any], capacity: int
+) -> None:
+    rng = np.random.default_rng(capacity)
+    replay, stream = make(capacity=capacity, **given), Stream(3)
+    plain = PlainReplay(replay)
+    checked = 0
+    for _ in range(40):
+        steps = stream.steps(int(rng.integers(1, 50)), crash=0.1)
+        replay.add(steps)
+        plain.add(steps)
+        if not replay.ready(1):
+            continue
+        batch = replay.sample(8, CLOCK)
+        for b in range(8):
+            plain.check(batch, b)
+        checked += 1
+    assert checked > 25
+
+
+@pytest.mark.parametrize("given", WINDOWS, ids=lambda g: "-".join(map(str, g.values())))
+def test_every_start_with_stored_successors_is_drawn_alike_and_no_other(
+    given: dict[str, Any],
+) -> None:
+    replay, stream = make(capacity=60, **given), Stream(5)
+    plain = filled(replay, stream, 77)
+    batch = replay.sample(8_000, CLOCK)
+    taught = batch.mask.int().argmax(0)  # the first one of each window
+    keys = [batch.state[t, b].numpy().tobytes() for b, t in enumerate(taught.tolist())]
+    starts = plain.starts()
+    assert set(keys) == set(starts)
+    count = np.array([keys.count(key) for key in starts])
+    expected = 8_000 / len(starts)
+    degrees = len(starts) - 1
+    # four standard deviations of the chi-square distribution
+    limit = degrees + 4 * (2 * degrees) ** 0.5
+    assert ((count - expected) ** 2 / expected).sum() < limit
+
+
+def test_a_window_waits_for_all_its_successors() -> None:
+    replay, stream = make(n_envs=1, n_step=3), Stream(0, n_envs=1)
+    stream.left[:] = 12
     replay.add(stream.steps(4))
-    stream.left[:] = (3, 5)  # copy 0 crashed and begins an episode of 3; copy 1 has 5 to go
-    after = stream.steps(6)
-    replay.add(replace(after, lost=np.array([True, False])))
-    batch = replay.sample(2, CLOCK)
-    assert batch.mask.sum(0).tolist() == [9, 3]
-    np.testing.assert_array_equal(batch.state[:4, 1], after.state[:4, 0])
-
-
-def test_an_episode_can_be_sampled_only_with_its_final_slot() -> None:
-    replay, stream = make(n_envs=1), Stream(0, n_envs=1)
-    stream.left[:] = 3
-    replay.add(stream.steps(3))
-    assert not replay.ready(1)
+    assert not replay.ready(1)  # slot 0 may start, and a single slot might have been a final one
     replay.add(stream.steps(1))
     assert replay.ready(1)
-    assert not replay.ready(2)
+    assert replay._startable.tolist() == [2]
 
 
-def test_an_episode_without_a_transition_is_not_kept() -> None:
+def test_a_terminal_reward_is_reached_once_its_successors_are_stored() -> None:
     replay, stream = make(n_envs=1), Stream(0, n_envs=1)
-    stream.left[:] = 0
-    replay.add(stream.steps(1))
-    assert replay.n_episodes == 0
-    stream.left[:] = 2
-    steps = stream.steps(3)
-    replay.add(steps)
-    np.testing.assert_array_equal(replay.sample(1, CLOCK).state[:, 0], steps.state[:, 0])
+    stream.left[:] = 3
+    steps = stream.steps(5)  # three transitions, the final slot, one slot of the next episode
+    replay.add(
+        replace(steps, terminated=steps.terminated | np.array([0, 0, 1, 0, 0], bool)[:, None])
+    )
+    batch = replay.sample(50, CLOCK)
+    assert bool(batch.terminated.any())
+    ends = batch.terminated[0]
+    np.testing.assert_array_equal(batch.reward[0, ends][0], steps.reward[2, 0])
+    assert bool(batch.last[1, ends].all())
 
 
-def test_dtypes_and_shapes_are_those_of_a_batch() -> None:
-    replay, stream = make(), Stream(0)
-    replay.add(stream.steps(100))
-    batch = replay.sample(4, CLOCK)
-    n_steps = len(batch.action)
-    found = {
-        f.name: (tuple(getattr(batch, f.name).shape), getattr(batch, f.name).dtype)
-        for f in fields(batch)
-        if isinstance(getattr(batch, f.name), torch.Tensor)
-    }
-    assert found == {
-        "obs": ((n_steps + 1, 4, 2, 4), torch.float32),
-        "avail_actions": ((n_steps + 1, 4, 2, 3), torch.bool),
-        "state": ((n_steps + 1, 4, 5), torch.float32),
-        "last_action": ((n_steps + 1, 4, 2), torch.int64),
-        "last": ((n_steps + 1, 4), torch.bool),
-        "action": ((n_steps, 4, 2), torch.int64),
-        "reward": ((n_steps, 4, 2), torch.float32),
-        "terminated": ((n_steps, 4), torch.bool),
-        "mask": ((n_steps, 4), torch.bool),
-        "weight": ((4,), torch.float32),
-        "index": ((4,), torch.int64),
-    }
+def test_a_truncated_episode_ends_without_termination_and_shows_its_last_observation() -> None:
+    replay, stream = make(n_envs=1), Stream(0, n_envs=1)
+    stream.left[:] = 3
+    steps = stream.steps(5)
+    replay.add(replace(steps, terminated=np.zeros_like(steps.terminated)))
+    batch = replay.sample(50, CLOCK)
+    ends = batch.last[1]
+    assert bool(ends.any())
+    assert not bool(batch.terminated.any())
+    np.testing.assert_array_equal(batch.obs[1, ends][0], steps.obs[3, 0])
 
 
-def test_windows_are_sorted_and_cut_to_the_longest() -> None:
-    replay, stream = make(), Stream(1)
-    replay.add(stream.steps(100))
-    for _ in range(20):
-        batch = replay.sample(5, CLOCK)
-        length = batch.mask.sum(0).tolist()
-        assert length == sorted(length, reverse=True)
-        assert length[0] == len(batch.action)
-        assert len(set(batch.index.tolist())) == 5
+def test_only_slots_that_see_n_steps_are_taught() -> None:
+    replay, stream = make(n_step=3, sequence_length=2, burn_in=2), Stream(0, longest=100)
+    stream.left[:] = 90
+    filled(replay, stream, 30)
+    batch = replay.sample(64, CLOCK)
+    warm = [[False] * n + [True] * 2 + [False] * (4 - n) for n in range(3)]
+    assert {tuple(row) for row in batch.mask.T.tolist()} <= set(map(tuple, warm))
+    assert batch.mask.T.eq(torch.tensor(warm[2])).all(1).float().mean() > 0.5
+    assert batch.n_taught == 4
 
 
-def test_padding_leaves_action_0_available() -> None:
-    replay, stream = make(), Stream(1)
-    replay.add(stream.steps(100))
-    batch = replay.sample(8, CLOCK)
-    behind = batch.last.cumsum(0) > 1  # [T+1, B]
-    assert behind.any()
-    only = torch.tensor([True, False, False]).expand(int(behind.sum()), 2, 3)
-    assert torch.equal(batch.avail_actions[behind], only)
+def test_every_transition_of_short_episodes_is_taught_whatever_the_burn_in() -> None:
+    """Defect: windows that began with the burn-in taught nothing of episodes that short."""
+    replay, stream = make(sequence_length=4, burn_in=8), Stream(0, longest=6)
+    plain = filled(replay, stream, 90)
+    batch = replay.sample(2_000, CLOCK)
+    assert bool(batch.mask.any(0).all())
+    taught = {s.tobytes() for s in batch.state[:-1][batch.mask].numpy()}
+    assert taught >= set(plain.starts())
 
 
-def test_every_episode_is_drawn_alike() -> None:
-    replay, stream = make(capacity=10), Stream(1)
-    replay.add(stream.steps(200))
-    drawn = torch.cat([replay.sample(3, CLOCK).index for _ in range(2000)])
-    count = torch.unique(drawn, return_counts=True)[1]
-    assert len(count) == 10
-    assert float((count - 600).abs().max()) < 100  # five standard deviations
+def test_slots_at_and_behind_the_end_are_not_taught() -> None:
+    replay, stream = make(sequence_length=5, burn_in=1), Stream(0)
+    filled(replay, stream, 90)
+    batch = replay.sample(64, CLOCK)
+    over = batch.last.cumsum(0)[:-1] > 0
+    assert not bool((batch.mask & over).any())
+    taught = batch.mask.sum(0)
+    reaches_an_end = over.any(0)
+    assert bool((taught[~reaches_an_end] == 5).all())
+    assert bool(reaches_an_end.any())
 
 
-def test_update_priority_changes_nothing() -> None:
-    one, other, stream = make(), make(), Stream(0)
-    steps = stream.steps(100)
-    one.add(steps)
-    other.add(steps)
-    one.update_priority(torch.arange(3), torch.tensor([9.0, 0.0, 1.0]))
-    assert torch.equal(one.sample(4, CLOCK).index, other.sample(4, CLOCK).index)
+@pytest.mark.parametrize("sampler", ["uniform", "proportional"])
+def test_stacked_frames_are_those_of_plain_lists(sampler: str) -> None:
+    spec = replace(SPEC, frame_stack=4)
+    replay, stream = make(spec=spec, capacity=90, sampler=sampler, n_step=2), Stream(1, spec=spec)
+    plain = PlainReplay(replay)
+    for _ in range(12):
+        steps = stream.steps(13, crash=0.05)
+        replay.add(steps)
+        plain.add(steps)
+        batch = replay.sample(30, CLOCK)
+        assert batch.obs.shape[2:] == (2, 16)
+        for b in range(30):
+            plain.check(batch, b)
 
 
-def test_float16_rounds_obs_and_state_and_nothing_else() -> None:
-    half, full, stream = make(storage="float16"), make(), Stream(3)
-    steps = stream.steps(60)
-    half.add(steps)
-    full.add(steps)
-    a, b = half.sample(4, CLOCK), full.sample(4, CLOCK)
-    assert torch.equal(a.state, b.state.half().float())
-    assert not torch.equal(a.state, b.state)
-    assert torch.equal(a.reward, b.reward)
-    assert a.state.dtype == torch.float32
+def test_stacked_images_grow_along_their_channels() -> None:
+    spec = EnvSpec(
+        n_agents=1, n_actions=3, obs_shape=(2, 5, 5), obs_dtype="uint8", frame_stack=3, state_dim=1
+    )
+    replay, stream = make(spec=spec, n_envs=1), Stream(2, spec=spec, n_envs=1)
+    plain = filled(replay, stream, 60)
+    batch = replay.sample(10, CLOCK)
+    assert batch.obs.shape == (2, 10, 1, 6, 5, 5)
+    for b in range(10):
+        plain.check(batch, b)
 
 
-def test_images_stay_bytes_and_come_back_as_the_same_numbers() -> None:
-    spec = EnvSpec(n_agents=2, n_actions=3, obs_shape=(3, 4), obs_dtype="uint8", max_steps=12)
-    replay, plain, stream = make(spec=spec), PlainReplay(3), Stream(0, spec=spec)
-    steps = stream.steps(60)
+def test_bytes_are_stored_as_bytes_and_frames_once() -> None:
+    spec = EnvSpec(n_agents=1, n_actions=3, obs_shape=(84, 84), obs_dtype="uint8", frame_stack=4)
+    replay = make(spec=spec, n_envs=1)
+    assert replay.plan().bytes_per_step < 84 * 84 + 20
+
+
+def with_hidden(steps: Steps) -> Steps:
+    rng = np.random.default_rng(len(steps.last))
+    shape = (*steps.action.shape, 6)
+    return replace(steps, hidden=rng.random(shape, np.float32))
+
+
+def test_a_stored_recurrent_state_is_that_of_the_first_slot() -> None:
+    given = {"hidden_dim": 6, "first_hidden": "stored", "sequence_length": 4}
+    replay, stream = make(**given), Stream(0)
+    assert replay.keeps_hidden
+    plain, steps = PlainReplay(replay), with_hidden(stream.steps(60))
     replay.add(steps)
     plain.add(steps)
-    batch = replay.sample(2, CLOCK)
-    episode = plain.episodes[int(batch.index[0])]
-    np.testing.assert_array_equal(batch.obs[:, 0], np.stack([s["obs"] for s in episode]))
-    assert batch.obs.dtype == torch.float32
-    assert batch.state.shape[2] == 0
+    batch = replay.sample(10, CLOCK)
+    assert batch.hidden is not None
+    for b in range(10):
+        e, start = plain.start_of(batch, b)
+        np.testing.assert_array_equal(batch.hidden[b], plain.rings[e].slots[start]["hidden"])
 
 
-@pytest.mark.parametrize("max_bytes", [None, 14 * BLOCK * SLOT])
-def test_a_loaded_replay_goes_on_bit_for_bit(max_bytes: int | None) -> None:
-    one = make(capacity=30, max_bytes=max_bytes)
-    stream = Stream(5)
+def test_a_zero_recurrent_state_is_not_stored() -> None:
+    replay = make(hidden_dim=6)
+    assert not replay.keeps_hidden
+    filled(replay, Stream(0), 60)
+    assert replay.sample(2, CLOCK).hidden is None
+
+
+def test_the_shortest_legal_ring_gets_ready() -> None:
+    replay, stream = make(n_envs=1, capacity=4), Stream(0, n_envs=1)
+    for _ in range(20):
+        replay.add(stream.steps(1))
+    assert replay.ready(1)
+    assert replay.n_steps == 4
+
+
+def test_memory_is_what_was_planned() -> None:
+    replay, stream = make(capacity=500), Stream(0)
     for _ in range(40):
-        one.add(stream.steps(5, crash=0.05))
-    one.sample(4, CLOCK)
-    state = saved(one)
-    other = make(capacity=30, max_bytes=max_bytes, rng=generator(99))
-    other.add(Stream(6).steps(33))  # what it held before is gone
-    other.load_state_dict(state)
-    for _ in range(60):
-        steps = stream.steps(5, crash=0.05)
+        replay.add(stream.steps(50))
+    assert replay.n_steps == 3 * 167
+    assert replay.bytes_in_use <= replay.plan().worst_case_bytes
+
+
+# teams
+
+
+def one_row(batch: Batch, plain: PlainReplay, b: int) -> tuple[int, dict[str, np.ndarray]]:
+    e, start = plain.start_of(batch, b)
+    assert batch.agent is not None
+    return int(batch.agent[b, 0]), plain.rings[e].slots[start]
+
+
+@pytest.mark.parametrize("sampler", ["uniform", "proportional"])
+def test_independent_windows_show_one_agent_and_its_own_reward(sampler: str) -> None:
+    given = {"hidden_dim": 6, "first_hidden": "stored", "sampler": sampler}
+    replay, stream = make(agents="independent", **given), Stream(0)
+    plain, steps = PlainReplay(replay), with_hidden(stream.steps(60))
+    replay.add(steps)
+    plain.add(steps)
+    batch = replay.sample(40, CLOCK)
+    assert batch.hidden is not None
+    seen = set()
+    for b in range(40):
+        agent, slot = one_row(batch, plain, b)
+        seen.add(agent)
+        np.testing.assert_array_equal(batch.obs[0, b], slot["obs"][[agent]])
+        np.testing.assert_array_equal(batch.avail_actions[0, b], slot["avail_actions"][[agent]])
+        assert batch.action[0, b].tolist() == [slot["action"][agent]]
+        assert batch.reward[0, b].tolist() == [slot["reward"][agent]]
+        np.testing.assert_array_equal(batch.hidden[b], slot["hidden"][[agent]])
+    assert seen == {0, 1}
+    assert batch.last_action.shape == (2, 40, 1)
+
+
+def test_independent_windows_of_a_team_with_one_reward_all_carry_it() -> None:
+    spec = replace(SPEC, n_rewards=1)
+    replay, stream = make(spec=spec, agents="independent"), Stream(0, spec=spec)
+    plain = filled(replay, stream, 60)
+    batch = replay.sample(10, CLOCK)
+    for b in range(10):
+        _, slot = one_row(batch, plain, b)
+        assert batch.reward[0, b].tolist() == slot["reward"].tolist()
+
+
+def test_agents_of_one_start_have_priorities_of_their_own() -> None:
+    replay = make(n_envs=1, capacity=4, agents="independent", sampler="proportional")
+    stream = Stream(0, n_envs=1, longest=50)
+    stream.left[:] = 40
+    filled(replay, stream, 4)  # slots 0, 1 and 2 may start
+    batch = replay.sample(200, CLOCK)
+    mine = batch.index[batch.agent[:, 0] == 0].unique()
+    replay.update_priority(mine, torch.full((len(mine),), 1e-9))
+    again = replay.sample(200, CLOCK)
+    assert again.agent is not None
+    assert float((again.agent == 1).float().mean()) > 0.99
+
+
+# priorities
+
+
+def prioritised(**given: Any) -> tuple[ReplayBuffer, PlainReplay, Stream]:
+    """Copy 0 alone, with the starts 0 … 9 of one long episode."""
+    replay = make(**{"n_envs": 1, "capacity": 40, "sampler": "proportional", **given})
+    stream = Stream(0, n_envs=1, longest=200)
+    stream.left[:] = 200
+    return replay, filled(replay, stream, 11), stream
+
+
+def items(replay: ReplayBuffer) -> torch.Tensor:
+    """The items that can be drawn."""
+    assert replay.tree is not None
+    return torch.from_numpy(np.flatnonzero(replay.tree[np.arange(replay.tree.n)]))
+
+
+def test_new_items_enter_at_the_largest_priority_so_far() -> None:
+    replay, _, stream = prioritised()
+    assert replay.tree is not None
+    replay.update_priority(torch.tensor([3]), torch.tensor([7.0]))
+    replay.update_priority(torch.tensor([3]), torch.tensor([0.5]))
+    replay.add(stream.steps(1))
+    assert replay.tree[np.array([3, 10])].tolist() == pytest.approx([0.5, 7], rel=1e-5)
+
+
+def test_priorities_are_raised_to_alpha_above_a_floor() -> None:
+    replay, _, _ = prioritised(alpha=0.5, priority_floor=0.25)
+    assert replay.tree is not None
+    replay.update_priority(torch.tensor([0, 1]), torch.tensor([0.0, 3.75]))
+    assert replay.tree[np.array([0, 1])].tolist() == [0.5, 2]
+
+
+def test_draws_are_stratified() -> None:
+    replay, _, _ = prioritised()
+    for _ in range(5):  # ten equal items, ten shares: each exactly once
+        assert sorted(replay.sample(10, CLOCK).index.tolist()) == list(range(10))
+
+
+def test_draws_are_in_proportion_to_priorities() -> None:
+    replay, _, _ = prioritised(priority_floor=1e-12)
+    replay.update_priority(torch.arange(10), torch.arange(1.0, 11))
+    count = np.bincount(replay.sample(5_500, CLOCK).index, minlength=10)
+    assert np.abs(count - 100 * np.arange(1, 11)).max() <= 1  # stratified: exact but for the edges
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
+def test_weights_undo_the_sampling_and_are_at_most_one(beta: float) -> None:
+    replay, _, _ = prioritised(beta=beta, beta_end=beta, priority_floor=1e-12)
+    replay.update_priority(torch.arange(10), torch.arange(1.0, 11))
+    batch = replay.sample(6, CLOCK)
+    probability = (batch.index + 1) / 55
+    weight = (10 * probability) ** -beta
+    torch.testing.assert_close(batch.weight, weight / weight.max())
+    assert batch.weight.dtype == torch.float32
+
+
+@pytest.mark.parametrize(("env_steps", "beta"), [(0, 0.4), (50, 0.7), (100, 1.0), (900, 1.0)])
+def test_beta_follows_the_clock(env_steps: int, beta: float) -> None:
+    replay, _, _ = prioritised(beta=0.4, beta_end=1.0, beta_env_steps=100, priority_floor=1e-12)
+    replay.update_priority(torch.arange(10), torch.arange(1.0, 11))
+    batch = replay.sample(6, Clock(env_steps=env_steps))
+    weight = (batch.index + 1.0) ** -beta
+    torch.testing.assert_close(batch.weight, weight / weight.max())
+
+
+def test_uniform_windows_weigh_one() -> None:
+    replay = make()
+    filled(replay, Stream(0), 60)
+    assert replay.sample(5, CLOCK).weight.tolist() == [1] * 5
+
+
+def test_an_overwritten_item_takes_no_priority() -> None:
+    replay, _, stream = prioritised()
+    assert replay.tree is not None
+    replay.add(
+        stream.steps(31)
+    )  # 42 slots of 40: slots 0 and 1 are gone, 2 has lost what it did before
+    before = replay.tree.total
+    replay.update_priority(torch.arange(3), torch.full((3,), 100.0))
+    assert replay.tree.total == before
+    assert replay._top == 1
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_priority_that_is_no_number_is_ignored(bad: float) -> None:
+    replay, _, _ = prioritised()
+    assert replay.tree is not None
+    replay.update_priority(torch.tensor([0, 1]), torch.tensor([bad, 3.0]))
+    assert replay.tree[np.array([0, 1])].tolist() == pytest.approx([1, 3], rel=1e-5)
+    assert replay._top == pytest.approx(3, rel=1e-5)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 60])
+def test_exactly_the_legal_starts_have_a_priority(chunk: int) -> None:
+    given = {"sampler": "proportional", "sequence_length": 15, "capacity": 60}
+    replay, stream = make(**given), Stream(1)
+    plain = PlainReplay(replay)
+    for _ in range(40):
+        steps = stream.steps(chunk, crash=0.1)
+        replay.add(steps)
+        plain.add(steps)
+        assert len(items(replay)) == len(plain.starts())
+
+
+# state
+
+
+@pytest.mark.parametrize("sampler", ["uniform", "proportional"])
+@pytest.mark.parametrize("n_slots", [0, 5, 20, 70, 400])
+def test_a_loaded_replay_goes_on_exactly(sampler: str, n_slots: int) -> None:
+    given = {"sampler": sampler, "capacity": 100, "n_step": 2}
+    one, other, stream = make(**given), make(**given, rng=generator(1)), Stream(n_slots)
+    for _ in range(n_slots // 5):
+        one.add(stream.steps(5))
+        if one.ready(4):
+            one.update_priority(one.sample(4, CLOCK).index, torch.rand(4) * 3)
+    other.add(Stream(99).steps(33))  # must leave no trace
+    other.load_state_dict(saved(one))
+    for _ in range(30):
+        steps = stream.steps(7, crash=0.1)
         one.add(steps)
         other.add(steps)
-        assert one.n_episodes == other.n_episodes
-        assert one.bytes_in_use == other.bytes_in_use
-        a, b = one.sample(4, CLOCK), other.sample(4, CLOCK)
-        for f in fields(a):
-            x, y = getattr(a, f.name), getattr(b, f.name)
-            assert torch.equal(x, y) if isinstance(x, torch.Tensor) else x == y
+        a, b = one.sample(5, CLOCK), other.sample(5, CLOCK)
+        for name in ("obs", "last_action", "action", "reward", "mask", "weight", "index"):
+            assert torch.equal(getattr(a, name), getattr(b, name))
+        for replay, batch in ((one, a), (other, b)):
+            replay.update_priority(batch.index, batch.reward[0, :, 0])
+    assert one.n_steps == other.n_steps
 
 
-def test_a_state_is_flat_and_its_numbers_survive_json() -> None:
-    replay = make()
-    replay.add(Stream(5).steps(50))
-    state = saved(replay)
-    plain = {name: v for name, v in state.items() if not isinstance(v, np.ndarray)}
-    assert all(type(v) is int for v in plain.values())
-    other = make(rng=generator(1))
-    other.load_state_dict({**state, **json.loads(json.dumps(plain))})
-    assert torch.equal(replay.sample(4, CLOCK).obs, other.sample(4, CLOCK).obs)
+def test_stored_recurrent_states_are_loaded() -> None:
+    given = {"hidden_dim": 6, "first_hidden": "stored"}
+    one, other = make(**given), make(**given)
+    one.add(with_hidden(Stream(0).steps(60)))
+    other.load_state_dict(saved(one))
+    a, b = one.sample(5, CLOCK).hidden, other.sample(5, CLOCK).hidden
+    assert a is not None
+    assert b is not None
+    assert torch.equal(a, b)
 
 
-def test_a_state_is_a_copy() -> None:
-    replay, stream = make(capacity=3), Stream(5)
-    replay.add(stream.steps(50))
-    state = saved(replay)
-    kept = {name: np.array(v) for name, v in state.items()}
-    replay.add(stream.steps(200))
-    replay.sample(2, CLOCK)
-    for name, value in kept.items():
-        np.testing.assert_array_equal(state[name], value)
+REFUSED = [
+    (
+        {"n_envs": 2, "capacity": 200},
+        r"3 environment copies, this run has 2: set hardware\.n_envs=3",
+    ),
+    ({"capacity": 400}, r"keeps 300 steps, this one 402: use the buffer\.capacity"),
+    ({"n_step": 3}, r"windows of 1 transitions, this one 3: use the algo\.loss\.n_step"),
+    ({"sampler": "proportional"}, r"use the buffer\.sampler and buffer\.agents"),
+    ({"storage": "float16"}, r"'obs' of a step should be float16.*float32"),
+    ({"spec": replace(SPEC, obs_shape=(5,))}, r"'obs' of a step should be float32 \(2, 5\)"),
+]
 
 
-def test_a_smaller_replay_loads_the_newest_episodes() -> None:
-    big, plain, stream = make(capacity=20), PlainReplay(3), Stream(5)
-    steps = stream.steps(300)
-    big.add(steps)
-    plain.add(steps)
-    small = make(capacity=6)
-    small.load_state_dict(saved(big))
-    assert small.n_episodes == 6
-    assert_holds_the_newest(small, plain)
+@pytest.mark.parametrize(("given", "said"), REFUSED, ids=lambda x: x if isinstance(x, str) else "")
+def test_a_state_that_does_not_fit_is_refused(given: dict[str, Any], said: str) -> None:
+    one = make()
+    filled(one, Stream(0), 60)
+    with pytest.raises(ValueError, match=said):
+        make(**given).load_state_dict(saved(one))
 
 
-def test_an_empty_state_round_trips() -> None:
-    other = make()
-    other.load_state_dict(saved(make()))
-    assert (other.n_episodes, other.bytes_in_use) == (0, 0)
+# refusals
 
 
-def test_a_state_of_other_copies_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"3 environment copies, this run has 2: set hardware\.n_"):
-        make(n_envs=2).load_state_dict(saved(make()))
+def test_more_than_memory_is_refused_with_a_capacity_that_fits() -> None:
+    max_bytes = 1_000_000
+    with pytest.raises(ValueError, match=r"needs 7\.00 GB for buffer\.capacity=100000000") as e:
+        make(capacity=100_000_000, max_bytes=max_bytes)
+    assert f"({bytes_per_slot(SPEC, 'float32')} bytes each), but may use 0.00 GB" in str(e.value)
+    fits = int(str(e.value).partition("set buffer.capacity=")[2].partition(" ")[0])
+    assert make(capacity=fits, max_bytes=max_bytes).bytes_in_use == 0
+    assert fits * bytes_per_slot(SPEC, "float32") > 0.9 * max_bytes
 
 
-def test_a_state_of_another_environment_is_refused() -> None:
-    other = replace(SPEC, state_dim=6)
-    with pytest.raises(ValueError, match=r"'state' of a step should be float32 \(6,\), got .*\(5,"):
-        make(spec=other).load_state_dict(saved(make()))
+def test_the_bytes_it_asks_for_are_enough() -> None:
+    with pytest.raises(ValueError, match=r": set buffer\.max_bytes=\d+ or more\.$") as e:
+        make(capacity=1000, max_bytes=1000)
+    enough = int(str(e.value).partition("set buffer.max_bytes=")[2].partition(" ")[0])
+    make(capacity=1000, max_bytes=enough)
 
 
-def test_a_replay_that_cannot_hold_a_batch_says_what_to_type() -> None:
-    replay = make(capacity=32, max_bytes=10 * BLOCK * SLOT)
-    with pytest.raises(ValueError, match=r"max_bytes=(\d+), or buffer\.storage=float16") as error:
-        replay.check(32)
-    assert f"{SLOT} bytes a step" in str(error.value)
-    enough = int(str(error.value).split("buffer.max_bytes=")[1].split(",")[0])
-    make(capacity=32, max_bytes=enough).check(32)
-    with pytest.raises(ValueError, match=r"one batch of 32 episodes of 12 steps"):
-        make(capacity=32, max_bytes=enough - 1).check(32)
+def test_the_free_memory_is_the_limit_where_none_is_set() -> None:
+    with pytest.raises(ValueError, match=r"needs .* GB for buffer\.capacity"):
+        make(capacity=10**11)
 
 
-def test_what_check_asks_for_is_enough_to_be_ready() -> None:
-    needed = make(capacity=8).plan().cap_bytes
-    replay, stream = make(capacity=100, max_bytes=needed), Stream(0)
-    replay.check(8)
-    for _ in range(30):
-        stream.left[:] = SPEC.max_steps
-        replay.add(stream.steps(13))
-        assert replay.bytes_in_use <= needed
-    assert replay.ready(8)
+def test_a_ring_too_short_for_a_window_is_refused_with_one_that_is_not() -> None:
+    given = {"sequence_length": 30, "burn_in": 10}
+    with pytest.raises(ValueError, match=r"one window of 40 transitions .*capacity=129 or more"):
+        make(capacity=100, **given)
+    replay, stream = make(capacity=129, **given), Stream(0)
+    for _ in range(3):
+        replay.add(stream.steps(60))
+    assert replay.ready(1)
 
 
-def test_a_capacity_below_the_batch_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"buffer\.capacity=20 .* set buffer\.capacity=32 or more"):
-        make().check(32)
-
-
-def test_too_few_bytes_to_begin_with_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"buffer\.max_bytes=1000 is too little: 3 environment"):
-        make(max_bytes=1000)
-
-
-def test_episodes_without_an_end_fill_it_with_a_clear_error() -> None:
-    spec = replace(SPEC, max_steps=None)
-    replay, stream = make(spec=spec, max_bytes=6 * BLOCK * SLOT), Stream(0)
-    stream.left[:] = 10_000
-    with pytest.raises(RuntimeError, match=r"full of unfinished episodes.*buffer\.max_bytes"):
-        replay.add(stream.steps(5 * BLOCK))
-
-
-def test_the_plan_counts_every_slot() -> None:
-    plan = make(capacity=20).plan()
-    assert plan.bytes_per_step == SLOT
-    assert plan.worst_case_bytes == 20 * 13 * SLOT
-    assert plan.capacity == 20
-    assert plan.worst_case_bytes <= plan.cap_bytes
-    assert make(spec=replace(SPEC, max_steps=None), max_bytes=10**6).plan().worst_case_bytes is None
-
-
-def test_without_a_byte_limit_the_cap_is_a_share_of_the_free_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Memory:
-        available = 10**7
-
-    monkeypatch.setattr("psutil.virtual_memory", Memory)
-    plan = make(capacity=10**6).plan()
-    assert 6 * 10**6 - BLOCK * SLOT < plan.cap_bytes <= 6 * 10**6
+def test_independent_agents_need_a_reward_each_or_one() -> None:
+    with pytest.raises(ValueError, match=r"agents=independent needs one reward, or one per agent"):
+        make(spec=replace(SPEC, n_rewards=3), agents="independent")

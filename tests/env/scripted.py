@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.env.gym import GymnasiumEnv, gymnasium_env
+from rltrain.env.gymnasium import GymnasiumEnv, gymnasium_env
 from rltrain.env.vector import SyncVectorEnv
 
 

@@ -10,8 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rltrain import checkpoint
-from rltrain.env.minatar import CELL, COLOURS, MinAtarGame, minatar, plain
+from rltrain.common import checkpoint
+from rltrain.env.minatar import (
+    CELL,
+    COLOURS,
+    MinAtarGame,
+    minatar_env,
+    plain,
+)
 from rltrain.env.vector import SyncVectorEnv
 
 needs_package = pytest.mark.skipif(
@@ -70,7 +76,7 @@ def made(game: str, **given: Any) -> SyncVectorEnv:
         "time_limit": "bootstrap",
         "max_episode_steps": None,
     }
-    return minatar(game=game, **{**values, **given})
+    return minatar_env(game=game, **{**values, **given})
 
 
 def go(env: MinAtarGame, action: int) -> tuple[Any, ...]:

@@ -7,7 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
-from rltrain.env.toy import PAYOFFS, MatrixGame, TwoStep, matrix, two_step
+from rltrain.env.toy import (
+    PAYOFFS,
+    MatrixGame,
+    TwoStep,
+    matrix_game,
+    two_step_game,
+)
 
 
 def play(env: TwoStep, *joint: tuple[int, int]) -> list[tuple[float, bool]]:
@@ -75,15 +81,15 @@ def test_two_step_shows_its_state_as_one_hot_and_nothing_at_the_end() -> None:
 
 
 def test_the_games_as_vector_environments() -> None:
-    env = matrix(game="qtran", n_envs=3)
+    env = matrix_game(game="qtran", n_envs=3)
     env.reset(lambda copy, k: 0)
     reward, terminated = env.step(np.array([[0, 0], [0, 1], [2, 2]]))
     assert (reward.tolist(), terminated.tolist()) == ([[8], [-12], [0]], [True] * 3)
-    assert two_step(n_envs=2).spec.max_steps == 2
+    assert two_step_game(n_envs=2).spec.max_steps == 2
 
 
 def test_two_step_goes_on_from_its_state() -> None:
-    env, other = two_step(n_envs=1), two_step(n_envs=1)
+    env, other = two_step_game(n_envs=1), two_step_game(n_envs=1)
     env.reset(lambda copy, k: 0)
     env.step(np.array([[1, 0]]))
     other.reset(lambda copy, k: 0)

@@ -14,8 +14,15 @@ import yaml
 from gymnasium.utils.env_checker import check_env
 
 import rltrain
-from rltrain.config import conf_dir
-from rltrain.env.trading import BUY, HOLD, SELL, StockTradingEnv, generated_prices, read_prices
+from rltrain.config.compose import conf_dir
+from rltrain.env.trading import (
+    BUY,
+    HOLD,
+    SELL,
+    StockTradingEnv,
+    generated_prices,
+    read_prices,
+)
 
 DOUBLING = [1, 2, 4, 8, 4, 8, 16, 32, 16, 8]
 

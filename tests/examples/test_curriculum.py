@@ -8,9 +8,9 @@ import pytest
 
 import rltrain
 from rltrain.api import settings_from
-from rltrain.config import conf_dir
+from rltrain.config.compose import conf_dir
+from rltrain.config.trust import refuse_foreign_targets, shipped_targets
 from rltrain.examples.curriculum import Curriculum
-from rltrain.trusted import refuse_foreign_targets, shipped_targets
 
 SHIPPED = shipped_targets(conf_dir())
 GRAVITY = {"metric": "train/return_mean", "threshold": 5, "tasks": ["a", "b", "c"]}
@@ -90,7 +90,7 @@ def test_its_place_is_saved():
 
 
 def test_environments_without_tasks_are_refused(small, tmp_path):
-    node = "{_target_: rltrain.examples.curriculum.Curriculum, metric: train/return_mean,"
+    node = "{_target_: rltrain.examples.Curriculum, metric: train/return_mean,"
     node += " threshold: 1, tasks: [1]}"
     trainer = rltrain.make_trainer([*small, f"callbacks=[{node}]"], run_dir=tmp_path)
     with pytest.raises(ValueError, match="have no set_task"):
@@ -129,5 +129,5 @@ def test_runs_of_the_presets_can_be_resumed_without_trust(tmp_path, preset):
 
 
 def test_presets_name_shipped_classes():
-    assert "rltrain.examples.curriculum.Curriculum" in SHIPPED
-    assert "rltrain.examples.penalty.ActionPenalty" in SHIPPED
+    assert "rltrain.examples.Curriculum" in SHIPPED
+    assert "rltrain.examples.ActionPenalty" in SHIPPED

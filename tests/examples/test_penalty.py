@@ -9,8 +9,8 @@ import pytest
 
 import rltrain
 from rltrain.callback import Callbacks
+from rltrain.common.metrics import Metrics
 from rltrain.examples.penalty import ActionPenalty
-from rltrain.metrics import Metrics
 from rltrain.types import Steps
 
 
@@ -76,7 +76,7 @@ def test_actions_that_are_not_there_are_refused():
 
 
 def test_it_is_named_on_the_command_line(small, tmp_path):
-    word = "callbacks=[{_target_: rltrain.examples.penalty.ActionPenalty, actions: [0], weight: 9}]"
+    word = "callbacks=[{_target_: rltrain.examples.ActionPenalty, actions: [0], weight: 9}]"
     trainer = rltrain.make_trainer([*small, word], run_dir=tmp_path)
     penalty = trainer.callbacks.callbacks[0]
     assert (penalty.actions, penalty.weight) == ([0], 9.0)

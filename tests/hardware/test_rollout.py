@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rltrain.common.seeding import ENV_STREAM, TEST_STREAM, seed_key
 from rltrain.env.vector import Slot, SyncVectorEnv
 from rltrain.errors import Interrupted, WorldError
 from rltrain.hardware.rollout import EpisodeSeeder, Rollout, TestSeeds
-from rltrain.types import ENV_STREAM, TEST_STREAM, Clock, EnvSpec, seed_key
+from rltrain.types import Clock, EnvSpec
 
 CLOCK = Clock()
 

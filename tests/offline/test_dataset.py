@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
-from slots import SPEC, Lane, play, writer
 
-from rltrain.checkpoint import digest
+from rltrain.common.checkpoint import digest
 from rltrain.errors import DatasetError, UsageError
 from rltrain.offline.dataset import Reader, open_dataset
 from rltrain.offline.shards import INDEX, shard_name
 from rltrain.types import Clock
+from tests.offline.slots import SPEC, Lane, play, writer
 
 
 @pytest.fixture

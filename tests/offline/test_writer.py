@@ -6,11 +6,11 @@ import json
 
 import numpy as np
 import pytest
-from slots import SPEC, Lane, play, writer
 
 from rltrain.errors import UsageError, WorldError
 from rltrain.offline.dataset import open_dataset
 from rltrain.offline.shards import INDEX, shard_name
+from tests.offline.slots import SPEC, Lane, play, writer
 
 
 def first_numbers(folder):

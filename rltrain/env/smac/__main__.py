@@ -11,7 +11,7 @@ BATTLES = {"3m": "sc2", "terran_5_vs_5": "sc2", "2s3z": "smaclite"}
 
 def compile_engine() -> None:
     """Compile every kernel, or load it from the cache."""
-    from rltrain import compiled
+    from rltrain.common import numba_cache
     from rltrain.env.smac.battles import UNITS_PER_CALL, Battles
     from rltrain.env.smac.sizes import Options
 
@@ -21,7 +21,7 @@ def compile_engine() -> None:
                 map_name=map_name,
                 n_envs=n_envs,
                 options=Options(),
-                n_threads=min(n_threads, compiled.MAX_THREADS),
+                n_threads=min(n_threads, numba_cache.MAX_THREADS),
                 rules=rules,
             )
             battles.reset({e: e for e in range(n_envs)})

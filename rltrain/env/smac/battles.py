@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain import compiled
+from rltrain.common import numba_cache
 from rltrain.env.smac import engine, lite_engine, teams
 from rltrain.env.smac.lite_maps import find_map_under
 from rltrain.env.smac.lite_scene import build_lite_scene
@@ -44,7 +44,7 @@ UNITS_PER_CALL = 512
 @cache
 def announce(rules: ModuleType) -> None:
     """Say once that the first step of an engine will take its time."""
-    if not compiled.is_compiled(rules.advance_serial):
+    if not numba_cache.is_compiled(rules.advance_serial):
         log.warning("compiling the battle engine: a minute or two, once for this installation.")
 
 
@@ -94,7 +94,7 @@ class Battles:
         self.frame = build_frame(self.scene, self.sizes, n_envs)
         self.obs, self.avail, self.state = self.frame.obs, self.frame.avail, self.frame.state
         self.reward = self.frame.reward
-        self.n_threads = min(n_threads, compiled.MAX_THREADS, n_envs)
+        self.n_threads = min(n_threads, numba_cache.MAX_THREADS, n_envs)
         self._seed = np.zeros(n_envs, np.uint64)
         self._restart = np.zeros(n_envs, np.bool_)
         self._no_action = np.zeros((n_envs, self.map_data.n_agents), np.int64)
@@ -135,7 +135,7 @@ class Battles:
             self._recruit(self._restart)
         advance = self._engine.advance_serial
         if self.n_threads > 1 and self.world.unit.shape[2] * self.n_envs >= UNITS_PER_CALL:
-            compiled.set_num_threads(self.n_threads)
+            numba_cache.set_num_threads(self.n_threads)
             advance = self._engine.advance_parallel
         advance(
             self.scene,

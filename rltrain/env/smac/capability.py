@@ -6,17 +6,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from rltrain.common.number_types import (
+    Count,
+    Flag,
+    NonNegative,
+    Positive,
+    Probability,
+    Real,
+)
 from rltrain.env.smac.battles import Battles
 from rltrain.env.smac.game_worker import Recipe
 from rltrain.env.smac.games import Games
 from rltrain.env.smac.installation import Backend, about_game, choose_backend
-from rltrain.env.smac.scenarios import RACES, REFLECT, find_scenario, race_of
+from rltrain.env.smac.scenarios import (
+    RACES,
+    REFLECT,
+    find_scenario,
+    race_of,
+)
 from rltrain.env.smac.sizes import Options, spec_of
 from rltrain.env.smac.smacv2_game import MAP_FILE, scenario_options
 from rltrain.env.smac.starcraft2 import StarCraft2Env
 from rltrain.env.smac.vector import NATIVE, SmacVectorEnv, check_choice
-from rltrain.ranges import Count, Flag, NonNegative, Positive, Probability, Real
-from rltrain.types import EpisodeSeeds
+from rltrain.interfaces import EpisodeSeeds
 
 
 class Smacv2VectorEnv(SmacVectorEnv):

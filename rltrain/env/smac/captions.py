@@ -7,9 +7,26 @@ from functools import lru_cache
 
 from PIL import Image, ImageDraw, ImageFont
 
-from rltrain.env.smac.ground import FINE, FOOTER, HEADER, PANEL, Canvas
-from rltrain.env.smac.sprites import ALLY, ENEMY, TEAMS, paste, sprite
-from rltrain.env.smac.world import DEFEAT, DRAW, TIMEOUT, WIN
+from rltrain.env.smac.ground import (
+    FINE,
+    FOOTER,
+    HEADER,
+    PANEL,
+    Canvas,
+)
+from rltrain.env.smac.sprites import (
+    ALLY,
+    ENEMY,
+    TEAMS,
+    paste,
+    sprite,
+)
+from rltrain.env.smac.world import (
+    DEFEAT,
+    DRAW,
+    TIMEOUT,
+    WIN,
+)
 
 BAR, BAR_WIDTH = 5, 22  # height, least width
 TROUGH = (8, 9, 12, 200)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain import compiled
+from rltrain.common import numba_cache
 
 KERNEL_FILES = (
     "avoidance",
@@ -40,13 +40,13 @@ SOURCES = tuple(str(Path(__file__).with_name(f"{name}.py")) for name in KERNEL_F
 
 
 def njit(*, allocates: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """``rltrain.compiled.njit`` for the kernels of the battle engine.
+    """``rltrain.common.numba_cache.njit`` for the kernels of the battle engine.
 
     Small helpers of the inner loops add ``forceinline=True``: passing array arguments costs more
     than what they do (measured: 13 % of a step). Code that makes no array needs no counts of who
     holds which; keeping them, atomically, for every part of an array took 10 % of a step.
     """
-    return compiled.njit(*SOURCES, _nrt=allocates, **options)
+    return numba_cache.njit(*SOURCES, _nrt=allocates, **options)
 
 
 # Every constant of the inner loops is float32: one float64 would promote whole expressions.

@@ -10,16 +10,44 @@ from __future__ import annotations
 
 import numpy as np
 
-from rltrain.compiled import prange
+from rltrain.common.numba_cache import prange
 from rltrain.env.smac.avoidance import choose_velocities, move_units
-from rltrain.env.smac.combat import SCAN_EVERY, choose_desires, choose_targets, renew_orders
-from rltrain.env.smac.compiled import F, draw, njit, stream_of
+from rltrain.env.smac.combat import (
+    SCAN_EVERY,
+    choose_desires,
+    choose_targets,
+    renew_orders,
+)
+from rltrain.env.smac.compiled import (
+    F,
+    draw,
+    njit,
+    stream_of,
+)
 from rltrain.env.smac.medicine import choose_patients, limit_flight, mend
-from rltrain.env.smac.observe import EAST, FIRST_ATTACK, NORTH, SOUTH, STOP, WEST, write_frame
+from rltrain.env.smac.observe import (
+    EAST,
+    FIRST_ATTACK,
+    NORTH,
+    SOUTH,
+    STOP,
+    WEST,
+    write_frame,
+)
 from rltrain.env.smac.rooted import turn_turrets
-from rltrain.env.smac.sight import NO_OP, aim, forget_all, register
+from rltrain.env.smac.sight import (
+    NO_OP,
+    aim,
+    forget_all,
+    register,
+)
 from rltrain.env.smac.surround import flow_around
-from rltrain.env.smac.weapons import explode_killed, land_hits, recover, use_weapons
+from rltrain.env.smac.weapons import (
+    explode_killed,
+    land_hits,
+    recover,
+    use_weapons,
+)
 from rltrain.env.smac.world import (
     ATTACK,
     BEFORE,

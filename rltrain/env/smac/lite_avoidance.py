@@ -12,7 +12,15 @@ import numpy as np
 
 from rltrain.env.smac.avoidance import PARALLEL, meet_lines
 from rltrain.env.smac.compiled import F, njit
-from rltrain.env.smac.world import P_DISC, UX, UY, VX, VY, X, Y
+from rltrain.env.smac.world import (
+    P_DISC,
+    UX,
+    UY,
+    VX,
+    VY,
+    X,
+    Y,
+)
 
 ZERO, HALF, ONE = F(0), F(0.5), F(1)
 TICKS = F(16)  # per second

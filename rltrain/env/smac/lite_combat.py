@@ -13,7 +13,13 @@ import numpy as np
 
 from rltrain.env.smac.combat import distance2, in_reach
 from rltrain.env.smac.compiled import F, njit
-from rltrain.env.smac.observe import EAST, FIRST_ATTACK, NORTH, SOUTH, WEST
+from rltrain.env.smac.observe import (
+    EAST,
+    FIRST_ATTACK,
+    NORTH,
+    SOUTH,
+    WEST,
+)
 from rltrain.env.smac.world import (
     ATTACK,
     GOAL_X,

@@ -11,7 +11,7 @@ killed enemies also for banelings that explode.
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from rltrain.compiled import prange
+from rltrain.common.numba_cache import prange
 from rltrain.env.smac.compiled import njit
 from rltrain.env.smac.engine import begin_step, end_step, reset_battle
 from rltrain.env.smac.lite_combat import choose_desires, drop_targets, give_commands

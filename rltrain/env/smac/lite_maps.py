@@ -11,7 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from rltrain.env.smac.lite_units import LITE_UNITS
-from rltrain.env.smac.maps import MAPS, Group, MapData, find_map
+from rltrain.env.smac.maps import (
+    MAPS,
+    Group,
+    MapData,
+    find_map,
+)
 
 RULES = ("sc2", "smaclite")
 

@@ -10,7 +10,12 @@ from rltrain.env.smac.lite_units import LiteUnit
 from rltrain.env.smac.lite_walls import wall_edges
 from rltrain.env.smac.maps import MapData
 from rltrain.env.smac.sizes import Options
-from rltrain.env.smac.world import P_NEIGHBOUR, P_SCAN, Scene, build_scene
+from rltrain.env.smac.world import (
+    P_NEIGHBOUR,
+    P_SCAN,
+    Scene,
+    build_scene,
+)
 
 
 def build_lite_scene(map_data: MapData, options: Options) -> Scene:

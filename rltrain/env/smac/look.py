@@ -10,9 +10,24 @@ from typing import NamedTuple
 import numpy as np
 
 from rltrain.env.smac.battles import Battles
-from rltrain.env.smac.observe import EAST, NORTH, SOUTH, STOP, WEST
+from rltrain.env.smac.observe import (
+    EAST,
+    NORTH,
+    SOUTH,
+    STOP,
+    WEST,
+)
 from rltrain.env.smac.sight import FIRST_TURN, IN_RANGE
-from rltrain.env.smac.world import HEALTH, NOTHING, P_ENERGY, P_HEALTH, P_SHOOT, SHIELD, X, Y
+from rltrain.env.smac.world import (
+    HEALTH,
+    NOTHING,
+    P_ENERGY,
+    P_HEALTH,
+    P_SHOOT,
+    SHIELD,
+    X,
+    Y,
+)
 
 NO_TARGET = -1
 BESIDE = 2.0  # how near healers come to those they care for, cells

@@ -7,7 +7,12 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.compiled import F, njit
-from rltrain.env.smac.sight import IN_RANGE, SEEN, look, write_targets
+from rltrain.env.smac.sight import (
+    IN_RANGE,
+    SEEN,
+    look,
+    write_targets,
+)
 from rltrain.env.smac.world import (
     COOLDOWN,
     ENERGY,

@@ -10,9 +10,19 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from rltrain.env.smac.battles import Battles
-from rltrain.env.smac.captions import banner, bars, footer, header
+from rltrain.env.smac.captions import (
+    banner,
+    bars,
+    footer,
+    header,
+)
 from rltrain.env.smac.effects import draw_happening
-from rltrain.env.smac.ground import FINE, FOOTER, canvas_of, ground
+from rltrain.env.smac.ground import (
+    FINE,
+    FOOTER,
+    canvas_of,
+    ground,
+)
 from rltrain.env.smac.happenings import (
     Fighters,
     Happening,
@@ -22,7 +32,15 @@ from rltrain.env.smac.happenings import (
     shares,
     snapshot,
 )
-from rltrain.env.smac.sprites import ALLY, ENEMY, TEAMS, heading_of, paste, shadow, sprite
+from rltrain.env.smac.sprites import (
+    ALLY,
+    ENEMY,
+    TEAMS,
+    heading_of,
+    paste,
+    shadow,
+    sprite,
+)
 from rltrain.env.smac.world import (
     AIR,
     COLOSSUS,

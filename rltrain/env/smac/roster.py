@@ -16,7 +16,13 @@ from rltrain.env.smac.scenarios import (
 from rltrain.env.smac.sizes import Options
 from rltrain.env.smac.teams import Roster
 from rltrain.env.smac.terrain import SIZE
-from rltrain.env.smac.world import N_MARK, N_PARAM, N_UNIT, Scene, build_scene
+from rltrain.env.smac.world import (
+    N_MARK,
+    N_PARAM,
+    N_UNIT,
+    Scene,
+    build_scene,
+)
 
 
 def build_roster(map_data: MapData, options: Options) -> Roster:

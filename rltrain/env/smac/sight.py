@@ -11,7 +11,15 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.compiled import F, draw, njit
-from rltrain.env.smac.world import HEALTH, NO_ONE, P_ENERGY, P_SHOOT, P_SIGHT, X, Y
+from rltrain.env.smac.world import (
+    HEALTH,
+    NO_ONE,
+    P_ENERGY,
+    P_SHOOT,
+    P_SIGHT,
+    X,
+    Y,
+)
 
 ZERO, ONE = F(0), F(1)
 NO_OP, FIRST_TURN = 0, 6  # actions

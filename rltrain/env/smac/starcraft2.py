@@ -16,19 +16,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from rltrain.common.seeding import seed_key
 from rltrain.env.smac.battles import Battles, IllegalAction
 from rltrain.env.smac.lite_maps import RULES
 from rltrain.env.smac.look import NO_TARGET, look_at
 from rltrain.env.smac.scripted import heuristic_orders
-from rltrain.env.smac.sizes import (
-    N_ACTIONS_MOVE,
-    Options,
-)
+from rltrain.env.smac.sizes import N_ACTIONS_MOVE, Options
 from rltrain.env.smac.terrain import SIZE
 from rltrain.env.smac.vector import check_choice
 from rltrain.env.smac.view import BattleView
 from rltrain.errors import did_you_mean
-from rltrain.types import seed_key
 
 if TYPE_CHECKING:
     from rltrain.env.smac.picture import Painter

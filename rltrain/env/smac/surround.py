@@ -11,7 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from rltrain.env.smac.combat import SCAN_EVERY, distance2, head_for, in_reach
+from rltrain.env.smac.combat import (
+    SCAN_EVERY,
+    distance2,
+    head_for,
+    in_reach,
+)
 from rltrain.env.smac.compiled import F, njit
 from rltrain.env.smac.lanes import LANES, lowest, who_is_near
 from rltrain.env.smac.terrain import SIZE

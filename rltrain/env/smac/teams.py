@@ -11,7 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rltrain.env.smac.compiled import F, draw, njit, stream_of
+from rltrain.env.smac.compiled import (
+    F,
+    draw,
+    njit,
+    stream_of,
+)
 from rltrain.env.smac.world import (
     GOAL_X,
     GOAL_Y,

@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from rltrain.common.number_types import (
+    Count,
+    Flag,
+    NonNegative,
+    Positive,
+    Real,
+)
 from rltrain.env.smac.battles import Battles
 from rltrain.env.smac.game_worker import Recipe
 from rltrain.env.smac.games import Games
@@ -17,8 +24,8 @@ from rltrain.env.smac.look import NO_TARGET, look_at
 from rltrain.env.smac.scripted import Player, heuristic_orders
 from rltrain.env.smac.sizes import Options, spec_of
 from rltrain.env.smac.view import BattleView
-from rltrain.ranges import Count, Flag, NonNegative, Positive, Real
-from rltrain.types import EnvSpec, EpisodeSeeds
+from rltrain.interfaces import EpisodeSeeds
+from rltrain.types import EnvSpec
 
 if TYPE_CHECKING:
     from rltrain.env.smac.picture import Painter

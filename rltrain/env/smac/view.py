@@ -11,7 +11,16 @@ from rltrain.env.smac.battles import Battles
 from rltrain.env.smac.observe import write_state
 from rltrain.env.smac.sizes import layout_of, sizes_of
 from rltrain.env.smac.units import UNITS
-from rltrain.env.smac.world import COOLDOWN, ENERGY, HEALTH, P_SHOOT, P_SIGHT, SHIELD, X, Y
+from rltrain.env.smac.world import (
+    COOLDOWN,
+    ENERGY,
+    HEALTH,
+    P_SHOOT,
+    P_SIGHT,
+    SHIELD,
+    X,
+    Y,
+)
 
 FIRST_AGENT_TYPE = (
     3000  # the maps' own copies of unit types, one id per type, above StarCraft II's ids

@@ -16,7 +16,12 @@ from rltrain.env.smac import terrain
 from rltrain.env.smac.maps import MapData
 from rltrain.env.smac.paths import next_cells
 from rltrain.env.smac.scenarios import SHOOT_RANGES
-from rltrain.env.smac.sizes import Options, Sizes, max_reward_of, sizes_of
+from rltrain.env.smac.sizes import (
+    Options,
+    Sizes,
+    max_reward_of,
+    sizes_of,
+)
 from rltrain.env.smac.spawn import spawn_points
 from rltrain.env.smac.units import (
     LAYERS,

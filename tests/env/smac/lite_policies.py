@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.battles import Battles
-from rltrain.env.smac.world import HEALTH, P_ENERGY, P_HEALTH, SHIELD, X, Y
+from rltrain.env.smac.world import (
+    HEALTH,
+    P_ENERGY,
+    P_HEALTH,
+    SHIELD,
+    X,
+    Y,
+)
 
 from .conftest import ATTACK, EAST, NORTH, SOUTH, STOP, WEST, random_legal
 

@@ -46,7 +46,7 @@ def test_change_in_another_file_is_seen(tmp_path: Path) -> None:
     for name in ("__init__.py", "types.py", "compiled.py", "env/__init__.py"):
         shutil.copy(PACKAGE.parents[1] / name, tmp_path / "rltrain" / name)
     code = (
-        "import numpy as np; from rltrain.compiled import cache_folder; "
+        "import numpy as np; from rltrain.common.numba_cache import cache_folder; "
         "from rltrain.env.smac import compiled, engine; "
         "z = np.zeros((24, 2), np.float32); "
         "print(engine.judge(z, z, 1, False, 60, 1), cache_folder(*compiled.SOURCES))"

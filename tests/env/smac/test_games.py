@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 import torch
 
-from rltrain.buffer.replay import Replay
+from rltrain.buffer.episode import EpisodeBuffer
+from rltrain.common.seeding import generator
 from rltrain.env.smac import game_worker
 from rltrain.env.smac.battles import IllegalAction
 from rltrain.env.smac.game_process import Crash, GameProcess
@@ -26,8 +27,8 @@ from rltrain.env.smac.smacv2_game import scenario_options
 from rltrain.env.smac.vector import SmacVectorEnv
 from rltrain.errors import WorldError
 from rltrain.hardware.rollout import Rollout
-from rltrain.report.game_replays import GameReplays
-from rltrain.types import Clock, Episode, generator
+from rltrain.types import Clock, Episode
+from rltrain.video.sc2_replay import GameReplays
 
 from .stand_in import (
     ATTACK,
@@ -322,7 +323,7 @@ class Script:
 def test_no_crash_becomes_a_defeat_in_the_replay(env: SmacVectorEnv) -> None:
     policy = Script([[PLAY, PLAY], [PLAY, [EMPTY, STOP, STOP]]])
     rollout = Rollout(env=env, policy=policy, seeds=seeds)
-    replay = Replay(
+    replay = EpisodeBuffer(
         spec=env.spec, n_envs=2, device=torch.device("cpu"), rng=generator(0), capacity=10,
         max_bytes=None, storage="float32", unit="episode", sampler="uniform",
     )  # fmt: skip

@@ -10,7 +10,12 @@ import pytest
 
 from rltrain.env.smac import installation
 from rltrain.env.smac.game_worker import use_python_protobuf
-from rltrain.env.smac.installation import about_game, choose_backend, missing, package_folder
+from rltrain.env.smac.installation import (
+    about_game,
+    choose_backend,
+    missing,
+    package_folder,
+)
 from rltrain.env.smac.maps import MAPS
 from rltrain.env.smac.vector import SmacVectorEnv
 

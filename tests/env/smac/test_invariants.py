@@ -5,11 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rltrain.common.seeding import seed_key
 from rltrain.env.smac.battles import Battles
 from rltrain.env.smac.maps import map_names
 from rltrain.env.smac.sizes import Options
-from rltrain.env.smac.world import GROUND, HEALTH, P_DISC, P_HEALTH, P_LAYER, P_SHIELD, SHIELD, X, Y
-from rltrain.types import seed_key
+from rltrain.env.smac.world import (
+    GROUND,
+    HEALTH,
+    P_DISC,
+    P_HEALTH,
+    P_LAYER,
+    P_SHIELD,
+    SHIELD,
+    X,
+    Y,
+)
 
 from .conftest import random_legal
 

@@ -5,8 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rltrain.env.smac.lanes import LANES, lowest, njit, who_is_near
-from rltrain.env.smac.world import HEALTH, N_UNIT, X, Y
+from rltrain.env.smac.lanes import (
+    LANES,
+    lowest,
+    njit,
+    who_is_near,
+)
+from rltrain.env.smac.world import (
+    HEALTH,
+    N_UNIT,
+    X,
+    Y,
+)
 
 
 @njit()

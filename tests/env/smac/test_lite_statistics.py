@@ -7,7 +7,14 @@ import pytest
 
 from rltrain.env.smac.battles import Battles
 from rltrain.env.smac.sizes import Options
-from rltrain.env.smac.world import DRAW, HEALTH, RUNNING, TIMEOUT, X, Y
+from rltrain.env.smac.world import (
+    DRAW,
+    HEALTH,
+    RUNNING,
+    TIMEOUT,
+    X,
+    Y,
+)
 
 from .lite_policies import choose
 

@@ -15,7 +15,14 @@ import pytest
 
 from rltrain.env.smac.battles import Battles
 from rltrain.env.smac.sizes import Options
-from rltrain.env.smac.world import COOLDOWN, HEALTH, RUNNING, SHIELD, X, Y
+from rltrain.env.smac.world import (
+    COOLDOWN,
+    HEALTH,
+    RUNNING,
+    SHIELD,
+    X,
+    Y,
+)
 
 from .lite_policies import choose
 

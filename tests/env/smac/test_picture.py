@@ -6,14 +6,40 @@ import numpy as np
 import pytest
 
 from rltrain.env.smac import StarCraft2Env, parallel_env
-from rltrain.env.smac.captions import BANNERS, ENERGY_BAR, HEALTH_BAR, SHIELD_BAR
-from rltrain.env.smac.ground import BLOCKED, FINE, LOW, canvas_of
+from rltrain.env.smac.captions import (
+    BANNERS,
+    ENERGY_BAR,
+    HEALTH_BAR,
+    SHIELD_BAR,
+)
+from rltrain.env.smac.ground import (
+    BLOCKED,
+    FINE,
+    LOW,
+    canvas_of,
+)
 from rltrain.env.smac.happenings import fighters_of, happenings, snapshot
-from rltrain.env.smac.picture import SUBFRAMES, TAIL, Painter, picture
-from rltrain.env.smac.sprites import HEADINGS, SHAPES, TEAMS, heading_of, sprite
+from rltrain.env.smac.picture import (
+    SUBFRAMES,
+    TAIL,
+    Painter,
+    picture,
+)
+from rltrain.env.smac.sprites import (
+    HEADINGS,
+    SHAPES,
+    TEAMS,
+    heading_of,
+    sprite,
+)
 from rltrain.env.smac.terrain import PATHABLE
 from rltrain.env.smac.units import UNITS
-from rltrain.env.smac.world import ENERGY, HEALTH, RUNNING, SHIELD
+from rltrain.env.smac.world import (
+    ENERGY,
+    HEALTH,
+    RUNNING,
+    SHIELD,
+)
 
 from .conftest import ATTACK, EAST, STOP, actions, place, seeds
 

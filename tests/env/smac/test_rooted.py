@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 
 from rltrain.env.smac.rooted import off_target, turn_turrets
-from rltrain.env.smac.world import COOLDOWN, FACING, HEALTH, NO_ONE, SHIELD, TARGET, WINDUP, X, Y
+from rltrain.env.smac.world import (
+    COOLDOWN,
+    FACING,
+    HEALTH,
+    NO_ONE,
+    SHIELD,
+    TARGET,
+    WINDUP,
+    X,
+    Y,
+)
 
 from .conftest import ATTACK, SOUTH, STOP, actions, place
 

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from rltrain.env.smac.scripted import SCRIPTS, Player
-from rltrain.env.smac.world import COOLDOWN, HEALTH, TARGET, WINDUP
+from rltrain.env.smac.world import (
+    COOLDOWN,
+    HEALTH,
+    TARGET,
+    WINDUP,
+)
 
 from .conftest import ATTACK, EAST, NORTH, SOUTH, STOP, WEST, place
 

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from rltrain.env.smac.world import ATTACK as ATTACK_ORDER
-from rltrain.env.smac.world import HEALTH, MOVE, ORDER, TARGET, X, Y
+from rltrain.env.smac.world import (
+    HEALTH,
+    MOVE,
+    ORDER,
+    TARGET,
+    X,
+    Y,
+)
 
 from .conftest import EAST, STOP, actions, enlist, place, random_legal
 

@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 
 from rltrain.env.smac.maps import find_map, map_names
-from rltrain.env.smac.sizes import Options, env_spec, max_reward_of, sizes_of
+from rltrain.env.smac.sizes import (
+    Options,
+    env_spec,
+    max_reward_of,
+    sizes_of,
+)
 from rltrain.env.smac.terrain import (
     PATHABLE,
     WALL_REACH,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rltrain.common.seeding import seed_key
 from rltrain.env.smac import battles as battles_module
 from rltrain.env.smac.maps import map_names
 from rltrain.env.smac.starcraft2 import StarCraft2Env
 from rltrain.env.smac.vector import SmacVectorEnv
-from rltrain.types import seed_key
 
 from .conftest import STOP, random_legal, seeds
 

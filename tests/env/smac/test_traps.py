@@ -9,7 +9,16 @@ import torch
 
 from rltrain.env.smac import StarCraft2Env
 from rltrain.env.smac.maps import map_names
-from rltrain.env.smac.world import COOLDOWN, DEFEAT, ENERGY, HEALTH, SHIELD, WIN, X, Y
+from rltrain.env.smac.world import (
+    COOLDOWN,
+    DEFEAT,
+    ENERGY,
+    HEALTH,
+    SHIELD,
+    WIN,
+    X,
+    Y,
+)
 
 from .conftest import ATTACK, STOP, WEST, actions, enlist, place
 

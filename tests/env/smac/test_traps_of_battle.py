@@ -9,7 +9,14 @@ from rltrain.env.smac.maps import find_map
 from rltrain.env.smac.terrain import PATHABLE, pathable_cells
 from rltrain.env.smac.units import UNITS, damage_per_hit
 from rltrain.env.smac.weapons import fire, land_hits
-from rltrain.env.smac.world import COOLDOWN, HEALTH, SHIELD, STANDS, X, Y
+from rltrain.env.smac.world import (
+    COOLDOWN,
+    HEALTH,
+    SHIELD,
+    STANDS,
+    X,
+    Y,
+)
 
 from .conftest import ATTACK, EAST, NORTH, actions, place
 

@@ -1,0 +1,112 @@
+"""The GRU over a whole window on the CPU, forward and backward, without computing padding.
+
+Time runs inside a compiled kernel (``gru_kernel``); what is one large matrix product over all slots
+is PyTorch's. ``torch.gru`` gives the same numbers: it is the oracle, what other devices use, and
+what other types than float32 get here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+
+def gru(x: Tensor, first: Tensor, cell: nn.GRUCell, n_rows: list[int]) -> Tensor:
+    """Hidden states of packed sequences (Cho et al. 2014, in PyTorch's convention).
+
+    Args:
+        x: [P, I], the rows of slot 0, then those of slot 1, …; longest sequence first.
+        first: [R, H], the state before slot 0.
+        cell: the weights.
+        n_rows: rows alive at each slot, never growing, the first at most R; they add up to P.
+
+    Returns:
+        [P, H]
+    """
+    weights = cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh
+    if not (x.is_cpu and x.dtype == first.dtype == cell.weight_hh.dtype == torch.float32):
+        return plain_gru(x, first, cell, n_rows)
+    hidden: Tensor = _GRU.apply(x, first, *weights, n_rows, torch.is_grad_enabled())
+    return hidden
+
+
+def plain_gru(x: Tensor, first: Tensor, cell: nn.GRUCell, n_rows: list[int]) -> Tensor:
+    """The same by ``torch.gru``, a dozen operations and their records for every slot."""
+    weights = [cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh]
+    first = first[: n_rows[0]].unsqueeze(0)
+    learning = torch.is_grad_enabled()
+    hidden, _ = torch.gru(x, torch.tensor(n_rows), first, weights, True, 1, 0.0, learning, False)
+    return hidden
+
+
+class _GRU(torch.autograd.Function):
+    """r = σ(x_r + h_r), z = σ(x_z + h_z), n = tanh(x_n + r h_n), h' = (1 − z) n + z h."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        first: Tensor,
+        weight_ih: Tensor,
+        weight_hh: Tensor,
+        bias_ih: Tensor,
+        bias_hh: Tensor,
+        n_rows: list[int],
+        learning: bool,
+    ) -> Tensor:
+        size = first.shape[1]
+        both = 2 * size
+        bias = torch.cat([bias_ih[:both] + bias_hh[:both], bias_ih[both:]])
+        gates = torch.addmm(bias, x, weight_ih.t())  # [P, 3H]
+        hidden = x.new_empty(len(x), size)
+        h_n = x.new_empty(len(x) if learning else 0, size)
+        _run("forward", n_rows, weight_hh.t(), gates, h_n, hidden, first, bias_hh[both:])
+        ctx.n_rows = n_rows
+        ctx.save_for_backward(x, first, weight_ih, weight_hh, gates, h_n, hidden)
+        return hidden
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, first, weight_ih, weight_hh, gates, h_n, hidden = ctx.saved_tensors
+        both = 2 * first.shape[1]
+        sums, h_n_sum, before = (torch.empty_like(t) for t in (gates, h_n, hidden))
+        grad_first = first.new_zeros(first.shape)
+        written = sums, h_n_sum, before, grad_first
+        _run("backward", ctx.n_rows, weight_hh, *written, grad, gates, h_n, hidden, first)
+        grad_bias_ih = sums.sum(0)
+        return (
+            sums @ weight_ih,
+            grad_first,
+            sums.t() @ x,
+            torch.cat([sums[:, :both].t() @ before, h_n_sum.t() @ before]),
+            grad_bias_ih,
+            torch.cat([grad_bias_ih[:both], h_n_sum.sum(0)]),
+            None,
+            None,
+        )
+
+
+def _run(name: str, n_rows: list[int], weight: Tensor, *tensors: Tensor) -> None:
+    """One of the kernels over all rows, on as many threads as PyTorch may use."""
+    from rltrain.algo.kernels import gru_kernel, matmul_kernel
+    from rltrain.common import numba_cache
+
+    weight = F.pad(weight, (0, -weight.shape[1] % matmul_kernel.COLUMNS))
+    weight = weight.unflatten(1, (-1, matmul_kernel.COLUMNS)).transpose(0, 1)
+    # what a kernel writes to is contiguous, so that only inputs are ever copied
+    arrays = [t.detach().contiguous().numpy() for t in (*tensors, weight)]
+    alive = np.array(n_rows, np.int64)
+    arrays += [alive.cumsum() - alive, alive]
+    n_blocks = -(-n_rows[0] // gru_kernel.BLOCK)
+    n_threads = min(torch.get_num_threads(), numba_cache.MAX_THREADS, n_blocks)
+    if n_threads == 1:
+        getattr(gru_kernel, name)(0, 1, *arrays)
+    else:
+        numba_cache.set_num_threads(n_threads)
+        getattr(gru_kernel, f"{name}_parallel")(n_threads, *arrays)

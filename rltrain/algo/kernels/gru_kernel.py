@@ -1,0 +1,276 @@
+"""The time dimension of a GRU in machine code, forward and backward, float32 on the CPU.
+
+Sequences do not see each other, so a thread takes a block of rows through all slots without
+waiting for anyone, and the block's states and gate sums stay in its nearest cache. A row's numbers
+depend neither on its block nor on the number of threads. What is one large matrix product is left
+to ``recurrence``. P, R and H as there; rows of slot t lie at ``starts[t]`` … + ``n_rows[t]``.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from rltrain.algo.kernels import matmul_kernel as shared
+from rltrain.algo.kernels.matmul_kernel import (
+    COLUMNS,
+    FLOAT,
+    F,
+    product,
+)
+from rltrain.common import numba_cache
+
+ONE, TWO = F(1), F(2)
+BLOCK = 16
+"""Rows of a block, a multiple of four. Larger ones read the weights less often, smaller ones share
+the work more evenly."""
+
+# Not "reassoc", which would undo the rounding tricks, nor "nnan": a NaN has to come out again.
+njit = partial(numba_cache.njit, __file__, shared.__file__, fastmath={"contract", "nsz"})
+
+
+@intrinsic
+def _bits(typing, x):
+    """The int32 with the bits of a float32."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.IntType(32))
+
+    return types.int32(types.float32), generate
+
+
+@intrinsic
+def _float(typing, bits):
+    """The float32 with the bits of an int32."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], FLOAT)
+
+    return types.float32(types.int32), generate
+
+
+LOG2_E = F(1.44269504088896341)
+LN2_HIGH, LN2_LOW = F(0.693359375), F(-2.12194440e-4)  # add up to ln 2; n · high is exact
+E5, E4, E3, E2, E1, E0 = (  # (e^f − 1 − f) / f² for |f| ≤ ln 2 / 2, Cephes' expf
+    F(x)
+    for x in (1.9875691500e-4, 1.3981999507e-3, 8.3334519e-3, 4.1665795894e-2, 0.16666665459, 0.5)
+)
+TO_INTEGER = F(1.5 * 2**23)  # added, leaves the nearest integer in the lowest bits
+EXPONENT, BIAS = np.int32(23), np.int32(127 << 23)
+LARGEST = F(87)  # e^87 and e^−87 are still normal numbers
+
+
+@njit(inline="always")
+def _sigmoid(x):
+    """1 / (1 + e^−x) to 2e-7, in arithmetic that the compiler can do eight at a time."""
+    x = LARGEST if x > LARGEST else x  # written so that a NaN passes
+    x = -LARGEST if x < -LARGEST else x
+    shifted = TO_INTEGER - x * LOG2_E
+    n = shifted - TO_INTEGER
+    f = -x - n * LN2_HIGH
+    f = f - n * LN2_LOW
+    p = ((((E5 * f + E4) * f + E3) * f + E2) * f + E1) * f + E0
+    p = p * f * f + f + ONE
+    power = _float(np.int32(np.int32(_bits(shifted) << EXPONENT) + BIAS))  # 2^n
+    return ONE / (ONE + p * power)
+
+
+@njit()
+def forward_rows(low, gates, h_n, hidden, first, bias_n, weight, starts, n_rows):
+    """Rows ``low`` … of one block through all slots; arguments as of ``forward``.
+
+    Loops are short and write to one array or two: only then does the compiler prove that they may
+    run eight elements at a time.
+    """
+    size = first.shape[1]
+    both, keep = 2 * size, len(h_n) > 0
+    total = np.empty((BLOCK, weight.shape[0] * COLUMNS), F)
+    h = np.zeros((BLOCK, size), F)
+    for i in range(min(BLOCK, n_rows[0] - low)):
+        for j in range(size):
+            h[i, j] = first[low + i, j]
+    for t in range(len(n_rows)):
+        n_alive = min(BLOCK, n_rows[t] - low)
+        if n_alive <= 0:
+            break
+        start = starts[t] + low
+        product(total, h, weight, n_alive)
+        for i in range(n_alive):
+            p = start + i
+            for j in range(both):
+                total[i, j] = _sigmoid(total[i, j] + gates[p, j])
+            for j in range(size):
+                total[i, both + j] += bias_n[j]
+            for j in range(size):
+                n = gates[p, both + j] + total[i, j] * total[i, both + j]
+                gates[p, both + j] = TWO * _sigmoid(TWO * n) - ONE
+            for j in range(size):
+                n = gates[p, both + j]
+                hidden[p, j] = n + total[i, size + j] * (h[i, j] - n)
+            for j in range(size):
+                h[i, j] = hidden[p, j]
+            if keep:
+                for j in range(both):
+                    gates[p, j] = total[i, j]
+                for j in range(size):
+                    h_n[p, j] = total[i, both + j]
+
+
+@njit()
+def backward_rows(
+    low, sums, h_n_sum, before, grad_first, grad, gates, h_n, hidden, first, weight, starts, n_rows
+):
+    """Rows ``low`` … of one block through all slots, last first; arguments as of ``backward``."""
+    size = first.shape[1]
+    both = 2 * size
+    of_gates = np.zeros((BLOCK, 3 * size), F)
+    of_h = np.zeros((BLOCK, size), F)
+    total = np.empty((BLOCK, weight.shape[0] * COLUMNS), F)
+    for t in range(len(n_rows) - 1, -1, -1):
+        n_alive = min(BLOCK, n_rows[t] - low)
+        if n_alive <= 0:
+            continue
+        start = starts[t] + low
+        earlier, offset = (hidden, starts[t - 1] + low - start) if t else (first, low - start)
+        for i in range(n_alive):
+            p = start + i
+            for j in range(size):
+                before[p, j] = earlier[p + offset, j]
+            for j in range(size):
+                of_h[i, j] += grad[p, j]
+            for j in range(size):
+                n = gates[p, both + j]
+                sums[p, both + j] = of_h[i, j] * (ONE - gates[p, size + j]) * (ONE - n * n)
+            for j in range(size):
+                h_n_sum[p, j] = sums[p, both + j] * gates[p, j]
+            for j in range(size):
+                of_gates[i, both + j] = h_n_sum[p, j]
+            for j in range(size):
+                of_gates[i, j] = h_n_sum[p, j] * h_n[p, j] * (ONE - gates[p, j])
+            for j in range(size):
+                z = gates[p, size + j]
+                difference = before[p, j] - gates[p, both + j]
+                of_gates[i, size + j] = of_h[i, j] * difference * z * (ONE - z)
+            for j in range(both):
+                sums[p, j] = of_gates[i, j]
+        product(total, of_gates, weight, n_alive)
+        for i in range(n_alive):
+            for j in range(size):
+                of_h[i, j] = of_h[i, j] * gates[start + i, size + j] + total[i, j]
+    for i in range(min(BLOCK, n_rows[0] - low)):
+        for j in range(size):
+            grad_first[low + i, j] = of_h[i, j]
+
+
+@njit()
+def forward(share, n_shares, gates, h_n, hidden, first, bias_n, weight, starts, n_rows):
+    """Every ``n_shares``-th block of rows, from number ``share`` on.
+
+    Args:
+        share, n_shares: which blocks.
+        gates: [P, 3H], the gates' sums without the recurrent part; becomes r, z, n.
+        h_n: [P, H], becomes n's recurrent part; with no rows neither this nor r and z is written.
+        hidden: [P, H], becomes the result.
+        first: [R, H].
+        bias_n: [H], the recurrent bias of n.
+        weight: [panels, H, COLUMNS], the recurrent weights transposed, as ``product`` takes them.
+        starts, n_rows: [slots].
+    """
+    for low in range(share * BLOCK, n_rows[0], n_shares * BLOCK):
+        forward_rows(low, gates, h_n, hidden, first, bias_n, weight, starts, n_rows)
+
+
+@njit(parallel=True)
+def forward_parallel(n_shares, gates, h_n, hidden, first, bias_n, weight, starts, n_rows):
+    """All blocks, on several threads."""
+    for share in numba_cache.prange(n_shares):
+        forward(share, n_shares, gates, h_n, hidden, first, bias_n, weight, starts, n_rows)
+
+
+@njit()
+def backward(
+    share,
+    n_shares,
+    sums,
+    h_n_sum,
+    before,
+    grad_first,
+    grad,
+    gates,
+    h_n,
+    hidden,
+    first,
+    weight,
+    starts,
+    n_rows,
+):
+    """Every ``n_shares``-th block of rows, from number ``share`` on.
+
+    Args:
+        share, n_shares: which blocks.
+        sums: [P, 3H], becomes the gradient of the gates' sums.
+        h_n_sum: [P, H], becomes that of n's recurrent part.
+        before: [P, H], becomes the state that each row started from.
+        grad_first: [R, H], becomes the gradient of the first state.
+        grad: [P, H], that of the result.
+        gates, h_n, hidden, first: as ``forward`` left them.
+        weight: [panels, 3H, COLUMNS], the recurrent weights, as ``product`` takes them.
+        starts, n_rows: [slots].
+    """
+    for low in range(share * BLOCK, n_rows[0], n_shares * BLOCK):
+        backward_rows(
+            low,
+            sums,
+            h_n_sum,
+            before,
+            grad_first,
+            grad,
+            gates,
+            h_n,
+            hidden,
+            first,
+            weight,
+            starts,
+            n_rows,
+        )
+
+
+@njit(parallel=True)
+def backward_parallel(
+    n_shares,
+    sums,
+    h_n_sum,
+    before,
+    grad_first,
+    grad,
+    gates,
+    h_n,
+    hidden,
+    first,
+    weight,
+    starts,
+    n_rows,
+):
+    """All blocks, on several threads."""
+    for share in numba_cache.prange(n_shares):
+        backward(
+            share,
+            n_shares,
+            sums,
+            h_n_sum,
+            before,
+            grad_first,
+            grad,
+            gates,
+            h_n,
+            hidden,
+            first,
+            weight,
+            starts,
+            n_rows,
+        )

@@ -1,0 +1,45 @@
+"""``conv_agents``: agents with convolutions, for images."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from torch import nn
+
+from rltrain.algo.network.convolutions import Convolutions, PictureInput
+from rltrain.algo.network.distribution import Distribution
+from rltrain.algo.network.feed_forward import FeedForward
+from rltrain.algo.network.head import Head
+from rltrain.common.number_types import Count, Flag, Positive
+from rltrain.types import (
+    EnvSpec,
+)
+
+
+def conv_agents(
+    *,
+    spec: EnvSpec,
+    distribution: nn.Module,
+    filters: list[list[Count]],
+    hidden_sizes: list[Count],
+    dueling: Flag,
+    noisy_sigma: Positive | None,
+    layer_norm: Flag,
+) -> FeedForward:
+    """Convolutions of [channels, kernel, stride] each, then a head with layers of ``hidden_sizes``
+    (Mnih et al. 2015, Methods).
+    """
+    embed = PictureInput(spec=spec)
+    channels, height, width = spec.obs_shape
+    shape = (channels * spec.frame_stack, height, width)
+    torso = Convolutions(in_shape=shape, filters=filters, norm=layer_norm)
+    head = Head(
+        n_in=torso.n_features,
+        n_actions=spec.n_actions,
+        distribution=cast(Distribution, distribution),
+        hidden_sizes=hidden_sizes,
+        dueling=dueling,
+        sigma=noisy_sigma,
+        layer_norm=layer_norm,
+    )
+    return FeedForward(embed=embed, torso=torso, head=head, distribution=distribution)

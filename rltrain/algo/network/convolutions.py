@@ -1,0 +1,65 @@
+"""Convolutional layers and their input."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from rltrain.types import (
+    EnvSpec,
+)
+
+
+class PictureInput(nn.Module):
+    """Images [X, N, C, H, W] scaled by ``obs_scale``."""
+
+    def __init__(self, *, spec: EnvSpec) -> None:
+        super().__init__()
+        if len(spec.obs_shape) != 3:
+            raise ValueError(
+                f"a convolutional network needs images [channels, height, width], got observations "
+                f"of shape {list(spec.obs_shape)}: set algo/network=mlp."
+            )
+        self.scale = spec.obs_scale
+        self.bare = self.scale == 1  # observations as they are
+
+    def forward(self, obs: Tensor, last_action: Tensor, agent: Tensor | None) -> Tensor:
+        """Unchanged but for the scale; previous actions and agents are not shown to images."""
+        return obs * self.scale if self.scale != 1 else obs
+
+
+class Convolutions(nn.Module):
+    """Layers of [channels, kernel, stride] with ReLU, flattened: [X, N, C, H, W] to [X, N, F].
+
+    Raises:
+        ValueError: a filter is no triple, or a kernel is larger than what is left of the image.
+    """
+
+    def __init__(self, *, in_shape: tuple[int, ...], filters: list[list[int]], norm: bool) -> None:
+        super().__init__()
+        channels, height, width = in_shape
+        if any(len(layer) != 3 for layer in filters):
+            raise ValueError(
+                f"algo.network.filters: expected [channels, kernel, stride] for each layer, got "
+                f"{filters}. Type for example algo.network.filters='[[32,8,4],[64,4,2]]'."
+            )
+        layers: list[nn.Module] = []
+        for n_out, kernel, stride in filters:
+            layers.append(nn.Conv2d(channels, n_out, kernel, stride))
+            height, width = ((side - kernel) // stride + 1 for side in (height, width))
+            if height < 1 or width < 1:
+                raise ValueError(
+                    f"algo.network.filters={filters} leave nothing of a {in_shape[1]} x "
+                    f"{in_shape[2]} image: use smaller kernels or strides."
+                )
+            if norm:
+                layers.append(nn.LayerNorm([n_out, height, width]))
+            layers.append(nn.ReLU())
+            channels = n_out
+        self.layers = nn.Sequential(*layers)
+        self.convolutions = [layer for layer in layers if isinstance(layer, nn.Conv2d)]
+        self.plain = not norm
+        self.sides = in_shape[1], in_shape[2]
+        self.n_features = channels * height * width
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x.flatten(0, 1)).flatten(1).view(*x.shape[:2], -1)

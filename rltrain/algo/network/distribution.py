@@ -1,0 +1,95 @@
+"""What a network says about an action's return: its mean, a histogram, or quantiles.
+
+A new one has ``n_outputs`` per action and ``mean``; ``implicit`` ones are asked at quantile levels.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from rltrain.common.number_types import Count, Real
+
+
+class Distribution(Protocol):
+    n_outputs: int  # K
+    implicit: bool  # the outputs belong to quantile levels that are handed in
+
+    def mean(self, dist: Tensor) -> Tensor:
+        """[..., K] to [...]."""
+
+
+class Scalar(nn.Module):
+    """The expected return itself: K = 1."""
+
+    n_outputs, implicit = 1, False
+
+    def mean(self, dist: Tensor) -> Tensor:
+        return dist.squeeze(-1)
+
+
+class Categorical(nn.Module):
+    """Logits over ``atoms`` returns evenly spaced from ``v_min`` to ``v_max`` (C51; Bellemare et
+    al. 2017, section 4).
+
+    Raises:
+        ValueError: ``v_min`` is not below ``v_max``, or fewer than two atoms.
+    """
+
+    implicit = False
+    support: Tensor  # [K]
+
+    def __init__(self, *, atoms: Count, v_min: Real, v_max: Real) -> None:
+        super().__init__()
+        if v_min >= v_max or atoms < 2:
+            raise ValueError(
+                f"A categorical distribution needs v_min < v_max and at least 2 atoms, got "
+                f"v_min={v_min:g}, v_max={v_max:g}, atoms={atoms}: set algo.distribution.v_min and "
+                "algo.distribution.v_max to the least and the greatest return to expect."
+            )
+        self.n_outputs = atoms
+        self.register_buffer("support", torch.linspace(v_min, v_max, atoms), persistent=False)
+
+    def mean(self, dist: Tensor) -> Tensor:
+        return dist.softmax(-1) @ self.support
+
+
+class Quantile(nn.Module):
+    """``quantiles`` returns at the midpoints of as many equal shares (QR-DQN; Dabney et al. 2018a,
+    section 4).
+    """
+
+    implicit = False
+    tau: Tensor  # [K]
+
+    def __init__(self, *, quantiles: Count) -> None:
+        super().__init__()
+        self.n_outputs = quantiles
+        tau = (torch.arange(quantiles) + 0.5) / quantiles
+        self.register_buffer("tau", tau, persistent=False)
+
+    def mean(self, dist: Tensor) -> Tensor:
+        return dist.mean(-1)
+
+
+class ImplicitQuantile(nn.Module):
+    """Returns at quantile levels drawn anew for every call (IQN; Dabney et al. 2018b); networks in
+    evaluation mode use midpoints instead.
+
+    Args:
+        online, target, acting: levels drawn for the network that learns, for its target, and for
+            choosing actions (N, N' and K of the paper).
+        cosines: terms of a level's embedding (equation 4).
+    """
+
+    implicit = True
+    n_outputs = 1  # per level
+
+    def __init__(self, *, online: Count, target: Count, acting: Count, cosines: Count) -> None:
+        super().__init__()
+        self.online, self.target, self.acting, self.cosines = online, target, acting, cosines
+
+    def mean(self, dist: Tensor) -> Tensor:
+        return dist.mean(-1)

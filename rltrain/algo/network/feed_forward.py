@@ -1,0 +1,128 @@
+"""``FeedForward``: agents without memory."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from rltrain.algo.kernels.feed_forward import Stack
+from rltrain.algo.kernels.linear import Layers
+from rltrain.algo.network.agent_input import AgentInput
+from rltrain.algo.network.convolutions import Convolutions, PictureInput
+from rltrain.algo.network.distribution import Distribution, ImplicitQuantile, Scalar
+from rltrain.algo.network.head import Head
+from rltrain.algo.network.packing import zero_outside
+from rltrain.types import (
+    Batch,
+    Output,
+)
+
+
+class FeedForward(nn.Module):
+    """Agents without memory: input, ``torso`` to features, ``head`` to values.
+
+    A window's last slot, which nothing but a bootstrap reads, and slots that are not taught are
+    evaluated without a gradient; slots that are not needed, not at all.
+    """
+
+    hidden_dim = 0
+
+    def __init__(
+        self,
+        *,
+        embed: AgentInput | PictureInput,
+        torso: nn.Module,
+        head: Head,
+        distribution: nn.Module,
+    ) -> None:
+        super().__init__()
+        self.input, self.torso, self.head = embed, torso, head
+        self.distribution = distribution
+        self.stack = self._stack()
+
+    def _stack(self) -> Stack | None:
+        """The whole network, if it is nothing but layers with ReLU between them."""
+        torso, head = self.torso, self.head
+        streams = [head.advantage] if head.value is None else [head.advantage, head.value]
+        plain = self.input.bare and isinstance(self.distribution, Scalar)
+        if not plain or not all(stream.plain for stream in streams):
+            return None
+        advantage = head.advantage.linear
+        value = [] if head.value is None else head.value.linear
+        if isinstance(torso, Layers) and torso.ends_in_relu:
+            return Stack(torso.linear, advantage, value)
+        if isinstance(torso, Convolutions) and torso.plain:
+            return Stack(torso.convolutions, advantage, value, torso.sides)
+        return None
+
+    def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
+        """The values of the slots from ``start`` to ``stop``, every slot by itself."""
+        n_slots, n_windows, n_agents = batch.last_action.shape
+        stop = n_slots if stop is None else stop
+        obs = zero_outside(batch.obs, batch.real)
+        learning = torch.is_grad_enabled()
+        learned = n_slots - 1 if batch.n_taught is None else batch.n_taught
+        parts = ((0, learned), (learned, n_slots)) if learning else ((0, n_slots),)
+        said = []
+        n_levels = self._levels("online" if learning else "target")
+        for number, (first, end) in enumerate(parts):
+            first, end = max(start, first), min(stop, end)
+            if first >= end:
+                continue
+            agent = batch.agent
+            if agent is not None:
+                agent = agent.expand(end - first, n_windows, n_agents).flatten(0, 1)
+            rows = obs[first:end].flatten(0, 1), batch.last_action[first:end].flatten(0, 1)
+            with torch.set_grad_enabled(learning and number == 0):
+                said.append(self._evaluate(*rows, agent, n_levels))
+        shape = (stop - start, n_windows, n_agents)
+        full = (start, n_slots - stop)
+        q, dist, tau = (_placed(x, shape, full) for x in zip(*said, strict=True))
+        assert q is not None
+        return Output(q, q.new_empty(n_slots, n_windows, n_agents, 0), dist, tau)
+
+    def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Acting: obs [E, N, *O], last_action [E, N], hidden [E, N, 0] to (q [E, N, A], hidden)."""
+        if self.stack is not None and self.stack.compiles and not torch.is_grad_enabled():
+            q = self.stack.output(obs.flatten(0, 1))
+        else:
+            q, _, _ = self._evaluate(obs, last_action, None, self._levels("acting"))
+        return q.view(*last_action.shape, -1), hidden
+
+    def _levels(self, use: str) -> int:
+        """Quantile levels to draw, 0 where none are."""
+        implicit = isinstance(self.distribution, ImplicitQuantile)
+        return int(getattr(self.distribution, use)) if implicit else 0
+
+    def _draw(self, n_rows: int, n_levels: int, device: torch.device) -> Tensor:
+        """Levels [n_rows, K]; in evaluation midpoints, so that tests leave the stream alone."""
+        if self.training:
+            return torch.rand(n_rows, n_levels, device=device)
+        return ((torch.arange(n_levels, device=device) + 0.5) / n_levels).expand(n_rows, -1)
+
+    def _evaluate(
+        self, obs: Tensor, last_action: Tensor, agent: Tensor | None, n_levels: int
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """[X, N, …] to means [X·N, A], outputs [X·N, A, K] and levels [X·N, K]."""
+        features = self.torso(self.input(obs, last_action, agent)).flatten(0, -2)
+        tau = self._draw(len(features), n_levels, features.device) if n_levels else None
+        dist = self.head(features, tau)
+        q = cast(Distribution, self.distribution).mean(dist)
+        return (q, None, None) if isinstance(self.distribution, Scalar) else (q, dist, tau)
+
+
+def _placed(
+    parts: tuple[Tensor | None, ...], shape: tuple[int, ...], around: tuple[int, int]
+) -> Tensor | None:
+    """Parts one after the other as [T+1, B, N, …]; zeros for the slots left out around them."""
+    if parts[0] is None:
+        return None
+    whole = [p for p in parts if p is not None]
+    x = whole[0] if len(whole) == 1 else torch.cat(whole)
+    x = x.view(*shape, *x.shape[1:])
+    if not any(around):
+        return x
+    before, after = (x.new_zeros(n, *x.shape[1:]) for n in around)
+    return torch.cat([before, x, after])

@@ -1,0 +1,112 @@
+"""From features to what is said about every action: plain, dueling, noisy, for any distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from rltrain.algo.kernels.linear import Layers
+from rltrain.algo.network.distribution import Distribution, ImplicitQuantile
+
+
+class NoisyLinear(nn.Module):
+    """A linear layer whose weights carry learned, factorised Gaussian noise (Fortunato et al. 2018,
+    section 3, equations 10 and 11). The noise is drawn anew for every call while training, and is
+    absent in evaluation.
+    """
+
+    def __init__(self, n_in: int, n_out: int, sigma: float) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(n_in)
+        self.n_in, self.n_out = n_in, n_out
+        self.weight = nn.Parameter(torch.empty(n_out, n_in).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(n_out).uniform_(-bound, bound))
+        self.weight_sigma = nn.Parameter(torch.full((n_out, n_in), sigma * bound))
+        self.bias_sigma = nn.Parameter(torch.full((n_out,), sigma * bound))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., n_in] to [..., n_out]."""
+        if not self.training:
+            return F.linear(x, self.weight, self.bias)
+        noise_in, noise_out = (
+            _signed_root(torch.randn(n, device=x.device)) for n in (self.n_in, self.n_out)
+        )
+        # W x + (sigma * outer(f, g)) x, without the outer product
+        noisy = F.linear(x * noise_in, self.weight_sigma) * noise_out
+        return F.linear(x, self.weight, self.bias) + noisy + self.bias_sigma * noise_out
+
+
+def _signed_root(x: Tensor) -> Tensor:
+    return x.sign() * x.abs().sqrt()
+
+
+def perceptron(sizes: Sequence[int], sigma: float | None, layer_norm: bool) -> Layers:
+    """Linear (noisy with ``sigma``), LayerNorm if asked for, ReLU, for each pair of ``sizes``."""
+    layers: list[nn.Module] = []
+    for n_in, n_out in pairwise(sizes):
+        layers.append(_linear(n_in, n_out, sigma))
+        if layer_norm:
+            layers.append(nn.LayerNorm(n_out))
+        layers.append(nn.ReLU())
+    return Layers(*layers)
+
+
+def _linear(n_in: int, n_out: int, sigma: float | None) -> nn.Module:
+    return nn.Linear(n_in, n_out) if sigma is None else NoisyLinear(n_in, n_out, sigma)
+
+
+class Head(nn.Module):
+    """Features [X, F] to the outputs of every action [X, A, K].
+
+    ``dueling`` splits them into V + A - mean(A), output by output (Wang et al. 2016, equation 9).
+    For an implicit distribution the features are multiplied by an embedding of the levels.
+    """
+
+    steps: Tensor  # [cosines]
+
+    def __init__(
+        self,
+        *,
+        n_in: int,
+        n_actions: int,
+        distribution: Distribution,
+        hidden_sizes: Sequence[int],
+        dueling: bool,
+        sigma: float | None,
+        layer_norm: bool,
+    ) -> None:
+        super().__init__()
+        self.n_actions, self.n_outputs = n_actions, distribution.n_outputs
+        sizes = [n_in, *hidden_sizes]
+
+        def stream(n_out: int) -> Layers:
+            body = perceptron(sizes, sigma, layer_norm)
+            return Layers(*body, _linear(sizes[-1], n_out, sigma))
+
+        self.advantage = stream(n_actions * self.n_outputs)
+        self.value = stream(self.n_outputs) if dueling else None
+        self.embed = None
+        if isinstance(distribution, ImplicitQuantile):
+            cosines = distribution.cosines
+            self.embed = nn.Sequential(nn.Linear(cosines, n_in), nn.ReLU())
+            self.register_buffer("steps", math.pi * torch.arange(cosines), persistent=False)
+
+    def forward(self, features: Tensor, tau: Tensor | None = None) -> Tensor:
+        """[X, F], and levels [X, K] for an implicit distribution, to [X, A, K]."""
+        if self.embed is not None:
+            assert tau is not None
+            levels = self.embed(torch.cos(tau.unsqueeze(-1) * self.steps))  # [X, K, F]
+            out = self._streams(features.unsqueeze(1) * levels)  # [X, K, A, 1]
+            return out.squeeze(-1).transpose(1, 2)
+        return self._streams(features)
+
+    def _streams(self, x: Tensor) -> Tensor:
+        out = self.advantage(x).unflatten(-1, (self.n_actions, self.n_outputs))
+        if self.value is not None:
+            out = out - out.mean(-2, keepdim=True) + self.value(x).unsqueeze(-2)
+        return out

@@ -1,0 +1,397 @@
+"""From what was typed to a checked configuration: composition, unknown names, words typed over the
+``config.json`` of a run.
+
+Names are judged before values, and values before anything is constructed or written. Typed names
+are judged against a composition of the chosen groups alone, so that a typo can never become a new
+key.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, Sweep
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from rltrain.config.trust import (
+    NOWHERE,
+    read_config,
+    refuse_foreign_targets,
+    shipped_targets,
+)
+from rltrain.errors import CheckpointError, UsageError, did_you_mean
+
+PATH_KEYS = ("checkpoint", "resume", "runs", "dataset.write", "dataset.read")
+"""Keys whose values are paths: ``=``, ``,`` and spaces in them need no quotes."""
+FREE_FORM = ("env.kwargs", "test.env", "algo.optimizer", "logger.wandb")
+"""Nodes under which ``+`` may add keys; the constructors behind them judge the names."""
+
+
+def conf_dir() -> Path:
+    """The shipped configuration: ``conf/`` inside an installed wheel, beside the package in a
+    repository.
+    """
+    package = Path(__file__).parents[1]
+    inside = package / "conf"
+    return inside if inside.is_dir() else package.parent / "conf"
+
+
+@dataclass(frozen=True)
+class Composition:
+    """A composed configuration in plain containers, what was chosen in each group, and the untyped
+    defaults.
+    """
+
+    plain: dict[str, Any]
+    choices: dict[str, str]
+    defaults: dict[str, Any]
+
+
+def quoted(word: str) -> str:
+    """``checkpoint=a b,c=d`` with its value quoted, so that Hydra takes it as one text."""
+    key, equals, value = word.partition("=")
+    if not equals or key not in PATH_KEYS or value[:1] in ("'", '"') or value in ("", "null"):
+        return word
+    return f"{key}={in_quotes(value)}"
+
+
+def in_quotes(text: str) -> str:
+    """A text as Hydra's grammar takes it literally."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def parse(words: Sequence[str]) -> list[Override]:
+    """Hydra's grammar, with every word that does not follow it named.
+
+    Raises:
+        UsageError: words that are no ``key=value``.
+    """
+    parser, parsed, problems = OverridesParser.create(), [], []
+    for word in words:
+        try:
+            parsed.append(parser.parse_override(quoted(word)))
+        except HydraException:
+            problems.append(
+                f"'{word}' cannot be read: expected key=value (a value with blanks, commas or "
+                f"brackets needs quotes: \"key='a b'\")."
+            )
+    if problems:
+        raise UsageError("\n".join(problems))
+    return parsed
+
+
+@contextmanager
+def hydra_config() -> Iterator[Any]:
+    """Hydra's loader over the shipped configuration, wherever the command was started."""
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(conf_dir()), version_base="1.3", job_name="rltrain"):
+        yield GlobalHydra.instance().config_loader()
+
+
+def jobs(overrides: Sequence[Override]) -> list[list[str]]:
+    """The product of all sweeps: one list of words per job, in argument order."""
+    out: list[list[str]] = [[]]
+    for override in overrides:
+        if isinstance(override.value(), Sweep):
+            texts = [f"{override.get_key_element()}={v}" for v in override.sweep_string_iterator()]
+        else:
+            texts = [str(override.input_line)]
+        out = [[*job, text] for job in out for text in texts]
+    return out
+
+
+def compose_checked(words: Sequence[str]) -> Composition:
+    """Compose the words of one job, refusing every unknown name together.
+
+    Raises:
+        UsageError: unknown keys or choices, two choices of one group, paths as choices, ``+``
+            outside the free-form
+            nodes, deletions.
+    """
+    everything = parse(words)
+    overrides = [o for o in everything if not o.get_key_element().startswith("hydra")]
+    groups = known_groups(conf_dir())
+    choices = [o for o in overrides if o.key_or_group in groups]
+    chosen = [str(o.input_line) for o in choices]
+    try:
+        defaults, picked, wrong = of_choices(conf_dir(), tuple(chosen))
+        known = unresolved(defaults)
+        problems = [text for texts in wrong.values() for text in texts]
+        for o in overrides:
+            if o not in choices and o.key_or_group.partition(".")[0] not in wrong:
+                problems += key_problem(o, known)
+        if problems:
+            raise UsageError("\n".join(problems))
+        of_hydra = [str(o.input_line) for o in everything if o not in overrides]
+        if of_hydra:  # Hydra itself judges what is its own
+            with hydra_config():
+                compose("config", overrides=[*chosen, *of_hydra], return_hydra_config=True)
+        full = defaults.copy()
+        for o in overrides:
+            if o not in choices:
+                set_value(full, o)
+        return Composition(plain(full), dict(picked), plain(defaults))
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UsageError(f"The configuration cannot be composed: {first_line(error)}") from error
+
+
+@lru_cache(maxsize=64)
+def of_choices(
+    folder: Path, words: tuple[str, ...]
+) -> tuple[DictConfig, dict[str, str], dict[str, list[str]]]:
+    """What ``group=name`` words come to, without Hydra's own part; what every group's choice is;
+    and by group what is wrong with the words, which then are left out. A configuration folder does
+    not change while a process lives, so its jobs share their compositions.
+    """
+    choices = parse(words)
+    with hydra_config() as loader:
+        wrong = choice_problems(loader, choices)
+        chosen = [str(o.input_line) for o in choices if o.key_or_group not in wrong]
+        config = compose("config", overrides=chosen, return_hydra_config=True)
+    picked = dict(config.hydra.runtime.choices)
+    own = OmegaConf.masked_copy(config, [str(k) for k in config if k != "hydra"])
+    return own, picked, wrong
+
+
+def set_value(config: DictConfig, o: Override) -> None:
+    """What Hydra does with one ``key=value`` word that ``key_problem`` let pass."""
+    key, value = o.key_or_group, o.value()
+    there = OmegaConf.select(config, key) is not None
+    if o.is_add() and there and not isinstance(value, (dict, list)):
+        raise UsageError(f"{o.input_line}: '{key}' is there already. Type {key}=… without the +.")
+    OmegaConf.update(config, key, value, merge=True, force_add=o.is_add() or o.is_force_add())
+
+
+def unresolved(config: DictConfig) -> dict[str, Any]:
+    """A composition in plain containers, interpolations as they stand."""
+    out = OmegaConf.to_container(config, resolve=False)
+    assert isinstance(out, dict)
+    return {str(k): v for k, v in out.items()}
+
+
+def plain(config: DictConfig) -> dict[str, Any]:
+    """A composition in plain containers, resolved."""
+    out = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    assert isinstance(out, dict)
+    return {str(k): v for k, v in out.items()}
+
+
+def all_groups(loader: Any, parent: str = "") -> Iterator[str]:
+    """Every group and sub-group: algo, algo/network, env, …"""
+    for name in loader.list_groups(parent):
+        group = f"{parent}/{name}" if parent else name
+        if not group.startswith("hydra") and name != "shared":
+            yield group
+            yield from all_groups(loader, group)
+
+
+@cache
+def known_groups(folder: Path) -> frozenset[str]:
+    """The groups of a configuration folder, which does not change while a process lives."""
+    with hydra_config() as loader:
+        return frozenset(all_groups(loader))
+
+
+def options(loader: Any, group: str) -> list[str]:
+    """The choices of a group, presets in sub-folders included (``pymarl/qmix``)."""
+    from hydra.core.object_type import ObjectType
+
+    found = list(loader.get_group_options(group, ObjectType.CONFIG))
+    if group == "experiment":
+        for folder in loader.list_groups(group):
+            inner = loader.get_group_options(f"{group}/{folder}", ObjectType.CONFIG)
+            found += [f"{folder}/{name}" for name in inner]
+    return found
+
+
+def choice_problems(loader: Any, choices: Sequence[Override]) -> dict[str, list[str]]:
+    """What is wrong with ``group=name`` words, by group."""
+    problems: dict[str, list[str]] = {}
+    seen = set()
+    for o in choices:
+        group, value = o.key_or_group, o.value()
+        known = sorted(options(loader, group))
+        listed = ", ".join(known) or "nothing yet"
+        found = []
+        if group in seen:
+            found.append(f"{group} is chosen twice: expected one of {listed}. Keep one of them.")
+        seen.add(group)
+        if o.is_add() or o.is_delete():
+            found.append(f"{o.input_line}: type {group}=NAME, one of {listed}.")
+        elif isinstance(value, (list, dict)):
+            found.append(
+                f"{o.input_line}: expected one name, got several. One run has one {group}: type "
+                f"{group}=NAME, or sweep over names with -m {group}=A,B."
+            )
+        elif str(value).startswith(("/", "\\")) or ".." in str(value):
+            found.append(f"{o.input_line}: expected one of {listed}, got a path.")
+        elif str(value) not in known and not (value is None and group == "experiment"):
+            found.append(
+                f"{o.input_line}: unknown {group} '{value}'. Expected one of {listed}."
+                f"{did_you_mean(str(value), known)}"
+            )
+        if found:
+            problems.setdefault(group, []).extend(found)
+    return problems
+
+
+def key_problem(o: Override, known: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the name in a ``key=value`` word, given the keys there are."""
+    key = o.key_or_group.replace("/", ".")
+    free = any(key.startswith(f"{node}.") for node in FREE_FORM)
+    if o.is_delete():
+        return [f"{o.input_line}: keys cannot be removed. Type {key}=null to switch a setting off."]
+    if (o.is_add() or o.is_force_add()) and free:
+        return []
+    names = flat_keys(known)
+    if key not in names:
+        where = " (+ adds keys only below " + ", ".join(FREE_FORM) + ")" if o.is_add() else ""
+        return [f"Unknown key '{key}'{where}.{did_you_mean(key, names)}"]
+    if key.endswith("_target_"):
+        return []
+    at: Any = known
+    for part in key.split("."):
+        at = at[part]
+    if isinstance(at, dict) and at and not isinstance(o.value(), dict):
+        return [f"{o.input_line}: '{key}' holds keys of its own. Set one of them: {', '.join(at)}."]
+    return []
+
+
+def flat_keys(tree: Mapping[str, Any], prefix: str = "") -> set[str]:
+    """Every dotted path of a tree, inner nodes included."""
+    out = set()
+    for name, value in tree.items():
+        out.add(f"{prefix}{name}")
+        if isinstance(value, dict):
+            out |= flat_keys(value, f"{prefix}{name}.")
+    return out
+
+
+def first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+def load_config(
+    file: Path, words: Sequence[str], *, callbacks: bool, env: bool = True
+) -> tuple[dict[str, Any], dict[str, str], list[str]]:
+    """A run's configuration with the typed words applied, and only classes that may be built.
+
+    A file cannot vouch for itself: what counts is the ``trust`` that was typed.
+
+    Args:
+        callbacks: keep its callbacks; without them their classes need no trust.
+        env: keep its environment's class; without it that needs no trust, and cannot be built.
+
+    Returns:
+        the configuration, the chosen options, and the keys that differ from the file.
+
+    Raises:
+        CheckpointError: the file cannot be read or names classes that nobody trusts.
+        UsageError: words that do not fit it.
+    """
+    saved = read_config(file)
+    choices = saved.pop("choices", None)
+    if not isinstance(choices, dict) or not {"algo", "env"} <= set(choices):
+        raise CheckpointError(f"{file} does not say which algo and env were chosen.")
+    shipped = OmegaConf.to_container(OmegaConf.load(conf_dir() / "config.yaml"), resolve=False)
+    assert isinstance(shipped, dict)
+    saved["trust"] = []
+    saved["record"] = False
+    tests = saved.get("test")
+    if isinstance(tests, dict):  # keys that older runs do not have
+        saved["test"] = {"env": {}, "function": None, **tests}
+    saved.setdefault("dataset", shipped["dataset"])  # older runs know nothing of it
+    if not callbacks:
+        saved["callbacks"] = []
+        saved["dataset"] = shipped["dataset"]  # what training wrote or read is its own affair
+        if isinstance(tests, dict):
+            saved["test"]["function"] = None
+        if isinstance(saved.get("stop"), dict):  # it may wait for what that function says
+            saved["stop"] = dict.fromkeys(saved["stop"])
+    tree, changed = apply(words, saved, with_newer_keys(saved, str(choices["env"])))
+    if not env and isinstance(tree.get("env"), dict):
+        tree["env"]["_target_"] = NOWHERE
+    trust = tree["trust"]
+    if not isinstance(trust, list) or not all(isinstance(name, str) for name in trust):
+        raise UsageError(f"trust={trust}: expected a list of packages, such as trust=[my_package].")
+    refuse_foreign_targets(tree, trust, file, shipped_targets(conf_dir()))
+    return tree, {str(k): str(v) for k, v in choices.items()}, changed
+
+
+def with_newer_keys(saved: Mapping[str, Any], env: str) -> Mapping[str, Any]:
+    """A saved configuration and the keys that its environment has got since then."""
+    files = {p.stem: p for p in (conf_dir() / "env").glob("*.yaml")}
+    if env not in files or not isinstance(saved.get("env"), dict):
+        return saved
+    shipped = OmegaConf.to_container(OmegaConf.load(files[env]), resolve=False)
+    assert isinstance(shipped, dict)
+    if shipped.get("_target_") != saved["env"].get("_target_"):
+        return saved
+    return {**saved, "env": {**shipped, **saved["env"]}}
+
+
+def apply(
+    words: Sequence[str], saved: Mapping[str, Any], known: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """Typed ``key=value`` words over a saved configuration.
+
+    Args:
+        known: the keys that can be typed; those of the saved configuration if not given.
+
+    Returns:
+        the new configuration and the keys that differ from the saved one.
+
+    Raises:
+        UsageError: new keys and group choices, both refused.
+    """
+    tree = json.loads(json.dumps(saved))
+    problems, changed = [], []
+    for o in parse(words):
+        key, value = o.key_or_group, o.value()
+        if isinstance(value, Sweep):
+            problems.append(f"{o.input_line}: a loaded run takes one value per key.")
+        elif key in ("algo", "env", "buffer", "hardware", "logger", "experiment"):
+            problems.append(
+                f"{o.input_line}: a loaded run keeps its {key}. Set single keys, such as "
+                f"{key}.NAME=VALUE."
+            )
+        elif found := key_problem(o, known or tree):
+            problems += found
+        else:
+            at = tree
+            *parents, leaf = key.split(".")
+            for part in parents:
+                at = at.setdefault(part, {})
+            value = json.loads(json.dumps(OmegaConf.to_container(OmegaConf.create({"v": value}))))
+            if at.get(leaf) != value["v"]:
+                changed.append(key)
+            at[leaf] = value["v"]
+    if problems:
+        raise UsageError("\n".join(problems))
+    return tree, changed
+
+
+def typed_value(words: Sequence[str], key: str) -> Any:
+    """What was typed for a key, or None."""
+    for o in parse(words):
+        if o.key_or_group == key and not isinstance(o.value(), (Sweep, list, dict)):
+            return o.value()
+    return None
+
+
+def original_cwd(path: str) -> Path:
+    """A typed path, relative to where the command was started."""
+    return Path(os.path.expanduser(path)).absolute()

@@ -1,0 +1,121 @@
+"""Configurations that come from a file: data from somewhere else, which may name only what rltrain
+ships or a person trusts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from pathlib import Path
+from typing import Any
+
+from rltrain.errors import CheckpointError
+
+NOWHERE = "rltrain.config.trust.nowhere"
+"""In the place of an environment's class, where that is not to be built."""
+HANDED_OVER = "rltrain.env.from_class"
+"""What builds an environment that was handed over from Python."""
+
+
+def shipped_targets(folder: Path) -> set[str]:
+    """The classes that the configuration in ``folder`` names, and what stands for others in
+    records.
+    """
+    pattern = re.compile(r"^_target_:\s*(\S+)|^\s+_target_:\s*(\S+)", re.MULTILINE)
+    found = {HANDED_OVER, NOWHERE}
+    for file in folder.rglob("*.yaml"):
+        found |= {a or b for a, b in pattern.findall(file.read_text(encoding="utf-8"))}
+    return found
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """A run's ``config.json``: data from somewhere else, never composed, never resolved.
+
+    Raises:
+        CheckpointError: unreadable, no JSON object, or an interpolation in it.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        tree = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read as JSON: {error}.") from error
+    if not isinstance(tree, dict):
+        raise CheckpointError(f"{path}: expected a JSON object, got {type(tree).__name__}.")
+    if any("${" in text for text in texts(tree)):
+        raise CheckpointError(f"{path} holds an interpolation (${{…}}), which is never resolved.")
+    return tree
+
+
+def texts(tree: Any) -> Iterator[str]:
+    """Every string in a tree, keys included."""
+    if isinstance(tree, str):
+        yield tree
+    elif isinstance(tree, dict):
+        for key, value in tree.items():
+            yield key
+            yield from texts(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from texts(value)
+
+
+def refuse_foreign_targets(tree: Any, trust: Sequence[str], path: Path, shipped: Set[str]) -> None:
+    """Refuse classes and environment modules in a loaded configuration that rltrain does not ship
+    and nobody vouched for.
+
+    Args:
+        path: the file it was read from.
+        shipped: classes that may be built in any case.
+
+    Raises:
+        CheckpointError: names the class or module and what to type to trust it.
+    """
+    for target in sorted({*targets(tree), *test_functions(tree)} - shipped):
+        package = target.partition(".")[0]
+        if package not in trust:
+            raise CheckpointError(
+                f"{path} names the class {target}, which rltrain does not ship, so it is not "
+                f"built. If you trust it, type trust=[{package}]."
+            )
+    module = module_of_env(tree)
+    if module is not None and module.partition(".")[0] not in trust:
+        raise CheckpointError(
+            f"{path} names an environment for which the module {module} would be imported. If you "
+            f"trust it, type trust=[{module.partition('.')[0]}]."
+        )
+
+
+def module_of_env(tree: Mapping[str, Any]) -> str | None:
+    """The module, other than the class of a ``_target_``, that building the environment imports:
+    that of ``env.id=module:Id``, or of a class that was handed over.
+    """
+    env = tree.get("env")
+    if not isinstance(env, dict) or env.get("_target_") == NOWHERE:
+        return None
+    module, colon, _ = str(env.get("maker") or env.get("id") or "").rpartition(":")
+    return module if colon else None
+
+
+def nowhere(**options: Any) -> None:
+    """In the place of an environment that is not to be built; its options are kept for titles."""
+    raise ValueError(f"this configuration was loaded without its environment, {options}.")
+
+
+def test_functions(tree: Mapping[str, Any]) -> Iterator[str]:
+    """What ``test.function`` names, if it is a name alone."""
+    tests = tree.get("test")
+    function = tests.get("function") if isinstance(tests, dict) else None
+    if isinstance(function, str):
+        yield function
+
+
+def targets(tree: Any) -> Iterator[str]:
+    if isinstance(tree, dict):
+        if "_target_" in tree:
+            yield str(tree["_target_"])
+        for value in tree.values():
+            yield from targets(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from targets(value)

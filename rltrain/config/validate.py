@@ -1,0 +1,361 @@
+"""The checking of a configuration: from plain containers to settings, or to everything that is
+wrong with them.
+
+Types, ranges and finiteness are the annotations of dataclass fields and constructor arguments;
+pydantic reads them without constructing anything. All problems are reported together.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from rltrain.common.metrics import METRICS
+from rltrain.common.number_types import (
+    Count,
+    Flag,
+    Fraction,
+    NonNegative,
+    Positive,
+    Probability,
+    Real,
+    Whole,
+)
+from rltrain.config.schema import (
+    AlgoSettings,
+    HardwareSettings,
+    LoggerSettings,
+    Node,
+    RunSettings,
+    Settings,
+    locate,
+)
+from rltrain.errors import UsageError, did_you_mean
+
+EXPECTED: tuple[tuple[Any, str], ...] = (
+    (Whole, "a whole number, 0 or more"),
+    (Count, "a whole number, 1 or more"),
+    (Real, "a finite number"),
+    (Positive, "a finite number above 0"),
+    (NonNegative, "a finite number, 0 or more"),
+    (Probability, "a number from 0 to 1"),
+    (Fraction, "a number above 0, up to 1"),
+    (Flag, "true or false"),
+    (str, "text"),
+    (type(None), "null"),
+)
+
+
+def expected(annotation: Any) -> str:
+    """An annotation in words."""
+    for known, words in EXPECTED:
+        if annotation == known:
+            return words
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return "one of " + ", ".join(str(a) for a in get_args(annotation))
+    if origin in (Union, types.UnionType):
+        return " or ".join(expected(a) for a in get_args(annotation))
+    if origin is list:
+        return f"a list, each {expected(get_args(annotation)[0])}"
+    return str(getattr(annotation, "__name__", annotation))
+
+
+class Checker:
+    """Converts values by their annotations and collects every problem it meets."""
+
+    def __init__(self, defaults: Mapping[str, Any]) -> None:
+        self.problems: list[str] = []
+        self.defaults = defaults
+
+    def value(self, annotation: Any, value: Any, path: str) -> Any:
+        if is_dataclass(annotation):
+            return self.record(annotation, value, path)
+        try:
+            return TypeAdapter(annotation).validate_python(value, strict=True)
+        except ValidationError:
+            default = pick(self.defaults, path)
+            hint = "" if default in (None, value) else f" Type {path}={show(default)}, the default."
+            if isinstance(value, (int, float)) and str in (annotation, *get_args(annotation)):
+                hint = f" For a number as text type {path}=\"'…'\", with both kinds of quotes."
+            self.problems.append(
+                f"{path}={show(value)}: expected {expected(annotation)}, got {show(value)}.{hint}"
+            )
+            return value
+
+    def record(self, kind: Any, node: Any, path: str) -> Any:
+        """A dataclass from a mapping, field by field; None if a field is missing or wrong."""
+        before = len(self.problems)
+        if not isinstance(node, Mapping):
+            self.problems.append(f"{path}={show(node)}: expected keys below it, got a value.")
+            return None
+        hints = get_type_hints(kind, include_extras=True)
+        values = {}
+        for f in fields(kind):
+            key = f"{path}.{f.name}" if path else f.name
+            if f.name not in node:
+                self.problems.append(f"{key} is missing: expected {expected(hints[f.name])}.")
+            else:
+                values[f.name] = self.value(hints[f.name], node[f.name], key)
+        return kind(**values) if len(self.problems) == before else None
+
+    def node(self, node: Any, path: str) -> Node | None:
+        """A ``_target_`` node, its keywords judged by the constructor's annotations."""
+        if not isinstance(node, Mapping) or not isinstance(node.get("_target_"), str):
+            self.problems.append(f"{path}: expected a node with a _target_, got {show(node)}.")
+            return None
+        target = node["_target_"]
+        try:
+            call = locate(target)
+        except UsageError as error:
+            self.problems.append(f"{path}: {error}")
+            return None
+        hints = get_type_hints(
+            call.__init__ if inspect.isclass(call) else call, include_extras=True
+        )
+        parameters = inspect.signature(call).parameters
+        free = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        kwargs = {}
+        for name, value in node.items():
+            key = f"{path}.{name}"
+            if name == "_target_":
+                continue
+            if name in parameters and parameters[name].kind is not inspect.Parameter.VAR_KEYWORD:
+                kwargs[name] = self.value(hints.get(name, Any), value, key)
+            elif free:
+                kwargs[name] = value
+            else:
+                self.problems.append(f"{key}: {target} has no such setting.")
+        for name, parameter in parameters.items():
+            needed = parameter.default is parameter.empty and parameter.kind is _KEYWORD
+            if needed and name not in kwargs and name not in FACTS:
+                self.problems.append(
+                    f"{path}.{name} is missing: expected {expected(hints.get(name, Any))}."
+                )
+        return Node(path=path, target=target, kwargs=kwargs)
+
+    def test_env(self, env: Any, options: Any, node: Node | None) -> Node | None:
+        """The environments of tests: ``env`` with ``options`` over it."""
+        if not options or not isinstance(options, Mapping) or not isinstance(env, Mapping):
+            return node
+        if "_target_" in options:
+            self.problems.append(
+                "test.env: tests play the same kind of environment as training. Set its options, "
+                "such as +test.env.max_episode_steps=1000."
+            )
+            return node
+        own = Checker(self.defaults)
+        merged = own.node(overlaid(env, options), "test.env")
+        for problem in own.problems:  # those of env itself were reported as such
+            if any(re.match(rf"test\.env\.{re.escape(str(key))}\b", problem) for key in options):
+                self.problems.append(problem)
+        return merged
+
+
+def overlaid(tree: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """``tree`` with ``options`` in the place of its values, mappings key by key."""
+    out = dict(tree)
+    for name, value in options.items():
+        below = out.get(name)
+        if isinstance(below, Mapping) and isinstance(value, Mapping):
+            value = overlaid(below, value)
+        out[name] = value
+    return out
+
+
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+FACTS = (
+    "spec",
+    "n_envs",
+    "n_threads",
+    "training",
+    "scripted",
+    "record",
+    "device",
+    "rng",
+    "params",
+    "env",
+    "epsilon",
+    "distribution",
+    "n_step",
+    "hidden_dim",
+    "targets",
+)
+"""What build.py knows and no YAML says."""
+ALGO_NODES = (
+    "distribution",
+    "network",
+    "mixer",
+    "loss",
+    "optimizer",
+    "exploration",
+    "target_update",
+)
+
+
+def check(
+    plain: Mapping[str, Any], choices: Mapping[str, str], defaults: Mapping[str, Any]
+) -> Settings:
+    """Types and ranges of a whole configuration.
+
+    Args:
+        plain: the configuration in plain containers, names already known to be valid.
+        choices: group to chosen option.
+        defaults: the same composition without the typed values, for hints.
+
+    Raises:
+        UsageError: every problem at once.
+    """
+    checker = Checker(defaults)
+    run = checker.record(RunSettings, plain, "")
+    scripted = "_target_" in (plain.get("algo") or {})
+    algo = None if scripted else checker.record(AlgoSettings, plain.get("algo", {}), "algo")
+    hardware = checker.record(HardwareSettings, plain.get("hardware", {}), "hardware")
+    logger = checker.record(LoggerSettings, plain.get("logger", {}), "logger")
+    nodes = {"env": checker.node(plain.get("env"), "env")}
+    nodes["buffer"] = checker.node(plain.get("buffer"), "buffer")
+    tests = plain.get("test") or {}
+    nodes["test.env"] = checker.test_env(plain.get("env"), tests.get("env"), nodes["env"])
+    if function := tests.get("function"):
+        named = {"_target_": function} if isinstance(function, str) else function
+        nodes["test.function"] = checker.node(named, "test.function")
+    if scripted:
+        nodes["algo"] = checker.node(plain["algo"], "algo")
+    for name in () if scripted else ALGO_NODES:
+        nodes[f"algo.{name}"] = checker.node(pick(plain, f"algo.{name}"), f"algo.{name}")
+    listed = plain.get("callbacks")
+    if not isinstance(listed, list):
+        checker.problems.append(
+            f"callbacks={show(listed)}: expected a list, such as "
+            "callbacks=[{_target_: my_package.MyCallback}]."
+        )
+        listed = []
+    callbacks = [checker.node(node, f"callbacks[{i}]") for i, node in enumerate(listed)]
+    if run:
+        checker.problems += contradictions(run)
+    if run and scripted and run.mode == "train":
+        checker.problems.append(
+            f"algo={choices.get('algo')} has nothing to learn: type mode=evaluate to see it play."
+        )
+    if logger and logger.wandb.get("mode") not in ("online", "offline", "disabled"):
+        checker.problems.append(
+            f"logger.wandb.mode={show(logger.wandb.get('mode'))}: expected one of online, offline, "
+            "disabled."
+        )
+    if algo and (algo.updates_per_episode is None) == (algo.updates_per_env_step is None):
+        checker.problems.append(
+            "algo.updates_per_episode and algo.updates_per_env_step: expected exactly one of them, "
+            f"got {show(algo.updates_per_episode)} and {show(algo.updates_per_env_step)}. Type the "
+            "one you want and set the other to null."
+        )
+    if checker.problems:
+        raise UsageError("\n".join(checker.problems))
+    return Settings(
+        run=run,
+        algo=algo,
+        hardware=hardware,
+        logger=logger,
+        nodes={k: n for k, n in nodes.items() if n is not None},
+        callbacks=tuple(n for n in callbacks if n is not None),
+        choices=dict(choices),
+        plain=converted(plain, run, algo, hardware, nodes),
+    )
+
+
+def contradictions(run: RunSettings) -> Iterator[str]:
+    """What is wrong between settings of a run that are right one by one."""
+    if run.stop.metric is not None and not known_metric(run):
+        yield (
+            f"stop.metric={run.stop.metric}: expected one of {', '.join(METRICS)}, or custom/NAME."
+            f"{did_you_mean(run.stop.metric, METRICS)}"
+        )
+    if (run.stop.metric is None) != (run.stop.value is None):
+        yield (
+            "stop.metric and stop.value belong together: expected both or neither, got "
+            f"{show(run.stop.metric)} and {show(run.stop.value)}."
+        )
+    if run.load_step is not None and run.checkpoint is None:
+        yield (
+            f"load_step={run.load_step} says which checkpoint to take, but checkpoint= names none."
+        )
+    if run.record and run.mode == "train":
+        yield (
+            "record=true films test episodes: expected mode=evaluate, got mode=train. Train first, "
+            "then type rltrain mode=evaluate checkpoint=RUN_FOLDER record=true."
+        )
+    if run.dataset.read is not None and run.mode != "train":
+        yield "dataset.read is for learning: expected mode=train, got mode=evaluate."
+    if run.dataset.read is not None and run.dataset.write is not None:
+        yield (
+            "dataset.read and dataset.write: a run that reads plays nothing that could be "
+            "written. Keep one of them."
+        )
+
+
+def known_metric(run: RunSettings) -> bool:
+    """Whether ``stop.metric`` is one that a run reports, or a callback or test function may."""
+    own = "custom|test" if run.test.function else "custom"
+    name = str(run.stop.metric)
+    return name in METRICS or re.fullmatch(rf"({own})/\w+", name) is not None
+
+
+def converted(
+    plain: Mapping[str, Any], run: Any, algo: Any, hardware: Any, nodes: Mapping[str, Node | None]
+) -> dict[str, Any]:
+    """``plain`` with the values as converted: 1e6 has become 1000000."""
+
+    def merge(node: Mapping[str, Any], record: Any) -> dict[str, Any]:
+        out = dict(node)
+        for f in fields(record):
+            value = getattr(record, f.name)
+            out[f.name] = merge(node[f.name], value) if is_dataclass(value) else value
+        return out
+
+    out = merge(plain, run)
+    out["hardware"] = merge(plain["hardware"], hardware)
+    if algo is not None:
+        out["algo"] = merge(plain["algo"], algo)
+    test_env = nodes["test.env"]
+    assert test_env is not None
+    out["test"]["env"] = {
+        name: value if isinstance(value, Mapping) else test_env.kwargs[name]
+        for name, value in plain["test"]["env"].items()
+    }
+    for path, node in nodes.items():
+        if path.startswith("test."):  # as typed: not the whole environment again
+            continue
+        assert node is not None
+        at = out
+        *parents, leaf = path.split(".")
+        for parent in parents:
+            at = at[parent]
+        at[leaf] = {"_target_": node.target, **node.kwargs}
+    return out
+
+
+def pick(tree: Any, path: str) -> Any:
+    """The value at a dotted path, or None."""
+    for part in path.split("."):
+        if not isinstance(tree, Mapping) or part not in tree:
+            return None
+        tree = tree[part]
+    return tree
+
+
+def show(value: Any) -> str:
+    """A value as it would be typed."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k}: {show(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(show(v) for v in value) + "]"
+    return str(value)

@@ -1,0 +1,359 @@
+"""Any Gymnasium environment with discrete actions as a one-agent ``Env``; presets by name.
+
+To bring one of your own: register it, or name it ``env.id=module:Id``, or hand its class to
+``make_trainer``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from rltrain.common.number_types import Count, Positive
+from rltrain.env.vector import Slot, SyncVectorEnv
+from rltrain.types import EnvSpec
+
+NO_STATE = np.zeros(0, np.float32)
+FRAMES_PER_SECOND = 30.0  # of films, where an environment does not say
+LARGEST = float(np.finfo(np.float32).max)
+
+
+class GymnasiumEnv:
+    """One Gymnasium environment: N = 1, no global state.
+
+    Observations: Box as it is (images channels first, as uint8, grey ones with one channel),
+    Discrete as one-hot, MultiBinary, MultiDiscrete, Tuple and Dict flattened, bytes in them / 255.
+    ``info["action_mask"]`` says which actions are available; at an episode's end ``info["win"]``
+    and the numbers in ``info["metrics"]`` are reported with its return.
+
+    Args:
+        env: the environment, time limit included.
+        frame_stack: observations that the network sees together.
+        reward_clip: rewards are clipped to ± this, and the return before that is reported as
+            ``game_return``; null = not at all.
+        max_steps: the longest episode, where the environment's own ``spec`` does not say.
+
+    Raises:
+        ValueError: actions that are not discrete, or observations without a fixed, bounded shape.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env,
+        frame_stack: int = 1,
+        reward_clip: float | None = None,
+        max_steps: int | None = None,
+    ) -> None:
+        name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+        if not isinstance(env.action_space, spaces.Discrete):
+            raise ValueError(
+                f"{name} has actions {env.action_space}, but rltrain learns values of discrete "
+                "actions: choose an environment with a Discrete action space, or discretise it "
+                "with a wrapper."
+            )
+        self.env, self.name, self.reward_clip = env, name, reward_clip
+        self.first_action = int(env.action_space.start)
+        self._view, shape, dtype, scale = viewed(env.observation_space, name)
+        limit = env.spec.max_episode_steps if env.spec is not None else max_steps
+        self.spec = EnvSpec(
+            n_agents=1,
+            n_actions=int(env.action_space.n),
+            obs_shape=shape,
+            max_steps=limit,
+            obs_dtype=dtype,
+            obs_scale=scale,
+            frame_stack=frame_stack,
+        )
+        self._seed, self._t, self._return = 0, 0, 0.0
+        self.task: Any = None  # from the next reset on; None: as the environment was made
+        self._all = np.ones((1, self.spec.n_actions), np.uint8)
+
+    def reset(self, seed: int) -> Slot:
+        self._seed, self._t, self._return = seed % 2**32, 0, 0.0
+        self._begin_task()
+        try:
+            obs, info = self.env.reset(seed=self._seed)
+        except Exception as error:
+            raise RuntimeError(f"{self._where()} failed: {told(error)}") from error
+        return self._slot(obs, info, final=False)
+
+    def step(self, action: np.ndarray) -> tuple[Slot, np.ndarray, bool, bool, Mapping[str, Any]]:
+        """Raises RuntimeError where the environment fails, a reward or an observation is not a
+        finite number, an observation has another shape than it should, or no action is available.
+        """
+        self._t += 1
+        try:
+            happened = self.env.step(int(action[0]) + self.first_action)
+        except Exception as error:
+            raise RuntimeError(f"{self._where()} failed: {told(error)}") from error
+        obs, reward, terminated, truncated, info = happened
+        reward = float(reward)
+        if not abs(reward) <= LARGEST:
+            raise RuntimeError(f"{self._where()} gave the reward {reward}.")
+        self._return += reward
+        final = bool(terminated) or bool(truncated)
+        said: dict[str, Any] = {"win": bool(info["win"])} if "win" in info else {}
+        if final and "metrics" in info:
+            said["metrics"] = {str(name): float(x) for name, x in info["metrics"].items()}
+        if self.reward_clip is not None:
+            reward = min(max(reward, -self.reward_clip), self.reward_clip)
+            if final:
+                said["metrics"] = {**said.get("metrics", {}), "game_return": self._return}
+        slot = self._slot(obs, info, final=final)
+        return slot, np.array([reward], np.float32), bool(terminated), bool(truncated), said
+
+    def view(self, obs: Any) -> np.ndarray:
+        """An observation of the environment as the network gets it, [1, *O]."""
+        return self._view(obs)[None]
+
+    def render(self) -> Any:
+        """What the environment draws, if it was made with ``render_mode: rgb_array``."""
+        return self.env.render()
+
+    @property
+    def frames_per_second(self) -> float | None:
+        """Of films; None where the environment was not made to be drawn."""
+        drawn = self.env.render_mode == "rgb_array"
+        return float(self.env.metadata.get("render_fps") or FRAMES_PER_SECOND) if drawn else None
+
+    @property
+    def unwrapped(self) -> gymnasium.Env:
+        """The environment itself, whose methods ``VectorEnv.call`` reaches."""
+        return self.env.unwrapped
+
+    def set_task(self, task: Any) -> None:
+        """Play this task from the next episode on: what the environment's own ``set_task`` takes,
+        or else some of its attributes by name, such as ``{"gravity": 12.0}``. Plain values only:
+        checkpoints keep them.
+
+        Raises:
+            ValueError: the environment has neither.
+        """
+        inner = self.env.unwrapped
+        named = isinstance(task, Mapping) and all(hasattr(inner, str(name)) for name in task)
+        if not hasattr(inner, "set_task") and not named:
+            raise ValueError(
+                f"{self.name} cannot play the task {task}: it has no method set_task, so the task "
+                "must name attributes that it has, such as {gravity: 12.0}."
+            )
+        self.task = task
+
+    def _begin_task(self) -> None:
+        inner: Any = self.env.unwrapped
+        if self.task is None:
+            return
+        if hasattr(inner, "set_task"):
+            inner.set_task(self.task)
+            return
+        for name, value in self.task.items():
+            setattr(inner, name, value)
+
+    def close(self) -> None:
+        self.env.close()
+
+    def _slot(self, obs: Any, info: Mapping[str, Any], *, final: bool) -> Slot:
+        try:
+            seen = self._view(obs)
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            raise RuntimeError(
+                f"{self._where()} gave the observation {obs}, which is not of its space "
+                f"({told(error)})."
+            ) from error
+        if seen.shape != self.spec.obs_shape:
+            raise RuntimeError(
+                f"{self._where()} gave an observation of shape {seen.shape}: expected "
+                f"{self.spec.obs_shape}."
+            )
+        if seen.dtype != np.uint8 and not is_finite(seen):
+            raise RuntimeError(f"{self._where()} gave the observation {obs}.")
+        available = self._all
+        if "action_mask" in info:
+            mask = np.asarray(info["action_mask"], np.uint8).reshape(1, -1)
+            if mask.shape != available.shape or not (mask.any() or final):
+                raise RuntimeError(
+                    f"{self._where()} gave the action_mask {info['action_mask']}: expected "
+                    f"{self.spec.n_actions} entries, of which one at least is 1."
+                )
+            if mask.any():  # else the episode is over: nothing will be chosen
+                available = mask
+        return Slot(seen[None], available, NO_STATE)
+
+    def _where(self) -> str:
+        return f"{self.name} at step {self._t} of the episode with seed {self._seed}"
+
+
+def told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def is_finite(x: np.ndarray) -> bool:
+    """Whether every element is; a finite sum says so at once."""
+    return math.isfinite(x.sum()) or bool(np.isfinite(x).all())
+
+
+def viewed(
+    space: spaces.Space, name: str
+) -> tuple[Callable[[Any], np.ndarray], tuple[int, ...], str, float]:
+    """How observations of a space become arrays; shape, stored type and scale of these."""
+    if isinstance(space, spaces.Box):
+        scale = 1 / 255 if space.dtype == np.uint8 and space.high.max() > 1 else 1.0
+        dtype = "uint8" if space.dtype in (np.uint8, np.bool_) else "float32"
+    if isinstance(space, spaces.Box) and len(space.shape) == 3:
+        height, width, channels = space.shape
+        if channels > min(height, width):  # channels first already
+            return lambda obs: np.asarray(obs, dtype), space.shape, dtype, scale
+        shape = (channels, height, width)
+        return lambda obs: np.asarray(obs, dtype).transpose(2, 0, 1), shape, dtype, scale
+    try:
+        n = spaces.flatdim(space)
+    except (NotImplementedError, ValueError) as error:
+        raise ValueError(
+            f"{name} has observations {space} without a fixed shape: expected Box, Discrete, "
+            "MultiBinary, MultiDiscrete, or Tuple and Dict of them."
+        ) from error
+    if isinstance(space, spaces.Box):
+        grey = len(space.shape) == 2 and dtype == "uint8"
+        flat = (1, *space.shape) if grey else space.shape or (1,)
+        return lambda obs: np.asarray(obs, dtype).reshape(flat), flat, dtype, scale
+    scales = scales_of(space)
+
+    def flattened(obs: Any) -> np.ndarray:
+        return np.asarray(spaces.flatten(space, obs), np.float32) * scales
+
+    return flattened, (n,), "float32", 1.0
+
+
+def scales_of(space: spaces.Space) -> np.ndarray:
+    """What to multiply each element of a flattened observation with: bytes come to 0 … 1."""
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+        inner = space.values() if isinstance(space, spaces.Dict) else space.spaces
+        return np.concatenate([scales_of(one) for one in inner])
+    bytes_ = isinstance(space, spaces.Box) and space.dtype == np.uint8 and space.high.max() > 1
+    return np.full(spaces.flatdim(space), 1 / 255 if bytes_ else 1, np.float32)
+
+
+def gymnasium_env(
+    *,
+    id: str,
+    n_envs: int,
+    training: bool,
+    record: bool,
+    kwargs: Mapping[str, Any],
+    time_limit: Literal["bootstrap", "terminal"],
+    max_episode_steps: Count | None,
+    frame_stack: Count,
+    reward_clip: Positive | None,
+) -> SyncVectorEnv:
+    """``n_envs`` copies of a registered Gymnasium environment, made to be drawn for a ``record``;
+    rewards are clipped in training only.
+
+    Raises:
+        ValueError: an unknown id, a missing package, or spaces that do not fit.
+    """
+    made_with = dict(kwargs)
+
+    def make() -> GymnasiumEnv:
+        try:
+            env = gymnasium.make(
+                id, max_episode_steps=max_episode_steps, disable_env_checker=True, **made_with
+            )
+        except (gymnasium.error.Error, ImportError, TypeError, AttributeError) as error:
+            raise ValueError(f"env.id={id} cannot be made: {error}. {_missing(id)}") from error
+        return GymnasiumEnv(env, frame_stack, reward_clip if training else None)
+
+    if record and "rgb_array" in make().env.metadata.get("render_modes", ()):
+        made_with.setdefault("render_mode", "rgb_array")
+        try_to_draw(make(), id)
+    return SyncVectorEnv(make=make, n_envs=n_envs, time_limit=time_limit)
+
+
+def try_to_draw(env: GymnasiumEnv, id: str) -> None:
+    """Draw a first image.
+
+    Raises:
+        ValueError: what drawing needs is missing.
+    """
+    try:
+        env.reset(0)
+        env.render()
+    except (gymnasium.error.Error, ImportError) as error:
+        raise ValueError(f"record=true: env.id={id} cannot be drawn: {error}") from error
+    finally:
+        env.close()
+
+
+def _missing(id: str) -> str:
+    if "LunarLander" in id or "BipedalWalker" in id:
+        return "Type: pip install 'rltrain[box2d]'."
+    return "Expected an id of gymnasium.registry, or module:Id of a package that registers it."
+
+
+def from_class(
+    maker: str | Callable[..., gymnasium.Env],
+    *,
+    n_envs: int,
+    training: bool,
+    record: bool,
+    kwargs: Mapping[str, Any],
+    time_limit: Literal["bootstrap", "terminal"],
+    max_episode_steps: Count | None,
+    frame_stack: Count,
+    reward_clip: Positive | None,
+) -> SyncVectorEnv:
+    """Copies of a Gymnasium class or factory, made with ``kwargs``; one with a keyword ``training``
+    is told whether its copies are for learning or for tests, one with ``render_mode`` when they
+    are to be drawn. A saved run knows its maker by name, ``module:Name``.
+
+    Raises:
+        ValueError: what it makes is no Gymnasium environment, or has spaces that do not fit.
+    """
+    maker = named(maker) if isinstance(maker, str) else maker
+    known = inspect.signature(maker).parameters
+    told = {"training": training} if "training" in known else {}
+    drawn = {"render_mode": "rgb_array"} if record and "render_mode" in known else {}
+    arguments = {**drawn, **told, **kwargs}
+    try:
+        inspect.signature(maker).bind(**arguments)
+    except TypeError as error:
+        raise ValueError(
+            f"{maker!r} cannot make an environment: {error}. Give it with env=gymnasium "
+            "env.kwargs={name: value}, or hand over a function that knows it."
+        ) from error
+
+    def make() -> GymnasiumEnv:
+        env: Any = maker(**arguments)
+        if not isinstance(env, gymnasium.Env):
+            raise ValueError(
+                f"{maker!r} made {type(env).__name__}: expected a gymnasium.Env, or a class or "
+                "factory of one."
+            )
+        if max_episode_steps is not None:
+            env = gymnasium.wrappers.TimeLimit(env, max_episode_steps)
+        clip = reward_clip if training else None
+        return GymnasiumEnv(env, frame_stack, clip, max_episode_steps)
+
+    return SyncVectorEnv(make=make, n_envs=n_envs, time_limit=time_limit)
+
+
+def named(maker: str) -> Callable[..., gymnasium.Env]:
+    """The class or factory ``module:Name``.
+
+    Raises:
+        ValueError: there is none by that name (a lambda, or a class inside a function).
+    """
+    module, _, name = maker.partition(":")
+    try:
+        found: Callable[..., gymnasium.Env] = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(
+            f"The environment {maker} was handed over from Python and cannot be found by that name "
+            f"({error}). Hand it over again: rltrain.evaluate(RUN_FOLDER, env=YOUR_CLASS)."
+        ) from error
+    return found

@@ -1,0 +1,214 @@
+"""Protocols: what environments, agents, losses, buffers and rollouts must offer each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from torch import Tensor
+
+from rltrain.types import (
+    Batch,
+    Clock,
+    EnvSpec,
+    Episode,
+    Model,
+    Output,
+    Plan,
+    Result,
+    Steps,
+    UpdateResult,
+)
+
+
+class EpisodeSeeds(Protocol):
+    """The seed of the k-th episode (k = 0, 1, …) of one environment copy, keyed, never drawn from
+    a counter.
+    """
+
+    def __call__(self, copy: int, k: int) -> int: ...
+
+
+class VectorEnv(Protocol):
+    """E copies in lock-step with next-step resets: every observation, final ones included, owns
+    one slot.
+
+    The arrays are the *current* slot; they are overwritten by the next ``step``. Where ``last`` is
+    set the next ``step`` ignores that copy's action, gives reward 0 and shows the first
+    observation of a new episode.
+
+    A few facts more where there is something to say. ``about``: a mapping for banner and records,
+    such as which backend plays. ``lost`` [E] bool: copies that crashed in the last ``step``; it
+    gave them reward 0, and they show the first observation of the same episode, begun anew.
+    ``view`` and ``first_action``, where observations or actions of the environment itself look
+    otherwise than here: from one such observation to [N, *O], and the number of action 0.
+    """
+
+    spec: EnvSpec
+    n_envs: int
+    obs: np.ndarray  # [E, N, *O]
+    avail_actions: np.ndarray  # [E, N, A] uint8
+    state: np.ndarray  # [E, S] float32
+    last: np.ndarray  # [E] bool
+    infos: Sequence[Mapping[str, Any]]  # [E]; where last is set: {"win": bool, "metrics": {…}}
+
+    def reset(self, seeds: EpisodeSeeds) -> None:
+        """Start episode 0 of every copy; from now on episode k of copy e is seeded with ``seeds(e,
+        k)``.
+        """
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """``action`` [E, N] to ``(reward [E, R] float32, terminated [E] bool)``; moves the arrays
+        on by one slot.
+        """
+
+    def call(self, method: str, *args: Any) -> list[Any]:
+        """Call a method of every copy."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+    def close(self) -> None: ...
+
+
+class DrawnEnv(VectorEnv, Protocol):
+    """A vector environment that can be drawn."""
+
+    frames_per_second: float  # of its films; None or absent where it cannot be drawn
+
+    def render(self, copies: Sequence[int]) -> list[list[np.ndarray]]:
+        """For each of these copies one or several images (uint8 [H, W, 3]) of its last step; the
+        last one shows the current slot.
+        """
+
+
+class Watch(Protocol):
+    """Looks on while episodes are played, once per slot, before the step. One that also has
+    ``stepped(action [E, N], reward [E, R], terminated [E])`` is told what the step brought.
+    """
+
+    def __call__(
+        self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
+    ) -> None:
+        """``numbers`` [E]: the episode each copy is in; ``finished``: those that this slot closes,
+        by copy.
+        """
+
+
+class Script(Protocol):
+    """A player written for an environment; it reads the true state, and sees where an episode
+    begins. An environment that has such players has ``script(name)``.
+    """
+
+    def __call__(self) -> np.ndarray:
+        """Actions [E, N] int64 of the current slot, available ones."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+
+class Agents(Protocol):
+    """Per-agent action values with shared parameters; an ``nn.Module``."""
+
+    hidden_dim: int  # H, 0 for feed-forward agents
+
+    def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
+        """The values of a window. Only slots ``start … stop`` are needed: what feed-forward agents
+        say of the others means nothing.
+        """
+
+    def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Acting: obs [E, N, *O], last_action [E, N], hidden [E, N, H] to (q [E, N, A], next
+        hidden).
+        """
+
+
+class Mixer(Protocol):
+    """Per-agent values to value streams; an ``nn.Module``. Simple mixers use two of the four
+    arguments.
+    """
+
+    n_streams: int  # M
+
+    def __call__(self, q: Tensor, greedy_q: Tensor, action: Tensor, state: Tensor) -> Tensor:
+        """q, greedy_q and action [T, B, N], state [T, B, S] to [T, B, M]."""
+
+
+class Loss(Protocol):
+    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result: ...
+
+
+class Learning(Protocol):
+    """What the loop asks of a learner."""
+
+    online: Model
+
+    def update(self, batch: Batch, clock: Clock) -> UpdateResult: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+
+class Acting(Protocol):
+    """Actions for observations that come from elsewhere than a rollout."""
+
+    remembers: bool  # actions depend on more than the present observation
+
+    def act(
+        self,
+        obs: Sequence[Any],
+        state: dict[str, Any] | None,
+        explore: bool,
+        avail_actions: np.ndarray | None,
+        clock: Clock,
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """X observations to actions [X, N] and what to hand back next time."""
+
+    def explores_until(self) -> int | None:
+        """The env step at which training's exploration stops changing; None if it never does."""
+
+
+class Rollouts(Protocol):
+    """Where experience comes from: policy and environments, here or elsewhere."""
+
+    about: Mapping[str, Any]  # what the environments say about themselves: {"backend": …}
+
+    def collect(self, n_steps: int, clock: Clock) -> Steps:
+        """``n_steps`` slots of every copy."""
+
+    def run_episodes(
+        self,
+        n: int,
+        seed: int,
+        clock: Clock,
+        watch: Watch | None = None,
+        stop: Callable[[], bool] | None = None,
+    ) -> list[Episode]:
+        """Exactly n episodes, episode i with seed i, in that order; ``watch`` sees every slot.
+        Raises Interrupted as soon as ``stop`` says so.
+        """
+
+    def sync(self, learner: Learning) -> None:
+        """Take over what was learned."""
+
+    def restart(self, state: Mapping[str, Any], episodes: int) -> None:
+        """Begin episodes that were not played yet, with what outlives them as ``state`` says."""
+
+    def call(self, method: str, *args: Any) -> list[Any]: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+    def close(self) -> None: ...
+
+
+class Buffer(Protocol):
+    n_steps: int  # stored now
+    full: bool  # the oldest makes room for the newest
+    keeps_hidden: bool  # wants the recurrent states of acting
+
+    def plan(self) -> Plan: ...
+    def check(self, batch_size: int) -> None: ...
+    def add(self, steps: Steps) -> None: ...
+    def ready(self, batch_size: int) -> bool: ...
+    def sample(self, batch_size: int, clock: Clock) -> Batch: ...
+    def update_priority(self, index: Tensor, priority: Tensor) -> None: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...

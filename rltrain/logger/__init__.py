@@ -1,0 +1,1 @@
+"""Where metrics go: console, JSON lines, wandb, learning curve."""

@@ -1,0 +1,58 @@
+"""Rows of metrics in ``metrics.jsonl`` and ``train.log``."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from rltrain.types import Clock
+
+log = logging.getLogger("rltrain")
+
+
+def readable(row: Mapping[str, float]) -> dict[str, float | None]:
+    """JSON knows no NaN and no infinity: they become null."""
+    return {k: (v if math.isfinite(v) else None) for k, v in row.items()}
+
+
+class JsonLines:
+    """``metrics.jsonl``: one object per line, flushed; append-only but for ``cut``, which a resume
+    calls.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def offset(self) -> int:
+        """Bytes written so far."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
+        line = {**asdict(clock), "seconds": round(seconds, 3), **readable(row)}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def cut(self, offset: int) -> None:
+        """Drop what was written after a checkpoint."""
+        if self.offset > offset:
+            os.truncate(self.path, offset)
+
+    def close(self) -> None:
+        """Nothing is held open between rows."""
+
+
+class TrainLog:
+    """The rows in ``train.log``, beside messages and tracebacks."""
+
+    def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
+        numbers = ", ".join(f"{k} {v:.5g}" for k, v in row.items())
+        log.info("env_steps %d updates %d: %s", clock.env_steps, clock.updates, numbers)
+
+    def close(self) -> None:
+        """The file belongs to the logging set-up."""

@@ -1,0 +1,63 @@
+"""Several loggers as one. A logger gets one row at a time: the clock plus means by name.
+
+To add one of its kind: a class with ``write(clock, seconds, row)`` and ``close()``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from rltrain.logger.jsonl import JsonLines
+from rltrain.types import Clock
+
+log = logging.getLogger("rltrain")
+
+
+class Logger(Protocol):
+    def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None: ...
+    def close(self) -> None: ...
+
+
+class Loggers:
+    """Several loggers; one that keeps failing is switched off, training goes on."""
+
+    PATIENCE = 3
+
+    def __init__(self, loggers: Sequence[Logger]) -> None:
+        self.loggers: list[Logger] = []
+        self.failures: list[int] = []  # in a row, of each logger
+        for logger in loggers:
+            self.add(logger)
+
+    def add(self, logger: Logger) -> None:
+        self.loggers.append(logger)
+        self.failures.append(0)
+
+    def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
+        for i, logger in enumerate(self.loggers):
+            if self.failures[i] >= self.PATIENCE:
+                continue
+            try:
+                logger.write(clock, seconds, row)
+                self.failures[i] = 0
+            except Exception:
+                self.failures[i] += 1
+                off = ", which is now switched off" if self.failures[i] == self.PATIENCE else ""
+                log.warning("%s could not write a row%s", type(logger).__name__, off, exc_info=True)
+
+    def close(self) -> None:
+        for logger in self.loggers:
+            try:
+                logger.close()
+            except Exception:
+                log.warning("%s could not be closed", type(logger).__name__, exc_info=True)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"offsets": [getattr(logger, "offset", None) for logger in self.loggers]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for logger, offset in zip(self.loggers, state["offsets"], strict=False):
+            if offset is not None and isinstance(logger, JsonLines):
+                logger.cut(offset)

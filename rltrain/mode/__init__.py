@@ -1,0 +1,1 @@
+"""One file per mode, and what the modes share."""

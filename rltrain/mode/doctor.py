@@ -1,0 +1,286 @@
+"""mode=doctor: what is here and what is missing, with the command that would fix it.
+
+To add a check: a function that returns findings, and its line in ``examine``. What may be missing
+is imported inside the functions.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import netrc
+import os
+import platform
+import re
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+import rltrain
+from rltrain.env.smac import installation
+from rltrain.env.smac.maps import map_names
+from rltrain.env.smac.smacv2_game import MAP_FILE
+
+Verdict = Literal["ok", "optional", "missing"]
+OLDEST_PYTHON = (3, 11)
+NEEDED_DISK = 2 * 10**9
+"""Bytes that a default run may write: three checkpoints and one replay."""
+CPU_FLAGS = ("sse4_2", "avx2", "fma", "avx512f")
+PIP_NAME = re.compile(r"^[A-Za-z0-9._-]+")
+EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at. ``missing`` keeps the main job from running, ``optional`` does
+    not."""
+
+    what: str
+    verdict: Verdict
+    found: str
+    fix: str = ""
+
+
+def examine(outputs: Path) -> list[Finding]:
+    """Everything, in the order of the table; only the packages while a needed one is missing."""
+    first = [*python(), *packages()]
+    if not runs(first):
+        return first
+    return [
+        *first,
+        *device(),
+        *engine_cache(),
+        *disk(outputs),
+        *real_game(),
+        *tools(os.environ),
+    ]
+
+
+def runs(findings: list[Finding]) -> bool:
+    """Whether the main job would run."""
+    return all(finding.verdict != "missing" for finding in findings)
+
+
+def python() -> Iterator[Finding]:
+    """The interpreter and rltrain itself."""
+    enough = sys.version_info >= OLDEST_PYTHON
+    yield Finding(
+        "Python",
+        "ok" if enough else "missing",
+        f"{platform.python_version()} at {sys.executable}",
+        "" if enough else "install Python 3.12 from https://www.python.org and make a new .venv",
+    )
+    yield Finding("rltrain", "ok", f"{rltrain.__version__} at {Path(rltrain.__file__).parent}")
+
+
+def packages() -> Iterator[Finding]:
+    """What rltrain requires, and the extras it names, as its own metadata tell."""
+    for requirement, extra in requirements():
+        name = PIP_NAME.findall(requirement)[0]
+        version = installed_version(name)
+        yield Finding(
+            f"{name} [{extra}]" if extra else name,
+            "ok" if version else "optional" if extra else "missing",
+            version or "not installed",
+            "" if version else f"pip install '{requirement}'",
+        )
+
+
+def requirements() -> list[tuple[str, str]]:
+    """Every requirement (``numpy>=2.0``) and the extra that it belongs to, or ""."""
+    try:
+        lines = importlib.metadata.requires("rltrain") or []
+    except importlib.metadata.PackageNotFoundError:  # run from its source folder
+        text = (Path(rltrain.__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+        project = tomllib.loads(text)["project"]
+        extras = project["optional-dependencies"].items()
+        lines = [
+            *project["dependencies"],
+            *(f"{line}; extra == '{extra}'" for extra, group in extras for line in group),
+        ]
+    found = []
+    for line in lines:
+        requirement, _, condition = line.partition(";")
+        extra = EXTRA.search(condition)
+        found.append((requirement.strip(), extra[1] if extra else ""))
+    return found
+
+
+def installed_version(name: str) -> str | None:
+    """The version of a distribution, or None."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def device() -> Iterator[Finding]:
+    """GPU, CPU, memory."""
+    import torch
+
+    from rltrain.common.numba_cache import MAX_THREADS
+    from rltrain.hardware.device import available_cores, machine
+
+    about = machine()
+    build = "CPU build" if torch.version.cuda is None else f"CUDA {torch.version.cuda}"
+    if about["gpu"]:
+        yield Finding("GPU", "ok", f"{about['gpu']}, torch {torch.__version__}")
+    else:
+        fix = "with an NVIDIA card: the command that https://pytorch.org/get-started/locally shows"
+        yield Finding("GPU", "optional", f"none; torch {torch.__version__} ({build})", fix)
+    flags = [flag for flag in CPU_FLAGS if flag in cpu_flags()]
+    yield Finding(
+        "CPU",
+        "ok",
+        f"{about['cpu']}, {available_cores()} cores, {' '.join(flags) or 'features unknown'}; "
+        f"{torch.get_num_threads()} torch threads, {MAX_THREADS} engine threads at most",
+    )
+    yield Finding("memory", "ok", gigabytes(about["memory_bytes"]))
+
+
+def cpu_flags() -> set[str]:
+    """What the processor can do, where Linux says so."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return set()
+    return set(text.partition("flags")[2].partition("\n")[0].partition(":")[2].split())
+
+
+def engine_cache() -> Iterator[Finding]:
+    """Where machine code is kept, and whether the battle engine is in it."""
+    from rltrain.common.numba_cache import cache_folder, is_compiled
+    from rltrain.env.smac import engine, lite_engine
+    from rltrain.env.smac.compiled import SOURCES
+
+    folder = cache_folder(*SOURCES)
+    if folder.name.startswith("rltrain-numba-"):
+        fix = "export XDG_CACHE_HOME=FOLDER, a folder you can write"
+        found = "cannot be written: every run compiles anew, a minute or two"
+        yield Finding("compile cache", "optional", found, fix)
+    elif all(is_compiled(rules.advance_serial) for rules in (engine, lite_engine)):
+        yield Finding("compile cache", "ok", f"the battle engine is compiled, in {folder}")
+    else:
+        found = f"writable ({folder}); the first run compiles for a minute or two"
+        yield Finding("compile cache", "optional", found, "python -m rltrain.env.smac")
+
+
+def disk(outputs: Path) -> Iterator[Finding]:
+    """Whether runs can be written."""
+    existing = outputs
+    while not existing.exists():
+        existing = existing.parent
+    if not os.access(existing, os.W_OK):
+        found, fix = f"{existing} cannot be written", "cd to a folder of yours"
+        yield Finding("outputs/", "missing", found, fix)
+        return
+    free = shutil.disk_usage(existing).free
+    enough = free >= NEEDED_DISK
+    yield Finding(
+        "outputs/",
+        "ok" if enough else "missing",
+        f"{gigabytes(free)} free in {existing}",
+        "" if enough else f"free {gigabytes(NEEDED_DISK)} there, or cd to a larger disk",
+    )
+
+
+def gigabytes(n_bytes: int) -> str:
+    return f"{n_bytes / 1e9:.1f} GB"
+
+
+def real_game() -> Iterator[Finding]:
+    """StarCraft II with SMAC and SMACv2, which only env.backend=sc2 needs."""
+    for package in installation.ENV_FILES:
+        folder = installation.package_folder(package)
+        fix = "" if folder else installation.package_fix(package)
+        found = str(folder) if folder else "not installed"
+        yield Finding(f"{package} package", "ok" if folder else "optional", found, fix)
+    absent = [m for m in installation.NEEDED_MODULES if not installation.module_found(m)]
+    yield Finding(
+        "their modules",
+        "optional" if absent else "ok",
+        f"not installed: {', '.join(absent)}" if absent else "installed",
+        "pip install pysc2 s2clientprotocol absl-py" if absent else "",
+    )
+    where = "SC2PATH" if "SC2PATH" in os.environ else "SC2PATH is not set"
+    versions = installation.game_versions()
+    yield Finding(
+        "StarCraft II",
+        "ok" if versions else "optional",
+        f"{', '.join(versions) or 'not found'} in {installation.game_folder()} ({where})",
+        "" if versions else installation.game_fix(),
+    )
+    lacks = [name for name in map_names() if not installation.map_found(name)]
+    total = len(map_names())
+    listed = "all of them" if len(lacks) == total else ", ".join(lacks)
+    yield Finding(
+        "SMAC maps",
+        "optional" if lacks else "ok",
+        f"{total - len(lacks)} of {total}" + (f"; missing: {listed}" if lacks else ""),
+        installation.map_fix("smac") if lacks else "",
+    )
+    flat = installation.map_found(MAP_FILE)
+    yield Finding(
+        "SMACv2 map",
+        "ok" if flat else "optional",
+        f"{MAP_FILE}.SC2Map {'is there' if flat else 'is missing'}",
+        "" if flat else installation.map_fix("smacv2"),
+    )
+    yield Finding("env=smac plays on", "ok", installation.choose_backend("auto", "smac", "3m"))
+
+
+def tools(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """ffmpeg and wandb."""
+    ffmpeg = shutil.which("ffmpeg")
+    fix = "" if ffmpeg else "apt-get install ffmpeg, or brew install ffmpeg"
+    found = ffmpeg or "not found: recordings are GIF only, no MP4"
+    yield Finding("ffmpeg", "ok" if ffmpeg else "optional", found, fix)
+    mode = environment.get("WANDB_MODE", "offline")
+    key = wandb_key_known(environment)
+    yield Finding(
+        "wandb",
+        "ok" if key else "optional",
+        f"mode {mode}, {'a key is known' if key else 'no key: runs stay on this machine'}",
+        "" if key else "wandb login, then logger.wandb.mode=online",
+    )
+
+
+def wandb_key_known(environment: Mapping[str, str]) -> bool:
+    """Whether wandb could log in; the key itself is not read out."""
+    if environment.get("WANDB_API_KEY"):
+        return True
+    try:
+        return "api.wandb.ai" in netrc.netrc().hosts
+    except (OSError, netrc.NetrcParseError):
+        return False
+
+
+def show(findings: list[Finding]) -> None:
+    """The table a person reads, and the verdict below it."""
+    console = Console(highlight=False)
+    table = Table(title="rltrain mode=doctor")
+    table.add_column("")
+    table.add_column("what")
+    table.add_column("found", overflow="fold")
+    marks = {"ok": "[green]✓[/]", "optional": "[yellow]–[/]", "missing": "[red]✗[/]"}
+    for each in findings:
+        table.add_row(marks[each.verdict], escape(each.what), escape(each.found))
+    console.print(table)
+    for verdict, words in (("missing", "Needed:"), ("optional", "Optional, where you want it:")):
+        fixes = [f for f in findings if f.verdict == verdict and f.fix]
+        if fixes:
+            console.print(f"\n{words}")
+        for each in fixes:
+            console.print(f"  {each.what}: {each.fix}", markup=False, soft_wrap=True)
+    console.print(
+        "\nThe main job (rltrain algo=qmix env=smac) runs here."
+        if runs(findings)
+        else "\nThe main job does not run here yet: see what is needed above."
+    )

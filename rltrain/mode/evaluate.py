@@ -1,0 +1,282 @@
+"""mode=evaluate: an exact number of episodes with a checkpoint's weights or a player that needs
+none, a table, and ``evaluation.json``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from rltrain.build import build_player, build_scripted_player, title
+from rltrain.common import checkpoint
+from rltrain.config.compose import load_config
+from rltrain.config.schema import Settings
+from rltrain.config.validate import check
+from rltrain.errors import CheckpointError, UsageError
+from rltrain.hardware.device import machine, set_allocator_policy
+from rltrain.hardware.rollout import Rollout
+from rltrain.interfaces import VectorEnv
+from rltrain.logger.console import Screen
+from rltrain.types import Clock, Episode
+from rltrain.video.recorder import Recorder, require_drawable
+from rltrain.video.sc2_replay import GameReplays
+
+Z95 = 1.959964
+"""97.5 % quantile of the normal distribution."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Test episodes of one checkpoint. ``metrics`` are named like those of a test."""
+
+    folder: Path
+    step: int
+    episodes: tuple[Episode, ...]
+    metrics: Mapping[str, float]
+    record: Mapping[str, Any]
+    path: Path
+    remarks: tuple[str, ...] = ()
+
+
+def open_checkpoint(
+    path: Path, words: Sequence[str], load_step: int | None, *, plays: bool
+) -> tuple[checkpoint.Found, Settings]:
+    """A checkpoint and its settings, with the typed words applied.
+
+    Args:
+        plays: its environment will be built; otherwise that may be one that nobody trusts.
+
+    Raises:
+        CheckpointError: nothing trustworthy there.
+        UsageError: words that name no key of the saved configuration.
+    """
+    found = checkpoint.find(path, load_step)
+    tree, choices, _ = load_config(found.folder / "config.json", words, callbacks=False, env=plays)
+    tree["mode"] = "evaluate"
+    settings = check(tree, choices, {})
+    if settings.algo is None:
+        raise CheckpointError(f"{found.folder} names a player without weights: nothing to load.")
+    return found, settings
+
+
+def evaluate(
+    path: Path,
+    words: Sequence[str],
+    load_step: int | None,
+    handed: Callable[[Settings], Settings] | None = None,
+) -> Evaluation:
+    """Play the episodes and write ``evaluation.json``.
+
+    Args:
+        handed: puts an environment that was handed over from Python in the place of the named one.
+    """
+    set_allocator_policy()
+    found, settings = open_checkpoint(path, words, load_step, plays=handed is None)
+    settings = settings if handed is None else handed(settings)
+    try:
+        player = build_player(settings, found.folder)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return judge(settings, player, found)
+
+
+def evaluate_script(settings: Settings) -> Evaluation:
+    """The same with a player that needs no checkpoint."""
+    try:
+        player = build_scripted_player(settings)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return judge(settings, player, None)
+
+
+def judge(settings: Settings, player: Rollout, found: checkpoint.Found | None) -> Evaluation:
+    """Play, count and write; with ``record``, film."""
+    filmed = settings.run.record
+    if filmed and not plays_in_game(player.env):
+        require_drawable(player.env, settings.choices["env"])
+    place, step = (home(found), found.step) if found else (new_folder(), 0)
+    recorder = recorder_of(player.env, settings, place, step) if filmed else None
+    began = time.monotonic()
+    episodes = tuple(
+        player.run_episodes(settings.run.test.episodes, settings.run.seed, Clock(), recorder)
+    )
+    player.close()
+    metrics = summary(episodes)
+    record: dict[str, Any] = {
+        "checkpoint": str(found.folder) if found else None,
+        "env_steps": step,
+        "what": title(settings),
+        "environment": dict(player.about),
+        "seed": settings.run.seed,  # episode i is seeded with (seed, test stream, i)
+        "epsilon": settings.run.test.epsilon,
+        "n_envs": min(settings.run.test.n_envs, settings.run.test.episodes),
+        "seconds": round(time.monotonic() - began, 3),
+        "machine": machine(),
+        "metrics": metrics,
+        "episodes": [
+            {"episode": i, "return": e.episode_return, "length": e.length, **plain_info(e)}
+            for i, e in enumerate(episodes)
+        ],
+    }
+    remarks = found.remarks if found else ()
+    if recorder is not None:
+        for row in record["episodes"]:
+            row["files"] = [relative(f, place) for f in recorder.files[row["episode"]]]
+        remarks += (f"The recordings are in {recorder.folder}.", *recorder.remarks)
+    path = write(place, record)
+    folder = found.folder if found else path.parent
+    return Evaluation(folder, step, episodes, metrics, record, path, remarks)
+
+
+def plays_in_game(env: VectorEnv) -> bool:
+    """Whether StarCraft II itself plays."""
+    return bool(getattr(env, "about", {}).get("backend") == "sc2")
+
+
+def recorder_of(
+    env: VectorEnv, settings: Settings, place: Path, step: int
+) -> Recorder | GameReplays:
+    """What films these episodes: the game itself where it plays, else our own pictures."""
+    kind = GameReplays if plays_in_game(env) else Recorder
+    return kind(recordings_folder(place, step), settings.run.test.episodes)
+
+
+def plain_info(episode: Episode) -> dict[str, Any]:
+    """What the environment said, as JSON."""
+    return {k: v.item() if isinstance(v, np.generic) else v for k, v in episode.info.items()}
+
+
+def summary(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Mean, standard error and 95 % interval of returns (normal) and wins (Wilson, 1927), mean
+    length, means of what the environment counts itself (``info["metrics"]``).
+    """
+    returns = np.array([e.episode_return for e in episodes])
+    error = float(returns.std(ddof=1) / math.sqrt(len(returns))) if len(returns) > 1 else math.nan
+    mean = float(returns.mean())
+    out = {
+        "test/return_mean": mean,
+        "test/return_std": float(returns.std()),
+        "test/return_standard_error": error,
+        "test/return_low": mean - Z95 * error,
+        "test/return_high": mean + Z95 * error,
+        "test/episode_length_mean": float(np.mean([e.length for e in episodes])),
+    }
+    wins = [bool(e.info["win"]) for e in episodes if "win" in e.info]
+    if wins:
+        low, high = wilson(sum(wins), len(wins))
+        out |= {
+            "test/win_rate": sum(wins) / len(wins),
+            "test/win_rate_low": low,
+            "test/win_rate_high": high,
+        }
+    counted = [e.info.get("metrics", {}) for e in episodes]
+    for name in dict.fromkeys(name for own in counted for name in own):
+        out[f"test/{name}_mean"] = float(np.mean([own[name] for own in counted if name in own]))
+    return {k: v for k, v in out.items() if not math.isnan(v)}
+
+
+def wilson(wins: int, n: int) -> tuple[float, float]:
+    """The 95 % interval of a proportion (Wilson, 1927, J. Am. Stat. Assoc. 22, p. 209)."""
+    p, z2 = wins / n, Z95 * Z95
+    centre, spread = p + z2 / (2 * n), Z95 * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
+    return max(0.0, (centre - spread) / (1 + z2 / n)), min(1.0, (centre + spread) / (1 + z2 / n))
+
+
+def home(found: checkpoint.Found) -> Path:
+    """Where results of a checkpoint belong: its run's folder, or its own if it lies elsewhere."""
+    run_dir = found.folder.parent.parent
+    return run_dir if (run_dir / "run.json").exists() else found.folder
+
+
+def new_folder() -> Path:
+    """``outputs/evaluate/<date>_<time>/``, for results beside which nothing can be written."""
+    wanted = Path.cwd() / "outputs" / "evaluate" / time.strftime("%Y-%m-%d_%H-%M-%S")
+    return made(wanted)
+
+
+def made(wanted: Path) -> Path:
+    """A new folder, with a number behind its name if there is one already."""
+    folder = wanted
+    for number in itertools.count(2):
+        try:
+            folder.mkdir(parents=True)
+            break
+        except FileExistsError:
+            folder = wanted.with_name(f"{wanted.name}-{number}")
+    return folder
+
+
+def recordings_folder(place: Path, step: int) -> Path:
+    """A new folder for films, ``recordings/<env_steps>``; elsewhere if that cannot be written."""
+    try:
+        if (place / "recordings").is_file():
+            raise NotADirectoryError(place / "recordings")
+        return made(place / "recordings" / str(step))
+    except OSError:
+        return made(new_folder() / "recordings" / str(step))
+
+
+def relative(path: Path, folder: Path) -> str:
+    """A path as seen from a folder, if it lies below it."""
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
+
+
+def write(place: Path, record: Mapping[str, Any]) -> Path:
+    """``evaluation.json`` in a folder, earlier ones kept; in one of its own if that cannot be
+    written.
+    """
+    folder, text = place, json.dumps(record, indent=1)
+    try:
+        path = folder / "evaluation.json"
+        if path.exists():
+            numbers = [
+                int(p.stem.partition("-")[2])
+                for p in folder.glob("evaluation-*.json")
+                if p.stem.partition("-")[2].isdigit()
+            ]
+            path.rename(folder / f"evaluation-{max(numbers, default=0) + 1}.json")
+        checkpoint.put_text(path, text)
+        return path
+    except OSError:
+        path = new_folder() / "evaluation.json"
+        checkpoint.put_text(path, text)
+        return path
+
+
+def show(evaluation: Evaluation) -> None:
+    """The table a person reads."""
+    console = Screen(highlight=False)
+    for remark in evaluation.remarks:
+        console.print(remark, markup=False, soft_wrap=True)
+    m = evaluation.metrics
+    source = f", checkpoint {evaluation.step:,}" if evaluation.record["checkpoint"] else ""
+    table = Table(title=f"{evaluation.record['what']}{source}")
+    table.add_column("")
+    table.add_column("mean", justify="right")
+    table.add_column("95 % interval", justify="right")
+    low, high = m.get("test/return_low"), m.get("test/return_high")
+    interval = "" if low is None or high is None else f"{low:.2f} … {high:.2f}"
+    table.add_row("return", f"{m['test/return_mean']:.2f}", interval)
+    if "test/win_rate" in m:
+        interval = f"{m['test/win_rate_low']:.1%} … {m['test/win_rate_high']:.1%}"
+        table.add_row("win rate", f"{m['test/win_rate']:.1%}", interval)
+    table.add_row("episode length", f"{m['test/episode_length_mean']:.1f}", "")
+    for name in sorted({name for e in evaluation.episodes for name in e.info.get("metrics", {})}):
+        table.add_row(name.replace("_", " "), f"{m[f'test/{name}_mean']:.4g}", "")
+    console.print(table)
+    about = "".join(f"{name} {fact}, " for name, fact in evaluation.record["environment"].items())
+    console.print(
+        f"{len(evaluation.episodes)} episodes, {about}seed {evaluation.record['seed']}, "
+        f"{evaluation.record['seconds']:.1f} s; every episode is in {evaluation.path}",
+        markup=False,
+        soft_wrap=True,
+    )

@@ -1,0 +1,62 @@
+"""What a run will use, known before it begins: devices, processes, threads, environment copies,
+networks and replay; told by the banner and kept in ``run.json``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from rltrain.build import n_threads
+from rltrain.common.memory import available_memory
+from rltrain.config.schema import Settings
+from rltrain.trainer import Trainer
+from rltrain.types import Plan, torch_device_of
+
+
+def resource_plan(settings: Settings, trainer: Trainer) -> dict[str, Any]:
+    """The plan in plain numbers; bytes are those of a full replay and of all copies of the
+    weights.
+    """
+    online, run = trainer.learner.online, settings.run
+    copies = {
+        "training": 0 if run.dataset.read else settings.hardware.n_envs,
+        "tests": min(run.test.n_envs, run.test.episodes),
+    }
+    games = trainer.rollout.about.get("backend") == "sc2"  # each copy plays in a process of its own
+    plan = trainer.buffer.plan()
+    return {
+        "device": str(torch_device_of(online)),
+        "processes": 1 + (sum(copies.values()) if games else 0),
+        "threads": n_threads(settings),
+        "env_copies": copies,
+        "parameters": {name: count(part) for name, part in online.named_children()},
+        "network_bytes": network_bytes(trainer),
+        "replay": {
+            "capacity": plan.capacity,
+            "unit": "episodes" if plan.steps is None else "steps",
+            "bytes_per_step": plan.bytes_per_step,
+            "bytes": replay_bytes(plan),
+            "max_bytes": plan.cap_bytes,
+        },
+        "available_memory_bytes": available_memory(),
+    }
+
+
+def count(part: nn.Module) -> int:
+    """Trained numbers of a network."""
+    return sum(p.numel() for p in part.parameters())
+
+
+def network_bytes(trainer: Trainer) -> int:
+    """Weights, target weights, gradients and what the optimiser keeps."""
+    state = trainer.learner.state_dict()
+    kept = sum(t.nbytes for part in state.values() for t in part.values() if hasattr(t, "nbytes"))
+    return int(kept) + sum(p.nbytes for p in trainer.learner.online.parameters())
+
+
+def replay_bytes(plan: Plan) -> int:
+    """Of a full replay: as many as its capacity can take, or as it may use."""
+    worst = plan.worst_case_bytes
+    return plan.cap_bytes if worst is None else min(worst, plan.cap_bytes)

@@ -1,0 +1,410 @@
+"""mode=train: one run in one folder, from the banner to the closing words; also a resumed one."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import signal
+import subprocess
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import rltrain
+from rltrain.build import build_trainer, config_record
+from rltrain.callback import Callback
+from rltrain.common import checkpoint
+from rltrain.config.schema import Settings
+from rltrain.config.trust import module_of_env
+from rltrain.errors import CheckpointError, RltrainError, UsageError
+from rltrain.hardware.device import machine, set_allocator_policy
+from rltrain.logger.console import Console, Screen
+from rltrain.logger.jsonl import JsonLines, TrainLog
+from rltrain.logger.loggers import Loggers
+from rltrain.logger.wandb import Wandb
+from rltrain.mode.banner import banner, closing_words
+from rltrain.mode.resources import resource_plan
+from rltrain.mode.warnings import warn
+from rltrain.offline.build import build_offline_trainer
+from rltrain.offline.shards import require_free
+from rltrain.trainer import Trainer
+
+log = logging.getLogger("rltrain")
+SIGNAL_CODES = {"SIGINT": 130, "SIGTERM": 143}
+KEPT_ON_RESUME = ("seed", "env.", "algo.", "buffer.", "dataset.", "hardware.n_envs")
+"""What a resumed run cannot change: it would no longer be the same run."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run left behind. ``metrics`` are the last values by name."""
+
+    run_dir: Path
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    exit_code: int = 0
+
+
+def new_run_dir(settings: Settings, root: Path | None = None) -> Path:
+    """``outputs/<algo>-<env>/<date>_<time>-s<seed>-<4 hex>``."""
+    now = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+    group = f"{settings.choices['algo']}-{settings.choices['env']}"
+    name = f"{now}-s{settings.run.seed}-{secrets.token_hex(2)}"
+    return (root or Path.cwd() / "outputs") / group / name
+
+
+def preflight(settings: Settings, run_dir: Path) -> None:
+    """Build everything once and look at the folder, so that what cannot work is refused before a
+    file exists.
+
+    Raises:
+        UsageError: parts that do not fit, or a folder that cannot be written.
+        CheckpointError: weights to start from that cannot be read.
+    """
+    if any((run_dir / name).exists() for name in ("run.json", "checkpoints")):
+        raise UsageError(
+            f"{run_dir} already holds a run. Type resume={run_dir} to go on with it, or choose "
+            "another folder."
+        )
+    if settings.run.dataset.write is not None:
+        require_free(Path(settings.run.dataset.write).expanduser())
+    trainer = built(settings, run_dir)
+    start_from(trainer, settings)
+    trainer.close()
+    require_writable(run_dir)
+
+
+def built(
+    settings: Settings,
+    run_dir: Path,
+    loggers: Loggers | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> Trainer:
+    """A trainer, with what its parts refuse put as a usage error."""
+    set_allocator_policy()
+    build = build_trainer if settings.run.dataset.read is None else build_offline_trainer
+    try:
+        return build(settings, run_dir, loggers or Loggers([]), callbacks)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def start_from(trainer: Trainer, settings: Settings) -> str | None:
+    """Load the weights that ``checkpoint=`` names; says which were taken."""
+    if settings.run.checkpoint is None:
+        return None
+    found = checkpoint.find(Path(settings.run.checkpoint).expanduser(), settings.run.load_step)
+    trainer.load_weights(found.folder)
+    return "\n".join([f"{found.folder} (step {found.step:,})", *found.remarks])
+
+
+def require_writable(run_dir: Path) -> None:
+    """Refuse a run folder that cannot be made, without leaving anything behind."""
+    existing = run_dir
+    while not existing.exists():
+        existing = existing.parent
+    probe = existing / f".rltrain-{secrets.token_hex(4)}"
+    try:
+        probe.mkdir()
+        probe.rmdir()
+    except OSError as error:
+        raise UsageError(
+            f"The run folder {run_dir} cannot be written: {error.strerror}. Start rltrain from a "
+            "folder of yours, or type hydra.run.dir=FOLDER."
+        ) from error
+
+
+class Record(Callback):
+    """Keeps ``config.json`` and ``run.json``: status, versions, machine, resumes, final and best
+    test results.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        self.path = run_dir / "run.json"
+        self.facts: dict[str, Any] = {}
+
+    def take_up(self, about: Mapping[str, Any]) -> None:
+        """What is known before the first step, ``about`` what the environments say of themselves;
+        a resume may find other ones.
+        """
+        self.facts |= {
+            "status": "running",
+            "started": now(),
+            "version": rltrain.__version__,
+            "git_commit": git_commit(),
+            "machine": machine(),
+            "resumes": [],
+            "final_test": None,
+            "best_test": None,
+        }
+        if before := read_record(self.path):
+            kept = ("started", "environment", "final_test", "best_test")
+            self.facts |= {k: before[k] for k in kept if k in before}
+            self.facts["resumes"] = [*before.get("resumes", []), now()]
+        played = self.facts.get("environment", about)
+        if played != about:
+            log.warning(
+                "this run was played with %s so far and goes on with %s", played, dict(about)
+            )
+        self.facts["environment"] = dict(about)
+
+    def begin(self, settings: Settings, trainer: Trainer) -> None:
+        """Write both files."""
+        config = config_record(settings)
+        checkpoint.put_text(self.path.with_name("config.json"), json.dumps(config, indent=1))
+        self.write(trainer, plan=resource_plan(settings, trainer))
+
+    def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+        result = {"env_steps": trainer.clock.env_steps, **value}
+        self.facts["final_test"] = result
+        best = checkpoint.pointed(trainer.run_dir / "checkpoints", "best")
+        if best == trainer.clock.env_steps:
+            self.facts["best_test"] = result
+        self.write(trainer)
+        return value
+
+    def write(self, trainer: Trainer, **facts: Any) -> None:
+        self.facts |= {**asdict(trainer.clock), "seconds": round(trainer.seconds, 1), **facts}
+        checkpoint.put_text(self.path, json.dumps(self.facts, indent=1))
+
+
+class Journal(Record):
+    """The record of a run that is driven by hand, begun with its first step."""
+
+    def __init__(self, run_dir: Path, settings: Settings) -> None:
+        super().__init__(run_dir)
+        self.settings = settings
+
+    def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
+        if not self.facts:
+            self.take_up(trainer.rollout.about)
+            self.begin(self.settings, trainer)
+        return value
+
+    def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+        self.on_train_start(trainer)  # the first test comes before
+        return super().on_test_end(trainer, value)
+
+    def on_save(self, trainer: Trainer, value: Any) -> Any:
+        if self.facts:
+            self.write(trainer)
+        return value
+
+    def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
+        self.write(trainer, status="finished", finished=now())
+        return value
+
+    def on_exception(self, trainer: Trainer, value: Any) -> Any:
+        status = "failed" if isinstance(value, Exception) else "interrupted"
+        if self.facts:
+            error = f"{type(value).__name__}: {value}"
+            self.write(trainer, status=status, finished=now(), error=error)
+        return value
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """A ``run.json``; empty if there is none or it cannot be read."""
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def run_training(
+    settings: Settings, run_dir: Path, *, resume: bool = False, loud: bool = True
+) -> Result:
+    """One whole run in ``run_dir``. Failures of the run are recorded there and become an exit code.
+
+    Raises:
+        RltrainError: the run could not begin; the folder is as it was.
+    """
+    loud = loud and settings.logger.console
+    screen = Screen(highlight=False, quiet=not loud)
+    run_dir.mkdir(parents=True, exist_ok=True)
+    with train_log(run_dir), Interrupts() as interrupts:
+        loggers = Loggers([JsonLines(run_dir / "metrics.jsonl"), TrainLog()])
+        if loud:
+            loggers.add(Console(settings.run.total_env_steps, screen))
+        record = Record(run_dir)
+        trainer = built(settings, run_dir, loggers, [record])
+        record.take_up(trainer.rollout.about)
+        origin = taken_up(trainer, run_dir) if resume else start_from(trainer, settings)
+        interrupts.trainer = trainer
+        code, status = 0, "finished"
+        try:
+            record.begin(settings, trainer)
+            screen.print(banner(settings, trainer, origin))
+            warn(settings, trainer)
+            start_wandb(loggers, settings, run_dir, config_record(settings))
+            trainer.train()
+        except KeyboardInterrupt:
+            trainer.interrupted = True
+        except Exception as error:
+            code = error.exit_code if isinstance(error, RltrainError) else 1
+            status = "failed"
+            log.error("%s", traceback.format_exc())
+            record.facts["error"] = f"{type(error).__name__}: {error}"
+        finally:
+            loggers.close()
+            trainer.close()
+        if trainer.interrupted:
+            code, status = interrupts.exit_code, "interrupted"
+        record.write(trainer, status=status, exit_code=code, finished=now())
+        module = module_of_env(settings.plain)
+        trust = module and module.partition(".")[0]
+        words = closing_words(record.facts, run_dir, trainer, status, trust)
+        screen.print(words, soft_wrap=True, markup=False)
+    return Result(run_dir, dict(trainer.latest), code)
+
+
+def taken_up(trainer: Trainer, run_dir: Path) -> str | None:
+    """Resume from the newest valid checkpoint; says what a person should know about it."""
+    found = trainer.restore(run_dir)
+    for remark in found.remarks:
+        log.warning("%s", remark)
+    return "\n".join(found.remarks) or None
+
+
+def start_wandb(
+    loggers: Loggers, settings: Settings, run_dir: Path, config: Mapping[str, Any]
+) -> None:
+    """Add wandb, unless it is switched off or cannot start: training goes on without it."""
+    options = dict(settings.logger.wandb)
+    mode = options.pop("mode")
+    if mode == "disabled":
+        return
+    try:
+        loggers.add(Wandb(run_dir, config, mode, **options))
+    except Exception as error:
+        log.warning("wandb could not start (%s); the run goes on without it", error, exc_info=True)
+
+
+class Interrupts:
+    """The first Ctrl-C or SIGTERM ends the run after the present iteration, the second at once.
+
+    Before there is a trainer the first one stops at once: nothing has been learned yet.
+    """
+
+    def __init__(self) -> None:
+        self.trainer: Trainer | None = None
+        self.caught: list[str] = []
+        self.before: dict[signal.Signals, Any] = {}
+
+    @property
+    def exit_code(self) -> int:
+        return SIGNAL_CODES[self.caught[0]] if self.caught else SIGNAL_CODES["SIGINT"]
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        self.caught.append(signal.Signals(number).name)
+        if self.trainer is None or len(self.caught) > 1:
+            raise KeyboardInterrupt
+        self.trainer.stop(self.caught[0], interrupted=True)
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            both = (signal.SIGINT, signal.SIGTERM)
+            self.before = {s: signal.signal(s, self.handle) for s in both}
+        return self
+
+    def __exit__(self, *about: object) -> None:
+        for s, handler in self.before.items():
+            signal.signal(s, handler)
+
+
+@contextmanager
+def train_log(run_dir: Path) -> Iterator[None]:
+    """``train.log`` takes every message; warnings also reach the screen."""
+    handler = logging.FileHandler(run_dir / "train.log", encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    screen = logging.StreamHandler()
+    screen.setLevel(logging.WARNING)
+    screen.addFilter(lambda record: record.levelno < logging.ERROR)
+    screen.setFormatter(ShortFormatter("%(levelname)s: %(message)s"))
+    level, propagate = log.level, log.propagate
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    log.addHandler(handler)
+    log.addHandler(screen)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.removeHandler(screen)
+        handler.close()
+        log.setLevel(level)
+        log.propagate = propagate
+
+
+class ShortFormatter(logging.Formatter):
+    """Messages without their traceback, which ``train.log`` keeps."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"{record.levelname.lower()}: {record.getMessage()}"
+
+
+def latest_run(root: Path) -> Path:
+    """The run folder under ``root`` that was written last.
+
+    Raises:
+        UsageError: there is none.
+    """
+    records = list(root.rglob("run.json"))
+    if not records:
+        raise UsageError(f"resume=latest: there is no run under {root}. Type resume=RUN_FOLDER.")
+    return max(records, key=lambda p: p.stat().st_mtime).parent
+
+
+def run_folder(path: Path) -> Path:
+    """The run that a path means: its folder, its ``checkpoints/`` or one of them.
+
+    Raises:
+        CheckpointError: there is no run.
+    """
+    if path.parent.name == "checkpoints":
+        path = path.parent.parent
+    elif path.name == "checkpoints":
+        path = path.parent
+    if not (path / "config.json").is_file():
+        raise CheckpointError(
+            f"There is no run at {path}. Expected a run folder (outputs/<algo>-<env>/<run>)."
+        )
+    return path
+
+
+def refuse_changes(changed: list[str]) -> None:
+    """A resumed run stays the run it was.
+
+    Raises:
+        UsageError: names the keys, and what to do instead.
+    """
+    bad = [k for k in changed if k.startswith(KEPT_ON_RESUME)]
+    if bad:
+        raise UsageError(
+            f"A resumed run keeps its {', '.join(bad)}. To train on with other settings, start a "
+            "new run from these weights: rltrain checkpoint=RUN_FOLDER algo=… env=… key=value."
+        )
+
+
+def now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
+
+
+def git_commit() -> str | None:
+    """The commit of the working copy that rltrain runs from, or None."""
+    try:
+        return subprocess.run(
+            ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None

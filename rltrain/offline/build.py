@@ -1,0 +1,148 @@
+"""The trainer of ``dataset.read``: joined like any other, with a dataset where others have copies
+to act in.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from rltrain.algo.exploration import FixedEpsilon
+from rltrain.build import (
+    build_actor,
+    build_buffer,
+    build_callbacks,
+    build_env,
+    build_learner,
+    build_test_rollout,
+    obs_statistics,
+    prepare_machine,
+    trainer_words,
+)
+from rltrain.callback import Callback
+from rltrain.common.seeding import (
+    DATASET_STREAM,
+    NOISE_STREAM,
+    generator,
+    seed_key,
+)
+from rltrain.config.schema import Settings
+from rltrain.interfaces import Buffer
+from rltrain.logger.loggers import Loggers
+from rltrain.offline.dataset import Dataset, Reader, open_dataset
+from rltrain.offline.estimate import Estimate
+from rltrain.offline.trainer import OfflineTrainer
+from rltrain.types import Clock
+
+log = logging.getLogger(__name__)
+
+
+class Nobody:
+    """Explores nothing, and so has nothing to report."""
+
+    def metrics(self, clock: Clock) -> dict[str, float]:
+        return {}
+
+
+def build_offline_trainer(
+    settings: Settings, run_dir: Path, loggers: Loggers, callbacks: Sequence[Callback] = ()
+) -> OfflineTrainer:
+    """A trainer that learns from the dataset of ``dataset.read`` and plays only in tests.
+
+    Raises:
+        ValueError: parts that cannot learn from others' experience, or do not fit.
+        UsageError: no dataset, or one of another environment.
+        DatasetError: a damaged one.
+    """
+    run, algo = settings.run, settings.algo
+    assert algo is not None, "check() refuses to train what does not learn"
+    assert run.dataset.read is not None, "who reads nothing has a trainer of another kind"
+    device = prepare_machine(settings)
+    torch.manual_seed(seed_key(run.seed, NOISE_STREAM))  # noisy layers and quantile levels
+    test_env = build_env(settings, min(run.test.n_envs, run.test.episodes), training=False)
+    spec = test_env.spec
+    dataset = open_dataset(Path(run.dataset.read).expanduser(), spec)
+    held_out = dataset.held_out(run.dataset.held_out)
+    learner = build_learner(settings, spec, device)
+    # one copy: the pieces of a dataset follow each other
+    single = replace(settings, hardware=replace(settings.hardware, n_envs=1))
+    buffer = build_buffer(single, spec, learner, device)
+    require_readable(settings, dataset, held_out, buffer)
+    chosen = np.flatnonzero(~held_out)
+    judges = obs_statistics(learner)
+    if held_out.any():
+        judges.append(build_estimate(settings, dataset, held_out))
+    elif run.dataset.held_out > 0:
+        log.warning(
+            "dataset.held_out=%s of the %d whole episodes in %s is less than one: nothing is held "
+            "out, and no importance-sampling estimates are made",
+            run.dataset.held_out,
+            int(dataset.whole.sum()),
+            dataset.folder,
+        )
+    return OfflineTrainer(
+        reader=Reader(dataset=dataset, chosen=chosen, rng=generator(run.seed, DATASET_STREAM)),
+        env_steps_per_iteration=algo.steps_per_collect * settings.hardware.n_envs,
+        test_rollout=build_test_rollout(settings, learner, test_env),
+        buffer=buffer,
+        learner=learner,
+        actor=build_actor(settings, learner, test_env, FixedEpsilon(epsilon=0)),
+        callbacks=build_callbacks(settings, loggers, Nobody(), judges, callbacks),
+        run_dir=run_dir,
+        **trainer_words(settings, spec),
+    )
+
+
+def build_estimate(settings: Settings, dataset: Dataset, held_out: np.ndarray) -> Estimate:
+    """Judges the policy that tests play.
+
+    Raises:
+        ValueError: the dataset does not say how likely its actions were.
+    """
+    if not dataset.knows_probabilities:
+        raise ValueError(
+            f"The dataset {dataset.folder} does not say how likely its actions were (it was "
+            "recorded with noisy networks, drawn quantile levels or parameter noise), so nothing "
+            "can be estimated from it. Type dataset.held_out=0 to learn from it all the same."
+        )
+    return Estimate(
+        dataset=dataset,
+        held_out=np.flatnonzero(held_out),
+        exploration=FixedEpsilon(epsilon=settings.run.test.epsilon),
+        gamma=settings.nodes["algo.loss"].kwargs["gamma"],
+    )
+
+
+def require_readable(
+    settings: Settings, dataset: Dataset, held_out: np.ndarray, buffer: Buffer
+) -> None:
+    """Refuse what a dataset cannot feed.
+
+    Raises:
+        ValueError: what does not fit, and what to type.
+    """
+    if hasattr(buffer, "targets"):
+        raise ValueError(
+            f"algo={settings.choices['algo']} learns only from what it has just played itself, so "
+            "dataset.read is not for it: choose a method with a replay, such as algo=dqn."
+        )
+    if buffer.keeps_hidden:
+        raise ValueError(
+            "buffer.first_hidden=stored needs the recurrent states of acting, which a dataset does "
+            "not hold: set buffer.first_hidden=zero (and buffer.burn_in)."
+        )
+    algo, n_left = settings.algo, int((~held_out).sum())
+    assert algo is not None
+    counts_episodes = buffer.plan().steps is None
+    if n_left == 0 or (counts_episodes and n_left < algo.batch_size):
+        raise ValueError(
+            f"The dataset {dataset.folder} has {n_left} episodes to learn from beside "
+            f"{int(held_out.sum())} held out, one batch needs "
+            f"{algo.batch_size if counts_episodes else 1}: set dataset.held_out or "
+            "algo.batch_size to less."
+        )

@@ -1,0 +1,97 @@
+"""Recording: an environment whose every slot is also written, and the callback that ends shards.
+
+Nothing else knows that something is recorded; without ``dataset.write`` neither exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from rltrain.callback import Callback
+from rltrain.interfaces import EpisodeSeeds, VectorEnv
+from rltrain.offline.writer import Writer
+
+if TYPE_CHECKING:
+    from rltrain.trainer import Trainer
+
+
+class Player(Protocol):
+    """Who acts."""
+
+    def probability(self) -> np.ndarray:
+        """[E, N]: how likely it was to choose what it has just chosen; NaN = unknown."""
+
+
+class RecordedEnv:
+    """A vector environment, played by ``player``, that hands every slot to ``writer``."""
+
+    def __init__(self, *, env: VectorEnv, player: Player, writer: Writer) -> None:
+        self.env, self.player, self.writer = env, player, writer
+        self.about = {**getattr(env, "about", {}), "recorded into": str(writer.folder)}
+        self._anew = False  # the open episodes are not gone on with
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the environment's."""
+        return getattr(self.env, name)
+
+    def reset(self, seeds: EpisodeSeeds) -> None:
+        """Start episode 0 of every copy."""
+        self.writer.restart()
+        self.env.reset(seeds)
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Play, and write the slot that was played."""
+        env = self.env
+        if self._anew:
+            self.writer.forget(np.ones(env.n_envs, np.bool_))
+            self._anew = False
+        slot = {
+            "obs": env.obs.copy(),  # the step overwrites these
+            "avail_actions": env.avail_actions.astype(np.bool_),
+            "state": env.state.copy(),
+            "last": env.last.copy(),
+            "action": action,
+            "probability": self.player.probability(),
+        }
+        reward, terminated = env.step(action)
+        self.writer.add({**slot, "reward": reward, "terminated": terminated})
+        lost = getattr(env, "lost", None)
+        if lost is not None and lost.any():
+            self.writer.forget(lost)
+        return reward, terminated
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue; an environment without exact state begins new episodes."""
+        self.env.load_state_dict(state)
+        self._anew = not state.get("exact", True)
+
+    def close(self) -> None:
+        """Write what is left, and close."""
+        try:
+            self.writer.flush()
+        finally:
+            self.env.close()
+
+
+class Recording(Callback):
+    """Looks after the writer of a run: its folder, its last shard, its state."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+
+    def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
+        self.writer.begin()
+        return value
+
+    def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
+        self.writer.flush()
+        return value
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.writer.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.writer.load_state_dict(state)

@@ -1,1 +1,0 @@
-"""Learning curves and statistics over runs."""

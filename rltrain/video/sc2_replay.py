@@ -1,0 +1,54 @@
+"""``.SC2Replay`` files of test episodes that were played in StarCraft II, to watch in the game."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, cast
+
+from rltrain.interfaces import VectorEnv
+from rltrain.types import Episode
+
+
+class GameEnv(VectorEnv, Protocol):
+    """A vector environment whose copies run in the game."""
+
+    def save_replay(self, copy: int, folder: str, prefix: str) -> list[str]:
+        """Write what the copy's game played since its launch; returns the new files' paths."""
+
+
+@dataclass
+class GameReplays:
+    """Has the game write a file when an episode is over, before the next one begins.
+
+    ``files`` names them, by episode; ``remarks`` says what a person should know about them.
+    """
+
+    folder: Path
+    n_episodes: int  # episodes from this number on are not saved
+    files: dict[int, list[Path]] = field(default_factory=dict)
+    remarks: list[str] = field(
+        default_factory=lambda: [
+            "A .SC2Replay holds all episodes since its game was launched, the named one last."
+        ]
+    )
+
+    def __call__(
+        self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
+    ) -> None:
+        """Look at the current slot.
+
+        Args:
+            env: a ``GameEnv``.
+            numbers: the episode that each copy is in.
+            finished: by copy, the episodes that this slot closes.
+        """
+        game = cast(GameEnv, env)
+        for copy in finished:
+            number = numbers[copy]
+            if number < self.n_episodes:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                folder = str(self.folder.absolute())
+                found = game.save_replay(copy, folder, f"episode-{number:03d}")
+                self.files[number] = [Path(path) for path in found]

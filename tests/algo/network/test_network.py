@@ -1,0 +1,267 @@
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from rltrain.algo.kernels.gru import gru
+from rltrain.algo.network.conv import conv_agents
+from rltrain.algo.network.distribution import Scalar
+from rltrain.algo.network.gru import GRUAgents
+from rltrain.algo.network.head import NoisyLinear
+from rltrain.types import EnvSpec, inside
+from tests.algo.batches import AGENTS, DISTRIBUTIONS, SPEC, make_batch, spec_of
+
+
+def gru_agents(spec=SPEC, hidden_dim=8):
+    torch.manual_seed(0)
+    return GRUAgents(spec=spec, hidden_dim=hidden_dim, last_action=True, agent_id=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("5m_vs_6m", 30412),
+        ("8m", 32462),
+        ("3s5z", 35534),
+        ("MMM2", 39250),
+        ("2c_vs_64zg", 55430),
+    ],
+)
+def test_gru_agents_have_the_published_number_of_parameters(name, count):
+    agents = gru_agents(spec_of(name), hidden_dim=64)
+    assert sum(p.numel() for p in agents.parameters()) == count
+
+
+@pytest.mark.parametrize("kind", AGENTS)
+def test_inputs_are_obs_previous_action_and_agent_id(kind):
+    agents = AGENTS[kind](spec=replace(SPEC, obs_scale=0.5))
+    obs = torch.tensor([[[2.0, 4.0, 6.0], [8.0, 10.0, 12.0]]])
+    x = agents.input(obs, torch.tensor([[-1, 2]]), None)
+    assert x.tolist() == [[[1, 2, 3, 0, 0, 0, 0, 1, 0], [4, 5, 6, 0, 0, 1, 0, 0, 1]]]
+
+
+def test_inputs_name_the_agent_of_a_row_where_the_batch_does():
+    agents = gru_agents()
+    x = agents.input(torch.zeros(1, 1, 3), torch.tensor([[-1]]), torch.tensor([[1]]))
+    assert x[0, 0, -2:].tolist() == [0, 1]
+
+
+def test_inputs_may_be_the_observation_alone():
+    agents = AGENTS["mlp"](spec=SPEC, last_action=False, agent_id=False)
+    obs = torch.ones(1, 2, 3)
+    assert torch.equal(agents.input(obs, torch.zeros(1, 2, dtype=torch.int64), None), obs)
+
+
+@pytest.mark.parametrize("lengths", [[4, 4, 4], [4, 3, 1], [1, 4, 2], [3, 2, 2]])
+def test_packed_unroll_equals_the_padded_one(lengths):
+    """Values, hidden states and every gradient; windows in any order, all shorter than T too."""
+    agents = gru_agents()
+    batch = make_batch(lengths, n_steps=4)
+    batch = replace(batch, hidden=torch.randn(len(lengths), 2, 8))
+    real = inside(batch.last)
+    packed = agents._unroll_packed(batch, real, batch.hidden)
+    padded = agents._unroll_padded(batch, real, batch.hidden)
+    grads = [
+        torch.autograd.grad(o.q.square().sum() + o.hidden.sum(), list(agents.parameters()))
+        for o in (packed, padded)
+    ]
+    for ours, plain in zip((*packed[:2], *grads[0]), (*padded[:2], *grads[1]), strict=True):
+        torch.testing.assert_close(ours, plain, rtol=1e-5, atol=1e-6)
+    assert (packed.q[~real] == 0).all()
+
+
+def test_recurrence_gives_the_gradient_of_its_input_and_first_state():
+    torch.manual_seed(0)
+    cell = nn.GRUCell(3, 4).double()
+    x = torch.randn(6, 3, dtype=torch.float64, requires_grad=True)
+    first = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    weights = [*cell.parameters()]
+
+    def packed(x, first, *_):
+        return gru(x, first, cell, [3, 2, 1])
+
+    assert torch.autograd.gradcheck(packed, (x, first, *weights))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_observation_that_is_not_finite_makes_the_step_so(bad):
+    """The learner skips a step by its gradient's norm."""
+    agents = gru_agents()
+    batch = make_batch([4, 3, 1])
+    batch.obs[1, 1, 0, 0] = bad
+    loss = agents.unroll(batch).q.square().sum()
+    grads = torch.autograd.grad(loss, list(agents.parameters()))
+    assert not torch.nn.utils.get_total_norm(grads).isfinite()
+
+
+@pytest.mark.parametrize("kind", AGENTS)
+def test_unroll_gives_what_the_actor_saw(kind):
+    """Slot by slot with ``step``, as acting does, against the whole window."""
+    agents = AGENTS[kind](spec=SPEC)
+    batch = make_batch([5, 5])
+    q = agents.unroll(batch).q
+    hidden = torch.zeros(2, 2, agents.hidden_dim)
+    for t in range(6):
+        seen, hidden = agents.step(batch.obs[t], batch.last_action[t], hidden)
+        torch.testing.assert_close(q[t], seen, rtol=1e-5, atol=1e-6)
+
+
+def test_unroll_starts_from_the_stored_hidden_state():
+    agents = gru_agents()
+    batch = make_batch([5, 5])
+    whole = agents.unroll(batch)
+    tail = replace(
+        batch,
+        obs=batch.obs[2:],
+        last_action=batch.last_action[2:],
+        last=batch.last[2:],
+        hidden=whole.hidden[1].detach(),
+    )
+    torch.testing.assert_close(agents.unroll(tail).q, whole.q[2:])
+
+
+def test_feed_forward_values_of_the_last_slot_carry_no_gradient():
+    agents = AGENTS["mlp"](spec=SPEC)
+    q = agents.unroll(make_batch([3, 3])).q
+    assert not torch.autograd.grad(q[-1].sum(), list(agents.parameters()), retain_graph=True)[
+        0
+    ].any()
+    assert torch.autograd.grad(q[0].sum(), list(agents.parameters()))[0].any()
+
+
+def test_layers_start_as_pytorch_starts_them():
+    agents = gru_agents(hidden_dim=64)
+    bound = 1 / math.sqrt(64)
+    for weight in (agents.rnn.weight_ih, agents.rnn.weight_hh, agents.fc2.weight):
+        assert bound * 0.95 < weight.abs().max() <= bound
+
+
+def test_recurrent_agents_refuse_a_distribution():
+    with pytest.raises(ValueError, match=r"recurrent.*algo/distribution=scalar.*algo/network=mlp"):
+        GRUAgents(
+            spec=SPEC,
+            hidden_dim=8,
+            last_action=True,
+            agent_id=True,
+            distribution=DISTRIBUTIONS["quantile"],
+        )
+
+
+def test_one_agent_alone_is_not_numbered():
+    spec = replace(SPEC, n_agents=1)
+    assert AGENTS["mlp"](spec=spec).input.dim == 3 + 4
+    assert AGENTS["mlp"](spec=SPEC).input.dim == 3 + 4 + 2
+
+
+def test_stacked_frames_are_seen_together():
+    spec = replace(SPEC, frame_stack=4)
+    assert AGENTS["mlp"](spec=spec, last_action=False, agent_id=False).input.dim == 12
+
+
+def test_noise_is_in_the_head_alone():
+    agents = AGENTS["mlp"](spec=SPEC, noisy_sigma=0.5, head_sizes=[4])
+    kinds = [
+        [type(m) for m in part.modules() if isinstance(m, nn.Linear | NoisyLinear)]
+        for part in (agents.torso, agents.head)
+    ]
+    assert kinds == [[nn.Linear], [NoisyLinear, NoisyLinear]]
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_q_is_the_mean_of_the_distribution(distribution):
+    agents = AGENTS["mlp"](spec=SPEC, distribution=DISTRIBUTIONS[distribution], dueling=True)
+    output = agents.unroll(make_batch([3, 2]))
+    n_levels = {"scalar": None, "categorical": 5, "quantile": 3, "implicit_quantile": 3}
+    if distribution == "scalar":
+        assert output.dist is None
+    else:
+        assert output.dist.shape == (4, 2, 2, 4, n_levels[distribution])
+        torch.testing.assert_close(output.q, DISTRIBUTIONS[distribution].mean(output.dist))
+    assert (output.tau is not None) == (distribution == "implicit_quantile")
+
+
+def test_quantile_levels_are_as_many_as_their_use_wants_and_uniform():
+    agents = AGENTS["mlp"](spec=SPEC, distribution=DISTRIBUTIONS["implicit_quantile"])
+    batch = make_batch([2] * 300)
+    tau = agents.unroll(batch).tau
+    with torch.no_grad():
+        target_tau = agents.unroll(batch, start=1).tau
+    assert (tau.shape, target_tau.shape) == ((3, 300, 2, 3), (3, 300, 2, 2))
+    assert (target_tau[0] == 0).all()
+    shares = torch.histc(tau, 4, 0, 1) / tau.numel()
+    assert shares.tolist() == pytest.approx([1 / 4] * 4, abs=0.03)
+    assert not torch.equal(tau, agents.unroll(batch).tau)
+
+
+def test_quantile_levels_in_evaluation_are_midpoints_and_draw_nothing():
+    """Tests must not move the random stream that training draws from."""
+    agents = AGENTS["mlp"](spec=SPEC, distribution=DISTRIBUTIONS["implicit_quantile"]).eval()
+    obs, last_action = torch.randn(1, 2, 3), torch.zeros(1, 2, dtype=torch.int64)
+    state = torch.get_rng_state()
+    q, _ = agents.step(obs, last_action, torch.zeros(1, 2, 0))
+    assert torch.equal(torch.get_rng_state(), state)
+    features = agents.torso(agents.input(obs, last_action, None)).flatten(0, 1)
+    tau = torch.tensor([0.125, 0.375, 0.625, 0.875]).expand(2, -1)
+    torch.testing.assert_close(q[0], agents.head(features, tau).mean(-1))
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 3), (1, None), (1, 3)])
+def test_slots_that_are_not_needed_are_left_out(start, stop):
+    agents = AGENTS["mlp"](spec=SPEC)
+    batch = make_batch([3, 3])
+    whole, part = agents.unroll(batch).q, agents.unroll(batch, start, stop).q
+    needed = slice(start, stop)
+    torch.testing.assert_close(part[needed], whole[needed])
+    left_out = torch.ones(4, dtype=torch.bool)
+    left_out[needed] = False
+    assert not part[left_out].any()
+
+
+PICTURES = EnvSpec(n_agents=1, n_actions=3, obs_shape=(2, 8, 9), obs_scale=0.5)
+
+
+def pictures(spec=PICTURES, **changes):
+    parts = {
+        "distribution": Scalar(),
+        "filters": [[4, 3, 2], [5, 2, 1]],
+        "hidden_sizes": [6],
+        "dueling": False,
+        "noisy_sigma": None,
+        "layer_norm": True,
+    }
+    return conv_agents(spec=spec, **{**parts, **changes})
+
+
+@pytest.mark.parametrize("frame_stack", [1, 3])
+def test_convolutions_see_stacked_frames_as_channels(frame_stack):
+    """8 x 9 becomes 3 x 4, then 2 x 3, with 5 channels."""
+    agents = pictures(replace(PICTURES, frame_stack=frame_stack))
+    assert agents.torso.n_features == 5 * 2 * 3
+    obs = torch.randn(7, 1, 2 * frame_stack, 8, 9)
+    q, _ = agents.step(obs, torch.zeros(7, 1, dtype=torch.int64), torch.zeros(7, 1, 0))
+    assert q.shape == (7, 1, 3)
+
+
+def test_convolutions_see_scaled_pixels():
+    agents = pictures()
+    obs = torch.randn(1, 1, 2, 8, 9)
+    assert torch.equal(agents.input(obs, None, None), obs * 0.5)
+
+
+@pytest.mark.parametrize("filters", [[[4, 9, 1]], [[4, 3, 4], [4, 3, 1]]])
+def test_convolutions_larger_than_the_image_are_refused(filters):
+    with pytest.raises(ValueError, match=r"algo.network.filters.*leave nothing of a 8 x 9 image"):
+        pictures(filters=filters)
+
+
+@pytest.mark.parametrize("filters", [[[4, 3]], [[4, 3, 1, 1]]])
+def test_filters_that_are_no_triples_are_refused(filters):
+    with pytest.raises(ValueError, match=r"algo.network.filters.*channels, kernel, stride"):
+        pictures(filters=filters)
+
+
+def test_convolutions_refuse_what_is_no_image():
+    with pytest.raises(ValueError, match=r"needs images.*set algo/network=mlp"):
+        pictures(SPEC)

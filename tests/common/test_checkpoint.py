@@ -1,0 +1,166 @@
+"""A checkpoint is complete or it is not there; what was changed is noticed."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from rltrain.common import checkpoint
+from rltrain.errors import CheckpointError
+from rltrain.types import Pieces
+
+STATE = {
+    "weights": {"a.b": torch.arange(6.0).view(2, 3), "empty": torch.zeros(0)},
+    "rng": np.array([2**63 + 5, 1], np.uint64),
+    "flags": np.array([True, False]),
+    "big": 2**127 + 1,
+    "list": [1, 2.5, None, "x", {"deep": np.int64(3)}],
+}
+
+
+def make(folder, step, kind="full", state=STATE):
+    return checkpoint.write(folder, step, {"model": state, "note": {"x": 1}}, kind)
+
+
+def test_state_survives_bit_for_bit(tmp_path):
+    back = checkpoint.read(make(tmp_path, 5), "model")
+    assert torch.equal(back["weights"]["a.b"], STATE["weights"]["a.b"])
+    assert back["weights"]["empty"].shape == (0,)
+    assert back["rng"].dtype == np.uint64
+    assert back["rng"].tolist() == STATE["rng"].tolist()
+    assert back["flags"].tolist() == [True, False]
+    assert back["big"] == STATE["big"]
+    assert back["list"] == [1, 2.5, None, "x", {"deep": 3}]
+    assert not list(tmp_path.glob(".tmp*"))
+
+
+@pytest.mark.parametrize("where", ["start", "middle", "end"])
+@pytest.mark.parametrize("file", ["model.safetensors", "model.json", "note.json"])
+def test_one_changed_byte_is_noticed(tmp_path, file, where):
+    path = make(tmp_path, 5) / file
+    data = bytearray(path.read_bytes())
+    data[{"start": 0, "middle": len(data) // 2, "end": -1}[where]] ^= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(CheckpointError, match=file):
+        checkpoint.find(tmp_path / "5")
+
+
+@pytest.mark.parametrize("harm", ["truncate", "delete", "symlink", "folder"])
+def test_broken_files_are_noticed(tmp_path, harm):
+    path = make(tmp_path, 5) / "model.safetensors"
+    data = path.read_bytes()
+    path.unlink()
+    if harm == "truncate":
+        path.write_bytes(data[:-7])
+    elif harm == "symlink":
+        (tmp_path / "elsewhere").write_bytes(data)
+        path.symlink_to(tmp_path / "elsewhere")
+    elif harm == "folder":
+        path.mkdir()
+    with pytest.raises(CheckpointError):
+        checkpoint.find(tmp_path / "5")
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    ["", "[]", "{}", '{"format": 99, "files": {}}', '{"format": 1, "files": {"../x": {}}}'],
+)
+def test_hostile_manifests_are_refused(tmp_path, manifest):
+    (make(tmp_path, 5) / "manifest.json").write_text(manifest)
+    with pytest.raises(CheckpointError):
+        checkpoint.find(tmp_path / "5")
+
+
+def test_the_newest_valid_checkpoint_is_taken_and_the_broken_one_named(tmp_path):
+    for step in (100, 200, 300):
+        make(tmp_path / "checkpoints", step)
+    (tmp_path / "checkpoints/300/model.safetensors").write_bytes(b"x")
+    found = checkpoint.find(tmp_path)
+    assert found.step == 200
+    assert "300" in found.remarks[0]
+
+
+def test_load_step_takes_the_nearest(tmp_path):
+    for step in (100, 200, 300):
+        make(tmp_path, step)
+    assert checkpoint.find(tmp_path, 240).step == 200
+    assert checkpoint.find(tmp_path, 0).step == 100
+
+
+def test_best_and_latest_name_a_step(tmp_path):
+    folder = tmp_path / "checkpoints"
+    for step in (100, 200):
+        make(folder, step)
+    checkpoint.name_pointer(folder, "best", 100)
+    assert checkpoint.find(folder / "best").step == 100
+
+
+def test_weights_only_checkpoints_are_passed_over_by_a_resume(tmp_path):
+    make(tmp_path, 100)
+    make(tmp_path, 150, "weights")
+    assert checkpoint.find(tmp_path).step == 150
+    assert checkpoint.find(tmp_path, full=True).step == 100
+
+
+@pytest.mark.parametrize("path", ["nothing", "nothing/7"])
+def test_a_missing_checkpoint_says_what_was_expected(tmp_path, path):
+    with pytest.raises(CheckpointError, match="no checkpoint at"):
+        checkpoint.find(tmp_path / path)
+
+
+def test_prune_keeps_the_newest_and_the_best(tmp_path):
+    for step in (100, 200, 300, 400):
+        make(tmp_path, step)
+    make(tmp_path, 150, "weights")
+    make(tmp_path, 250, "weights")
+    checkpoint.name_pointer(tmp_path, "best", 150)
+    (tmp_path / ".tmp-1-2").mkdir()
+    checkpoint.prune(tmp_path, 2)
+    assert checkpoint.steps_of(tmp_path) == [400, 300, 150]
+    assert not (tmp_path / ".tmp-1-2").exists()
+
+
+def test_a_dropped_part_leaves_a_valid_checkpoint(tmp_path):
+    folder = make(tmp_path, 5)
+    checkpoint.drop_part(folder, "model")
+    checkpoint.manifest_of(folder)
+    assert not list(folder.glob("model*"))
+    assert checkpoint.read(folder, "note") == {"x": 1}
+
+
+def test_a_failed_write_leaves_the_old_checkpoint(tmp_path):
+    make(tmp_path, 5)
+    with pytest.raises(TypeError):
+        make(tmp_path, 5, state={"thing": object()})
+    checkpoint.manifest_of(tmp_path / "5")
+    assert [p.name for p in tmp_path.iterdir()] == ["5"]
+
+
+def test_the_same_step_is_replaced(tmp_path):
+    make(tmp_path, 5, "weights")
+    folder = make(tmp_path, 5, "full")
+    assert json.loads((folder / "manifest.json").read_text())["kind"] == "full"
+
+
+def test_large_arrays_are_written_in_pieces_and_mapped_back(tmp_path):
+    whole = np.arange(30, dtype=np.float16).reshape(10, 3)
+    pieces = Pieces(whole.shape, whole.dtype, lambda: iter([whole[:4], whole[4:]]))
+    folder = checkpoint.write(tmp_path, 1, {"replay": {"slots": pieces, "n": 2}})
+    back = checkpoint.read(folder, "replay")
+    assert isinstance(back["slots"], np.memmap)
+    np.testing.assert_array_equal(back["slots"], whole)
+    checkpoint.drop_part(folder, "replay")
+    checkpoint.manifest_of(folder)
+    assert not list(folder.glob("replay*"))
+
+
+def test_arrays_of_objects_are_not_read(tmp_path):
+    folder = make(tmp_path, 5)
+    np.save(folder / "model.evil.npy", np.array([{}], object), allow_pickle=True)
+    assert "evil" not in checkpoint.read(folder, "model")  # the manifest does not list it
+    checkpoint.seal(folder, "full")
+    with pytest.raises(CheckpointError):
+        checkpoint.read(folder, "model")

@@ -1,0 +1,48 @@
+"""Memory that is really there: the machine's, or what a container leaves."""
+
+from __future__ import annotations
+
+import pytest
+
+from rltrain.common.memory import available_memory, require_memory
+
+
+@pytest.fixture(autouse=True)
+def a_machine(monkeypatch):
+    class Memory:
+        available = 1000
+
+    monkeypatch.setattr("psutil.virtual_memory", Memory)
+
+
+def limited(folder, limit, usage, names=("memory.max", "memory.current")):
+    for name, text in zip(names, (limit, usage), strict=True):
+        file = folder / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"{text}\n")
+    return folder
+
+
+def test_without_control_groups_the_machine_decides(tmp_path):
+    assert available_memory(tmp_path / "nowhere") == 1000
+
+
+def test_a_container_may_leave_less(tmp_path):
+    assert available_memory(limited(tmp_path, 500, 200)) == 300
+    assert available_memory(limited(tmp_path, 5000, 200)) == 1000
+    assert available_memory(limited(tmp_path, 100, 200)) == 0
+
+
+def test_no_limit_is_no_limit(tmp_path):
+    assert available_memory(limited(tmp_path, "max", 200)) == 1000
+
+
+def test_control_groups_of_the_first_kind(tmp_path):
+    names = ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")
+    assert available_memory(limited(tmp_path, 500, 100, names)) == 400
+
+
+def test_a_replay_larger_than_memory_is_refused():
+    require_memory(1000, 100)
+    with pytest.raises(ValueError, match=r"buffer\.capacity=30 or less, or buffer\.max_bytes=600"):
+        require_memory(2000, 100)

@@ -1,0 +1,208 @@
+"""Names and values are judged before anything is written: one line per problem, with what to
+type.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rltrain.api import settings_from
+from rltrain.config.compose import (
+    apply,
+    compose_checked,
+    conf_dir,
+    jobs,
+    parse,
+    quoted,
+)
+from rltrain.config.trust import read_config, refuse_foreign_targets, shipped_targets
+from rltrain.errors import CheckpointError, UsageError
+
+SHIPPED = shipped_targets(conf_dir())
+
+REFUSED = [
+    (["algo=qmx"], ["unknown algo 'qmx'", "Did you mean 'qmix'?"]),
+    (["env=smca"], ["unknown env 'smca'", "'smac'"]),
+    (["algo.loss.gama=0.9"], ["Unknown key 'algo.loss.gama'", "'algo.loss.gamma'"]),
+    (["total_steps=5"], ["Unknown key 'total_steps'", "'total_env_steps'"]),
+    (["+algo.bogus=1"], ["Unknown key 'algo.bogus'", "+ adds keys only below"]),
+    (["++bogus=1"], ["Unknown key 'bogus'"]),
+    (["~seed"], ["keys cannot be removed"]),
+    (["algo=[vdn,qmix]"], ["expected one name, got several"]),
+    (["env=smac", "env=matrix"], ["env is chosen twice"]),
+    (["algo=../qmix"], ["got a path"]),
+    (["algo=/etc/qmix"], ["got a path"]),
+    (["algo.mixer=sum"], ["'algo.mixer' holds keys of its own"]),
+    (["seed=[1"], ["'seed=[1' cannot be read"]),
+    (["total_env_steps=-5"], ["total_env_steps=-5", "a whole number, 1 or more"]),
+    (["env=smac", "env.game_version=4.10"], ["expected text or null", "env.game_version=\"'…'\""]),
+    (["total_env_steps=1.5"], ["total_env_steps=1.5", "a whole number"]),
+    (["algo.batch_size=0"], ["algo.batch_size=0", "Type algo.batch_size=32"]),
+    (["algo.loss.gamma=2"], ["algo.loss.gamma=2", "from 0 to 1", "algo.loss.gamma=0.99"]),
+    (["algo.optimizer.lr=nan"], ["algo.optimizer.lr", "a finite number above 0"]),
+    (["algo.optimizer.lr=inf"], ["algo.optimizer.lr"]),
+    (["algo.optimizer.lr=true"], ["algo.optimizer.lr=true"]),
+    (["seed=abc"], ["seed=abc"]),
+    (["test.epsilon=1.5"], ["test.epsilon=1.5"]),
+    (["hardware.device=tpu"], ["hardware.device=tpu", "auto, cpu, cuda"]),
+    (["algo.mixer.hypernet_layers=3"], ["one of 1, 2"]),
+    (["algo.updates_per_env_step=0.1"], ["expected exactly one of them"]),
+    (["algo.updates_per_episode=null"], ["expected exactly one of them"]),
+    (["stop.metric=test/win_rate"], ["stop.metric and stop.value belong together"]),
+    (["logger.wandb.mode=sometimes"], ["online, offline, disabled"]),
+    (["env.reward_scale=1"], ["env.reward_scale=1", "true or false"]),
+    (["callbacks=[{_target_: no.such.Thing}]"], ["no.such.Thing", "cannot be found"]),
+    (["experiment=nothing"], ["unknown experiment 'nothing'"]),
+    (["mode=play"], ["mode=play", "train, evaluate"]),
+    (["algo=dqm"], ["unknown algo 'dqm'", "Did you mean 'dqn'?"]),
+    (["env=cartpool"], ["unknown env 'cartpool'", "Did you mean 'cartpole'?"]),
+    (["algo=dqn", "buffer.sampler=best"], ["buffer.sampler=best", "uniform, proportional"]),
+    (["algo=dqn", "buffer.alpha=2"], ["buffer.alpha=2", "a number from 0 to 1"]),
+    (["algo=dqn", "buffer.burn_in=-1"], ["buffer.burn_in=-1", "a whole number, 0 or more"]),
+    (["algo=dqn", "env=cartpole", "env.time_limit=ignore"], ["bootstrap, terminal"]),
+    (["algo=dqn", "env=cartpole", "env.reward_clip=0"], ["env.reward_clip=0", "above 0"]),
+    (["algo=dqn", "algo.loss.n_step=0"], ["algo.loss.n_step=0", "1 or more"]),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSED, ids=lambda x: " ".join(x) if x else "")
+def test_bad_words_are_refused_with_what_to_type(words, said):
+    with pytest.raises(UsageError) as caught:
+        settings_from(words)
+    for text in said:
+        assert text in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_all_problems_are_reported_together():
+    with pytest.raises(UsageError) as names:
+        compose_checked(["algo=qmx", "test.intervall=1", "+x=2"])
+    assert len(str(names.value).splitlines()) == 3
+    with pytest.raises(UsageError) as values:
+        settings_from(["seed=-1", "algo.batch_size=0.5", "env.move_amount=-2"])
+    assert len(str(values.value).splitlines()) == 3
+
+
+def test_one_edit_typos_find_their_key():
+    known = ["total_env_steps", "algo.batch_size", "algo.loss.gamma", "hardware.n_envs", "seed"]
+    for key in known:
+        for i in range(1, len(key), 3):
+            typo = key[:i] + key[i + 1 :]
+            if typo == key or typo.split(".")[0] not in ("total_env_steps", *known, "algo"):
+                continue
+            with pytest.raises(UsageError, match=f"'{key}'"):
+                compose_checked([f"{typo}=1"])
+
+
+@pytest.mark.parametrize("typed", ["1e6", "1_000_000", "1000000", "1000000.0"])
+def test_whole_numbers_as_people_type_them(typed):
+    settings = settings_from([f"total_env_steps={typed}"])
+    assert settings.run.total_env_steps == 1_000_000
+    assert settings.plain["total_env_steps"] == 1_000_000
+    assert isinstance(settings.plain["total_env_steps"], int)
+
+
+def test_free_form_nodes_take_new_keys():
+    settings = settings_from(["+algo.optimizer.weight_decay=1e-5", "+logger.wandb.tags=[a,b]"])
+    assert settings.nodes["algo.optimizer"].kwargs["weight_decay"] == 1e-5
+    assert settings.logger.wandb["tags"] == ["a", "b"]
+
+
+@pytest.mark.parametrize("path", ["a=b/c", "a,b", "with blank", "it's", "plain/run"])
+def test_paths_need_no_quotes(path):
+    assert parse([f"checkpoint={path}"])[0].value() == path
+    assert settings_from([f"checkpoint={path}"]).run.checkpoint == path
+    assert quoted("seed=1") == "seed=1"
+
+
+def test_sweeps_become_jobs_in_argument_order():
+    found = jobs(parse(["algo=vdn,qmix", "seed=range(1,3)", "total_env_steps=9"]))
+    assert found[0] == ["algo=vdn", "seed=1", "total_env_steps=9"]
+    assert [f[:2] for f in found[1:]] == [
+        ["algo=vdn", "seed=2"],
+        ["algo=qmix", "seed=1"],
+        ["algo=qmix", "seed=2"],
+    ]
+
+
+def test_pymarls_defaults_are_the_defaults():
+    s = settings_from(["algo=qmix"])
+    assert (s.algo.batch_size, s.algo.updates_per_episode, s.algo.max_grad_norm) == (32, 1.0, 10.0)
+    assert s.nodes["algo.optimizer"].kwargs == {"lr": 5e-4, "alpha": 0.99, "eps": 1e-5}
+    assert s.nodes["algo.exploration"].kwargs == {"start": 1.0, "end": 0.05, "env_steps": 50_000}
+    assert s.nodes["algo.target_update"].kwargs["episodes"] == 200
+    assert s.nodes["buffer"].kwargs["capacity"] == 5_000
+    assert (s.run.test.interval, s.run.test.episodes) == (10_000, 32)
+    assert s.nodes["env"].kwargs["time_limit"] == "terminal"
+
+
+def saved(**changes):
+    return {**settings_from([]).plain, "choices": {"algo": "qmix", "env": "smac"}, **changes}
+
+
+def test_typed_words_change_a_loaded_configuration():
+    tree, changed = apply(["seed=7", "total_env_steps=500000", "algo.loss.gamma=0.9"], saved())
+    assert (tree["seed"], tree["algo"]["loss"]["gamma"]) == (7, 0.9)
+    assert changed == ["seed", "algo.loss.gamma"]
+
+
+@pytest.mark.parametrize("word", ["algo=vdn", "sed=1", "+new=1", "seed=1,2", "hardware=cpu"])
+def test_loaded_configurations_take_no_new_keys_and_no_choices(word):
+    with pytest.raises(UsageError):
+        apply([word], saved())
+
+
+@pytest.mark.parametrize("text", ['{"a": "${oc.env:HOME}"}', '{"${x}": 1}', "[1]", "{", ""])
+def test_loaded_configurations_are_plain_json(tmp_path, text):
+    file = tmp_path / "config.json"
+    file.write_text(text)
+    with pytest.raises(CheckpointError):
+        read_config(file)
+
+
+def test_environments_take_keywords_of_their_own():
+    settings = settings_from(["algo=dqn", "env=gymnasium", "+env.kwargs.is_slippery=false"])
+    assert settings.nodes["env"].kwargs["kwargs"] == {"is_slippery": False}
+
+
+def test_foreign_classes_are_refused_unless_trusted(tmp_path):
+    tree = saved()
+    tree["callbacks"] = [{"_target_": "evil.Thing"}]
+    with pytest.raises(CheckpointError, match=r"evil\.Thing.*trust=\[evil\]"):
+        refuse_foreign_targets(tree, [], tmp_path, SHIPPED)
+    refuse_foreign_targets(tree, ["evil"], tmp_path, SHIPPED)
+    tree["callbacks"] = [{"_target_": "os.system"}]
+    with pytest.raises(CheckpointError):
+        refuse_foreign_targets(tree, ["evil"], tmp_path, SHIPPED)
+
+
+def test_foreign_modules_of_environments_are_refused_unless_trusted(tmp_path):
+    tree = settings_from(["algo=dqn", "env=gymnasium"]).plain
+    refuse_foreign_targets(tree, [], tmp_path, SHIPPED)
+    tree["env"]["id"] = "evil.things:Thing-v0"
+    with pytest.raises(CheckpointError, match=r"the module evil\.things .*trust=\[evil\]"):
+        refuse_foreign_targets(tree, [], tmp_path, SHIPPED)
+    refuse_foreign_targets(tree, ["evil"], tmp_path, SHIPPED)
+
+
+def test_shipped_targets_are_our_own():
+    found = SHIPPED
+    assert "rltrain.algo.QMix" in found
+    assert all(t.startswith("rltrain.") for t in found)
+
+
+def test_every_yaml_value_is_explained():
+    for file in conf_dir().rglob("*.yaml"):
+        ours = file.read_text().partition("\nhydra:")[0].partition("defaults:")
+        for line in (ours[0] + ours[2]).splitlines():
+            words = line.strip()
+            a_value = words and words[0] not in "#-" and not words.endswith(":")
+            if a_value and not words.startswith("_target_"):
+                assert "#" in line, f"{file.name}: '{words}' has no comment"
+
+
+def test_plain_configuration_survives_json():
+    plain = settings_from(["algo=vdn"]).plain
+    assert json.loads(json.dumps(plain)) == plain

@@ -1,0 +1,315 @@
+"""Gymnasium environments as one-agent copies: limits, rewards, tasks, refusals, broken worlds."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from rltrain.env.gymnasium import GymnasiumEnv, from_class
+from rltrain.errors import WorldError
+from rltrain.hardware.rollout import Rollout
+from rltrain.types import Clock, EnvSpec
+from tests.env.scripted import BROKEN_OBS, DEFAULTS, Counting, Scripted, go, made
+
+
+@pytest.mark.parametrize(
+    ("clip", "seen"), [(None, [-3, 0.5, 9]), (1.0, [-1, 0.5, 1]), (4.0, [-3, 0.5, 4])]
+)
+def test_rewards_are_clipped_only_if_asked_for(clip: float | None, seen: list[float]) -> None:
+    env = GymnasiumEnv(Scripted(rewards=(-3, 0.5, 9)), reward_clip=clip)
+    env.reset(0)
+    rewards = [go(env)[1] for _ in range(3)]
+    assert np.concatenate(rewards).tolist() == seen
+    assert rewards[0].shape == (1,)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e300])
+def test_a_reward_that_is_no_number_names_environment_step_and_seed(bad: float) -> None:
+    env = GymnasiumEnv(Scripted(rewards=(1.0, bad)))
+    env.reset(41)
+    go(env)
+    with pytest.raises(RuntimeError, match=r"^Scripted at step 2 .* seed 41 gave the reward"):
+        go(env)
+
+
+def test_an_observation_that_is_no_number_names_environment_step_and_seed() -> None:
+    env = GymnasiumEnv(Scripted(**BROKEN_OBS))
+    env.reset(41)
+    with pytest.raises(RuntimeError, match=r"^Scripted at step 1 .* seed 41 gave the observation"):
+        go(env)
+
+
+def test_the_first_observation_is_looked_at_too() -> None:
+    env = GymnasiumEnv(Scripted(shows=[np.array([np.inf, 0], np.float32)]))
+    with pytest.raises(RuntimeError, match=r"at step 0 .* gave the observation"):
+        env.reset(0)
+
+
+def test_the_seed_that_is_named_is_the_one_that_was_given() -> None:
+    inner = Scripted(rewards=(float("nan"),))
+    env = GymnasiumEnv(inner)
+    env.reset(2**62 + 5)
+    with pytest.raises(RuntimeError, match=rf"seed {inner.seeds[0]} gave"):
+        go(env)
+    assert inner.seeds == [5]
+
+
+@pytest.mark.parametrize(("time_limit", "terminated"), [("bootstrap", False), ("terminal", True)])
+def test_a_time_limit_ends_an_episode_without_terminating_it(
+    time_limit: str, terminated: bool
+) -> None:
+    env = made("Limited-v0", time_limit=time_limit)
+    assert env.spec.max_steps == 3
+    env.reset(lambda copy, k: k)
+    found = [(env.step(np.zeros((1, 1), int))[1][0], env.last[0]) for _ in range(4)]
+    assert found == [(False, False), (False, False), (terminated, True), (False, False)]
+
+
+def test_the_limit_of_an_environment_can_be_set() -> None:
+    env = made("Limited-v0", max_episode_steps=2)
+    assert env.spec.max_steps == 2
+    env.reset(lambda copy, k: k)
+    env.step(np.zeros((1, 1), int))
+    env.step(np.zeros((1, 1), int))
+    assert env.last.tolist() == [True]
+
+
+def test_an_environment_without_a_limit_says_so() -> None:
+    assert made("Scripted-v0").spec.max_steps is None
+
+
+def test_termination_counts_where_both_ends_meet() -> None:
+    env = made("Limited-v0", kwargs={"ends": ("", "", "terminated")})
+    env.reset(lambda copy, k: k)
+    for _ in range(3):
+        _, terminated = env.step(np.zeros((1, 1), int))
+    assert (terminated.tolist(), env.last.tolist()) == ([True], [True])
+
+
+def test_keywords_reach_the_environment() -> None:
+    env = made("Scripted-v0", kwargs={"rewards": (4.0,)})
+    env.reset(lambda copy, k: k)
+    assert env.step(np.zeros((1, 1), int))[0].tolist() == [[4]]
+
+
+def test_equal_seeds_give_equal_episodes_and_copies_differ() -> None:
+    env = made("CartPole-v1", n_envs=2)
+    env.reset(lambda copy, k: 3)
+    first = env.obs.copy()
+    env.reset(lambda copy, k: 3 + copy)
+    np.testing.assert_array_equal(first[0], first[1])
+    np.testing.assert_array_equal(env.obs[0], first[0])
+    assert not np.array_equal(env.obs[1], first[1])
+
+
+def test_frames_are_stacked_by_the_network_not_by_the_environment() -> None:
+    env = made("CartPole-v1", frame_stack=4)
+    assert (env.spec.obs_shape, env.spec.frame_stack) == ((4,), 4)
+
+
+def test_call_reaches_the_environment_below_its_wrappers() -> None:
+    assert made("Limited-v0", n_envs=2).call("double", 4) == [8, 8]
+
+
+def test_a_record_has_the_images_and_the_speed_of_the_environment() -> None:
+    env = made("Drawn-v0", n_envs=2, record=True)
+    env.reset(lambda copy, k: k)
+    env.step(np.zeros((2, 1), int))
+    ((image,),) = env.render([1])
+    assert (env.frames_per_second, image.tolist()) == (20, np.ones((2, 2, 3)).tolist())
+
+
+@pytest.mark.parametrize(("id", "record"), [("Drawn-v0", False), ("Scripted-v0", True)])
+def test_an_environment_that_is_not_drawn_has_no_speed(id: str, record: bool) -> None:
+    assert made(id, record=record).frames_per_second is None
+
+
+def test_what_drawing_lacks_is_said_before_anything_is_played() -> None:
+    with pytest.raises(ValueError, match=r"record=true: env\.id=Blind-v0 .*pip install pygame"):
+        made("Blind-v0", record=True)
+
+
+def test_a_task_changes_attributes_from_the_next_episode_on() -> None:
+    env = made("CartPole-v1", n_envs=2)
+    env.reset(lambda copy, k: k)
+    env.call("set_task", {"gravity": 12.0})
+    inner = env.envs[0].env.unwrapped
+    assert inner.gravity == 9.8
+    env.reset(lambda copy, k: k)
+    assert inner.gravity == 12.0
+
+
+def test_an_environment_with_tasks_of_its_own_is_told() -> None:
+    env = made("Scripted-v0")
+    told = env.envs[0].env.unwrapped.__dict__["told"] = []
+    env.envs[0].env.unwrapped.set_task = told.append
+    env.call("set_task", "hard")
+    env.reset(lambda copy, k: k)
+    assert told == ["hard"]
+
+
+def test_tasks_that_an_environment_does_not_have_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"cannot play the task .*'mass'.*set_task"):
+        made("CartPole-v1").call("set_task", {"mass": 1})
+
+
+def test_a_task_is_part_of_the_state() -> None:
+    one, other = made("CartPole-v1"), made("CartPole-v1")
+    for env in (one, other):
+        env.reset(lambda copy, k: k)
+    one.call("set_task", {"gravity": 12.0})
+    other.load_state_dict(one.state_dict())
+    assert other.envs[0].env.unwrapped.gravity == 12.0
+
+
+def test_an_unknown_id_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"^env\.id=CartPol-v1 cannot be made: .*gymnasium\.registry"
+    ):
+        made("CartPol-v1")
+
+
+def test_a_missing_package_is_refused_with_what_to_install(monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "Box2D", None)
+    for name in [n for n in sys.modules if n.startswith("gymnasium.envs.box2d")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ValueError, match=r"LunarLander-v3 cannot be made: .*pip install"):
+        made("LunarLander-v3")
+
+
+def test_a_missing_module_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"env\.id=no_such_package:Thing-v0 cannot be made"):
+        made("no_such_package:Thing-v0")
+
+
+def test_a_wrong_keyword_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"cannot be made: .*colour"):
+        made("Scripted-v0", kwargs={"colour": 1})
+
+
+def test_a_module_may_register_its_own_environment(tmp_path: Any, monkeypatch: Any) -> None:
+    (tmp_path / "walking.py").write_text(
+        "import gymnasium\n"
+        "gymnasium.register('Walking-v0', entry_point='gymnasium.envs.classic_control:CartPoleEnv')"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert made("walking:Walking-v0").spec.obs_shape == (4,)
+
+
+def test_a_class_of_ones_own_needs_no_registration() -> None:
+    env = from_class(Scripted, n_envs=2, **DEFAULTS)
+    env.reset(lambda copy, k: copy)
+    assert env.obs.shape == (2, 1, 2)
+    assert env.envs[0].name == "Scripted"
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_maker_that_asks_is_told_what_its_copies_are_for(training: bool) -> None:
+    told = []
+
+    def make(training: bool) -> Scripted:
+        told.append(training)
+        return Scripted()
+
+    from_class(make, n_envs=2, **{**DEFAULTS, "training": training})
+    assert told == [training, training]
+
+
+def test_a_class_of_ones_own_has_the_options_of_others() -> None:
+    options = {"kwargs": {"rewards": (5.0,)}, "max_episode_steps": 2, "frame_stack": 3}
+    env = from_class(Scripted, n_envs=1, **{**DEFAULTS, **options, "reward_clip": 1.0})
+    assert (env.spec.frame_stack, env.spec.max_steps) == (3, 2)
+    env.reset(lambda copy, k: copy)
+    rewards = [float(env.step(np.zeros((1, 1), np.int64))[0][0, 0]) for _ in range(2)]
+    assert rewards == [1, 1]
+    assert env.last.all()
+    assert env.infos[0]["metrics"] == {"game_return": 10}
+
+
+def test_a_maker_that_lacks_an_argument_is_refused() -> None:
+    def make(size: int) -> Scripted:
+        return Scripted()
+
+    with pytest.raises(ValueError, match=r"missing a required argument: 'size'.*env.kwargs"):
+        from_class(make, n_envs=1, **DEFAULTS)
+    from_class(make, n_envs=1, **{**DEFAULTS, "kwargs": {"size": 3}})
+
+
+def test_what_makes_no_environment_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"made int: expected a gymnasium\.Env"):
+        from_class(lambda: 3, n_envs=1, **DEFAULTS)
+
+
+def test_tests_clip_no_rewards() -> None:
+    clipped = {"kwargs": {"rewards": (5.0,)}, "reward_clip": 1.0}
+    env = made("Scripted-v0", **clipped, training=False)
+    env.reset(lambda copy, k: copy)
+    assert env.step(np.zeros((1, 1), np.int64))[0].tolist() == [[5]]
+
+
+class Failing(Scripted):
+    """Breaks in its second step."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        if self.t == 1:
+            raise KeyError("boom")
+        return super().step(action)
+
+
+def test_an_environment_that_fails_is_named_with_step_and_seed() -> None:
+    env = GymnasiumEnv(Failing())
+    env.reset(41)
+    go(env)
+    with pytest.raises(RuntimeError, match=r"^Failing at step 2 .* seed 41 failed: KeyError"):
+        go(env)
+
+
+@pytest.mark.parametrize("shown", [np.zeros(3, np.float32), {"a": 1}])
+def test_an_observation_of_another_space_names_environment_step_and_seed(shown: Any) -> None:
+    env = GymnasiumEnv(Scripted(shows=[np.zeros(2, np.float32), shown]))
+    env.reset(41)
+    with pytest.raises(RuntimeError, match=r"^Scripted at step 1 .* seed 41 gave the observation"):
+        go(env)
+
+
+def test_a_picture_of_another_size_names_environment_step_and_seed() -> None:
+    space = spaces.Box(0, 255, (4, 5, 3), np.uint8)
+    env = GymnasiumEnv(
+        Scripted(space, [np.zeros((4, 5, 3), np.uint8), np.zeros((4, 4, 3), np.uint8)])
+    )
+    env.reset(41)
+    with pytest.raises(RuntimeError, match=r"shape \(3, 4, 4\): expected \(3, 4, 5\)"):
+        go(env)
+
+
+def test_numbers_that_the_environment_counts_are_told_at_the_end() -> None:
+    env = GymnasiumEnv(Counting(ends=("", "truncated")))
+    env.reset(0)
+    assert [go(env)[4] for _ in range(2)] == [{}, {"metrics": {"score": 2.0}}]
+
+
+class Zeros:
+    """Chooses action 0."""
+
+    def act(self, obs: np.ndarray, *rest: Any) -> np.ndarray:
+        return np.zeros((len(obs), 1), np.int64)
+
+    def reset(self) -> None:
+        """Nothing."""
+
+
+def test_a_broken_environment_is_a_broken_world() -> None:
+    policy: Any = Zeros()
+    rollout = Rollout(env=made("BrokenReward-v0"), policy=policy, seeds=lambda copy, k: 6)
+    with pytest.raises(WorldError, match=r"BrokenReward-v0 at step 2 .* with seed 6 gave"):
+        rollout.collect(5, Clock())
+
+
+def test_a_spec_is_what_a_checkpoint_can_hold() -> None:
+    spec = made("CartPole-v1").spec
+    assert spec == EnvSpec(n_agents=1, n_actions=2, obs_shape=(4,), max_steps=500)

@@ -1,0 +1,188 @@
+"""What becomes of the spaces of Gymnasium environments: observations, actions, masks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from rltrain.env.gymnasium import GymnasiumEnv
+from tests.env.scripted import Scripted, go
+
+
+def one_hot(n: int, *at: int) -> list[float]:
+    return [float(i in at) for i in range(n)]
+
+
+HWC = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
+SPACES: dict[str, tuple[spaces.Space, Any, tuple[int, ...], str, float, Any]] = {
+    # space, what the environment shows, shape, stored type, scale, what is stored
+    "box": (spaces.Box(-9, 9, (2,)), [1.5, -2], (2,), "float32", 1, [1.5, -2]),
+    "unbounded box": (spaces.Box(-np.inf, np.inf, (1,)), [7], (1,), "float32", 1, [7]),
+    "float64 box": (spaces.Box(0, 9, (1,), np.float64), np.array([0.5]), (1,), "float32", 1, [0.5]),
+    "scalar box": (spaces.Box(0, 9, ()), np.float32(3), (1,), "float32", 1, [3]),
+    "whole box": (spaces.Box(0, 9, (2,), np.int64), np.array([3, 4]), (2,), "float32", 1, [3, 4]),
+    "matrix": (spaces.Box(0, 9, (1, 2)), [[3, 4]], (1, 2), "float32", 1, [[3, 4]]),
+    "bytes": (
+        spaces.Box(0, 255, (2,), np.uint8),
+        np.array([9, 255], np.uint8),
+        (2,),
+        "uint8",
+        1 / 255,
+        [9, 255],
+    ),
+    "bits": (
+        spaces.Box(0, 1, (2,), np.uint8),
+        np.array([0, 1], np.uint8),
+        (2,),
+        "uint8",
+        1,
+        [0, 1],
+    ),
+    "discrete": (spaces.Discrete(4), 2, (4,), "float32", 1, one_hot(4, 2)),
+    "discrete from 5": (spaces.Discrete(3, start=5), 6, (3,), "float32", 1, one_hot(3, 1)),
+    "multi-binary": (spaces.MultiBinary(3), [1, 0, 1], (3,), "float32", 1, [1, 0, 1]),
+    "multi-discrete": (
+        spaces.MultiDiscrete([2, 3]),
+        np.array([1, 2]),
+        (5,),
+        "float32",
+        1,
+        one_hot(5, 1, 4),
+    ),
+    "tuple": (
+        spaces.Tuple((spaces.Discrete(2), spaces.Box(-9, 9, (2,)))),
+        (1, np.array([3, 4], np.float32)),
+        (4,),
+        "float32",
+        1,
+        [0, 1, 3, 4],
+    ),
+    "dict": (
+        spaces.Dict({"b": spaces.Discrete(2), "a": spaces.Box(-9, 9, (1, 2))}),
+        {"a": np.array([[3, 4]], np.float32), "b": 0},
+        (4,),
+        "float32",
+        1,
+        [3, 4, 1, 0],  # by name
+    ),
+    "picture in a dict": (
+        spaces.Dict({"a": spaces.Box(0, 255, (1, 2), np.uint8), "b": spaces.Discrete(2)}),
+        {"a": np.array([[51, 255]], np.uint8), "b": 1},
+        (4,),
+        "float32",
+        1,
+        [np.float32(51) * np.float32(1 / 255), 1, 0, 1],
+    ),
+    "grey image": (
+        spaces.Box(0, 255, (4, 5), np.uint8),
+        HWC[..., 0],
+        (1, 4, 5),
+        "uint8",
+        1 / 255,
+        HWC[..., 0][None],
+    ),
+    "image": (
+        spaces.Box(0, 255, (4, 5, 3), np.uint8),
+        HWC,
+        (3, 4, 5),
+        "uint8",
+        1 / 255,
+        HWC.transpose(2, 0, 1),
+    ),
+    "image, channels first": (
+        spaces.Box(0, 255, (3, 4, 5), np.uint8),
+        HWC.transpose(2, 0, 1),
+        (3, 4, 5),
+        "uint8",
+        1 / 255,
+        HWC.transpose(2, 0, 1),
+    ),
+    "grid of bits": (
+        spaces.Box(0, 1, (4, 5, 3), np.bool_),
+        HWC % 2 == 1,
+        (3, 4, 5),
+        "uint8",
+        1,
+        (HWC % 2).transpose(2, 0, 1),
+    ),
+    "real image": (
+        spaces.Box(0, 1, (4, 5, 3)),
+        HWC.astype(np.float32),
+        (3, 4, 5),
+        "float32",
+        1,
+        HWC.transpose(2, 0, 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SPACES)
+def test_observations_become_arrays(kind: str) -> None:
+    space, shows, shape, dtype, scale, stored = SPACES[kind]
+    env = GymnasiumEnv(Scripted(space, [shows]))
+    spec = env.spec
+    assert (spec.obs_shape, spec.obs_dtype, spec.obs_scale) == (shape, dtype, scale)
+    assert (spec.n_agents, spec.n_actions, spec.state_dim, spec.n_rewards) == (1, 3, 0, 1)
+    slot = env.reset(0)
+    assert (slot.obs.shape, slot.obs.dtype) == ((1, *shape), dtype)
+    np.testing.assert_array_equal(slot.obs[0], stored)
+    assert slot.state.shape == (0,)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [spaces.Sequence(spaces.Discrete(2)), spaces.Dict({"a": spaces.Sequence(spaces.Discrete(2))})],
+    ids=["sequence", "dict"],
+)
+def test_observations_without_a_fixed_shape_are_refused(space: spaces.Space) -> None:
+    with pytest.raises(ValueError, match=r"^Scripted has observations .* without a fixed shape"):
+        GymnasiumEnv(Scripted(space))
+
+
+@pytest.mark.parametrize(
+    "actions", [spaces.Box(-1, 1, (2,)), spaces.MultiDiscrete([2, 2]), spaces.MultiBinary(2)]
+)
+def test_actions_that_are_not_discrete_are_refused(actions: spaces.Space) -> None:
+    with pytest.raises(ValueError, match=r"^Scripted has actions .* values of discrete actions"):
+        GymnasiumEnv(Scripted(actions=actions))
+
+
+def test_actions_count_from_the_first_one_of_their_space() -> None:
+    inner = Scripted(actions=spaces.Discrete(2, start=-1))
+    env = GymnasiumEnv(inner)
+    env.reset(0)
+    go(env, 0)
+    go(env, 1)
+    assert inner.taken == [-1, 0]
+    assert all(type(action) is int for action in inner.taken)
+
+
+def test_all_actions_are_available_where_nothing_is_said() -> None:
+    env = GymnasiumEnv(Scripted())
+    assert env.reset(0).avail_actions.tolist() == [[1, 1, 1]]
+
+
+def test_an_action_mask_says_what_is_available() -> None:
+    masks = [np.array([1, 0, 1], np.int8), [False, True, False]]
+    env = GymnasiumEnv(Scripted(masks=masks))
+    slot = env.reset(0)
+    assert slot.avail_actions.tolist() == [[1, 0, 1]]
+    assert slot.avail_actions.dtype == np.uint8
+    assert go(env)[0].avail_actions.tolist() == [[0, 1, 0]]
+
+
+def test_an_empty_mask_of_a_final_observation_means_nothing() -> None:
+    env = GymnasiumEnv(Scripted(masks=[[1, 0, 0], [0, 0, 0]], ends=("terminated",)))
+    env.reset(0)
+    assert go(env)[0].avail_actions.tolist() == [[1, 1, 1]]
+
+
+@pytest.mark.parametrize("mask", [[0, 0, 0], [1, 1]], ids=str)
+def test_a_mask_that_leaves_nothing_to_choose_is_a_broken_world(mask: list[int]) -> None:
+    env = GymnasiumEnv(Scripted(masks=[[1, 1, 1], mask]))
+    env.reset(7)
+    with pytest.raises(RuntimeError, match=r"step 1 .* seed 7 gave the action_mask .* expected 3"):
+        go(env)

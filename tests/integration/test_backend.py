@@ -1,0 +1,99 @@
+"""Which backend plays: refused, recorded, and changed for an evaluation."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+
+import pytest
+
+from rltrain import main as entry
+from rltrain.config.compose import load_config
+from rltrain.config.validate import check
+from rltrain.errors import CheckpointError, UsageError
+from tests.conftest import SMALL
+from tests.env.smac.stand_in import install_game, install_package
+
+WORDS = [
+    *(w for w in SMALL if not w.startswith(("env=", "total_env_steps", "test."))),
+    *("env=smac", "total_env_steps=20", "test.episodes=1", "hydra.run.dir=run"),
+]
+
+
+@pytest.fixture(scope="module")
+def trained_once(tmp_path_factory):
+    """A short run on the built-in engine, made once."""
+    folder = tmp_path_factory.mktemp("native")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("SC2PATH", str(folder / "no game"))
+        patch.setattr(sys, "argv", ["rltrain"])
+        entry.exit_codes.clear()
+        assert entry.run(WORDS) == 0
+    return folder / "run"
+
+
+@pytest.fixture
+def trained(trained_once, own_folder):
+    shutil.copytree(trained_once, own_folder / "run")
+    return own_folder / "run"
+
+
+@pytest.fixture
+def installed(tmp_path_factory, monkeypatch):
+    """Stand-ins of the package and the game."""
+    folder = tmp_path_factory.mktemp("installed")
+    install_package(folder / "python")
+    install_game(folder / "game", "3m")
+    monkeypatch.syspath_prepend(str(folder / "python"))
+    monkeypatch.setenv("SC2PATH", str(folder / "game"))
+
+
+def record(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_the_game_is_refused_where_it_is_not_installed(own_folder, monkeypatch):
+    monkeypatch.setenv("SC2PATH", str(own_folder / "no game"))
+    with pytest.raises(UsageError, match=r"(?s)here is missing.*StarCraft II in .*no game"):
+        entry.run([*WORDS, "env.backend=sc2"])
+    assert list(own_folder.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_run_and_evaluation_say_what_played(trained):
+    assert record(trained / "config.json")["env"]["backend"] == "auto"
+    assert record(trained / "run.json")["environment"] == {"backend": "native"}
+
+
+def test_a_policy_trained_natively_is_evaluated_in_the_game(trained, installed, capsys):
+    words = ["mode=evaluate", f"checkpoint={trained}", "env.backend=sc2"]
+    assert entry.run([*words, "test.episodes=3", "test.n_envs=2"]) == 0
+    found = record(trained / "evaluation.json")
+    assert found["environment"] == {"backend": "sc2", "package": "smac", "game": "Base75689"}
+    assert [(e["length"], e["restarts"]) for e in found["episodes"]] == [(4, 0)] * 3
+    assert "backend sc2" in capsys.readouterr().out
+
+
+def test_a_checkpoint_from_before_there_were_backends_loads_and_can_name_one(trained):
+    for path in (trained / "checkpoints").glob("*/config.json"):
+        config = record(path)
+        for key in ("backend", "max_restarts", "game_timeout", "heuristic_ai", "difficulty"):
+            del config["env"][key]
+        path.write_text(json.dumps(config), encoding="utf-8")
+    (file, *_) = (trained / "checkpoints").glob("*/config.json")
+    tree, choices, _ = load_config(file, [], callbacks=False)
+    env = check(tree, choices, {}).nodes["env"].build(n_envs=1)
+    assert env.about == {"backend": "native"}
+    tree, *_ = load_config(file, ["env.backend=sc2", "env.difficulty=9"], callbacks=False)
+    assert (tree["env"]["backend"], tree["env"]["difficulty"]) == ("sc2", 9)
+    assert "max_restarts" not in tree["env"]  # what is not typed keeps the constructor's default
+    with pytest.raises(UsageError, match=r"Did you mean 'env\.backend'"):
+        load_config(file, ["env.backnd=sc2"], callbacks=False)
+
+
+def test_a_resume_in_the_game_is_refused_and_warned_of(trained, installed):
+    with pytest.raises(CheckpointError, match="not played by the backend 'sc2'"):
+        entry.run([f"resume={trained}", "total_env_steps=40"])
+    assert "goes on with {'backend': 'sc2'" in (trained / "train.log").read_text()

@@ -1,0 +1,325 @@
+"""Every option of every group composes, builds and runs, by itself or with the method that brings
+it; games with known solutions are solved.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+import rltrain
+from rltrain.config.compose import conf_dir
+from rltrain.env.toy import PAYOFFS
+from rltrain.errors import UsageError
+from rltrain.types import Clock
+
+
+def options(group):
+    return sorted(p.stem for p in (conf_dir() / group).glob("*.yaml"))
+
+
+def three_iterations(words, folder):
+    trainer = rltrain.make_trainer(words, run_dir=folder)
+    for _ in range(3):
+        trainer.run(trainer.clock.env_steps + 1)
+    trainer.test(episodes=2)
+    trainer.close()
+
+
+CARTPOLE = ["env=cartpole", "algo.learning_starts=10", "test.n_envs=1"]
+TEAMS = {"iql", "vdn", "qmix"}
+"""Methods that the small game of the fixture is for; all others play CartPole."""
+BELONGS = {"buffer": {"prioritized": "dqn", "replay": "dqn"}}
+"""Parts that only some methods can use, with one that can."""
+IMAGES = {"conv"}  # networks that see nothing else
+NEEDS = {"lunarlander": "Box2D", "minatar": "minatar", "atari": "ale_py"}  # of environments
+OWN_SPACES = {
+    "acrobot",
+    "cartpole",
+    "gymnasium",
+    "mountaincar",
+    "lunarlander",
+    "minatar",
+    "atari",
+    "trading",
+}
+
+LEARNING = [a for a in options("algo") if a not in TEAMS and a != "scripted"]
+"""Methods for one agent; each brings a loss, a distribution and a buffer."""
+PAIRS = [
+    *[("algo", a) for a in sorted(TEAMS)],
+    *[
+        pytest.param("env", e, marks=() if e in ("smac", "cartpole") else pytest.mark.slow)
+        for e in options("env")
+    ],
+    *[("buffer", b) for b in options("buffer") if b not in ("on_policy", "sequence")],
+    *[("hardware", h) for h in options("hardware") if h != "cuda" or torch.cuda.is_available()],
+    *[
+        pytest.param(group, name, marks=pytest.mark.slow)
+        for part in ("network", "mixer", "optimizer", "exploration")
+        for group in [f"algo/{part}"]
+        for name in options(group)
+        if name not in IMAGES
+    ],
+]
+
+
+def words_for(small, group, name):
+    """The small run with that option, and with a method and an environment that it fits."""
+    method = BELONGS.get(group, {}).get(name)
+    if group == "algo" and name not in TEAMS:
+        method = name
+    if group == "env" and name in OWN_SPACES:
+        method = "dqn"
+    words = [*small, "algo.batch_size=2"]
+    if method is not None:
+        # what a method explores with is its own affair
+        words = [w for w in words if not w.startswith(("env=", "algo.exploration."))]
+        words = [*words, *CARTPOLE, f"algo={method}"]
+    if method == "pqn":
+        words = [w for w in words if not w.startswith(("buffer.", "algo.learning_starts"))]
+    if group == "algo/exploration":
+        words = [w for w in words if not w.startswith("algo.exploration.")]
+    if group == "env" and name.startswith("smac"):
+        words = [w for w in words if not w.startswith("buffer.")] + ["buffer.capacity=100"]
+    if group == "env" and name in {"atari", "minatar"}:
+        words = [*words, "env.max_episode_steps=20"]
+    words = [w for w in words if w.partition("=")[0] != group]
+    return [*words, f"{group}={name}"]
+
+
+@pytest.mark.parametrize(("group", "name"), PAIRS)
+def test_every_choice_runs(small, tmp_path, group, name):
+    if group == "env" and name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    three_iterations(words_for(small, group, name), tmp_path)
+
+
+def test_learning_from_every_collect_cannot_wait(tmp_path):
+    """Defect: no collect holds so many steps, so nothing was ever learned."""
+    with pytest.raises(UsageError, match=r"learning_starts=500.*Set algo.learning_starts=0"):
+        rltrain.make_trainer(["algo=pqn", "env=cartpole", "algo.learning_starts=500"])
+
+
+class Pixels(gymnasium.Env):
+    """Random images of 44 x 44 bytes."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, (44, 44, 1), np.uint8)
+    action_space = gymnasium.spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.seen(), {}
+
+    def step(self, action):
+        return self.seen(), 1.0, bool(self.np_random.random() < 0.2), False, {}
+
+    def seen(self):
+        return self.np_random.integers(0, 256, (44, 44, 1), np.uint8)
+
+
+gymnasium.register("Pixels-v0", entry_point=Pixels, max_episode_steps=20)
+
+
+def test_the_methods_together_bring_every_loss_distribution_and_buffer():
+    files = "\n".join(p.read_text(encoding="utf-8") for p in (conf_dir() / "algo").glob("*.yaml"))
+    for group in ("algo/loss", "algo/distribution", "buffer"):
+        for name in options(group):
+            part = group.rpartition("/")[2]
+            assert re.search(rf"\b{part}(@\S+)?: {name}$", files, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("network", sorted(IMAGES))
+def test_every_network_for_images_runs(small, tmp_path, network):
+    words = [*words_for(small, "env", "gymnasium"), f"algo/network={network}"]
+    three_iterations([*words, "env.id=Pixels-v0", "env.frame_stack=2"], tmp_path)
+
+
+@pytest.mark.parametrize("algo", LEARNING)
+def test_every_method_for_one_agent_learns_from_what_it_stored(small, tmp_path, algo):
+    trainer = rltrain.make_trainer(words_for(small, "algo", algo), run_dir=tmp_path)
+    trainer.run(120 if algo != "pqn" else 500)
+    trainer.test(episodes=2)
+    trainer.close()
+    assert trainer.clock.updates > 0
+    found = {**trainer.latest, **trainer.metrics.take()}
+    assert found["learn/skipped_updates"] == 0
+
+
+REFUSED = [
+    (["algo=c51", "env=two_step", "algo/mixer=sum"], "set algo/mixer=independent"),
+    (
+        ["algo=dqn", "env=two_step", "algo/mixer=sum", "buffer.agents=independent"],
+        "set algo/mixer=independent",
+    ),
+    (["algo=dqn", "algo.learning_starts=65"], r"learning_starts=65 .*buffer\.capacity=64"),
+    (
+        ["algo=dqn", "buffer.capacity=6"],
+        r"buffer\.capacity=6 .* set buffer\.capacity=\d+ or more",
+    ),
+    (["algo=dqn", "buffer.capacity=1e12"], r"needs .* GB .* set buffer\.capacity=\d+ or less"),
+    (["algo=dqn", "buffer=on_policy"], r"buffer=on_policy needs a loss .*algo=pqn"),
+    (["algo=pqn", "buffer=replay"], r"buffer=replay does not keep: set buffer=on_policy"),
+    (["algo=pqn", "env.frame_stack=4"], r"buffer=on_policy keeps single observations.* 4 frames"),
+    (
+        ["algo=iqn", "algo/distribution=categorical"],
+        r"quantile loss needs algo/distribution=quantile",
+    ),
+    (
+        ["algo=c51", "algo.distribution.v_min=5", "algo.distribution.v_max=5"],
+        r"v_min < v_max .* set algo\.distribution\.v_min",
+    ),
+    (["algo=dqn", "buffer.max_bytes=1e15", "buffer.capacity=1e12"], r"memory are free here"),
+    (["algo=qmix"], r"QMix needs a global state"),
+]
+"""Commands for CartPole, and what is said of them."""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), REFUSED, ids=lambda x: " ".join(x) if isinstance(x, list) else ""
+)
+def test_parts_that_do_not_belong_together_are_refused(small, tmp_path, words, said):
+    small = [w for w in small if not w.startswith("env=")]
+    if "on_policy" in " ".join(words) or "algo=pqn" in words:
+        small = [w for w in small if not w.startswith("buffer.")]
+    given = {w.partition("=")[0] for w in words}
+    small = [w for w in [*small, *CARTPOLE] if w.partition("=")[0] not in given]
+    with pytest.raises(UsageError, match=said):
+        rltrain.make_trainer([*small, *words], run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+MAPS = ["3m"]
+MORE_MAPS = ["27m_vs_30m", "8m", "25m", "5m_vs_6m", "8m_vs_9m", "10m_vs_11m"]
+MAPS += [pytest.param(name, marks=pytest.mark.slow) for name in MORE_MAPS]
+
+
+@pytest.mark.parametrize("map_name", MAPS)
+def test_every_marine_map_trains(small, tmp_path, map_name):
+    words = [w for w in small if not w.startswith("env=")]
+    three_iterations([*words, "env=smac", f"env.map_name={map_name}", "test.n_envs=2"], tmp_path)
+
+
+UNIFORM = ["algo.exploration.start=1", "algo.exploration.end=1", "test.interval=1000000"]
+UNIFORM += ["hardware.threads=1", "save.interval=100000000", "log.interval=1000000"]
+
+
+def joint_values(trainer, obs, state, last_action=None):
+    """Q_tot of every joint action at one slot of a two-agent game, [A, A]."""
+    online = trainer.learner.online
+    n = online.agents.fc2.out_features if hasattr(online.agents, "fc2") else None
+    last = torch.full((1, 2), -1) if last_action is None else torch.tensor([last_action])
+    hidden = torch.zeros(1, 2, online.agents.hidden_dim)
+    with torch.no_grad():
+        q, _ = online.agents.step(torch.tensor(obs)[None], last, hidden)
+        n = n or q.shape[-1]
+        table = torch.empty(n, n)
+        for a, b in itertools.product(range(n), repeat=2):
+            chosen = torch.stack([q[0, 0, a], q[0, 1, b]]).view(1, 1, 2)
+            greedy = q.max(-1).values.view(1, 1, 2)
+            action = torch.tensor([[[a, b]]])
+            mixed = online.mixer(chosen, greedy, action, torch.tensor(state).view(1, 1, -1))
+            table[a, b] = mixed.item()
+    return table.numpy()
+
+
+def solved(words, folder, env_steps):
+    trainer = rltrain.make_trainer([*UNIFORM, "algo/network=mlp", *words], run_dir=folder)
+    trainer.run(env_steps)
+    return trainer
+
+
+TWO_STEP = ["env=two_step", "buffer.capacity=500", "algo.target_update.episodes=100"]
+TWO_STEP += ["algo.mixer.embed_dim=8"]
+
+
+def state_of(k):
+    one_hot = np.eye(4, 3, dtype=np.float32)[k]
+    return np.stack([one_hot, one_hot]), one_hot
+
+
+@pytest.mark.slow
+def test_qmix_solves_the_two_step_game(tmp_path):
+    trainer = solved(["algo=qmix", *TWO_STEP], tmp_path, 3_000)
+    assert trainer.test(episodes=4)["test/return_mean"] == 8
+
+
+@pytest.mark.slow
+def test_qmix_learns_the_two_step_game_exactly(tmp_path):
+    trainer = solved(["algo=qmix", *TWO_STEP], tmp_path, 14_000)
+    first = joint_values(trainer, *state_of(0))
+    np.testing.assert_allclose(first, [[6.93, 6.93], [7.92, 7.92]], atol=0.1)
+    np.testing.assert_allclose(joint_values(trainer, *state_of(1)), np.full((2, 2), 7), atol=0.1)
+    np.testing.assert_allclose(joint_values(trainer, *state_of(2)), [[0, 1], [1, 8]], atol=0.1)
+    assert trainer.test(episodes=4)["test/return_mean"] == 8
+
+
+@pytest.mark.slow
+def test_vdn_learns_its_least_squares_table_of_the_two_step_game(tmp_path):
+    # many episodes in the replay: its table is only as uniform as they are
+    words = ["algo=vdn", "env=two_step", "buffer.capacity=5000", "algo.batch_size=256"]
+    trainer = solved([*words, "algo.target_update.episodes=100"], tmp_path, 14_000)
+    first = joint_values(trainer, *state_of(0))
+    np.testing.assert_allclose(first, [[6.93, 6.93], [6.435, 6.435]], atol=0.15)
+    third = joint_values(trainer, *state_of(2))
+    np.testing.assert_allclose(third, [[-1.5, 2.5], [2.5, 6.5]], atol=0.15)
+    assert trainer.test(episodes=4)["test/return_mean"] == 7
+
+
+def additive_fit(payoff, weight):
+    """The table a[i] + b[j] nearest to ``payoff``, each cell counted ``weight`` times."""
+    n = len(payoff)
+    cells = [(i, j) for i in range(n) for j in range(n)]
+    design = np.array([[*(np.arange(n) == i), *(np.arange(n) == j)] for i, j in cells], float)
+    root = np.sqrt(weight.reshape(-1, 1))
+    found = np.linalg.lstsq(design * root, payoff.reshape(-1, 1) * root, rcond=None)[0]
+    return (design @ found).reshape(n, n)
+
+
+VDN_TABLES = {
+    "qtran": [[-6.22, -4.89, -4.89], [-4.89, -3.56, -3.56], [-4.89, -3.56, -3.56]],
+    "wqmix": [[7.78, 3.78, 10.44], [3.78, -0.22, 6.44], [10.44, 6.44, 13.11]],
+    "climbing": [[-9.22, -8.56, -1.22], [-10.56, -9.89, -2.56], [0.78, 1.44, 8.78]],
+}
+"""VDN's least-squares limits on uniform data."""
+
+
+@pytest.mark.parametrize("game", sorted(VDN_TABLES))
+def test_the_closed_form_gives_the_known_tables(game):
+    fit = additive_fit(np.array(PAYOFFS[game], float), np.ones((3, 3)))
+    np.testing.assert_allclose(fit, VDN_TABLES[game], atol=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("game", sorted(VDN_TABLES))
+def test_vdn_learns_the_least_squares_table_of_a_matrix_game(tmp_path, game):
+    words = ["algo=vdn", "env=matrix", f"env.game={game}", "buffer.capacity=5000"]
+    trainer = solved([*words, "algo.batch_size=256"], tmp_path, 12_000)
+    table = joint_values(trainer, np.ones((2, 1), np.float32), np.ones(1, np.float32))
+    state = trainer.buffer.state_dict()  # its joint actions are only nearly uniform
+    played = np.asarray(state["slots.action"])[~np.asarray(state["slots.last"])].astype(int)
+    weight = np.zeros((3, 3))
+    np.add.at(weight, (played[:, 0], played[:, 1]), 1)
+    payoff = np.array(PAYOFFS[game], float)
+    noise = 0.02 * (payoff.max() - payoff.min())  # of the last gradient steps
+    np.testing.assert_allclose(table, additive_fit(payoff, weight), atol=noise)
+
+
+@pytest.mark.slow
+def test_qmix_finds_the_optimum_of_a_game_with_small_penalties(tmp_path):
+    words = ["algo=qmix", "env=matrix", "env.game=small_penalty", "buffer.capacity=2000"]
+    trainer = solved(words, tmp_path, 12_000)
+    assert trainer.test(episodes=1)["test/return_mean"] == 12
+
+
+@pytest.mark.slow
+def test_iql_plays_the_safe_cell_of_the_qtran_game(tmp_path):
+    words = ["algo=iql", "env=matrix", "env.game=qtran", "buffer.capacity=2000"]
+    trainer = solved(words, tmp_path, 12_000)
+    assert trainer.test(episodes=1)["test/return_mean"] == 0
+    assert trainer.clock != Clock()

@@ -1,0 +1,154 @@
+"""The pages for those who come from elsewhere: every name on the right exists here, and no key of
+theirs is forgotten on the left.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rltrain.common.metrics import METRICS
+from rltrain.config.compose import FREE_FORM, conf_dir
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ["from_pymarl.md", "from_rllib.md"]
+GROUPS = ("algo", "env", "buffer", "hardware", "logger")
+ROOTS = (*GROUPS, "test", "save", "log", "stop", "dataset", "hydra")
+REPORTED = {name.partition("/")[0] for name in METRICS}
+
+PYMARL = """
+runner mac env_args batch_size_run test_nepisode test_interval test_greedy log_interval
+runner_log_interval learner_log_interval t_max use_cuda buffer_cpu_only use_tensorboard save_model
+save_model_interval checkpoint_path evaluate load_step save_replay local_results_path gamma
+batch_size buffer_size lr critic_lr optim_alpha optim_eps grad_norm_clip agent rnn_hidden_dim
+obs_agent_id obs_last_action repeat_id label save_episodes episode_dir clear_existing_episodes
+action_selector epsilon_start epsilon_finish epsilon_anneal_time target_update_interval
+agent_output_type learner double_q mixer mixing_embed_dim hypernet_layers hypernet_embed name
+qtran_arch opt_loss nopt_min_loss network_size
+continuing_episode difficulty game_version map_name move_amount obs_all_health obs_instead_of_state
+obs_own_health obs_pathing_grid obs_terrain_height obs_timestep_number reward_death_value
+reward_defeat reward_negative_scale reward_only_positive reward_scale reward_scale_rate
+reward_sparse reward_win replay_dir replay_prefix state_last_action state_timestep_number step_mul
+seed debug
+render hidden_dim hypergroup use_rnn evaluation_epsilon standardise_returns standardise_rewards
+target_update_interval_or_tau obs_individual_obs add_value_last_step common_reward
+reward_scalarisation use_wandb wandb_mode wandb_project wandb_team wandb_save_model
+optimizer td_lambda q_lambda use_per per_alpha per_beta return_priority accumulated_episodes
+test_noise thread_num cpu_inference weight_decay n_step burn_in_period is_save_buffer is_batch_rl
+num_circle training_iters
+"""
+"""Keys of PyMARL's, EPyMARL's and PyMARL2's default, value-based and StarCraft files."""
+RLLIB = """
+timesteps_per_iteration target_network_update_freq buffer_size replay_sequence_length
+compress_observations lr lr_schedule adam_epsilon grad_clip learning_starts rollout_fragment_length
+train_batch_size num_workers min_iter_time_s store_buffer_in_checkpoints num_atoms v_min v_max noisy
+sigma0 dueling hiddens double_q n_step worker_side_prioritization prioritized_replay
+final_prioritized_replay_beta prioritized_replay_beta_annealing_timesteps before_learn_on_batch
+training_intensity replay_mode num_envs_per_worker create_env_on_driver batch_mode gamma horizon
+soft_horizon no_done_at_end env env_config env_task_fn render_env record_env normalize_actions
+clip_rewards clip_actions preprocessor_pref log_level callbacks ignore_worker_failures log_sys_usage
+fake_sampler framework explore exploration_config evaluation_interval evaluation_num_episodes
+evaluation_parallel_to_training evaluation_num_workers evaluation_config custom_eval_function
+sample_async sample_collector observation_filter synchronize_filters collect_metrics_timeout
+metrics_smoothing_episodes remote_worker_envs remote_env_batch_wait_ms seed num_gpus _fake_gpus
+num_cpus_per_worker num_gpus_per_worker num_cpus_for_driver placement_strategy input output
+input_evaluation postprocess_inputs shuffle_buffer_size output_max_file_size multiagent policies
+policy_mapping_fn policies_to_train observation_fn count_steps_by model fcnet_hiddens
+fcnet_activation conv_filters conv_activation post_fcnet_hiddens use_lstm max_seq_len lstm_cell_size
+lstm_use_prev_action use_attention framestack dim grayscale zero_mean custom_model
+custom_action_dist custom_preprocessor tf_session_args optimizer
+"""
+"""Keys of RLlib's DQN, common and model defaults."""
+
+
+def flat(node, path=""):
+    """Every dotted key of a mapping."""
+    for name, value in node.items():
+        key = f"{path}.{name}" if path else name
+        yield key
+        if isinstance(value, dict):
+            yield from flat(value, key)
+
+
+def load(file):
+    return yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+
+
+@pytest.fixture(scope="module")
+def keys():
+    """Every key that a composition can have."""
+    found = set(flat(load(conf_dir() / "config.yaml")))
+    for group in GROUPS:
+        for file in (conf_dir() / group).rglob("*.yaml"):
+            folder = file.parent.relative_to(conf_dir()).as_posix().removesuffix("/shared")
+            found |= {f"{folder.replace('/', '.')}.{key}" for key in flat(load(file))}
+    return found
+
+
+def words(page):
+    """The words in code of a page, without the left columns of its tables."""
+    for line in (DOCS / page).read_text(encoding="utf-8").splitlines():
+        text = re.sub(r"^\|.*? \| ", "| ", line)
+        for span in re.findall(r"`([^`]+)`", text):
+            yield from span.replace("'", "").split()
+
+
+def problem(word, before, keys):
+    """What is wrong with a word, None if nothing is; and the key that it names, None if none."""
+    if "(" in word or ")" in word or word in ("=", "+"):  # Python, signs
+        return None, before
+    name, equals, value = word.partition("=")
+    added, name = name.startswith("+"), name.lstrip("+")
+    if name.startswith(".") and before is not None:
+        name = before.rpartition(".")[0] + name
+    if "/" in name and name.partition("/")[0] in REPORTED:
+        return (None if name in METRICS else "no such metric"), None
+    root = re.split(r"[./]", name)[0]
+    if equals and (name in (*GROUPS, "experiment") or (root == "algo" and "/" in name)):
+        missing = [v for v in value.split(",") if not (conf_dir() / name / f"{v}.yaml").exists()]
+        return (f"no {missing}" if missing and value != "…" else None), None
+    if added:
+        free = any(name.startswith(f"{node}.") for node in FREE_FORM)
+        return (None if free else "+ is not for this key"), name
+    if root in ROOTS and "." in name and re.fullmatch(r"[a-z_.]+", name):
+        return (None if name in keys else "no such key"), name
+    if equals and name != "explore":  # a keyword of functions
+        return (None if name in keys else "no such key"), None
+    return None, before if name.startswith(".") else None
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_name_on_the_right_exists(page, keys):
+    before, wrong, named = None, [], 0
+    for word in words(page):
+        what, key = problem(word.rstrip(",;"), before, keys)
+        if what:
+            wrong.append(f"{word}: {what}")
+        before = key or before
+        named += key is not None
+    assert not wrong, "\n".join(wrong)
+    assert named > 50
+
+
+@pytest.mark.parametrize(
+    "word", ["algo.loss.gama", "algo=dqm", "tset.interval=3", "+algo.x=1", "test/return", ".lr"]
+)
+def test_a_wrong_name_would_be_noticed(word, keys):
+    assert problem(word, "algo.loss.gamma", keys)[0] is not None
+
+
+@pytest.mark.parametrize(("page", "theirs"), [(PAGES[0], PYMARL), (PAGES[1], RLLIB)])
+def test_no_key_of_theirs_is_forgotten(page, theirs):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    said = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]+)`", text))))
+    assert set(theirs.split()) - said == set()
+
+
+@pytest.mark.parametrize("page", sorted(p.name for p in DOCS.glob("*.md")))
+def test_links_lead_somewhere(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (DOCS / link).exists(), link

@@ -1,0 +1,162 @@
+"""What tests play and how they judge can be changed without touching training."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import rltrain
+from rltrain.api import settings_from
+from rltrain.common.metrics import test_metrics as checked_metrics
+from rltrain.config.compose import conf_dir
+from rltrain.config.trust import refuse_foreign_targets, shipped_targets
+from rltrain.errors import CheckpointError, UsageError
+
+SHIPPED = shipped_targets(conf_dir())
+CARTPOLE = ["algo=dqn", "env=cartpole", "test.n_envs=2", "test.episodes=3", "hardware.n_envs=2"]
+CARTPOLE += ["buffer.capacity=1000", "logger.wandb.mode=disabled", "hardware.threads=1"]
+
+
+def share_of_wins(trainer, episodes, *, at_least=0.0):
+    """A test function: the share of episodes with enough return."""
+    played = trainer.play(episodes)
+    return {"share": sum(e.episode_return >= at_least for e in played) / len(played)}
+
+
+class Constant:
+    """A test that is an object."""
+
+    def __init__(self, *, value):
+        self.value = value
+
+    def __call__(self, trainer, episodes):
+        return {"return_mean": self.value, "custom/episodes": episodes}
+
+
+def test_tests_have_options_of_their_own(tmp_path):
+    words = [*CARTPOLE, "+test.env.max_episode_steps=7", "total_env_steps=40", "save.interval=1e6"]
+    trainer = rltrain.make_trainer(words, run_dir=tmp_path)
+    assert trainer.test(episodes=2)["test/episode_length_mean"] <= 7
+    assert trainer.rollout.env.spec.max_steps == 500
+    assert trainer.test_rollout.env.n_envs == 2
+
+
+def test_options_of_tests_lie_over_those_of_training():
+    words = [*CARTPOLE, "env.reward_clip=2", "+env.kwargs.a=1", "+test.env.kwargs.b=2"]
+    nodes = settings_from([*words, "+test.env.max_episode_steps=1e2"]).nodes
+    assert nodes["env"].kwargs["kwargs"] == {"a": 1}
+    own = nodes["test.env"].kwargs
+    assert (own["kwargs"], own["reward_clip"], own["max_episode_steps"]) == (
+        {"a": 1, "b": 2},
+        2,
+        100,
+    )
+
+
+def test_what_was_typed_for_tests_is_recorded_and_read_again():
+    settings = settings_from([*CARTPOLE, "+test.env.max_episode_steps=1e2"])
+    assert settings.plain["test"]["env"] == {"max_episode_steps": 100}
+    from rltrain.config.validate import check
+
+    again = check(json.loads(json.dumps(settings.plain)), dict(settings.choices), {})
+    assert again.nodes["test.env"].kwargs["max_episode_steps"] == 100
+
+
+REFUSED = [
+    (["+test.env.max_steps=3"], r"test\.env\.max_steps: .* has no such setting"),
+    (["+test.env.max_episode_steps=-3"], r"test\.env\.max_episode_steps=-3: expected a whole"),
+    (["+test.env._target_=os.system"], r"test\.env: tests play the same kind of environment"),
+    (["test.function=no.such.thing"], r"test\.function: .*no\.such\.thing.* cannot be found"),
+    (["stop.metric=test/share", "stop.value=1"], r"stop\.metric=test/share: expected one of"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSED, ids=lambda x: x[0] if x else "")
+def test_bad_options_of_tests_are_refused(words, said):
+    with pytest.raises(UsageError, match=said) as caught:
+        settings_from([*CARTPOLE, *words])
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_what_is_wrong_with_the_environment_is_said_once():
+    words = [*CARTPOLE, "env.frame_stack=0", "+test.env.max_episode_steps=9"]
+    with pytest.raises(UsageError, match=r"^env\.frame_stack=0") as caught:
+        settings_from(words)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_tests_cannot_look_different(tmp_path):
+    with pytest.raises(UsageError, match=r"frame_stack is 4 in tests, 1 in training"):
+        rltrain.make_trainer([*CARTPOLE, "+test.env.frame_stack=4"], run_dir=tmp_path)
+
+
+def trained_with(small, tmp_path, word):
+    words = [*small, word, "total_env_steps=60"]
+    return rltrain.make_trainer(words, run_dir=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("test.function=tests.test_own_tests.share_of_wins", {"test/share": 1.0}),
+        (
+            "test.function={_target_: tests.test_own_tests.share_of_wins, at_least: 100}",
+            {"test/share": 0.0},
+        ),
+        (
+            "test.function={_target_: tests.test_own_tests.Constant, value: 2}",
+            {"test/return_mean": 2.0, "custom/episodes": 4.0},
+        ),
+    ],
+)
+def test_a_function_can_stand_in_for_the_test(small, tmp_path, word, expected):
+    trainer = trained_with(small, tmp_path, word)
+    assert trainer.test() == expected
+
+
+def test_a_run_without_returns_in_its_tests_finishes(small):
+    words = ["test.function=tests.test_own_tests.share_of_wins", "total_env_steps=60"]
+    words += ["stop.metric=test/share", "stop.value=1", "logger.console=true"]
+    result = rltrain.train([w for w in small if w != "logger.console=false"] + words)
+    assert result.metrics["test/share"] == 1.0
+    assert not (result.run_dir / "checkpoints/best").exists()
+    evaluated = rltrain.evaluate(result.run_dir, episodes=2)
+    assert "test/return_mean" in evaluated.metrics
+
+
+@pytest.mark.parametrize("said", [None, {}, [1], {"a": True}, {"a": "high"}])
+def test_a_test_function_must_say_numbers(said):
+    with pytest.raises(ValueError, match=r"test\.function: .*expected"):
+        checked_metrics(said)
+
+
+def test_a_test_function_of_a_loaded_run_needs_trust(tmp_path):
+    tree = settings_from([]).plain
+    tree["test"]["function"] = "os.system"
+    with pytest.raises(CheckpointError, match=r"os\.system.*trust=\[os\]"):
+        refuse_foreign_targets(tree, [], tmp_path, SHIPPED)
+    refuse_foreign_targets(tree, ["os"], tmp_path, SHIPPED)
+
+
+def test_runs_from_before_there_were_such_options_can_be_read(tmp_path):
+    from rltrain.config.compose import load_config
+    from rltrain.config.validate import check
+
+    saved = {**settings_from([]).plain, "choices": {"algo": "qmix", "env": "smac"}}
+    for key in ("env", "function"):
+        del saved["test"][key]
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(saved))
+    tree, choices, changed = load_config(file, [], callbacks=True)
+    assert check(tree, choices, {}).run.test.env == {}
+    assert changed == []
+
+
+def test_an_environment_handed_over_has_tests_of_its_own(tmp_path):
+    import gymnasium
+
+    words = [w for w in CARTPOLE if not w.startswith("env=")]
+    words += ["env=gymnasium", "env.max_episode_steps=20", "+test.env.max_episode_steps=5"]
+    trainer = rltrain.make_trainer(words, tmp_path, env=lambda: gymnasium.make("CartPole-v1"))
+    assert trainer.test()["test/episode_length_mean"] == 5

@@ -1,0 +1,98 @@
+"""The wheel carries its configuration and runs from anywhere, beside the environment's packages or
+in a clean one.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SMALL = ["env=two_step", "total_env_steps=100", "test.episodes=2", "logger.wandb.mode=disabled"]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_from_another_directory(wheel, tmp_path):
+    target, elsewhere = tmp_path / "installed", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*install, "--target", str(target), str(wheel)], check=True)
+    assert (target / "rltrain/conf/config.yaml").exists()
+    assert not (target / "conf").exists()
+    env = {**os.environ, "PYTHONPATH": str(target)}
+    done = subprocess.run(
+        [sys.executable, "-c", "import rltrain; print(rltrain.__file__)"],
+        cwd=elsewhere,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith(str(target))
+    command = [sys.executable, "-m", "rltrain.main", *SMALL]
+    subprocess.run(command, cwd=elsewhere, env=env, check=True, capture_output=True)
+    assert list(elsewhere.glob("outputs/qmix-two_step/*/run.json"))
+
+
+@pytest.mark.slow
+def test_a_really_clean_installation(wheel, tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    python = tmp_path / "venv/bin/python"
+    torch = next(
+        line
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if line.startswith("torch==")
+    )
+    pip = [str(python), "-m", "pip", "install", "--quiet"]
+    subprocess.run([*pip, torch], check=True)
+    subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), str(wheel)], check=True)
+    command = [str(tmp_path / "venv/bin/rltrain"), *SMALL, "env=smac", "total_env_steps=500"]
+    command.remove("env=two_step")
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    subprocess.run(command, cwd=tmp_path, env=env, check=True)
+    assert list(tmp_path.glob("outputs/qmix-smac/*/run.json"))
+
+
+@pytest.mark.parametrize("flag", ["--help", "--cfg=job", "--version"])
+def test_help_needs_no_torch_and_makes_no_folder(tmp_path, flag):
+    code = (
+        f"import sys; sys.argv = ['rltrain', *{flag.split('=')}]\n"
+        "from rltrain.main import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print('torch' in sys.modules, 'numba' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False False"
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_refusals_of_names_need_no_torch(tmp_path):
+    code = (
+        "import sys; from rltrain.main import run\n"
+        "try: run(['algo=qmx'])\n"
+        "except Exception as error: print(type(error).__name__, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["UsageError", "False"]
+
+
+@pytest.mark.slow
+def test_a_sweep_with_the_joblib_launcher(tmp_path):
+    command = [sys.executable, "-m", "rltrain.main", "-m", *SMALL, "hydra/launcher=joblib"]
+    command += ["seed=1,2", "hydra.launcher.n_jobs=2"]
+    subprocess.run(command, check=True, capture_output=True)
+    assert len(list(tmp_path.glob("outputs/multirun/*/*/run.json"))) == 2

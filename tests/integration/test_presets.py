@@ -1,0 +1,58 @@
+"""Every preset composes with values that its parts accept, and says where it comes from."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from rltrain.api import settings_from
+from rltrain.config.compose import conf_dir
+
+FOLDER = conf_dir() / "experiment"
+PRESETS = sorted(p.relative_to(FOLDER).with_suffix("").as_posix() for p in FOLDER.rglob("*.yaml"))
+FIRST = {preset.partition("/")[0]: preset for preset in reversed(PRESETS)}.values()
+PUBLISHED = {
+    "zoo": r"published mean return -?\d",
+    "cleanrl": r"published training return -?\d",
+    "atari": r"ublished .*\d{4}",
+}
+"""What the head of a preset says, by folder."""
+
+
+def head(preset):
+    lines = (FOLDER / f"{preset}.yaml").read_text(encoding="utf-8").partition("defaults:")[0]
+    return " ".join(lines.splitlines()[1:])
+
+
+@pytest.mark.parametrize(
+    "preset", [p if p in FIRST else pytest.param(p, marks=pytest.mark.slow) for p in PRESETS]
+)
+def test_every_preset_composes(preset):
+    settings = settings_from([f"experiment={preset}"])
+    assert settings.choices["experiment"] == preset
+    assert settings.run.total_env_steps >= settings.run.test.interval
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_says_what_it_is_and_what_was_published(preset):
+    assert len(head(preset)) > 40
+    assert re.search(PUBLISHED.get(preset.partition("/")[0], ""), head(preset))
+
+
+def test_one_file_serves_every_game():
+    settings = settings_from(["experiment=minatar/dqn", "env.game=freeway"])
+    assert settings.nodes["env"].kwargs["game"] == "freeway"
+    assert settings.nodes["algo.network"].kwargs["filters"] == [[16, 3, 1]]
+
+
+def test_a_preset_may_stand_on_another():
+    settings = settings_from(["experiment=cleanrl/c51_acrobot"])
+    assert (settings.choices["algo"], settings.choices["env"]) == ("c51", "acrobot")
+    assert settings.nodes["algo.distribution"].kwargs == {"atoms": 101, "v_min": -100, "v_max": 100}
+
+
+def test_what_is_typed_wins_over_a_preset():
+    settings = settings_from(["experiment=rllib/dqn", "env=acrobot", "algo.batch_size=7"])
+    assert settings.nodes["env"].kwargs["id"] == "Acrobot-v1"
+    assert (settings.algo.batch_size, settings.nodes["buffer"].kwargs["beta_end"]) == (7, 0.4)

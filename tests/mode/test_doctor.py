@@ -1,0 +1,181 @@
+"""mode=doctor: findings, their commands, the exit code."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from rltrain import main as entry
+from rltrain.common.numba_cache import cache_folder, is_compiled
+from rltrain.env.smac.maps import map_names
+from rltrain.errors import UsageError
+from rltrain.mode import doctor
+from rltrain.mode.doctor import (
+    Finding,
+    disk,
+    examine,
+    packages,
+    python,
+    real_game,
+    runs,
+    tools,
+)
+from tests.env.smac.stand_in import install_game, install_package
+
+
+def by_name(findings):
+    return {finding.what: finding for finding in findings}
+
+
+def test_the_main_job_runs_here_and_the_command_says_so(own_folder, capsys):
+    assert entry.run(["mode=doctor"]) == 0
+    assert "The main job (rltrain algo=qmix env=smac) runs here." in capsys.readouterr().out
+    assert list(own_folder.iterdir()) == []
+
+
+def test_every_finding_that_is_not_ok_has_a_command(own_folder):
+    findings = examine(own_folder / "outputs")
+    assert [f.what for f in findings if f.verdict != "ok" and not f.fix] == []
+    assert [f.what for f in findings if f.verdict == "ok" and f.fix] == []
+
+
+def test_a_missing_package_is_needed_unless_an_extra_names_it(monkeypatch, capsys):
+    lines = ["numpy>=2.0", "no-such-core>=1", "no-such-extra>=2; extra == 'envs'"]
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: lines)
+    found = by_name(packages())
+    assert found["numpy"].verdict == "ok"
+    assert found["no-such-core"].fix == "pip install 'no-such-core>=1'"
+    assert found["no-such-core"].verdict == "missing"
+    assert found["no-such-extra [envs]"].verdict == "optional"
+    assert entry.run(["mode=doctor"]) == 2
+    out = capsys.readouterr().out
+    assert "The main job does not run here yet" in out
+    assert "no-such-core: pip install 'no-such-core>=1'" in out
+
+
+def test_extras_of_a_source_folder_are_those_of_pyproject(monkeypatch):
+    def absent(_):
+        raise importlib.metadata.PackageNotFoundError
+
+    monkeypatch.setattr(importlib.metadata, "requires", absent)
+    found = doctor.requirements()
+    assert ("hydra-joblib-launcher>=1.2", "joblib") in found
+    assert any(name.startswith("torch") and extra == "" for name, extra in found)
+
+
+def test_an_old_python_is_missing(monkeypatch):
+    assert by_name(python())["Python"].verdict == "ok"
+    monkeypatch.setattr(doctor, "OLDEST_PYTHON", (4, 0))
+    assert by_name(python())["Python"].verdict == "missing"
+
+
+def test_a_full_disk_is_missing(own_folder, monkeypatch):
+    (finding,) = disk(own_folder / "outputs" / "deeper")
+    assert finding.verdict == "ok"
+    assert str(own_folder) in finding.found
+    monkeypatch.setattr(doctor, "NEEDED_DISK", 10**18)
+    (finding,) = disk(own_folder)
+    assert finding.verdict == "missing"
+
+
+def test_a_folder_that_cannot_be_written_is_missing(own_folder, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    (finding,) = disk(own_folder)
+    assert finding == Finding(
+        "outputs/", "missing", f"{own_folder} cannot be written", "cd to a folder of yours"
+    )
+
+
+@pytest.fixture
+def no_folder_known():
+    cache_folder.cache_clear()
+    yield
+    cache_folder.cache_clear()
+
+
+@pytest.mark.parametrize("kept", [set(), {"engine"}, {"engine", "lite_engine"}])
+def test_the_engine_is_compiled_when_both_rules_are(monkeypatch, kept):
+    def is_compiled(function):
+        return function.py_func.__module__.rpartition(".")[2] in kept
+
+    monkeypatch.setattr("rltrain.common.numba_cache.is_compiled", is_compiled)
+    (finding,) = doctor.engine_cache()
+    assert finding.verdict == ("ok" if len(kept) == 2 else "optional")
+
+
+def test_compiled_code_is_that_of_this_path(tmp_path):
+    def step():
+        pass
+
+    function = SimpleNamespace(py_func=step, stats=SimpleNamespace(cache_path=str(tmp_path)))
+    other = tmp_path / "another checkout"
+    other.mkdir()
+    name = f"file.{step.__qualname__}-1.py311.1.nbc"
+    (other / name).touch()
+    assert not is_compiled(function)
+    (tmp_path / name).touch()
+    assert is_compiled(function)
+
+
+@pytest.mark.usefixtures("no_folder_known")
+def test_a_cache_that_cannot_be_written_is_optional(monkeypatch, tmp_path):
+    blocked = tmp_path / "file"
+    blocked.touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+    (finding,) = doctor.engine_cache()
+    assert finding.verdict == "optional"
+    assert "XDG_CACHE_HOME" in finding.fix
+
+
+def test_the_game_and_each_map(tmp_path, monkeypatch):
+    (tmp_path / "python").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path / "python"))
+    monkeypatch.setenv("SC2PATH", str(tmp_path / "game"))
+    before = by_name(real_game())
+    assert {f.verdict for name, f in before.items() if "plays" not in name} == {"optional"}
+    assert before["SMAC maps"].found == "0 of 23; missing: all of them"
+    assert before["env=smac plays on"].found == "native"
+    install_package(tmp_path / "python")
+    install_game(tmp_path / "game", *(name for name in map_names() if name != "MMM2"))
+    after = by_name(real_game())
+    assert after["smac package"].verdict == after["their modules"].verdict == "ok"
+    assert "Base75689" in after["StarCraft II"].found
+    assert after["SMAC maps"].found == "22 of 23; missing: MMM2"
+    assert after["SMACv2 map"].verdict == after["smacv2 package"].verdict == "optional"
+    assert after["env=smac plays on"].found == "sc2"
+
+
+def test_wandb_key_is_found_but_not_shown(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert by_name(tools({}))["wandb"].found == "mode offline, no key: runs stay on this machine"
+    found = by_name(tools({"WANDB_API_KEY": "secret", "WANDB_MODE": "online"}))["wandb"].found
+    assert found == "mode online, a key is known"
+    line = "machine api.wandb.ai login user password secret\n"
+    (tmp_path / ".netrc").write_text(line)
+    (tmp_path / ".netrc").chmod(0o600)
+    assert by_name(tools({}))["wandb"].verdict == "ok"
+
+
+def test_other_words_mean_nothing_to_the_doctor():
+    with pytest.raises(UsageError, match="leave out seed=1"):
+        entry.run(["mode=doctor", "seed=1"])
+
+
+def test_missing_is_what_stops_the_main_job():
+    assert runs([Finding("a", "ok", ""), Finding("b", "optional", "", "do")])
+    assert not runs([Finding("a", "missing", "", "do")])
+
+
+def test_the_doctor_itself_needs_no_torch():
+    import subprocess
+
+    code = (
+        "import rltrain.mode.doctor, sys; "
+        "print([m for m in ('torch', 'numba') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

@@ -1,0 +1,79 @@
+"""Statistics of an evaluation, and the same numbers from the command, from Python and by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rltrain
+from rltrain.mode.evaluate import summary, wilson
+from rltrain.types import Episode
+
+
+@pytest.mark.parametrize(
+    ("wins", "n", "low", "high"),
+    [
+        (0, 32, 0.0, 0.1072),
+        (16, 32, 0.3364, 0.6636),
+        (32, 32, 0.8928, 1.0),
+        (8, 10, 0.4902, 0.9433),
+    ],
+)
+def test_wilson_intervals_of_the_tables(wins, n, low, high):
+    assert wilson(wins, n) == pytest.approx((low, high), abs=1e-4)
+
+
+def test_means_and_intervals_by_hand():
+    episodes = [Episode(r, 10, {"win": r > 2}) for r in (1.0, 2.0, 3.0, 4.0)]
+    m = summary(episodes)
+    assert m["test/return_mean"] == 2.5
+    assert m["test/return_standard_error"] == pytest.approx(np.std([1, 2, 3, 4], ddof=1) / 2)
+    assert m["test/return_high"] - m["test/return_low"] == pytest.approx(
+        2 * 1.959964 * m["test/return_standard_error"]
+    )
+    assert m["test/win_rate"] == 0.5
+
+
+def test_what_an_environment_counts_is_averaged():
+    episodes = [Episode(1.0, 3), *(Episode(1.0, 3, {"metrics": {"score": x}}) for x in (2, 5))]
+    assert summary(episodes)["test/score_mean"] == 3.5
+
+
+def test_one_episode_has_no_standard_error():
+    assert "test/return_standard_error" not in summary([Episode(1.0, 3)])
+
+
+@pytest.fixture
+def result(small):
+    return rltrain.train([*small, "total_env_steps=200"])
+
+
+def test_python_gives_the_numbers_of_the_command(result):
+    first = rltrain.evaluate(result.run_dir, episodes=6, seed=3)
+    second = rltrain.evaluate(result.run_dir, episodes=6, seed=3)
+    assert first.metrics == second.metrics
+    assert first.run_dir == result.run_dir
+    assert {"test/return_mean", "train/return_mean", "learn/loss"} <= set(result.metrics)
+
+
+def test_a_loaded_policy_plays_the_game_as_the_test_does(result):
+    policy = rltrain.load_policy(result.run_dir)
+    from rltrain.env.toy import TwoStep
+
+    game, total = TwoStep(), 0.0
+    slot = game.reset(0)
+    policy.reset()
+    for _ in range(2):
+        action = policy.act(slot.obs, slot.avail_actions)
+        assert action.shape == (2,)
+        slot, reward, *_ = game.step(action)
+        total += float(reward[0])
+    assert total == rltrain.evaluate(result.run_dir, episodes=1).metrics["test/return_mean"]
+
+
+def test_a_learner_for_a_given_spec(small):
+    from rltrain.types import EnvSpec
+
+    spec = EnvSpec(n_agents=2, n_actions=3, obs_shape=(4,), state_dim=5)
+    learner = rltrain.make_learner(["algo=qmix"], spec)
+    assert learner.online.agents.hidden_dim == 64

@@ -1,0 +1,90 @@
+"""The resource plan: counted before the run, shown, kept, and refused where it cannot be."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+import rltrain
+from rltrain.api import settings_from
+from rltrain.errors import UsageError
+from rltrain.mode.banner import banner, replay_words
+from rltrain.mode.resources import replay_bytes, resource_plan
+from rltrain.types import Plan
+
+CARTPOLE = ["algo=dqn", "env=cartpole", "hardware.n_envs=3", "test.n_envs=5", "test.episodes=4"]
+CARTPOLE += ["buffer.capacity=1000", "hardware.threads=1", "logger.wandb.mode=disabled"]
+CARTPOLE += ["algo.network.hidden_sizes=[8]", "algo.network.head_sizes=[]"]
+STEP = 4 * 4 + 2 + 1 + 1 + 4 + 1  # observation, masks, last, action, reward, terminated
+
+
+@pytest.fixture
+def trainer(tmp_path):
+    return rltrain.make_trainer([*CARTPOLE, "algo.learning_starts=100"], run_dir=tmp_path)
+
+
+def test_everything_is_counted(trainer):
+    plan = resource_plan(settings_from(CARTPOLE), trainer)
+    weights = (4 + 1) * 8 + (8 + 1) * 2
+    assert (plan["device"], plan["processes"], plan["threads"]) == ("cpu", 1, 1)
+    assert plan["env_copies"] == {"training": 3, "tests": 4}
+    assert plan["parameters"] == {"agents": weights, "mixer": 0}
+    assert plan["replay"]["bytes_per_step"] == STEP
+    assert (plan["replay"]["unit"], plan["replay"]["capacity"]) == ("steps", 1000)
+    assert plan["replay"]["bytes"] == trainer.buffer.store.n_blocks * 32 * STEP
+    # weights, targets, gradients, two moments; and Adam's own counter
+    assert weights * 4 * 5 <= plan["network_bytes"] <= weights * 4 * 5 + 8
+
+
+def test_games_of_their_own_are_processes(trainer):
+    trainer.rollout.about = {"backend": "sc2"}
+    assert resource_plan(settings_from(CARTPOLE), trainer)["processes"] == 1 + 3 + 4
+
+
+def test_the_banner_tells_the_plan(trainer):
+    from rich.console import Console
+
+    screen = io.StringIO()
+    Console(width=200, file=screen).print(banner(settings_from(CARTPOLE), trainer, None))
+    said = screen.getvalue()
+    for words in ("1 torch threads", "3 copies and 4 for tests", "agents 58 parameters"):
+        assert words in said
+    assert f"1,000 steps of {STEP} bytes a step, up to" in said
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        ((5000, "episodes", 7, 1_500_000), "5,000 episodes of 7 bytes a step, up to 1.5 MB"),
+        ((0, "episodes", 7, 0), "the last collect, 7 bytes a step"),
+    ],
+)
+def test_replays_in_words(plan, said):
+    names = ("capacity", "unit", "bytes_per_step", "bytes")
+    assert replay_words(dict(zip(names, plan, strict=True))) == said
+
+
+def test_run_json_keeps_the_plan(small):
+    result = rltrain.train([*small, "total_env_steps=40"])
+    plan = json.loads((result.run_dir / "run.json").read_text())["plan"]
+    assert plan["env_copies"] == {"training": 3, "tests": 2}
+    assert plan["replay"]["unit"] == "episodes"
+
+
+def planned(worst, cap):
+    return Plan(bytes_per_step=10, worst_case_bytes=worst, cap_bytes=cap, capacity=100)
+
+
+@pytest.mark.parametrize(("worst", "cap", "full"), [(50, 80, 50), (90, 80, 80), (None, 80, 80)])
+def test_a_full_replay_is_what_it_can_need_and_may_use(worst, cap, full):
+    assert replay_bytes(planned(worst, cap)) == full
+
+
+def test_a_command_for_more_episodes_than_memory_can_hold_is_refused(small, tmp_path):
+    small = [w for w in small if not w.startswith("buffer.")]
+    words = ["buffer.max_bytes=1e15", "buffer.capacity=2e10"]
+    with pytest.raises(UsageError, match=r"GB.*memory are free here: set buffer\.capacity="):
+        rltrain.make_trainer([*small, *words], run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

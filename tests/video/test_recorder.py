@@ -1,0 +1,128 @@
+"""Films of episodes: which episodes, which files, and who cannot be filmed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from rltrain.env.toy import TwoStep, matrix_game, two_step_game
+from rltrain.env.vector import SyncVectorEnv
+from rltrain.errors import UsageError
+from rltrain.hardware.rollout import Rollout, TestSeeds
+from rltrain.types import Clock
+from rltrain.video.recorder import HOLD, Recorder, require_drawable
+
+
+class Drawn(TwoStep):
+    """Two steps; one image at the first slot, three after each step."""
+
+    frames_per_second = 10.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_drawn = 0
+
+    def render(self) -> np.ndarray | list[np.ndarray]:
+        self.n_drawn += 1
+        image = np.full((21, 31, 3), 80 * self._state % 256, np.uint8)
+        return image if self._state == self.FIRST else [image // 3, image // 2, image]
+
+
+class First:
+    """Always the first action."""
+
+    def act(self, obs, avail_actions, last, clock):
+        return np.zeros(obs.shape[:2], np.int64)
+
+    def reset(self): ...
+    def forget(self, copies): ...
+
+
+def rollout(n_envs: int) -> Rollout:
+    env = SyncVectorEnv(make=Drawn, n_envs=n_envs)
+    return Rollout(env=env, policy=First(), seeds=TestSeeds(0, n_envs))
+
+
+@pytest.fixture
+def no_ffmpeg(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+
+
+@pytest.fixture
+def recorded(no_ffmpeg, tmp_path):
+    recorder = Recorder(tmp_path / "films", 3)
+    rollout(2).run_episodes(3, 0, Clock(), recorder)
+    return recorder
+
+
+def test_every_episode_has_a_film_and_two_stills(recorded):
+    assert sorted(recorded.files) == [0, 1, 2]
+    names = ["episode-001.gif", "episode-001-first.png", "episode-001-last.png"]
+    assert [path.name for path in recorded.files[1]] == names
+    assert len(list(recorded.folder.iterdir())) == 9
+
+
+def test_a_film_has_every_image_and_holds_the_last(recorded):
+    film = Image.open(recorded.files[0][0])
+    assert (film.n_frames, film.size) == (1 + 3 + 3, (31, 21))
+    assert film.info["duration"] == 100
+    film.seek(6)
+    assert film.info["duration"] == HOLD * 1000
+
+
+def test_stills_show_the_first_and_the_last_slot(recorded):
+    first, last = (np.asarray(Image.open(path)) for path in recorded.files[2][1:])
+    assert first[0, 0].tolist() == [0, 0, 0]
+    assert last[0, 0].tolist() == [240, 240, 240]
+
+
+def test_only_asked_for_episodes_are_drawn(no_ffmpeg, tmp_path):
+    played = rollout(4)
+    played.run_episodes(2, 0, Clock(), Recorder(tmp_path / "films", 2))
+    assert [copy.n_drawn for copy in played.env.envs] == [3, 3, 0, 0]
+
+
+def test_looking_on_changes_no_episode(no_ffmpeg, tmp_path):
+    watched = rollout(2).run_episodes(5, 0, Clock(), Recorder(tmp_path / "films", 5))
+    assert watched == rollout(2).run_episodes(5, 0, Clock())
+
+
+def test_without_ffmpeg_there_is_no_mp4_and_a_remark(recorded):
+    assert recorded.remarks == ["No MP4 was written: ffmpeg is not on the path."]
+
+
+def fake_ffmpeg(folder: Path, script: str) -> None:
+    folder.mkdir()
+    (folder / "ffmpeg").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "ffmpeg").chmod(0o755)
+
+
+def test_with_ffmpeg_the_film_is_an_mp4_too(monkeypatch, tmp_path):
+    fake_ffmpeg(tmp_path / "bin", 'for last; do :; done\necho "$@" > "$last"')
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    recorder = Recorder(tmp_path / "films", 1)
+    rollout(1).run_episodes(1, 0, Clock(), recorder)
+    gif, mp4 = recorder.files[0][:2]
+    assert mp4 == tmp_path / "films" / "episode-000.mp4"
+    assert f"-i {gif}" in mp4.read_text()
+    assert recorder.remarks == []
+
+
+def test_a_failing_ffmpeg_costs_the_mp4_only(monkeypatch, tmp_path):
+    fake_ffmpeg(tmp_path / "bin", "echo no such encoder >&2\nexit 1")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    recorder = Recorder(tmp_path / "films", 2)
+    rollout(2).run_episodes(2, 0, Clock(), recorder)
+    assert recorder.remarks == ["No MP4 was written: ffmpeg failed (no such encoder)."]
+    assert len(list(recorder.folder.iterdir())) == 6
+
+
+def test_an_environment_without_pictures_is_refused():
+    with pytest.raises(UsageError, match="env 'two_step' cannot be drawn"):
+        require_drawable(two_step_game(n_envs=1), "two_step")
+    with pytest.raises(UsageError, match="Type record=false"):
+        require_drawable(matrix_game(game="climbing", n_envs=1), "matrix")
+    require_drawable(SyncVectorEnv(make=Drawn, n_envs=1), "drawn")
