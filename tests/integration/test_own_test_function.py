@@ -99,13 +99,16 @@ def trained_with(small, tmp_path, word):
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
-        ("test.function=tests.test_own_tests.share_of_wins", {"test/share": 1.0}),
         (
-            "test.function={_target_: tests.test_own_tests.share_of_wins, at_least: 100}",
+            "test.function=tests.integration.test_own_test_function.share_of_wins",
+            {"test/share": 1.0},
+        ),
+        (
+            "test.function={_target_: tests.integration.test_own_test_function.share_of_wins, at_least: 100}",
             {"test/share": 0.0},
         ),
         (
-            "test.function={_target_: tests.test_own_tests.Constant, value: 2}",
+            "test.function={_target_: tests.integration.test_own_test_function.Constant, value: 2}",
             {"test/return_mean": 2.0, "custom/episodes": 4.0},
         ),
     ],
@@ -116,7 +119,10 @@ def test_a_function_can_stand_in_for_the_test(small, tmp_path, word, expected):
 
 
 def test_a_run_without_returns_in_its_tests_finishes(small):
-    words = ["test.function=tests.test_own_tests.share_of_wins", "total_env_steps=60"]
+    words = [
+        "test.function=tests.integration.test_own_test_function.share_of_wins",
+        "total_env_steps=60",
+    ]
     words += ["stop.metric=test/share", "stop.value=1", "logger.console=true"]
     result = rltrain.train([w for w in small if w != "logger.console=false"] + words)
     assert result.metrics["test/share"] == 1.0
