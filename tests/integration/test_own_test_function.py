@@ -104,7 +104,8 @@ def trained_with(small, tmp_path, word):
             {"test/share": 1.0},
         ),
         (
-            "test.function={_target_: tests.integration.test_own_test_function.share_of_wins, at_least: 100}",
+            "test.function={_target_: tests.integration.test_own_test_function.share_of_wins, "
+            "at_least: 100}",
             {"test/share": 0.0},
         ),
         (
