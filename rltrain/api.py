@@ -24,8 +24,8 @@ from rltrain.interfaces import VectorEnv
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.mode import evaluate as evaluation
+from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.train import (
-    SIGNAL_CODES,
     Journal,
     Result,
     built,

@@ -1,9 +1,8 @@
-"""Rows of metrics in ``metrics.jsonl`` and ``train.log``."""
+"""Rows of metrics in ``metrics.jsonl``."""
 
 from __future__ import annotations
 
 import json
-import logging
 import math
 import os
 from collections.abc import Mapping
@@ -11,8 +10,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rltrain.types import Clock
-
-log = logging.getLogger("rltrain")
 
 
 def readable(row: Mapping[str, float]) -> dict[str, float | None]:
@@ -45,14 +42,3 @@ class JsonLines:
 
     def close(self) -> None:
         """Nothing is held open between rows."""
-
-
-class TrainLog:
-    """The rows in ``train.log``, beside messages and tracebacks."""
-
-    def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
-        numbers = ", ".join(f"{k} {v:.5g}" for k, v in row.items())
-        log.info("env_steps %d updates %d: %s", clock.env_steps, clock.updates, numbers)
-
-    def close(self) -> None:
-        """The file belongs to the logging set-up."""

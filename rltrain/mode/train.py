@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import secrets
-import signal
 import subprocess
-import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import rltrain
@@ -27,18 +23,19 @@ from rltrain.config.trust import module_of_env
 from rltrain.errors import CheckpointError, RltrainError, UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
 from rltrain.logger.console import Console, Screen
-from rltrain.logger.jsonl import JsonLines, TrainLog
+from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
+from rltrain.logger.train_log import TrainLog, train_log
 from rltrain.logger.wandb import Wandb
 from rltrain.mode.banner import banner, closing_words
 from rltrain.mode.resources import resource_plan
+from rltrain.mode.signals import Interrupts
 from rltrain.mode.warnings import warn
 from rltrain.offline.build import build_offline_trainer
 from rltrain.offline.shards import require_free
 from rltrain.trainer import Trainer
 
 log = logging.getLogger("rltrain")
-SIGNAL_CODES = {"SIGINT": 130, "SIGTERM": 143}
 KEPT_ON_RESUME = ("seed", "env.", "algo.", "buffer.", "dataset.", "hardware.n_envs")
 """What a resumed run cannot change: it would no longer be the same run."""
 
@@ -284,69 +281,6 @@ def start_wandb(
         loggers.add(Wandb(run_dir, config, mode, **options))
     except Exception as error:
         log.warning("wandb could not start (%s); the run goes on without it", error, exc_info=True)
-
-
-class Interrupts:
-    """The first Ctrl-C or SIGTERM ends the run after the present iteration, the second at once.
-
-    Before there is a trainer the first one stops at once: nothing has been learned yet.
-    """
-
-    def __init__(self) -> None:
-        self.trainer: Trainer | None = None
-        self.caught: list[str] = []
-        self.before: dict[signal.Signals, Any] = {}
-
-    @property
-    def exit_code(self) -> int:
-        return SIGNAL_CODES[self.caught[0]] if self.caught else SIGNAL_CODES["SIGINT"]
-
-    def handle(self, number: int, frame: FrameType | None) -> None:
-        self.caught.append(signal.Signals(number).name)
-        if self.trainer is None or len(self.caught) > 1:
-            raise KeyboardInterrupt
-        self.trainer.stop(self.caught[0], interrupted=True)
-
-    def __enter__(self) -> Interrupts:
-        if threading.current_thread() is threading.main_thread():
-            both = (signal.SIGINT, signal.SIGTERM)
-            self.before = {s: signal.signal(s, self.handle) for s in both}
-        return self
-
-    def __exit__(self, *about: object) -> None:
-        for s, handler in self.before.items():
-            signal.signal(s, handler)
-
-
-@contextmanager
-def train_log(run_dir: Path) -> Iterator[None]:
-    """``train.log`` takes every message; warnings also reach the screen."""
-    handler = logging.FileHandler(run_dir / "train.log", encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    screen = logging.StreamHandler()
-    screen.setLevel(logging.WARNING)
-    screen.addFilter(lambda record: record.levelno < logging.ERROR)
-    screen.setFormatter(ShortFormatter("%(levelname)s: %(message)s"))
-    level, propagate = log.level, log.propagate
-    log.setLevel(logging.INFO)
-    log.propagate = False
-    log.addHandler(handler)
-    log.addHandler(screen)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        log.removeHandler(screen)
-        handler.close()
-        log.setLevel(level)
-        log.propagate = propagate
-
-
-class ShortFormatter(logging.Formatter):
-    """Messages without their traceback, which ``train.log`` keeps."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return f"{record.levelname.lower()}: {record.getMessage()}"
 
 
 def latest_run(root: Path) -> Path:
