@@ -24,12 +24,11 @@ from rltrain.interfaces import VectorEnv
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.mode import evaluate as evaluation
+from rltrain.mode.run_folder import Journal, new_run_dir
 from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.train import (
-    Journal,
     Result,
     built,
-    new_run_dir,
     preflight,
     run_training,
     start_from,

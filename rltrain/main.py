@@ -135,7 +135,8 @@ def run(words: Sequence[str]) -> int:
 def train_mode(overrides: Sequence[str], multirun: bool) -> int:
     """A new run, or with -m one per combination."""
     settings = [checked(words) for words in all_jobs(overrides, multirun)]
-    from rltrain.mode.train import new_run_dir, preflight
+    from rltrain.mode.run_folder import new_run_dir
+    from rltrain.mode.train import preflight
 
     run_dir = new_run_dir(settings[0])
     typed_dir = typed_value(overrides, "hydra.sweep.dir" if multirun else "hydra.run.dir")
@@ -252,13 +253,8 @@ def evaluate_script(overrides: Sequence[str]) -> int:
 def resume_mode(overrides: Sequence[str]) -> int:
     """Continue a run in its own folder."""
     from rltrain.config.validate import check
-    from rltrain.mode.train import (
-        latest_run,
-        refuse_changes,
-        require_writable,
-        run_folder,
-        run_training,
-    )
+    from rltrain.mode.run_folder import latest_run, refuse_changes, require_writable, run_folder
+    from rltrain.mode.train import run_training
 
     typed = str(typed_value(overrides, "resume"))
     words = other_words(overrides, about=("resume",), never=("mode", "checkpoint", "load_step"))
@@ -288,7 +284,7 @@ def sweep_summary(sweep_dir: Path) -> list[int]:
     from rich.console import Console
     from rich.table import Table
 
-    from rltrain.mode.train import read_record
+    from rltrain.mode.run_folder import read_record
 
     table = Table(title=f"Sweep in {sweep_dir}")
     for column in ("job", "status", "env steps", "last test return", "win rate"):

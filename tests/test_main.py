@@ -18,7 +18,7 @@ from rltrain import main as entry
 from rltrain.common.checkpoint import digest
 from rltrain.env.toy import TwoStep
 from rltrain.errors import CheckpointError, RltrainError, UsageError
-from rltrain.mode.train import latest_run
+from rltrain.mode.run_folder import latest_run
 from tests.conftest import SMALL
 
 

@@ -1,0 +1,209 @@
+"""The run folder: where it lies, what its config.json and run.json keep, and how runs are found."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import rltrain
+from rltrain.build import config_record
+from rltrain.callback import Callback
+from rltrain.common import checkpoint
+from rltrain.config.schema import Settings
+from rltrain.errors import CheckpointError, UsageError
+from rltrain.hardware.device import machine
+from rltrain.mode.resources import resource_plan
+from rltrain.trainer import Trainer
+
+log = logging.getLogger("rltrain")
+KEPT_ON_RESUME = ("seed", "env.", "algo.", "buffer.", "dataset.", "hardware.n_envs")
+"""What a resumed run cannot change: it would no longer be the same run."""
+
+
+def new_run_dir(settings: Settings, root: Path | None = None) -> Path:
+    """``outputs/<algo>-<env>/<date>_<time>-s<seed>-<4 hex>``."""
+    now = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+    group = f"{settings.choices['algo']}-{settings.choices['env']}"
+    name = f"{now}-s{settings.run.seed}-{secrets.token_hex(2)}"
+    return (root or Path.cwd() / "outputs") / group / name
+
+
+def require_writable(run_dir: Path) -> None:
+    """Refuse a run folder that cannot be made, without leaving anything behind."""
+    existing = run_dir
+    while not existing.exists():
+        existing = existing.parent
+    probe = existing / f".rltrain-{secrets.token_hex(4)}"
+    try:
+        probe.mkdir()
+        probe.rmdir()
+    except OSError as error:
+        raise UsageError(
+            f"The run folder {run_dir} cannot be written: {error.strerror}. Start rltrain from a "
+            "folder of yours, or type hydra.run.dir=FOLDER."
+        ) from error
+
+
+class Record(Callback):
+    """Keeps ``config.json`` and ``run.json``: status, versions, machine, resumes, final and best
+    test results.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        self.path = run_dir / "run.json"
+        self.facts: dict[str, Any] = {}
+
+    def take_up(self, about: Mapping[str, Any]) -> None:
+        """What is known before the first step, ``about`` what the environments say of themselves;
+        a resume may find other ones.
+        """
+        self.facts |= {
+            "status": "running",
+            "started": now(),
+            "version": rltrain.__version__,
+            "git_commit": git_commit(),
+            "machine": machine(),
+            "resumes": [],
+            "final_test": None,
+            "best_test": None,
+        }
+        if before := read_record(self.path):
+            kept = ("started", "environment", "final_test", "best_test")
+            self.facts |= {k: before[k] for k in kept if k in before}
+            self.facts["resumes"] = [*before.get("resumes", []), now()]
+        played = self.facts.get("environment", about)
+        if played != about:
+            log.warning(
+                "this run was played with %s so far and goes on with %s", played, dict(about)
+            )
+        self.facts["environment"] = dict(about)
+
+    def begin(self, settings: Settings, trainer: Trainer) -> None:
+        """Write both files."""
+        config = config_record(settings)
+        checkpoint.put_text(self.path.with_name("config.json"), json.dumps(config, indent=1))
+        self.write(trainer, plan=resource_plan(settings, trainer))
+
+    def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+        result = {"env_steps": trainer.clock.env_steps, **value}
+        self.facts["final_test"] = result
+        best = checkpoint.pointed(trainer.run_dir / "checkpoints", "best")
+        if best == trainer.clock.env_steps:
+            self.facts["best_test"] = result
+        self.write(trainer)
+        return value
+
+    def write(self, trainer: Trainer, **facts: Any) -> None:
+        self.facts |= {**asdict(trainer.clock), "seconds": round(trainer.seconds, 1), **facts}
+        checkpoint.put_text(self.path, json.dumps(self.facts, indent=1))
+
+
+class Journal(Record):
+    """The record of a run that is driven by hand, begun with its first step."""
+
+    def __init__(self, run_dir: Path, settings: Settings) -> None:
+        super().__init__(run_dir)
+        self.settings = settings
+
+    def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
+        if not self.facts:
+            self.take_up(trainer.rollout.about)
+            self.begin(self.settings, trainer)
+        return value
+
+    def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+        self.on_train_start(trainer)  # the first test comes before
+        return super().on_test_end(trainer, value)
+
+    def on_save(self, trainer: Trainer, value: Any) -> Any:
+        if self.facts:
+            self.write(trainer)
+        return value
+
+    def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
+        self.write(trainer, status="finished", finished=now())
+        return value
+
+    def on_exception(self, trainer: Trainer, value: Any) -> Any:
+        status = "failed" if isinstance(value, Exception) else "interrupted"
+        if self.facts:
+            error = f"{type(value).__name__}: {value}"
+            self.write(trainer, status=status, finished=now(), error=error)
+        return value
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """A ``run.json``; empty if there is none or it cannot be read."""
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def latest_run(root: Path) -> Path:
+    """The run folder under ``root`` that was written last.
+
+    Raises:
+        UsageError: there is none.
+    """
+    records = list(root.rglob("run.json"))
+    if not records:
+        raise UsageError(f"resume=latest: there is no run under {root}. Type resume=RUN_FOLDER.")
+    return max(records, key=lambda p: p.stat().st_mtime).parent
+
+
+def run_folder(path: Path) -> Path:
+    """The run that a path means: its folder, its ``checkpoints/`` or one of them.
+
+    Raises:
+        CheckpointError: there is no run.
+    """
+    if path.parent.name == "checkpoints":
+        path = path.parent.parent
+    elif path.name == "checkpoints":
+        path = path.parent
+    if not (path / "config.json").is_file():
+        raise CheckpointError(
+            f"There is no run at {path}. Expected a run folder (outputs/<algo>-<env>/<run>)."
+        )
+    return path
+
+
+def refuse_changes(changed: list[str]) -> None:
+    """A resumed run stays the run it was.
+
+    Raises:
+        UsageError: names the keys, and what to do instead.
+    """
+    bad = [k for k in changed if k.startswith(KEPT_ON_RESUME)]
+    if bad:
+        raise UsageError(
+            f"A resumed run keeps its {', '.join(bad)}. To train on with other settings, start a "
+            "new run from these weights: rltrain checkpoint=RUN_FOLDER algo=… env=… key=value."
+        )
+
+
+def now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
+
+
+def git_commit() -> str | None:
+    """The commit of the working copy that rltrain runs from, or None."""
+    try:
+        return subprocess.run(
+            ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
