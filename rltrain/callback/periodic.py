@@ -1,187 +1,18 @@
-"""Callbacks look at a run from outside: ``hook(trainer, value) -> value``.
-
-To add one of your own: subclass ``Callback``, define the hooks you need, and name it in
-``callbacks`` as a ``_target_``. Test, Save and Log are callbacks too. docs/callbacks.md has a table
-of the hooks, ``rltrain/examples/`` two callbacks to start from.
-"""
+"""Callbacks that act periodically: test, save, log, draw; and the one that ends a run early."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from rltrain.callback.hooks import Callback
 from rltrain.common import checkpoint
 from rltrain.logger import curve
 from rltrain.logger.loggers import Loggers
-from rltrain.types import (
-    Batch,
-    Steps,
-    StepView,
-    Trajectory,
-    UpdateResult,
-)
 
 if TYPE_CHECKING:
     from rltrain.trainer import Trainer
-
-
-class Callback:
-    """Every hook gives its value on, changed or not; whoever has state says so in
-    ``state_dict``.
-    """
-
-    def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
-        return value
-
-    def on_episode_start(self, trainer: Trainer, value: StepView) -> StepView:
-        """An episode's first observation, in training and in tests (``value.test``)."""
-        return value
-
-    def on_step(self, trainer: Trainer, value: StepView) -> StepView:
-        """An observation, the action chosen at it, and what came of it."""
-        return value
-
-    def on_episode_end(self, trainer: Trainer, value: StepView) -> StepView:
-        """An episode's final observation; ``value.episode`` has its return, length and info."""
-        return value
-
-    def on_trajectory(self, trainer: Trainer, value: Trajectory) -> Trajectory:
-        """What one collect added to one episode, before it is stored; training only."""
-        return value
-
-    def on_collect(self, trainer: Trainer, value: Steps) -> Steps:
-        """Between acting and storing."""
-        return value
-
-    def on_batch(self, trainer: Trainer, value: Batch) -> Batch:
-        """Between sampling and learning."""
-        return value
-
-    def on_update(self, trainer: Trainer, value: UpdateResult) -> UpdateResult:
-        """After a gradient step: priorities [B] and metrics, tensors on the device."""
-        return value
-
-    def on_iteration(self, trainer: Trainer, value: Any = None) -> Any:
-        return value
-
-    def on_log(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
-        """A line of training metrics, every ``log.interval`` env steps, before it is written."""
-        return value
-
-    def on_test_start(self, trainer: Trainer, value: Any = None) -> Any:
-        return value
-
-    def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
-        """The metrics of a test."""
-        return value
-
-    def on_save(self, trainer: Trainer, value: dict[str, Any]) -> dict[str, Any]:
-        """The parts of a checkpoint, before they are written."""
-        return value
-
-    def on_exception(self, trainer: Trainer, value: BaseException) -> BaseException:
-        return value
-
-    def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
-        return value
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state_dict`` said."""
-
-
-TEST_HOOKS = ("on_episode_start", "on_step", "on_episode_end")
-STEP_HOOKS = (*TEST_HOOKS, "on_trajectory")
-"""Hooks that are told of single slots, only if anybody defines them."""
-
-
-class Callbacks(Callback):
-    """Several callbacks in order, each handing its value to the next; only hooks that are defined
-    are called.
-    """
-
-    def __init__(self, callbacks: Sequence[Callback]) -> None:
-        self.callbacks = list(callbacks)
-        self.hooks = {
-            name: [getattr(c, name) for c in self.callbacks if defines(c, name)]
-            for name in vars(Callback)
-            if name.startswith("on_")
-        }
-        self.watch_training = any(self.hooks[name] for name in STEP_HOOKS)
-        self.watch_tests = any(self.hooks[name] for name in TEST_HOOKS)
-
-    def each(self, hook: str, trainer: Trainer, value: Any) -> Any:
-        for call in self.hooks[hook]:
-            value = call(trainer, value)
-        return value
-
-    def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
-        return self.each("on_train_start", trainer, value)
-
-    def on_episode_start(self, trainer: Trainer, value: StepView) -> StepView:
-        return self.each("on_episode_start", trainer, value)
-
-    def on_step(self, trainer: Trainer, value: StepView) -> StepView:
-        return self.each("on_step", trainer, value)
-
-    def on_episode_end(self, trainer: Trainer, value: StepView) -> StepView:
-        return self.each("on_episode_end", trainer, value)
-
-    def on_trajectory(self, trainer: Trainer, value: Trajectory) -> Trajectory:
-        return self.each("on_trajectory", trainer, value)
-
-    def on_collect(self, trainer: Trainer, value: Steps) -> Steps:
-        return self.each("on_collect", trainer, value)
-
-    def on_batch(self, trainer: Trainer, value: Batch) -> Batch:
-        return self.each("on_batch", trainer, value)
-
-    def on_update(self, trainer: Trainer, value: UpdateResult) -> UpdateResult:
-        return self.each("on_update", trainer, value)
-
-    def on_iteration(self, trainer: Trainer, value: Any = None) -> Any:
-        return self.each("on_iteration", trainer, value)
-
-    def on_log(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
-        return self.each("on_log", trainer, value)
-
-    def on_test_start(self, trainer: Trainer, value: Any = None) -> Any:
-        return self.each("on_test_start", trainer, value)
-
-    def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
-        return self.each("on_test_end", trainer, value)
-
-    def on_save(self, trainer: Trainer, value: dict[str, Any]) -> dict[str, Any]:
-        return self.each("on_save", trainer, value)
-
-    def on_exception(self, trainer: Trainer, value: BaseException) -> BaseException:
-        return self.each("on_exception", trainer, value)
-
-    def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
-        return self.each("on_train_end", trainer, value)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {name: c.state_dict() for name, c in self.named()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Callbacks that were not there when the state was saved start afresh."""
-        for name, c in self.named():
-            if name in state:
-                c.load_state_dict(state[name])
-
-    def named(self) -> list[tuple[str, Callback]]:
-        """Every callback by its class and how many of that class came before."""
-        names = [f"{type(c).__module__}.{type(c).__qualname__}" for c in self.callbacks]
-        return [(f"{n}.{names[:i].count(n)}", self.callbacks[i]) for i, n in enumerate(names)]
-
-
-def defines(callback: Callback, hook: str) -> bool:
-    return getattr(type(callback), hook) is not getattr(Callback, hook)
 
 
 class Due:
@@ -197,19 +28,6 @@ class Due:
             return False
         self.at = (now // self.interval + 1) * self.interval
         return True
-
-
-class ObsStatistics(Callback):
-    """Every collected observation counts once in the network's running mean and variance; nothing
-    else moves them: neither tests nor what is sampled again.
-    """
-
-    def __init__(self, *, update: Callable[[np.ndarray], None]) -> None:
-        self.update = update
-
-    def on_collect(self, trainer: Trainer, value: Steps) -> Steps:
-        self.update(value.obs)
-        return value
 
 
 class Test(Callback):

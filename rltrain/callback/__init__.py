@@ -1,0 +1,17 @@
+"""Callbacks look at a run from outside: the hooks, and those that test, save, log and stop."""
+
+from rltrain.callback.hooks import Callback, Callbacks
+from rltrain.callback.obs_statistics import ObsStatistics
+from rltrain.callback.periodic import DrawCurve, Due, Log, Save, Stop, Test
+
+__all__ = [
+    "Callback",
+    "Callbacks",
+    "DrawCurve",
+    "Due",
+    "Log",
+    "ObsStatistics",
+    "Save",
+    "Stop",
+    "Test",
+]
