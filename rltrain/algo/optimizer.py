@@ -70,4 +70,19 @@ def _make(kind: type[Optimizer], params: list[nn.Parameter], options: dict[str, 
         options.setdefault("fused", True)  # one operation instead of a dozen
     # on a GPU the step counter stays on the device: a step is undone without synchronisation
     options.setdefault("capturable", params[0].is_cuda)
-    return kind(params, **options)
+    eager: type[Optimizer] = type(kind.__name__, (_Eager, kind), {})
+    return eager(params, **options)
+
+
+class _Eager(Optimizer):
+    """Mixin for an optimizer whose calls skip the wrappers of torch.compile.
+
+    Those import ``torch._dynamo`` at the first call, 1 to 2 s, although nothing is compiled here.
+    """
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        inspect.unwrap(Optimizer.add_param_group)(self, param_group)
+
+    def step(self, closure: Any = None) -> Any:
+        with torch.set_grad_enabled(self.defaults["differentiable"]):
+            return inspect.unwrap(super().step.__func__)(self, closure)  # type: ignore[attr-defined]

@@ -1,8 +1,11 @@
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
 
-from rltrain.algo.optimizer import adam, rmsprop
+from rltrain.algo.optimizer import adam, radam, rmsprop
 
 
 def params():
@@ -22,3 +25,39 @@ def test_betas_are_a_list():
 def test_an_unknown_option_is_named_with_the_known_ones():
     with pytest.raises(ValueError, match=r"RMSprop has no option weigth_decay.*weight_decay"):
         rmsprop(params(), lr=0.1, alpha=0.9, eps=1e-3, weigth_decay=1e-5)
+
+
+TORCH = {
+    adam: (torch.optim.Adam, {"betas": [0.9, 0.999]}),
+    radam: (torch.optim.RAdam, {"betas": [0.9, 0.999]}),
+    rmsprop: (torch.optim.RMSprop, {"alpha": 0.99}),
+}
+
+
+@pytest.mark.parametrize("make", TORCH, ids=lambda f: f.__name__)
+def test_steps_equal_those_of_torch(make):
+    kind, options = TORCH[make]
+    generator = torch.Generator().manual_seed(0)
+    start = torch.randn(50, generator=generator)
+    ours, theirs = nn.Parameter(start.clone()), nn.Parameter(start.clone())
+    options |= {"lr": 0.01, "eps": 1e-5, "weight_decay": 0.1}
+    fused = {} if make is rmsprop or make is radam else {"fused": True}
+    pair = ((ours, make([ours], **options)), (theirs, kind([theirs], **options, **fused)))
+    for _ in range(5):
+        gradient = torch.randn(50, generator=generator)
+        for weights, optimizer in pair:
+            weights.grad = gradient.clone()
+            optimizer.step()
+    assert torch.equal(ours, theirs)
+
+
+def test_the_first_optimizer_does_not_import_the_compiler():
+    code = (
+        "import sys, torch\n"
+        "from rltrain.algo import adam\n"
+        "w = torch.nn.Parameter(torch.zeros(3)); w.grad = torch.ones(3)\n"
+        "adam([w], lr=0.1, betas=[0.9, 0.99], eps=1e-8).step()\n"
+        "print('torch._dynamo' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
