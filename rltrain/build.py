@@ -27,6 +27,7 @@ from rltrain.callback import (
     Test,
 )
 from rltrain.common import checkpoint
+from rltrain.common.compilation import announce_compilation
 from rltrain.common.seeding import (
     ACTOR_STREAM,
     BUFFER_STREAM,
@@ -65,6 +66,7 @@ def prepare_machine(settings: Settings) -> torch.device:
     Raises:
         ValueError: ``hardware=cuda`` without a GPU.
     """
+    announce_compilation()
     device = resolve_device(settings.hardware.device)
     set_threads(n_threads(settings))
     return device

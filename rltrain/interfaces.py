@@ -182,9 +182,11 @@ class Rollouts(Protocol):
         clock: Clock,
         watch: Watch | None = None,
         stop: Callable[[], bool] | None = None,
+        report: Callable[[int], None] | None = None,
     ) -> list[Episode]:
-        """Exactly n episodes, episode i with seed i, in that order; ``watch`` sees every slot.
-        Raises Interrupted as soon as ``stop`` says so.
+        """Exactly n episodes, episode i with seed i, in that order; ``watch`` sees every slot,
+        ``report`` gets the number of finished episodes. Raises Interrupted as soon as ``stop``
+        says so.
         """
 
     def sync(self, learner: Learning) -> None:

@@ -22,6 +22,7 @@ from rltrain.common.metrics import (
     summarise,
     test_metrics,
 )
+from rltrain.common.progress import Progress
 from rltrain.errors import CheckpointError, Interrupted, UsageError
 from rltrain.interfaces import (
     Acting,
@@ -98,6 +99,7 @@ class Trainer:
         self.metrics = Metrics()
         self.moments = TrainingMoments()
         self.latest: dict[str, float] = {}  # every metric's last reported value
+        self.progress = Progress()
         self.stopping: str | None = None  # why the run ends early
         self.interrupted = False  # … because a person or the machine asked for it
         self.started = False
@@ -198,17 +200,18 @@ class Trainer:
         """Play test episodes (episode i with seed i, in their own environments) and give their
         statistics; or what the test function says. Nothing, if the run is interrupted meanwhile.
         """
-        self.callbacks.on_test_start(self)
-        self.test_rollout.sync(self.learner)
         n = episodes or self.test_episodes
-        try:
-            if self.test_function is None:
-                result = summarise(self.play(n))
-            else:
-                result = test_metrics(self.test_function(self, n))
-        except Interrupted:
-            return {}
-        result = self.callbacks.on_test_end(self, result)
+        with self.progress.during("testing", n):
+            self.callbacks.on_test_start(self)
+            self.test_rollout.sync(self.learner)
+            try:
+                if self.test_function is None:
+                    result = summarise(self.play(n))
+                else:
+                    result = test_metrics(self.test_function(self, n))
+            except Interrupted:
+                return {}
+            result = self.callbacks.on_test_end(self, result)
         self.latest.update(result)
         return result
 
@@ -216,7 +219,12 @@ class Trainer:
         """Exactly ``n`` test episodes in the environments of tests."""
         watch = TestMoments(self, n) if self.callbacks.watch_tests else None
         return self.test_rollout.run_episodes(
-            n, self.test_seed, self.clock, watch, lambda: self.interrupted
+            n,
+            self.test_seed,
+            self.clock,
+            watch,
+            stop=lambda: self.interrupted,
+            report=lambda done: self.progress.report(done, n),
         )
 
     def compute_actions(
@@ -278,15 +286,16 @@ class Trainer:
         Args:
             kind: ``full`` to resume from, ``weights`` to act and to start from.
         """
-        learner = self.learner.state_dict()
-        parts = self.to_act(learner)
-        if kind == "full":
-            rest = {name: learner[name] for name in learner if name not in parts[MODEL]}
-            parts[TRAINER] = {**self.state_dict(), "learner": rest}
-            if with_replay:
-                parts[REPLAY] = self.buffer.state_dict()
-        parts = self.callbacks.on_save(self, parts)
-        return checkpoint.write(self.run_dir / "checkpoints", self.clock.env_steps, parts, kind)
+        with self.progress.during("saving"):
+            learner = self.learner.state_dict()
+            parts = self.to_act(learner)
+            if kind == "full":
+                rest = {name: learner[name] for name in learner if name not in parts[MODEL]}
+                parts[TRAINER] = {**self.state_dict(), "learner": rest}
+                if with_replay:
+                    parts[REPLAY] = self.buffer.state_dict()
+            parts = self.callbacks.on_save(self, parts)
+            return checkpoint.write(self.run_dir / "checkpoints", self.clock.env_steps, parts, kind)
 
     def export(self, folder: str | Path) -> Path:
         """Write the present weights with all that acting needs into ``folder/<env_steps>/``, for

@@ -438,3 +438,28 @@ def test_a_broken_environment_is_named_as_such(small, tmp_path):
     with pytest.raises(WorldError, match=r"step.*the game is gone") as caught:
         trainer.run(50)
     assert caught.value.exit_code == 4
+
+
+def test_a_test_and_a_checkpoint_show_in_the_progress(small, own_folder):
+    seen = []
+
+    class Look(Callback):
+        def on_episode_end(self, trainer, value):
+            seen.append(str(trainer.progress.activity)) if value.test else None
+            return value
+
+        def on_test_start(self, trainer, value=None):
+            seen.append(str(trainer.progress.activity))
+
+        def on_save(self, trainer, value):
+            seen.append(str(trainer.progress.activity))
+            return value
+
+    trainer = rltrain.make_trainer(small, run_dir=own_folder / "run")
+    trainer.callbacks = Callbacks([Look()])
+    trainer.test(4)
+    trainer.save()
+    assert seen[0] == "testing 0/4 episodes"
+    assert seen[-2:] == ["testing 2/4 episodes", "saving"]
+    assert trainer.progress.activity is None
+    trainer.close()

@@ -140,12 +140,13 @@ class Rollout:
         clock: Clock,
         watch: Watch | None = None,
         stop: Callable[[], bool] | None = None,
+        report: Callable[[int], None] | None = None,
     ) -> list[Episode]:
         """Exactly ``n`` test episodes in order: episode i has seed i of ``TestSeeds``, copy i % E.
 
         Which episodes count is settled in advance, because the first to finish would be the short
         ones. Policy and environment start afresh, and a later ``collect`` starts afresh too.
-        ``watch`` sees every slot.
+        ``watch`` sees every slot; ``report`` gets the number of finished episodes when it grows.
 
         Raises:
             Interrupted: ``stop``, which is asked in every slot, said so.
@@ -173,6 +174,8 @@ class Rollout:
                 played[copy] += 1
                 if number < n:
                     found[number] = episode
+            if report is not None and finished:
+                report(len(found))
             happened = self._step(clock)
             if stepped is not None:
                 stepped(*happened)

@@ -177,6 +177,7 @@ class Reader:
         clock: Clock,
         watch: Watch | None = None,
         stop: Callable[[], bool] | None = None,
+        report: Callable[[int], None] | None = None,
     ) -> list[Episode]:
         """Not here: a dataset cannot be played."""
         raise RuntimeError("a dataset plays no episodes.")

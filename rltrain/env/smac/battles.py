@@ -6,10 +6,7 @@ write into ``world`` and call ``refresh``.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
-from functools import cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -35,17 +32,8 @@ from rltrain.env.smac.world import (
     build_world,
 )
 
-log = logging.getLogger("rltrain")
-
 UNITS_PER_CALL = 512
 """Fewer units than this in one call are stepped faster by one thread than threads can be woken."""
-
-
-@cache
-def announce(rules: ModuleType) -> None:
-    """Say once that the first step of an engine will take its time."""
-    if not numba_cache.is_compiled(rules.advance_serial):
-        log.warning("compiling the battle engine: a minute or two, once for this installation.")
 
 
 class IllegalAction(ValueError):
@@ -87,7 +75,6 @@ class Battles:
         else:
             self.scene = (build_lite_scene if lite else build_scene)(self.map_data, options)
         self._engine = lite_engine if lite else engine
-        announce(self._engine)
         self.shown = build_view(self.map_data, options)
         self.rule = build_reward(self.map_data, options)
         self.world = build_world(self.scene, n_envs)

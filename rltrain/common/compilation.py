@@ -1,0 +1,38 @@
+"""Announces that Numba compiles: it takes up to two minutes, once for an installation."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
+
+from numba.core import event
+
+from rltrain.common.progress import compiling
+
+log = logging.getLogger("rltrain")
+
+
+@cache
+def announce_compilation() -> None:
+    """From now on log the first compilation of this process and keep ``compiling`` up to date."""
+    event.register("numba:compile", CompileListener())
+
+
+class CompileListener(event.Listener):
+    """Hears of every function that is compiled, not of those loaded from Numba's cache."""
+
+    def __init__(self) -> None:
+        self.announced = False
+        self.open: list[AbstractContextManager[None]] = []  # one per function being compiled
+
+    def on_start(self, event: Any) -> None:
+        if not self.announced:
+            self.announced = True
+            log.warning("compiling machine code: up to two minutes, once for this installation.")
+        self.open.append(compiling.during("compiling, once for this installation"))
+        self.open[-1].__enter__()
+
+    def on_end(self, event: Any) -> None:
+        self.open.pop().__exit__(None, None, None)

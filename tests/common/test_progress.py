@@ -1,0 +1,57 @@
+"""What displays read about a run: its activity, and the time that activities took."""
+
+from __future__ import annotations
+
+import logging
+
+import numba
+import pytest
+
+from rltrain.common.compilation import CompileListener
+from rltrain.common.progress import Progress, compiling
+
+
+def test_an_activity_is_named_counted_and_over():
+    progress = Progress()
+    with progress.during("testing", 32):
+        progress.report(12, 32)
+        assert str(progress.activity) == "testing 12/32 episodes"
+        with progress.during("saving"):
+            assert str(progress.activity) == "saving"
+        assert str(progress.activity) == "testing 12/32 episodes"
+        assert progress.seconds == 0.0  # only outermost activities count
+    assert progress.activity is None
+    assert progress.seconds > 0.0
+
+
+def test_an_activity_that_fails_is_over_too():
+    progress = Progress()
+    with pytest.raises(ValueError, match="on purpose"), progress.during("saving"):
+        raise ValueError("on purpose")
+    assert progress.activity is None
+
+
+def test_compiling_is_announced_once_and_over_when_it_returns(caplog):
+    event = numba.core.event
+    listener, seen = CompileListener(), []
+
+    class Spy(event.Listener):
+        def on_start(self, event):
+            seen.append(str(compiling.activity))
+
+        def on_end(self, event):
+            pass
+
+    spy = Spy()
+    event.register("numba:compile", listener)
+    event.register("numba:compile", spy)
+    try:
+        with caplog.at_level(logging.WARNING, logger="rltrain"):
+            for k in (1, 2):
+                numba.njit(lambda x, k=k: x + k)(1)
+    finally:
+        event.unregister("numba:compile", listener)
+        event.unregister("numba:compile", spy)
+    assert seen == ["compiling, once for this installation"] * 2
+    assert compiling.activity is None
+    assert [r.getMessage()[:23] for r in caplog.records] == ["compiling machine code:"]
