@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hydra
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from rltrain.config.compose import (
+    RECOMMENDED,
+    chosen_options,
     compose_checked,
     conf_dir,
     in_quotes,
@@ -55,6 +58,7 @@ JOB_NAME_LENGTH = 100
 
 def job_name(dirname: str) -> str:
     """A sweep job's overrides as a folder name: letters, digits and ``-_.`` only."""
+    dirname = dirname.replace("\\", "").replace(RECOMMENDED, "auto")
     return re.sub(r"[^A-Za-z0-9\-_.]+", "-", dirname)[:JOB_NAME_LENGTH].strip("-_.") or "job"
 
 
@@ -70,7 +74,9 @@ def job(config: DictConfig) -> None:
     from rltrain.config.validate import check
     from rltrain.mode.train import run_training
 
-    settings = check(plain(config), dict(HydraConfig.get().runtime.choices), {})
+    loader = GlobalHydra.instance().config_loader()
+    choices = chosen_options(loader, HydraConfig.get().runtime.choices)
+    settings = check(plain(config), choices, {})
     result = run_training(settings, Path(HydraConfig.get().runtime.output_dir))
     exit_codes.append(result.exit_code)
     if result.exit_code in (130, 143):

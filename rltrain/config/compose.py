@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ from rltrain.errors import CheckpointError, UsageError, did_you_mean
 
 PATH_KEYS = ("checkpoint", "resume", "runs", "dataset.write", "dataset.read")
 """Keys whose values are paths: ``=``, ``,`` and spaces in them need no quotes."""
+RECOMMENDED = "${algo}-${env}"
+"""What ``tuned=auto`` is to Hydra: the file in ``conf/tuned/`` of that name, if there is one."""
 FREE_FORM = ("env.kwargs", "test.env", "algo.optimizer", "logger.wandb")
 """Nodes under which ``+`` may add keys; the constructors behind them judge the names."""
 
@@ -60,8 +63,12 @@ class Composition:
 
 
 def quoted(word: str) -> str:
-    """``checkpoint=a b,c=d`` with its value quoted, so that Hydra takes it as one text."""
+    """A word as Hydra takes it: the value of ``checkpoint=a b,c=d`` quoted, so that it is one text,
+    ``tuned=auto`` as an interpolation.
+    """
     key, equals, value = word.partition("=")
+    if key == "tuned":
+        return "tuned=" + re.sub(r"\bauto\b", RECOMMENDED, value)
     if not equals or key not in PATH_KEYS or value[:1] in ("'", '"') or value in ("", "null"):
         return word
     return f"{key}={in_quotes(value)}"
@@ -161,9 +168,17 @@ def of_choices(
         wrong = choice_problems(loader, choices)
         chosen = [str(o.input_line) for o in choices if o.key_or_group not in wrong]
         config = compose("config", overrides=chosen, return_hydra_config=True)
-    picked = dict(config.hydra.runtime.choices)
+        picked = chosen_options(loader, config.hydra.runtime.choices)
     own = OmegaConf.masked_copy(config, [str(k) for k in config if k != "hydra"])
     return own, picked, wrong
+
+
+def chosen_options(loader: Any, choices: Mapping[str, str]) -> dict[str, str]:
+    """Group to chosen option, ``tuned`` as ``none`` where the algorithm has no recommended settings
+    for the environment.
+    """
+    found = choices["tuned"] in options(loader, "tuned")
+    return {**choices, "tuned": choices["tuned"] if found else "none"}
 
 
 def set_value(config: DictConfig, o: Override) -> None:
@@ -217,13 +232,19 @@ def options(loader: Any, group: str) -> list[str]:
     return found
 
 
+def known_options(loader: Any, group: str) -> list[str]:
+    """What can be typed for a group."""
+    return sorted([*options(loader, group), *(["auto"] if group == "tuned" else [])])
+
+
 def choice_problems(loader: Any, choices: Sequence[Override]) -> dict[str, list[str]]:
     """What is wrong with ``group=name`` words, by group."""
     problems: dict[str, list[str]] = {}
     seen = set()
     for o in choices:
         group, value = o.key_or_group, o.value()
-        known = sorted(options(loader, group))
+        value = "auto" if group == "tuned" and value == RECOMMENDED else value
+        known = known_options(loader, group)
         listed = ", ".join(known) or "nothing yet"
         found = []
         if group in seen:
@@ -363,7 +384,7 @@ def apply(
         key, value = o.key_or_group, o.value()
         if isinstance(value, Sweep):
             problems.append(f"{o.input_line}: a loaded run takes one value per key.")
-        elif key in ("algo", "env", "buffer", "hardware", "logger", "experiment"):
+        elif key in ("algo", "env", "buffer", "hardware", "logger", "tuned", "experiment"):
             problems.append(
                 f"{o.input_line}: a loaded run keeps its {key}. Set single keys, such as "
                 f"{key}.NAME=VALUE."

@@ -40,6 +40,7 @@ def banner(settings: Settings, trainer: Trainer, origin: str | None) -> Any:
         + "".join(f", {name} {fact}" for name, fact in trainer.rollout.about.items()),
         "replay": replay_words(plan["replay"])
         + f"; {size(plan['available_memory_bytes'])} of memory are free",
+        **recommended(settings.choices["tuned"]),
         "seed": str(settings.run.seed),
         "run folder": shown(trainer.run_dir),
     }
@@ -48,6 +49,11 @@ def banner(settings: Settings, trainer: Trainer, origin: str | None) -> Any:
     if trainer.clock.env_steps:
         facts["continues at"] = f"{trainer.clock.env_steps:,} env steps"
     return facts_panel("rltrain", facts)
+
+
+def recommended(tuned: str) -> dict[str, str]:
+    """Which recommended settings apply, and what switches them off."""
+    return {} if tuned == "none" else {"settings": f"recommended, tuned/{tuned} (off: tuned=none)"}
 
 
 def replay_words(plan: Mapping[str, Any]) -> str:

@@ -31,6 +31,7 @@ def head(preset):
 def test_every_preset_composes(preset):
     settings = settings_from([f"experiment={preset}"])
     assert settings.choices["experiment"] == preset
+    assert settings.choices["tuned"] == "none"
     assert settings.run.total_env_steps >= settings.run.test.interval
 
 
