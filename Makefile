@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-all bench lint type clean
+.PHONY: help install train test test-all bench format lint type clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,10 @@ test-all: install lint type ## everything, the slow tests too
 
 bench: install ## throughput, update time, memory
 	$(BIN)/python -m benchmarks
+
+format: $(STAMP) ## format the code and apply the linter's fixes
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
 
 lint: $(STAMP) ## formatting and style
 	@$(BIN)/ruff format --check .
