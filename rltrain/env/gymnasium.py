@@ -52,6 +52,7 @@ class GymnasiumEnv:
         max_steps: int | None = None,
     ) -> None:
         name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+        need_spaces(env, name)
         if not isinstance(env.action_space, spaces.Discrete):
             raise ValueError(
                 f"{name} has actions {env.action_space}, but rltrain learns values of discrete "
@@ -189,6 +190,18 @@ class GymnasiumEnv:
         return f"{self.name} at step {self._t} of the episode with seed {self._seed}"
 
 
+def need_spaces(env: gymnasium.Env, name: str) -> None:
+    """ValueError unless the environment says what its actions and observations are."""
+    for attribute, example in (("action_space", "Discrete(2)"), ("observation_space", "Box(…)")):
+        found = getattr(env, attribute, None)
+        if not isinstance(found, spaces.Space):
+            said = "has no" if found is None else f"has the {type(found).__name__} {found!r} as"
+            raise ValueError(
+                f"{name} {said} {attribute}: expected a gymnasium.spaces.Space. Set "
+                f"self.{attribute} = gymnasium.spaces.{example} in its constructor."
+            )
+
+
 def told(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
@@ -266,6 +279,8 @@ def gymnasium_env(
             )
         except (gymnasium.error.Error, ImportError, TypeError, AttributeError) as error:
             raise ValueError(f"env.id={id} cannot be made: {error}. {_missing(id)}") from error
+        except Exception as error:
+            raise ValueError(f"env.id={id} cannot be made: {told(error)}") from error
         return GymnasiumEnv(env, frame_stack, reward_clip if training else None)
 
     if record and "rgb_array" in make().env.metadata.get("render_modes", ()):
@@ -316,9 +331,9 @@ def from_class(
     """
     maker = named(maker) if isinstance(maker, str) else maker
     known = inspect.signature(maker).parameters
-    told = {"training": training} if "training" in known else {}
+    purpose = {"training": training} if "training" in known else {}
     drawn = {"render_mode": "rgb_array"} if record and "render_mode" in known else {}
-    arguments = {**drawn, **told, **kwargs}
+    arguments = {**drawn, **purpose, **kwargs}
     try:
         inspect.signature(maker).bind(**arguments)
     except TypeError as error:
@@ -328,7 +343,10 @@ def from_class(
         ) from error
 
     def make() -> GymnasiumEnv:
-        env: Any = maker(**arguments)
+        try:
+            env: Any = maker(**arguments)
+        except Exception as error:
+            raise ValueError(f"{maker!r} cannot make an environment: {told(error)}") from error
         if not isinstance(env, gymnasium.Env):
             raise ValueError(
                 f"{maker!r} made {type(env).__name__}: expected a gymnasium.Env, or a class or "

@@ -1,4 +1,4 @@
-"""``learning_curve.png``: test return and win rate over environment steps."""
+"""``metrics.jsonl`` read back: as rows, as arrays, and drawn as ``learning_curve.png``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+COUNTS = ("env_steps", "updates", "episodes")
+"""Whole numbers that every row has."""
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -23,6 +28,21 @@ def series(lines: Iterable[dict[str, Any]], name: str) -> tuple[list[int], list[
     """Env steps and values of one metric."""
     points = [(r["env_steps"], r[name]) for r in lines if r.get(name) is not None]
     return [x for x, _ in points], [y for _, y in points]
+
+
+def history(path: Path) -> dict[str, np.ndarray]:
+    """Every metric of a ``metrics.jsonl`` as an array, with ``env_steps`` and the rest of the
+    clock; lines of one env step are one row, and a row without a metric has NaN there.
+    """
+    merged: dict[int, dict[str, Any]] = {}
+    for row in rows(path):
+        merged.setdefault(row["env_steps"], {}).update(row)
+    names = dict.fromkeys(name for row in merged.values() for name in row)
+    columns = {name: [row.get(name) for row in merged.values()] for name in names}
+    return {
+        name: np.array(column, np.int64 if name in COUNTS else np.float64)
+        for name, column in columns.items()
+    }
 
 
 def draw(run_dir: Path, title: str) -> Path:

@@ -6,8 +6,11 @@ import logging
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from rltrain.build import build_trainer, config_record
 from rltrain.callback import Callback
@@ -17,6 +20,7 @@ from rltrain.config.trust import module_of_env
 from rltrain.errors import RltrainError, UsageError
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.logger.console import Console, Screen
+from rltrain.logger.curve import history
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.logger.train_log import TrainLog, train_log
@@ -39,6 +43,13 @@ class Result:
     run_dir: Path
     metrics: Mapping[str, float] = field(default_factory=dict)
     exit_code: int = 0
+
+    @cached_property
+    def history(self) -> dict[str, np.ndarray]:
+        """``metrics.jsonl`` as arrays of equal length by name, NaN where a row does not have the
+        metric: ``pandas.DataFrame(result.history)`` takes it as it is.
+        """
+        return history(self.run_dir / "metrics.jsonl")
 
 
 def preflight(settings: Settings, run_dir: Path) -> None:

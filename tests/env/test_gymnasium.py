@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -243,6 +244,37 @@ def test_a_maker_that_lacks_an_argument_is_refused() -> None:
 def test_what_makes_no_environment_is_refused() -> None:
     with pytest.raises(ValueError, match=r"made int: expected a gymnasium\.Env"):
         from_class(lambda: 3, n_envs=1, **DEFAULTS)
+
+
+class NoSpaces(gymnasium.Env):
+    """Says neither what can be done nor what can be seen."""
+
+
+class NoObservations(NoSpaces):
+    action_space, observation_space = spaces.Discrete(2), 4
+
+
+@pytest.mark.parametrize(
+    ("maker", "said"),
+    [
+        (NoSpaces, r"NoSpaces has no action_space: .* Set self.action_space = gymnasium.spaces"),
+        (NoObservations, r"NoObservations has the int 4 as observation_space: expected"),
+    ],
+)
+def test_an_environment_without_spaces_is_refused_in_words(maker: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        from_class(maker, n_envs=1, **DEFAULTS)
+
+
+def test_a_constructor_that_fails_is_named_with_its_error() -> None:
+    def make() -> Scripted:
+        raise KeyError("prices.csv")
+
+    with pytest.raises(ValueError, match=r"make.* cannot make an .*KeyError: 'prices.csv'"):
+        from_class(make, n_envs=1, **DEFAULTS)
+    gymnasium.register("Unmakeable-v0", entry_point=make)
+    with pytest.raises(ValueError, match=r"env.id=Unmakeable-v0 .*KeyError: 'prices.csv'"):
+        made("Unmakeable-v0")
 
 
 def test_tests_clip_no_rewards() -> None:
