@@ -80,6 +80,9 @@ class CategoricalLoss:
     """Cross entropy to the projected target distribution (C51; Bellemare et al. 2017, algorithm 1),
     n steps deep; the priority is the cross entropy, as in Rainbow (Hessel et al. 2018).
 
+    Adds the metric `clipped_target_mass`: the probability in the targets that lay outside the
+    support and was moved to its nearest edge.
+
     Raises:
         ValueError: the distribution is not categorical.
     """
@@ -107,10 +110,23 @@ class CategoricalLoss:
         output, logits = self.bellman.taken(online, batch)
         reward, discount, ahead = self.bellman.target(target, batch, output)
         support = self.support.support.to(logits.device)
-        aim = categorical_projection(ahead.softmax(-1), support, reward, discount)
+        prob = ahead.softmax(-1)
+        aim = categorical_projection(prob, support, reward, discount)
+        clipped = clipped_mass(prob, support, reward, discount)
         loss = -(aim * logits.log_softmax(-1)).sum(-1)  # [T, B, N]
         q, target_q = logits.detach().softmax(-1) @ support, aim @ support
-        return total(loss, loss, (q - target_q).abs(), q, target_q, batch)
+        error = (q - target_q).abs()
+        return total(loss, loss, error, q, target_q, batch, clipped_target_mass=clipped)
+
+
+def clipped_mass(prob: Tensor, support: Tensor, reward_sum: Tensor, discount: Tensor) -> Tensor:
+    """The share of ``prob`` [..., K] whose reward_sum + discount · Z [...] is outside the support:
+    [...].
+    """
+    moved = reward_sum.unsqueeze(-1) + discount.unsqueeze(-1) * support
+    rounding = 1e-3 * (support[1] - support[0])
+    outside = (moved < support[0] - rounding) | (moved > support[-1] + rounding)
+    return (prob * outside).sum(-1)
 
 
 class QuantileLoss:

@@ -135,14 +135,20 @@ def result_of(q_taken: Tensor, td_target: Tensor, batch: Batch, delta: float | N
 
 
 def total(
-    loss: Tensor, priority: Tensor, error: Tensor, q_taken: Tensor, target: Tensor, batch: Batch
+    loss: Tensor,
+    priority: Tensor,
+    error: Tensor,
+    q_taken: Tensor,
+    target: Tensor,
+    batch: Batch,
+    **others: Tensor,
 ) -> Result:
     """Sums and means over the taught transitions of a batch.
 
     Args:
         loss: [T, B, M], its sum weighted by the window's weight.
         priority: [T, B, M], averaged over each window.
-        error, q_taken, target: [T, B, M], averaged for the metrics.
+        error, q_taken, target, others: [T, B, M], averaged for the metrics.
     """
     taught, weight = batch.taught, batch.weight.unsqueeze(-1)
     if taught is None:
@@ -160,12 +166,14 @@ def total(
 
     loss_sum, count = (kept(loss) * weight).sum(), n_taught.sum()
     at_least_one = count.clamp(min=1)
-    metrics = {
-        "loss": loss_sum.detach() / at_least_one,
-        "td_error_abs": kept(error).sum() / at_least_one,
-        "q_taken_mean": kept(q_taken.detach()).sum() / at_least_one,
-        "target_mean": kept(target).sum() / at_least_one,
+    averaged = {
+        "td_error_abs": error,
+        "q_taken_mean": q_taken.detach(),
+        "target_mean": target,
+        **others,
     }
+    metrics = {"loss": loss_sum.detach() / at_least_one}
+    metrics |= {name: kept(x).sum() / at_least_one for name, x in averaged.items()}
     mean_priority = kept(priority.detach()).sum((0, 2)) / n_taught.clamp(min=1)
     return Result(loss_sum, count, mean_priority, metrics)
 

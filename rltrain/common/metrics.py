@@ -27,6 +27,7 @@ METRICS = (
     "learn/target_mean",
     "learn/grad_norm",
     "learn/skipped_updates",
+    "learn/clipped_target_mass",
     "learn/lr",
     "offline/is_return",
     "offline/wis_return",

@@ -81,10 +81,19 @@ def test_categorical_loss_is_the_cross_entropy_to_the_projected_best_action():
     assert result.loss_sum.item() == pytest.approx(expected, rel=1e-5)
     assert result.priority.tolist() == pytest.approx([expected], rel=1e-5)
     metrics = {name: value.item() for name, value in result.metrics.items()}
+    assert metrics.pop("clipped_target_mass") == 0
     assert metrics == pytest.approx(
         {"loss": expected, "td_error_abs": 0.95, "q_taken_mean": -0.3, "target_mean": 0.65},
         rel=1e-5,
     )
+
+
+@pytest.mark.parametrize(("reward", "clipped"), [(0.5, 0.0), (0.75, 0.5), (-0.75, 0.2), (2.0, 1.0)])
+def test_clipped_target_mass_is_what_lay_outside_the_support(reward, clipped):
+    """γ = ½: GOOD's atoms (0.2, 0.3, 0.5) move to reward + (-0.5, 0, 0.5)."""
+    online, target = models(ATOMS, logs(BAD, UNIFORM), logs(BAD, GOOD))
+    result = categorical()(online, target, one_step(reward), Clock())
+    assert result.metrics["clipped_target_mass"].item() == pytest.approx(clipped)
 
 
 def test_categorical_gradient_is_the_difference_of_distributions():
