@@ -38,6 +38,12 @@ class WorldError(RltrainError):
     exit_code = 4
 
 
+class DivergedError(RltrainError):
+    """Learning diverged; the last good checkpoint is kept."""
+
+    exit_code = 5
+
+
 class Interrupted(Exception):
     """A test was left because the run is to end."""
 

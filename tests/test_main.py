@@ -477,4 +477,10 @@ def test_errors_are_one_paragraph_on_stderr(monkeypatch, capsys):
 
 def test_every_refusal_has_an_exit_code():
     codes = {kind.__name__: kind.exit_code for kind in RltrainError.__subclasses__()}
-    assert codes == {"UsageError": 2, "CheckpointError": 3, "DatasetError": 3, "WorldError": 4}
+    assert codes == {
+        "UsageError": 2,
+        "CheckpointError": 3,
+        "DatasetError": 3,
+        "WorldError": 4,
+        "DivergedError": 5,
+    }

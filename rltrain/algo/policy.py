@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from rltrain.algo.exploration import Exploration, ParameterNoise
 from rltrain.algo.network.distribution import ImplicitQuantile
 from rltrain.algo.network.head import NoisyLinear
+from rltrain.errors import DivergedError
 from rltrain.interfaces import Agents
 from rltrain.types import Clock, EnvSpec, torch_device_of
 
@@ -63,7 +64,7 @@ class Policy:
             [E, N] int64
 
         Raises:
-            RuntimeError: a value is NaN.
+            DivergedError: a value is NaN.
         """
         available = avail_actions.astype(bool, copy=False)
         if self._frames is not None:
@@ -73,9 +74,9 @@ class Policy:
         hidden = self._hidden
         q, self._hidden = self._values(agents, obs, hidden)
         if math.isnan(q.max()):
-            raise RuntimeError(
-                "the agents' values are NaN, so no action can be chosen: "
-                "look at learn/grad_norm and lower algo.optimizer.lr."
+            raise DivergedError(
+                "The agents' values are NaN, so no action can be chosen. Look at learn/grad_norm, "
+                "and set algo.optimizer.lr to less."
             )
         action = self.exploration.choose(q, available, clock, self.rng)
         self._acted = q, available, action, clock

@@ -6,6 +6,7 @@ from torch import nn
 from rltrain.algo.exploration import FixedEpsilon
 from rltrain.algo.policy import Frames, Policy
 from rltrain.common import checkpoint
+from rltrain.errors import DivergedError
 from rltrain.types import Clock, EnvSpec
 from tests.algo.batches import AGENTS, DISTRIBUTIONS, SPEC
 
@@ -129,7 +130,7 @@ def test_a_restored_policy_goes_on_bit_for_bit(agents):
 
 def test_nan_values_are_refused():
     policy = make_policy(Says([0.0, float("nan"), 0.0, 0.0]))
-    with pytest.raises(RuntimeError, match="NaN"):
+    with pytest.raises(DivergedError, match="NaN"):
         policy.act(observe(), ALL, OPEN, Clock())
 
 
