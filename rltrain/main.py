@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from rltrain.config.compose import (
@@ -77,7 +78,9 @@ def job(config: DictConfig) -> None:
     loader = GlobalHydra.instance().config_loader()
     choices = chosen_options(loader, HydraConfig.get().runtime.choices)
     settings = check(plain(config), choices, {})
-    result = run_training(settings, Path(HydraConfig.get().runtime.output_dir))
+    run_dir = Path(HydraConfig.get().runtime.output_dir)
+    in_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
+    result = run_training(settings, run_dir, job=run_dir.name if in_sweep else None)
     exit_codes.append(result.exit_code)
     if result.exit_code in (130, 143):
         raise KeyboardInterrupt
@@ -92,7 +95,7 @@ def main() -> None:
             return
         sys.exit(run(words))
     except BrokenPipeError:
-        from rltrain.logger.console import silence_stdout
+        from rltrain.logger.screen import silence_stdout
 
         silence_stdout()
         sys.exit(141)

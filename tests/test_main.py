@@ -251,7 +251,8 @@ def test_a_warm_start_is_a_new_run_with_these_weights(command, trained, small, o
 
 
 def test_a_sweep_makes_one_run_per_combination(command, small, own_folder, capsys):
-    assert command("-m", *small, "algo=vdn,iql", "seed=1,2", "total_env_steps=40") == 0
+    words = [*small, "algo=vdn,iql", "seed=1,2", "total_env_steps=40", "logger.console=true"]
+    assert command("-m", *words) == 0
     folders = sorted(own_folder.glob("outputs/multirun/*/*/run.json"))
     names = [p.parent.name for p in folders]
     assert len(names) == 4
@@ -259,7 +260,9 @@ def test_a_sweep_makes_one_run_per_combination(command, small, own_folder, capsy
     assert all(len(n) <= 120 and not set(n) & set("=, /") for n in names)
     seeds = [json.loads((p.parent / "config.json").read_text())["seed"] for p in folders]
     assert seeds == [1, 2, 1, 2]
-    assert "finished" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "finished" in shown
+    assert all(f"[{name}] test " in shown for name in names)  # plain lines: several may run at once
 
 
 WRONG = [

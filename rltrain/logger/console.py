@@ -1,126 +1,81 @@
-"""What a person sees while training: a live panel in a terminal, plain lines elsewhere."""
+"""Metrics in words, and plain lines of them for runs without a terminal of their own."""
 
 from __future__ import annotations
 
-import logging
-import os
-import sys
 from collections.abc import Mapping
 
 from rich.console import Console as RichConsole
-from rich.live import Live
-from rich.markup import escape
-from rich.panel import Panel
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
+from rltrain.common.metrics import METRICS
+from rltrain.logger.pace import Pace, Run
+from rltrain.logger.screen import duration
 from rltrain.types import Clock
 
-log = logging.getLogger("rltrain")
-
-
-class Screen(RichConsole):
-    """A console that falls silent when nobody reads it any more: training goes on."""
-
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
-        silence_stdout()
-
-
-def silence_stdout() -> None:
-    """Let what is still written to a closed standard output go nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
-
-
 SHOWN = (
-    ("test return", "test/return_mean", "{:.2f}"),
-    ("test win rate", "test/win_rate", "{:.0%}"),
-    ("train return", "train/return_mean", "{:.2f}"),
-    ("train win rate", "train/win_rate", "{:.0%}"),
-    ("episode length", "train/episode_length_mean", "{:.1f}"),
-    ("epsilon", "train/epsilon", "{:.3f}"),
-    ("loss", "learn/loss", "{:.4f}"),
-    ("env steps / s", "time/env_steps_per_s", "{:,.0f}"),
-    ("updates / s", "time/updates_per_s", "{:.1f}"),
+    ("test/return_mean", "test return", "{:.2f}"),
+    ("test/win_rate", "test win rate", "{:.0%}"),
+    ("train/return_mean", "train return", "{:.2f}"),
+    ("train/win_rate", "train win rate", "{:.0%}"),
+    ("train/episode_length_mean", "episode length", "{:.1f}"),
+    ("train/epsilon", "epsilon", "{:.3f}"),
+    ("train/temperature", "temperature", "{:.3f}"),
+    ("train/noise_stddev", "noise", "{:.3f}"),
+    ("learn/loss", "loss", "{:.4f}"),
+    ("offline/wis_return", "estimated return", "{:.2f}"),
+    ("time/updates_per_s", "updates/s", "{:.1f}"),
 )
+"""Metrics of rltrain's own that are shown; the others are in ``metrics.jsonl`` only."""
 
 
-class Console:
-    """What a person sees while training: a live panel in a terminal, plain lines elsewhere."""
+def shown_metrics(row: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Names and values of a row for people, of the metrics that rltrain itself defines."""
+    return [(name, form.format(row[key])) for key, name, form in SHOWN if key in row]
 
-    def __init__(self, total_env_steps: int, console: RichConsole | None = None) -> None:
-        self.console = console or Screen(highlight=False)
-        self.total, self.values = total_env_steps, dict[str, float]()
-        self.first: tuple[int, float] | None = None
-        self.live: Live | None = None
-        self.progress = Progress(
-            TextColumn("{task.completed:>11,.0f} / {task.total:,.0f} env steps"),
-            BarColumn(bar_width=None),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TimeElapsedColumn(),
-            TextColumn("left {task.fields[left]}"),
-            expand=True,
-        )
-        self.task = self.progress.add_task("", total=total_env_steps, left="…")
+
+def added_metrics(row: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Names and values of the metrics that environments and callbacks add."""
+    return [(added_name(key), f"{row[key]:.4g}") for key in row if key not in METRICS]
+
+
+def added_name(key: str) -> str:
+    """``test/game_return_mean``: "test game return"; ``custom/angle``: "angle"."""
+    return key.removeprefix("custom/").removesuffix("_mean").replace("/", " ").replace("_", " ")
+
+
+class PlainLines:
+    """A line for every row of metrics; those of tests begin with "test"."""
+
+    def __init__(self, console: RichConsole, job: str | None = None) -> None:
+        self.console, self.pace = console, Pace()
+        self.prefix = f"[{job}] " if job else ""
+        self.run: Run | None = None
+
+    def follow(self, run: Run) -> None:
+        """From now on lines have the run's total and the time to go."""
+        self.run = run
+        self.pace.observe(run)
 
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
-        self.values.update(row)
-        left = self.left(clock, seconds)
-        if self.console.is_terminal:
-            if self.live is None:
-                self.live = Live(console=self.console, refresh_per_second=4, transient=True)
-                self.live.start()
-            self.progress.update(self.task, completed=clock.env_steps, left=left)
-            self.live.update(self.panel())
-        else:
-            names = "test/" if any(k.startswith("test/") for k in row) else ""
-            shown = [(n, k, f) for n, k, f in SHOWN if k in row and k.startswith(names)]
-            text = "  ".join(f"{n} {f.format(row[k])}" for n, k, f in shown)
-            line = f"{clock.env_steps:>9,} env steps  {text}  left {left}"
-            self.console.print(line, soft_wrap=True)
-
-    def left(self, clock: Clock, seconds: float) -> str:
-        """The time to go, from this process's own pace."""
-        if self.first is None or clock.env_steps < self.first[0]:
-            self.first = (clock.env_steps, seconds)
-        done, took = clock.env_steps - self.first[0], seconds - self.first[1]
-        if done <= 0:
-            return "…"
-        todo = max(0, self.total - clock.env_steps)
-        return duration(took / done * todo)
-
-    def panel(self) -> Panel:
-        table = Table.grid(padding=(0, 2), expand=True)
-        shown = [(n, f.format(self.values[k])) for n, k, f in SHOWN if k in self.values]
-        for start in range(0, len(shown), 3):
-            cells = [f"[dim]{n}[/] [bold]{v}[/]" for n, v in shown[start : start + 3]]
-            table.add_row(*cells, *[""] * (3 - len(cells)))
-        outer = Table.grid(expand=True)
-        outer.add_row(self.progress)
-        outer.add_row(table)
-        return Panel(outer, title="rltrain", border_style="cyan")
+        kind = "test" if any(key.startswith("test/") for key in row) else "train"
+        steps, ends = f"{clock.env_steps:>9,}", ("", "")
+        if self.run is not None:
+            steps += f" / {self.run.total_env_steps:,}"
+        if self.run is not None and kind == "train":
+            self.pace.observe(self.run)
+            ends = pace_words(self.pace, self.run)
+        metrics = shown_metrics(row) + added_metrics(row)
+        pairs = [f"{name.removeprefix(kind + ' ')} {value}" for name, value in metrics]
+        line = "  ".join([f"{kind:5} {steps} env steps", *pairs, *filter(None, ends)])
+        self.console.print(self.prefix + line, soft_wrap=True, markup=False)
 
     def close(self) -> None:
-        if self.live is not None:
-            self.live.stop()
-            self.console.print(self.panel())
-            self.live = None
+        """Nothing is open."""
 
 
-def duration(seconds: float) -> str:
-    """12 s, 3 min, 1 h 20 min."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds // 3600:.0f} h {seconds % 3600 / 60:.0f} min"
-
-
-def facts_panel(title: str, facts: Mapping[str, str]) -> Panel:
-    """A banner: one line per fact."""
-    table = Table.grid(padding=(0, 2))
-    for name, value in facts.items():
-        table.add_row(f"[dim]{name}[/]", escape(value))
-    return Panel(table, title=title, border_style="cyan", expand=False)
+def pace_words(pace: Pace, run: Run) -> tuple[str, str]:
+    """Speed and time to go; empty where they are not known yet."""
+    speed, left = pace.speed, pace.left(run)
+    return (
+        "" if speed is None else f"{speed:,.0f} env steps/s",
+        "" if left is None else f"{duration(left)} left",
+    )

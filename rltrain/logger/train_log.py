@@ -7,9 +7,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from rich.console import Console as RichConsole
+
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
+NOTICE = logging.INFO + 5
+"""Level of messages that a person should see and that are no warnings."""
 
 
 class TrainLog:
@@ -24,31 +28,47 @@ class TrainLog:
 
 
 @contextmanager
-def train_log(run_dir: Path) -> Iterator[None]:
-    """``train.log`` takes every message; warnings also reach the screen."""
-    handler = logging.FileHandler(run_dir / "train.log", encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    screen = logging.StreamHandler()
-    screen.setLevel(logging.WARNING)
-    screen.addFilter(lambda record: record.levelno < logging.ERROR)
-    screen.setFormatter(ShortFormatter("%(levelname)s: %(message)s"))
+def train_log(run_dir: Path, screen: RichConsole, job: str | None = None) -> Iterator[None]:
+    """``train.log`` takes every message; notices and warnings also reach the screen, where those
+    of a sweep's ``job`` begin with its name.
+    """
+    handlers: list[logging.Handler] = [
+        logging.FileHandler(run_dir / "train.log", encoding="utf-8"),
+        ScreenHandler(screen, job),
+    ]
+    handlers[0].setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     level, propagate = log.level, log.propagate
     log.setLevel(logging.INFO)
     log.propagate = False
-    log.addHandler(handler)
-    log.addHandler(screen)
+    for handler in handlers:
+        log.addHandler(handler)
     try:
         yield
     finally:
-        log.removeHandler(handler)
-        log.removeHandler(screen)
-        handler.close()
+        for handler in handlers:
+            log.removeHandler(handler)
+            handler.close()
         log.setLevel(level)
         log.propagate = propagate
 
 
-class ShortFormatter(logging.Formatter):
-    """Messages without their traceback, which ``train.log`` keeps."""
+class ScreenHandler(logging.Handler):
+    """Notices and warnings without their tracebacks, which ``train.log`` keeps; errors are shown
+    where the run ends.
 
-    def format(self, record: logging.LogRecord) -> str:
-        return f"{record.levelname.lower()}: {record.getMessage()}"
+    They go to standard error, wrapped at words in a terminal; where a live panel is on the same
+    terminal, above it.
+    """
+
+    def __init__(self, screen: RichConsole, job: str | None) -> None:
+        super().__init__(NOTICE)
+        self.prefix = f"[{job}] " if job else ""
+        self.addFilter(lambda record: record.levelno < logging.ERROR)
+        errors = RichConsole(stderr=True, highlight=False)
+        shared = screen.is_terminal and errors.is_terminal and not screen.quiet
+        self.console = screen if shared else errors
+
+    def emit(self, record: logging.LogRecord) -> None:
+        kind = "" if record.levelno == NOTICE else f"{record.levelname.lower()}: "
+        text = self.prefix + kind + record.getMessage()
+        self.console.print(text, markup=False, soft_wrap=not self.console.is_terminal)

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
 
 import rltrain
 from rltrain.build import title
 from rltrain.common import checkpoint
 from rltrain.config.schema import Settings
-from rltrain.logger.console import duration, facts_panel
+from rltrain.logger.screen import duration
 from rltrain.mode.resources import resource_plan
 from rltrain.trainer import Trainer
 
@@ -118,3 +121,11 @@ def size(n_bytes: int) -> str:
             break
         value, unit = value / 1000, "TB" if unit == "GB" else unit
     return f"{value:.3g} {unit}"
+
+
+def facts_panel(title: str, facts: Mapping[str, str]) -> Panel:
+    """One line per fact."""
+    table = Table.grid(padding=(0, 2))
+    for name, value in facts.items():
+        table.add_row(f"[dim]{name}[/]", escape(value))
+    return Panel(table, title=title, border_style="cyan", expand=False)

@@ -25,7 +25,7 @@ from rltrain.errors import CheckpointError, UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import VectorEnv
-from rltrain.logger.console import Screen
+from rltrain.logger.screen import Screen
 from rltrain.types import Clock, Episode
 from rltrain.video.recorder import Recorder, require_drawable
 from rltrain.video.sc2_replay import GameReplays

@@ -12,17 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.build import build_trainer, config_record
+from rltrain.build import build_trainer, config_record, title
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.config.schema import Settings
 from rltrain.config.trust import module_of_env
 from rltrain.errors import RltrainError, UsageError
 from rltrain.hardware.device import set_allocator_policy
-from rltrain.logger.console import Console, Screen
+from rltrain.logger.console import PlainLines
 from rltrain.logger.curve import history
 from rltrain.logger.jsonl import JsonLines
+from rltrain.logger.live import LivePanel
 from rltrain.logger.loggers import Loggers
+from rltrain.logger.screen import Screen
 from rltrain.logger.train_log import TrainLog, train_log
 from rltrain.logger.wandb import Wandb
 from rltrain.mode.banner import banner, closing_words
@@ -98,9 +100,17 @@ def start_from(trainer: Trainer, settings: Settings) -> str | None:
 
 
 def run_training(
-    settings: Settings, run_dir: Path, *, resume: bool = False, loud: bool = True
+    settings: Settings,
+    run_dir: Path,
+    *,
+    resume: bool = False,
+    loud: bool = True,
+    job: str | None = None,
 ) -> Result:
     """One whole run in ``run_dir``. Failures of the run are recorded there and become an exit code.
+
+    Args:
+        job: the name of a sweep's job; its lines begin with it, since several may run at once.
 
     Raises:
         RltrainError: the run could not begin; the folder is as it was.
@@ -108,10 +118,12 @@ def run_training(
     loud = loud and settings.logger.console
     screen = Screen(highlight=False, quiet=not loud)
     run_dir.mkdir(parents=True, exist_ok=True)
-    with train_log(run_dir), Interrupts() as interrupts:
+    with train_log(run_dir, screen, job), Interrupts() as interrupts:
         loggers = Loggers([JsonLines(run_dir / "metrics.jsonl"), TrainLog()])
+        live = screen.is_terminal and job is None
+        display = LivePanel(screen, title(settings)) if live else PlainLines(screen, job)
         if loud:
-            loggers.add(Console(settings.run.total_env_steps, screen))
+            loggers.add(display)
         record = Record(run_dir)
         trainer = built(settings, run_dir, loggers, [record])
         record.take_up(trainer.rollout.about)
@@ -123,6 +135,8 @@ def run_training(
             screen.print(banner(settings, trainer, origin))
             warn(settings, trainer)
             start_wandb(loggers, settings, run_dir, config_record(settings))
+            if loud:
+                display.follow(trainer)
             trainer.train()
         except KeyboardInterrupt:
             trainer.interrupted = True

@@ -1,16 +1,9 @@
-"""Loggers: one line per row, plain lines outside a terminal, and never a reason to stop
-training.
-"""
+"""Loggers: one line per row, and never a reason to stop training."""
 
 from __future__ import annotations
 
-import io
 import json
 
-import pytest
-from rich.console import Console as RichConsole
-
-from rltrain.logger.console import Console, duration
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.logger.wandb import Wandb
@@ -50,34 +43,6 @@ def test_a_logger_that_keeps_failing_is_switched_off(tmp_path):
     loggers.close()
     assert broken.calls == Loggers.PATIENCE
     assert len(lines.path.read_text().splitlines()) == 10
-
-
-def test_plain_lines_where_there_is_no_terminal():
-    out = io.StringIO()
-    console = Console(1000, RichConsole(file=out, width=60))
-    console.write(Clock(100), 1.0, ROW)
-    console.write(Clock(200), 2.0, {"train/return_mean": 3.0, "learn/loss": 0.25})
-    console.close()
-    first, second = out.getvalue().splitlines()
-    assert "100 env steps  test return 12.50  test win rate 50%" in first
-    assert "train return 3.00  loss 0.2500  left 8 s" in second
-
-
-def test_a_live_panel_in_a_terminal():
-    out = io.StringIO()
-    terminal = RichConsole(file=out, width=100, force_terminal=True)
-    console = Console(1000, terminal)
-    console.write(Clock(250), 1.0, ROW)
-    console.close()
-    assert "25%" in out.getvalue()
-    assert "test win rate" in out.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(5, "5 s"), (300, "5 min"), (7200, "2 h 0 min"), (0, "0 s")]
-)
-def test_durations_in_words(seconds, text):
-    assert duration(seconds) == text
 
 
 def test_wandb_without_a_key_records_offline(tmp_path, monkeypatch):

@@ -1,0 +1,141 @@
+"""What a person sees in a terminal while training: a panel, redrawn by a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+
+from rich.cells import cell_len
+from rich.console import Console as RichConsole
+from rich.console import Group
+from rich.live import Live
+from rich.markup import escape
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from rltrain.logger.console import added_metrics, pace_words, shown_metrics
+from rltrain.logger.pace import Pace, Run, activity
+from rltrain.types import Clock
+
+log = logging.getLogger("rltrain")
+
+
+class LivePanel:
+    """A panel that a thread of its own redraws twice a second."""
+
+    INTERVAL = 0.5  # seconds
+
+    def __init__(self, console: RichConsole, title: str = "rltrain") -> None:
+        self.console, self.title, self.pace = console, title, Pace()
+        self.values: Mapping[str, float] = {}
+        self.widths = [1, 1]  # of the widest metric so far: rltrain's own, added ones
+        self.run: Run | None = None
+        self.closed = threading.Event()
+        self.thread = threading.Thread(target=self.redraw_until_closed, name="display", daemon=True)
+        self.live = Live(
+            console=console,
+            auto_refresh=False,
+            transient=True,
+            vertical_overflow="crop",
+            redirect_stderr=sys.stderr.isatty(),
+        )
+
+    def follow(self, run: Run) -> None:
+        """Show the panel of this run until ``close``."""
+        self.run = run
+        self.live.start()
+        self.thread.start()
+
+    def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
+        self.values = {**self.values, **row}
+
+    def redraw_until_closed(self) -> None:
+        """The thread; it never stops the run."""
+        try:
+            self.redraw()
+            while not self.closed.wait(self.INTERVAL):
+                self.redraw()
+        except Exception:
+            log.warning("the live display stopped", exc_info=True)
+
+    def redraw(self) -> None:
+        """Draw what is known now. The empty line below the panel takes the ``^C`` that a terminal
+        writes where its cursor is.
+        """
+        if self.run is not None:
+            self.pace.observe(self.run)
+            self.live.update(Group(self.panel(self.run), Text()), refresh=True)
+
+    def panel(self, run: Run) -> Panel:
+        """Steps done, what happens now, and the metrics."""
+        width, lines = self.console.width - 4, [Text()]
+        done, total = run.clock.env_steps, run.total_env_steps
+        bar = Table.grid(padding=(0, 1), expand=True)
+        bar.add_column(no_wrap=True)
+        bar.add_column(ratio=1)
+        bar.add_column(no_wrap=True, justify="right")
+        bar.add_row(
+            f"[bold]{done:,}[/] / {total:,} env steps",
+            ProgressBar(total=max(total, 1), completed=min(done, total)),
+            f"{min(1.0, done / max(total, 1)):.0%}",
+        )
+        speed, left = pace_words(self.pace, run)
+        if not self.closed.is_set():
+            now = self.state(run) + (f", {speed}" if speed and activity(run) is None else "")
+            passed = clock_time(run.seconds) + (f", {left}" if left else "")
+            lines[0] = Text(now, "cyan", no_wrap=True)
+            lines[0].truncate(max(1, width - len(passed) - 1), overflow="ellipsis", pad=True)
+            lines[0].append(f" {passed}", "default")
+        pairs = shown_metrics(self.values), added_metrics(self.values)
+        for group, some in enumerate(pairs):
+            lines += self.grid(group, some, width)
+        return Panel(
+            Group(bar, *filter(None, lines)),
+            title=escape(self.title),
+            title_align="left",
+            border_style="cyan",
+        )
+
+    def grid(self, group: int, pairs: Sequence[tuple[str, str]], width: int) -> list[Text]:
+        """Metrics in as many columns as fit; they only get wider, so that nothing jumps."""
+        sizes = [cell_len(name) + cell_len(value) + 3 for name, value in pairs]
+        self.widths[group] = max([self.widths[group], *sizes])
+        n_columns = max(1, min(4, width // self.widths[group]))
+        lines = []
+        for start in range(0, len(pairs), n_columns):
+            line = Text(no_wrap=True, overflow="ellipsis")
+            for name, value in pairs[start : start + n_columns]:
+                cell = Text.assemble((name, "dim"), " ", (value, "bold"))
+                cell.truncate(width // n_columns, overflow="ellipsis", pad=True)
+                line.append_text(cell)
+            lines.append(line)
+        return lines
+
+    def state(self, run: Run) -> str:
+        """What the run does, in a word or two."""
+        now = activity(run)
+        if now is not None:
+            return str(now)
+        if run.stopping is not None:
+            return "stopping"
+        return "learning" if run.clock.updates else "collecting, not learning yet"
+
+    def close(self) -> None:
+        """Leave the last panel where it was."""
+        if not self.thread.is_alive():
+            return
+        self.closed.set()
+        self.thread.join()
+        self.live.stop()
+        if self.run is not None:
+            self.console.print(self.panel(self.run))
+
+
+def clock_time(seconds: float) -> str:
+    """0:01:30."""
+    whole = int(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"

@@ -1,0 +1,77 @@
+"""The speed of a run and the time it has to go."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from rltrain.common.progress import Activity, Progress, compiling
+from rltrain.types import Clock
+
+
+class Run(Protocol):
+    """What displays read of a trainer, from threads of their own."""
+
+    clock: Clock
+    total_env_steps: int
+    progress: Progress
+    stopping: str | None  # why the run ends early
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock seconds of this run, those before a resume included."""
+
+
+def activity(run: Run) -> Activity | None:
+    """What a run does now besides learning."""
+    return compiling.activity or run.progress.activity
+
+
+class Pace:
+    """Env steps per second over the last ``WINDOW`` seconds of collecting and learning.
+
+    Seconds of tests, checkpoints and compilation do not count in the speed; the time to go adds
+    their share. It is known only once learning has begun: steps before it are faster.
+    """
+
+    WINDOW = 30.0  # seconds
+    SHORTEST = 2.0  # seconds of learning before the time to go is known
+
+    def __init__(self) -> None:
+        self.points: deque[tuple[float, int]] = deque()  # learning seconds, env steps
+        self.learning = False
+        self.begin = (0.0, 0.0)  # seconds, learning seconds where learning began
+        self.now = (0.0, 0.0)
+
+    def observe(self, run: Run) -> None:
+        """Note where the run is."""
+        clock, seconds = run.clock, run.seconds
+        at = seconds - run.progress.seconds - compiling.seconds
+        self.now = (seconds, at)
+        if activity(run) is not None:
+            return
+        learning = clock.updates > 0
+        if learning != self.learning or (self.points and at < self.points[-1][0]):
+            self.points.clear()
+            self.learning, self.begin = learning, self.now
+        if not self.points or clock.env_steps != self.points[-1][1]:
+            self.points.append((at, clock.env_steps))
+        while len(self.points) > 2 and at - self.points[1][0] > self.WINDOW:
+            self.points.popleft()
+
+    @property
+    def speed(self) -> float | None:
+        """Env steps per second; None where nothing is known yet."""
+        if len(self.points) < 2:
+            return None
+        (begin, first), (end, last) = self.points[0], self.points[-1]
+        return (last - first) / (end - begin) if end > begin else None
+
+    def left(self, run: Run) -> float | None:
+        """Seconds to go; None where nothing is known yet."""
+        speed = self.speed
+        seconds, learning = (now - begin for now, begin in zip(self.now, self.begin, strict=True))
+        if not self.learning or not speed or learning < self.SHORTEST:
+            return None
+        to_go = max(0, run.total_env_steps - run.clock.env_steps)
+        return to_go / speed * max(1.0, seconds / learning)

@@ -1,0 +1,31 @@
+"""The console that everything is printed to, and how it writes durations."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from rich.console import Console as RichConsole
+
+
+class Screen(RichConsole):
+    """A console that falls silent when its output is closed: training goes on."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        silence_stdout()
+
+
+def silence_stdout() -> None:
+    """Let what is still written to a closed standard output go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def duration(seconds: float) -> str:
+    """12 s, 3 min, 1 h 20 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

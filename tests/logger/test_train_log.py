@@ -1,0 +1,42 @@
+"""Messages: all in train.log, notices and warnings on the screen, wrapped at words."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from rltrain.logger.train_log import NOTICE, log, train_log
+
+LONG = "the exploration changes until env step 50,000, but the run ends at 12,000 env steps"
+
+
+def test_errors_and_tracebacks_are_in_the_file_only(tmp_path, capsys):
+    with train_log(tmp_path, Console(quiet=True)):
+        log.info("played")
+        log.log(NOTICE, "stopping")
+        log.warning("slow [sic]")
+        log.error("broken")
+        log.warning("failed", exc_info=ValueError("why"))
+    assert capsys.readouterr().err.splitlines() == [
+        "stopping",
+        "warning: slow [sic]",
+        "warning: failed",
+    ]
+    text = (tmp_path / "train.log").read_text()
+    assert all(word in text for word in ("played", "stopping", "slow [sic]", "broken", "why"))
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_warnings_wrap_at_words_in_a_terminal_only(terminal, monkeypatch, tmp_path, capsys):
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")  # makes rich see a terminal
+    out = io.StringIO()
+    with train_log(tmp_path, Console(file=out, width=40, highlight=False)):
+        log.warning(LONG)
+    shown, errors = out.getvalue(), capsys.readouterr().err
+    assert (shown == "") != terminal  # beside a live panel, both are one console
+    lines = (shown or errors).splitlines()
+    assert " ".join(line.strip() for line in lines) == f"warning: {LONG}"
+    assert len(lines) == (3 if terminal else 1)
