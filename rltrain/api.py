@@ -16,6 +16,7 @@ from rltrain.algo.policy import Policy
 from rltrain.build import build_learner, prepare_machine, spec_record
 from rltrain.common import checkpoint
 from rltrain.config.compose import compose_checked, original_cwd, typed_value
+from rltrain.config.mapping import Overrides, as_texts
 from rltrain.config.schema import Settings
 from rltrain.config.trust import HANDED_OVER
 from rltrain.config.validate import check
@@ -53,23 +54,28 @@ __all__ = [
 ]
 
 
-def settings_from(overrides: Sequence[str]) -> Settings:
-    """Compose and check the words that would follow ``rltrain`` on a command line.
+def settings_from(overrides: Overrides) -> Settings:
+    """Compose and check overrides.
 
     Raises:
         UsageError: unknown names, wrong types or ranges.
     """
-    composed = compose_checked(overrides)
+    composed = compose_checked(as_texts(overrides))
     return check(composed.plain, composed.choices, composed.defaults)
 
 
-def train(overrides: Sequence[str] = ()) -> Result:
-    """Train one run in a new folder below ``outputs/``; see ``rltrain --help`` for the words.
+def train(overrides: Overrides = ()) -> Result:
+    """Train one run in a new folder below ``outputs/``.
+
+    Args:
+        overrides: what would follow ``rltrain`` on a command line, ``["algo=dqn", "seed=1"]``, or a
+            mapping, ``{"algo": "dqn", "seed": 1}``.
 
     Raises:
-        UsageError: what is wrong with the words, before anything is written.
+        UsageError: what is wrong with the overrides, before anything is written.
         RuntimeError: the run failed.
     """
+    overrides = as_texts(overrides)
     settings = settings_from(overrides)
     if settings.run.mode != "train" or settings.run.resume is not None:
         raise UsageError(
@@ -118,7 +124,7 @@ def evaluate(
 
 
 def make_trainer(
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     run_dir: str | Path | None = None,
     env: Callable[..., Any] | None = None,
 ) -> Trainer:
@@ -129,6 +135,7 @@ def make_trainer(
         env: a Gymnasium class or factory; None for the environment that the overrides name. With
             ``env=gymnasium`` among them the other keys of ``env`` hold for it.
     """
+    overrides = as_texts(overrides)
     settings = settings_from(overrides)
     if typed_value(overrides, "hydra.run.dir"):
         raise UsageError("hydra.run.dir: a trainer made by hand has run_dir=FOLDER for it.")
@@ -221,7 +228,7 @@ def refuse_other_options(overrides: Sequence[str], settings: Settings) -> None:
         )
 
 
-def make_learner(overrides: Sequence[str], spec: EnvSpec) -> Learner:
+def make_learner(overrides: Overrides, spec: EnvSpec) -> Learner:
     """A learner for environments of this spec; feed it with ``Batch`` and ``Clock``."""
     settings = settings_from(overrides)
     return build_learner(settings, spec, prepare_machine(settings))

@@ -1,0 +1,67 @@
+"""Overrides as a mapping mean what the same keys mean when they are typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rltrain.api import settings_from
+from rltrain.config.mapping import as_texts
+from rltrain.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("mapping", "texts"),
+    [
+        ({"algo": "dqn", "algo.loss.gamma": 0.9}, ["algo=dqn", "algo.loss.gamma=0.9"]),
+        ({"algo": {"loss": {"gamma": 0.9}}, "seed": 3}, ["algo.loss.gamma=0.9", "seed=3"]),
+        ({"algo/network": "mlp"}, ["algo/network=mlp"]),
+        (
+            {"algo.max_grad_norm": None, "record": False},
+            ["algo.max_grad_norm=null", "record=false"],
+        ),
+        ({"algo.optimizer.lr": np.float32(0.5)}, ["algo.optimizer.lr=0.5"]),
+        ({"algo.network.hidden_sizes": (64, 32)}, ["algo.network.hidden_sizes=[64, 32]"]),
+        ({"checkpoint": Path("a b,c=d")}, ["checkpoint='a b,c=d'"]),
+        ({"env.kwargs": {"size": 3}}, ["env.kwargs={size: 3}"]),
+        ({"callbacks": [{"_target_": "a.B", "key": 1}]}, ["callbacks=[{_target_: a.B, key: 1}]"]),
+        ({"env.game_version": "4.10"}, ["env.game_version='4.10'"]),
+    ],
+)
+def test_a_mapping_is_what_would_be_typed(mapping, texts):
+    assert as_texts(mapping) == texts
+
+
+def test_texts_stay_as_they_are():
+    assert as_texts(("seed=1", "algo=dqn")) == ["seed=1", "algo=dqn"]
+
+
+@pytest.mark.parametrize("given", ["algo=dqn", [("seed", 1)], [3]])
+def test_what_is_neither_texts_nor_a_mapping_is_refused(given):
+    with pytest.raises(UsageError, match=r"expected a list such as \['algo=dqn'"):
+        as_texts(given)
+
+
+def test_a_value_that_no_configuration_holds_is_refused():
+    with pytest.raises(UsageError, match=r"callbacks=.*got object"):
+        as_texts({"callbacks": [object()]})
+
+
+def test_values_arrive_in_the_settings():
+    settings = settings_from(
+        {
+            "algo": "dqn",
+            "env": "gymnasium",
+            "env.id": "CartPole-v1",
+            "env.kwargs": {"sutton_barto_reward": True},
+            "algo.network": {"hidden_sizes": [8], "dueling": True},
+            "dataset.write": "a folder, with=signs",
+            "test.episodes": 1e1,
+        }
+    )
+    assert settings.nodes["env"].kwargs["kwargs"] == {"sutton_barto_reward": True}
+    assert settings.nodes["algo.network"].kwargs["hidden_sizes"] == [8]
+    assert settings.run.dataset.write == "a folder, with=signs"
+    assert settings.run.test.episodes == 10
