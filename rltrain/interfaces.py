@@ -27,7 +27,7 @@ class EpisodeSeeds(Protocol):
     a counter.
     """
 
-    def __call__(self, copy: int, k: int) -> int: ...
+    def __call__(self, e: int, k: int) -> int: ...
 
 
 class VectorEnv(Protocol):

@@ -1,5 +1,5 @@
-"""Episodes and steps told one by one to the callbacks that ask for them: replayed from the
-collected ``Steps`` in training, watched in tests. Nothing here runs unless such a hook is defined.
+"""Per-step and per-episode hooks: replayed from the collected ``Steps`` in training, called during
+tests. Nothing here runs unless a callback defines such a hook.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from rltrain.trainer import Trainer
 
 
-class TrainingMoments:
-    """Replays collects slot by slot, copy by copy; knows how far every copy's open episode is.
+class TrainingStepHooks:
+    """Calls the hooks for collected steps; remembers each environment's open episode.
 
-    Episodes that were open before anybody watched begin for the hooks where the watching begins.
+    An episode that was open before the first call begins for the hooks at that call.
     """
 
     def __init__(self) -> None:
@@ -34,135 +34,135 @@ class TrainingMoments:
         self.begun = np.zeros(0, np.int64)  # [E] episodes begun so far
         self.t = np.zeros(0, np.int64)  # [E] transitions of the open episode
 
-    def tell(self, trainer: Trainer, steps: Steps) -> None:
-        """Call the hooks of every slot, in the order of time, then those of every trajectory."""
-        n_slots, n_envs = steps.last.shape
+    def replay(self, trainer: Trainer, steps: Steps) -> None:
+        """Call the hooks of every time step in temporal order, then those of every trajectory."""
+        n_steps, n_envs = steps.last.shape
         if len(self.open) != n_envs:
             self.open = np.zeros(n_envs, np.bool_)
             self.begun, self.t = np.zeros((2, n_envs), np.int64)
         self.open[steps.lost] = False
         parts = list(trajectories(steps, self.open, self.begun))
         ended = iter(steps.episodes)
-        for slot in range(n_slots):
-            for copy in range(n_envs):
-                self._slot(trainer, steps, slot, copy, ended)
+        for step in range(n_steps):
+            for e in range(n_envs):
+                self._call_hooks(trainer, steps, step, e, ended)
         for part in parts:
             trainer.callbacks.on_trajectory(trainer, part)
 
-    def _slot(
-        self, trainer: Trainer, steps: Steps, slot: int, copy: int, ended: Iterator[Episode]
+    def _call_hooks(
+        self, trainer: Trainer, steps: Steps, step: int, e: int, ended: Iterator[Episode]
     ) -> None:
-        hooks, begins = trainer.callbacks, not self.open[copy]
+        hooks, begins = trainer.callbacks, not self.open[e]
         if begins:
-            self.open[copy], self.t[copy] = True, 0
-            self.begun[copy] += 1
-        moment = StepView(
+            self.open[e], self.t[e] = True, 0
+            self.begun[e] += 1
+        view = StepView(
             test=False,
-            copy=copy,
-            number=int(self.begun[copy]) - 1,
-            t=int(self.t[copy]),
-            obs=steps.obs[slot, copy],
-            avail_actions=steps.avail_actions[slot, copy],
-            state=steps.state[slot, copy],
+            env=e,
+            number=int(self.begun[e]) - 1,
+            t=int(self.t[e]),
+            obs=steps.obs[step, e],
+            avail_actions=steps.avail_actions[step, e],
+            state=steps.state[step, e],
         )
         if begins:
-            hooks.on_episode_start(trainer, moment)
-        if steps.last[slot, copy]:
-            self.open[copy] = False
-            hooks.on_episode_end(trainer, replace(moment, episode=next(ended)))
+            hooks.on_episode_start(trainer, view)
+        if steps.last[step, e]:
+            self.open[e] = False
+            hooks.on_episode_end(trainer, replace(view, episode=next(ended)))
             return
-        self.t[copy] += 1
-        happened = steps.action[slot, copy], steps.reward[slot, copy]
-        hooks.on_step(trainer, stepped(moment, *happened, steps.terminated[slot, copy]))
+        self.t[e] += 1
+        happened = steps.action[step, e], steps.reward[step, e]
+        hooks.on_step(trainer, stepped(view, *happened, steps.terminated[step, e]))
 
     def state_dict(self) -> dict[str, Any]:
         return {"open": self.open.copy(), "begun": self.begun.copy(), "t": self.t.copy()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state_dict`` said; from nothing, start afresh."""
+        """Load what ``state_dict`` returned; from an empty state, start from scratch."""
         for name in ("open", "begun", "t") if state else ():
             setattr(self, name, np.array(state[name]))
 
 
-def stepped(moment: StepView, action: np.ndarray, reward: np.ndarray, terminated: bool) -> StepView:
-    """The same moment with what its step brought."""
-    return replace(moment, action=action, reward=reward, terminated=bool(terminated))
+def stepped(view: StepView, action: np.ndarray, reward: np.ndarray, terminated: bool) -> StepView:
+    """The view with the outcome of its step."""
+    return replace(view, action=action, reward=reward, terminated=bool(terminated))
 
 
 def trajectories(steps: Steps, is_open: np.ndarray, begun: np.ndarray) -> Iterator[Trajectory]:
-    """The slots of every episode in ``steps``, copy by copy, as views.
+    """The time steps of every episode in ``steps``, environment by environment, as views.
 
     Args:
-        is_open: [E], the copy is in an episode already.
+        is_open: [E], whether the environment is within an episode.
         begun: [E], episodes it began before these steps.
     """
-    n_slots, n_envs = steps.last.shape
-    for copy in range(n_envs):
-        cuts = [0, *(np.flatnonzero(steps.last[:, copy]) + 1).tolist(), n_slots]
-        begins, number = not is_open[copy], int(begun[copy]) - int(is_open[copy])
+    n_steps, n_envs = steps.last.shape
+    for e in range(n_envs):
+        cuts = [0, *(np.flatnonzero(steps.last[:, e]) + 1).tolist(), n_steps]
+        begins, number = not is_open[e], int(begun[e]) - int(is_open[e])
         for first, stop in pairwise(cuts):
             if first == stop:
                 continue
             part = slice(first, stop)
             yield Trajectory(
-                copy=copy,
+                env=e,
                 number=number,
                 begins=begins,
-                ends=bool(steps.last[stop - 1, copy]),
-                obs=steps.obs[part, copy],
-                avail_actions=steps.avail_actions[part, copy],
-                state=steps.state[part, copy],
-                last=steps.last[part, copy],
-                action=steps.action[part, copy],
-                reward=steps.reward[part, copy],
-                terminated=steps.terminated[part, copy],
+                ends=bool(steps.last[stop - 1, e]),
+                obs=steps.obs[part, e],
+                avail_actions=steps.avail_actions[part, e],
+                state=steps.state[part, e],
+                last=steps.last[part, e],
+                action=steps.action[part, e],
+                reward=steps.reward[part, e],
+                terminated=steps.terminated[part, e],
             )
             begins, number = True, number + 1
 
 
-class TestMoments:
-    """Watches the ``n`` episodes of a test and tells them to the hooks."""
+class TestStepHooks:
+    """Calls the hooks for the ``n`` episodes of a test."""
 
     __test__ = False  # its name looks like a test to pytest
 
     def __init__(self, trainer: Trainer, n: int) -> None:
         self.trainer, self.n = trainer, n
         self.env: VectorEnv | None = None
-        self.t: dict[int, int] = {}  # by copy, transitions of the episode it is in
-        self.now: dict[int, StepView] = {}  # by copy, the slot from which it is about to step
+        self.t: dict[int, int] = {}  # by environment, transitions of the episode it is in
+        self.now: dict[int, StepView] = {}  # by environment, the current time step
 
     def __call__(
         self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
     ) -> None:
-        """Look at the current slot of every copy that plays an episode which counts."""
+        """Call the hooks for the current time step of every episode that counts."""
         self.env, hooks = env, self.trainer.callbacks
         self.now.clear()
-        for copy, number in enumerate(numbers):
+        for e, number in enumerate(numbers):
             if number >= self.n:
                 continue
-            moment = StepView(
+            view = StepView(
                 test=True,
-                copy=copy,
+                env=e,
                 number=number,
-                t=self.t.get(copy, 0),
-                obs=env.obs[copy].copy(),
-                avail_actions=env.avail_actions[copy].copy(),
-                state=env.state[copy].copy(),
+                t=self.t.get(e, 0),
+                obs=env.obs[e].copy(),
+                avail_actions=env.avail_actions[e].copy(),
+                state=env.state[e].copy(),
             )
-            if copy not in self.t:
-                hooks.on_episode_start(self.trainer, moment)
-            if copy in finished:
-                self.t.pop(copy, None)
-                hooks.on_episode_end(self.trainer, replace(moment, episode=finished[copy]))
+            if e not in self.t:
+                hooks.on_episode_start(self.trainer, view)
+            if e in finished:
+                self.t.pop(e, None)
+                hooks.on_episode_end(self.trainer, replace(view, episode=finished[e]))
             else:
-                self.now[copy], self.t[copy] = moment, moment.t + 1
+                self.now[e], self.t[e] = view, view.t + 1
 
     def stepped(self, action: np.ndarray, reward: np.ndarray, terminated: np.ndarray) -> None:
-        """What the step from that slot brought; a copy that crashed begins its episode anew."""
+        """Call the hooks for the step just made; a crashed environment restarts its episode."""
         lost = getattr(self.env, "lost", None)
-        for copy, moment in self.now.items():
-            if lost is not None and lost[copy]:
-                self.t.pop(copy)
+        for e, view in self.now.items():
+            if lost is not None and lost[e]:
+                self.t.pop(e)
                 continue
-            happened = stepped(moment, action[copy], reward[copy], terminated[copy])
+            happened = stepped(view, action[e], reward[e], terminated[e])
             self.trainer.callbacks.on_step(self.trainer, happened)

@@ -30,7 +30,7 @@ from rltrain.interfaces import (
     Learning,
     Rollouts,
 )
-from rltrain.step_hooks import TestMoments, TrainingMoments
+from rltrain.step_hooks import TestStepHooks, TrainingStepHooks
 from rltrain.types import Clock, Episode, Steps
 
 MODEL, TRAINER, REPLAY, SPEC, CONFIG = "model", "trainer", "replay", "spec", "config"
@@ -97,7 +97,7 @@ class Trainer:
         self.iterations = 0  # calls of ``iterate``
         self.owed = Fraction(0)  # gradient steps due but not yet whole
         self.metrics = Metrics()
-        self.moments = TrainingMoments()
+        self.step_hooks = TrainingStepHooks()
         self.latest: dict[str, float] = {}  # every metric's last reported value
         self.progress = Progress()
         self.stopping: str | None = None  # why the run ends early
@@ -147,7 +147,7 @@ class Trainer:
         for row in episode_metrics(steps.episodes):
             self.metrics.add("train", row)
         if self.callbacks.watch_training:
-            self.moments.tell(self, steps)
+            self.step_hooks.replay(self, steps)
 
     def start(self) -> None:
         """Tell the callbacks once that training begins."""
@@ -217,7 +217,7 @@ class Trainer:
 
     def play(self, n: int) -> list[Episode]:
         """Exactly ``n`` test episodes in the environments of tests."""
-        watch = TestMoments(self, n) if self.callbacks.watch_tests else None
+        watch = TestStepHooks(self, n) if self.callbacks.watch_tests else None
         return self.test_rollout.run_episodes(
             n,
             self.test_seed,
@@ -321,7 +321,7 @@ class Trainer:
             "rollout": self.rollout.state_dict(),
             "test_rollout": self.test_rollout.state_dict(),
             "callbacks": self.callbacks.state_dict(),
-            "moments": self.moments.state_dict(),
+            "step_hooks": self.step_hooks.state_dict(),
             "torch_rng": torch.get_rng_state(),
         }
 
@@ -348,13 +348,13 @@ class Trainer:
             if checkpoint.has(found.folder, REPLAY):
                 self.buffer.load_state_dict(checkpoint.read(found.folder, REPLAY))
                 self.rollout.load_state_dict(state["rollout"])
-                self.moments.load_state_dict(state.get("moments", {}))
+                self.step_hooks.load_state_dict(state.get("step_hooks", {}))
                 if not state["rollout"].get("env", {}).get("exact", True):
                     found = replace(found, remarks=(*found.remarks, INEXACT))
             else:
                 self.rollout.restart(state["rollout"], state["clock"]["episodes"])
-                self.moments.load_state_dict(state.get("moments", {}))
-                self.moments.open[:] = False
+                self.step_hooks.load_state_dict(state.get("step_hooks", {}))
+                self.step_hooks.open[:] = False
                 remark = "The replay was not saved: collecting anew, from new episodes."
                 found = replace(found, remarks=(*found.remarks, remark))
             self.clock = Clock(**state["clock"])

@@ -80,7 +80,7 @@ class StepView:
     """
 
     test: bool  # a test episode, or one of training
-    copy: int  # which environment copy, 0 … E - 1
+    env: int  # which environment, 0 … E - 1
     number: int  # tests: which episode of the test; training: episodes this copy began before
     t: int  # transitions of the episode before this slot
     obs: np.ndarray  # [N, *O]
@@ -98,8 +98,8 @@ class Trajectory:
     included. The arrays are views: what is written into them is what will be stored.
     """
 
-    copy: int
-    number: int  # episodes that this copy began before
+    env: int  # which environment, 0 … E - 1
+    number: int  # episodes that this environment began before
     begins: bool  # the episode's first slot is here
     ends: bool  # its final slot is here
     obs: np.ndarray  # [T, N, *O]

@@ -11,7 +11,7 @@ import pytest
 
 import rltrain
 from rltrain.callback import Callback, Callbacks
-from rltrain.step_hooks import TestMoments, TrainingMoments
+from rltrain.step_hooks import TestStepHooks, TrainingStepHooks
 from rltrain.types import Episode, Steps
 
 
@@ -19,11 +19,11 @@ class Diary(Callback):
     """Writes down what it is told."""
 
     def __init__(self):
-        self.lines, self.moments, self.parts = [], [], []
+        self.lines, self.views, self.parts = [], [], []
 
     def note(self, hook, value):
-        self.lines.append((hook, value.test, value.copy, value.number, value.t))
-        self.moments.append((hook, value))
+        self.lines.append((hook, value.test, value.env, value.number, value.t))
+        self.views.append((hook, value))
         return value
 
     def on_episode_start(self, trainer, value):
@@ -66,9 +66,9 @@ def slots(last, lost=None):
 
 
 def told(*collects):
-    diary, moments = Diary(), TrainingMoments()
+    diary, hooks = Diary(), TrainingStepHooks()
     for steps in collects:
-        moments.tell(Trainer(diary), steps)
+        hooks.replay(Trainer(diary), steps)
     return diary
 
 
@@ -87,12 +87,12 @@ def test_a_collect_is_replayed_in_order_of_time():
     ]
 
 
-def test_every_moment_carries_what_its_hook_is_about():
+def test_every_view_carries_what_its_hook_is_about():
     diary = told(slots([[0, 0], [1, 0], [0, 1]]))
-    start, step = diary.moments[0][1], diary.moments[1][1]
+    start, step = diary.views[0][1], diary.views[1][1]
     assert (start.action, start.reward, start.episode) == (None, None, None)
     assert (step.obs.item(), step.action.item(), step.reward.item()) == (10, 0, 1)
-    ends = [m.episode for hook, m in diary.moments if hook == "end"]
+    ends = [m.episode for hook, m in diary.views if hook == "end"]
     assert [e.episode_return for e in ends] == [0.0, 1.0]
 
 
@@ -114,10 +114,10 @@ def test_trajectories_are_what_each_collect_added_to_each_episode():
 
 
 def test_state_goes_on_in_mid_episode():
-    one, other, diary = TrainingMoments(), TrainingMoments(), Diary()
-    one.tell(Trainer(), slots([[0], [0]]))
+    one, other, diary = TrainingStepHooks(), TrainingStepHooks(), Diary()
+    one.replay(Trainer(), slots([[0], [0]]))
     other.load_state_dict(one.state_dict())
-    other.tell(Trainer(diary), slots([[1]]))
+    other.replay(Trainer(diary), slots([[1]]))
     assert diary.lines == [("end", False, 0, 0, 2)]
 
 
@@ -132,7 +132,7 @@ class Env:
 
 def test_tests_tell_only_the_episodes_that_count():
     diary, env = Diary(), Env()
-    watch = TestMoments(Trainer(diary), 2)
+    watch = TestStepHooks(Trainer(diary), 2)
     watch(env, [0, 1], {})
     env.obs[:] = 9  # the next slot overwrites this one
     watch.stepped(np.zeros((2, 1), int), np.ones((2, 1)), np.array([True, False]))
@@ -147,13 +147,13 @@ def test_tests_tell_only_the_episodes_that_count():
         ("end", True, 0, 0, 1),
         ("step", True, 1, 1, 1),
     ]
-    assert [m.obs.item() for hook, m in diary.moments if hook == "step"] == [0, 0, 9]
-    assert [m.terminated for hook, m in diary.moments if hook == "step"] == [True, False, False]
+    assert [m.obs.item() for hook, m in diary.views if hook == "step"] == [0, 0, 9]
+    assert [m.terminated for hook, m in diary.views if hook == "step"] == [True, False, False]
 
 
 def test_a_test_episode_that_was_lost_begins_anew():
     diary, env = Diary(), Env()
-    watch = TestMoments(Trainer(diary), 1)
+    watch = TestStepHooks(Trainer(diary), 1)
     watch(env, [0, 1], {})
     env.lost[0] = True
     watch.stepped(np.zeros((2, 1), int), np.ones((2, 1)), np.zeros(2, bool))
@@ -176,7 +176,7 @@ def test_a_run_tells_every_step_of_training_and_tests(trainer):
     steps = [line for line in diary.lines if line[0] == "step"]
     assert sum(not line[1] for line in steps) == trainer.clock.env_steps
     assert sum(line[1] for line in steps) == 3 * 2  # the game has two steps
-    ends = [m.episode for hook, m in diary.moments if hook == "end" and not m.test]
+    ends = [m.episode for hook, m in diary.views if hook == "end" and not m.test]
     assert len(ends) == trainer.clock.episodes
     assert all(e.length == 2 for e in ends)
     assert sorted(line[3] for line in diary.lines if line[:2] == ("end", True)) == [0, 1, 2]
@@ -219,17 +219,17 @@ def test_a_logged_line_can_be_added_to(trainer):
     assert trainer.iterate()["custom/lines"] == 1.0
 
 
-def test_nobody_watches_unless_a_hook_is_defined(trainer, monkeypatch):
+def test_no_view_is_made_unless_a_hook_is_defined(trainer, monkeypatch):
     def never(*args):
-        raise AssertionError("told, though nobody asked")
+        raise AssertionError("a view was made although no hook is defined")
 
-    monkeypatch.setattr(TrainingMoments, "tell", never)
-    monkeypatch.setattr(TestMoments, "__call__", never)
+    monkeypatch.setattr(TrainingStepHooks, "replay", never)
+    monkeypatch.setattr(TestStepHooks, "__call__", never)
     trainer.run(30)
     trainer.test()
 
 
-def test_moments_are_frozen():
+def test_views_are_frozen():
     diary = told(slots([[0]]))
     with pytest.raises(dataclasses.FrozenInstanceError):
-        diary.moments[0][1].t = 5
+        diary.views[0][1].t = 5

@@ -21,24 +21,24 @@ from rltrain.interfaces import EpisodeSeeds
 from rltrain.types import EnvSpec
 
 FRAMES_PER_SECOND = 60.0  # of the console
-ZOOM = 3  # of the frames in films
+ZOOM = 3  # of the frames in videos
 NOOP, FIRE = 0, 1  # ALE's numbers of the two actions that begin a game
 
 
 class AtariVectorEnv:
-    """``n_envs`` consoles in lock-step; observations are grey frames uint8 [1, 84, 84].
+    """``n_envs`` consoles in lock-step; observations are gray frames uint8 [1, 84, 84].
 
-    In training the loss of a life closes an episode: the next slot shows the same game half a
+    In training the loss of a life closes an episode: the next time step shows the same game half a
     breath later, FIRE pressed where the game knows it. ``infos`` of a finished game hold its whole
     unclipped score as ``metrics["game_return"]``. Loading a game with a seed takes emulators a
-    tenth of a second, so in training only a copy's first game is seeded and the others follow from
-    it; in tests every game is seeded by its number.
+    tenth of a second, so in training only an environment's first game is seeded and the others
+    follow from it; in tests every game is seeded by its number.
 
     Args:
         game: ALE's name of the game: pong, space_invaders, ….
-        n_envs: copies, E.
+        n_envs: environments, E.
         n_threads: threads that run the emulators.
-        training: whether the copies are for learning; tests see whole games and raw scores.
+        training: whether the environments are for learning; tests see whole games and raw scores.
         frame_stack: frames that the network sees together.
         frame_skip: frames of the console per env step; the last two are joined by their maximum.
         noop_max: a game begins after fewer idle frames than that, drawn.
@@ -103,7 +103,7 @@ class AtariVectorEnv:
         self.last = np.zeros(n_envs, np.bool_)
         self._infos: list[Mapping[str, Any]] = [{} for _ in range(n_envs)]
         self.infos: Sequence[Mapping[str, Any]] = self._infos
-        self._game = np.zeros(n_envs, np.int64)  # k of each copy's current game
+        self._game = np.zeros(n_envs, np.int64)  # k of each environment's current game
         self._score = np.zeros(n_envs)
         self._steps = np.zeros(n_envs, np.int64)  # of the current game
         self._lives = np.zeros(n_envs, np.int64)
@@ -111,7 +111,7 @@ class AtariVectorEnv:
         self._seeds: EpisodeSeeds | None = None
 
     def reset(self, seeds: EpisodeSeeds) -> None:
-        """Start game 0 of every copy, seeded with ``seeds(e, 0)``."""
+        """Start game 0 of every environment, seeded with ``seeds(e, 0)``."""
         self._seeds = seeds
         self._game[:] = 0
         self.last[:], self._over[:] = False, False
@@ -139,9 +139,9 @@ class AtariVectorEnv:
             self._begin(begun & over, seeded=False)
         self._over = over & ~begun
         self.last[:] = (terminated | truncated) & ~begun
-        for copy in np.flatnonzero(self.last):
-            score_of_all = {"metrics": {"game_return": float(self._score[copy])}}
-            self._infos[copy] = score_of_all if self._over[copy] else {}
+        for e in np.flatnonzero(self.last):
+            score_of_all = {"metrics": {"game_return": float(self._score[e])}}
+            self._infos[e] = score_of_all if self._over[e] else {}
         reward = np.where(begun, 0, score).astype(np.float32)[:, None]
         if self.reward_clip is not None:
             reward = reward.clip(-self.reward_clip, self.reward_clip)
@@ -149,27 +149,31 @@ class AtariVectorEnv:
         return reward, ended & ~begun
 
     def call(self, method: str, *args: Any) -> list[Any]:
-        """Raises ValueError: the copies are inside the emulator, without methods of their own."""
-        raise ValueError(f"env=atari has no method {method!r} that could be called in its copies.")
+        """Raises ValueError: the environments are inside the emulator, without methods of their
+        own.
+        """
+        raise ValueError(
+            f"env=atari has no method {method!r} that could be called in its environments."
+        )
 
-    def render(self, copies: Sequence[int]) -> list[list[np.ndarray]]:
+    def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
         """The frames that the agent sees, larger: uint8 [H, W, 3]."""
-        grey = self.obs[list(copies), 0, 0].repeat(ZOOM, 1).repeat(ZOOM, 2)  # [n, H, W]
-        return [[np.stack([frame] * 3, axis=-1)] for frame in grey]
+        gray = self.obs[list(envs), 0, 0].repeat(ZOOM, 1).repeat(ZOOM, 2)  # [n, H, W]
+        return [[np.stack([frame] * 3, axis=-1)] for frame in gray]
 
     def state_dict(self) -> dict[str, Any]:
-        """Not exact: only which game each copy is in."""
+        """Not exact: only which game each environment is in."""
         return {"exact": False, "episode": self._game.copy()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Begin the game after the saved one in every copy.
+        """Begin the game after the saved one in every environment.
 
         Raises:
-            ValueError: the state was written with another number of copies.
+            ValueError: the state was written with another number of environments.
         """
         if len(state["episode"]) != self.n_envs:
             raise ValueError(
-                f"The saved environments are {len(state['episode'])} copies, this run has "
+                f"The saved state has {len(state['episode'])} environments, this run has "
                 f"{self.n_envs}: set hardware.n_envs={len(state['episode'])}."
             )
         self._game[:] = np.asarray(state["episode"]) + 1
@@ -180,16 +184,16 @@ class AtariVectorEnv:
         """Close the emulators."""
         self._ale.close()
 
-    def _begin(self, copies: np.ndarray, *, seeded: bool) -> None:
-        """Start the current game of some copies ([E] bool) from its beginning."""
+    def _begin(self, envs: np.ndarray, *, seeded: bool) -> None:
+        """Start the current game of some environments ([E] bool) from its beginning."""
         assert self._seeds is not None
         seeds = None
         if seeded:
-            numbers = [(copy, int(self._game[copy])) for copy in np.flatnonzero(copies).tolist()]
-            seeds = np.array([self._seeds(copy, k) % 2**31 for copy, k in numbers], np.int64)
-        obs, info = self._ale.reset(seed=seeds, options={"reset_mask": copies})
+            numbers = [(e, int(self._game[e])) for e in np.flatnonzero(envs).tolist()]
+            seeds = np.array([self._seeds(e, k) % 2**31 for e, k in numbers], np.int64)
+        obs, info = self._ale.reset(seed=seeds, options={"reset_mask": envs})
         self.obs[:, 0], self._lives = obs, info["lives"].astype(np.int64)
-        self._score[copies], self._steps[copies] = 0, 0
+        self._score[envs], self._steps[envs] = 0, 0
 
 
 def emulators(game: str, **given: Any) -> tuple[Any, list[int]]:

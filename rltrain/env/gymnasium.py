@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rltrain.common.number_types import Count, Positive
-from rltrain.env.vector import Slot, SyncVectorEnv
+from rltrain.env.vector import Observation, SyncVectorEnv
 from rltrain.types import EnvSpec
 
 NO_STATE = np.zeros(0, np.float32)
@@ -76,16 +76,18 @@ class GymnasiumEnv:
         self.task: Any = None  # from the next reset on; None: as the environment was made
         self._all = np.ones((1, self.spec.n_actions), np.uint8)
 
-    def reset(self, seed: int) -> Slot:
+    def reset(self, seed: int) -> Observation:
         self._seed, self._t, self._return = seed % 2**32, 0, 0.0
         self._begin_task()
         try:
             obs, info = self.env.reset(seed=self._seed)
         except Exception as error:
             raise RuntimeError(f"{self._where()} failed: {told(error)}") from error
-        return self._slot(obs, info, final=False)
+        return self._observation(obs, info, final=False)
 
-    def step(self, action: np.ndarray) -> tuple[Slot, np.ndarray, bool, bool, Mapping[str, Any]]:
+    def step(
+        self, action: np.ndarray
+    ) -> tuple[Observation, np.ndarray, bool, bool, Mapping[str, Any]]:
         """Raises RuntimeError where the environment fails, a reward or an observation is not a
         finite number, an observation has another shape than it should, or no action is available.
         """
@@ -107,7 +109,7 @@ class GymnasiumEnv:
             reward = min(max(reward, -self.reward_clip), self.reward_clip)
             if final:
                 said["metrics"] = {**said.get("metrics", {}), "game_return": self._return}
-        slot = self._slot(obs, info, final=final)
+        slot = self._observation(obs, info, final=final)
         return slot, np.array([reward], np.float32), bool(terminated), bool(truncated), said
 
     def view(self, obs: Any) -> np.ndarray:
@@ -159,7 +161,7 @@ class GymnasiumEnv:
     def close(self) -> None:
         self.env.close()
 
-    def _slot(self, obs: Any, info: Mapping[str, Any], *, final: bool) -> Slot:
+    def _observation(self, obs: Any, info: Mapping[str, Any], *, final: bool) -> Observation:
         try:
             seen = self._view(obs)
         except (ValueError, TypeError, KeyError, IndexError) as error:
@@ -184,7 +186,7 @@ class GymnasiumEnv:
                 )
             if mask.any():  # else the episode is over: nothing will be chosen
                 available = mask
-        return Slot(seen[None], available, NO_STATE)
+        return Observation(seen[None], available, NO_STATE)
 
     def _where(self) -> str:
         return f"{self.name} at step {self._t} of the episode with seed {self._seed}"

@@ -13,11 +13,11 @@ from typing import Any, Literal
 import numpy as np
 
 from rltrain.common.number_types import Count, Flag, Probability
-from rltrain.env.vector import Slot, SyncVectorEnv
+from rltrain.env.vector import Observation, SyncVectorEnv
 from rltrain.types import EnvSpec
 
 CONSTANT = ("channels", "action_map", "random", "ramping")  # what is no state of a game
-CELL = 16  # pixels of a grid cell's side in films
+CELL = 16  # pixels of a grid cell's side in videos
 COLOURS = np.array(
     [
         [16, 16, 24],  # nothing there
@@ -34,7 +34,7 @@ COLOURS = np.array(
     ],
     np.uint8,
 )
-"""Of channels in films; where several are set, the last one shows."""
+"""Of channels in videos; where several are set, the last one shows."""
 
 
 class MinAtarGame:
@@ -77,13 +77,15 @@ class MinAtarGame:
         self._all, self._nothing = np.ones((1, len(self._actions)), np.uint8), np.zeros(0)
         self._t, self._last_action = 0, 0
 
-    def reset(self, seed: int) -> Slot:
+    def reset(self, seed: int) -> Observation:
         self.game.random.seed(seed % 2**32)
         self.game.reset()
         self._t, self._last_action = 0, 0
-        return self._slot()
+        return self._observation()
 
-    def step(self, action: np.ndarray) -> tuple[Slot, np.ndarray, bool, bool, Mapping[str, Any]]:
+    def step(
+        self, action: np.ndarray
+    ) -> tuple[Observation, np.ndarray, bool, bool, Mapping[str, Any]]:
         chosen = self._actions[action[0]]
         if self.game.random.rand() < self.sticky_action_prob:
             chosen = self._last_action
@@ -91,10 +93,10 @@ class MinAtarGame:
         reward, terminated = self.game.act(chosen)
         self._t += 1
         cut_off = not terminated and self._t == self.limit
-        return self._slot(), np.array([reward], np.float32), bool(terminated), cut_off, {}
+        return self._observation(), np.array([reward], np.float32), bool(terminated), cut_off, {}
 
     def render(self) -> np.ndarray:
-        """The grid, one colour per channel: uint8 [H, W, 3]."""
+        """The grid, one color per channel: uint8 [H, W, 3]."""
         seen = self.game.state()
         top = (seen * np.arange(1, seen.shape[-1] + 1)).max(-1)  # [10, 10]
         return COLOURS[top].repeat(CELL, 0).repeat(CELL, 1)
@@ -117,8 +119,8 @@ class MinAtarGame:
     def close(self) -> None:
         """Nothing to close."""
 
-    def _slot(self) -> Slot:
-        return Slot(self.game.state().transpose(2, 0, 1)[None], self._all, self._nothing)
+    def _observation(self) -> Observation:
+        return Observation(self.game.state().transpose(2, 0, 1)[None], self._all, self._nothing)
 
 
 def plain(value: Any) -> Any:
@@ -163,7 +165,7 @@ def minatar_env(
     time_limit: Literal["bootstrap", "terminal"],
     max_episode_steps: Count | None,
 ) -> SyncVectorEnv:
-    """``n_envs`` copies of a game.
+    """``n_envs`` environments of a game.
 
     Raises:
         ValueError: the package is missing.

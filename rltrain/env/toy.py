@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rltrain.common.number_types import Real
-from rltrain.env.vector import Slot, SyncVectorEnv
+from rltrain.env.vector import Observation, SyncVectorEnv
 from rltrain.types import EnvSpec
 
 PAYOFFS: Mapping[str, list[list[float]]] = {
@@ -39,15 +39,17 @@ class MatrixGame:
         self.spec = EnvSpec(
             n_agents=2, n_actions=len(payoff), obs_shape=(1,), state_dim=1, max_steps=1
         )
-        self._slot = Slot(
+        self._observation = Observation(
             np.ones((2, 1), np.float32), np.ones((2, len(payoff)), np.uint8), np.ones(1, np.float32)
         )
 
-    def reset(self, seed: int) -> Slot:
-        return self._slot
+    def reset(self, seed: int) -> Observation:
+        return self._observation
 
-    def step(self, action: np.ndarray) -> tuple[Slot, np.ndarray, bool, bool, Mapping[str, Any]]:
-        return self._slot, self.payoff[action[0], action[1]].reshape(1), True, False, {}
+    def step(
+        self, action: np.ndarray
+    ) -> tuple[Observation, np.ndarray, bool, bool, Mapping[str, Any]]:
+        return self._observation, self.payoff[action[0], action[1]].reshape(1), True, False, {}
 
     def state_dict(self) -> dict[str, Any]:
         return {}
@@ -77,17 +79,19 @@ class TwoStep:
         self.spec = EnvSpec(n_agents=2, n_actions=2, obs_shape=(3,), state_dim=3, max_steps=2)
         self._state = self.FIRST
 
-    def reset(self, seed: int) -> Slot:
+    def reset(self, seed: int) -> Observation:
         self._state = self.FIRST
-        return self._slot()
+        return self._observation()
 
-    def step(self, action: np.ndarray) -> tuple[Slot, np.ndarray, bool, bool, Mapping[str, Any]]:
+    def step(
+        self, action: np.ndarray
+    ) -> tuple[Observation, np.ndarray, bool, bool, Mapping[str, Any]]:
         if self._state == self.FIRST:
             self._state = self.SAFE if action[0] == 0 else self.COORDINATED
-            return self._slot(), np.zeros(1, np.float32), False, False, {}
+            return self._observation(), np.zeros(1, np.float32), False, False, {}
         reward = np.array([self.PAYOFFS[self._state][action[0]][action[1]]], np.float32)
         self._state = self.END
-        return self._slot(), reward, True, False, {}
+        return self._observation(), reward, True, False, {}
 
     def state_dict(self) -> dict[str, Any]:
         return {"state": self._state}
@@ -98,9 +102,9 @@ class TwoStep:
     def close(self) -> None:
         """Nothing to close."""
 
-    def _slot(self) -> Slot:
+    def _observation(self) -> Observation:
         seen = np.eye(4, 3, dtype=np.float32)[self._state]  # [S]
-        return Slot(np.stack([seen, seen]), np.ones((2, 2), np.uint8), seen)
+        return Observation(np.stack([seen, seen]), np.ones((2, 2), np.uint8), seen)
 
 
 def matrix_game(
@@ -108,10 +112,10 @@ def matrix_game(
     game: Literal["qtran", "penalty", "wqmix", "small_penalty", "climbing", "qplex"],
     n_envs: int,
 ) -> SyncVectorEnv:
-    """``n_envs`` copies of the named one-shot game."""
+    """``n_envs`` environments of the named one-shot game."""
     return SyncVectorEnv(make=lambda: MatrixGame(payoff=PAYOFFS[game]), n_envs=n_envs)
 
 
 def two_step_game(*, n_envs: int) -> SyncVectorEnv:
-    """``n_envs`` copies of the two-step game."""
+    """``n_envs`` environments of the two-step game."""
     return SyncVectorEnv(make=TwoStep, n_envs=n_envs)

@@ -42,10 +42,11 @@ class StockTradingEnv(gymnasium.Env):
     present price, then the price moves. Reward: 100 x the change of log wealth, so about percent.
     Where a purchase or sale is impossible the action changes nothing (``info["action_mask"]``).
 
-    The first prices are for training, the last ``test_fraction`` of them for tests. A copy keeps
-    its own part only, windows included; the other is out of reach. An episode is ``episode_length``
-    steps from a drawn place and ends as a time limit does. At its end ``info["metrics"]`` tells
-    what buying at the first step and holding would have returned, and the excess over it.
+    The first prices are for training, the last ``test_fraction`` of them for tests. An environment
+    keeps its own part only, windows included; the other is out of reach. An episode is
+    ``episode_length`` steps from a drawn place and ends as a time limit does. At its end
+    ``info["metrics"]`` tells what buying at the first step and holding would have returned, and the
+    excess over it.
 
     Args:
         training: which part of the prices to play on.
@@ -186,7 +187,7 @@ def trading_env(
     cost: Probability,
     episode_length: Count | None,
 ) -> SyncVectorEnv:
-    """``n_envs`` copies of the game, on the part of the prices that is theirs.
+    """``n_envs`` environments of the game, on their part of the prices.
 
     Raises:
         ValueError: a file without prices, or too few of them.

@@ -1,6 +1,6 @@
-"""SyncVectorEnv: E copies of a single Python environment in lock-step, as a ``types.VectorEnv``.
+"""SyncVectorEnv: E Python environments in lock-step, as a ``VectorEnv``.
 
-To bring an environment in, write the one-copy ``Env`` below; copies, seeds and resets are here.
+To add an environment, write an ``Env``; this module handles seeds and resets.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from rltrain.interfaces import EpisodeSeeds
 from rltrain.types import EnvSpec
 
 
-class Slot(NamedTuple):
-    """One observation of one copy."""
+class Observation(NamedTuple):
+    """One observation of one environment."""
 
     obs: np.ndarray  # [N, *O]
     avail_actions: np.ndarray  # [N, A] 0 or 1; at least one per agent
@@ -23,19 +23,22 @@ class Slot(NamedTuple):
 
 
 class Env(Protocol):
-    """One environment copy. Nothing is random in it but what ``reset`` seeds.
+    """One environment. Nothing is random in it but what ``reset`` seeds.
 
-    A final observation is a Slot like any other; after it comes ``reset``. An environment that can
-    be continued exactly also has ``state_dict`` and ``load_state_dict`` (see ``ExactEnv``).
+    A final observation is an ``Observation`` like any other; after it comes ``reset``. An
+    environment that can be continued exactly also has ``state_dict`` and ``load_state_dict`` (see
+    ``ExactEnv``).
     """
 
     spec: EnvSpec
 
-    def reset(self, seed: int) -> Slot:
+    def reset(self, seed: int) -> Observation:
         """Begin the episode that ``seed`` (63 bits) determines."""
 
-    def step(self, action: np.ndarray) -> tuple[Slot, np.ndarray, bool, bool, Mapping[str, Any]]:
-        """``action`` [N] int64 to (next slot, reward [R], terminated, truncated, info).
+    def step(
+        self, action: np.ndarray
+    ) -> tuple[Observation, np.ndarray, bool, bool, Mapping[str, Any]]:
+        """``action`` [N] int64 to (next observation, reward [R], terminated, truncated, info).
 
         ``info`` matters when the episode ends: {"win": bool, "metrics": {name: number}}, both
         only where there is something to say; plain values.
@@ -45,22 +48,22 @@ class Env(Protocol):
 
 
 class ExactEnv(Env, Protocol):
-    """A copy that can tell its state in plain values and arrays, in mid-episode too."""
+    """An environment that can save its state as plain values and arrays, also within an episode."""
 
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
 
 class TaskEnv(Env, Protocol):
-    """A copy whose task can be changed, in plain values, from its next episode on."""
+    """An environment whose task can be changed, in plain values, from its next episode on."""
 
     task: Any  # None: as it was made
 
     def set_task(self, task: Any) -> None: ...
 
 
-class DrawnCopy(Env, Protocol):
-    """A copy that can be drawn."""
+class RenderableEnv(Env, Protocol):
+    """An environment that can be drawn."""
 
     frames_per_second: float
 
@@ -69,11 +72,11 @@ class DrawnCopy(Env, Protocol):
 
 
 class SyncVectorEnv:
-    """``n_envs`` copies made by ``make``, stepped one after the other.
+    """``n_envs`` environments made by ``make``, stepped one after the other.
 
     Args:
-        make: builds one copy.
-        n_envs: copies, E.
+        make: builds one environment.
+        n_envs: environments, E.
         time_limit: ``bootstrap``: a truncated episode has ``last`` without ``terminated``;
             ``terminal``: it counts as terminated.
     """
@@ -94,32 +97,34 @@ class SyncVectorEnv:
         self.last = np.zeros(n_envs, np.bool_)
         self._infos: list[Mapping[str, Any]] = [{} for _ in range(n_envs)]
         self.infos: Sequence[Mapping[str, Any]] = self._infos
-        self._episode = np.zeros(n_envs, np.int64)  # k of each copy's current episode
+        self._episode = np.zeros(n_envs, np.int64)  # k of each environment's current episode
         self._seeds: EpisodeSeeds | None = None
 
     def reset(self, seeds: EpisodeSeeds) -> None:
-        """Start episode 0 of every copy; episode k of copy e is seeded with ``seeds(e, k)``."""
+        """Start episode 0 of every environment; episode k of environment e is seeded with
+        ``seeds(e, k)``.
+        """
         self._seeds = seeds
-        for copy in range(self.n_envs):
-            self._begin(copy, 0)
+        for e in range(self.n_envs):
+            self._begin(e, 0)
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``action`` [E, N] to (reward [E, R], terminated [E]); a new episode where ``last``."""
         assert self._seeds is not None, "step before reset"
         reward = np.zeros((self.n_envs, self.spec.n_rewards), np.float32)
         terminated = np.zeros(self.n_envs, np.bool_)
-        for copy, env in enumerate(self.envs):
-            if self.last[copy]:
-                self._begin(copy, int(self._episode[copy]) + 1)
+        for e, env in enumerate(self.envs):
+            if self.last[e]:
+                self._begin(e, int(self._episode[e]) + 1)
                 continue
-            slot, reward[copy], ended, cut_off, info = env.step(action[copy])
-            terminated[copy] = ended or (cut_off and self.time_limit == "terminal")
-            self._show(copy, slot, last=ended or cut_off, info=info)
+            observation, reward[e], ended, cut_off, info = env.step(action[e])
+            terminated[e] = ended or (cut_off and self.time_limit == "terminal")
+            self._show(e, observation, last=ended or cut_off, info=info)
         return reward, terminated
 
     def call(self, method: str, *args: Any) -> list[Any]:
-        """Call a method of every copy, or of what it wraps (``unwrapped``); ``set_task`` is the
-        copy's own where it has one, which keeps the task for its next episode.
+        """Call a method of every environment, or of what it wraps (``unwrapped``); ``set_task`` is
+        the environment's own where it has one, which keeps the task for its next episode.
         """
         whom = [
             env if method == "set_task" and hasattr(env, method) else getattr(env, "unwrapped", env)
@@ -139,16 +144,18 @@ class SyncVectorEnv:
 
     @property
     def frames_per_second(self) -> float | None:
-        """Of films; None where the copies cannot be drawn."""
+        """Of videos; None where the environments cannot be drawn."""
         return getattr(self.envs[0], "frames_per_second", None)
 
-    def render(self, copies: Sequence[int]) -> list[list[np.ndarray]]:
-        """The images, uint8 [H, W, 3], that ``DrawnCopy.render`` of these copies gives."""
-        images = [cast(DrawnCopy, self.envs[copy]).render() for copy in copies]
+    def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
+        """The images, uint8 [H, W, 3], from ``RenderableEnv.render`` of these environments."""
+        images = [cast(RenderableEnv, self.envs[e]).render() for e in envs]
         return [[one] if isinstance(one, np.ndarray) else list(one) for one in images]
 
     def state_dict(self) -> dict[str, Any]:
-        """Exact where the copies can tell their state; else only which episode each copy is in."""
+        """Exact where the environments can save their state; else only each environment's episode
+        number.
+        """
         if not self._exact:
             tasks = [getattr(env, "task", None) for env in self.envs]
             return {"exact": False, "episode": self._episode.copy(), "tasks": tasks}
@@ -164,22 +171,23 @@ class SyncVectorEnv:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue, after ``reset``; from an inexact state every copy begins its next episode.
+        """Continue, after ``reset``; from an inexact state every environment begins its next
+        episode.
 
         Raises:
-            ValueError: the state was written with another number of copies.
+            ValueError: the state was written with another number of environments.
         """
         if len(state["episode"]) != self.n_envs:
             raise ValueError(
-                f"The saved environments are {len(state['episode'])} copies, this run has "
+                f"The saved state has {len(state['episode'])} environments, this run has "
                 f"{self.n_envs}: set hardware.n_envs={len(state['episode'])}."
             )
         if not state["exact"]:
             tasks = state.get("tasks", [None] * self.n_envs)
-            for copy, k in enumerate(state["episode"].tolist()):
-                if tasks[copy] is not None:
-                    cast(TaskEnv, self.envs[copy]).set_task(tasks[copy])
-                self._begin(copy, k + 1)
+            for e, k in enumerate(state["episode"].tolist()):
+                if tasks[e] is not None:
+                    cast(TaskEnv, self.envs[e]).set_task(tasks[e])
+                self._begin(e, k + 1)
             return
         self._episode[:] = state["episode"]
         self.obs[:], self.avail_actions[:] = state["obs"], state["avail_actions"]
@@ -189,7 +197,7 @@ class SyncVectorEnv:
             cast(ExactEnv, env).load_state_dict(saved)
 
     def close(self) -> None:
-        """Close every copy."""
+        """Close every environment."""
         for env in self.envs:
             env.close()
 
@@ -197,15 +205,17 @@ class SyncVectorEnv:
     def _exact(self) -> bool:
         return all(hasattr(env, "state_dict") for env in self.envs)
 
-    def _begin(self, copy: int, k: int) -> None:
+    def _begin(self, e: int, k: int) -> None:
         assert self._seeds is not None, "an episode before reset"
-        self._episode[copy] = k
-        slot = self.envs[copy].reset(self._seeds(copy, k))
-        self._show(copy, slot, last=False, info={})
+        self._episode[e] = k
+        observation = self.envs[e].reset(self._seeds(e, k))
+        self._show(e, observation, last=False, info={})
 
-    def _show(self, copy: int, slot: Slot, *, last: bool, info: Mapping[str, Any]) -> None:
-        self.obs[copy], self.avail_actions[copy] = slot.obs, slot.avail_actions
+    def _show(
+        self, e: int, observation: Observation, *, last: bool, info: Mapping[str, Any]
+    ) -> None:
+        self.obs[e], self.avail_actions[e] = observation.obs, observation.avail_actions
         if self.spec.state_dim:
-            self.state[copy] = slot.state
-        self.last[copy] = last
-        self._infos[copy] = info
+            self.state[e] = observation.state
+        self.last[e] = last
+        self._infos[e] = info

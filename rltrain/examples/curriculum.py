@@ -16,7 +16,7 @@ from rltrain.trainer import Trainer
 class Curriculum(Callback):
     """Plays ``tasks`` one after the other, the next as soon as ``metric`` is ``threshold`` or more.
 
-    A task is what ``set_task`` of the environment copies takes; it holds from each copy's next
+    A task is what ``set_task`` of the environments takes; it holds from each environment's next
     episode on. The line of training metrics after a change still counts episodes of the task before
     and moves nothing. Reports ``custom/task``, the number of the present one.
 
@@ -82,7 +82,7 @@ class Curriculum(Callback):
             except AttributeError as error:
                 raise ValueError(
                     f"Curriculum: these environments have no set_task ({error}). Expected "
-                    "Gymnasium environments, or copies with a method set_task(task)."
+                    "Gymnasium environments, or others with a method set_task(task)."
                 ) from error
 
     def state_dict(self) -> dict[str, Any]:

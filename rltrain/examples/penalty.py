@@ -19,7 +19,7 @@ class ActionPenalty(Callback):
     """Takes ``weight`` off the reward of every step with one of ``actions`` (of a team reward:
     times the share of agents that chose one).
 
-    With a ``rate`` the weight is a Lagrange multiplier: after every collect it moves by ``rate *
+    With a ``rate`` the weight is a Lagrange multiplier: after every rollout it moves by ``rate *
     (share of such steps - limit)``, never below 0, so that the share settles at ``limit`` (dual
     ascent; Altman 1999, Constrained Markov Decision Processes).
 

@@ -27,7 +27,9 @@ ENDLESS = (
 
 
 class Policy(Protocol):
-    """What chooses actions; it carries every copy's hidden state and drops it after ``last``."""
+    """What chooses actions; it carries every environment's hidden state and drops it after
+    ``last``.
+    """
 
     @property
     def hidden(self) -> np.ndarray:
@@ -39,10 +41,10 @@ class Policy(Protocol):
         """obs [E, N, *O], avail_actions [E, N, A], last [E] to actions [E, N] int64."""
 
     def reset(self) -> None:
-        """All copies start an episode."""
+        """All environments start an episode."""
 
-    def forget(self, copies: np.ndarray) -> None:
-        """The copies marked in [E] bool start an episode."""
+    def forget(self, envs: np.ndarray) -> None:
+        """The environments marked in [E] bool start an episode."""
 
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
@@ -52,25 +54,25 @@ class Policy(Protocol):
 
 
 class EpisodeSeeder:
-    """The seed of episode k of copy e depends on (seed, stream, e, k) alone."""
+    """The seed of episode k of environment e depends on (seed, stream, e, k) alone."""
 
     def __init__(self, seed: int, stream: int) -> None:
         self.seed, self.stream = seed, stream
 
-    def __call__(self, copy: int, k: int) -> int:
-        return seed_key(self.seed, self.stream, copy, k)
+    def __call__(self, e: int, k: int) -> int:
+        return seed_key(self.seed, self.stream, e, k)
 
 
 class TestSeeds:
-    """Test episode i has seed (seed, TEST_STREAM, i), whatever E is; copy i % E plays it."""
+    """Test episode i has seed (seed, TEST_STREAM, i), whatever E is; environment i % E plays it."""
 
     __test__ = False  # its name looks like a test to pytest
 
     def __init__(self, seed: int, n_envs: int) -> None:
         self.seed, self.n_envs = seed, n_envs
 
-    def __call__(self, copy: int, k: int) -> int:
-        return seed_key(self.seed, TEST_STREAM, copy + k * self.n_envs)
+    def __call__(self, e: int, k: int) -> int:
+        return seed_key(self.seed, TEST_STREAM, e + k * self.n_envs)
 
 
 class Rollout:
@@ -91,14 +93,15 @@ class Rollout:
         self._skip = 0  # episodes whose seeds were used before
         self._returns = np.zeros((env.n_envs, env.spec.n_rewards))  # [E, R] of the open episodes
         self._lengths = np.zeros(env.n_envs, np.int64)  # [E] transitions
-        self._lost = np.zeros(env.n_envs, np.bool_)  # [E] open episodes that the next Steps disown
+        self._lost = np.zeros(env.n_envs, np.bool_)  # [E] open episodes that the next Steps drop
 
     def collect(self, n_steps: int, clock: Clock) -> Steps:
-        """The next ``n_steps`` slots of every copy, and the episodes whose final slot is there.
+        """The next ``n_steps`` time steps of every environment, and the episodes whose final step
+        is there.
 
         Returns:
-            Steps [T, E, …] with T = ``n_steps``, in arrays of their own; fewer where a copy lost
-            its episode, so that the next Steps begin with the episode that replaces it.
+            Steps [T, E, …] with T = ``n_steps``, in arrays of their own; fewer where an environment
+            lost its episode, so that the next Steps begin with the episode that replaces it.
         """
         if not self._started:
             self._start(self._seed_of)
@@ -142,36 +145,37 @@ class Rollout:
         stop: Callable[[], bool] | None = None,
         report: Callable[[int], None] | None = None,
     ) -> list[Episode]:
-        """Exactly ``n`` test episodes in order: episode i has seed i of ``TestSeeds``, copy i % E.
+        """Exactly ``n`` test episodes in order: episode i has seed i of ``TestSeeds``, environment
+        i % E.
 
         Which episodes count is settled in advance, because the first to finish would be the short
-        ones. Policy and environment start afresh, and a later ``collect`` starts afresh too.
-        ``watch`` sees every slot; ``report`` gets the number of finished episodes when it grows.
+        ones. Policy and environment start from scratch, and so does a later ``collect``. ``watch``
+        sees every time step; ``report`` gets the number of finished episodes when it grows.
 
         Raises:
-            Interrupted: ``stop``, which is asked in every slot, said so.
+            Interrupted: ``stop`` returned True; it is called in every time step.
         """
         n_envs = self.env.n_envs
         before = {} if stop is None else self.policy.state_dict()
         self._start(TestSeeds(seed, n_envs))
         found: dict[int, Episode] = {}
-        played = [0] * n_envs  # episodes of each copy
+        played = [0] * n_envs  # episodes of each environment
         stepped = getattr(watch, "stepped", None)
-        for slot in itertools.count():
+        for step in itertools.count():
             if len(found) == n:
                 break
             if stop is not None and stop():
                 self._started = False
                 self.policy.carry_on(before)  # the test is played again, whole
                 raise Interrupted
-            if slot == LONG == self._lengths.max() and self.env.spec.max_steps is None:
+            if step == LONG == self._lengths.max() and self.env.spec.max_steps is None:
                 log.warning("%s", ENDLESS)
             finished = self._finished()
             if watch is not None:
                 watch(self.env, [e + k * n_envs for e, k in enumerate(played)], finished)
-            for copy, episode in finished.items():
-                number = copy + played[copy] * n_envs
-                played[copy] += 1
+            for e, episode in finished.items():
+                number = e + played[e] * n_envs
+                played[e] += 1
                 if number < n:
                     found[number] = episode
             if report is not None and finished:
@@ -186,7 +190,7 @@ class Rollout:
         """Nothing to do here: the policy acts with the learner's own networks."""
 
     def call(self, method: str, *args: Any) -> list[Any]:
-        """Call a method of every environment copy."""
+        """Call a method of every environment."""
         return self.env.call(method, *args)
 
     def state_dict(self) -> dict[str, Any]:
@@ -204,15 +208,15 @@ class Rollout:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from ``state_dict``; an environment without exact state begins new episodes.
 
-        It says so by ``exact: False`` in its state; the open episodes are then disowned (``lost``).
+        It says so by ``exact: False`` in its state; the open episodes are then dropped (``lost``).
 
         Raises:
-            ValueError: the state was written with another number of environment copies.
+            ValueError: the state was written with another number of environments.
         """
         n_envs = self.env.n_envs
         if len(state["lengths"]) != n_envs:
             raise ValueError(
-                f"The saved rollout has {len(state['lengths'])} environment copies, this run has "
+                f"The saved rollout has {len(state['lengths'])} environments, this run has "
                 f"{n_envs}: set hardware.n_envs={len(state['lengths'])}."
             )
         self._started, self._skip = bool(state["started"]), int(state.get("skip", 0))
@@ -227,9 +231,9 @@ class Rollout:
             self.policy.forget(self._lost)
 
     def restart(self, state: Mapping[str, Any], episodes: int) -> None:
-        """Begin new episodes, seeded as if every copy had played ``episodes``, with all that
-        outlives an episode as ``state_dict`` said: the random stream, what the exploration adapts,
-        and the tasks of environments that begin anew in any case.
+        """Begin new episodes, seeded as if every environment had played ``episodes``, with all that
+        outlives an episode from ``state_dict``: the random stream, what the exploration adapts,
+        and the tasks of environments that restart in any case.
         """
         if state["started"] and not state["env"].get("exact", True):
             self.load_state_dict(state)
@@ -237,8 +241,8 @@ class Rollout:
         self.policy.carry_on(state["policy"])
         self._started, self._skip = False, episodes
 
-    def _seed_of(self, copy: int, k: int) -> int:
-        return self.seeds(copy, k + self._skip)
+    def _seed_of(self, e: int, k: int) -> int:
+        return self.seeds(e, k + self._skip)
 
     def close(self) -> None:
         """Close the environment."""
@@ -258,19 +262,19 @@ class Rollout:
         self._started = True
 
     def _finished(self) -> dict[int, Episode]:
-        """By copy, the episodes that the current slot closes; their sums start again."""
+        """Episodes that end at the current time step, by environment; their sums are reset."""
         episodes = {}
-        for copy in np.flatnonzero(self.env.last).tolist():
-            episodes[copy] = Episode(
-                episode_return=float(self._returns[copy].mean()),
-                length=int(self._lengths[copy]),
-                info=dict(self.env.infos[copy]),
+        for e in np.flatnonzero(self.env.last).tolist():
+            episodes[e] = Episode(
+                episode_return=float(self._returns[e].mean()),
+                length=int(self._lengths[e]),
+                info=dict(self.env.infos[e]),
             )
-            self._returns[copy], self._lengths[copy] = 0, 0
+            self._returns[e], self._lengths[e] = 0, 0
         return episodes
 
     def _step(self, clock: Clock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Act in the current slot and go on: action [E, N], reward [E, R], terminated [E]."""
+        """Act in the current time step and go on: action [E, N], reward [E, R], terminated [E]."""
         env = self.env
         action = self.policy.act(env.obs, env.avail_actions, env.last, clock)
         real = ~env.last  # read before the step overwrites it
@@ -293,6 +297,6 @@ class Rollout:
 
 
 def first_slots(steps: Steps, n: int) -> Steps:
-    """The first ``n`` slots of some steps."""
+    """The first ``n`` time steps of ``steps``."""
     cut = ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
     return replace(steps, **{name: getattr(steps, name)[:n] for name in cut})

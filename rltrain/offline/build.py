@@ -1,4 +1,4 @@
-"""The trainer of ``dataset.read``: joined like any other, with a dataset where others have copies
+"""The trainer of ``dataset.read``: built like any other, with a dataset in place of environments
 to act in.
 """
 
@@ -42,7 +42,7 @@ from rltrain.types import Clock
 log = logging.getLogger(__name__)
 
 
-class Nobody:
+class NoExploration:
     """Explores nothing, and so has nothing to report."""
 
     def metrics(self, clock: Clock) -> dict[str, float]:
@@ -61,7 +61,7 @@ def build_offline_trainer(
     """
     run, algo = settings.run, settings.algo
     assert algo is not None, "check() refuses to train what does not learn"
-    assert run.dataset.read is not None, "who reads nothing has a trainer of another kind"
+    assert run.dataset.read is not None, "dataset.read is not set"
     device = prepare_machine(settings)
     torch.manual_seed(seed_key(run.seed, NOISE_STREAM))  # noisy layers and quantile levels
     test_env = build_env(settings, min(run.test.n_envs, run.test.episodes), training=False)
@@ -69,14 +69,14 @@ def build_offline_trainer(
     dataset = open_dataset(Path(run.dataset.read).expanduser(), spec)
     held_out = dataset.held_out(run.dataset.held_out)
     learner = build_learner(settings, spec, device)
-    # one copy: the pieces of a dataset follow each other
+    # one environment: the pieces of a dataset follow each other
     single = replace(settings, hardware=replace(settings.hardware, n_envs=1))
     buffer = build_buffer(single, spec, learner, device)
     require_readable(settings, dataset, held_out, buffer)
     chosen = np.flatnonzero(~held_out)
-    judges = obs_statistics(learner)
+    statistics = obs_statistics(learner)
     if held_out.any():
-        judges.append(build_estimate(settings, dataset, held_out))
+        statistics.append(build_estimate(settings, dataset, held_out))
     elif run.dataset.held_out > 0:
         log.warning(
             "dataset.held_out=%s of the %d whole episodes in %s is less than one: nothing is held "
@@ -92,14 +92,14 @@ def build_offline_trainer(
         buffer=buffer,
         learner=learner,
         actor=build_actor(settings, learner, test_env, FixedEpsilon(epsilon=0)),
-        callbacks=build_callbacks(settings, loggers, Nobody(), judges, callbacks),
+        callbacks=build_callbacks(settings, loggers, NoExploration(), statistics, callbacks),
         run_dir=run_dir,
         **trainer_words(settings, spec),
     )
 
 
 def build_estimate(settings: Settings, dataset: Dataset, held_out: np.ndarray) -> Estimate:
-    """Judges the policy that tests play.
+    """Off-policy estimates of the policy that tests play.
 
     Raises:
         ValueError: the dataset does not say how likely its actions were.

@@ -30,9 +30,9 @@ class Dataset:
     spec: EnvSpec
     shards: Sequence[Mapping[str, Any]]
     shard: np.ndarray  # [pieces] the shard that a piece is in
-    start: np.ndarray  # [pieces] its first slot there
+    start: np.ndarray  # [pieces] its first time step there
     length: np.ndarray  # [pieces] transitions
-    whole: np.ndarray  # [pieces] an episode from its first to its final slot
+    whole: np.ndarray  # [pieces] an episode from its first to its final step
     files: dict[int, Any] = field(default_factory=dict)  # shards looked at, mapped into memory
 
     @property
@@ -41,7 +41,7 @@ class Dataset:
         return all(shard["probabilities"] for shard in self.shards)
 
     def piece(self, i: int) -> dict[str, np.ndarray]:
-        """Every field [length + 1, …] of piece i; the last slot is final.
+        """Every field [length + 1, …] of piece i; the last time step is final.
 
         Raises:
             DatasetError: its shard is damaged.
@@ -115,7 +115,7 @@ def checked(folder: Path, entry: Mapping[str, Any], spec: EnvSpec) -> Any:
                     f"'{name}' should be {dtype} {shape}, got {found.dtype} {found.shape[1:]}",
                 )
             if file.get_slice(name).get_shape()[0] != entry["slots"]:
-                raise damaged(path, f"'{name}' has not {entry['slots']} slots")
+                raise damaged(path, f"'{name}' has not {entry['slots']} time steps")
         action, last = file.get_tensor("action"), file.get_tensor("last")
         final = np.zeros_like(last)
         final[np.cumsum(file.get_tensor("length") + 1) - 1] = True
@@ -139,7 +139,7 @@ class Reader:
     Args:
         dataset: what is read.
         chosen: the pieces to hand out.
-        rng: shuffles them anew for every pass.
+        rng: shuffles them for every pass.
     """
 
     def __init__(self, *, dataset: Dataset, chosen: np.ndarray, rng: np.random.Generator) -> None:
@@ -154,8 +154,8 @@ class Reader:
 
     def collect(self, n_steps: int, clock: Clock) -> Steps:
         """Whole pieces, so many that all calls together gave ``n_steps`` transitions each (T = 0
-        where earlier pieces were long enough), as one copy's slots; the next pass waits for the
-        next call.
+        where earlier pieces were long enough), as one environment's time steps; the next pass waits
+        for the next call.
         """
         pieces: list[dict[str, np.ndarray]] = []
         self.ahead -= n_steps
@@ -186,10 +186,10 @@ class Reader:
         """Nothing: the dataset is read again."""
 
     def sync(self, learner: object) -> None:
-        """Nothing to do: nobody acts."""
+        """Nothing to do: no policy acts."""
 
     def call(self, method: str, *args: Any) -> list[Any]:
-        """There are no environment copies."""
+        """There are no environments."""
         return []
 
     def state_dict(self) -> dict[str, Any]:
@@ -222,7 +222,7 @@ class Reader:
 
 
 def as_steps(pieces: Sequence[Mapping[str, np.ndarray]], spec: EnvSpec) -> Steps:
-    """Pieces one after the other as the slots of one copy, E = 1."""
+    """Pieces one after the other as the time steps of one environment, E = 1."""
     fields: dict[str, Any] = {
         name: np.concatenate([p[name] for p in pieces] or [np.empty((0, *shape), dtype)])[:, None]
         for name, (shape, dtype) in fields_of(spec).items()

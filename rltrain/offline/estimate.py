@@ -31,7 +31,7 @@ class Estimate(Callback):
     Args:
         dataset: recorded episodes, with the probabilities of their actions.
         held_out: pieces that nothing is learned from, all of them whole episodes.
-        exploration: how values become actions in the policy that is judged.
+        exploration: how values become actions in the evaluated policy.
         gamma: discount.
     """
 
@@ -73,24 +73,24 @@ def probabilities(
     frames = Frames(spec, n) if spec.frame_stack > 1 else None
     hidden = torch.zeros(n, spec.n_agents, cast(Agents, agents).hidden_dim, device=device)
     last_action = np.full((n, spec.n_agents), -1, np.int64)
-    said = np.empty((int(length.max()), n, spec.n_agents))
+    probability = np.empty((int(length.max()), n, spec.n_agents))
     agents.eval()  # the learner switches it back
-    for t in range(len(said)):
-        slot = {name: at(episodes, name, t, length) for name in ("obs", "avail_actions", "action")}
-        obs = slot["obs"] if frames is None else frames.push(slot["obs"])
+    for t in range(len(probability)):
+        step = {name: at(episodes, name, t, length) for name in ("obs", "avail_actions", "action")}
+        obs = step["obs"] if frames is None else frames.push(step["obs"])
         with torch.inference_mode():
             values, hidden = cast(Agents, agents).step(
                 torch.from_numpy(obs).to(device).float(),
                 torch.from_numpy(last_action).to(device),
                 hidden,
             )
-        last_action = slot["action"].astype(np.int64)
-        said[t] = exploration.probability(
-            values.cpu().numpy(), slot["avail_actions"], last_action, clock
+        last_action = step["action"].astype(np.int64)
+        probability[t] = exploration.probability(
+            values.cpu().numpy(), step["avail_actions"], last_action, clock
         )
-    return [said[:steps, i] for i, steps in enumerate(length.tolist())]
+    return [probability[:steps, i] for i, steps in enumerate(length.tolist())]
 
 
 def at(episodes: Sequence[Mapping[str, Any]], name: str, t: int, length: np.ndarray) -> np.ndarray:
-    """A field of slot t of every episode, [n, …]; the final slot of those that are over."""
+    """A field of time step t of every episode, [n, …]; the final step of those that are over."""
     return np.stack([e[name][min(t, stop)] for e, stop in zip(episodes, length, strict=True)])

@@ -1,4 +1,4 @@
-"""Recording: an environment whose every slot is also written, and the callback that ends shards.
+"""An environment that also writes every time step, and the callback that ends shards.
 
 Nothing else knows that something is recorded; without ``dataset.write`` neither exists.
 """
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Player(Protocol):
-    """Who acts."""
+    """The acting policy."""
 
     def probability(self) -> np.ndarray:
         """[E, N]: how likely it was to choose what it has just chosen; NaN = unknown."""
 
 
 class RecordedEnv:
-    """A vector environment, played by ``player``, that hands every slot to ``writer``."""
+    """A vector environment, played by ``player``, that hands every time step to ``writer``."""
 
     def __init__(self, *, env: VectorEnv, player: Player, writer: Writer) -> None:
         self.env, self.player, self.writer = env, player, writer
@@ -38,17 +38,17 @@ class RecordedEnv:
         return getattr(self.env, name)
 
     def reset(self, seeds: EpisodeSeeds) -> None:
-        """Start episode 0 of every copy."""
+        """Start episode 0 of every environment."""
         self.writer.restart()
         self.env.reset(seeds)
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Play, and write the slot that was played."""
+        """Step, and write the time step."""
         env = self.env
         if self._anew:
             self.writer.forget(np.ones(env.n_envs, np.bool_))
             self._anew = False
-        slot = {
+        step = {
             "obs": env.obs.copy(),  # the step overwrites these
             "avail_actions": env.avail_actions.astype(np.bool_),
             "state": env.state.copy(),
@@ -57,7 +57,7 @@ class RecordedEnv:
             "probability": self.player.probability(),
         }
         reward, terminated = env.step(action)
-        self.writer.add({**slot, "reward": reward, "terminated": terminated})
+        self.writer.add({**step, "reward": reward, "terminated": terminated})
         lost = getattr(env, "lost", None)
         if lost is not None and lost.any():
             self.writer.forget(lost)

@@ -1,6 +1,6 @@
 """The files of a dataset: numbered shards of whole episodes, and ``dataset.json`` that lists them.
 
-A shard is one safetensors file: pieces of experience one after the other, slot by slot, and how
+A shard is one safetensors file: pieces of experience one after the other, by time step, and how
 long each is. It is written aside and renamed, then listed: what is listed is complete.
 """
 
@@ -24,14 +24,14 @@ FORMAT = 1
 """Version of the layout; readers refuse a newer one."""
 INDEX = "dataset.json"
 LARGEST_INDEX = 1 << 28
-"""Bytes; nobody reads more as JSON."""
+"""Largest JSON file that is read, in bytes."""
 SIZES = ("n_agents", "n_actions", "obs_shape", "obs_dtype", "state_dim", "n_rewards")
 """What of an EnvSpec must agree for experience to fit."""
 
 
 def fields_of(spec: EnvSpec) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-    """Shape and type of every field of a slot, as stored. ``probability``: how likely the player
-    was to choose each agent's action; NaN = unknown.
+    """Shape and type of every field of a time step, as stored. ``probability``: how likely the
+    player was to choose each agent's action; NaN = unknown.
     """
     n = spec.n_agents
     action = np.dtype(np.int16 if spec.n_actions < 1 << 15 else np.int32)
@@ -47,8 +47,8 @@ def fields_of(spec: EnvSpec) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
     }
 
 
-def bytes_per_slot(spec: EnvSpec) -> int:
-    """Bytes of one slot on disk."""
+def bytes_per_step(spec: EnvSpec) -> int:
+    """Bytes of one time step on disk."""
     return sum(math.prod(shape) * dtype.itemsize for shape, dtype in fields_of(spec).values())
 
 
@@ -62,8 +62,9 @@ def write_shard(
     """Write one shard and give its line of the index; None where it needs more than ``room`` bytes.
 
     Args:
-        arrays: every field [slots, …]; ``length`` [pieces] transitions, ``whole`` [pieces]: the
-            piece is an episode from its first to its final slot.
+        arrays: every field [time steps, …]; ``length`` [pieces] transitions, ``whole`` [pieces]:
+        the
+            piece is an episode from its first to its final step.
 
     Raises:
         WorldError: the disk refuses.
@@ -166,7 +167,7 @@ def require_free(folder: Path) -> None:
 
 
 def sizes_of(record: Mapping[str, Any]) -> str:
-    """An environment's sizes in words."""
+    """An environment's sizes as text."""
     return (
         f"{record['n_agents']} agents, {record['n_actions']} actions, observation "
         f"{'×'.join(map(str, record['obs_shape'])) or '1'} {record['obs_dtype']}, state "

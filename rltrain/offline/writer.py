@@ -1,4 +1,4 @@
-"""Writer: slots of E copies to shards of whole episodes, with bounded memory.
+"""Writer of time steps of E environments into shards of whole episodes, with bounded memory.
 
 Open episodes and the shard in progress are held in memory: at most ``n_envs + 1`` times
 ``shard_bytes``. An episode that outgrows a shard is cut into pieces, as by a time limit.
@@ -16,7 +16,7 @@ import numpy as np
 from rltrain.errors import DatasetError
 from rltrain.offline.shards import (
     INDEX,
-    bytes_per_slot,
+    bytes_per_step,
     fields_of,
     read_index,
     require_free,
@@ -37,7 +37,7 @@ class Writer:
         about: facts for the index: spec, algorithm, version.
         shard_bytes: bytes of experience per shard.
         max_bytes: recording ends before the dataset is larger; None = never.
-        n_episodes: of the episodes numbered copy + k E, only the first so many are kept; None =
+        n_episodes: of the episodes numbered e + k E, only the first so many are kept; None =
             all. Whoever keeps the first to end keeps the short ones.
     """
 
@@ -55,11 +55,11 @@ class Writer:
         self.folder, self.n_envs, self.about = folder, n_envs, about
         self.max_bytes, self.n_episodes = max_bytes, n_episodes
         self.fields = fields_of(spec)
-        self.per_shard = max(2, shard_bytes // bytes_per_slot(spec))  # slots
+        self.per_shard = max(2, shard_bytes // bytes_per_step(spec))  # time steps
         self.shards: list[dict[str, Any]] = []
         self.begun = self.stopped = False
-        self.open = self._rows(min(64, self.per_shard))  # [E, slots, …] of the open episodes
-        self.n = np.zeros(n_envs, np.int64)  # [E] slots of the open episode
+        self.open = self._rows(min(64, self.per_shard))  # [E, time steps, …] of the open episodes
+        self.n = np.zeros(n_envs, np.int64)  # [E] time steps of the open episode
         self.cut = np.zeros(n_envs, np.bool_)  # [E] its beginning is a piece already
         self.episode = np.zeros(n_envs, np.int64)  # [E] k of the open episode
         self.pending: list[dict[str, np.ndarray]] = []
@@ -76,8 +76,8 @@ class Writer:
             require_free(self.folder)
             self.begun = True
 
-    def add(self, slot: Mapping[str, np.ndarray]) -> None:
-        """One slot of every copy, each field [E, …]; episodes that it closes are kept.
+    def add(self, step: Mapping[str, np.ndarray]) -> None:
+        """One time step of every environment, each field [E, …]; episodes that it closes are kept.
 
         Raises:
             WorldError: the disk refuses.
@@ -86,28 +86,30 @@ class Writer:
             return
         if self.n.max() == self.open["last"].shape[1]:
             self._widen()
-        lanes = np.arange(self.n_envs)
+        envs = np.arange(self.n_envs)
         for name, array in self.open.items():
-            array[lanes, self.n] = slot[name]
+            array[envs, self.n] = step[name]
         self.n += 1
-        for copy in np.flatnonzero(slot["last"]).tolist():
-            self._keep(copy, whole=not self.cut[copy])
-            self.n[copy], self.cut[copy] = 0, False
-            self.episode[copy] += 1
-        for copy in np.flatnonzero(self.n == self.per_shard).tolist():
-            self._keep(copy, whole=False)
+        for e in np.flatnonzero(step["last"]).tolist():
+            self._keep(e, whole=not self.cut[e])
+            self.n[e], self.cut[e] = 0, False
+            self.episode[e] += 1
+        for e in np.flatnonzero(self.n == self.per_shard).tolist():
+            self._keep(e, whole=False)
             for array in self.open.values():  # what ends one piece begins the next
-                array[copy, 0] = array[copy, self.per_shard - 1]
-            self.n[copy], self.cut[copy] = 1, True
+                array[e, 0] = array[e, self.per_shard - 1]
+            self.n[e], self.cut[e] = 1, True
         if self.pending_slots >= self.per_shard:
             self.flush()
 
-    def forget(self, copies: np.ndarray) -> None:
-        """Drop the open episodes of the copies marked in [E] bool; they begin the same again."""
-        self.n[copies], self.cut[copies] = 0, False
+    def forget(self, envs: np.ndarray) -> None:
+        """Drop the open episodes of the environments marked in [E] bool; they restart from the same
+        seed.
+        """
+        self.n[envs], self.cut[envs] = 0, False
 
     def restart(self) -> None:
-        """Drop all open episodes; every copy begins with episode 0."""
+        """Drop all open episodes; every environment begins with episode 0."""
         self.n[:], self.cut[:], self.episode[:] = 0, False, 0
 
     def flush(self) -> None:
@@ -158,11 +160,13 @@ class Writer:
         """Go on from ``state_dict``: shards written after it are forgotten.
 
         Raises:
-            ValueError: the state is of another number of copies.
+            ValueError: the state is of another number of environments.
             DatasetError: shards are missing.
         """
         if state["n_envs"] != self.n_envs:
-            raise ValueError(f"recorded with {state['n_envs']} copies, this run has {self.n_envs}.")
+            raise ValueError(
+                f"recorded with {state['n_envs']} environments, this run has {self.n_envs}."
+            )
         written = state["shards"] or (self.folder / INDEX).is_file()
         shards = read_index(self.folder)["shards"] if written else []
         if len(shards) < state["shards"]:
@@ -190,13 +194,13 @@ class Writer:
             self.whole = np.asarray(state["pending"]["whole"]).tolist()
             self.pending_slots = int(stops[-1])
 
-    def _keep(self, copy: int, *, whole: bool) -> None:
-        """The open slots of a copy become a piece; its final slot holds no transition."""
-        n = int(self.n[copy])
-        number = copy + int(self.episode[copy]) * self.n_envs
+    def _keep(self, e: int, *, whole: bool) -> None:
+        """Turn the open time steps of an environment into a piece; its last step is final."""
+        n = int(self.n[e])
+        number = e + int(self.episode[e]) * self.n_envs
         if n < 2 or (self.n_episodes is not None and number >= self.n_episodes):
             return
-        piece = {name: array[copy, :n].copy() for name, array in self.open.items()}
+        piece = {name: array[e, :n].copy() for name, array in self.open.items()}
         piece["last"][-1], piece["terminated"][-1] = True, False
         piece["action"][-1], piece["reward"][-1], piece["probability"][-1] = 0, 0, 1
         self.pending.append(piece)

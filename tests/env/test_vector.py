@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rltrain.env.vector import Slot, SyncVectorEnv
+from rltrain.env.vector import Observation, SyncVectorEnv
 from rltrain.types import EnvSpec
 
 
@@ -21,16 +21,18 @@ class Counting:
     def __init__(self) -> None:
         self.seed, self.t, self.closed = -1, 0, False
 
-    def reset(self, seed: int) -> Slot:
+    def reset(self, seed: int) -> Observation:
         self.seed, self.t = seed, 0
-        return self._slot()
+        return self._observation()
 
-    def step(self, action: np.ndarray) -> tuple[Slot, np.ndarray, bool, bool, Mapping[str, Any]]:
+    def step(
+        self, action: np.ndarray
+    ) -> tuple[Observation, np.ndarray, bool, bool, Mapping[str, Any]]:
         self.t += 1
         over = self.t == self.seed % 3 + 1
         even = self.seed % 2 == 0
         reward = action.astype(np.float32) + 1
-        return self._slot(), reward, over and even, over and not even, {"win": even}
+        return self._observation(), reward, over and even, over and not even, {"win": even}
 
     def close(self) -> None:
         self.closed = True
@@ -38,9 +40,9 @@ class Counting:
     def where(self, scale: int) -> int:
         return self.seed * scale
 
-    def _slot(self) -> Slot:
+    def _observation(self) -> Observation:
         obs = np.full((2, 2), (self.seed, self.t), np.float32)
-        return Slot(obs, np.eye(2, dtype=np.uint8), np.array([self.t], np.float32))
+        return Observation(obs, np.eye(2, dtype=np.uint8), np.array([self.t], np.float32))
 
 
 class Exact(Counting):
@@ -135,7 +137,7 @@ def test_without_exact_state_every_copy_begins_its_next_episode() -> None:
     assert other.obs[:, 0].tolist() == [[2, 0], [11, 0]]
 
 
-def test_a_state_of_other_copies_is_refused() -> None:
+def test_a_state_of_another_number_of_environments_is_refused() -> None:
     one, other = SyncVectorEnv(make=Exact, n_envs=2), SyncVectorEnv(make=Exact, n_envs=3)
-    with pytest.raises(ValueError, match=r"2 copies, this run has 3: set hardware\.n_envs=2"):
+    with pytest.raises(ValueError, match=r"2 environments, this run has 3: set hardware\.n_envs=2"):
         other.load_state_dict(one.state_dict())

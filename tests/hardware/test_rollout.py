@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rltrain.common.seeding import ENV_STREAM, TEST_STREAM, seed_key
-from rltrain.env.vector import Slot, SyncVectorEnv
+from rltrain.env.vector import Observation, SyncVectorEnv
 from rltrain.errors import Interrupted, WorldError
 from rltrain.hardware.rollout import EpisodeSeeder, Rollout, TestSeeds
 from rltrain.types import Clock, EnvSpec
@@ -25,14 +25,16 @@ class Walk:
     def __init__(self) -> None:
         self.seed, self.t = 0, 0
 
-    def reset(self, seed: int) -> Slot:
+    def reset(self, seed: int) -> Observation:
         self.seed, self.t = seed, 0
-        return self._slot()
+        return self._observation()
 
-    def step(self, action: np.ndarray) -> tuple[Slot, np.ndarray, bool, bool, Mapping[str, Any]]:
+    def step(
+        self, action: np.ndarray
+    ) -> tuple[Observation, np.ndarray, bool, bool, Mapping[str, Any]]:
         self.t += 1
         reward = (action + self.t).astype(np.float32)
-        return self._slot(), reward, self.t == self.seed % 4 + 1, False, {"seed": self.seed}
+        return self._observation(), reward, self.t == self.seed % 4 + 1, False, {"seed": self.seed}
 
     def state_dict(self) -> dict[str, Any]:
         return {"seed": self.seed, "t": self.t}
@@ -43,9 +45,9 @@ class Walk:
     def close(self) -> None:
         """Nothing."""
 
-    def _slot(self) -> Slot:
+    def _observation(self) -> Observation:
         obs = np.full((2, 2), (self.seed % 1000, self.t), np.float32)
-        return Slot(obs, np.ones((2, 3), np.uint8), np.array([self.t], np.float32))
+        return Observation(obs, np.ones((2, 3), np.uint8), np.array([self.t], np.float32))
 
 
 class Forgetful:
@@ -308,7 +310,7 @@ def test_without_exact_state_the_open_episodes_are_lost_once() -> None:
 
 
 def test_a_state_of_other_copies_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"2 environment copies, this run has 3: set hardware"):
+    with pytest.raises(ValueError, match=r"2 environments, this run has 3: set hardware"):
         rollout(3).load_state_dict(rollout(2).state_dict())
 
 
