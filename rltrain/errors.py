@@ -48,7 +48,35 @@ class Interrupted(Exception):
     """A test was left because the run is to end."""
 
 
+def normal(name: str) -> str:
+    """A name without case and separators, for comparing."""
+    return "".join(c for c in name.lower() if c.isalnum())
+
+
+def one_edit(a: str, b: str) -> bool:
+    """Whether one inserted, missing, wrong or swapped character makes ``a`` of ``b``."""
+    if abs(len(a) - len(b)) > 1:
+        return False
+    i = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    if a[i + 1 :] == b[i + 1 :] or a[i:] == b[i + 1 :] or a[i + 1 :] == b[i:]:
+        return True
+    return a[i : i + 2] == b[i : i + 2][::-1] and a[i + 2 :] == b[i + 2 :]
+
+
+def closest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
+    """Known names that ``name`` may have been meant as, nearest first.
+
+    The same but for case and separators, else those one edit away, else those that look alike.
+    """
+    names = list(known)
+    same = [k for k in names if normal(k) == normal(name)]
+    near = [k for k in names if min(len(k), len(name)) > 2 and one_edit(k.lower(), name.lower())]
+    lower: dict[str, str] = {k.lower(): k for k in reversed(names)}
+    alike = difflib.get_close_matches(name.lower(), list(lower), n=n, cutoff=0.6)
+    return (same or near or [lower[k] for k in alike])[:n]
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`` Did you mean 'qmix'?`` for the nearest known name, or nothing."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    near = closest(name, known, n=1)
     return f" Did you mean '{near[0]}'?" if near else ""

@@ -26,29 +26,22 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from rltrain.config.catalog import Catalog, conf_dir
+from rltrain.config.suggest import FREE_FORM, for_key, for_node
+from rltrain.config.suggest_choice import FEW, MANY, for_choice, listed
 from rltrain.config.trust import (
     NOWHERE,
     read_config,
     refuse_foreign_targets,
     shipped_targets,
 )
-from rltrain.errors import CheckpointError, UsageError, did_you_mean
+from rltrain.errors import CheckpointError, UsageError
 
 PATH_KEYS = ("checkpoint", "resume", "runs", "dataset.write", "dataset.read")
 """Keys whose values are paths: ``=``, ``,`` and spaces in them need no quotes."""
 RECOMMENDED = "${algo}-${env}"
 """What ``tuned=auto`` is to Hydra: the file in ``conf/tuned/`` of that name, if there is one."""
-FREE_FORM = ("env.kwargs", "test.env", "algo.optimizer", "logger.wandb")
-"""Nodes under which ``+`` may add keys; the constructors behind them judge the names."""
-
-
-def conf_dir() -> Path:
-    """The shipped configuration: ``conf/`` inside an installed wheel, beside the package in a
-    repository.
-    """
-    package = Path(__file__).parents[1]
-    inside = package / "conf"
-    return inside if inside.is_dir() else package.parent / "conf"
+CATALOG = Catalog()
 
 
 @dataclass(frozen=True)
@@ -245,25 +238,24 @@ def choice_problems(loader: Any, choices: Sequence[Override]) -> dict[str, list[
         group, value = o.key_or_group, o.value()
         value = "auto" if group == "tuned" and value == RECOMMENDED else value
         known = known_options(loader, group)
-        listed = ", ".join(known) or "nothing yet"
         found = []
         if group in seen:
-            found.append(f"{group} is chosen twice: expected one of {listed}. Keep one of them.")
+            found.append(f"{group} is chosen twice. Keep one of them.")
         seen.add(group)
         if o.is_add() or o.is_delete():
-            found.append(f"{o.input_line}: type {group}=NAME, one of {listed}.")
+            found.append(f"{o.input_line}: type {group}=NAME.{listed(group, CATALOG)}")
         elif isinstance(value, (list, dict)):
             found.append(
                 f"{o.input_line}: expected one name, got several. One run has one {group}: type "
                 f"{group}=NAME, or sweep over names with -m {group}=A,B."
             )
         elif str(value).startswith(("/", "\\")) or ".." in str(value):
-            found.append(f"{o.input_line}: expected one of {listed}, got a path.")
+            found.append(f"{o.input_line}: got a path.{listed(group, CATALOG)}")
         elif str(value) not in known and not (value is None and group == "experiment"):
-            found.append(
-                f"{o.input_line}: unknown {group} '{value}'. Expected one of {listed}."
-                f"{did_you_mean(str(value), known)}"
-            )
+            meant = for_choice(group, str(value), CATALOG)
+            others = listed(group, CATALOG, FEW if meant.typed else MANY)
+            others = "" if meant.sure and meant.typed else others
+            found.append(f"{o.input_line}: unknown {group} '{value}'.{meant}{others}")
         if found:
             problems.setdefault(group, []).extend(found)
     return problems
@@ -277,25 +269,27 @@ def key_problem(o: Override, known: Mapping[str, Any]) -> list[str]:
         return [f"{o.input_line}: keys cannot be removed. Type {key}=null to switch a setting off."]
     if (o.is_add() or o.is_force_add()) and free:
         return []
-    names = flat_keys(known)
-    if key not in names:
+    keys = flat_keys(known)
+    value = str(o.input_line).partition("=")[2]
+    if key not in keys or "/" in o.key_or_group:
         where = " (+ adds keys only below " + ", ".join(FREE_FORM) + ")" if o.is_add() else ""
-        return [f"Unknown key '{key}'{where}.{did_you_mean(key, names)}"]
+        meant = for_key(key, value, keys, CATALOG)
+        others = "" if str(meant) else " rltrain --help lists the keys."
+        return [f"Unknown key '{o.key_or_group}'{where}.{meant}{others}"]
     if key.endswith("_target_"):
         return []
-    at: Any = known
-    for part in key.split("."):
-        at = at[part]
-    if isinstance(at, dict) and at and not isinstance(o.value(), dict):
-        return [f"{o.input_line}: '{key}' holds keys of its own. Set one of them: {', '.join(at)}."]
+    node = keys[key]
+    if isinstance(node, dict) and node and not isinstance(o.value(), dict):
+        meant = for_node(key, value, node, CATALOG)
+        return [f"{o.input_line}: '{key}' holds keys of its own.{meant}"]
     return []
 
 
-def flat_keys(tree: Mapping[str, Any], prefix: str = "") -> set[str]:
-    """Every dotted path of a tree, inner nodes included."""
-    out = set()
+def flat_keys(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Every dotted path of a tree and what is there, inner nodes included."""
+    out: dict[str, Any] = {}
     for name, value in tree.items():
-        out.add(f"{prefix}{name}")
+        out[f"{prefix}{name}"] = value
         if isinstance(value, dict):
             out |= flat_keys(value, f"{prefix}{name}.")
     return out

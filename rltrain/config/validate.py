@@ -36,8 +36,10 @@ from rltrain.config.schema import (
     Settings,
     locate,
 )
-from rltrain.errors import UsageError, did_you_mean
+from rltrain.config.suggest import for_metric, for_value
+from rltrain.errors import UsageError
 
+WANDB_MODES = ("online", "offline", "disabled")
 EXPECTED: tuple[tuple[Any, str], ...] = (
     (Whole, "a whole number, 0 or more"),
     (Count, "a whole number, 1 or more"),
@@ -67,6 +69,13 @@ def expected(annotation: Any) -> str:
     return str(getattr(annotation, "__name__", annotation))
 
 
+def literals(annotation: Any) -> list[str]:
+    """The values of an enumeration, as they are typed."""
+    if get_origin(annotation) is Literal:
+        return [str(value) for value in get_args(annotation)]
+    return [value for part in get_args(annotation) for value in literals(part)]
+
+
 class Checker:
     """Converts values by their annotations and collects every problem it meets."""
 
@@ -80,14 +89,29 @@ class Checker:
         try:
             return TypeAdapter(annotation).validate_python(value, strict=True)
         except ValidationError:
-            default = pick(self.defaults, path)
-            hint = "" if default in (None, value) else f" Type {path}={show(default)}, the default."
-            if isinstance(value, (int, float)) and str in (annotation, *get_args(annotation)):
-                hint = f" For a number as text type {path}=\"'…'\", with both kinds of quotes."
             self.problems.append(
-                f"{path}={show(value)}: expected {expected(annotation)}, got {show(value)}.{hint}"
+                f"{path}={show(value)}: expected {expected(annotation)}, got {show(value)}."
+                f"{self.hint(annotation, value, path)}"
             )
             return value
+
+    def hint(self, annotation: Any, value: Any, path: str) -> str:
+        """What was probably meant, or else the default."""
+        if isinstance(value, (int, float)) and str in (annotation, *get_args(annotation)):
+            return f" For a number as text type {path}=\"'…'\", with both kinds of quotes."
+
+        def accepts(other: Any) -> bool:
+            try:
+                TypeAdapter(annotation).validate_python(other, strict=True)
+            except ValidationError:
+                return False
+            return True
+
+        listed, default = literals(annotation), pick(self.defaults, path)
+        meant = str(for_value(path, value, listed, accepts))
+        if meant or listed or default in (None, value):
+            return meant
+        return f" The default is {show(default)}."
 
     def record(self, kind: Any, node: Any, path: str) -> Any:
         """A dataclass from a mapping, field by field; None if a field is missing or wrong."""
@@ -243,10 +267,11 @@ def check(
         checker.problems.append(
             f"algo={choices.get('algo')} has nothing to learn: type mode=evaluate to see it play."
         )
-    if logger and logger.wandb.get("mode") not in ("online", "offline", "disabled"):
+    mode = logger.wandb.get("mode") if logger else None
+    if logger and mode not in WANDB_MODES:
         checker.problems.append(
-            f"logger.wandb.mode={show(logger.wandb.get('mode'))}: expected one of online, offline, "
-            "disabled."
+            f"logger.wandb.mode={show(mode)}: expected one of {', '.join(WANDB_MODES)}."
+            f"{for_value('logger.wandb.mode', mode, WANDB_MODES, lambda _: False)}"
         )
     if algo and (algo.updates_per_episode is None) == (algo.updates_per_env_step is None):
         checker.problems.append(
@@ -272,8 +297,8 @@ def contradictions(run: RunSettings) -> Iterator[str]:
     """What is wrong between settings of a run that are right one by one."""
     if run.stop.metric is not None and not known_metric(run):
         yield (
-            f"stop.metric={run.stop.metric}: expected one of {', '.join(METRICS)}, or custom/NAME."
-            f"{did_you_mean(run.stop.metric, METRICS)}"
+            f"stop.metric={run.stop.metric}: expected a metric of metrics.jsonl, such as "
+            f"test/return_mean, or custom/NAME.{for_metric(run.stop.metric, METRICS)}"
         )
     if (run.stop.metric is None) != (run.stop.value is None):
         yield (

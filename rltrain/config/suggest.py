@@ -1,0 +1,243 @@
+"""What was probably meant by a key or value that does not exist, and what to type for it.
+
+Names of other libraries come from ``aliases.py``, all others from the YAML files. Nothing here
+imports hydra or torch. Choices of groups are the subject of ``suggest_choice.py``.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rltrain.config.aliases import TABLES, Row
+from rltrain.config.catalog import Catalog
+from rltrain.config.choice_aliases import VALUES
+from rltrain.config.suggest_choice import Answer, for_choice
+from rltrain.errors import closest, normal, one_edit
+
+FREE_FORM = ("env.kwargs", "test.env", "algo.optimizer", "logger.wandb")
+"""Nodes under which ``+`` may add keys; the constructors behind them judge the names."""
+USUAL = ("gymnasium", "smac", "replay", "mlp", "td")
+"""Of several choices that have a key, those to name first."""
+
+
+def for_key(key: str, value: str, known: Mapping[str, Any], catalog: Catalog) -> Answer:
+    """What to type for ``key=value`` where there is no such key.
+
+    Args:
+        known: every key of the composition by its dotted path, inner nodes as mappings.
+    """
+    return next(_key_answers(key, value, known, catalog), Answer())
+
+
+def _key_answers(
+    key: str, value: str, known: Mapping[str, Any], catalog: Catalog
+) -> Iterator[Answer]:
+    """Surest first."""
+    name = key.lower().replace("/", ".").replace("-", "_")
+    name = re.sub(r"^env_(args|config)\.", "env.", name)
+    root, _, _ = name.partition(".")
+    leaf = name.rpartition(".")[2]
+    values = [k for k, v in known.items() if not isinstance(v, Mapping) and "_target_" not in k]
+
+    def typed(*keys: str, sure: bool = True, why: str = "") -> Iterator[Answer]:
+        if keys:
+            words = tuple(word(k, value, known, catalog) for k in keys)
+            yield Answer(words, sure and len(words) == 1, why)
+
+    yield from typed(*(k for k in values if k.lower() == name))
+    yield from _of_group(name, value, catalog)
+    if name in catalog.homes and name not in known:
+        yield from typed(name, why=f"{name} belongs to {', '.join(catalog.homes[name])}")
+    same_end = [k for k in values if k.endswith(f".{name}")]
+    if len(same_end) == 1:
+        yield from typed(*same_end)
+    yield from foreign(name, value, known, catalog)
+    yield from typed(*same_end)
+    groups = [g for g in catalog.groups if g != "experiment"]
+    near = [k for k in (*values, *groups) if one_edit(name, k.replace("/", ".")) and len(k) > 2]
+    yield from typed(*near, sure=False)
+    same_leaf = [k for k in values if k.rpartition(".")[2] == leaf]
+    yield from typed(*[k for k in same_leaf if k.startswith(f"{root}.")][:3])
+    yield from _of_foreign_leaf(root, leaf, value, known, catalog)
+    free = [node for node in FREE_FORM if name.startswith(f"{node}.") and node in known]
+    if free and "+" not in key:
+        yield Answer((quoted(f"+{name}={value}"),), why=f"a new key below {free[0]} needs a +")
+    yield from typed(*same_leaf[:3])
+    elsewhere = [k for k in catalog.homes if k.rpartition(".")[2] == leaf and k not in known]
+    yield from typed(*elsewhere[:1], sure=False)
+    leaves = {k.rpartition(".")[2]: k for k in reversed(values)}
+    near_leaf = [k for end, k in leaves.items() if len(leaf) > 3 and one_edit(leaf, end)]
+    yield from typed(*(near_leaf or alike(name, [*values, *groups]))[:3], sure=False)
+
+
+def alike(name: str, keys: Sequence[str]) -> list[str]:
+    """The key that looks most like ``name``, of its own first part if there is such a part."""
+    root, dot, rest = name.partition(".")
+    below = {k.removeprefix(f"{root}."): k for k in keys if k.startswith(f"{root}.")}
+    if dot and below:
+        return [below[k] for k in closest(rest, below, n=1)]
+    return closest(name, [k for k in keys if "/" not in k], n=1)
+
+
+def _of_group(name: str, value: str, catalog: Catalog) -> Iterator[Answer]:
+    """``algo.network=mlp`` and ``network=mlp`` instead of ``algo/network=mlp``."""
+    for group in catalog.groups:
+        if "/" in group and name in (group.replace("/", "."), group.partition("/")[2]):
+            if value in catalog.options(group):
+                yield Answer((f"{group}={value}",))
+            answer = for_choice(group, value, catalog)
+            if answer.typed:
+                yield answer
+
+
+def _of_foreign_leaf(
+    root: str, leaf: str, value: str, known: Mapping[str, Any], catalog: Catalog
+) -> Iterator[Answer]:
+    """``algo.learning_rate``: another library's name below a node of ours, or of theirs."""
+    for answer in foreign(leaf, value, known, catalog):
+        ours = re.split(r"[./=]", answer.typed[0].lstrip("+"))[0] if answer.typed else ""
+        if root == leaf or root not in known or ours == root:
+            yield answer
+
+
+def for_node(key: str, value: str, node: Mapping[str, Any], catalog: Catalog) -> Answer:
+    """What to type for a value given to a key that holds keys of its own."""
+    answers = (
+        *_of_group(key, value, catalog),
+        *foreign(key.rpartition(".")[2], value, {}, catalog),
+    )
+    held = [f"{key}.{name}" for name in node if name != "_target_"]
+    return next(iter(answers), Answer(why=f"Set one of them: {', '.join(held)}"))
+
+
+def foreign(name: str, value: str, known: Mapping[str, Any], catalog: Catalog) -> Iterator[Answer]:
+    """Answers from the table of other libraries' names; those that fit this composition first."""
+    found = [
+        (library, row)
+        for library, sections in TABLES.items()
+        for section, rows in sections.items()
+        for row in (rows if section != "Metrics" else ())
+        if name in row.theirs.split()
+    ]
+    answers = [(_of_row(row, name, value, known, catalog), library) for library, row in found]
+    answers.sort(key=lambda pair: not pair[0].typed)
+    for answer, library in answers:
+        why = ", ".join(part for part in (library and f"{name} in {library}", answer.why) if part)
+        yield Answer(answer.typed, answer.sure, why if answer.typed else answer.why)
+
+
+def _of_row(row: Row, name: str, value: str, known: Mapping[str, Any], catalog: Catalog) -> Answer:
+    """What one row of the table says about a name and its value."""
+    plain_note = re.sub(r"`|\[(\w+)\]\([^)]*\)", r"\1", row.note)
+    nothing = Answer(why=f"There is nothing to set for it: {plain_note or 'it is the default'}")
+    if row.values and value.lower() in row.values:
+        words = row.values[value.lower()]
+        return Answer((words,)) if words else nothing
+    if row.ours:
+        keys = row.target(name).split("|")
+        here = [k for k in keys if k in known]
+        key = next((k for k in here if known[k] is not None), (here or keys)[0])
+        if key in catalog.groups and value not in catalog.options(key):
+            return for_choice(key, value, catalog)
+        return Answer((word(key, converted(row, value, known), known, catalog),))
+    if row.values:
+        return Answer(tuple(dict.fromkeys(w for w in row.values.values() if w)), sure=False)
+    return nothing
+
+
+def converted(row: Row, value: str, known: Mapping[str, Any]) -> str:
+    """A value of theirs as one of ours."""
+    try:
+        number = float(value)
+        if row.convert == "reciprocal":
+            return f"{1 / number:g}"
+        if row.convert == "share" and number <= 1:
+            return str(round(number * float(known["total_env_steps"])))
+    except (ValueError, ZeroDivisionError, KeyError):
+        pass
+    return value
+
+
+def word(key: str, value: str, known: Mapping[str, Any], catalog: Catalog) -> str:
+    """``key=value`` as it can be pasted, with the choice that has the key if another is chosen."""
+    before = ""
+    if key.lstrip("+") not in known and key in catalog.homes:
+        homes = catalog.homes[key]
+        usual = [home for name in USUAL for home in homes if home.endswith(f"={name}")]
+        before = (usual or homes)[0] + " "
+    value = VALUES.get(key, {}).get(value.lower(), value)
+    if isinstance(known.get(key), list) and value[:1] != "[":
+        value = f"[{value}]"
+    return before + quoted(f"{key}={value}")
+
+
+def quoted(text: str) -> str:
+    """An override as a shell takes it."""
+    return text if re.fullmatch(r"[\w@%+=:,./~-]*", text) else shlex.quote(text)
+
+
+def for_value(
+    path: str, value: Any, choices: Sequence[str], accepts: Callable[[Any], bool]
+) -> Answer:
+    """What to type for a value that a key cannot have.
+
+    Args:
+        choices: the values of an enumeration.
+        accepts: whether a value could stand there.
+    """
+    text = str(value).strip()
+    meant = VALUES.get(path, {}).get(text.lower())
+    if meant in choices:
+        return Answer((f"{path}={meant}",))
+    if near := closest(text, choices, n=1) or [c for c in choices if c.startswith(text.lower())]:
+        return Answer((f"{path}={near[0]}",), sure=False)
+    if span := re.fullmatch(r"(\d+)\s*(?::|\.\.|-)\s*(\d+)", text):
+        first, last = int(span[1]), int(span[2])
+        if accepts(first) and first < last:
+            several = ",".join(str(n) for n in range(first, last + 1))
+            short = (f"-m {path}={several}",) if last - first < 5 else ()
+            return Answer((*short, f"-m '{path}=range({first},{last + 1})'"))
+    for candidate, shown in _other_forms(value, text):
+        if accepts(candidate):
+            return Answer((quoted(f"{path}={shown}"),))
+    return Answer()
+
+
+def _other_forms(value: Any, text: str) -> Iterator[tuple[Any, str]]:
+    """The same value as it may be written here, and how."""
+    if number := re.fullmatch(r"([\d._,]+)\s*([kKmM])", text):
+        digits = number[1].replace(",", "").replace("_", "")
+        shown = f"{digits}e{3 if number[2] in 'kK' else 6}"
+        yield from ((float(shown), shown) for _ in range(digits.count(".") < 2))
+    if re.fullmatch(r"\d{1,3}([.,' ]\d{3})+", text):
+        digits = re.sub(r"\D", "", text)
+        yield int(digits), re.sub(r"\D", "_", text)
+    if power := re.fullmatch(r"10\*\*(\d+)", text):
+        yield float(f"1e{power[1]}"), f"1e{power[1]}"
+    if share := re.fullmatch(r"([\d.]+)\s*%", text):
+        yield float(share[1]) / 100, f"{float(share[1]) / 100:g}"
+    if ratio := re.fullmatch(r"(\d+)/([1-9]\d*)", text):
+        yield int(ratio[1]) / int(ratio[2]), f"{int(ratio[1]) / int(ratio[2]):g}"
+    if text.lower() in ("yes", "on", "1", "no", "off", "0", "t", "f", "y", "n"):
+        on = text.lower() in ("yes", "on", "1", "t", "y")
+        yield on, str(on).lower()
+    if text.lower() in ("none", "nil", "no", "off", "never", "false", "inf", "infinity", ""):
+        yield None, "null"
+    if not isinstance(value, list):
+        yield [value], f"[{text}]"
+    elif len(value) == 1:
+        yield value[0], str(value[0])
+
+
+def for_metric(name: str, metrics: Sequence[str]) -> Answer:
+    """The metric that was probably meant by ``stop.metric=name``; tests before training."""
+    for sections in TABLES.values():
+        for row in sections.get("Metrics", ()):
+            if name in row.theirs.split() and row.ours:
+                return Answer((f"stop.metric={row.target(name)}",))
+    ends = [m for m in metrics if normal(m.partition("/")[2]) == normal(name)]
+    near = sorted(ends, key=lambda m: not m.startswith("test/")) or closest(name, metrics)
+    return Answer(tuple(f"stop.metric={m}" for m in near[:1]), sure=False)

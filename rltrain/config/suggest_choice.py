@@ -1,0 +1,107 @@
+"""What was probably meant by a choice that a group does not have: ``env=3m``, ``algo=QMIX``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rltrain.config.catalog import Catalog
+from rltrain.config.choice_aliases import ATARI_GAMES, CHOICES, MINATAR_GAMES
+from rltrain.env.smac.maps import MAPS
+from rltrain.env.smac.scenarios import is_scenario
+from rltrain.errors import closest, normal, one_edit
+
+FEW = 8
+"""Choices that a message lists beside the nearest one."""
+MANY = 24
+"""Choices that a message lists if none is near."""
+ID = re.compile(r"(?:\w+/)?([\w-]+?)(NoFrameskip|Deterministic)?-v\d+", re.IGNORECASE)
+"""An id of Gymnasium: Name-v0, ALE/Pong-v5, PongNoFrameskip-v4."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What to type instead, if anything, and what else there is to say."""
+
+    typed: tuple[str, ...] = ()  # alternatives, each of one or several overrides
+    sure: bool = True
+    why: str = ""
+
+    def __str__(self) -> str:
+        """A sentence with a blank before it, or nothing."""
+        if not self.typed:
+            return self.why and f" {self.why}."
+        *others, last = self.typed
+        listed = f"{', '.join(others)} or {last}" if others else last
+        if not self.sure:
+            return f" Did you mean {listed}?"
+        return f" Type {listed} ({self.why})." if self.why else f" Type {listed}."
+
+
+def for_choice(group: str, value: str, catalog: Catalog) -> Answer:
+    """What to type for ``group=value`` where the group has no such choice."""
+    return next(_answers(group, value, catalog), Answer())
+
+
+def _answers(group: str, value: str, catalog: Catalog) -> Iterator[Answer]:
+    options, name = catalog.options(group), normal(value)
+    yield from (Answer((f"{group}={o}",)) for o in options if normal(o) == name)
+    yield from _elsewhere(group, value, name)
+    if group == "env":
+        yield from _environment(value, options)
+    if group == "experiment":
+        folder = [o for o in options if o.startswith(f"{value.rstrip('/')}/")]
+        within = folder or [o for o in options if name and name in normal(o)]
+        if within:
+            yield Answer(tuple(f"experiment={o}" for o in within))
+    for other in catalog.groups:
+        for option in catalog.options(other) if other not in ("experiment", group) else ():
+            if normal(option) == name:
+                yield Answer((f"{other}={option}",), why=f"{option} is a choice of {other}")
+    near = closest(value, options, n=3)
+    if near:
+        yield Answer(tuple(f"{group}={option}" for option in near[:1]), sure=False)
+
+
+def _elsewhere(group: str, value: str, name: str) -> Iterator[Answer]:
+    """From the names of other libraries."""
+    for row in CHOICES.get(group, ()):
+        if name in row.names.split():
+            yield Answer((row.ours,), why=row.why and f"the nearest: {value} {row.why}")
+
+
+def _environment(value: str, options: list[str]) -> Iterator[Answer]:
+    """From maps, games and ids of Gymnasium."""
+    maps = {name.lower(): name for name in MAPS}
+    if value.lower() in maps:
+        yield Answer((f"env=smac env.map_name={maps[value.lower()]}",))
+    if is_scenario(value.lower()):
+        yield Answer((f"env=smacv2 env.map_name={value.lower()}",))
+    match = ID.fullmatch(value)
+    name = normal(match[1] if match else value.rpartition("/")[2])
+    atari_id = value.lower().startswith("ale/") or bool(match and match[2])
+    played = [
+        f"env={env} env.game={game}"
+        for env, games in (("minatar", MINATAR_GAMES), ("atari", ATARI_GAMES.split()))
+        for game in games
+        if normal(game) == name and (env == "atari" or not atari_id)
+    ]
+    if played:
+        yield Answer(tuple(played))
+    if match:
+        yield from (Answer((f"env={o}",)) for o in options if normal(o) == name)
+        yield from _elsewhere("env", value, name)
+    if match or re.fullmatch(r"[\w.]+:[\w/-]+", value):
+        yield Answer((f"env=gymnasium env.id={value}",))
+    near = [m for m in MAPS if one_edit(m.lower(), value.lower())] if value[:1].isdigit() else []
+    if near:
+        yield Answer(tuple(f"env=smac env.map_name={m}" for m in near), sure=False)
+
+
+def listed(group: str, catalog: Catalog, most: int = FEW) -> str:
+    """The choices of a group for a message, or where to find them if they are many."""
+    options = catalog.options(group)
+    if len(options) <= most:
+        return f" Expected one of {', '.join(options)}."
+    return f" rltrain --help {group} lists all {len(options)}."

@@ -1,0 +1,84 @@
+"""The catalog reads from the YAML files what Hydra composes from them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from rltrain.config.catalog import Catalog
+from rltrain.config.compose import compose_checked
+
+CATALOG = Catalog()
+CHOICES = [
+    {"algo": "rainbow", "env": "atari"},
+    {"algo": "dqn", "env": "acrobot", "algo/network": "gru", "buffer": "sequence"},
+    {"algo": "pqn", "env": "smaclite", "hardware": "cpu"},
+    {"experiment": "cleanrl/c51_acrobot"},
+]
+EVERY = [
+    *({"algo": option} for option in CATALOG.options("algo")),
+    *({"algo": "dqn", "env": option} for option in CATALOG.options("env")),
+    *({"experiment": option} for option in CATALOG.options("experiment")),
+]
+CASES = [*CHOICES, *(pytest.param(each, marks=pytest.mark.slow) for each in EVERY)]
+
+
+def flat(node, path=""):
+    """Leaves of a composition; nodes of a class without settings have none."""
+    for name, value in node.items():
+        at = f"{path}.{name}" if path else name
+        if isinstance(value, dict) and value:
+            yield from flat(value, at)
+        elif name != "_target_":
+            yield at, value
+
+
+@pytest.mark.parametrize("typed", CASES, ids=lambda typed: " ".join(typed.values()))
+def test_keys_and_values_are_those_of_hydra(typed):
+    composed = compose_checked([f"{group}={option}" for group, option in typed.items()])
+    keys = CATALOG.all_keys(typed)
+    expected = dict(flat(composed.plain))
+    assert set(keys) == set(expected)
+    for path, key in keys.items():
+        value = yaml.safe_load(key.value)
+        if isinstance(value, str) and isinstance(expected[path], float):
+            value = float(value)  # OmegaConf reads 5e-4 as a number, YAML 1.1 does not
+        if "e-" not in str(key.value) and key.value != "…":
+            assert value == expected[path], path
+    chosen = CATALOG.choices(typed)
+    for group in ("algo", "env", "buffer", "hardware", "algo/network", "algo/loss"):
+        if group in composed.choices or group in chosen:
+            assert chosen.get(group) == composed.choices.get(group), group
+
+
+def test_comment_is_that_of_the_first_definition():
+    keys = CATALOG.all_keys({"algo": "dqn", "buffer": "prioritized"})
+    assert keys["algo.loss.huber"].value == "1.0"
+    assert keys["algo.loss.huber"].meaning.endswith("null = squared throughout")
+    assert keys["buffer.sampler"].values == ["uniform", "proportional"]
+    assert CATALOG.about("env", "cartpole") == "A pole on a cart that must not fall, for 500 steps."
+
+
+def test_first_folder_hides_the_second(tmp_path):
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env/mine.yaml").write_text("# Mine.\ndefaults:\n  - cartpole\nid: Mine-v0\n")
+    (tmp_path / "env/smac.yaml").write_text("# Hidden.\nx: 1\n")
+    catalog = Catalog(tmp_path, *CATALOG.folders)
+    assert catalog.about("env", "smac") == "Hidden."
+    keys = catalog.keys("env", "mine", {})
+    assert keys["env.id"].value == "Mine-v0"
+    assert keys["env.id"].meaning == CATALOG.keys("env", "cartpole", {})["env.id"].meaning
+    assert "mine" in catalog.options("env")
+
+
+def test_catalog_and_suggestions_need_neither_hydra_nor_torch():
+    code = (
+        "import sys, rltrain.config.suggest as s; from rltrain.config.catalog import Catalog;"
+        "s.for_key('lr', '1', {}, Catalog());"
+        "print([m for m in ('torch', 'hydra', 'numba', 'pydantic') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

@@ -1,0 +1,258 @@
+"""What a wrong name or value is answered with: the override that was meant, ready to be typed."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from rltrain.api import settings_from
+from rltrain.config.aliases import TABLES
+from rltrain.config.catalog import Catalog
+from rltrain.config.choice_aliases import CHOICES, VALUES
+from rltrain.config.compose import compose_checked
+from rltrain.config.suggest import FREE_FORM, for_key, for_value, quoted
+from rltrain.config.suggest_choice import for_choice
+from rltrain.errors import UsageError, closest
+
+CATALOG = Catalog()
+
+
+def answer(*overrides):
+    with pytest.raises(UsageError) as caught:
+        settings_from(overrides)
+    return str(caught.value)
+
+
+DQN = ("algo=dqn", "env=cartpole")
+NAMES = {
+    "case": (["algo=QMIX"], "Type algo=qmix."),
+    "case of three letters": (["algo=IQL"], "Type algo=iql."),
+    "typo": (["algo=qmx"], "Did you mean algo=qmix?"),
+    "last part": (["lr=0.001"], "Type algo.optimizer.lr=0.001."),
+    "last part below its group": (["algo.lr=0.001"], "Type algo.optimizer.lr=0.001."),
+    "last part and its parent": (["wandb.mode=online"], "Type logger.wandb.mode=online."),
+    "last part of several": (["interval=9"], "Did you mean test.interval=9, save.interval=9 or"),
+    "not of tests": (["n_envs=4"], "Type hardware.n_envs=4 "),
+    "a map of smac": (["map_name=8m"], "Type env.map_name=8m."),
+    "id of another env": (["id=CartPole-v1"], "env=gymnasium env.id=CartPole-v1?"),
+    "key of another choice": ([*DQN, "env.map_name=3m"], "Type env=smac env.map_name=3m "),
+    "slash for dot": (["algo/loss/gamma=0.9"], "Type algo.loss.gamma=0.9."),
+    "dot for slash": (["algo.network=mlp"], "Type algo/network=mlp."),
+    "dot for slash, mixer": (["algo.mixer=sum"], "Type algo/mixer=sum."),
+    "dot for slash, optimizer": (["algo.optimizer=adam"], "Type algo/optimizer=adam."),
+    "another library's mixer": (["algo.mixer=vdn"], "Type algo/mixer=sum."),
+    "value for a node": (["logger.wandb=false"], "Type logger.wandb.mode=disabled."),
+    "missing +": (
+        ["env=gymnasium", *DQN[:1], "env.kwargs.gravity=5"],
+        "Type +env.kwargs.gravity=5 (a new key below env.kwargs needs a +).",
+    ),
+    "typo below a free-form node": (["algo.optimizer.epss=1"], "Did you mean algo.optimizer.eps=1"),
+    "list": ([*DQN, "hidden_sizes=64"], "Type 'algo.network.hidden_sizes=[64]'."),
+    "nothing near": (["xyzzy=1"], "Unknown key 'xyzzy'. rltrain --help lists the keys."),
+}
+FOREIGN = {
+    "t_max=2000000": "total_env_steps=2000000 (t_max in PyMARL)",
+    "gamma=0.9": "algo.loss.gamma=0.9",
+    "use_cuda=True": "hardware=cuda ",
+    "use_cuda=False": "hardware=cpu ",
+    "epsilon_finish=0.1": "algo.exploration.end=0.1 ",
+    "epsilon_anneal_time=9": "algo.exploration.env_steps=9 ",
+    "batch_size_run=8": "hardware.n_envs=8 ",
+    "batch_size=64": "algo.batch_size=64",
+    "buffer_size=9": "buffer.capacity=9 ",
+    "evaluate=True": "mode=evaluate checkpoint=latest ",
+    "env_args.map_name=3m": "env.map_name=3m",
+    "target_update_interval=9": "algo.target_update.episodes=9 ",
+    "weight_decay=1e-5": "+algo.optimizer.weight_decay=1e-5 ",
+    "algo.optimizer.weight_decay=1e-5": "+algo.optimizer.weight_decay=1e-5 ",
+    "mixer=vdn": "algo/mixer=sum",
+    "device=cpu": "hardware.device=cpu",
+    "device=gpu": "hardware.device=cuda",
+    "learning_rate=1e-3": "algo.optimizer.lr=1e-3 ",
+    "total_timesteps=9": "total_env_steps=9 ",
+    "exploration_fraction=0.1": "algo.exploration.env_steps=50000 ",
+    "train_freq=4": "algo.updates_per_env_step=0.25 ",
+    "num_envs=4": "hardware.n_envs=4 ",
+    "track=True": "logger.wandb.mode=online ",
+    "capture_video=True": "mode=evaluate checkpoint=latest record=true ",
+    "train_batch_size=9": "algo.batch_size=9 ",
+    "steps=1000": "total_env_steps=1000",
+}
+CHOICE = {
+    "env=3m": "env=smac env.map_name=3m.",
+    "env=MMM2": "env=smac env.map_name=MMM2.",
+    "env=zerg_5_vs_5": "env=smacv2 env.map_name=zerg_5_vs_5.",
+    "env=breakout": "env=minatar env.game=breakout or env=atari env.game=breakout.",
+    "env=pong": "env=atari env.game=pong.",
+    "env=ALE/Breakout-v5": "env=atari env.game=breakout.",
+    "env=PongNoFrameskip-v4": "env=atari env.game=pong.",
+    "env=sc2": "env=smac.",
+    "env=CartPole-v1": "env=cartpole.",
+    "env=LunarLander-v2": "env=lunarlander.",
+    "env=my_package:MyEnv-v0": "env=gymnasium env.id=my_package:MyEnv-v0.",
+    "env=Some-v3": "env=gymnasium env.id=Some-v3.",
+    "env=dqn": "algo=dqn (dqn is a choice of algo).",
+    "hardware=gpu": "hardware=cuda.",
+    "buffer=per": "buffer=prioritized.",
+    "algo/mixer=vdn": "algo/mixer=sum.",
+    "experiment=zoo": "experiment=zoo/acrobot, experiment=zoo/cartpole, "
+    "experiment=zoo/lunarlander or experiment=zoo/mountaincar.",
+    "algo=ppo": "algo=pqn (the nearest: ppo is an actor-critic method, and rltrain trains "
+    "value-based methods only).",
+    "env=Pendulum-v1": "env=cartpole (the nearest: Pendulum-v1 has continuous actions, ",
+}
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_wrong_name_is_answered_with_what_to_type(case):
+    overrides, said = NAMES[case]
+    assert said in answer(*overrides)
+
+
+@pytest.mark.parametrize("override", FOREIGN)
+def test_name_of_another_library_is_translated(override):
+    assert f" Type {FOREIGN[override]}" in answer(override) + " "
+
+
+@pytest.mark.parametrize("override", CHOICE)
+def test_unknown_choice_is_answered_with_what_to_type(override):
+    assert f" Type {CHOICE[override]}" in answer(override)
+
+
+def test_same_name_follows_the_algorithm():
+    dqn = answer(*DQN, "target_update_interval=9", "hidden_size=64")
+    assert "Type algo.target_update.env_steps=9 (" in dqn
+    assert "Type 'algo.network.hidden_sizes=[64]'." in dqn
+    assert "Type algo.network.hidden_dim=64." in answer("hidden_size=64")
+
+
+def test_name_without_counterpart_says_so():
+    assert answer("save_model=True") == (
+        "Unknown key 'save_model'. There is nothing to set for it: checkpoints are always saved, "
+        "at the end and on Ctrl-C, too."
+    )
+
+
+def test_few_choices_are_listed_and_many_are_not():
+    assert answer("hardware=moon").endswith("Expected one of auto, cpu, cuda.")
+    assert "rltrain --help experiment lists all" in answer("experiment=nothing")
+    assert "dqn, drqn, iql" in answer("algo=nothing")
+
+
+VALUE = {
+    "mode=eval": "Type mode=evaluate.",
+    "mode=test": "Type mode=evaluate.",
+    "mode=evalute": "Did you mean mode=evaluate?",
+    "hardware.device=gpu": "Type hardware.device=cuda.",
+    "total_env_steps=1M": "Type total_env_steps=1e6.",
+    "total_env_steps=2.5m": "Type total_env_steps=2.5e6.",
+    "total_env_steps=1.000.000": "Type total_env_steps=1_000_000.",
+    "test.epsilon=5%": "Type test.epsilon=0.05.",
+    "seed=1:3": "Type -m seed=1,2,3 or -m 'seed=range(1,4)'.",
+    "seed=abc": "The default is 0.",
+    "save.replay_buffer=yes": "Type save.replay_buffer=true.",
+    "stop.hours=never": "Type stop.hours=null.",
+    "algo.batch_size=[64]": "Type algo.batch_size=64.",
+    "logger.wandb.mode=off": "Type logger.wandb.mode=disabled.",
+    "stop.metric=win_rate": "Did you mean stop.metric=test/win_rate?",
+    "stop.metric=test_battle_won_mean": "Type stop.metric=test/win_rate.",
+}
+
+
+@pytest.mark.parametrize("override", VALUE)
+def test_wrong_value_is_answered_with_what_was_meant(override):
+    (line,) = [line for line in answer(override, "stop.value=1").splitlines() if override in line]
+    assert line.endswith(VALUE[override])
+
+
+def test_default_is_never_the_meaning_of_a_wrong_name():
+    assert "train." not in answer("mode=play_it").partition("got")[2]
+    assert str(for_value("mode", "xyzzy", ["train", "evaluate"], lambda _: False)) == ""
+
+
+def typos(key, rng):
+    """One edit of each kind, anywhere in a key."""
+    i, c = rng.randrange(len(key)), rng.choice("abcdefghijklmnopqrstuvwxyz_.")
+    yield key[:i] + key[i + 1 :]
+    yield key[:i] + c + key[i:]
+    yield key[:i] + c + key[i + 1 :]
+    yield key[:i] + key[i : i + 2][::-1] + key[i + 2 :]
+
+
+def test_one_edit_typos_of_every_key_find_it():
+    """At least 95 of 100, and fast enough for a message."""
+    rng, found, tried = random.Random(0), 0, 0
+    CATALOG.homes  # noqa: B018  read once, as in a command
+    begin = time.process_time()
+    for typed in ({}, {"algo": "dqn", "env": "cartpole"}, {"algo": "drqn", "env": "trading"}):
+        known = {key: at.value for key, at in CATALOG.all_keys(typed).items()}
+        for key in known:
+            for typo in typos(key, rng):
+                if typo not in known:
+                    typed_instead = for_key(typo, "1", known, CATALOG).typed[:1]
+                    found += [quoted(f"{key}=1")] == [t.replace("[1]", "1") for t in typed_instead]
+                    tried += 1
+    assert tried > 900
+    assert found / tried >= 0.95
+    assert (time.process_time() - begin) / tried < 0.02
+
+
+def test_one_edit_typos_of_choices_find_them():
+    rng, found, tried = random.Random(0), 0, 0
+    for group in CATALOG.groups:
+        for option in CATALOG.options(group):
+            for typo in typos(option, rng):
+                if typo not in CATALOG.options(group) and len(option) > 3:
+                    found += f"{group}={option}" in for_choice(group, typo, CATALOG).typed
+                    tried += 1
+    assert found / tried >= 0.95
+
+
+def overrides_of_the_tables():
+    for sections in TABLES.values():
+        for section, rows in sections.items():
+            for row in rows if section != "Metrics" else ():
+                keys = [key for word in row.ours.split() for key in word.split("|")]
+                yield from (f"{key}=VALUE" for key in keys)
+                yield from (word for words in row.values.values() for word in words.split())
+    for rows in CHOICES.values():
+        yield from (word for row in rows for word in row.ours.split())
+    for key, values in VALUES.items():
+        yield from (f"{key}={value}" for value in values.values())
+
+
+@pytest.mark.parametrize("override", sorted(set(overrides_of_the_tables())))
+def test_everything_that_is_suggested_exists(override):
+    name, _, value = override.partition("=")
+    key = name.lstrip("+")
+    if name in CATALOG.groups:
+        assert value in (*CATALOG.options(name), "VALUE")
+    elif name.startswith("+"):
+        assert any(f"{key}.".startswith(f"{node}.") for node in FREE_FORM)
+    else:
+        nodes = ("hydra.", "algo.network._target_", *CATALOG.root.keys)
+        assert key in CATALOG.homes or key.startswith(nodes)
+
+
+def test_names_of_a_row_have_a_target_each():
+    for sections in TABLES.values():
+        for rows in sections.values():
+            for row in rows:
+                assert len(row.ours.split()) in (0, 1, len(row.theirs.split())), row
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("QMIX", "qmix"), ("q_mix", "qmix"), ("qmx", "qmix"), ("qimx", "qmix"), ("qmixx", "qmix")],
+)
+def test_closest_name(name, near):
+    assert closest(name, ["vdn", "qmix", "iql"]) == [near]
+    assert closest("xyzzy", ["vdn", "qmix", "iql"]) == []
+
+
+def test_suggested_keys_are_accepted():
+    compose_checked(
+        ["algo.optimizer.lr=0.1", "+algo.optimizer.weight_decay=1e-5", "algo/mixer=sum"]
+    )
