@@ -1,7 +1,8 @@
 """rltrain: value-based reinforcement learning, single-agent and cooperative multi-agent.
 
-The command is ``rltrain``; the same from Python is ``train``, ``evaluate``, ``load_policy``,
-``make_trainer`` and ``make_learner``. Nothing heavy is imported until one of them is used.
+The command is ``rltrain``; the same from Python is ``train``, ``resume``, ``evaluate``,
+``load_policy``, ``make_trainer`` and ``make_learner``. Nothing heavy is imported until one of them
+is used.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 __version__ = "0.1.0"
-__all__ = ["Result", "evaluate", "load_policy", "make_learner", "make_trainer", "train"]
+__all__ = ["Result", "evaluate", "load_policy", "make_learner", "make_trainer", "resume", "train"]
 
 if TYPE_CHECKING:
     from rltrain.api import (
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         load_policy,
         make_learner,
         make_trainer,
+        resume,
         train,
     )
 

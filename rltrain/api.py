@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,18 @@ import numpy as np
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
 from rltrain.build import build_learner, prepare_machine, spec_record
+from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.config.compose import compose_checked, original_cwd, typed_value
+from rltrain.config.handed_over import refuse_other_options, with_callbacks, with_env
 from rltrain.config.mapping import Overrides, as_texts
 from rltrain.config.schema import Settings
-from rltrain.config.trust import HANDED_OVER
 from rltrain.config.validate import check
 from rltrain.errors import UsageError
-from rltrain.interfaces import VectorEnv
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.mode import evaluate as evaluation
-from rltrain.mode.run_folder import Journal, new_run_dir
+from rltrain.mode.run_folder import Journal, latest_run, new_run_dir
 from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.train import (
     Result,
@@ -34,6 +33,7 @@ from rltrain.mode.train import (
     run_training,
     start_from,
 )
+from rltrain.mode.train import resume as continue_run
 from rltrain.mode.warnings import warn
 from rltrain.trainer import (
     MODEL,
@@ -50,6 +50,7 @@ __all__ = [
     "load_policy",
     "make_learner",
     "make_trainer",
+    "resume",
     "train",
 ]
 
@@ -64,31 +65,107 @@ def settings_from(overrides: Overrides) -> Settings:
     return check(composed.plain, composed.choices, composed.defaults)
 
 
-def train(overrides: Overrides = ()) -> Result:
+def train(
+    overrides: Overrides = (),
+    *,
+    env: Callable[..., Any] | None = None,
+    callbacks: Sequence[Callback] = (),
+    progress: bool = True,
+) -> Result:
     """Train one run in a new folder below ``outputs/``.
 
     Args:
         overrides: what would follow ``rltrain`` on a command line, ``["algo=dqn", "seed=1"]``, or a
             mapping, ``{"algo": "dqn", "seed": 1}``.
+        env: a Gymnasium class or factory; None for the environment that the overrides name. With
+            ``env=gymnasium`` among them the other keys of ``env`` hold for it.
+        callbacks: objects that are called after the callbacks that the overrides name.
+        progress: show what the command shows; ``logger.console=false`` switches it off as well.
 
     Raises:
         UsageError: what is wrong with the overrides, before anything is written.
         RuntimeError: the run failed.
     """
     overrides = as_texts(overrides)
-    settings = settings_from(overrides)
+    settings = handed(overrides, settings_from(overrides), env, callbacks)
     if settings.run.mode != "train" or settings.run.resume is not None:
         raise UsageError(
             "rltrain.train starts a new run: use rltrain.evaluate for mode=evaluate, and "
-            "make_trainer with restore to go on with a run."
+            "rltrain.resume to go on with a run."
         )
     typed_dir = typed_value(overrides, "hydra.run.dir")
     run_dir = original_cwd(str(typed_dir)) if typed_dir else new_run_dir(settings)
     preflight(settings, run_dir)
     note_words(run_dir, overrides)
-    result = run_training(settings, run_dir, loud=False)
+    return succeeded(run_training(settings, run_dir, loud=progress))
+
+
+def resume(
+    path: str | Path,
+    total_env_steps: int | None = None,
+    *,
+    overrides: Overrides = (),
+    env: Callable[..., Any] | None = None,
+    callbacks: Sequence[Callback] | None = None,
+    trust: Sequence[str] = (),
+    progress: bool = True,
+) -> Result:
+    """Go on with a run in its own folder.
+
+    Args:
+        path: a run folder, or ``latest`` for the newest one below ``outputs/``.
+        total_env_steps: where the run ends now; None for where it was to end before.
+        overrides: other keys that a resumed run may change, such as ``{"stop.hours": 1}``.
+        env: the class or factory that the run was given, if it was given one.
+        callbacks: the objects that the run was given, in the same order: each takes its saved state
+            up, by its class. ``[]`` goes on without them.
+        trust: packages of one's own that the run's configuration may name.
+        progress: show what the command shows.
+
+    Raises:
+        CheckpointError: nothing trustworthy at ``path``.
+        UsageError: overrides that a resumed run cannot change, or objects that are missing.
+        RuntimeError: the run failed.
+    """
+    texts = as_texts(overrides)
+    texts += [f"total_env_steps={total_env_steps}"] if total_env_steps is not None else []
+    texts += [f"trust=[{','.join(trust)}]"] if trust else []
+    newest = str(path) == "latest"
+    folder = latest_run(Path.cwd() / "outputs") if newest else Path(path).expanduser()
+
+    def handed_over(settings: Settings) -> Settings:
+        settings = settings if env is None else with_env(settings, env)
+        return settings if callbacks is None else with_callbacks(settings, callbacks)
+
+    result = continue_run(folder, texts, loud=progress, env=env is None, handed_over=handed_over)
+    return succeeded(result)
+
+
+def handed(
+    overrides: Sequence[str],
+    settings: Settings,
+    env: Callable[..., Any] | None,
+    callbacks: Sequence[Callback],
+) -> Settings:
+    """The settings of a new run with what was handed over in place.
+
+    Raises:
+        UsageError: objects of the wrong kind, or options of another environment.
+    """
+    if env is not None:
+        refuse_other_options(overrides, settings)
+        settings = with_env(settings, env)
+    return with_callbacks(settings, callbacks)
+
+
+def succeeded(result: Result) -> Result:
+    """The result of a run that did not fail.
+
+    Raises:
+        RuntimeError: it did.
+    """
     if result.exit_code not in (0, *SIGNAL_CODES.values()):
-        raise RuntimeError(f"The run failed; the traceback is in {run_dir / 'train.log'}.")
+        raise RuntimeError(f"The run failed; the traceback is in {result.run_dir / 'train.log'}.")
     return result
 
 
@@ -127,6 +204,7 @@ def make_trainer(
     overrides: Overrides = (),
     run_dir: str | Path | None = None,
     env: Callable[..., Any] | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> Trainer:
     """A trainer to drive by hand: ``iterate``, ``train``, ``test``, ``save``, ``restore``,
     ``export``, ``close``.
@@ -134,14 +212,12 @@ def make_trainer(
     Args:
         env: a Gymnasium class or factory; None for the environment that the overrides name. With
             ``env=gymnasium`` among them the other keys of ``env`` hold for it.
+        callbacks: objects that are called after the callbacks that the overrides name.
     """
     overrides = as_texts(overrides)
-    settings = settings_from(overrides)
+    settings = handed(overrides, settings_from(overrides), env, callbacks)
     if typed_value(overrides, "hydra.run.dir"):
         raise UsageError("hydra.run.dir: a trainer made by hand has run_dir=FOLDER for it.")
-    if env is not None:
-        refuse_other_options(overrides, settings)
-        settings = with_env(settings, env)
     folder = Path(run_dir) if run_dir is not None else new_run_dir(settings)
     loggers = Loggers([JsonLines(folder / "metrics.jsonl")])
     trainer = built(settings, folder, loggers, [Journal(folder, settings)])
@@ -149,83 +225,6 @@ def make_trainer(
     start_from(trainer, settings)
     folder.mkdir(parents=True, exist_ok=True)
     return trainer
-
-
-OWN = "own"
-"""The choice of ``env`` in the records of runs whose environment was handed over."""
-OWN_OPTIONS: Mapping[str, Any] = {
-    "kwargs": {},
-    "time_limit": "bootstrap",
-    "max_episode_steps": None,
-    "frame_stack": 1,
-    "reward_clip": None,
-}
-"""What can be set for it, with ``env=gymnasium env.NAME=VALUE``."""
-
-
-@dataclass(frozen=True)
-class OwnEnv:
-    """An environment that was handed over instead of named, in the place of a ``_target_`` node."""
-
-    maker: Callable[..., Any]
-    kwargs: Mapping[str, Any]
-
-    def build(self, *, n_envs: int, training: bool, record: bool, **_: Any) -> VectorEnv:
-        """``n_envs`` copies in lock-step."""
-        from rltrain.env.gymnasium import from_class
-
-        options = {name: self.kwargs[name] for name in OWN_OPTIONS}
-        env: VectorEnv = from_class(
-            self.maker, n_envs=n_envs, training=training, record=record, **options
-        )
-        return env
-
-
-def with_env(settings: Settings, env: Callable[..., Any]) -> Settings:
-    """The same settings with this environment in place of the one they name.
-
-    Raises:
-        UsageError: nothing that makes environments.
-    """
-    if not callable(env):
-        raise UsageError(
-            f"env={env!r}: expected a Gymnasium class or a factory of environments, got "
-            f"{type(env).__name__}. Hand over the class itself, or lambda: YOUR_ENVIRONMENT; an "
-            "environment that rltrain knows by name is named in the overrides: "
-            "['env=gymnasium', 'env.id=CartPole-v1']."
-        )
-    maker = f"{getattr(env, '__module__', '')}:{getattr(env, '__qualname__', repr(env))}"
-    given = settings.choices["env"] in ("gymnasium", OWN)
-
-    def node(name: str) -> Any:
-        options = settings.nodes[name].kwargs if given else OWN_OPTIONS
-        return OwnEnv(env, {"maker": maker, **{key: options[key] for key in OWN_OPTIONS}})
-
-    own = node("env")
-    return replace(
-        settings,
-        nodes={**settings.nodes, "env": own, "test.env": node("test.env")},
-        choices={**settings.choices, "env": OWN},
-        plain={**settings.plain, "env": {"_target_": HANDED_OVER, **own.kwargs}},
-    )
-
-
-def refuse_other_options(overrides: Sequence[str], settings: Settings) -> None:
-    """An environment that is handed over has no options of other ones.
-
-    Raises:
-        UsageError: names the words.
-    """
-    keeps = settings.choices["env"] == "gymnasium"
-    own = tuple(f"{start}.{name}" for start in ("env", "test.env") for name in OWN_OPTIONS)
-    words = [word for word in overrides if word.lstrip("+").startswith(("env.", "test.env."))]
-    lost = [word for word in words if not (keeps and word.lstrip("+").startswith(own))]
-    if lost:
-        raise UsageError(
-            f"{', '.join(lost)}: an environment was handed over, and these are options of another "
-            "one. Leave them out, or give your environment its options: env=gymnasium with "
-            f"{', '.join(f'env.{name}' for name in OWN_OPTIONS)}."
-        )
 
 
 def make_learner(overrides: Overrides, spec: EnvSpec) -> Learner:

@@ -27,7 +27,6 @@ from rltrain.config.compose import (
     conf_dir,
     in_quotes,
     jobs,
-    load_config,
     original_cwd,
     parse,
     plain,
@@ -261,18 +260,13 @@ def evaluate_script(overrides: Sequence[str]) -> int:
 
 def resume_mode(overrides: Sequence[str]) -> int:
     """Continue a run in its own folder."""
-    from rltrain.config.validate import check
-    from rltrain.mode.run_folder import latest_run, refuse_changes, require_writable, run_folder
-    from rltrain.mode.train import run_training
+    from rltrain.mode.run_folder import latest_run
+    from rltrain.mode.train import resume
 
     typed = str(typed_value(overrides, "resume"))
     words = other_words(overrides, about=("resume",), never=("mode", "checkpoint", "load_step"))
     path = latest_run(Path.cwd() / "outputs") if typed == "latest" else original_cwd(typed)
-    run_dir = run_folder(path)
-    tree, choices, changed = load_config(run_dir / "config.json", words, callbacks=True)
-    refuse_changes(changed)
-    require_writable(run_dir)
-    return run_training(check(tree, choices, {}), run_dir, resume=True).exit_code
+    return resume(path, words).exit_code
 
 
 def other_words(overrides: Sequence[str], about: Sequence[str], never: Sequence[str]) -> list[str]:

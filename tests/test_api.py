@@ -2,13 +2,60 @@
 
 from __future__ import annotations
 
+import json
+
+import gymnasium
 import numpy as np
+import pytest
+from gymnasium import spaces
 
 import rltrain
+from rltrain.callback import Callback
+from rltrain.errors import UsageError
+
+
+class Count(Callback):
+    """Counts iterations; the count is its state."""
+
+    def __init__(self):
+        self.n = 0
+
+    def on_iteration(self, trainer, value=None):
+        self.n += 1
+
+    def state_dict(self):
+        return {"n": self.n}
+
+    def load_state_dict(self, state):
+        self.n = state["n"]
+
+
+class Coin(gymnasium.Env):
+    """One step; action 1 is worth 1."""
+
+    action_space, observation_space = spaces.Discrete(2), spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action):
+        return 1, float(action), True, False, {}
+
+
+DQN = {
+    "algo": "dqn",
+    "algo.learning_starts": 8,
+    "total_env_steps": 60,
+    "test": {"interval": 1000, "episodes": 2, "n_envs": 1},
+    "hardware": {"n_envs": 2, "threads": 1},
+    "log.interval": 20,
+    "logger": {"console": False, "wandb.mode": "disabled"},
+}
 
 
 def test_dir_lists_the_functions_for_tab_completion():
-    assert {"train", "evaluate", "load_policy", "make_trainer"} <= set(dir(rltrain))
+    assert {"train", "resume", "evaluate", "load_policy", "make_trainer"} <= set(dir(rltrain))
     assert all(hasattr(rltrain, name) for name in dir(rltrain))
 
 
@@ -18,3 +65,70 @@ def test_a_result_has_the_history_of_every_metric(small):
     assert tested[0] == 0
     assert len(tested) >= 4  # at 0, 100, 200 and the end
     assert {len(values) for values in history.values()} == {len(history["env_steps"])}
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_progress_is_what_the_command_shows(progress, capsys):
+    rltrain.train({**DQN, "logger.console": True, "logger": {}}, env=Coin, progress=progress)
+    assert ("Finished at 60 env steps" in capsys.readouterr().out) is progress
+
+
+def test_an_environment_of_ones_own_is_trained_resumed_and_evaluated():
+    result = rltrain.train(DQN, env=Coin)
+    assert result.run_dir.parent.name == "dqn-own"
+    assert result.metrics["test/return_mean"] in (0, 1)
+    further = rltrain.resume(result.run_dir, total_env_steps=100, env=Coin)
+    assert further.run_dir == result.run_dir
+    assert further.history["env_steps"][-1] >= 100
+    assert rltrain.evaluate(result.run_dir, episodes=1, env=Coin).metrics["test/return_mean"] < 2
+
+
+def test_a_callback_object_is_called_recorded_by_name_and_takes_its_state_up(small):
+    first = Count()
+    result = rltrain.train(small, callbacks=[first])
+    record = json.loads((result.run_dir / "config.json").read_text())
+    assert record["callbacks"][0]["name"] == f"{__name__}.Count"
+    second = Count()
+    rltrain.resume(result.run_dir, total_env_steps=400, callbacks=[second])
+    whole = Count()
+    longer = [text for text in small if not text.startswith("total_env_steps")]
+    rltrain.train([*longer, "total_env_steps=400"], callbacks=[whole])
+    assert first.n < second.n == whole.n
+
+
+def test_a_run_with_callback_objects_does_not_go_on_without_them(small, command):
+    result = rltrain.train(small, callbacks=[Count()])
+    for go_on in (
+        lambda: rltrain.resume(result.run_dir, total_env_steps=400),
+        lambda: command(f"resume={result.run_dir}", "total_env_steps=400"),
+    ):
+        with pytest.raises(UsageError, match=r"Count as an object .*callbacks=\[\]"):
+            go_on()
+    assert rltrain.resume(result.run_dir, total_env_steps=350, callbacks=[]).exit_code == 0
+    assert rltrain.evaluate(result.run_dir, episodes=1).metrics  # needs none
+
+
+@pytest.mark.parametrize("given", [Count, "Count", object()])
+def test_what_is_no_callback_object_is_refused(small, given, own_folder):
+    with pytest.raises(UsageError, match="expected objects of subclasses of"):
+        rltrain.train(small, callbacks=[given])
+    assert not list(own_folder.iterdir())
+
+
+def test_a_trainer_made_by_hand_takes_callback_objects(small, tmp_path):
+    count = Count()
+    trainer = rltrain.make_trainer(small, tmp_path, callbacks=[count])
+    trainer.iterate()
+    trainer.close()
+    assert count.n > 0
+
+
+def test_the_newest_run_is_resumed_by_latest(small):
+    result = rltrain.train(small)
+    assert rltrain.resume("latest", 350, overrides={"log.interval": 10}).run_dir == result.run_dir
+
+
+def test_a_resumed_run_keeps_its_seed(small):
+    result = rltrain.train(small)
+    with pytest.raises(UsageError, match="keeps its seed"):
+        rltrain.resume(result.run_dir, overrides={"seed": 3})

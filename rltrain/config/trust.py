@@ -16,6 +16,8 @@ NOWHERE = "rltrain.config.trust.nowhere"
 """In the place of an environment's class, where that is not to be built."""
 HANDED_OVER = "rltrain.env.from_class"
 """What builds an environment that was handed over from Python."""
+HANDED_OVER_CALLBACK = "rltrain.config.handed_over.own_callback"
+"""What stands for a callback object that was handed over from Python."""
 
 
 def shipped_targets(folder: Path) -> set[str]:
@@ -23,7 +25,7 @@ def shipped_targets(folder: Path) -> set[str]:
     records.
     """
     pattern = re.compile(r"^_target_:\s*(\S+)|^\s+_target_:\s*(\S+)", re.MULTILINE)
-    found = {HANDED_OVER, NOWHERE}
+    found = {HANDED_OVER, HANDED_OVER_CALLBACK, NOWHERE}
     for file in folder.rglob("*.yaml"):
         found |= {a or b for a, b in pattern.findall(file.read_text(encoding="utf-8"))}
     return found

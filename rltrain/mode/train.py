@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +15,10 @@ import numpy as np
 from rltrain.build import build_trainer, config_record, title
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
+from rltrain.config.compose import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.trust import module_of_env
+from rltrain.config.validate import check
 from rltrain.errors import RltrainError, UsageError
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.logger.console import PlainLines
@@ -28,7 +30,7 @@ from rltrain.logger.screen import Screen
 from rltrain.logger.train_log import TrainLog, train_log
 from rltrain.logger.wandb import Wandb
 from rltrain.mode.banner import banner, closing_words
-from rltrain.mode.run_folder import Record, now, require_writable
+from rltrain.mode.run_folder import Record, now, refuse_changes, require_writable, run_folder
 from rltrain.mode.signals import Interrupts
 from rltrain.mode.warnings import warn
 from rltrain.offline.build import build_offline_trainer
@@ -156,6 +158,34 @@ def run_training(
         words = closing_words(record.facts, run_dir, trainer, status, trust)
         screen.print(words, soft_wrap=True, markup=False)
     return Result(run_dir, dict(trainer.latest), code)
+
+
+def resume(
+    path: Path,
+    overrides: Sequence[str],
+    *,
+    loud: bool = True,
+    env: bool = True,
+    handed_over: Callable[[Settings], Settings] | None = None,
+) -> Result:
+    """Continue a run in its own folder.
+
+    Args:
+        overrides: what changes; not what makes it this run.
+        env: build the environment that its configuration names.
+        handed_over: puts objects from Python in the place of names in the configuration.
+
+    Raises:
+        RltrainError: the run cannot go on; the folder is as it was.
+    """
+    run_dir = run_folder(path)
+    config = run_dir / "config.json"
+    tree, choices, changed = load_config(config, overrides, callbacks=True, env=env)
+    refuse_changes(changed)
+    require_writable(run_dir)
+    settings = check(tree, choices, {})
+    settings = settings if handed_over is None else handed_over(settings)
+    return run_training(settings, run_dir, resume=True, loud=loud)
 
 
 def taken_up(trainer: Trainer, run_dir: Path) -> str | None:

@@ -1,0 +1,143 @@
+"""Objects that are handed over from Python in the place of names in the configuration: the class of
+an environment, callbacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rltrain.callback import Callback
+from rltrain.config.schema import Settings
+from rltrain.config.trust import HANDED_OVER, HANDED_OVER_CALLBACK
+from rltrain.errors import UsageError
+from rltrain.interfaces import VectorEnv
+
+OWN = "own"
+"""The choice of ``env`` in the records of runs whose environment was handed over."""
+OWN_OPTIONS: Mapping[str, Any] = {
+    "kwargs": {},
+    "time_limit": "bootstrap",
+    "max_episode_steps": None,
+    "frame_stack": 1,
+    "reward_clip": None,
+}
+"""What can be set for it, with ``env=gymnasium env.NAME=VALUE``."""
+
+
+@dataclass(frozen=True)
+class OwnEnv:
+    """An environment that was handed over, in the place of a ``_target_`` node."""
+
+    maker: Callable[..., Any]
+    kwargs: Mapping[str, Any]
+
+    def build(self, *, n_envs: int, training: bool, record: bool, **_: Any) -> VectorEnv:
+        """``n_envs`` environments in lock-step."""
+        from rltrain.env.gymnasium import from_class
+
+        options = {name: self.kwargs[name] for name in OWN_OPTIONS}
+        env: VectorEnv = from_class(
+            self.maker, n_envs=n_envs, training=training, record=record, **options
+        )
+        return env
+
+
+@dataclass(frozen=True)
+class OwnCallback:
+    """A callback object, in the place of a ``_target_`` node."""
+
+    callback: Callback
+
+    def build(self, **_: Any) -> Callback:
+        """The object itself."""
+        return self.callback
+
+
+def with_env(settings: Settings, env: Callable[..., Any]) -> Settings:
+    """The same settings with this environment in place of the one they name.
+
+    Raises:
+        UsageError: nothing that makes environments.
+    """
+    if not callable(env):
+        raise UsageError(
+            f"env={env!r}: expected a Gymnasium class or a factory of environments, got "
+            f"{type(env).__name__}. Hand over the class itself, or lambda: YOUR_ENVIRONMENT; an "
+            "environment that rltrain knows by name is named in the overrides: "
+            "['env=gymnasium', 'env.id=CartPole-v1']."
+        )
+    maker = f"{getattr(env, '__module__', '')}:{getattr(env, '__qualname__', repr(env))}"
+    given = settings.choices["env"] in ("gymnasium", OWN)
+
+    def node(name: str) -> Any:
+        options = settings.nodes[name].kwargs if given else OWN_OPTIONS
+        return OwnEnv(env, {"maker": maker, **{key: options[key] for key in OWN_OPTIONS}})
+
+    own = node("env")
+    return replace(
+        settings,
+        nodes={**settings.nodes, "env": own, "test.env": node("test.env")},
+        choices={**settings.choices, "env": OWN},
+        plain={**settings.plain, "env": {"_target_": HANDED_OVER, **own.kwargs}},
+    )
+
+
+def refuse_other_options(overrides: Sequence[str], settings: Settings) -> None:
+    """An environment that is handed over has no options of other ones.
+
+    Raises:
+        UsageError: names the overrides.
+    """
+    keeps = settings.choices["env"] == "gymnasium"
+    own = tuple(f"{start}.{name}" for start in ("env", "test.env") for name in OWN_OPTIONS)
+    texts = [text for text in overrides if text.lstrip("+").startswith(("env.", "test.env."))]
+    lost = [text for text in texts if not (keeps and text.lstrip("+").startswith(own))]
+    if lost:
+        raise UsageError(
+            f"{', '.join(lost)}: an environment was handed over, and these are options of another "
+            "one. Leave them out, or give your environment its options: env=gymnasium with "
+            f"{', '.join(f'env.{name}' for name in OWN_OPTIONS)}."
+        )
+
+
+def with_callbacks(settings: Settings, callbacks: Sequence[Any]) -> Settings:
+    """The same settings with these objects after the callbacks that they name, and in the place of
+    objects that the run was given before.
+
+    Raises:
+        UsageError: what is no callback.
+    """
+    for callback in callbacks:
+        if not isinstance(callback, Callback):
+            raise UsageError(
+                f"callbacks: expected objects of subclasses of rltrain.callback.Callback, got "
+                f"{callback!r}."
+                + (" Hand over an object, not its class." if isinstance(callback, type) else "")
+            )
+    named = [node for node in settings.callbacks if node.target != HANDED_OVER_CALLBACK]
+    records = [
+        node for node in settings.plain["callbacks"] if node["_target_"] != HANDED_OVER_CALLBACK
+    ]
+    names = [f"{type(c).__module__}.{type(c).__qualname__}" for c in callbacks]
+    records += [{"_target_": HANDED_OVER_CALLBACK, "name": name} for name in names]
+    own: list[Any] = [OwnCallback(callback) for callback in callbacks]
+    return replace(
+        settings,
+        callbacks=(*named, *own),
+        plain={**settings.plain, "callbacks": records},
+    )
+
+
+def own_callback(*, name: str) -> Callback:
+    """In the place of a callback object in the records of a run.
+
+    Raises:
+        ValueError: always, since an object cannot be made again from its name.
+    """
+    raise ValueError(
+        f"This run was given the callback {name} as an object from Python. Go on with "
+        "rltrain.resume(RUN_FOLDER, callbacks=[YOUR_CALLBACK]), or type callbacks=[] to go on "
+        "without it."
+    )
