@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from rltrain.buffer import store_state
-from rltrain.buffer.slots import fields_to_store, gather, memory_cap
+from rltrain.buffer.slots import fields_to_store, gather, memory_cap, observations
 from rltrain.buffer.store import (
     BLOCK,
     Storage,
@@ -235,7 +235,9 @@ class EpisodeBuffer:
         last_action = torch.full((len(t), *action.shape[1:]), -1, device=self.device)
         last_action[1:] = action.masked_fill(~mask[:, :, None], -1)
         return Batch(
-            obs=self._gather("obs", rows).to(torch.float32),
+            obs=observations(
+                self.store, lane, start, start, rows, self.spec.frame_stack, self.device
+            ),
             avail_actions=self._gather("avail_actions", rows),
             state=self._gather("state", rows).to(torch.float32),
             last_action=last_action,

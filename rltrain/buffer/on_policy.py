@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rltrain.buffer import store_state
+from rltrain.buffer.slots import join_frames
 from rltrain.types import (
     Batch,
     Clock,
@@ -31,7 +32,7 @@ class OnPolicyBuffer:
             [T, E, M].
 
     Raises:
-        ValueError: the loss has no such targets, or the observations are stacked frames.
+        ValueError: the loss has no such targets.
     """
 
     def __init__(
@@ -48,15 +49,10 @@ class OnPolicyBuffer:
                 "buffer=on_policy needs a loss that judges whole collects, such as algo=pqn has "
                 "(algo/loss=q_lambda): choose it, or buffer=replay."
             )
-        if spec.frame_stack > 1:
-            raise ValueError(
-                "buffer=on_policy keeps single observations, but the environment stacks "
-                f"{spec.frame_stack} frames: set env.frame_stack=1 if one frame says enough, or "
-                "choose a method with a replay, such as algo=dqn."
-            )
         self.spec, self.n_envs, self.device, self.rng = spec, n_envs, device, rng
         self.targets = targets
-        self.slots: dict[str, np.ndarray] = {}  # [T+1, E, …]
+        self.slots: dict[str, np.ndarray] = {}  # [T+1, E, …]; obs begin frame_stack - 1 earlier
+        self.first = np.zeros((1, n_envs), np.int64)  # [T+1, E] slot that begins the episode
         self.last_action = np.empty(0)  # [T+1, E, N]
         self.td_target: Tensor | None = None  # [T, E, M]
         self.order = np.empty(0, np.int64)  # transitions t * E + e still to show, shuffled
@@ -89,8 +85,12 @@ class OnPolicyBuffer:
         """Replace what was held; its last slot stays as the first of the new."""
         new = {name: getattr(steps, name) for name in FIELDS}
         before = np.full((1, *steps.action.shape[1:]), -1)
-        if self.slots:
+        n_frames = self.spec.frame_stack
+        if not self.slots:
+            new["obs"] = np.concatenate([*[steps.obs[:1]] * (n_frames - 1), steps.obs])
+        else:
             kept = {name: array[-1:] for name, array in self.slots.items()}
+            kept["obs"] = self.slots["obs"][-n_frames:]
             before = self.last_action[-1:]
             if steps.lost.any():  # the carried slot of a crashed copy leads nowhere
                 kept["last"] = kept["last"] | steps.lost
@@ -99,6 +99,7 @@ class OnPolicyBuffer:
         last, action = new["last"], new["action"]
         shown = np.where(last[:-1, :, None], -1, action[:-1])
         self.last_action = np.concatenate([before, shown])
+        self.first = self._first_slots(last)
         self.td_target, self.order = None, np.empty(0, np.int64)
 
     def ready(self, batch_size: int) -> bool:
@@ -127,6 +128,21 @@ class OnPolicyBuffer:
     def update_priority(self, index: Tensor, priority: Tensor) -> None:
         """Nothing: every transition is shown equally often."""
 
+    def _first_slots(self, last: np.ndarray) -> np.ndarray:
+        """[T+1, E]: the slot that begins each slot's episode, or an earlier one than is held."""
+        first = np.zeros(last.shape, np.int64)
+        first[0] = np.maximum(self.first[-1] - (len(self.first) - 1), 1 - self.spec.frame_stack)
+        first[1:] = np.where(last[:-1], np.arange(1, len(last))[:, None], first[0])
+        return np.maximum.accumulate(first, 0)
+
+    def _observations(self, t: np.ndarray, e: np.ndarray) -> Tensor:
+        """[…, N, *O] float32 of slots ``t`` […] of copies ``e``, stacked."""
+        n_frames = self.spec.frame_stack
+        back = np.arange(n_frames)[::-1]
+        frames = np.maximum(t[..., None] - back, self.first[t, e][..., None])
+        stacked = self._tensor(self.slots["obs"][n_frames - 1 + frames, e[..., None]])
+        return join_frames(stacked).to(torch.float32)
+
     def _batch(self, chosen: np.ndarray, td_target: Tensor | None = None) -> Batch:
         """Transitions t * E + e as windows with T = 1."""
         t, e = np.divmod(chosen, self.n_envs)
@@ -141,7 +157,7 @@ class OnPolicyBuffer:
         last = pair(slots["last"])
         last[0] = False  # of transitions that are none, when all are asked about
         return Batch(
-            obs=pair(slots["obs"]).to(torch.float32),
+            obs=self._observations(np.stack([t, t + 1]), np.stack([e, e])),
             avail_actions=pair(slots["avail_actions"]).to(torch.bool),
             state=pair(slots["state"]).to(torch.float32),
             last_action=pair(self.last_action),
@@ -165,6 +181,7 @@ class OnPolicyBuffer:
             **store_state.state_of(self.rng, self.n_envs),
             **{f"slots.{name}": array for name, array in self.slots.items()},
             "last_action": self.last_action,
+            "first": self.first,
             "td_target": targets,
             "order": self.order,
         }
@@ -179,6 +196,7 @@ class OnPolicyBuffer:
         held = [name for name in FIELDS if f"slots.{name}" in state]
         self.slots = {name: np.asarray(state[f"slots.{name}"]) for name in held}
         self.last_action, self.order = np.asarray(state["last_action"]), np.asarray(state["order"])
+        self.first = np.asarray(state["first"])
         targets = np.asarray(state["td_target"])
         self.td_target = self._tensor(targets) if targets.size else None
         store_state.restore(self.rng, state)

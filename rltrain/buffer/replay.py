@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from rltrain.buffer import store_state
-from rltrain.buffer.slots import fields_to_store, gather, memory_cap
+from rltrain.buffer.slots import fields_to_store, gather, memory_cap, observations
 from rltrain.buffer.store import (
     BLOCK,
     Storage,
@@ -336,23 +336,10 @@ class ReplayBuffer:
         return batch if self.teams == 1 else one_agent(batch, self._tensor(agent))
 
     def _observations(self, lane: np.ndarray, start: np.ndarray, rows: np.ndarray) -> Tensor:
-        """[T+1, B, N, *O], the frames of a stack one after the other along the first axis of O."""
+        """[T+1, B, N, *O], stacked as far back as the episode goes and the store remembers."""
         n = self.spec.frame_stack
-        if n == 1:
-            return self._gather("obs", rows).to(torch.float32)
-        # each slot's predecessors, as far back as its episode goes and the store remembers
-        number = start + np.arange(len(rows))[:, None] - np.zeros_like(rows)
-        stack = [rows]
-        for _ in range(n - 1):
-            before = np.maximum(number - 1, self.store.begin[lane])
-            row = self.store.rows(lane, before)
-            goes_back = (number > self.store.begin[lane]) & ~self.store.arrays["last"][row, 0]
-            number = np.where(goes_back, before, number)
-            earlier = self.store.rows(lane, number)
-            stack.append(np.where(rows == self.store.padding, rows, earlier))
-        frames = self._gather("obs", np.stack(stack[::-1], -1))  # [T+1, B, K, N, *O]
-        frames = frames.transpose(2, 3).flatten(3, 4)  # [T+1, B, N, K * O0, …]
-        return frames.to(torch.float32)
+        first = warm_starts(self.store, self.store.begin, lane, start, n - 1) if n > 1 else start
+        return observations(self.store, lane, start, first, rows, n, self.device)
 
     def _gather(self, name: str, rows: np.ndarray) -> Tensor:
         return gather(self.store, name, rows, self.device)

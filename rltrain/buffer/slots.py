@@ -46,3 +46,35 @@ def gather(store: Store, name: str, rows: np.ndarray, device: torch.device) -> T
     out = torch.empty(shape, dtype=dtype, pin_memory=device.type == "cuda")
     store.read(name, rows, out=out.numpy())
     return out.to(device, non_blocking=True)
+
+
+def observations(
+    store: Store,
+    lane: np.ndarray,
+    start: np.ndarray,
+    first: np.ndarray,
+    rows: np.ndarray,
+    n_frames: int,
+    device: torch.device,
+) -> Tensor:
+    """Observations of windows, stacked: [T+1, B, N, n_frames * O0, …] float32.
+
+    Args:
+        store: holds every frame once.
+        lane, start: [B], where each window begins.
+        first: [B], the earliest slot of its episode that a stack may look back to.
+        rows: [T+1, B] of the windows; padding stays zero.
+        n_frames: observations in a stack.
+        device: where the observations go.
+    """
+    if n_frames == 1:
+        return gather(store, "obs", rows, device).to(torch.float32)
+    number = start + np.arange(len(rows))[:, None]
+    frames = store.frame_rows(lane, number, first, n_frames)  # [T+1, B, n_frames]
+    frames[rows == store.padding] = store.padding
+    return join_frames(gather(store, "obs", frames, device)).to(torch.float32)
+
+
+def join_frames(frames: Tensor) -> Tensor:
+    """[T, B, n_frames, N, *O] to [T, B, N, n_frames * O0, …], as the policy sees them."""
+    return frames.transpose(2, 3).flatten(3, 4)

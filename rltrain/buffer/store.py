@@ -138,6 +138,17 @@ class Store:
         block = self.table[lane, number // BLOCK % self.table.shape[1]]
         return block * BLOCK + number % BLOCK
 
+    def frame_rows(
+        self, lane: np.ndarray, number: np.ndarray, first: np.ndarray, n_frames: int
+    ) -> np.ndarray:
+        """Rows [..., B, n_frames] of the frames stacked at slots ``number`` [..., B] of lanes
+        ``lane`` [B], oldest first; slot ``first`` [B], the earliest to look back to, is repeated
+        where a stack would begin before it.
+        """
+        back = np.arange(n_frames)[::-1]
+        frames = np.maximum(number[..., None] - back, first[:, None])
+        return self.rows(lane[:, None], frames)
+
     def write(self, rows: np.ndarray, fields: Mapping[str, np.ndarray]) -> None:
         """Store each field [*rows.shape, …] in the slots ``rows``.
 

@@ -51,3 +51,17 @@ def saved(buffer: Any) -> dict[str, Any]:
     """A buffer's state with its pieces put together, as a checkpoint gives it back."""
     state = buffer.state_dict()
     return {k: np.asarray(v) if k.startswith("slots.") else v for k, v in state.items()}
+
+
+def stack_frames(obs: np.ndarray, last: np.ndarray, n_frames: int) -> np.ndarray:
+    """The last ``n_frames`` of the observations ``obs`` [T, N, *O] at every step, oldest first, the
+    first of an episode repeated in front: [T, N, n_frames * O0, …]. ``last`` [T] ends episodes.
+    """
+    stacks = []
+    for t in range(len(obs)):
+        steps = [t]
+        while len(steps) < n_frames:
+            begins = steps[0] == 0 or last[steps[0] - 1]
+            steps.insert(0, steps[0] if begins else steps[0] - 1)
+        stacks.append(np.concatenate([obs[step] for step in steps], axis=1))
+    return np.stack(stacks)

@@ -19,7 +19,7 @@ from rltrain.types import (
     EnvSpec,
     Steps,
 )
-from tests.buffer.streams import SPEC, Stream
+from tests.buffer.streams import SPEC, Stream, stack_frames
 
 SLOT = bytes_per_slot(SPEC, "float32")
 CLOCK = Clock()
@@ -65,15 +65,20 @@ class PlainReplay:
                     self.open[e] = []
 
 
-def assert_window_is_episode(batch: Batch, b: int, episode: list[dict[str, np.ndarray]]) -> None:
+def assert_window_is_episode(
+    batch: Batch, b: int, episode: list[dict[str, np.ndarray]], n_frames: int = 1
+) -> None:
     """Window b shows the whole episode, slot by slot, and padding behind it."""
     length, n_slots = len(episode) - 1, len(batch.obs)
+    frames = np.stack([slot["obs"] for slot in episode])
+    stacked = stack_frames(frames, np.arange(length + 1) == length, n_frames)
     for t in range(n_slots):
         real = t <= length
         slot = episode[t] if real else None
-        for name in ("obs", "state"):
-            want = np.zeros_like(episode[0][name]) if slot is None else slot[name]
-            np.testing.assert_array_equal(getattr(batch, name)[t, b], want.astype(np.float32))
+        obs = stacked[t] if real else np.zeros_like(stacked[0])
+        np.testing.assert_array_equal(batch.obs[t, b], obs.astype(np.float32))
+        state = np.zeros_like(episode[0]["state"]) if slot is None else slot["state"]
+        np.testing.assert_array_equal(batch.state[t, b], state)
         assert bool(batch.last[t, b]) == (t >= length)
         if slot is not None:
             np.testing.assert_array_equal(batch.avail_actions[t, b], slot["avail_actions"] != 0)
@@ -99,7 +104,7 @@ def assert_holds_the_newest(replay: EpisodeBuffer, plain: PlainReplay) -> None:
     total = len(plain.episodes)
     assert sorted(batch.index.tolist()) == list(range(total - n, total))
     for b, episode in enumerate(batch.index.tolist()):
-        assert_window_is_episode(batch, b, plain.episodes[episode])
+        assert_window_is_episode(batch, b, plain.episodes[episode], replay.spec.frame_stack)
 
 
 @pytest.mark.parametrize(
@@ -271,6 +276,41 @@ def test_images_stay_bytes_and_come_back_as_the_same_numbers() -> None:
     np.testing.assert_array_equal(batch.obs[:, 0], np.stack([s["obs"] for s in episode]))
     assert batch.obs.dtype == torch.float32
     assert batch.state.shape[2] == 0
+
+
+@pytest.mark.parametrize("n_frames", [2, 8, 40])
+def test_stacked_frames_repeat_the_first_of_their_episode_and_never_those_of_another(
+    n_frames: int,
+) -> None:
+    spec = replace(SPEC, frame_stack=n_frames)
+    replay, plain, stream = make(spec=spec), PlainReplay(3), Stream(1, spec=spec)
+    for _ in range(6):
+        steps = stream.steps(21, crash=0.2)
+        replay.add(steps)
+        plain.add(steps)
+    assert replay.sample(3, CLOCK).obs.shape[2:] == (2, 4 * n_frames)
+    assert_holds_the_newest(replay, plain)
+
+
+def test_stacked_images_grow_along_their_channels_and_stay_bytes() -> None:
+    shape = {"obs_shape": (2, 5, 5), "obs_dtype": "uint8"}
+    spec = EnvSpec(n_agents=2, n_actions=3, n_rewards=2, frame_stack=3, **shape)
+    replay, plain, stream = make(spec=spec), PlainReplay(3), Stream(2, spec=spec)
+    steps = stream.steps(60)
+    replay.add(steps)
+    plain.add(steps)
+    assert replay.sample(3, CLOCK).obs.shape[2:] == (2, 6, 5, 5)
+    assert_holds_the_newest(replay, plain)
+    assert replay.store.arrays["obs"].dtype == np.uint8
+
+
+def test_every_frame_of_a_stack_is_stored_once() -> None:
+    single, stacked = make(), make(spec=replace(SPEC, frame_stack=8))
+    steps = Stream(0).steps(60)
+    single.add(steps)
+    stacked.add(steps)
+    assert stacked.plan().bytes_per_step == single.plan().bytes_per_step == SLOT
+    assert stacked.bytes_in_use == single.bytes_in_use
 
 
 @pytest.mark.parametrize("max_bytes", [None, 14 * BLOCK * SLOT])

@@ -11,8 +11,8 @@ import torch
 
 from rltrain.buffer.on_policy import OnPolicyBuffer
 from rltrain.common.seeding import generator
-from rltrain.types import Batch, Clock
-from tests.buffer.streams import SPEC, Stream, saved
+from rltrain.types import Batch, Clock, EnvSpec
+from tests.buffer.streams import SPEC, Stream, saved, stack_frames
 
 CLOCK = Clock()
 
@@ -181,9 +181,10 @@ def test_without_a_transition_it_is_not_ready(n_slots: int) -> None:
     assert buffer.n_steps == 0
 
 
-@pytest.mark.parametrize("n_sampled", [0, 1, 3])
-def test_a_loaded_buffer_goes_on_exactly(n_sampled: int) -> None:
-    one, other, stream = make(), make(rng=generator(1)), Stream(0)
+@pytest.mark.parametrize(("n_sampled", "n_frames"), [(0, 1), (1, 1), (3, 1), (1, 5)])
+def test_a_loaded_buffer_goes_on_exactly(n_sampled: int, n_frames: int) -> None:
+    spec = replace(SPEC, frame_stack=n_frames)
+    one, other, stream = make(spec=spec), make(spec=spec, rng=generator(1)), Stream(0)
     other.add(Stream(5).steps(9))
     one.add(stream.steps(6))
     for _ in range(n_sampled):
@@ -211,9 +212,65 @@ def test_a_state_of_other_copies_is_refused() -> None:
         make(n_envs=2).load_state_dict(saved(make()))
 
 
-def test_stacked_frames_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"stacks 4 frames"):
-        make(spec=replace(SPEC, frame_stack=4))
+@pytest.mark.parametrize("n_frames", [2, 4, 15])
+def test_stacked_frames_reach_into_earlier_collects_but_not_into_other_episodes(
+    n_frames: int,
+) -> None:
+    spec = replace(SPEC, frame_stack=n_frames)
+    buffer, stream = make(spec=spec), Stream(3, spec=spec)
+    obs = np.empty((0, 3, 2, 4), np.float32)
+    last = np.empty((0, 3), bool)
+    for n_steps in (6, 1, 2, 9, 5):
+        steps = stream.steps(n_steps)
+        buffer.add(steps)
+        obs, last = np.concatenate([obs, steps.obs]), np.concatenate([last, steps.last])
+        if len(obs) == 6:
+            continue
+        batch = buffer.sample(buffer.n_steps, CLOCK)
+        carried = len(obs) - n_steps - 1
+        stacked = np.stack([stack_frames(obs[:, e], last[:, e], n_frames) for e in range(3)], 1)
+        for b, index in enumerate(batch.index.tolist()):
+            t, e = divmod(index, 3)
+            np.testing.assert_array_equal(
+                batch.obs[:, b], stacked[carried + t : carried + t + 2, e]
+            )
+
+
+def test_stacked_images_grow_along_their_channels() -> None:
+    spec = EnvSpec(
+        n_agents=2, n_actions=3, obs_shape=(2, 5, 5), obs_dtype="uint8", frame_stack=3, state_dim=1
+    )
+    buffer, steps = make(spec=spec, n_envs=1), Stream(2, spec=spec, n_envs=1).steps(20)
+    buffer.add(steps)
+    batch = buffer.sample(buffer.n_steps, CLOCK)
+    stacked = stack_frames(steps.obs[:, 0], steps.last[:, 0], 3)
+    for b, t in enumerate(batch.index.tolist()):
+        np.testing.assert_array_equal(batch.obs[:, b], stacked[t : t + 2])
+
+
+def test_a_lost_copy_begins_a_new_stack() -> None:
+    spec = replace(SPEC, frame_stack=3)
+    buffer, stream = make(spec=spec), Stream(0, spec=spec, longest=50)
+    stream.left[:] = 40
+    buffer.add(stream.steps(4))
+    after = stream.steps(3)
+    buffer.add(replace(after, lost=np.array([False, True, False])))
+    batch = buffer.sample(buffer.n_steps, CLOCK)
+    first = batch.index.tolist().index(3 + 1)  # t = 1, the first slot behind the carried one
+    repeated = np.concatenate([after.obs[0, 1]] * 3, axis=1)
+    np.testing.assert_array_equal(batch.obs[0, first], repeated)
+
+
+def test_every_frame_of_a_stack_is_held_once() -> None:
+    single, stacked = make(), make(spec=replace(SPEC, frame_stack=4))
+    stream = Stream(0)
+    for _ in range(3):
+        steps = stream.steps(20)
+        single.add(steps)
+        stacked.add(steps)
+    earlier = 3 * steps.obs[0].nbytes  # what the stack of the carried slot looks back to
+    assert stacked.bytes_in_use == single.bytes_in_use + earlier
+    assert stacked.plan().bytes_per_step == single.plan().bytes_per_step
 
 
 def test_a_loss_without_targets_is_refused() -> None:

@@ -328,8 +328,8 @@ def test_stacked_images_grow_along_their_channels() -> None:
 
 def test_bytes_are_stored_as_bytes_and_frames_once() -> None:
     spec = EnvSpec(n_agents=1, n_actions=3, obs_shape=(84, 84), obs_dtype="uint8", frame_stack=4)
-    replay = make(spec=spec, n_envs=1)
-    assert replay.plan().bytes_per_step < 84 * 84 + 20
+    single, stacked = (make(spec=s, n_envs=1) for s in (replace(spec, frame_stack=1), spec))
+    assert stacked.plan().bytes_per_step == single.plan().bytes_per_step < 84 * 84 + 20
 
 
 def with_hidden(steps: Steps) -> Steps:

@@ -165,7 +165,6 @@ REFUSED = [
     (["algo=dqn", "buffer.capacity=1e12"], r"needs .* GB .* set buffer\.capacity=\d+ or less"),
     (["algo=dqn", "buffer=on_policy"], r"buffer=on_policy needs a loss .*algo=pqn"),
     (["algo=pqn", "buffer=replay"], r"buffer=replay does not keep: set buffer=on_policy"),
-    (["algo=pqn", "env.frame_stack=4"], r"buffer=on_policy keeps single observations.* 4 frames"),
     (
         ["algo=iqn", "algo/distribution=categorical"],
         r"quantile loss needs algo/distribution=quantile",
