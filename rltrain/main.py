@@ -21,6 +21,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from rltrain.config.compose import (
+    CATALOG,
     RECOMMENDED,
     chosen_options,
     compose_checked,
@@ -33,6 +34,7 @@ from rltrain.config.compose import (
     quoted,
     typed_value,
 )
+from rltrain.config.translate import command_problem
 from rltrain.errors import RltrainError, UsageError
 
 if TYPE_CHECKING:
@@ -113,13 +115,9 @@ def run(words: Sequence[str]) -> int:
     """
     multirun = any(word in ("-m", "--multirun") for word in words)
     overrides = [word for word in words if word not in ("-m", "--multirun")]
-    unknown = [
-        word for word in overrides if word.startswith("-") and not word.startswith("--multi")
-    ]
-    if unknown:
-        raise UsageError(
-            f"Unknown flag {' '.join(unknown)}. Expected key=value, -m for a sweep, or --help."
-        )
+    strange = [word for word in overrides if "=" not in word and not word.startswith("~")]
+    if strange or any(word.startswith("-") for word in overrides):
+        raise UsageError(command_problem(words, CATALOG))
     resumes = typed_value(overrides, "resume") is not None
     evaluates = typed_value(overrides, "mode") == "evaluate"
     if multirun and (resumes or evaluates):

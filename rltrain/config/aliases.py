@@ -351,7 +351,7 @@ SB3 = (
     Row("trained_agent", "checkpoint"),
 )
 CLEANRL = (
-    Row("env_id", "env.id"),
+    Row("env_id", "env"),
     Row("num_envs", "hardware.n_envs"),
     Row("target_network_frequency", TARGET, "env steps"),
     Row("start_e end_e", "algo.exploration.start algo.exploration.end"),

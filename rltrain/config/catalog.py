@@ -179,6 +179,11 @@ class Catalog:
                     out[path] = described(key, out.get(path))
         return out
 
+    def known(self, typed: Mapping[str, str]) -> dict[str, Any]:
+        """Every key of that composition with its value."""
+        keys = self.all_keys(typed).items()
+        return {path: yaml.load(key.value, Loader=LOADER) for path, key in keys}
+
     @cached_property
     def homes(self) -> dict[str, list[str]]:
         """Which choices have a key: ``algo.mixer.embed_dim`` has ``algo/mixer=qmix``."""

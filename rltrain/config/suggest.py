@@ -38,7 +38,7 @@ def _key_answers(
     """Surest first."""
     name = key.lower().replace("/", ".").replace("-", "_")
     name = re.sub(r"^env_(args|config)\.", "env.", name)
-    root, _, _ = name.partition(".")
+    root = name.partition(".")[0]
     leaf = name.rpartition(".")[2]
     values = [k for k, v in known.items() if not isinstance(v, Mapping) and "_target_" not in k]
 
@@ -62,7 +62,7 @@ def _key_answers(
     same_leaf = [k for k in values if k.rpartition(".")[2] == leaf]
     yield from typed(*[k for k in same_leaf if k.startswith(f"{root}.")][:3])
     yield from _of_foreign_leaf(root, leaf, value, known, catalog)
-    free = [node for node in FREE_FORM if name.startswith(f"{node}.") and node in known]
+    free = [node for node in FREE_FORM if name.startswith(f"{node}.") and _has(known, node)]
     if free and "+" not in key:
         yield Answer((quoted(f"+{name}={value}"),), why=f"a new key below {free[0]} needs a +")
     yield from typed(*same_leaf[:3])
@@ -99,8 +99,13 @@ def _of_foreign_leaf(
     """``algo.learning_rate``: another library's name below a node of ours, or of theirs."""
     for answer in foreign(leaf, value, known, catalog):
         ours = re.split(r"[./=]", answer.typed[0].lstrip("+"))[0] if answer.typed else ""
-        if root == leaf or root not in known or ours == root:
+        if root == leaf or ours == root or not _has(known, root):
             yield answer
+
+
+def _has(known: Mapping[str, Any], node: str) -> bool:
+    """Whether there is such a key, or keys below it."""
+    return any(key == node or key.startswith(f"{node}.") for key in known)
 
 
 def for_node(key: str, value: str, node: Mapping[str, Any], catalog: Catalog) -> Answer:
@@ -142,7 +147,9 @@ def _of_row(row: Row, name: str, value: str, known: Mapping[str, Any], catalog: 
         key = next((k for k in here if known[k] is not None), (here or keys)[0])
         if key in catalog.groups and value not in catalog.options(key):
             return for_choice(key, value, catalog)
-        return Answer((word(key, converted(row, value, known), known, catalog),))
+        share = f"{value} of {known.get('total_env_steps')} env steps"
+        why = share if row.convert == "share" else ""
+        return Answer((word(key, converted(row, value, known), known, catalog),), why=why)
     if row.values:
         return Answer(tuple(dict.fromkeys(w for w in row.values.values() if w)), sure=False)
     return nothing

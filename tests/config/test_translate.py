@@ -1,0 +1,79 @@
+"""Commands that are typed in another way are answered with one that can be pasted."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from rltrain import main as entry
+from rltrain.config.catalog import Catalog
+from rltrain.config.compose import compose_checked
+from rltrain.config.translate import command_problem, translated
+from rltrain.errors import UsageError
+
+CATALOG = Catalog()
+COMMANDS = {
+    "--config=qmix --env-config=sc2 with env_args.map_name=3m t_max=2000000": (
+        "algo=qmix env=smac env.map_name=3m total_env_steps=2000000"
+    ),
+    "src/main.py --config=vdn_beta --env-config=sc2v2 with env_args.map_name=zerg_5_vs_5 lr=0.1": (
+        "algo=vdn env=smacv2 env.map_name=zerg_5_vs_5 algo.optimizer.lr=0.1"
+    ),
+    "with env_args.map_name=3m": "env.map_name=3m",
+    "--config=qmix with evaluate=True checkpoint_path=results/x save_replay=True": (
+        "mode=evaluate algo=qmix checkpoint=results/x record=true"
+    ),
+    "--algo dqn --env CartPole-v1 -n 50000": "algo=dqn env=cartpole total_env_steps=50000",
+    "--run DQN --env CartPole-v1": "algo=dqn env=cartpole",
+    "--env-id CartPole-v1 --total-timesteps 50000 --exploration-fraction 0.2 --track": (
+        "env=cartpole total_env_steps=50000 algo.exploration.env_steps=10000 "
+        "logger.wandb.mode=online"
+    ),
+    "--algo=DQN": "algo=dqn",
+    "--no-cuda algo=dqn": "algo=dqn hardware=cpu",
+    "-m --algo=vdn,QMIX seed=1,2": "-m algo=vdn,qmix seed=1,2",
+    "train algo=dqn": "algo=dqn",
+    "train": "",
+    "evaluate": "mode=evaluate checkpoint=latest",
+    "evaluate outputs/x": "mode=evaluate checkpoint=outputs/x",
+    "doctor": "mode=doctor",
+    "help": "--help",
+    "resume": "resume=latest",
+    "resume outputs/x": "resume=outputs/x",
+    "dqn cartpole": "algo=dqn env=cartpole",
+    "qmix 3m": "algo=qmix env=smac env.map_name=3m",
+    "algo = dqn env= cartpole": "algo=dqn env=cartpole",
+}
+
+
+@pytest.mark.parametrize("typed", COMMANDS)
+def test_command_is_translated_whole(typed):
+    said = command_problem(typed.split(), CATALOG)
+    assert said.splitlines()[1] == f"  rltrain {COMMANDS[typed]}".rstrip()
+    overrides = [
+        word for word in shlex.split(COMMANDS[typed]) if not word.startswith(("-", "mode=evaluate"))
+    ]
+    if "-m" not in typed:
+        compose_checked(overrides)
+
+
+def test_what_has_no_counterpart_is_named():
+    said = command_problem(["--algo=ppo", "--use-tensorboard", "--capture-video", "--x=1"], CATALOG)
+    assert "rltrain algo=pqn" in said
+    assert "ppo (the nearest: ppo is an actor-critic method" in said
+    assert "use_tensorboard (there is nothing to set for it: metrics go to metrics.jsonl" in said
+    assert "capture_video (type rltrain mode=evaluate checkpoint=latest record=true after" in said
+    assert said.endswith("x=1.")
+
+
+def test_values_with_blanks_stay_pasteable():
+    done = translated(["--checkpoint", "a b", "--net-arch", "64"], CATALOG)
+    assert str(done) == "rltrain 'checkpoint=a b' 'algo.network.hidden_sizes=[64]'"
+
+
+@pytest.mark.parametrize("typed", [["doctor"], ["--algo", "dqn"], ["algo=dqn", "seed"], ["-x"]])
+def test_command_line_refuses_them_with_it(typed):
+    with pytest.raises(UsageError) as caught:
+        entry.run(typed)
+    assert str(caught.value) == command_problem(typed, CATALOG)
