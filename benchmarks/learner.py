@@ -68,6 +68,7 @@ def make_batch(spec: EnvSpec, lengths: np.ndarray, seed: int = 0) -> Batch:
 
 def make_learner(spec: EnvSpec) -> Learner:
     return Learner(
+        spec=spec,
         model=Model(
             GRUAgents(spec=spec, hidden_dim=64, last_action=True, agent_id=True),
             QMix(spec=spec, embed_dim=32, hypernet_layers=2, hypernet_dim=64),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rltrain.algo.checks import require_available, require_observations
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
 from rltrain.build import build_learner, prepare_machine, spec_record
@@ -252,23 +253,18 @@ class GreedyPolicy:
         their channels first. Actions are numbered from 0.
 
         Raises:
-            ValueError: arrays of another shape, or numbers that are none.
+            ValueError: arrays of another shape or type, or values out of range; names which.
         """
         spec, last = self.spec, np.zeros(1, np.bool_)
-        for what, given, wanted in (
-            ("observations", obs, (spec.n_agents, *spec.obs_shape)),
-            ("avail_actions", avail_actions, (spec.n_agents, spec.n_actions)),
-        ):
-            shape = type(given).__name__ if isinstance(given, Mapping) else np.shape(given)
-            if shape != wanted:
-                raise ValueError(
-                    f"expected {what} of the shape {wanted}, as the run stored them, got {shape}. "
-                    "A trainer's compute_single_action takes what the environment shows."
-                )
-        seen = np.asarray(obs, np.float32)
-        if not np.isfinite(seen).all():
-            raise ValueError("expected observations of finite numbers, got NaN or infinity.")
-        return self.policy.act(seen[None], np.asarray(avail_actions)[None], last, Clock())[0]
+        try:
+            seen = require_observations(obs, (spec.n_agents, *spec.obs_shape), spec.obs_dtype)
+        except ValueError as error:
+            raise ValueError(
+                f"{error} A loaded policy takes observations as the run stored them; a trainer's "
+                "compute_single_action takes what the environment gives."
+            ) from error
+        available = require_available(avail_actions, (spec.n_agents, spec.n_actions))
+        return self.policy.act(seen[None], available[None], last, Clock())[0]
 
 
 def load_policy(path: str | Path, load_step: int | None = None) -> GreedyPolicy:

@@ -143,6 +143,7 @@ def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Le
     if getattr(loss, "per_agent", False):
         need_independent(f"{type(loss).__name__} learns", model, spec)
     return Learner(
+        spec=spec,
         model=model,
         loss=loss,
         optimizer=lambda params: optimizer.build(params=params),

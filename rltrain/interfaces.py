@@ -158,7 +158,7 @@ class Acting(Protocol):
         obs: Sequence[Any],
         state: dict[str, Any] | None,
         explore: bool,
-        avail_actions: np.ndarray | None,
+        avail_actions: Any,
         clock: Clock,
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """X observations to actions [X, N] and what to hand back next time."""

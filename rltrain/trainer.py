@@ -232,7 +232,7 @@ class Trainer:
         obs: Sequence[Any],
         state: dict[str, Any] | None = None,
         explore: bool = False,
-        avail_actions: np.ndarray | None = None,
+        avail_actions: Any = None,
     ) -> Any:
         """Actions for several observations at once, each in an episode of its own; greedy and
         without noise unless ``explore``. The run is not touched.
@@ -258,10 +258,10 @@ class Trainer:
         obs: Any,
         state: dict[str, Any] | None = None,
         explore: bool = False,
-        avail_actions: np.ndarray | None = None,
+        avail_actions: Any = None,
     ) -> Any:
         """``compute_actions`` for one observation: a number, or [N] for a team."""
-        masks = None if avail_actions is None else np.asarray(avail_actions)[None]
+        masks = None if avail_actions is None else [avail_actions]
         found = self.compute_actions([obs], state, explore, masks)
         action = found[0][0] if self.actor.remembers else found[0]
         action = int(action) if np.ndim(action) == 0 else action

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from rltrain.algo.checks import require_available, require_memory, require_observations
 from rltrain.algo.exploration import Exploration, FixedEpsilon
 from rltrain.algo.policy import Policy
 from rltrain.interfaces import Agents
@@ -48,7 +49,7 @@ class Actor:
         obs: Sequence[Any],
         state: dict[str, Any] | None,
         explore: bool,
-        avail_actions: np.ndarray | None,
+        avail_actions: Any,
         clock: Clock,
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Actions [X, N], as the environment numbers them, and what to hand back next time.
@@ -57,29 +58,18 @@ class Actor:
             obs: X observations.
             state: what the last call gave; None where X episodes begin.
             explore: draw as training does at ``clock``; otherwise greedy and without noise.
-            avail_actions: [X, N, A]; None: all.
+            avail_actions: [X, N, A], or [X, A] for one agent; None: all.
 
         Raises:
-            ValueError: observations, masks or a state that do not fit.
+            ValueError: observations, masks or a state that do not fit; names which.
         """
-        if len(obs) == 0:
-            raise ValueError("expected observations, got none.")
-        seen = np.stack([np.asarray(self.view(one)) for one in obs])  # [X, N, *O]
-        n, spec = len(seen), self.spec
-        wanted = (n, spec.n_agents, *spec.obs_shape)
-        if seen.shape != wanted:
-            raise ValueError(f"expected observations {wanted[1:]}, got {seen.shape[1:]}.")
-        if not np.isfinite(seen).all():
-            raise ValueError("expected observations of finite numbers, got NaN or infinity.")
-        if avail_actions is None:
-            avail_actions = np.ones((n, spec.n_agents, spec.n_actions), np.uint8)
-        available = np.asarray(avail_actions)
-        if available.size != n * spec.n_agents * spec.n_actions:
-            wanted = (n, spec.n_agents, spec.n_actions)
-            raise ValueError(f"expected avail_actions {wanted}, got {available.shape}.")
-        available = available.reshape(n, spec.n_agents, spec.n_actions)
-        if not available.any(-1).all():
-            raise ValueError("expected an available action for everybody, got masks of zeros only.")
+        seen, spec = self._seen(obs), self.spec  # [X, N, *O]
+        n = len(seen)
+        shape = (n, spec.n_agents, spec.n_actions)
+        all_of_them = np.ones(shape, np.bool_)
+        available = (
+            all_of_them if avail_actions is None else require_available(avail_actions, shape)
+        )
         policy = Policy(
             agents=self.agents,
             exploration=copy.copy(self.exploration) if explore else FixedEpsilon(epsilon=0.0),
@@ -89,22 +79,30 @@ class Actor:
             noisy=explore,
         )
         if state is not None:
-            if not {"hidden", "last_action"} <= set(state):
-                raise ValueError("expected the state that the last call gave back.")
-            if len(state["last_action"]) != n:
-                raise ValueError(
-                    f"the state belongs to {len(state['last_action'])} observations, got {n}."
-                )
+            require_memory(state, policy.memory(), spec.n_actions)
             policy.remember(state)
         with torch.random.fork_rng(devices=self._devices()):  # noise is drawn from torch's stream
-            action = policy.act(
-                seen.astype(spec.obs_dtype, copy=False), available, np.zeros(n, np.bool_), clock
-            )
+            action = policy.act(seen, available, np.zeros(n, np.bool_), clock)
         return action + self.first_action, policy.memory()
 
     def explores_until(self) -> int | None:
         """The env step at which training's exploration stops changing; None if it never does."""
         return self.exploration.ends_at()
+
+    def _seen(self, obs: Sequence[Any]) -> np.ndarray:
+        """Observations as the environment gives them, as the networks get them: [X, N, *O]."""
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # what becomes inf is refused below
+                views = [np.asarray(self.view(one)) for one in obs]
+        except Exception as error:  # of an environment's own function
+            raise ValueError(
+                "observations: expected a list of observations as the environment gives them, got "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if not views:
+            raise ValueError("observations: expected one or more, got none.")
+        shape = (self.spec.n_agents, *self.spec.obs_shape)
+        return np.stack([require_observations(v, shape, self.spec.obs_dtype) for v in views])
 
     def _devices(self) -> list[torch.device]:
         device = next(self.agents.parameters()).device

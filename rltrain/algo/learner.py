@@ -5,18 +5,20 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from rltrain.algo.checks import BatchCheck
 from rltrain.common.number_types import Count, Fraction, Positive
 from rltrain.common.schedule import piecewise
-from rltrain.interfaces import Loss
+from rltrain.interfaces import Agents, Loss, Mixer
 from rltrain.types import (
     Batch,
     Clock,
+    EnvSpec,
     Model,
     Result,
     UpdateResult,
@@ -75,6 +77,7 @@ class Learner:
     and counters stay as they were.
 
     Args:
+        spec: sizes that batches are checked against.
         model: agents, mixer and critic, on their device; becomes ``online``.
         loss: what a batch teaches.
         optimizer: from a list of parameters to an optimiser.
@@ -87,6 +90,7 @@ class Learner:
     def __init__(
         self,
         *,
+        spec: EnvSpec,
         model: Model,
         loss: Loss,
         optimizer: Callable[[list[nn.Parameter]], Optimizer],
@@ -102,6 +106,12 @@ class Learner:
         self.optimizer = optimizer([self._weights])
         self._moments = self._fresh_moments()
         self.lr_schedule = None if lr_schedule is None else _checked(lr_schedule)
+        self.check = BatchCheck(
+            spec=spec,
+            hidden_dim=cast(Agents, model.agents).hidden_dim,
+            n_streams=cast(Mixer, model.mixer).n_streams,
+            device=self._weights.device,
+        )
 
     def update(self, batch: Batch, clock: Clock) -> UpdateResult:
         """One gradient step on ``batch``, then the target's update if it is due.
@@ -109,7 +119,11 @@ class Learner:
         ``clock`` is as it was before the step. Adds to the loss's metrics `grad_norm`, the global
         norm before clipping, `skipped_updates`, 1 where the step was undone because it was not
         finite, and under a schedule `lr`, the learning rate.
+
+        Raises:
+            ValueError: a batch that does not fit the network; names the fields.
         """
+        self.check(batch)
         scheduled = {}
         if self.lr_schedule is not None:
             lr = piecewise(self.lr_schedule, clock.env_steps)
@@ -117,7 +131,11 @@ class Learner:
             scheduled = {"lr": torch.tensor(lr)}
         if not self.online.agents.training:  # a test switched its noise off
             self.online.train()
-        result = self.loss(self.online, self.target, batch, clock)
+        try:
+            result = self.loss(self.online, self.target, batch, clock)
+        except (IndexError, RuntimeError):
+            self.check.require_indices(batch)  # names the field, if this is the reason
+            raise
         finite, grad_norm = self._step(result)
         if self.target_update.due(clock.after_update()):
             self._follow(self.target_update.tau)

@@ -113,7 +113,14 @@ class GymnasiumEnv:
         return slot, np.array([reward], np.float32), bool(terminated), bool(truncated), said
 
     def view(self, obs: Any) -> np.ndarray:
-        """An observation of the environment as the network gets it, [1, *O]."""
+        """An observation of the environment as the network gets it, [1, *O].
+
+        Raises:
+            ValueError: an array that is not of the observation space.
+        """
+        space = self.env.observation_space
+        if isinstance(space, spaces.Box):
+            require_numbers(obs, space)
         return self._view(obs)[None]
 
     def render(self) -> Any:
@@ -211,6 +218,18 @@ def told(error: Exception) -> str:
 def is_finite(x: np.ndarray) -> bool:
     """Whether every element is; a finite sum says so at once."""
     return math.isfinite(x.sum()) or bool(np.isfinite(x).all())
+
+
+def require_numbers(obs: Any, space: spaces.Box) -> None:
+    """ValueError unless ``obs`` has the shape of ``space`` and, for bytes, values that fit."""
+    given = np.asarray(obs)
+    if given.shape != space.shape or given.dtype.kind not in "biuf":
+        raise ValueError(
+            f"expected numbers of the shape {space.shape}, got {given.dtype} of the shape "
+            f"{given.shape}."
+        )
+    if space.dtype == np.uint8 and (given != given.astype(np.uint8)).any():
+        raise ValueError("expected whole numbers from 0 to 255, got others.")
 
 
 def viewed(

@@ -206,6 +206,7 @@ def gradients(result, model) -> list:
 
 def make_learner(model=None, **other) -> Learner:
     parts = {
+        "spec": SPEC,
         "model": model or make_model(),
         "loss": TDLoss(gamma=0.99, double=True, n_step=1),
         "optimizer": partial(rmsprop, lr=1e-2, alpha=0.99, eps=1e-5),

@@ -130,9 +130,14 @@ def test_teams_are_asked_with_all_their_observations(small, tmp_path):
     assert actions.shape == (2,)
     actions, state = trainer.compute_actions([obs, obs, obs])
     assert actions.shape == (3, 2)
-    with pytest.raises(ValueError, match="belongs to 3 observations, got 1"):
+    with pytest.raises(
+        ValueError,
+        match=r"state\['hidden'\]: expected float32 \[1, 2, 64\].*got float32 \[3, 2, 64\]",
+    ):
         trainer.compute_single_action(obs, state)
-    with pytest.raises(ValueError, match=r"expected observations \(2, 3\), got \(2, 4\)"):
+    with pytest.raises(
+        ValueError, match=r"observations: expected the shape \(2, 3\), got \(2, 4\)"
+    ):
         trainer.compute_single_action(np.zeros((2, 4)))
 
 
@@ -163,11 +168,13 @@ def test_asking_for_noisy_actions_does_not_change_the_run(tmp_path):
 
 
 def test_what_does_not_fit_is_refused(dqn):
-    with pytest.raises(ValueError, match="expected observations, got none"):
+    with pytest.raises(ValueError, match="observations: expected one or more, got none"):
         dqn.compute_actions([])
-    with pytest.raises(ValueError, match=r"expected avail_actions \(1, 1, 2\), got \(1, 3\)"):
+    with pytest.raises(
+        ValueError, match=r"avail_actions: expected the shape \(1, 1, 2\), got \(1, 3\)"
+    ):
         dqn.compute_single_action(5, avail_actions=np.ones(3))
-    with pytest.raises(ValueError, match="the state that the last call gave back"):
+    with pytest.raises(ValueError, match=r"state\['hidden'\]: expected .* got none"):
         dqn.compute_single_action(5, state={"x": 1})
 
 
@@ -177,9 +184,9 @@ def test_a_loaded_policy_takes_what_the_run_stored_and_nothing_else(dqn):
     one = np.eye(5, dtype=np.float32)[None, 2]
     assert policy.act(one, np.ones((1, 2)))[0] == dqn.compute_single_action(7) - 3
     for obs in (one[:, :4], one[0], np.ones((1, 9)), {"a": 1}):
-        with pytest.raises(ValueError, match=r"expected observations of the shape \(1, 5\), as"):
+        with pytest.raises(ValueError, match=r"observations: expected .* as the run stored them"):
             policy.act(obs, np.ones((1, 2)))
-    with pytest.raises(ValueError, match=r"expected avail_actions of the shape \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"avail_actions: expected the shape \(1, 2\)"):
         policy.act(one, np.ones((1, 3)))
     with pytest.raises(ValueError, match="finite"):
         policy.act(one * np.nan, np.ones((1, 2)))

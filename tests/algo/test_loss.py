@@ -427,6 +427,7 @@ def test_every_loss_solves_a_corridor(name):
     loss = make_loss(name, GAMMA) if name != "q_lambda" else LambdaLoss(gamma=GAMMA, trace=0.0)
     learner = make_learner(
         model,
+        spec=CORRIDOR,
         loss=loss,
         optimizer=partial(adam, lr=2e-2, betas=[0.9, 0.999], eps=1e-8),
         target_update=TargetUpdate(episodes=None, env_steps=None, updates=5, tau=1.0),

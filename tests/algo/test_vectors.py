@@ -39,6 +39,7 @@ def step(request):
         MIXERS[request.param](spec=SPEC),
     )
     learner = Learner(
+        spec=SPEC,
         model=model,
         loss=TDLoss(gamma=0.99, double="double1" in request.param, n_step=1),
         optimizer=partial(rmsprop, lr=5e-4, alpha=0.99, eps=1e-5),

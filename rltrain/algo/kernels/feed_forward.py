@@ -29,6 +29,10 @@ class Stack:
         self.cut = (len(trunk), len(advantage)) if value else (len(trunk) + len(advantage), 0)
         rows = []
         height, width = sides
+        first, image = self.layers[0], height * width
+        self.n_inputs = (
+            first.in_channels * image if isinstance(first, nn.Conv2d) else first.in_features
+        )
         for layer in self.layers:
             fan_in = layer.weight[0].numel()
             if isinstance(layer, nn.Conv2d):
@@ -48,10 +52,16 @@ class Stack:
         return weight.is_cpu and weight.dtype == torch.float32
 
     def output(self, x: torch.Tensor) -> torch.Tensor:
-        """[X, …] to [X, A], without a gradient."""
+        """[X, …] to [X, A], without a gradient.
+
+        Raises:
+            ValueError: rows of another width than the network's input.
+        """
         from rltrain.algo.kernels import feed_forward_kernel
 
         rows = x.flatten(1).numpy()
+        if rows.shape[1] != self.n_inputs:
+            raise ValueError(f"expected {self.n_inputs} inputs, got {rows.shape[1]}.")
         return torch.from_numpy(
             feed_forward_kernel.output(rows, self.weights(), self.shapes, self.cut)
         )

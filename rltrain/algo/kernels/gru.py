@@ -27,7 +27,15 @@ def gru(x: Tensor, first: Tensor, cell: nn.GRUCell, n_rows: list[int]) -> Tensor
 
     Returns:
         [P, H]
+
+    Raises:
+        ValueError: sizes that do not fit.
     """
+    if first.shape[1:] != (cell.hidden_size,) or len(first) < n_rows[0] or sum(n_rows) != len(x):
+        raise ValueError(
+            f"expected {cell.hidden_size} units in {n_rows[0]} states and {sum(n_rows)} rows, got "
+            f"{list(first.shape)} and {len(x)}."
+        )
     weights = cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh
     if not (x.is_cpu and x.dtype == first.dtype == cell.weight_hh.dtype == torch.float32):
         return plain_gru(x, first, cell, n_rows)

@@ -17,12 +17,15 @@ def td_step(
 ) -> Result:
     """What ``TDLoss`` says of independent agents whose values are those of a stack of layers.
     ``rule``: discount, double Q-learning, rewards summed, Huber's bound or -1.
+
+    Raises:
+        IndexError: sizes that do not fit, or an action that is none.
     """
     flat = online.weights()
     gradient = np.empty_like(flat)
     priority = np.zeros(len(batch.weight), np.float32)
     sums = np.zeros(5)
-    td_step_kernel.step(
+    fits = td_step_kernel.step(
         batch.obs.flatten(3).numpy(),
         len(batch.action) if batch.n_taught is None else batch.n_taught,
         flat,
@@ -41,6 +44,8 @@ def td_step(
         priority,
         sums,
     )
+    if not fits:
+        raise IndexError("the batch does not fit the network, or an action is out of range")
     loss_sum, count, *_ = torch.from_numpy(sums.astype(np.float32)).unbind()
     means = torch.from_numpy((sums / max(sums[1], 1)).astype(np.float32)).unbind()
     metrics = {name: mean for name, mean in zip(NAMES, means, strict=True) if name}

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from rltrain.algo.kernels import feed_forward_kernel
-from rltrain.algo.kernels.feed_forward_kernel import differentiate, evaluate
+from rltrain.algo.kernels.feed_forward_kernel import differentiate, evaluate, n_weights
 from rltrain.algo.kernels.linear_kernel import padded
 from rltrain.algo.kernels.matmul_kernel import COLUMNS, ROWS, F
 from rltrain.common import numba_cache
@@ -42,7 +42,7 @@ def step(
     priority,
     sums,
 ):
-    """Fill ``gradient``, that of the loss sum by ``flat``.
+    """Fill ``gradient``, that of the loss sum by ``flat``; nothing outside an array is accessed.
 
     Args:
         obs: [T+1, B, N, O]; what lies behind a window's end may be anything.
@@ -52,8 +52,16 @@ def step(
         priority: zeros [B]; becomes the mean |error| of every window.
         sums: zeros [5]; become loss, count, |error|, q taken, target.
 
+    Returns:
+        whether the arrays fit each other and the networks, and every action used is an index of
+        ``avail``; otherwise the results mean nothing.
+
     Networks are evaluated where something is learned, and where a bootstrap is taken.
     """
+    if not fits(obs, n_taught, flat, target_flat, shapes, cut, avail, action):
+        return False
+    if not fits_transitions(action, reward, terminated, last, mask, weight, priority):
+        return False
     n_windows, n_agents, n_actions = action.shape[1], action.shape[2], avail.shape[3]
     end = ends(last)
     place, n_ahead = bootstraps(end, n_taught, rule[2], terminated, mask)
@@ -82,13 +90,14 @@ def step(
                 row = place[t, b] * n_agents + n
                 who = q[n_first + row] if double else target_q[row]
                 value[row] = target_q[row, best_action(who, avail[t, b, n])]
-    errors(
+    in_range = errors(
         q,
         value,
         place,
         end,
         n_taught,
         rule,
+        n_actions,
         action,
         reward,
         terminated,
@@ -99,6 +108,31 @@ def step(
         sums,
     )
     differentiate(values, of_q, flat, shapes, cut, gradient)
+    return in_range
+
+
+@njit()
+def fits(obs, n_taught, flat, target_flat, shapes, cut, avail, action):
+    """Whether networks, observations and actions have the sizes that ``step`` relies on."""
+    n_trunk, n_stream = cut
+    n_in, channels, height, width = shapes[0, 0], shapes[0, 2], shapes[0, 3], shapes[0, 4]
+    n_inputs = channels * height * width if channels else n_in
+    n_outputs = shapes[n_trunk + n_stream - 1, 1]
+    n_slots, n_windows, n_agents = action.shape
+    networks = len(flat) == len(target_flat) == n_weights(shapes)
+    values = obs.shape[3] == n_inputs and avail.shape[3] == n_outputs
+    rows = obs.shape[:3] == avail.shape[:3] == (n_slots + 1, n_windows, n_agents)
+    return networks and values and rows and 0 <= n_taught <= n_slots and n_slots > 0
+
+
+@njit()
+def fits_transitions(action, reward, terminated, last, mask, weight, priority):
+    """Whether what belongs to transitions has the sizes that ``step`` relies on."""
+    n_slots, n_windows, n_agents = action.shape
+    rewards = reward.shape[2] == 1 or reward.shape[2] == n_agents
+    rows = reward.shape[:2] == terminated.shape == mask.shape == (n_slots, n_windows)
+    ends = last.shape == (n_slots + 1, n_windows)
+    return rewards and rows and ends and len(weight) == len(priority) == n_windows
 
 
 @njit()
@@ -142,6 +176,7 @@ def errors(
     end,
     n_taught,
     rule,
+    n_actions,
     action,
     reward,
     terminated,
@@ -151,7 +186,9 @@ def errors(
     priority,
     sums,
 ):
-    """Fill ``of_q``, the gradient of the weighted loss sum by q, and what ``step`` gives."""
+    """Fill ``of_q``, the gradient of the weighted loss sum by q, and what ``step`` gives; returns
+    whether all actions are in range, at the first one that is not.
+    """
     gamma, _, n_step, bound = rule
     n_windows, n_agents = action.shape[1], action.shape[2]
     team = reward.shape[2] == 1
@@ -168,6 +205,8 @@ def errors(
                     discount = F(0) if terminated[s, b] else gamma
                     target = reward[s, b, 0 if team else n] + discount * target
                 here, taken = (t * n_windows + b) * n_agents + n, action[t, b, n]
+                if not 0 <= taken < n_actions:
+                    return False
                 error = q[here, taken] - target
                 size = abs(error)
                 if bound < 0:
@@ -185,6 +224,7 @@ def errors(
                 sums[4] += target
         sums[1] += count
         priority[b] /= max(count, 1)
+    return True
 
 
 @njit()

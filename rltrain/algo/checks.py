@@ -1,0 +1,290 @@
+"""Checks of arrays that come from outside: batches, observations and masks of available actions.
+
+Compiled kernels read arrays without bounds checks, so nothing reaches them unchecked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from statistics import mode
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rltrain.types import Batch, EnvSpec
+
+FIELDS = {  # name: dtype and axes; "*O" stands for the shape of a (stacked) observation
+    "obs": (torch.float32, ("T+1", "B", "N", "*O")),
+    "avail_actions": (torch.bool, ("T+1", "B", "N", "A")),
+    "state": (torch.float32, ("T+1", "B", "S")),
+    "last_action": (torch.int64, ("T+1", "B", "N")),
+    "last": (torch.bool, ("T+1", "B")),
+    "action": (torch.int64, ("T", "B", "N")),
+    "reward": (torch.float32, ("T", "B", "R")),
+    "terminated": (torch.bool, ("T", "B")),
+    "mask": (torch.bool, ("T", "B")),
+    "weight": (torch.float32, ("B",)),
+    "index": (torch.int64, ("B",)),
+    "hidden": (torch.float32, ("B", "N", "H")),
+    "agent": (torch.int64, ("B", "N")),
+    "td_target": (torch.float32, ("T", "B", "M")),
+}
+OPTIONAL = ("hidden", "agent", "td_target")
+
+
+class BatchCheck:
+    """Check of batches against the sizes of a network, once for each new layout.
+
+    A layout is the shape and dtype of every field. Whether an action lies in 0 … A - 1 is checked
+    with the first batch of a layout; later ones rely on bounds checks where actions are used as
+    indices, in PyTorch and in the compiled step, and on ``require_indices`` to name the field.
+
+    Args:
+        spec: sizes of the environment.
+        hidden_dim: H of the agents.
+        n_streams: M of the mixer.
+        device: where the network is.
+    """
+
+    def __init__(
+        self, *, spec: EnvSpec, hidden_dim: int, n_streams: int, device: torch.device
+    ) -> None:
+        self.spec, self.hidden_dim, self.n_streams = spec, hidden_dim, n_streams
+        self.device = device
+        self._known: set[tuple[Any, ...]] = set()
+
+    def __call__(self, batch: Batch) -> None:
+        """Do nothing for a batch of a known layout, otherwise check all of it.
+
+        Raises:
+            ValueError: names the fields, what was expected and what was given.
+        """
+        try:
+            layout = _layout(batch)
+            known = layout in self._known
+        except (AttributeError, TypeError):  # a field is no tensor
+            layout, known = (), False
+        if known:
+            return
+        problems = list(self._problems(batch))
+        if problems:
+            raise ValueError(f"The batch does not fit the network. {' '.join(problems)}")
+        self.require_indices(batch)
+        self._known.add(layout)
+
+    def require_indices(self, batch: Batch) -> None:
+        """Check the values of all fields that are used as indices; waits for the device.
+
+        Raises:
+            ValueError: names the field and the range.
+        """
+        n_actions, n_agents = self.spec.n_actions, self.spec.n_agents
+        ranges = ("action", 0, n_actions), ("last_action", -1, n_actions), ("agent", 0, n_agents)
+        for name, first, end in ranges:
+            values = getattr(batch, name)
+            if values is None:
+                continue
+            low, high = (int(x) for x in values.aminmax())
+            if low < first or high >= end:
+                raise ValueError(
+                    f"batch.{name}: expected numbers from {first} to {end - 1}, got numbers "
+                    f"from {low} to {high}."
+                )
+
+    def _problems(self, batch: Batch) -> Iterator[str]:
+        if not isinstance(batch, Batch):
+            yield f"Expected an rltrain.types.Batch, got {type(batch).__name__}."
+            return
+        sizes = self._sizes(batch)
+        for name, (dtype, axes) in FIELDS.items():
+            value = getattr(batch, name)
+            if value is None and name in OPTIONAL:
+                continue
+            shape = tuple(n for axis in axes for n in sizes[axis])
+            fits = isinstance(value, Tensor) and tuple(value.shape) == shape
+            if not fits or value.dtype != dtype:
+                yield (
+                    f"batch.{name}: expected {_name(dtype)} {list(shape)} "
+                    f"([{', '.join(axes)}]), got {_described(value)}."
+                )
+            elif value.device.type != self.device.type:
+                yield f"batch.{name}: expected it on {self.device}, got {value.device}."
+        (T,), n = sizes["T"], batch.n_taught
+        if n is not None and not (type(n) is int and 0 <= n <= T):
+            yield f"batch.n_taught: expected null or a whole number from 0 to {T}, got {n!r}."
+        if not isinstance(batch.whole, bool):
+            yield f"batch.whole: expected true or false, got {batch.whole!r}."
+
+    def _sizes(self, batch: Batch) -> Mapping[str, tuple[int, ...]]:
+        spec = self.spec
+        T, B = _length_and_width(batch)
+        one_agent = batch.agent is not None  # windows that show one agent of the team
+        own_reward = spec.n_rewards == spec.n_agents
+        return {
+            "T": (T,),
+            "T+1": (T + 1,),
+            "B": (B,),
+            "N": (1 if one_agent else spec.n_agents,),
+            "A": (spec.n_actions,),
+            "*O": stacked_shape(spec),
+            "S": (spec.state_dim,),
+            "R": (1 if one_agent and own_reward else spec.n_rewards,),
+            "M": (self.n_streams,),
+            "H": (self.hidden_dim,),
+        }
+
+
+def _length_and_width(batch: Batch) -> tuple[int, int]:
+    """T and B as most fields have them, so that the others are the ones that are wrong."""
+    lengths, widths = [1], [1]  # of the smallest batch there is, if no field has any
+    for name, (_, axes) in FIELDS.items():
+        shape = getattr(getattr(batch, name), "shape", ())
+        if len(shape) == len(axes) or (axes[-1] == "*O" and len(shape) >= len(axes)):
+            sizes = dict(zip(axes, shape, strict=False))
+            lengths += [sizes[axis] - (axis == "T+1") for axis in ("T", "T+1") if axis in sizes]
+            widths.append(sizes["B"])
+    return max(mode(lengths), 1), max(mode(widths), 1)
+
+
+def _layout(batch: Batch) -> tuple[Any, ...]:
+    """Shapes and dtypes, written out: this runs in every update."""
+    obs, avail_actions, state = batch.obs, batch.avail_actions, batch.state
+    last_action, last, action = batch.last_action, batch.last, batch.action
+    reward, terminated, mask = batch.reward, batch.terminated, batch.mask
+    weight, index = batch.weight, batch.index
+    rest = batch.hidden, batch.agent, batch.td_target
+    return (
+        obs.shape,
+        obs.dtype,
+        avail_actions.shape,
+        avail_actions.dtype,
+        state.shape,
+        state.dtype,
+        last_action.shape,
+        last_action.dtype,
+        last.shape,
+        last.dtype,
+        action.shape,
+        action.dtype,
+        reward.shape,
+        reward.dtype,
+        terminated.shape,
+        terminated.dtype,
+        mask.shape,
+        mask.dtype,
+        weight.shape,
+        weight.dtype,
+        index.shape,
+        index.dtype,
+        *[None if x is None else (x.shape, x.dtype) for x in rest],
+        batch.n_taught,
+        batch.whole,
+    )
+
+
+def stacked_shape(spec: EnvSpec) -> tuple[int, ...]:
+    """The shape of one agent's observation with ``frame_stack`` frames along its first axis."""
+    first, *rest = spec.obs_shape
+    return (first * spec.frame_stack, *rest)
+
+
+def require_observations(given: Any, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Observations as an array of ``dtype`` (float32 or uint8).
+
+    Args:
+        given: an array, or something that makes one.
+        shape: what is expected.
+
+    Raises:
+        ValueError: another shape, something else than numbers, NaN or infinity, or numbers that
+            ``dtype`` cannot hold.
+    """
+    seen = _numbers("observations", given)
+    if seen.shape != shape:
+        raise ValueError(f"observations: expected the shape {shape}, got {seen.shape}.")
+    if dtype == "uint8":
+        with np.errstate(invalid="ignore"):
+            exact = (seen == seen.astype(np.uint8)).all()
+        if not exact:
+            raise ValueError("observations: expected whole numbers from 0 to 255, got others.")
+        return seen.astype(np.uint8)
+    with np.errstate(over="ignore"):
+        seen = seen.astype(dtype, copy=False)
+    if not np.isfinite(seen).all():
+        raise ValueError(f"observations: expected finite {dtype} numbers, got NaN or infinity.")
+    return seen
+
+
+def require_available(given: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """A mask of available actions [..., A] as booleans.
+
+    Args:
+        given: an array of booleans, or of 0 and 1.
+        shape: what is expected, [..., N, A]; without N is as good for one agent.
+
+    Raises:
+        ValueError: another shape, other values, or an agent without an available action.
+    """
+    mask = _numbers("avail_actions", given)
+    if shape[-2] == 1 and mask.shape == (*shape[:-2], shape[-1]):
+        mask = mask.reshape(shape)
+    if mask.shape != shape:
+        raise ValueError(f"avail_actions: expected the shape {shape}, got {mask.shape}.")
+    available = mask == 1
+    if not (available | (mask == 0)).all():
+        raise ValueError("avail_actions: expected booleans, or 0 and 1, got other values.")
+    if not available.any(-1).all():
+        raise ValueError("avail_actions: expected an available action for each agent, got none.")
+    return available
+
+
+def require_memory(given: Any, like: Mapping[str, Any], n_actions: int) -> None:
+    """Check what ``compute_actions`` gets back as the state of its last call.
+
+    Args:
+        given: the state.
+        like: a state of as many observations.
+        n_actions: bound of the previous actions.
+
+    Raises:
+        ValueError: names the part that another call or another policy has made.
+    """
+    for name, ours in like.items():
+        theirs: Any = given.get(name) if isinstance(given, Mapping) else None
+        if isinstance(ours, Mapping):
+            require_memory(theirs, ours, n_actions)
+            continue
+        alike = isinstance(theirs, type(ours)) and theirs.dtype == ours.dtype
+        if alike and theirs.shape == ours.shape:
+            continue
+        raise ValueError(
+            f"state[{name!r}]: expected {_described(ours)}, as the last call gave it back for as "
+            f"many observations, got {_described(theirs)}."
+        )
+    action = given.get("last_action")
+    if action is not None and not bool(((action >= -1) & (action < n_actions)).all()):
+        raise ValueError(f"state['last_action']: expected numbers from -1 to {n_actions - 1}.")
+
+
+def _numbers(what: str, given: Any) -> np.ndarray:
+    if isinstance(given, Mapping):
+        raise ValueError(f"{what}: expected an array of numbers, got {type(given).__name__}.")
+    try:
+        array = np.asarray(given)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ValueError(f"{what}: expected an array of numbers, got {error}.") from error
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{what}: expected an array of numbers, got {array.dtype}.")
+    return array
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, Tensor | np.ndarray):
+        return f"{_name(value.dtype)} {list(value.shape)}"
+    return "none" if value is None else type(value).__name__
+
+
+def _name(dtype: torch.dtype | np.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,224 @@
+"""What comes from outside is checked before a compiled kernel reads it: each refusal names what is
+wrong."""
+
+import json
+import subprocess
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from rltrain.algo.checks import (
+    BatchCheck,
+    require_available,
+    require_memory,
+    require_observations,
+)
+from rltrain.algo.kernels.feed_forward import Stack
+from rltrain.algo.kernels.gru import gru
+from rltrain.algo.loss import TDLoss
+from rltrain.types import Clock, EnvSpec
+from tests.algo.batches import SPEC, make_batch, make_learner, make_model
+
+BATCH = make_batch([4, 3, 2])  # T = 4, B = 3, N = 2, O = 3, A = 4, S = 5
+PLAIN = EnvSpec(n_agents=1, n_actions=2, obs_shape=(4,))
+
+
+def check(spec=SPEC):
+    return BatchCheck(spec=spec, hidden_dim=8, n_streams=1, device=torch.device("cpu"))
+
+
+def plain_learner():
+    """The learner whose whole update is one compiled step."""
+    model = make_model("mlp", "independent", PLAIN, last_action=False)
+    assert model.agents.stack is not None
+    return make_learner(model, spec=PLAIN)
+
+
+def test_a_batch_that_fits_passes():
+    check()(BATCH)
+    check()(replace(BATCH, hidden=torch.zeros(3, 2, 8), td_target=torch.zeros(4, 3, 1)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"obs": torch.zeros(5, 3, 2, 2)},
+        {"obs": BATCH.obs.double()},
+        {"avail_actions": BATCH.avail_actions.float()},
+        {"avail_actions": BATCH.avail_actions[:-1]},
+        {"state": BATCH.state[..., :4]},
+        {"last_action": BATCH.last_action.int()},
+        {"last_action": BATCH.last_action + 4},
+        {"last": BATCH.last[:, :2]},
+        {"action": BATCH.action[:, :1]},
+        {"action": BATCH.action + 4},
+        {"action": BATCH.action - 1},
+        {"action": None},
+        {"reward": BATCH.reward[..., 0]},
+        {"reward": BATCH.reward.numpy()},
+        {"terminated": BATCH.terminated.float()},
+        {"mask": BATCH.mask.float()},
+        {"mask": [[True]]},
+        {"weight": torch.ones(2)},
+        {"index": torch.ones(3)},
+        {"hidden": torch.zeros(3, 2, 9)},
+        {"td_target": torch.zeros(4, 3, 2)},
+        {"n_taught": 5},
+        {"whole": 1},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_batch_that_does_not_fit_is_refused_by_the_name_of_the_field(change):
+    (name,) = change
+    with pytest.raises(ValueError, match=rf"batch\.{name}: expected") as raised:
+        check()(replace(BATCH, **change))
+    assert str(raised.value).count("batch.") == 1  # and no field that is right
+
+
+def test_windows_of_one_agent_have_one_agent_and_its_number():
+    one = make_batch([2, 2], replace(SPEC, n_agents=1))
+    check()(replace(one, agent=torch.tensor([[0], [1]])))
+    with pytest.raises(ValueError, match=r"batch\.agent: expected numbers from 0 to 1"):
+        check()(replace(one, agent=torch.tensor([[0], [2]])))
+
+
+def test_stacked_frames_make_observations_wider():
+    stacked = replace(SPEC, frame_stack=2)
+    with pytest.raises(ValueError, match=r"batch\.obs: expected float32 \[5, 3, 2, 6\]"):
+        check(stacked)(BATCH)
+
+
+@pytest.mark.parametrize("action", [2, 7, -1, 10**8])
+@pytest.mark.parametrize("first", [True, False])
+def test_the_compiled_step_reads_nothing_outside_an_array(action, first):
+    """Defect: action 10^8 was a segmentation fault. Also in later batches of a known layout, whose
+    values nothing but the kernel looks at."""
+    learner, batch = plain_learner(), make_batch([1, 1], PLAIN)
+    if not first:
+        learner.update(batch, Clock())
+    wrong = replace(batch, action=torch.full_like(batch.action, action))
+    with pytest.raises(ValueError, match=rf"batch\.action: expected numbers from 0 to 1.*{action}"):
+        learner.update(wrong, Clock())
+
+
+def test_actions_in_the_padding_do_not_matter_to_the_compiled_step():
+    learner, batch = plain_learner(), make_batch([2, 1], PLAIN)
+    before = learner.loss(learner.online, learner.target, batch, Clock()).gradient
+    action = batch.action.clone()
+    action[1, 1] = 99
+    after = learner.loss(learner.online, learner.target, replace(batch, action=action), Clock())
+    assert torch.equal(after.gradient, before)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"obs": torch.zeros(2, 2, 1, 9)},
+        {"obs": torch.zeros(2, 1, 1, 4)},
+        {"avail_actions": torch.ones(2, 2, 1, 1, dtype=torch.bool)},
+        {"reward": torch.zeros(1, 2, 3)},
+        {"terminated": torch.zeros(1, 1, dtype=torch.bool)},
+        {"last": torch.zeros(1, 2, dtype=torch.bool)},
+        {"mask": torch.ones(1, 1, dtype=torch.bool)},
+        {"weight": torch.ones(1)},
+        {"n_taught": 2},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_compiled_loss_called_without_a_learner_checks_sizes_too(change):
+    model, batch = plain_learner().online, make_batch([1, 1], PLAIN)
+    loss = TDLoss(gamma=0.9, double=True, n_step=1)
+    with pytest.raises(IndexError, match="does not fit"):
+        loss(model, model, replace(batch, **change), Clock())
+
+
+def test_other_compiled_parts_check_sizes_too():
+    stack = Stack([], [torch.nn.Linear(4, 2)], [])
+    with pytest.raises(ValueError, match="expected 4 inputs, got 5"):
+        stack.output(torch.zeros(1, 5))
+    cell = torch.nn.GRUCell(2, 3)
+    for first, n_rows in (((2, 4), [2]), ((1, 3), [2]), ((2, 3), [2, 2])):
+        with pytest.raises(ValueError, match="expected 3 units"):
+            gru(torch.zeros(2, 2), torch.zeros(first), cell, n_rows)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        np.zeros((1, 3)),
+        np.full((1, 2), np.nan),
+        np.full((1, 2), 1e39),
+        np.array([["a", "b"]]),
+        np.zeros((1, 2), complex),
+        [[1, 2], [3]],
+        {"a": 1},
+        None,
+    ],
+    ids=str,
+)
+def test_observations_that_do_not_fit_are_refused(given):
+    with pytest.raises(ValueError, match="observations: expected"):
+        require_observations(given, (1, 2), "float32")
+
+
+@pytest.mark.parametrize("value", [-1, 256, 0.5, np.nan, np.inf])
+def test_observations_that_bytes_cannot_hold_are_refused(value):
+    assert require_observations([[7.0, 255]], (1, 2), "uint8").dtype == np.uint8
+    with pytest.raises(ValueError, match="observations: expected whole numbers from 0 to 255"):
+        require_observations([[0, value]], (1, 2), "uint8")
+
+
+@pytest.mark.parametrize(
+    "given", [[[1, 0, 1]], [[0, 0]], [[1, 2]], [[np.nan, 1]], [["a", "b"]], [[1], [1]], "ab"]
+)
+def test_masks_that_do_not_fit_are_refused(given):
+    with pytest.raises(ValueError, match="avail_actions: expected"):
+        require_available(given, (1, 2))
+
+
+def test_masks_may_be_of_any_type_and_leave_out_a_single_agent():
+    for given in ([[1, 0]], [[True, False]], np.array([[1.0, 0.0]]), [1, 0]):
+        assert require_available(given, (1, 2)).tolist() == [[True, False]]
+
+
+def test_a_state_of_another_call_is_refused():
+    like = {"hidden": torch.zeros(1, 2, 8), "last_action": torch.zeros(1, 2, dtype=torch.int64)}
+    require_memory(dict(like), like, 4)
+    for name, wrong in (
+        ("hidden", torch.zeros(1, 2, 9)),
+        ("hidden", np.zeros((1, 2, 8), np.float32)),
+        ("last_action", torch.zeros(1, 2)),
+        ("last_action", torch.full((1, 2), 4)),
+    ):
+        with pytest.raises(ValueError, match=rf"state\['{name}'\]: expected"):
+            require_memory({**like, name: wrong}, like, 4)
+    with pytest.raises(ValueError, match=r"state\['hidden'\]: expected .* got none"):
+        require_memory([], like, 4)
+
+
+def test_every_tensor_of_a_batch_is_checked():
+    from rltrain.algo.checks import FIELDS
+
+    others = {"n_taught", "whole"}
+    assert set(FIELDS) == {field.name for field in fields(BATCH)} - others
+
+
+@pytest.mark.slow
+def test_no_wrong_input_crashes_or_passes():
+    """700 random wrong shapes, dtypes and ranges for six kinds of networks, in a process of its
+    own, which a segmentation fault would end."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.algo.wrong_inputs", "700"],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert report["tried"] == 700
+    assert report["failures"] == []
