@@ -421,12 +421,12 @@ def test_signals_save_and_say_how_to_go_on(small, own_folder, number, code):
     command = [sys.executable, "-m", "rltrain.main", *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     for line in process.stdout:
-        if "train return" in line:
+        if line.startswith("train "):
             process.send_signal(number)
             break
     said = process.stdout.read()
     assert process.wait() == code
-    assert "everything saved" in said
+    assert "Everything is saved." in said
     assert "rltrain resume=run" in said
     record = json.loads((own_folder / "run/run.json").read_text())
     assert (record["status"], record["exit_code"]) == ("interrupted", code)

@@ -281,6 +281,12 @@ def prune(checkpoints: Path, keep_last: int) -> None:
         shutil.rmtree(leftover, ignore_errors=True)
 
 
+def newest_full(checkpoints: Path) -> int | None:
+    """The env step of the newest checkpoint to resume from, without comparing checksums."""
+    steps = steps_of(checkpoints)
+    return next((s for s in steps if kind_of(checkpoints / str(s)) == "full"), None)
+
+
 def kind_of(folder: Path) -> str:
     """``full``, ``weights``, or ``broken`` (without comparing checksums)."""
     try:

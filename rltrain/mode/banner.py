@@ -73,17 +73,13 @@ def closing_words(
     facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: str, trust: str | None
 ) -> str:
     """The result, and what to type next, with the package that a loaded run must ``trust``."""
-    latest = checkpoint.pointed(run_dir / "checkpoints", "latest")
-    saved = latest == trainer.clock.env_steps
-    words = {
-        "finished": f"Finished at {trainer.clock.env_steps:,} env steps",
-        "interrupted": f"Stopped at {trainer.clock.env_steps:,} env steps, "
-        + ("everything saved" if saved else "not saved since the last checkpoint"),
-        "failed": f"Failed at {trainer.clock.env_steps:,} env steps",
-    }
-    lines = [f"{words[status]} after {duration(trainer.seconds)}."]
-    if trainer.stopping and status == "finished":
-        lines[0] = lines[0][:-1] + f": {trainer.stopping}."
+    checkpoints, env_steps = run_dir / "checkpoints", trainer.clock.env_steps
+    latest = checkpoint.newest_full(checkpoints)
+    verb = {"finished": "Finished", "interrupted": "Stopped", "failed": "Failed"}[status]
+    reason = f": {trainer.stopping}" if trainer.stopping and status == "finished" else ""
+    lines = [f"{verb} at {env_steps:,} env steps after {duration(trainer.seconds)}{reason}."]
+    if status != "finished":
+        lines[0] += f" {kept_words(checkpoints, env_steps)}"
     for name, test in (("Last test", facts["final_test"]), ("Best test", facts["best_test"])):
         if test:
             win = f", win rate {test['test/win_rate']:.0%}" if "test/win_rate" in test else ""
@@ -103,6 +99,21 @@ def closing_words(
     if (run_dir / "learning_curve.png").exists():
         lines.append(f"  {folder}/learning_curve.png")
     return "\n".join(lines)
+
+
+def kept_words(checkpoints: Path, env_steps: int) -> str:
+    """What remains of a run that did not finish."""
+    latest = checkpoint.newest_full(checkpoints)
+    if latest == env_steps:
+        return "Everything is saved."
+    if latest is not None:
+        return f"Kept: the last checkpoint (env step {latest:,})."
+    best = checkpoint.pointed(checkpoints, "best")
+    return (
+        "Nothing is kept: there was no checkpoint yet."
+        if best is None
+        else f"Kept: only the weights of the best test (env step {best:,})."
+    )
 
 
 def shown(path: Path) -> str:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from types import FrameType
 from typing import Any
 
+from rltrain.common import checkpoint
+from rltrain.logger.train_log import NOTICE
 from rltrain.trainer import Trainer
 
+log = logging.getLogger("rltrain")
 SIGNAL_CODES = {"SIGINT": 130, "SIGTERM": 143}
+TYPED = {"SIGINT": "Ctrl-C"}
 
 
 class Interrupts:
@@ -28,10 +33,28 @@ class Interrupts:
         return SIGNAL_CODES[self.caught[0]] if self.caught else SIGNAL_CODES["SIGINT"]
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        self.caught.append(signal.Signals(number).name)
+        """The handler. What it says is printed by another thread: this one may hold the locks of
+        the screen or of the log.
+        """
+        name = signal.Signals(number).name
+        self.caught.append(name)
         if self.trainer is None or len(self.caught) > 1:
             raise KeyboardInterrupt
-        self.trainer.stop(self.caught[0], interrupted=True)
+        self.trainer.stop(name, interrupted=True)
+        threading.Thread(target=self.announce, args=(name, self.trainer), name="signal").start()
+
+    def announce(self, name: str, trainer: Trainer) -> None:
+        """Say what happens now, and what a second signal does."""
+        kept = checkpoint.newest_full(trainer.run_dir / "checkpoints")
+        log.log(
+            NOTICE,
+            "%s: stopping after this iteration and saving. %s again: leave at once, %s.",
+            TYPED.get(name, name),
+            TYPED.get(name, name),
+            "with no checkpoint, since there is none yet"
+            if kept is None
+            else f"keeping the last checkpoint (env step {kept:,})",
+        )
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():

@@ -1,0 +1,88 @@
+"""Ctrl-C and SIGTERM: what is said at once, and what is kept."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from rltrain.callback import Callback
+from rltrain.common import checkpoint
+from rltrain.logger.train_log import NOTICE
+from rltrain.mode.signals import Interrupts
+
+
+class FakeTrainer(SimpleNamespace):
+    def stop(self, why, *, interrupted):
+        self.why, self.interrupted = why, interrupted
+
+
+def raised(number: int, run_dir, caplog) -> tuple[FakeTrainer, str]:
+    """A trainer after a signal, and what was said."""
+    trainer = FakeTrainer(run_dir=run_dir)
+    with Interrupts() as interrupts, caplog.at_level(NOTICE, logger="rltrain"):
+        interrupts.trainer = trainer
+        os.kill(os.getpid(), number)
+        for thread in threading.enumerate():
+            if thread.name == "signal":
+                thread.join()
+    return trainer, caplog.text
+
+
+def test_the_first_signal_says_at_once_what_happens_and_what_a_second_does(tmp_path, caplog):
+    for step, kind in ((100, "full"), (200, "weights")):
+        checkpoint.write(tmp_path / "checkpoints", step, {"model": {}}, kind)
+    trainer, said = raised(signal.SIGINT, tmp_path, caplog)
+    assert (trainer.why, trainer.interrupted) == ("SIGINT", True)
+    assert "Ctrl-C: stopping after this iteration and saving. Ctrl-C again: leave at once" in said
+    assert "keeping the last checkpoint (env step 100)." in said
+
+
+def test_sigterm_is_announced_alike(tmp_path, caplog):
+    _, said = raised(signal.SIGTERM, tmp_path, caplog)
+    assert "SIGTERM: stopping after this iteration and saving" in said
+    assert "with no checkpoint, since there is none yet." in said
+
+
+def test_before_there_is_a_trainer_a_signal_stops_at_once():
+    with pytest.raises(KeyboardInterrupt), Interrupts():
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+class Twice(Callback):
+    """Ctrl-C after ``at`` env steps, and again while that is being saved."""
+
+    def __init__(self, *, at: int) -> None:
+        self.at = at
+
+    def on_iteration(self, trainer, value=None):
+        if trainer.clock.env_steps >= self.at:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def on_save(self, trainer, value):
+        if trainer.interrupted:
+            os.kill(os.getpid(), signal.SIGINT)
+        return value
+
+
+@pytest.mark.parametrize(
+    ("at", "kept"),
+    [
+        (150, "Kept: the last checkpoint (env step 114)."),
+        (50, "Kept: only the weights of the best test (env step 0)."),
+    ],
+)
+def test_a_second_signal_while_saving_says_what_is_kept(
+    command, small, own_folder, capsys, at, kept
+):
+    words = ["logger.console=true", f"callbacks=[{{_target_: {__name__}.Twice, at: {at}}}]"]
+    with pytest.raises(KeyboardInterrupt):  # the job hands it on to the command
+        command(*small, *words, "hydra.run.dir=run")
+    shown = capsys.readouterr().out
+
+    assert kept in shown
+    assert ("rltrain resume=run" in shown) == (at == 150)
+    assert not list((own_folder / "run/checkpoints").glob(".tmp*"))
