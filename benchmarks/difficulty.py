@@ -20,9 +20,9 @@ from typing import Any
 from rltrain.api import settings_from
 from rltrain.build import build_scripted_player
 from rltrain.env import smac
-from rltrain.env.smac.battles import Battles
-from rltrain.env.smac.maps import find_map, map_names
-from rltrain.env.smac.sizes import Options
+from rltrain.env.smac.data.maps import find_map, map_names
+from rltrain.env.smac.engine.battles import Battles
+from rltrain.env.smac.options import Options
 from rltrain.mode.evaluate import summary
 from rltrain.types import Clock
 
@@ -103,7 +103,7 @@ def policies_of(map_name: str) -> list[str]:
 def version() -> str:
     """12 hex digits over everything that decides how a battle goes."""
     digest = hashlib.sha256()
-    for path in sorted(Path(smac.__file__).parent.glob("*.py")):
+    for path in sorted(Path(smac.__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 
@@ -156,7 +156,7 @@ def still(map_name: str) -> str:
     """The line that shows how the map's battles begin; empty where no picture can be drawn."""
     path = PICTURES / f"{map_name}.png"
     try:
-        picture: Any = importlib.import_module("rltrain.env.smac.picture").picture
+        picture: Any = importlib.import_module("rltrain.env.smac.render.painter").picture
         from PIL import Image
     except ImportError:
         return ""

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from rltrain.common.seeding import seed_key
-from rltrain.env.smac.compiled import draw, njit
-from rltrain.env.smac.maps import map_names
+from rltrain.env.smac.data.maps import map_names
+from rltrain.env.smac.engine.kernel import draw, njit
 from rltrain.env.smac.vector import SmacVectorEnv
 
 COPIES, THREADS, SECONDS = (1, 256), 2, 2.0

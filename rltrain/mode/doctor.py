@@ -24,9 +24,9 @@ from rich.markup import escape
 from rich.table import Table
 
 import rltrain
-from rltrain.env.smac import installation
-from rltrain.env.smac.maps import map_names
-from rltrain.env.smac.smacv2_game import MAP_FILE
+from rltrain.env.smac.data.maps import map_names
+from rltrain.env.smac.starcraft2 import installation
+from rltrain.env.smac.starcraft2.smacv2_config import MAP_FILE
 
 Verdict = Literal["ok", "optional", "missing"]
 OLDEST_PYTHON = (3, 11)
@@ -157,15 +157,16 @@ def cpu_flags() -> set[str]:
 def engine_cache() -> Iterator[Finding]:
     """Where machine code is kept, and whether the battle engine is in it."""
     from rltrain.common.numba_cache import cache_folder, is_compiled
-    from rltrain.env.smac import engine, lite_engine
-    from rltrain.env.smac.compiled import SOURCES
+    from rltrain.env.smac.engine import env_step as engine_step
+    from rltrain.env.smac.engine.kernel import SOURCES
+    from rltrain.env.smac.smaclite import env_step as smaclite_step
 
     folder = cache_folder(*SOURCES)
     if folder.name.startswith("rltrain-numba-"):
         fix = "export XDG_CACHE_HOME=FOLDER, a folder you can write"
         found = "cannot be written: every run compiles anew, a minute or two"
         yield Finding("compile cache", "optional", found, fix)
-    elif all(is_compiled(rules.advance_serial) for rules in (engine, lite_engine)):
+    elif all(is_compiled(rules.advance_serial) for rules in (engine_step, smaclite_step)):
         yield Finding("compile cache", "ok", f"the battle engine is compiled, in {folder}")
     else:
         found = f"writable ({folder}); the first run compiles for a minute or two"

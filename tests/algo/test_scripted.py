@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rltrain.algo.scripted import Scripted
-from rltrain.env.smac.scripted import SCRIPTS
+from rltrain.env.smac.scripted.policies import SCRIPTS
 from rltrain.env.toy import two_step_game
 from rltrain.types import Clock, EnvSpec
 

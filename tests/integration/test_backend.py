@@ -13,7 +13,7 @@ from rltrain.config.compose import load_config
 from rltrain.config.validate import check
 from rltrain.errors import CheckpointError, UsageError
 from tests.conftest import SMALL
-from tests.env.smac.stand_in import install_game, install_package
+from tests.env.smac.starcraft2.stand_in import install_game, install_package
 
 WORDS = [
     *(w for w in SMALL if not w.startswith(("env=", "total_env_steps", "test."))),

@@ -11,7 +11,7 @@ import pytest
 
 from rltrain import main as entry
 from rltrain.common.numba_cache import cache_folder, is_compiled
-from rltrain.env.smac.maps import map_names
+from rltrain.env.smac.data.maps import map_names
 from rltrain.errors import UsageError
 from rltrain.mode import doctor
 from rltrain.mode.doctor import (
@@ -24,7 +24,7 @@ from rltrain.mode.doctor import (
     runs,
     tools,
 )
-from tests.env.smac.stand_in import install_game, install_package
+from tests.env.smac.starcraft2.stand_in import install_game, install_package
 
 
 def by_name(findings):
@@ -97,10 +97,10 @@ def no_folder_known():
     cache_folder.cache_clear()
 
 
-@pytest.mark.parametrize("kept", [set(), {"engine"}, {"engine", "lite_engine"}])
+@pytest.mark.parametrize("kept", [set(), {"engine"}, {"engine", "smaclite"}])
 def test_the_engine_is_compiled_when_both_rules_are(monkeypatch, kept):
     def is_compiled(function):
-        return function.py_func.__module__.rpartition(".")[2] in kept
+        return function.py_func.__module__.split(".")[-2] in kept
 
     monkeypatch.setattr("rltrain.common.numba_cache.is_compiled", is_compiled)
     (finding,) = doctor.engine_cache()

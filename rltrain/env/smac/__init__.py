@@ -3,16 +3,17 @@ this is cheap."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
+from rltrain.common.exports import import_name
+
 _EXPORTS = {
-    "SmacVectorEnv": "rltrain.env.smac.vector",
-    "Smacv2VectorEnv": "rltrain.env.smac.capability",
-    "StarCraft2Env": "rltrain.env.smac.starcraft2",
-    "StarCraftCapabilityEnv": "rltrain.env.smac.capability",
-    "parallel_env": "rltrain.env.smac.parallel",
-    "compile_engine": "rltrain.env.smac.__main__",
+    "SmacVectorEnv": "vector",
+    "Smacv2VectorEnv": "smacv2",
+    "StarCraft2Env": "starcraft2_env",
+    "StarCraftCapabilityEnv": "smacv2",
+    "compile_engine": "__main__",
+    "parallel_env": "pettingzoo",
 }
 __all__ = [
     "SmacVectorEnv",
@@ -25,6 +26,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _EXPORTS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_EXPORTS[name]), name)
+    return import_name(__name__, _EXPORTS, name)

@@ -12,8 +12,8 @@ BATTLES = {"3m": "sc2", "terran_5_vs_5": "sc2", "2s3z": "smaclite"}
 def compile_engine() -> None:
     """Compile every kernel, or load it from the cache."""
     from rltrain.common import numba_cache
-    from rltrain.env.smac.battles import UNITS_PER_CALL, Battles
-    from rltrain.env.smac.sizes import Options
+    from rltrain.env.smac.engine.battles import UNITS_PER_CALL, Battles
+    from rltrain.env.smac.options import Options
 
     for map_name, rules in BATTLES.items():
         for n_envs, n_threads in ((2, 1), (UNITS_PER_CALL, 2)):

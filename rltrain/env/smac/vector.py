@@ -15,20 +15,20 @@ from rltrain.common.number_types import (
     Positive,
     Real,
 )
-from rltrain.env.smac.battles import Battles
-from rltrain.env.smac.game_worker import Recipe
-from rltrain.env.smac.games import Games
-from rltrain.env.smac.installation import Backend, about_game, choose_backend
-from rltrain.env.smac.lite_maps import RULES, find_map_under
-from rltrain.env.smac.look import NO_TARGET, look_at
-from rltrain.env.smac.scripted import Player, heuristic_orders
-from rltrain.env.smac.sizes import Options, spec_of
-from rltrain.env.smac.view import BattleView
+from rltrain.env.smac.battle_view import BattleView
+from rltrain.env.smac.engine.battles import Battles
+from rltrain.env.smac.options import Options, spec_of
+from rltrain.env.smac.scripted.observation import NO_TARGET, look_at
+from rltrain.env.smac.scripted.policies import Player, heuristic_orders
+from rltrain.env.smac.smaclite.maps import RULES, find_map_under
+from rltrain.env.smac.starcraft2.games import Games
+from rltrain.env.smac.starcraft2.installation import Backend, about_game, choose_backend
+from rltrain.env.smac.starcraft2.worker import Recipe
 from rltrain.interfaces import EpisodeSeeds
 from rltrain.types import EnvSpec
 
 if TYPE_CHECKING:
-    from rltrain.env.smac.picture import Painter
+    from rltrain.env.smac.render.painter import Painter
 
 
 NATIVE = {"backend": "native"}
@@ -226,7 +226,7 @@ class SmacVectorEnv:
 
     def render(self, copies: Sequence[int]) -> list[list[np.ndarray]]:
         """Images [H, W, 3] of what these battles did since they were drawn last."""
-        from rltrain.env.smac.picture import Painter
+        from rltrain.env.smac.render.painter import Painter
 
         if isinstance(self.battles, Games):
             raise RuntimeError("render: the game is drawn by itself; record its .SC2Replay files")

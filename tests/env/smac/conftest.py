@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rltrain.env.smac import teams
-from rltrain.env.smac.battles import Battles
-from rltrain.env.smac.sizes import Options
-from rltrain.env.smac.vector import SmacVectorEnv
-from rltrain.env.smac.world import (
+from rltrain.env.smac.engine import teams
+from rltrain.env.smac.engine.battles import Battles
+from rltrain.env.smac.engine.world import (
     BURST,
     CHASE,
     ENERGY,
@@ -28,6 +26,8 @@ from rltrain.env.smac.world import (
     X,
     Y,
 )
+from rltrain.env.smac.options import Options
+from rltrain.env.smac.vector import SmacVectorEnv
 
 STOP, NORTH, SOUTH, EAST, WEST, ATTACK = range(1, 7)
 

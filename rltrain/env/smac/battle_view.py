@@ -1,0 +1,157 @@
+"""``BattleView``: SMAC's read-only methods on one battle of a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rltrain.env.smac.data.units import UNITS
+from rltrain.env.smac.engine.battles import Battles
+from rltrain.env.smac.engine.observe import write_state
+from rltrain.env.smac.engine.world import (
+    COOLDOWN,
+    ENERGY,
+    HEALTH,
+    P_SHOOT,
+    P_SIGHT,
+    SHIELD,
+    X,
+    Y,
+)
+from rltrain.env.smac.options import layout_of, sizes_of
+
+FIRST_AGENT_TYPE = (
+    3000  # the maps' own copies of unit types, one id per type, above StarCraft II's ids
+)
+
+
+@dataclass(frozen=True)
+class Position:
+    x: float
+    y: float
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit as StarCraft II's interface reports it; the cooldown in simulation loops."""
+
+    tag: int  # agents first, then enemies
+    unit_type: int
+    health: float
+    health_max: float
+    shield: float
+    shield_max: float
+    energy: float
+    weapon_cooldown: float
+    pos: Position
+
+
+class BattleView:
+    """What SMAC's environment tells about its current step, for battle ``copy`` of ``battles``."""
+
+    def __init__(self, battles: Battles, copy: int) -> None:
+        self.battles, self.copy = battles, copy
+        self.map_data, self.sizes = battles.map_data, battles.sizes
+        self.n_agents, self.n_enemies = self.map_data.n_agents, self.map_data.n_enemies
+        self.n_actions = self.sizes.n_actions
+
+    def get_obs(self) -> list[np.ndarray]:
+        """The observation of every agent, float32."""
+        return list(self.battles.obs[self.copy].copy())
+
+    def get_obs_agent(self, agent_id: int) -> np.ndarray:
+        return self.battles.obs[self.copy, agent_id].copy()
+
+    def get_state(self) -> np.ndarray:
+        """float32 [S]."""
+        return self.battles.state[self.copy].copy()
+
+    def get_state_dict(self) -> dict[str, Any]:
+        """The state in its parts: allies [A, …], enemies [E, …], last_action [A, n_actions],
+        timestep."""
+        options = replace(self.battles.options, obs_instead_of_state=False)
+        world, table = self.battles.world, self.battles.table
+        flat = np.zeros(sizes_of(self.map_data, options).state, np.float32)
+        timestep = np.float32(self.steps / self.map_data.limit)
+        write_state(
+            self.battles.shown, table("param", self.copy), table("type_bit", self.copy),
+            world.unit[self.copy], world.facing, world.last_action, self.copy, timestep, flat,
+        )  # fmt: skip
+        parts = {
+            name: flat[block["start"] :][: block["count"] * block["size"]].reshape(
+                block["count"], -1
+            )
+            for name, block in layout_of(self.map_data, options)["state"].items()
+        }
+        return parts | ({"timestep": flat[-1]} if "timestep" in parts else {})
+
+    def get_avail_actions(self) -> list[list[int]]:
+        """0 or 1 per agent and action."""
+        return self.battles.avail[self.copy].tolist()
+
+    def get_avail_agent_actions(self, agent_id: int) -> list[int]:
+        return self.battles.avail[self.copy, agent_id].tolist()
+
+    def get_visibility_matrix(self) -> np.ndarray:
+        """bool [A, A + E]: who of all others is seen by each agent; the dead neither see nor are
+        seen."""
+        unit = self.battles.world.unit[self.copy]
+        dx, dy = (unit[row][None, :] - unit[row][: self.n_agents, None] for row in (X, Y))
+        alive = unit[HEALTH] > 0
+        sight = self.battles.table("param", self.copy)[P_SIGHT, : self.n_agents, None]
+        seen = (dx * dx + dy * dy < sight**2) & alive[None, :] & alive[: self.n_agents, None]
+        seen[np.arange(self.n_agents), np.arange(self.n_agents)] = False
+        return seen
+
+    @property
+    def steps(self) -> int:
+        """Env steps done in this episode."""
+        return int(self.battles.world.clock[self.copy])
+
+    @property
+    def agents(self) -> dict[int, Unit]:
+        return {i: self.get_unit_by_id(i) for i in range(self.n_agents)}
+
+    @property
+    def enemies(self) -> dict[int, Unit]:
+        return {e: self._unit(self.n_agents + e) for e in range(self.n_enemies)}
+
+    def get_unit_by_id(self, agent_id: int) -> Unit:
+        """The unit of an agent; a dead one keeps its last position."""
+        return self._unit(agent_id)
+
+    def _unit(self, i: int) -> Unit:
+        unit, kind = self.battles.world.unit[self.copy], self.battles.unit_types(self.copy)[i]
+        return Unit(
+            tag=i,
+            unit_type=self._unit_types[i],
+            health=float(unit[HEALTH, i]),
+            health_max=kind.health,
+            shield=float(unit[SHIELD, i]),
+            shield_max=kind.shield,
+            energy=float(unit[ENERGY, i]),
+            weapon_cooldown=max(0.0, float(unit[COOLDOWN, i])),
+            pos=Position(float(unit[X, i]), float(unit[Y, i])),
+        )
+
+    @property
+    def _unit_types(self) -> list[int]:
+        kinds = [kind.sc2_id for kind in self.battles.unit_types(self.copy)]
+        names = sorted(self.map_data.drawn_from) or dict.fromkeys(self.map_data.ally_types)
+        ids = {UNITS[name].sc2_id: FIRST_AGENT_TYPE + k for k, name in enumerate(names)}
+        return [ids[kind] for kind in kinds[: self.n_agents]] + kinds[self.n_agents :]
+
+    def unit_shoot_range(self, agent_id: int) -> float:
+        return float(self.battles.table("param", self.copy)[P_SHOOT, agent_id])
+
+    def unit_sight_range(self, agent_id: int) -> float:
+        return float(self.battles.table("param", self.copy)[P_SIGHT, agent_id])
+
+    def unit_max_cooldown(self, unit: Unit) -> float:
+        """What the state divides this unit's cooldown by, loops."""
+        return self.battles.unit_types(self.copy)[unit.tag].cooldown_norm
+
+    def unit_max_shield(self, unit: Unit) -> float:
+        return unit.shield_max

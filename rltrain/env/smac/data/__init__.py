@@ -1,0 +1,1 @@
+"""Maps, units, terrain, scenarios and start positions as data."""

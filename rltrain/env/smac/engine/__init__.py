@@ -1,0 +1,1 @@
+"""The battle engine: compiled combat, one file per rule."""

@@ -1,0 +1,313 @@
+"""Collision avoidance: the velocity every unit takes so that nobody runs into anybody (compiled).
+
+Optimal reciprocal collision avoidance (van den Berg et al. 2011, "Reciprocal n-body collision
+avoidance"): every neighbour and wall allows a half-plane of velocities, a small linear program
+picks the allowed one nearest to the wanted one. A half-plane is a line (point qx, qy, unit
+direction dx, dy); velocities to its left are allowed. Units look one second ahead for others and
+one loop ahead for walls: they slide along walls without braking.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import numpy as np
+
+from rltrain.env.smac.engine.kernel import F, njit
+from rltrain.env.smac.engine.simd import LANES, lowest, who_is_near
+from rltrain.env.smac.engine.world import (
+    GROUND,
+    HEALTH,
+    NX,
+    NY,
+    P_DISC,
+    P_LAYER,
+    P_NEIGHBOUR,
+    P_SPEED,
+    P_TOUCH,
+    P_X_FROM,
+    P_X_TO,
+    P_Y_FROM,
+    P_Y_TO,
+    STANDS,
+    UX,
+    UY,
+    VX,
+    VY,
+    X,
+    Y,
+)
+
+ZERO, HALF, ONE = F(0), F(0.5), F(1)
+LOOPS, LOOP = F(16), F(1 / 16)  # loops per second, seconds per loop
+PARALLEL = F(1e-5)  # sine of the angle below which two lines count as parallel
+
+
+@njit()
+def choose_velocities(unit, param, walls, near_walls, lines, spare, near):
+    """Wanted (UX, UY) to next velocity (NX, NY) of every living unit; who wants to stand stands."""
+    for i in range(unit.shape[1]):
+        ux, uy = unit[UX, i], unit[UY, i]
+        unit[NX, i], unit[NY, i] = ux, uy
+        if unit[HEALTH, i] <= ZERO or (ux == ZERO and uy == ZERO):
+            continue
+        n_walls = wall_lines(unit, param, i, walls, near_walls, lines)
+        count = find_neighbours(unit, param, i, spare, near)
+        n = n_walls
+        for k in range(count):
+            unit_line(unit, param, i, near[k], lines, n)
+            n += 1
+        if n == 0:
+            continue
+        failed, x, y = solve_on_lines(lines, n, ux, uy, param[P_SPEED, i], False)
+        if failed < n:
+            x, y = least_violation(lines, n, n_walls, failed, x, y, param[P_SPEED, i], spare)
+        unit[NX, i], unit[NY, i] = x, y
+
+
+@njit(forceinline=True)
+def find_neighbours(unit, param, i, spare, near):
+    """Living units of i's layer in reach of it into ``near``, nearest first, ties by index; how
+    many."""
+    x, y, count, reach = unit[X, i], unit[Y, i], 0, param[P_NEIGHBOUR, i]
+    units = unit.shape[1]
+    for start in range(0, units, LANES):
+        bits = who_is_near(unit, start, units, x, y, reach * reach)
+        while bits != 0:
+            j = start + lowest(bits)
+            bits &= bits - 1
+            dx, dy = unit[X, j] - x, unit[Y, j] - y
+            d2 = dx * dx + dy * dy
+            if d2 >= reach * reach or j == i or param[P_LAYER, j] != param[P_LAYER, i]:
+                continue
+            k = count
+            while k > 0 and spare[k - 1, 4] > d2:
+                near[k], spare[k, 4] = near[k - 1], spare[k - 1, 4]
+                k -= 1
+            near[k], spare[k, 4] = j, d2
+            count += 1
+    return count
+
+
+@njit(forceinline=True)
+def wall_lines(unit, param, i, walls, near_walls, lines):
+    """One half-plane per wall in reach of the next loop: approach it at most as fast as the gap
+    allows."""
+    x, y = unit[X, i], unit[Y, i]
+    bits = near_walls[int(x), int(y)]
+    if bits == 0 or param[P_LAYER, i] != F(GROUND):
+        return 0
+    n, radius = 0, param[P_DISC, i]
+    reach = radius + param[P_SPEED, i] * LOOP
+    while bits != 0:
+        w = lowest(bits)
+        bits &= bits - 1
+        hx, hy, d = from_wall(walls, w, x, y)
+        if d >= reach or d <= ZERO:
+            continue
+        nx, ny = hx / d, hy / d
+        gap = (radius - d) * LOOPS
+        lines[n, 0], lines[n, 1], lines[n, 2], lines[n, 3] = gap * nx, gap * ny, ny, -nx
+        n += 1
+    return n
+
+
+@njit(inline="always")
+def from_wall(walls, w, x, y):
+    """Vector from the nearest point of wall w to (x, y), and its length."""
+    ax, ay = walls[w, 0], walls[w, 1]
+    lx, ly = walls[w, 2] - ax, walls[w, 3] - ay
+    hx, hy = x - ax, y - ay
+    s = min(max((hx * lx + hy * ly) / (lx * lx + ly * ly), ZERO), ONE)
+    hx, hy = hx - s * lx, hy - s * ly
+    return hx, hy, np.sqrt(hx * hx + hy * hy)
+
+
+@njit(forceinline=True)
+def unit_line(unit, param, i, j, lines, n):
+    """Line n: the half-plane that unit j leaves to unit i. A standing j leaves all of the work to
+    i."""
+    px, py = unit[X, j] - unit[X, i], unit[Y, j] - unit[Y, i]
+    vx, vy = unit[VX, i] - unit[VX, j], unit[VY, i] - unit[VY, j]
+    radius = param[P_DISC, i] + param[P_DISC, j]
+    d2 = px * px + py * py
+    apart = d2 > radius * radius
+    horizon = (
+        ONE if apart else LOOPS
+    )  # 1 / time: a second ahead, or out of an overlap within a loop
+    wx, wy = vx - horizon * px, vy - horizon * py
+    w2 = wx * wx + wy * wy
+    dot = wx * px + wy * py
+    if apart and (dot >= ZERO or dot * dot <= radius * radius * w2):
+        leg = np.sqrt(d2 - radius * radius)
+        side = ONE if px * wy - py * wx > ZERO else -ONE
+        dx, dy = px * leg - py * (side * radius), px * (side * radius) + py * leg
+        dx, dy = side * dx / d2, side * dy / d2
+        dot = vx * dx + vy * dy
+        cx, cy = dot * dx - vx, dot * dy - vy
+    else:
+        w = np.sqrt(w2)
+        nx, ny = ONE, ZERO  # same place, same velocity: any fixed direction will do
+        if w > ZERO:
+            nx, ny = wx / w, wy / w
+        dx, dy = ny, -nx
+        cx, cy = (radius * horizon - w) * nx, (radius * horizon - w) * ny
+    share = ONE if unit[UX, j] == ZERO and unit[UY, j] == ZERO else HALF
+    lines[n, 0], lines[n, 1] = unit[VX, i] + share * cx, unit[VY, i] + share * cy
+    lines[n, 2], lines[n, 3] = dx, dy
+
+
+@njit(forceinline=True)
+def solve_on_lines(lines, n, ux, uy, speed, along):
+    """Velocity nearest to (ux, uy), or with ``along`` farthest in that unit direction, that all n
+    lines allow.
+
+    Returns (n, x, y), or (first line that cannot be met, the point found before it).
+    """
+    x, y = ux, uy
+    n2 = ux * ux + uy * uy
+    if along or n2 > speed * speed:
+        scale = speed if along else speed / np.sqrt(n2)
+        x, y = ux * scale, uy * scale
+    return meet_lines(lines, n, ux, uy, x, y, speed, along)
+
+
+@njit(forceinline=True)
+def meet_lines(lines, n, ux, uy, x, y, speed, along):
+    """``solve_on_lines`` from the start (x, y)."""
+    for i in range(n):
+        qx, qy, dx, dy = lines[i, 0], lines[i, 1], lines[i, 2], lines[i, 3]
+        if dx * (qy - y) - dy * (qx - x) <= ZERO:
+            continue
+        b = qx * dx + qy * dy
+        inside = b * b + speed * speed - (qx * qx + qy * qy)
+        if inside < ZERO:
+            return i, x, y
+        root = np.sqrt(inside)
+        low, high = -b - root, -b + root
+        for j in range(i):
+            ex, ey = lines[j, 2], lines[j, 3]
+            den = dx * ey - dy * ex
+            num = ex * (qy - lines[j, 1]) - ey * (qx - lines[j, 0])
+            if abs(den) <= PARALLEL:
+                if num < ZERO:
+                    return i, x, y
+                continue
+            if den > ZERO:
+                high = min(high, num / den)
+            else:
+                low = max(low, num / den)
+            if low > high:
+                return i, x, y
+        if along:
+            t = high if ux * dx + uy * dy > ZERO else low
+        else:
+            t = min(max(dx * (ux - qx) + dy * (uy - qy), low), high)
+        x, y = qx + t * dx, qy + t * dy
+    return n, x, y
+
+
+@njit()
+def least_violation(lines, n, n_walls, failed, x, y, speed, spare):
+    """No velocity suits everyone: break the unit lines as little as possible, the wall lines not at
+    all."""
+    depth = ZERO
+    for i in range(failed, n):
+        qx, qy, dx, dy = lines[i, 0], lines[i, 1], lines[i, 2], lines[i, 3]
+        if dx * (qy - y) - dy * (qx - x) <= depth:
+            continue
+        m = n_walls
+        for j in range(n_walls):
+            spare[j, 0], spare[j, 1] = lines[j, 0], lines[j, 1]
+            spare[j, 2], spare[j, 3] = lines[j, 2], lines[j, 3]
+        for j in range(n_walls, i):
+            ex, ey = lines[j, 2], lines[j, 3]
+            den = dx * ey - dy * ex
+            if abs(den) <= PARALLEL:
+                if dx * ex + dy * ey > ZERO:
+                    continue
+                spare[m, 0], spare[m, 1] = HALF * (qx + lines[j, 0]), HALF * (qy + lines[j, 1])
+            else:
+                t = (ex * (qy - lines[j, 1]) - ey * (qx - lines[j, 0])) / den
+                spare[m, 0], spare[m, 1] = qx + t * dx, qy + t * dy
+            gx, gy = ex - dx, ey - dy
+            g = np.sqrt(gx * gx + gy * gy)
+            spare[m, 2], spare[m, 3] = gx / g, gy / g
+            m += 1
+        unmet, new_x, new_y = solve_on_lines(spare, m, -dy, dx, speed, True)
+        if unmet >= m:
+            x, y = new_x, new_y
+        depth = dx * (qy - y) - dy * (qx - x)
+    return x, y
+
+
+@njit()
+def move_units(unit, mark, param, walls, near_walls):
+    """One loop of motion: go, push remaining overlaps apart once, stay inside the walls or, off the
+    ground, in its place."""
+    for i in range(unit.shape[1]):
+        unit[VX, i], unit[VY, i] = unit[NX, i], unit[NY, i]
+        unit[X, i] += unit[VX, i] * LOOP
+        unit[Y, i] += unit[VY, i] * LOOP
+    push_apart(unit, mark, param)
+    for i in range(unit.shape[1]):
+        if param[P_LAYER, i] != F(GROUND):
+            unit[X, i] = min(max(unit[X, i], param[P_X_FROM, i]), param[P_X_TO, i])
+            unit[Y, i] = min(max(unit[Y, i], param[P_Y_FROM, i]), param[P_Y_TO, i])
+        elif unit[HEALTH, i] > ZERO:
+            bits = near_walls[int(unit[X, i]), int(unit[Y, i])]
+            if bits != 0:
+                leave_walls(unit, i, param[P_DISC, i], walls, bits)
+
+
+@njit()
+def push_apart(unit, mark, param):
+    """Moves every overlapping pair apart, half each; who fights standing or cannot move leaves it
+    to the other."""
+    for i in range(1, unit.shape[1]):
+        if unit[HEALTH, i] <= ZERO:
+            continue
+        reach2 = param[P_TOUCH, i] * param[P_TOUCH, i]
+        for start in range(0, i, LANES):
+            bits = who_is_near(unit, start, i, unit[X, i], unit[Y, i], reach2)
+            while bits != 0:
+                j = start + lowest(bits)
+                bits &= bits - 1
+                dx, dy = unit[X, i] - unit[X, j], unit[Y, i] - unit[Y, j]
+                radius = param[P_DISC, i] + param[P_DISC, j]
+                if dx * dx + dy * dy >= radius * radius or param[P_LAYER, i] != param[P_LAYER, j]:
+                    continue
+                fixed_i = mark[STANDS, i] != 0 or param[P_SPEED, i] == ZERO
+                fixed_j = mark[STANDS, j] != 0 or param[P_SPEED, j] == ZERO
+                if not (fixed_i and fixed_j):
+                    share = ZERO if fixed_i else (ONE if fixed_j else HALF)
+                    push_pair(unit, i, j, dx, dy, radius, share)
+                    behind = -2 << (j - start)  # i has moved: look again at those after j
+                    bits = behind & who_is_near(unit, start, i, unit[X, i], unit[Y, i], reach2)
+
+
+@njit(forceinline=True)
+def push_pair(unit, i, j, dx, dy, radius, share):
+    """Moves i by ``share`` of the pair's overlap and j by the rest, along the line (dx, dy) from j
+    to i."""
+    d = np.sqrt(dx * dx + dy * dy)
+    nx, ny = ONE, ZERO
+    if d > ZERO:
+        nx, ny = dx / d, dy / d
+    gap = radius - d
+    unit[X, i] += nx * gap * share
+    unit[Y, i] += ny * gap * share
+    unit[X, j] -= nx * gap * (ONE - share)
+    unit[Y, j] -= ny * gap * (ONE - share)
+
+
+@njit()
+def leave_walls(unit, i, radius, walls, bits):
+    """Safety net: puts the disc of unit i back outside of every wall in the set ``bits`` that it
+    touches."""
+    while bits != 0:
+        w = lowest(bits)
+        bits &= bits - 1
+        hx, hy, d = from_wall(walls, w, unit[X, i], unit[Y, i])
+        if ZERO < d < radius:
+            unit[X, i] += hx / d * (radius - d)
+            unit[Y, i] += hy / d * (radius - d)

@@ -1,0 +1,225 @@
+"""``Battles``: E battles of one map side by side, the plain Python face of the compiled engine.
+
+``SmacVectorEnv`` and ``StarCraft2Env`` are two manners over this class. To place units by hand,
+write into ``world`` and call ``refresh``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rltrain.common import numba_cache
+from rltrain.env.smac.data.roster import build_drawn_scene, build_roster
+from rltrain.env.smac.data.scenarios import find_scenario, is_scenario
+from rltrain.env.smac.data.units import UNITS, UnitType
+from rltrain.env.smac.engine import env_step as engine_step
+from rltrain.env.smac.engine import teams
+from rltrain.env.smac.engine.world import (
+    HEALTH,
+    RUNNING,
+    TIMEOUT,
+    WIN,
+    World,
+    build_frame,
+    build_reward,
+    build_scene,
+    build_view,
+    build_world,
+)
+from rltrain.env.smac.options import Options, max_reward_against, sizes_of
+from rltrain.env.smac.smaclite import env_step as smaclite_step
+from rltrain.env.smac.smaclite.maps import find_map_under
+from rltrain.env.smac.smaclite.scene import build_lite_scene
+
+UNITS_PER_CALL = 512
+"""Fewer units than this in one call are stepped faster by one thread than threads can be woken."""
+
+
+class IllegalAction(ValueError):
+    """An agent chose an action that is not available to it; nothing was changed."""
+
+
+class Battles:
+    """Arrays obs [E, A, O], avail [E, A, n_actions], state [E, S], reward [E] show the current step
+    of E battles.
+
+    ``sorts_agents=False`` numbers units as SMAClite does, for battles with ``rules="smaclite"``.
+    """
+
+    def __init__(
+        self,
+        *,
+        map_name: str,
+        n_envs: int,
+        options: Options,
+        n_threads: int = 1,
+        rules: str = "sc2",
+        sorts_agents: bool = True,
+    ) -> None:
+        if is_scenario(map_name):
+            if rules != "sc2":
+                raise ValueError(
+                    f"the scenario {map_name!r} cannot be played with rules={rules}: it knows no "
+                    "drawn teams. Choose rules=sc2, or one of the maps of SMAC."
+                )
+            self.map_data = find_scenario(map_name)
+        else:
+            self.map_data = find_map_under(rules, map_name, sorts_agents=sorts_agents)
+        self.options, self.n_envs = options, n_envs
+        self.sizes = sizes_of(self.map_data, options)
+        self.roster = build_roster(self.map_data, options) if self.map_data.drawn_from else None
+        lite = rules == "smaclite"
+        if self.roster is not None:
+            self.scene = build_drawn_scene(self.map_data, options, n_envs)
+        else:
+            self.scene = (build_lite_scene if lite else build_scene)(self.map_data, options)
+        self._engine = smaclite_step if lite else engine_step
+        self.shown = build_view(self.map_data, options)
+        self.rule = build_reward(self.map_data, options)
+        self.world = build_world(self.scene, n_envs)
+        self.frame = build_frame(self.scene, self.sizes, n_envs)
+        self.obs, self.avail, self.state = self.frame.obs, self.frame.avail, self.frame.state
+        self.reward = self.frame.reward
+        self.n_threads = min(n_threads, numba_cache.MAX_THREADS, n_envs)
+        self._seed = np.zeros(n_envs, np.uint64)
+        self._restart = np.zeros(n_envs, np.bool_)
+        self._no_action = np.zeros((n_envs, self.map_data.n_agents), np.int64)
+
+    def reset(self, seeds: Mapping[int, int]) -> None:
+        """Restart the battles e of ``seeds``, each with its own seed; the others stay as they
+        are."""
+        restart = np.zeros(self.n_envs, np.bool_)
+        for e, seed in seeds.items():
+            restart[e], self._seed[e] = True, seed
+        self._recruit(restart)
+        for e in seeds:
+            engine_step.reset_battle(
+                self.scene, self.shown, self.world, self.frame, e, self._seed[e]
+            )
+
+    def step(
+        self,
+        action: np.ndarray,
+        restarts: Mapping[int, int] | None = None,
+        orders: np.ndarray | None = None,
+    ) -> None:
+        """One env step with action [E, A]; battles in ``restarts`` (e to seed) begin anew instead.
+
+        Finished battles that are not restarted stay frozen with reward 0. ``orders`` [E, A], in
+        SMAC's numbers (attacks from 6 on), are carried out in place of the actions; neither need be
+        available then. Raises ``IllegalAction``.
+        """
+        action = np.ascontiguousarray(action, np.int64)
+        if action.shape != self._no_action.shape:
+            raise ValueError(
+                f"actions have the wrong shape: expected {self._no_action.shape} "
+                f"(copies, agents), got {action.shape}"
+            )
+        self._restart[:] = False
+        for e, seed in (restarts or {}).items():
+            self._restart[e], self._seed[e] = True, seed
+        self._check(action, any_action=orders is not None)
+        if restarts:
+            self._recruit(self._restart)
+        advance = self._engine.advance_serial
+        if self.n_threads > 1 and self.world.unit.shape[2] * self.n_envs >= UNITS_PER_CALL:
+            numba_cache.set_num_threads(self.n_threads)
+            advance = self._engine.advance_parallel
+        advance(
+            self.scene,
+            self.shown,
+            self.rule,
+            self.world,
+            self.frame,
+            action,
+            action if orders is None else orders,
+            orders is not None,
+            self._restart,
+            self._seed,
+        )
+
+    def _recruit(self, restart: np.ndarray) -> None:
+        if self.roster is not None:
+            teams.recruit(self.roster, self.scene, self.world, restart, self._seed)
+
+    def unit_types(self, e: int) -> tuple[UnitType, ...]:
+        """Agents, then enemies, as battle e has them."""
+        if self.roster is None:
+            return self.map_data.unit_types
+        return tuple(UNITS[self.map_data.drawn_from[k]] for k in self.world.kind[e])
+
+    def max_reward(self, e: int) -> float:
+        """Unscaled reward of a win in battle e in which every enemy dies once."""
+        return max_reward_against(self.unit_types(e)[self.map_data.n_agents :], self.options)
+
+    def table(self, name: str, e: int) -> np.ndarray:
+        """The table of units of this name in ``scene`` that holds for battle e."""
+        table: np.ndarray = getattr(self.scene, name)[e * self.scene.per_battle]
+        return table
+
+    def _check(self, action: np.ndarray, *, any_action: bool) -> None:
+        wrong = engine_step.find_illegal(self.world, self.avail, action, self._restart, any_action)
+        if wrong < 0:
+            return
+        copy, agent = divmod(wrong, self.map_data.n_agents)
+        legal = np.flatnonzero(self.avail[copy, agent]).tolist()
+        there = (
+            f"actions are 0 … {self.sizes.n_actions - 1}"
+            if any_action
+            else f"available are {legal}"
+        )
+        raise IllegalAction(
+            f"illegal action in copy {copy}: agent {agent} chose {action[copy, agent]}, {there}"
+        )
+
+    @property
+    def ended(self) -> np.ndarray:
+        """bool [E]."""
+        return self.world.outcome != RUNNING
+
+    @property
+    def timeout(self) -> np.ndarray:
+        """bool [E]: ended by the time limit only."""
+        return self.world.outcome == TIMEOUT
+
+    def result(self, e: int) -> dict[str, Any]:
+        """How battle e stands: won, dead allies and enemies, timed out."""
+        return self.results([e])[0]
+
+    def results(self, copies: Sequence[int]) -> list[dict[str, Any]]:
+        """``result`` of several battles."""
+        dead = self.world.unit[copies, HEALTH] <= 0
+        agents, outcome = self.map_data.n_agents, self.world.outcome[copies]
+        columns = (
+            (outcome == WIN).tolist(),
+            np.count_nonzero(dead[:, :agents], axis=1).tolist(),
+            np.count_nonzero(dead[:, agents:], axis=1).tolist(),
+            (outcome == TIMEOUT).tolist(),
+        )
+        names = ("win", "dead_allies", "dead_enemies", "timeout")
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def refresh(self) -> None:
+        """Write all observations, masks and states again from ``world``."""
+        engine_step.write_frames(self.scene, self.shown, self.world, self.frame)
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Every array a battle remembers, copied."""
+        return {name: array.copy() for name, array in self.world._asdict().items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue exactly where ``state_dict`` was taken."""
+        for name in World._fields:
+            mine, given = getattr(self.world, name), np.asarray(state[name])
+            if mine.shape != given.shape:
+                raise ValueError(
+                    f"battle state {name!r} does not fit: expected shape {mine.shape}, got "
+                    f"{given.shape}; use the map and the number of copies it was saved with"
+                )
+            mine[...] = given
+        if self.roster is not None:
+            teams.fit_all(self.roster, self.scene, self.world)
+        self.refresh()

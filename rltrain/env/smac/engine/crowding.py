@@ -1,0 +1,230 @@
+"""How melee units get round friends who already fight (compiled).
+
+Avoidance alone leaves them queueing behind: whoever stands to fight does not yield, and the wanted
+velocity points right through him. StarCraft II's crowds flow around; how is not published. Here a
+blocked unit looks, as often as it scans, for the nearest free place beside a foe, makes for it, and
+turns away from whoever stands in its way by as little as is needed to pass.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import numpy as np
+
+from rltrain.env.smac.data.terrain import SIZE
+from rltrain.env.smac.engine.combat import (
+    SCAN_EVERY,
+    distance2,
+    head_for,
+    in_reach,
+)
+from rltrain.env.smac.engine.kernel import F, njit
+from rltrain.env.smac.engine.simd import LANES, lowest, who_is_near
+from rltrain.env.smac.engine.world import (
+    ATTACK_MOVE,
+    HEALTH,
+    HIT,
+    NO_ONE,
+    ORDER,
+    P_DISC,
+    P_LAYER,
+    P_RADIUS,
+    P_RANGE,
+    P_SCAN,
+    P_TOUCH,
+    PHASE,
+    PLACE,
+    SIDE,
+    STANDS,
+    TARGET,
+    UX,
+    UY,
+    VX,
+    VY,
+    X,
+    Y,
+)
+
+ZERO, HALF = F(0), F(0.5)
+MELEE = F(1)  # weapon ranges below this have to touch
+NEAR = F(0.25)  # a standing unit closer than this is in the way
+STUCK = F(0.25)  # squared speed, cells per second, below which a unit gets nowhere
+FACING = F(0.3)  # cosine of the angle within which it is
+TURNS = 7  # of 22.5 degrees each
+COS, SIN = F(np.cos(np.pi / 8)), F(np.sin(np.pi / 8))
+SQUEEZE = F(0.9)  # of the squared distance of two discs in contact: places may be a little tight
+PLACES = 16  # places around a foe, evenly
+SAFE = F(0.01)  # cells, more than rounding can make of a distance
+AT_ONCE = F(-1)  # a squared distance nearer than any
+AROUND = np.linspace(0, 2 * np.pi, PLACES, endpoint=False)
+PLACE_X, PLACE_Y = np.cos(AROUND).astype(np.float32), np.sin(AROUND).astype(np.float32)
+
+
+@njit()
+def flow_around(unit, mark, param, affects, pathable, n_agents, loop, near, taken):
+    """Turns the wanted velocities of blocked melee units; ``near`` and ``taken`` are scratch
+    space."""
+    for i in range(unit.shape[1]):
+        chases = mark[TARGET, i] != NO_ONE and (unit[UX, i] != ZERO or unit[UY, i] != ZERO)
+        if unit[HEALTH, i] <= ZERO or not chases or param[P_RANGE, i] >= MELEE:
+            mark[SIDE, i], mark[PLACE, i] = 0, NO_ONE
+            continue
+        count = find_standing(unit, mark, param, i, near)
+        blocker = who_blocks(unit, i, unit[UX, i], unit[UY, i], near, count)
+        if blocker == NO_ONE:
+            mark[SIDE, i], mark[PLACE, i] = 0, NO_ONE
+            continue
+        if (loop + mark[PHASE, i]) % SCAN_EVERY == 0:
+            find_place(unit, mark, param, affects, pathable, n_agents, i, taken)
+        if mark[PLACE, i] != NO_ONE:
+            x, y = place_beside(unit, param, i, mark[TARGET, i], mark[PLACE, i])
+            head_for(unit, param, i, x, y)
+            blocker = who_blocks(unit, i, unit[UX, i], unit[UY, i], near, count)
+        if blocker != NO_ONE:
+            turn_away(unit, mark, i, blocker, near, count)
+
+
+@njit()
+def turn_away(unit, mark, i, blocker, near, count):
+    """The least turn that clears everybody in ``near``, to the side first taken."""
+    ux, uy = unit[UX, i], unit[UY, i]
+    if mark[SIDE, i] == 0:
+        dx, dy = unit[X, blocker] - unit[X, i], unit[Y, blocker] - unit[Y, i]
+        mark[SIDE, i] = 1 if dx * uy - dy * ux > ZERO else -1
+    sine = SIN * F(mark[SIDE, i])
+    for _ in range(TURNS):
+        ux, uy = ux * COS - uy * sine, ux * sine + uy * COS
+        if who_blocks(unit, i, ux, uy, near, count) == NO_ONE:
+            unit[UX, i], unit[UY, i] = ux, uy
+            return
+
+
+@njit(inline="always")
+def place_beside(unit, param, i, target, place):
+    """The point where i can strike the target from this side."""
+    reach = param[P_RANGE, i] * HALF + param[P_RADIUS, i] + param[P_RADIUS, target]
+    return unit[X, target] + reach * PLACE_X[place], unit[Y, target] + reach * PLACE_Y[place]
+
+
+@njit()
+def find_place(unit, mark, param, affects, pathable, n_agents, i, taken):
+    """The nearest free place beside a foe: beside its target for a unit with an order to attack it,
+    beside any foe in scan range for one on an attack-move."""
+    best, found, here, there = F(np.inf), NO_ONE, unit[X, i], unit[Y, i]
+    friends = find_promised(unit, mark, param, n_agents, i, taken)
+    first, end = (n_agents, unit.shape[1]) if i < n_agents else (0, n_agents)
+    target = mark[TARGET, i]
+    for j in range(first, end):
+        if j != target:
+            strange = mark[ORDER, i] != ATTACK_MOVE or affects[i, j] != HIT
+            if strange or unit[HEALTH, j] <= ZERO:
+                continue
+            if not in_reach(unit, param, i, j, param[P_SCAN, i]):
+                continue
+        at_x, at_y = unit[X, j], unit[Y, j]
+        reach = param[P_RANGE, i] * HALF + param[P_RADIUS, i] + param[P_RADIUS, j]
+        gap = np.sqrt(distance2(unit, i, j)) - reach - SAFE
+        if gap > ZERO and gap * gap > best:
+            continue  # all of its places are farther
+        count = find_held(unit, mark, param, n_agents, i, j, reach + SAFE, taken, friends)
+        for place in range(PLACES):
+            x, y = at_x + reach * PLACE_X[place], at_y + reach * PLACE_Y[place]
+            d2 = squared(x - here, y - there)
+            if d2 < best and is_free(pathable, x, y, d2, taken, count):
+                best, found = d2, place
+                mark[TARGET, i] = j
+    if found != mark[PLACE, i]:
+        mark[SIDE, i] = 0
+    mark[PLACE, i] = found
+
+
+@njit()
+def find_promised(unit, mark, param, n_agents, i, taken):
+    """Places of i's layer to which friends are on their way into ``taken``: x, y, their squared
+    distance from it, and how near is too near, squared; how many."""
+    count = 0
+    first, end = (0, n_agents) if i < n_agents else (n_agents, unit.shape[1])
+    for j in range(first, end):
+        if mark[PLACE, j] == NO_ONE or mark[STANDS, j] != 0 or unit[HEALTH, j] <= ZERO or j == i:
+            continue
+        if param[P_LAYER, j] != param[P_LAYER, i]:
+            continue
+        near = param[P_DISC, i] + param[P_DISC, j]
+        px, py = place_beside(unit, param, j, mark[TARGET, j], mark[PLACE, j])
+        taken[count, 0], taken[count, 1] = px, py
+        taken[count, 2] = squared(px - unit[X, j], py - unit[Y, j])
+        taken[count, 3] = near * near * SQUEEZE
+        count += 1
+    return count
+
+
+@njit()
+def find_held(unit, mark, param, n_agents, i, foe, reach, taken, count):
+    """Foes, and friends who stand to fight, of i's layer that hold places within ``reach`` of a foe
+    into ``taken`` behind its first ``count`` rows; how many rows there are then."""
+    units, farthest = unit.shape[1], reach + param[P_TOUCH, i]
+    for start in range(0, units, LANES):
+        bits = who_is_near(unit, start, units, unit[X, foe], unit[Y, foe], farthest * farthest)
+        while bits != 0:
+            j = start + lowest(bits)
+            bits &= bits - 1
+            holds = mark[STANDS, j] != 0 or (j < n_agents) != (i < n_agents)
+            if holds and j != i and param[P_LAYER, j] == param[P_LAYER, i]:
+                near = param[P_DISC, i] + param[P_DISC, j]
+                taken[count, 0], taken[count, 1] = unit[X, j], unit[Y, j]
+                taken[count, 2], taken[count, 3] = AT_ONCE, near * near * SQUEEZE
+                count += 1
+    return count
+
+
+@njit(forceinline=True)
+def is_free(pathable, x, y, d2, taken, count):
+    """Whether who is at squared distance ``d2`` may have (x, y): no wall, and nobody in ``taken``
+    too near who is there earlier."""
+    column, row = int(np.floor(x)), int(np.floor(y))
+    if column < 0 or column >= SIZE or row < 0 or row >= SIZE or pathable[column, row] == 0:
+        return False
+    for k in range(count - 1, -1, -1):  # places held are last, and refuse more often
+        if squared(taken[k, 0] - x, taken[k, 1] - y) < taken[k, 3] and taken[k, 2] < d2:
+            return False
+    return True
+
+
+@njit(inline="always")
+def squared(dx, dy):
+    """Squared length."""
+    return dx * dx + dy * dy
+
+
+@njit()
+def find_standing(unit, mark, param, i, near):
+    """Units of i's layer right beside it that stand to fight or are stuck themselves, its target
+    excepted, into ``near``; how many."""
+    count, units, farthest = 0, unit.shape[1], param[P_TOUCH, i] + NEAR
+    for start in range(0, units, LANES):
+        bits = who_is_near(unit, start, units, unit[X, i], unit[Y, i], farthest * farthest)
+        while bits != 0:
+            j = start + lowest(bits)
+            bits &= bits - 1
+            reach = param[P_DISC, i] + param[P_DISC, j] + NEAR
+            if distance2(unit, i, j) > reach * reach or j == mark[TARGET, i] or j == i:
+                continue
+            if param[P_LAYER, j] != param[P_LAYER, i]:
+                continue
+            if mark[STANDS, j] != 0 or squared(unit[VX, j], unit[VY, j]) < STUCK:
+                near[count] = j
+                count += 1
+    return count
+
+
+@njit()
+def who_blocks(unit, i, ux, uy, near, count):
+    """Which of ``near`` stands most in the way of the velocity (ux, uy); nobody if none does."""
+    found, most = NO_ONE, FACING * np.sqrt(ux * ux + uy * uy)
+    for k in range(count):
+        dx, dy = unit[X, near[k]] - unit[X, i], unit[Y, near[k]] - unit[Y, i]
+        d = np.sqrt(dx * dx + dy * dy)
+        facing = (dx * ux + dy * uy) / d if d > ZERO else ZERO
+        if facing > most:
+            found, most = near[k], facing
+    return found

@@ -1,0 +1,263 @@
+"""What agents see and may do: SMAC's observations, availability and state of one battle
+(compiled)."""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import numpy as np
+
+from rltrain.env.smac.engine.field_of_view import (
+    IN_RANGE,
+    SEEN,
+    look,
+    write_targets,
+)
+from rltrain.env.smac.engine.kernel import F, njit
+from rltrain.env.smac.engine.world import (
+    COOLDOWN,
+    ENERGY,
+    HEALTH,
+    P_COOLDOWN_NORM,
+    P_ENERGY,
+    P_HEALTH,
+    P_SHIELD,
+    P_SHOOT,
+    P_SIGHT,
+    SHIELD,
+    X,
+    Y,
+)
+
+ZERO, HALF, ONE, TWO = F(0), F(0.5), F(1), F(2)
+SIZE, CENTRE = F(32), F(16)
+STOP, NORTH, SOUTH, EAST, WEST, FIRST_ATTACK = 1, 2, 3, 4, 5, 6
+
+
+@njit(forceinline=True)
+def write_frame(scene, view, world, frame, e):
+    """Fills obs [A, O], avail [A, n_actions] and state [S] of battle e.
+
+    Arrays of all battles go on with their ``e``: a view of one battle's part costs more than its
+    use where it is hardly used.
+    """
+    own = e * scene.per_battle
+    param, type_bit, unit = scene.param[own], scene.type_bit[own], world.unit[e]
+    obs, avail, state = frame.obs[e], frame.avail[e], frame.state[e]
+    visible, facing, last_action = frame.visible, world.facing, world.last_action
+    if view.limited:
+        look(view, unit, param, facing[e], world.watches[e], world.blank[e], visible[e])
+    obs[:] = ZERO
+    avail[:] = 0
+    state[:] = ZERO
+    timestep = F(world.clock[e]) / F(scene.limit)
+    for i in range(view.n_agents):
+        if unit[HEALTH, i] > ZERO:
+            write_moves(view, scene.pathable, unit, i, obs, avail)
+            if view.pathing_grid:
+                write_surroundings(view, scene.pathable, unit, i, 8, obs, 4)
+            if view.terrain_height:
+                write_surroundings(view, scene.height, unit, i, 9, obs, 4 + 8 * view.pathing_grid)
+            heals = view.heals and param[P_ENERGY, i] > ZERO
+            if view.limited:
+                write_targets(view, unit, param, visible[e], i, avail)
+            elif heals:
+                write_patients(view, param, unit, i, avail)
+            write_enemies(view, param, type_bit, unit, visible, e, i, heals, obs, avail)
+            write_allies(view, param, type_bit, unit, visible, last_action, e, i, obs)
+            write_own(view, param, type_bit, unit, facing, e, i, obs)
+        else:
+            avail[i, 0] = 1
+        if view.obs_timestep:
+            obs[i, obs.shape[1] - 1] = timestep
+    if view.obs_as_state:
+        for i in range(view.n_agents):
+            for k in range(obs.shape[1]):
+                state[i * obs.shape[1] + k] = obs[i, k]
+    else:
+        write_state(view, param, type_bit, unit, facing, last_action, e, timestep, state)
+
+
+@njit()
+def write_moves(view, pathable, unit, i, obs, avail):
+    """Stop and the four moves; a move is open if the one cell half a move order ahead is
+    pathable."""
+    x, y, ahead = unit[X, i], unit[Y, i], view.move_amount * HALF
+    avail[i, STOP] = 1
+    avail[i, NORTH] = value_at(pathable, x, y + ahead, 0)
+    avail[i, SOUTH] = value_at(pathable, x, y - ahead, 0)
+    avail[i, EAST] = value_at(pathable, x + ahead, y, 0)
+    avail[i, WEST] = value_at(pathable, x - ahead, y, 0)
+    for d in range(4):
+        obs[i, d] = F(avail[i, NORTH + d])
+
+
+@njit(inline="always")
+def value_at(cells, x, y, outside):
+    """Value of the cell of the point (x, y); outside of the map is tested before coordinates are
+    truncated."""
+    if x < ZERO or y < ZERO or x >= SIZE or y >= SIZE:
+        return outside
+    return cells[int(x), int(y)]
+
+
+@njit()
+def write_surroundings(view, cells, unit, i, count, obs, at):
+    """Cell values at SMAC's points around the agent's cell: 4 far, 4 diagonal, its own; outside is
+    1."""
+    x, y, m = F(int(unit[X, i])), F(int(unit[Y, i])), view.move_amount
+    far = TWO * m
+    for k in range(count):
+        dx, dy = ZERO, ZERO
+        if k < 2:
+            dy = far if k == 0 else -far
+        elif k < 4:
+            dx = far if k == 2 else -far
+        elif k < 8:
+            dx = m if k == 4 or k == 6 else -m
+            dy = m if k == 4 or k == 7 else -m
+        obs[i, at + k] = F(value_at(cells, x + dx, y + dy, 1))
+
+
+@njit()
+def write_patients(view, param, unit, i, avail):
+    """A healer's targets are the other agents, by index; neither their health nor its energy
+    matters."""
+    shoot = param[P_SHOOT, i]
+    for k in range(view.n_agents):
+        dx, dy = unit[X, k] - unit[X, i], unit[Y, k] - unit[Y, i]
+        near = dx * dx + dy * dy <= shoot * shoot
+        if near and unit[HEALTH, k] > ZERO and param[P_ENERGY, k] == ZERO:
+            avail[i, view.first_attack + k] = 1
+
+
+@njit(forceinline=True)
+def write_enemies(view, param, type_bit, unit, visible, e, i, heals, obs, avail):
+    """Enemy blocks of agent i, zeros unless alive and in sight: attackable, distance, dx, dy,
+    health, shield, type.
+
+    For a healer the first tells, as in SMAC, whether the agent of the same index can be healed.
+    """
+    x, y, at, A = unit[X, i], unit[Y, i], view.move_size, view.n_agents
+    sight, shoot = param[P_SIGHT, i], param[P_SHOOT, i]
+    for k in range(A, unit.shape[1]):
+        dx, dy = unit[X, k] - x, unit[Y, k] - y
+        d2 = dx * dx + dy * dy
+        seen = visible[e, i, k] & SEEN != 0 if view.limited else d2 < sight * sight
+        if seen and unit[HEALTH, k] > ZERO:
+            if view.limited:
+                obs[i, at] = in_range(visible, e, i, k, A, heals)
+            elif heals:
+                obs[i, at] = F(avail[i, view.first_attack + k - A])
+            elif d2 <= shoot * shoot:
+                avail[i, view.first_attack + k - A] = 1
+                obs[i, at] = ONE
+            obs[i, at + 1], obs[i, at + 2], obs[i, at + 3] = (
+                np.sqrt(d2) / sight,
+                dx / sight,
+                dy / sight,
+            )
+            p = at + 4
+            if view.all_health:
+                obs[i, p] = unit[HEALTH, k] / param[P_HEALTH, k]
+                p += 1
+                if view.shield_enemy:
+                    obs[i, p] = unit[SHIELD, k] / param[P_SHIELD, k]
+                    p += 1
+            if view.type_bits > 0:
+                obs[i, p + type_bit[k]] = ONE
+        at += view.enemy_size
+
+
+@njit(inline="always")
+def in_range(visible, e, i, k, n_agents, heals):
+    """The first feature of enemy k from the bits of ``visible``."""
+    if heals:
+        k -= n_agents
+        if k >= n_agents:
+            return ZERO
+    return ONE if visible[e, i, k] & IN_RANGE else ZERO
+
+
+@njit(forceinline=True)
+def write_allies(view, param, type_bit, unit, visible, last_action, e, i, obs):
+    """Blocks of the other allies, zeros unless alive and in sight: visible, distance, dx, dy,
+    health, shield, type."""
+    x, y, sight = unit[X, i], unit[Y, i], param[P_SIGHT, i]
+    at = view.move_size + view.n_enemies * view.enemy_size
+    for k in range(view.n_agents):
+        if k == i:
+            continue
+        dx, dy = unit[X, k] - x, unit[Y, k] - y
+        d2 = dx * dx + dy * dy
+        seen = visible[e, i, k] & SEEN != 0 if view.limited else d2 < sight * sight
+        if seen and unit[HEALTH, k] > ZERO:
+            obs[i, at] = ONE
+            obs[i, at + 1], obs[i, at + 2], obs[i, at + 3] = (
+                np.sqrt(d2) / sight,
+                dx / sight,
+                dy / sight,
+            )
+            p = at + 4
+            if view.all_health:
+                obs[i, p] = unit[HEALTH, k] / param[P_HEALTH, k]
+                p += 1
+                if view.shield_ally:
+                    obs[i, p] = unit[SHIELD, k] / param[P_SHIELD, k]
+                    p += 1
+            if view.type_bits > 0:
+                obs[i, p + type_bit[k]] = ONE
+            if view.obs_last_action and last_action[e, k] >= 0:
+                obs[i, p + view.type_bits + last_action[e, k]] = ONE
+        at += view.ally_size
+
+
+@njit(forceinline=True)
+def write_own(view, param, type_bit, unit, facing, e, i, obs):
+    """The own block of agent i: health, shield, in SMACv2 place and cone, type."""
+    at = view.move_size + view.n_enemies * view.enemy_size + (view.n_agents - 1) * view.ally_size
+    if view.own_health:
+        obs[i, at] = unit[HEALTH, i] / param[P_HEALTH, i]
+        at += 1
+        if view.shield_ally:
+            obs[i, at] = unit[SHIELD, i] / param[P_SHIELD, i]
+            at += 1
+    if view.own_position:
+        obs[i, at], obs[i, at + 1] = unit[X, i] / SIZE, unit[Y, i] / SIZE
+        at += 2
+    if view.conic:
+        obs[i, at], obs[i, at + 1] = facing[e, i, 0], facing[e, i, 1]
+        at += 2
+    if view.type_bits > 0:
+        obs[i, at + type_bit[i]] = ONE
+
+
+@njit()
+def write_state(view, param, type_bit, unit, facing, last_action, e, timestep, state):
+    """Ally rows, enemy rows, last actions, timestep: the whole battle, without limits of sight."""
+    A, at = view.n_agents, 0
+    for k in range(unit.shape[1]):
+        shield = view.shield_ally if k < A else view.shield_enemy
+        turns = view.conic and k < A
+        size = (4 if k < A else 3) + shield + 2 * turns + view.type_bits
+        if unit[HEALTH, k] > ZERO:
+            p = at + 1
+            state[at] = unit[HEALTH, k] / param[P_HEALTH, k]
+            if k < A:
+                loads = unit[ENERGY, k] if param[P_ENERGY, k] > ZERO else unit[COOLDOWN, k]
+                state[p] = max(loads, ZERO) / param[P_COOLDOWN_NORM, k]
+                p += 1
+            state[p], state[p + 1] = (unit[X, k] - CENTRE) / SIZE, (unit[Y, k] - CENTRE) / SIZE
+            if shield:
+                state[p + 2] = unit[SHIELD, k] / param[P_SHIELD, k]
+            if turns:
+                state[p + 2 + shield], state[p + 3 + shield] = facing[e, k, 0], facing[e, k, 1]
+            if view.type_bits > 0:
+                state[at + size - view.type_bits + type_bit[k]] = ONE
+        at += size
+    if view.state_last_action:
+        for i in range(A):
+            if last_action[e, i] >= 0:
+                state[at + last_action[e, i]] = ONE
+            at += view.n_actions
+    if view.state_timestep:
+        state[at] = timestep

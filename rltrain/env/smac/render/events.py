@@ -1,0 +1,160 @@
+"""What happened in an env step, told from the tables before and after it: who shot, healed, burst
+and died. Nothing is drawn here; times are env steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rltrain.env.smac.data.units import LAYERS, UNITS, WEAPONS
+from rltrain.env.smac.engine.battles import Battles
+from rltrain.env.smac.engine.world import (
+    BURST,
+    COOLDOWN,
+    ENERGY,
+    HEALTH,
+    NO_ONE,
+    P_DAMAGE_POINT,
+    P_DELAY,
+    P_ENERGY,
+    P_HEALTH,
+    P_PERIOD,
+    P_RADIUS,
+    P_SHIELD,
+    P_WEAPON,
+    PENDING_ON,
+    SHIELD,
+    TARGET,
+    X,
+    Y,
+)
+
+MELEE = 1.0  # weapons that reach less far strike instead of shooting, cells
+FLASH, FADE, BLAST_TIME = 0.5, 1.5, 1.0  # how long shots, the dead and explosions are seen
+
+
+@dataclass(frozen=True)
+class Fighters:
+    """What a picture must know of the units of one battle, one entry per unit, agents first."""
+
+    kind: tuple[str, ...]
+    layer: tuple[int, ...]  # as in units.LAYERS
+    param: np.ndarray  # [N_PARAM, U], rows as in world.py
+
+
+def fighters_of(battles: Battles, copy: int) -> Fighters:
+    """The units of one battle: the only place where pictures ask who fights."""
+    units = battles.unit_types(copy)
+    names = {unit.sc2_id: name for name, unit in UNITS.items()}
+    return Fighters(
+        kind=tuple(names[unit.sc2_id] for unit in units),
+        layer=tuple(LAYERS.index(unit.layer) for unit in units),
+        param=battles.table("param", copy),
+    )
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One battle between two steps, copied."""
+
+    unit: np.ndarray  # [N_UNIT, U] float32
+    mark: np.ndarray  # [N_MARK, U] int32
+    clock: int
+    outcome: int
+
+
+def snapshot(battles: Battles, copy: int) -> Snapshot:
+    """The present state of a battle."""
+    world = battles.world
+    return Snapshot(
+        unit=world.unit[copy].copy(),
+        mark=world.mark[copy].copy(),
+        clock=int(world.clock[copy]),
+        outcome=int(world.outcome[copy]),
+    )
+
+
+@dataclass(frozen=True)
+class Happening:
+    """Something that is seen from ``begin`` to ``end``.
+
+    ``kind`` is a weapon's (instant, missile, twice, beam), or claw, heal, blast, death; ``other``
+    is the target, or nobody.
+    """
+
+    kind: str
+    begin: float
+    end: float
+    unit: int
+    other: int = NO_ONE
+
+
+def happenings(
+    before: Snapshot, after: Snapshot, fighters: Fighters, loops: int
+) -> list[Happening]:
+    """What the step from ``before`` to ``after`` brought, in the order of units."""
+    param, start = fighters.param, float(before.clock)
+    alive, lives = before.unit[HEALTH] > 0, after.unit[HEALTH] > 0
+    burst = (after.mark[BURST] > 0) & (before.mark[BURST] == 0) & alive
+    found = [Happening("blast", start + 0.5, start + 0.5 + BLAST_TIME, i) for i in _where(burst)]
+    for i in _where(alive & ~lives & ~burst):
+        found.append(Happening("death", start + 1, start + 1 + FADE, i))
+    for i in _where(fired(before, after, loops) & ~burst):
+        j = target_of(before, after, i)
+        if j != NO_ONE:
+            found.append(_shot(i, j, start, after, param, loops))
+    spent = after.unit[ENERGY] < before.unit[ENERGY]
+    for i in _where(spent & lives & (param[P_ENERGY] > 0)):
+        j = target_of(before, after, i)
+        if j != NO_ONE:
+            found.append(Happening("heal", start, start + 1, i, j))
+    return found
+
+
+def fired(before: Snapshot, after: Snapshot, loops: int) -> np.ndarray:
+    """bool [U]: whose cooldown was set anew. Left alone it runs down by one a loop, to 0
+    or a little below."""
+    rested = np.maximum(before.unit[COOLDOWN] - loops, 0.0)
+    return np.asarray((after.unit[COOLDOWN] > rested + 0.01) & (before.unit[HEALTH] > 0))
+
+
+def target_of(before: Snapshot, after: Snapshot, i: int) -> int:
+    """Whom unit i aims at: who its missile or second hit is for, else its target after or before
+    the step."""
+    for table, row in ((after, PENDING_ON), (after, TARGET), (before, TARGET)):
+        if table.mark[row, i] != NO_ONE:
+            return int(table.mark[row, i])
+    return NO_ONE
+
+
+def _shot(
+    i: int, j: int, start: float, after: Snapshot, param: np.ndarray, loops: int
+) -> Happening:
+    """The time of the shot follows from how far the cooldown has run down since."""
+    unit = after.unit
+    full = param[P_PERIOD, i] - np.ceil(param[P_DAMAGE_POINT, i])
+    share = 1.0 - float(full - unit[COOLDOWN, i]) / loops
+    begin = start + min(max(share, 0.0), 0.75)
+    kind = WEAPONS[int(param[P_WEAPON, i])]
+    gap = float(np.hypot(unit[X, i] - unit[X, j], unit[Y, i] - unit[Y, j]))
+    if kind == "missile":
+        return Happening(
+            kind, begin, begin + max(gap * float(param[P_DELAY, i]) / loops, 0.25), i, j
+        )
+    if kind == "instant" and gap - param[P_RADIUS, i] - param[P_RADIUS, j] < MELEE:
+        kind = "claw"
+    return Happening(kind, begin, begin + FLASH, i, j)
+
+
+def shares(state: Snapshot, fighters: Fighters) -> np.ndarray:
+    """float [3, U]: health, shield and energy as shares of their greatest values; NaN where a unit
+    has none."""
+    most = fighters.param[[P_HEALTH, P_SHIELD, P_ENERGY]]
+    have = state.unit[[HEALTH, SHIELD, ENERGY]]
+    return np.where(most > 0, have / np.where(most > 0, most, 1.0), np.nan)
+
+
+def _where(mask: np.ndarray) -> list[int]:
+    found: list[int] = np.flatnonzero(mask).tolist()
+    return found

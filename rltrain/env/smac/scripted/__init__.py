@@ -1,0 +1,1 @@
+"""Scripted policies and what they observe."""

@@ -1,0 +1,164 @@
+"""What players written by hand see of their battles, and the moves they are made of.
+
+They read the true state, as SMAC's built-in player does: fog and sight hide nothing from them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rltrain.env.smac.engine.battles import Battles
+from rltrain.env.smac.engine.field_of_view import FIRST_TURN, IN_RANGE
+from rltrain.env.smac.engine.observe import (
+    EAST,
+    NORTH,
+    SOUTH,
+    STOP,
+    WEST,
+)
+from rltrain.env.smac.engine.world import (
+    HEALTH,
+    NOTHING,
+    P_ENERGY,
+    P_HEALTH,
+    P_SHOOT,
+    SHIELD,
+    X,
+    Y,
+)
+
+NO_TARGET = -1
+BESIDE = 2.0  # how near healers come to those they care for, cells
+
+
+class Look(NamedTuple):
+    """E battles before a step. K runs over the actions with a target: enemies, for healers
+    agents.
+    """
+
+    battles: Battles
+    avail: np.ndarray  # [E, A, n_actions] bool
+    heals: np.ndarray  # [E, A] bool
+    dx: np.ndarray  # [E, A, K] from agent to target
+    dy: np.ndarray  # [E, A, K]
+    distance: np.ndarray  # [E, A, K] between centres
+    strength: np.ndarray  # [E, A, K] health and shield, for healers the share of its health
+    wanted: np.ndarray  # [E, A, K] bool: alive and can be hit, for healers hurt and can be mended
+    goals: np.ndarray  # [E, A, K] bool: whom to walk to; healers with nobody hurt go with the team
+    near: np.ndarray  # [E, A, K] bool: within the range of its weapon, whatever its cone
+    reach: np.ndarray  # [E, A, K] bool: an attack on it is available now, and would be carried out
+
+    @property
+    def first_attack(self) -> int:
+        """The number of the first action with a target."""
+        return int(self.battles.shown.first_attack)
+
+    def agents(self, row: int) -> np.ndarray:
+        """[E, A]: one row of the agents' table (``world.X``, …)."""
+        return self.battles.world.unit[:, row, : self.avail.shape[1]]
+
+    def enemies(self, row: int) -> np.ndarray:
+        """The same of the enemies, [E, number of enemies]."""
+        return self.battles.world.unit[:, row, self.avail.shape[1] :]
+
+
+def look_at(battles: Battles) -> Look:
+    """The current step of all battles."""
+    scene, unit, avail = battles.scene, battles.world.unit, battles.avail.astype(bool)
+    first_attack = battles.shown.first_attack
+    agents, units, k = scene.n_agents, unit.shape[2], np.arange(avail.shape[2] - first_attack)
+    heals = np.broadcast_to(scene.param[:, P_ENERGY, :agents] > 0, avail.shape[:2])  # [E, A]
+    whom = np.where(heals[..., None], k, agents + k)  # [E, A, K] numbers of units
+    exists = whom < np.where(heals, agents, units)[..., None]
+    whom = np.minimum(whom, units - 1)
+
+    def of(table: np.ndarray) -> np.ndarray:
+        """[1 or E, 1 or A, U] to the values of ``whom`` [E, A, K]."""
+        return np.take_along_axis(np.broadcast_to(table, (*whom.shape[:2], units)), whom, -1)
+
+    useful = exists & (of(scene.affects[:, :agents]) != NOTHING)
+    health, whole = of(unit[:, None, HEALTH]), of(scene.param[:, None, P_HEALTH])
+    alive = useful & (health > 0)
+    wanted = alive & (~heals[..., None] | (health < whole))
+    dx = of(unit[:, None, X]) - unit[:, X, :agents, None]
+    dy = of(unit[:, None, Y]) - unit[:, Y, :agents, None]
+    distance = np.hypot(dx, dy)
+    near = distance <= scene.param[:, P_SHOOT, :agents, None]
+    reach = avail[:, :, first_attack:]
+    if battles.shown.limited:  # without a mask more is available than is in range
+        reach = reach & (of(battles.frame.visible & IN_RANGE) != 0)
+    return Look(
+        battles=battles,
+        avail=avail,
+        heals=heals,
+        dx=dx,
+        dy=dy,
+        distance=distance,
+        strength=np.where(heals[..., None], health / whole, health + of(unit[:, None, SHIELD])),
+        wanted=wanted,
+        goals=np.where(wanted.any(-1, keepdims=True), wanted, alive),
+        near=near,
+        reach=reach,
+    )
+
+
+def of_target(table: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """[E, A, K] and [E, A] to the target's values [E, A]; the first column without a target."""
+    return np.take_along_axis(table, np.maximum(target, 0)[..., None], -1)[..., 0]
+
+
+def pick(key: np.ndarray, among: np.ndarray) -> np.ndarray:
+    """[E, A, K] values and bool to the target [E, A] of the smallest value, ties by number;
+    ``NO_TARGET`` where none may be taken.
+    """
+    best = np.where(among, key, np.inf).argmin(-1)
+    return np.where(among.any(-1), best, NO_TARGET)
+
+
+def attack(look: Look, target: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
+    """The action on ``target`` [E, A] where it is in reach, else ``otherwise`` [E, A]."""
+    may = of_target(look.reach, target) & (target != NO_TARGET)
+    return np.where(may, look.first_attack + target, otherwise)
+
+
+def toward(look: Look, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The moves [E, A] toward ``target`` along the longer axis and along the other one."""
+    dx, dy = of_target(look.dx, target), of_target(look.dy, target)
+    along_x, along_y = np.where(dx > 0, EAST, WEST), np.where(dy > 0, NORTH, SOUTH)
+    wide = np.abs(dx) > np.abs(dy)
+    return np.where(wide, along_x, along_y), np.where(wide, along_y, along_x)
+
+
+def walk(look: Look, target: np.ndarray) -> np.ndarray:
+    """A step toward ``target`` [E, A]: along the longer axis, where that is blocked along the
+    other one, else none. Healers stop beside it.
+    """
+    first, second = toward(look, target)
+    way = np.where(of_target(look.avail, second), second, STOP)
+    way = np.where(of_target(look.avail, first), first, way)
+    there = look.heals & (of_target(look.distance, target) <= BESIDE)
+    return np.where((target == NO_TARGET) | there, STOP, way)
+
+
+def approach(look: Look, target: np.ndarray) -> np.ndarray:
+    """What brings ``target`` [E, A] into reach: a turn of the cone where it is near enough, else a
+    step.
+    """
+    turns = look.first_attack - FIRST_TURN
+    if turns == 0:
+        return walk(look, target)
+    angle = np.arctan2(of_target(look.dy, target), of_target(look.dx, target))
+    turn = FIRST_TURN + np.rint(angle * turns / (2 * np.pi)).astype(np.int64) % turns
+    hidden = of_target(look.wanted & look.near & ~look.reach, target) & (target != NO_TARGET)
+    return np.where(hidden, turn, walk(look, target))
+
+
+def fight(look: Look, key: np.ndarray) -> np.ndarray:
+    """Attack whom of those in reach has the smallest ``key`` [E, A, K]; approach the nearest while
+    nobody is. Healers mend whom of those in reach has the smallest share of its health.
+    """
+    reach = look.wanted & look.reach
+    key = np.where(look.heals[..., None], look.strength, key)
+    return attack(look, pick(key, reach), approach(look, pick(look.distance, look.goals)))

@@ -1,0 +1,1 @@
+"""The rules of the SMAClite simulator on the same tables."""

@@ -1,0 +1,185 @@
+"""Whom units attack and where they want to go under ``rules=smaclite``; one call is one tick
+(compiled).
+
+Agents do what they are told. Enemies walk to a point; who has no target takes the nearest agent in
+scan range or one that aims at it, healers first, and keeps it while in weapon range or aimed at.
+While agents have a healer, targets are chosen anew all the time. Nobody sees walls.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import numpy as np
+
+from rltrain.env.smac.engine.combat import distance2, in_reach
+from rltrain.env.smac.engine.kernel import F, njit
+from rltrain.env.smac.engine.observe import (
+    EAST,
+    FIRST_ATTACK,
+    NORTH,
+    SOUTH,
+    WEST,
+)
+from rltrain.env.smac.engine.world import (
+    ATTACK,
+    GOAL_X,
+    GOAL_Y,
+    HEALTH,
+    HIT,
+    IDLE,
+    MEND,
+    MOVE,
+    NO_ONE,
+    NOTHING,
+    ORDER,
+    P_ENERGY,
+    P_HEALTH,
+    P_KEEP,
+    P_RADIUS,
+    P_RANGE,
+    P_SCAN,
+    P_SPEED,
+    STANDS,
+    TARGET,
+    UX,
+    UY,
+    X,
+    Y,
+)
+
+ZERO = F(0)
+P_LOOK = P_KEEP  # centre distance up to which others come into question at all
+FAR = F(2e9)  # the distance of an attacker that is not in reach of P_LOOK
+
+
+@njit()
+def give_commands(view, unit, mark, param, action):
+    """Actions [A] to orders. An attack that the weapon cannot make is carried out as a pursuit."""
+    for i in range(view.n_agents):
+        a, amount = action[i], view.move_amount
+        mark[ORDER, i], mark[TARGET, i] = IDLE, NO_ONE
+        if a >= FIRST_ATTACK:
+            first = 0 if param[P_ENERGY, i] > ZERO else view.n_agents
+            mark[ORDER, i], mark[TARGET, i] = ATTACK, first + a - FIRST_ATTACK
+        elif a >= NORTH:
+            mark[ORDER, i] = MOVE
+            dx = amount if a == EAST else (-amount if a == WEST else ZERO)
+            dy = amount if a == NORTH else (-amount if a == SOUTH else ZERO)
+            unit[GOAL_X, i], unit[GOAL_Y, i] = unit[X, i] + dx, unit[Y, i] + dy
+
+
+@njit()
+def drop_targets(unit, mark, param, n_agents):
+    """Enemies drop the dead, who is out of weapon range without aiming at them, and their healers
+    who is well. Agents keep the target of the env step, also when it dies: their shots are lost."""
+    for i in range(n_agents, unit.shape[1]):
+        target = mark[TARGET, i]
+        if target == NO_ONE or unit[HEALTH, i] <= ZERO:
+            continue
+        if unit[HEALTH, target] > ZERO:
+            if mark[TARGET, target] == i:
+                continue
+            well = param[P_ENERGY, i] > ZERO and unit[HEALTH, target] >= param[P_HEALTH, target]
+            if not well and in_reach(unit, param, i, target, param[P_RANGE, i]):
+                continue
+        mark[TARGET, i] = NO_ONE
+
+
+@njit()
+def choose_desires(unit, mark, param, affects, n_agents):
+    """Targets of enemies, then the wanted velocity (UX, UY) of all, full speed or none; marks who
+    stands to attack or to heal."""
+    care = any_healer(unit, param, n_agents)
+    for i in range(unit.shape[1]):
+        unit[UX, i] = unit[UY, i] = ZERO
+        mark[STANDS, i] = 0
+        if unit[HEALTH, i] <= ZERO:
+            continue
+        if i >= n_agents:
+            mark[TARGET, i] = take_target(unit, mark, param, affects, n_agents, care, i)
+        target, speed, x, y = mark[TARGET, i], param[P_SPEED, i], unit[GOAL_X, i], unit[GOAL_Y, i]
+        if target != NO_ONE:
+            can = affects[i, target] != NOTHING
+            if can and in_reach(unit, param, i, target, param[P_RANGE, i]):
+                mark[STANDS, i] = 1
+                continue
+            x, y = unit[X, target], unit[Y, target]
+        elif i < n_agents and mark[ORDER, i] != MOVE:
+            continue
+        elif i >= n_agents and param[P_ENERGY, i] > ZERO:
+            speed = escort_speed(unit, param, n_agents, i)
+        dx, dy = x - unit[X, i], y - unit[Y, i]
+        d = np.sqrt(dx * dx + dy * dy)
+        if d > ZERO:
+            unit[UX, i], unit[UY, i] = dx * speed / d, dy * speed / d
+
+
+@njit()
+def any_healer(unit, param, n_agents):
+    """Whether an agent that heals lives."""
+    count = 0
+    for i in range(n_agents):
+        count += param[P_ENERGY, i] > ZERO and unit[HEALTH, i] > ZERO
+    return count > 0
+
+
+@njit()
+def take_target(unit, mark, param, affects, n_agents, care, i):
+    """The target of enemy i from now on: the one it has, or who suits it better."""
+    target = mark[TARGET, i]
+    if param[P_ENERGY, i] > ZERO:
+        return neediest(unit, mark, param, affects, n_agents, i) if target == NO_ONE else target
+    if target == NO_ONE:
+        return preferred(unit, mark, param, affects, n_agents, i, False)
+    if care and param[P_ENERGY, target] == ZERO:
+        other = preferred(unit, mark, param, affects, n_agents, i, True)
+        return target if other == NO_ONE else other
+    return target
+
+
+@njit()
+def preferred(unit, mark, param, affects, n_agents, i, near_only):
+    """The agent that enemy i attacks: healers first, then the nearest, ties by index. In scan range
+    or aiming at i, with ``near_only`` not from beyond P_LOOK."""
+    found, best, best_heals = NO_ONE, F(np.inf), False
+    for j in range(n_agents):
+        if unit[HEALTH, j] <= ZERO or affects[i, j] != HIT:
+            continue
+        d = np.sqrt(distance2(unit, i, j))
+        aims = mark[TARGET, j] == i
+        if d > param[P_LOOK, i]:
+            if near_only or not aims:
+                continue
+            d = FAR
+        if not aims and d >= param[P_SCAN, i] + param[P_RADIUS, j]:
+            continue
+        heals = param[P_ENERGY, j] > ZERO
+        if (heals and not best_heals) or (heals == best_heals and d < best):
+            found, best, best_heals = j, d, heals
+    return found
+
+
+@njit()
+def neediest(unit, mark, param, affects, n_agents, i):
+    """The friend that enemy healer i cares for: hurt or fighting, in scan range, least health."""
+    found, best = NO_ONE, F(np.inf)
+    for j in range(n_agents, unit.shape[1]):
+        if unit[HEALTH, j] <= ZERO or unit[HEALTH, j] >= best or affects[i, j] != MEND:
+            continue
+        if unit[HEALTH, j] >= param[P_HEALTH, j] and mark[TARGET, j] == NO_ONE:
+            continue
+        reach = param[P_SCAN, i] + param[P_RADIUS, j]
+        if distance2(unit, i, j) < reach * reach:
+            found, best = j, unit[HEALTH, j]
+    return found
+
+
+@njit()
+def escort_speed(unit, param, n_agents, i):
+    """An enemy healer without a patient is no faster than the slowest friend around it."""
+    speed = param[P_SPEED, i]
+    for j in range(n_agents, unit.shape[1]):
+        near = distance2(unit, i, j) <= param[P_LOOK, i] * param[P_LOOK, i]
+        if j != i and near and unit[HEALTH, j] > ZERO:
+            speed = min(speed, param[P_SPEED, j])
+    return speed

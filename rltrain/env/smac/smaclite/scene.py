@@ -1,0 +1,33 @@
+"""The constants of a map under ``rules=smaclite``, in the same tables as for ``rules=sc2``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rltrain.env.smac.data import terrain
+from rltrain.env.smac.data.maps import MapData
+from rltrain.env.smac.engine.world import (
+    P_NEIGHBOUR,
+    P_SCAN,
+    Scene,
+    build_scene,
+)
+from rltrain.env.smac.options import Options
+from rltrain.env.smac.smaclite.combat import P_LOOK
+from rltrain.env.smac.smaclite.units import LiteUnit
+from rltrain.env.smac.smaclite.walls import wall_edges
+
+
+def build_lite_scene(map_data: MapData, options: Options) -> Scene:
+    """``build_scene`` with SMAClite's distances and solid walls. Units avoid each other only within
+    the largest radius on the map."""
+    scene = build_scene(map_data, options)
+    param = scene.param.copy()
+    widest = max(unit.radius for unit in map_data.unit_types)
+    for i, unit in enumerate(map_data.unit_types):
+        assert isinstance(unit, LiteUnit)
+        param[0, P_SCAN, i] = unit.scan_range
+        param[0, P_LOOK, i] = unit.scan_range + widest
+        param[0, P_NEIGHBOUR, i] = unit.radius + widest
+    walls = wall_edges(terrain.pathable_cells(map_data.terrain))
+    return scene._replace(param=param.astype(np.float32), walls=walls)

@@ -1,0 +1,187 @@
+"""The second half of a tick of ``rules=smaclite``: one unit after the other in random order moves,
+recovers and strikes (compiled).
+
+What a unit does takes effect at once: who dies before its turn does nothing any more, and a shot at
+somebody who just died is lost. Recovery is added to ``BEFORE``, so that rewards pay for all damage,
+also for what was healed in the same step.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import numpy as np
+
+from rltrain.env.smac.engine.combat import distance2
+from rltrain.env.smac.engine.kernel import F, draw, njit
+from rltrain.env.smac.engine.world import (
+    BEAM,
+    BEFORE,
+    BLAST,
+    BURST,
+    COOLDOWN,
+    ENERGY,
+    HEALTH,
+    HIT,
+    NX,
+    NY,
+    P_ARMOUR,
+    P_ENERGY,
+    P_HEALTH,
+    P_PERIOD,
+    P_RADIUS,
+    P_REGENERATION,
+    P_SHIELD,
+    P_WEAPON,
+    PENDING,
+    PENDING_ON,
+    SHIELD,
+    SHIELD_WAIT,
+    SIDE,
+    STANDS,
+    TARGET,
+    TWICE,
+    VX,
+    VY,
+    X,
+    Y,
+)
+from rltrain.env.smac.smaclite.units import BLAST_REACH
+
+ZERO, ONE = F(0), F(1)
+TICK = F(1 / 16)  # seconds
+SHIELD_DELAY = F(160)  # ticks without damage until shields recover
+SHIELD_RECOVERY = F(2 / 16)  # per tick
+ENERGY_RECOVERY = F(0.5625 / 16)  # per tick
+MEND_PER_TICK = F(9 / 16)  # health
+ENERGY_TO_START = F(5)  # on a patient
+HEALTH_PER_ENERGY = F(3)
+BEAM_LENGTH, BEAM_WIDTH = F(1.4), F(0.15)  # half of each
+BEAM_REACH = F(np.hypot(1.4, 0.15))  # to the centre of who is hit
+BLAST_RADIUS = F(BLAST_REACH)
+PAID, PATIENT = PENDING, PENDING_ON  # a healer's health paid for but not given yet, and to whom
+GONE = SIDE  # dead since an earlier tick
+
+
+@njit()
+def act_in_turn(unit, mark, param, damage, affects, rng, e, queue):
+    """The turns of all living units, shuffled."""
+    n = 0
+    for i in range(unit.shape[1]):
+        if unit[HEALTH, i] > ZERO:
+            queue[n] = i
+            n += 1
+    for k in range(n - 1, 0, -1):
+        m = int(draw(rng, e) * F(k + 1))
+        queue[k], queue[m] = queue[m], queue[k]
+    for k in range(n):
+        i = queue[k]
+        if unit[HEALTH, i] <= ZERO:
+            continue
+        unit[VX, i], unit[VY, i] = unit[NX, i], unit[NY, i]
+        unit[X, i] += unit[VX, i] * TICK
+        unit[Y, i] += unit[VY, i] * TICK
+        unit[COOLDOWN, i] = max(unit[COOLDOWN, i] - ONE, ZERO)
+        recover(unit, param, i)
+        if mark[STANDS, i] != 0 and unit[COOLDOWN, i] == ZERO:
+            unit[COOLDOWN, i] = param[P_PERIOD, i]
+            act(unit, mark, param, damage, affects, i)
+    for i in range(unit.shape[1]):
+        if unit[HEALTH, i] <= ZERO:
+            mark[GONE, i] = 1
+
+
+@njit(forceinline=True)
+def recover(unit, param, i):
+    """One tick of recovery of unit i: shields some time after the last hit, zerg health, energy."""
+    unit[SHIELD_WAIT, i] = max(unit[SHIELD_WAIT, i] - ONE, ZERO)
+    if unit[SHIELD_WAIT, i] == ZERO and unit[SHIELD, i] < param[P_SHIELD, i]:
+        gain = min(SHIELD_RECOVERY, param[P_SHIELD, i] - unit[SHIELD, i])
+        unit[SHIELD, i] += gain
+        unit[BEFORE, i] += gain
+    unit[ENERGY, i] = min(unit[ENERGY, i] + ENERGY_RECOVERY, param[P_ENERGY, i])
+    give_health(unit, param, i, param[P_REGENERATION, i])
+
+
+@njit(inline="always")
+def give_health(unit, param, i, amount):
+    """At most as much as unit i lacks."""
+    gain = min(amount, param[P_HEALTH, i] - unit[HEALTH, i])
+    unit[HEALTH, i] += gain
+    unit[BEFORE, i] += gain
+
+
+@njit()
+def act(unit, mark, param, damage, affects, i):
+    """What unit i does to its target, by the kind of its weapon."""
+    target, weapon = mark[TARGET, i], int(param[P_WEAPON, i])
+    if param[P_ENERGY, i] > ZERO:
+        mend(unit, mark, param, i, target)
+    elif unit[HEALTH, target] <= ZERO:
+        return
+    elif weapon == BEAM:
+        sweep(unit, param, damage, affects, i, target)
+    elif weapon == BLAST:
+        explode(unit, mark, param, damage, affects, i)
+    else:
+        for _ in range(2 if weapon == TWICE else 1):
+            hit(unit, param, damage[i, target], target)
+
+
+@njit()
+def hit(unit, param, amount, target):
+    """One hit: shields take it without armour, health what armour leaves of the rest."""
+    unit[SHIELD_WAIT, target] = SHIELD_DELAY
+    absorbed = min(unit[SHIELD, target], amount)
+    unit[SHIELD, target] -= absorbed
+    reaching = max(amount - absorbed - param[P_ARMOUR, target], ZERO)
+    unit[HEALTH, target] = max(unit[HEALTH, target] - reaching, ZERO)
+
+
+@njit()
+def mend(unit, mark, param, i, target):
+    """Health for energy, bought in portions of one energy; a new patient needs some in store. Who
+    died earlier in the same tick comes back, nobody else."""
+    if mark[GONE, target] != 0:
+        return
+    if mark[PATIENT, i] != target:
+        if unit[ENERGY, i] < ENERGY_TO_START:
+            return
+        mark[PATIENT, i] = target
+    amount = min(MEND_PER_TICK, param[P_HEALTH, target] - unit[HEALTH, target])
+    if unit[PAID, i] < amount and unit[ENERGY, i] >= ONE:
+        unit[ENERGY, i] -= ONE
+        unit[PAID, i] += HEALTH_PER_ENERGY
+    amount = min(amount, unit[PAID, i])
+    unit[PAID, i] -= amount
+    give_health(unit, param, target, amount)
+
+
+@njit()
+def sweep(unit, param, damage, affects, i, target):
+    """Two hits at once on every foe whose disc touches a bar through the target, across the
+    shot."""
+    dx, dy = unit[X, target] - unit[X, i], unit[Y, target] - unit[Y, i]
+    d = np.sqrt(dx * dx + dy * dy)
+    dx, dy = (dx / d, dy / d) if d > ZERO else (ONE, ZERO)
+    x, y = unit[X, target], unit[Y, target]
+    for j in range(unit.shape[1]):
+        px, py = unit[X, j] - x, unit[Y, j] - y
+        if unit[HEALTH, j] <= ZERO or affects[i, j] != HIT:
+            continue
+        if px * px + py * py > BEAM_REACH * BEAM_REACH:
+            continue
+        deep = max(abs(px * dx + py * dy) - BEAM_WIDTH, ZERO)
+        wide = max(abs(px * dy - py * dx) - BEAM_LENGTH, ZERO)
+        if deep * deep + wide * wide <= param[P_RADIUS, j] * param[P_RADIUS, j]:
+            for _ in range(2):
+                hit(unit, param, damage[i, j], j)
+
+
+@njit()
+def explode(unit, mark, param, damage, affects, i):
+    """Unit i dies and hits every foe around it once."""
+    unit[HEALTH, i], mark[BURST, i] = ZERO, 1
+    for j in range(unit.shape[1]):
+        near = BLAST_RADIUS + param[P_RADIUS, j]
+        if unit[HEALTH, j] > ZERO and affects[i, j] == HIT and distance2(unit, i, j) <= near * near:
+            hit(unit, param, damage[i, j], j)

@@ -1,0 +1,1 @@
+"""The real game, in processes of its own."""

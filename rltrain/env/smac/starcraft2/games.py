@@ -1,0 +1,265 @@
+"""``Games``: E games of StarCraft II with the interface of ``Battles``, each in its own process.
+
+A game that crashes, dies or hangs is ended and launched again; the episode it was in is marked lost
+and begins anew, so that a crash never looks like a defeat.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rltrain.env.smac.engine.battles import IllegalAction
+from rltrain.env.smac.starcraft2.process import FAREWELL, Crash, GameProcess
+from rltrain.env.smac.starcraft2.worker import Frame, Recipe
+from rltrain.errors import WorldError
+from rltrain.types import EnvSpec
+
+log = logging.getLogger("rltrain")
+HOUR = 3600.0
+IMPORT_PATIENCE = 300.0
+"""Seconds that a worker may take to import the package; the game is launched later, by reset."""
+SEED_BITS = 31  # the game's seed is a signed 32-bit number
+
+
+class Games:
+    """Arrays obs [E, A, O], avail [E, A, n_actions], state [E, S], reward [E] show the current step
+    of E games; ``lost`` [E] marks the episodes that the last step had to begin anew.
+
+    Args:
+        recipe: what every worker makes.
+        spec: the sizes that the game must have.
+        max_restarts: crashes within an hour, of all copies together, before giving up.
+        patience: seconds that a game may take for a reset or a step.
+    """
+
+    def __init__(
+        self, *, recipe: Recipe, spec: EnvSpec, n_envs: int, max_restarts: int, patience: float
+    ) -> None:
+        self.recipe, self.spec, self.n_envs = recipe, spec, n_envs
+        self.max_restarts, self.patience = max_restarts, patience
+        agents, actions = spec.n_agents, spec.n_actions
+        self.obs = np.zeros((n_envs, agents, *spec.obs_shape), np.float32)
+        self.avail = np.zeros((n_envs, agents, actions), np.uint8)
+        self.state = np.zeros((n_envs, spec.state_dim), np.float32)
+        self.reward = np.zeros(n_envs)
+        self.ended = np.zeros(n_envs, np.bool_)
+        self.timeout = np.zeros(n_envs, np.bool_)
+        self.lost = np.zeros(n_envs, np.bool_)
+        self.restarts = np.zeros(n_envs, np.int64)
+        self._info: list[Mapping[str, Any]] = [{} for _ in range(n_envs)]
+        self._seed = [0] * n_envs  # of the episode each copy is in
+        self._crashes: list[float] = []  # when, within the last hour
+        self._games: dict[int, GameProcess] = {}  # launched at the first reset
+        weakref.finalize(self, _kill_all, self._games)
+
+    def reset(self, seeds: Mapping[int, int]) -> None:
+        """Begin an episode in the copies e of ``seeds``. A seed becomes the game's own where it is
+        launched; a running game goes on with its random stream."""
+        cores = os.cpu_count() or 1
+        if not self._games and self.n_envs > cores:
+            log.warning(
+                "launching %d games of StarCraft II on %d cores; fewer copies start sooner and "
+                "need less memory (hardware.n_envs, test.n_envs)",
+                self.n_envs,
+                cores,
+            )
+        self.lost[:] = False
+        self._begin(seeds)
+
+    def step(self, action: np.ndarray, restarts: Mapping[int, int] | None = None) -> None:
+        """One env step with action [E, A]; copies in ``restarts`` (e to seed) begin an episode
+        instead.
+
+        Raises:
+            IllegalAction: an action is not available; nothing was changed.
+            WorldError: more crashes than ``max_restarts`` within an hour.
+        """
+        begin = dict(restarts or {})
+        playing = [e for e in range(self.n_envs) if e not in begin and not self.ended[e]]
+        self._check(action, playing)
+        self.lost[:], self.reward[:] = False, 0.0
+        frames = self._ask({e: ("step", action[e].tolist()) for e in playing})
+        for e, frame in frames.items():
+            if isinstance(frame, Crash):
+                self._drop(e, frame)
+                self.lost[e], begin[e] = True, self._seed[e]
+            else:
+                self._show(e, frame)
+        self._begin(begin)
+
+    def result(self, e: int) -> dict[str, Any]:
+        """How episode e stands: won, dead allies and enemies, timed out; the restarts of that
+        copy's game so far."""
+        info, restarts = self._info[e], int(self.restarts[e])
+        return {
+            "win": bool(info.get("battle_won", False)),
+            "dead_allies": int(info.get("dead_allies", 0)),
+            "dead_enemies": int(info.get("dead_enemies", 0)),
+            "timeout": bool(self.timeout[e]),
+            "restarts": restarts,
+            **({"metrics": {"restarts": restarts}} if restarts else {}),
+        }
+
+    def results(self, copies: Sequence[int]) -> list[dict[str, Any]]:
+        """``result`` of several episodes."""
+        return [self.result(e) for e in copies]
+
+    def call(self, method: str, *args: Any) -> list[Any]:
+        """Call a method of SMAC's environment in every copy; ``get_stats`` counts the restarts."""
+        return [self.call_one(e, method, *args) for e in range(self.n_envs)]
+
+    def call_one(self, e: int, method: str, *args: Any) -> Any:
+        """Call a method of SMAC's environment in copy e.
+
+        Raises:
+            RuntimeError: no game runs yet, or it failed.
+        """
+        if e not in self._games:
+            raise RuntimeError(f"{method}: no game runs before the first reset")
+        answer = self._ask({e: (method, *args)})[e]
+        if isinstance(answer, Crash):
+            raise RuntimeError(f"{method} failed in copy {e}: {answer}")
+        if method == "get_stats":
+            answer["restarts"] += int(self.restarts[e])
+        return answer
+
+    def close(self) -> None:
+        """End every game."""
+        for game in self._games.values():
+            game.connection.close()
+        until = time.monotonic() + FAREWELL
+        for game in self._games.values():
+            game.process.join(max(0.0, until - time.monotonic()))
+        _kill_all(self._games)
+
+    def _check(self, action: np.ndarray, playing: Iterable[int]) -> None:
+        expected = self.avail.shape[:2]
+        if action.shape != expected:
+            raise ValueError(
+                f"actions have the wrong shape: expected {expected} (copies, agents), got "
+                f"{action.shape}"
+            )
+        for e in playing:
+            for agent, chosen in enumerate(action[e].tolist()):
+                legal = np.flatnonzero(self.avail[e, agent]).tolist()
+                if chosen not in legal:
+                    raise IllegalAction(
+                        f"illegal action in copy {e}: agent {agent} chose {chosen}, available are "
+                        f"{legal}"
+                    )
+
+    def _begin(self, seeds: Mapping[int, int]) -> None:
+        """Begin an episode in each copy, with games launched where there are none."""
+        at_once = max(1, os.cpu_count() or 1)  # a launch keeps a core busy for a while
+        copies = sorted(seeds)
+        for i in range(0, len(copies), at_once):
+            waiting = copies[i : i + at_once]
+            while waiting:
+                self._launch([(e, seeds[e]) for e in waiting if e not in self._games])
+                ready = {e: ("reset",) for e in waiting if e in self._games}
+                for e, frame in self._ask(ready).items():
+                    if isinstance(frame, Crash):
+                        self._drop(e, frame)
+                    else:
+                        self._seed[e] = seeds[e]
+                        self._show(e, frame)
+                        waiting.remove(e)
+
+    def _launch(self, copies: list[tuple[int, int]]) -> None:
+        """Start a process per (e, seed).
+
+        Raises:
+            WorldError: there the package makes no environment, or one of other sizes.
+        """
+        for e, seed in copies:
+            self._games[e] = GameProcess(self.recipe, seed % (1 << SEED_BITS))
+        until = time.monotonic() + IMPORT_PATIENCE
+        for e, _ in copies:
+            try:
+                kind, value = self._games[e].receive(until)
+            except Crash as crash:
+                self._drop(e, crash)
+                continue
+            if kind == "broken":
+                self.close()
+                raise WorldError(
+                    f"The {self.recipe.package} package cannot make its environment: {value}. "
+                    "Type rltrain mode=doctor to see what is missing, or env.backend=native to "
+                    "play on the built-in engine."
+                )
+            self._check_sizes(value)
+
+    def _check_sizes(self, info: Mapping[str, Any]) -> None:
+        spec = self.spec
+        given = tuple(int(info[k]) for k in ("n_agents", "n_actions", "obs_shape", "state_shape"))
+        expected = (spec.n_agents, spec.n_actions, *spec.obs_shape, spec.state_dim)
+        if given != expected:
+            self.close()
+            raise WorldError(
+                f"The installed {self.recipe.package} package has other sizes than its reference: "
+                f"expected agents, actions, observation, state {expected}, got {given}. Install "
+                "the package's newest version, or type env.backend=native."
+            )
+
+    def _ask(self, messages: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
+        """Send each copy its message and wait for all; a copy without an answer gives a Crash."""
+        out: dict[int, Any] = {}
+        for e, message in messages.items():
+            try:
+                self._games[e].send(*message)
+            except Crash as crash:
+                out[e] = crash
+        until = time.monotonic() + self.patience
+        for e in messages.keys() - out.keys():
+            try:
+                kind, value = self._games[e].receive(until)
+                out[e] = Crash(value) if kind == "error" else value
+            except Crash as crash:
+                out[e] = crash
+        return {e: out[e] for e in messages}
+
+    def _show(self, e: int, frame: Frame) -> None:
+        self.obs[e], self.avail[e], self.state[e] = frame.obs, frame.avail, frame.state
+        self.reward[e], self.ended[e] = frame.reward, frame.terminated
+        self.timeout[e] = frame.terminated and bool(frame.info.get("episode_limit", False))
+        self._info[e] = frame.info
+
+    def _drop(self, e: int, why: Crash) -> None:
+        """End a crashed game and count it; it is launched again with its next episode.
+
+        Raises:
+            WorldError: the budget is spent.
+        """
+        self._games.pop(e).kill()
+        self.restarts[e] += 1
+        now = time.monotonic()
+        self._crashes = [then for then in self._crashes if now - then < HOUR] + [now]
+        if len(self._crashes) > self.max_restarts:
+            self.close()
+            raise WorldError(
+                f"StarCraft II crashed {len(self._crashes)} times within an hour, more than "
+                f"env.max_restarts={self.max_restarts} allows; the last time in copy {e}: {why}. "
+                "Fewer copies need less memory (hardware.n_envs, test.n_envs); "
+                "env.backend=native plays on the built-in engine."
+            )
+        level = logging.WARNING if self.restarts.sum() == 1 else logging.INFO
+        log.log(
+            level,
+            "the game of copy %d crashed (%s) and is launched again; its open episode is "
+            "forgotten, not counted as a defeat (restart %d; later ones are in train.log only)",
+            e,
+            why,
+            self.restarts.sum(),
+        )
+
+
+def _kill_all(games: dict[int, GameProcess]) -> None:
+    while games:
+        games.popitem()[1].kill()

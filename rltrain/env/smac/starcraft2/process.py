@@ -1,0 +1,80 @@
+"""The parent's end of one worker process: start it, ask it, end it and its game."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any
+
+from rltrain.env.smac.starcraft2.worker import Recipe, play
+
+FAREWELL = 5.0
+"""Seconds that a game has to end by itself."""
+
+
+class Crash(Exception):
+    """A game that gave no proper answer; says why."""
+
+
+class GameProcess:
+    """The parent's end of one worker."""
+
+    def __init__(self, recipe: Recipe, seed: int) -> None:
+        context = get_context("spawn")
+        self.connection: Connection
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=play, args=(theirs, recipe, seed), daemon=True)
+        with _no_main():
+            self.process.start()
+        theirs.close()
+
+    def send(self, *message: Any) -> None:
+        """Raises Crash if nobody listens."""
+        try:
+            self.connection.send(message)
+        except OSError as error:
+            raise Crash("its process died") from error
+
+    def receive(self, until: float) -> tuple[str, Any]:
+        """The next answer, before the monotonic time ``until``. Raises Crash."""
+        try:
+            if not self.connection.poll(max(0.0, until - time.monotonic())):
+                raise Crash("it gave no answer in time")
+            kind, value = self.connection.recv()
+        except (EOFError, OSError) as error:
+            raise Crash("its process died") from error
+        if kind == "crash":
+            raise Crash(value)
+        return kind, value
+
+    def kill(self) -> None:
+        """End the worker and the game it launched, which is in the same process group."""
+        self.connection.close()
+        pid = self.process.pid
+        assert pid, "a worker that never started"  # 0 would be this process's own group
+        try:
+            os.killpg(pid, signal.SIGKILL)
+        except (AttributeError, ProcessLookupError, PermissionError):  # no groups, or not yet one
+            self.process.kill()
+        self.process.join(FAREWELL)
+        if self.process.exitcode is not None:
+            self.process.close()  # lets go of its file descriptor
+
+
+@contextmanager
+def _no_main() -> Iterator[None]:
+    """A spawned child runs its parent's script again to know what that defines; a worker needs
+    none of it, and a script without a ``__main__`` guard would start over."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main

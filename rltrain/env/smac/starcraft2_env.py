@@ -1,0 +1,260 @@
+"""``StarCraft2Env``: one battle behind the methods of SMAC's class of the same name
+(``smac.env.StarCraft2Env``).
+
+SMAC's options that only steer the StarCraft II program (difficulty, game_version, replay_dir,
+window sizes, debug) are accepted, so that its callers need no change; a battle does not depend on
+them.
+"""
+
+from __future__ import annotations
+
+import secrets
+import warnings
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from rltrain.common.seeding import seed_key
+from rltrain.env.smac.battle_view import BattleView
+from rltrain.env.smac.data.terrain import SIZE
+from rltrain.env.smac.engine.battles import Battles, IllegalAction
+from rltrain.env.smac.options import N_ACTIONS_MOVE, Options
+from rltrain.env.smac.scripted.observation import NO_TARGET, look_at
+from rltrain.env.smac.scripted.policies import heuristic_orders
+from rltrain.env.smac.smaclite.maps import RULES
+from rltrain.env.smac.vector import check_choice
+from rltrain.errors import did_you_mean
+
+if TYPE_CHECKING:
+    from rltrain.env.smac.render.painter import Painter
+
+PROGRAM_OPTIONS = frozenset(
+    {
+        "difficulty",
+        "game_version",
+        "replay_dir",
+        "replay_prefix",
+        "window_size_x",
+        "window_size_y",
+        "debug",
+    }
+)
+"""What SMAC tells the StarCraft II program. No map script starts the computer player whose
+difficulty this is, and there is no window, log or replay file here."""
+
+
+class StarCraft2Env(BattleView):
+    """SMAC's single environment on the compiled engine; ``options`` are those of ``sizes.Options``
+    and ``PROGRAM_OPTIONS``.
+
+    ``seed=None`` draws a seed. An action that is not available raises AssertionError, as in SMAC.
+    """
+
+    def __init__(
+        self,
+        map_name: str = "8m",
+        rules: Literal["sc2", "smaclite"] = "sc2",
+        seed: int | None = None,
+        continuing_episode: bool = False,
+        heuristic_ai: bool = False,
+        heuristic_rest: bool = False,
+        **options: Any,
+    ) -> None:
+        check_choice("rules", rules, RULES)
+        known = [f.name for f in fields(Options)]
+        for name in options:
+            if name not in known and name not in PROGRAM_OPTIONS:
+                raise TypeError(
+                    f"{type(self).__name__} has no option {name!r}.{did_you_mean(name, known)}"
+                )
+        chosen = Options(**{k: v for k, v in options.items() if k not in PROGRAM_OPTIONS})
+        super().__init__(Battles(map_name=map_name, n_envs=1, options=chosen, rules=rules), 0)
+        row = self.map_data
+        self.map_name, self.map_type, self.episode_limit = row.name, row.map_type, row.limit
+        self.shield_bits_ally, self.shield_bits_enemy = row.shield_bits
+        self.unit_type_bits = row.unit_type_bits
+        self.n_actions_no_attack = chosen.n_actions_no_attack
+        self.n_actions_move = N_ACTIONS_MOVE
+        self.map_x = self.map_y = self.max_distance_x = self.max_distance_y = SIZE
+        self.pathing_grid = self.battles.scene.pathable.astype(bool)
+        self.terrain_height = self.battles.scene.height
+        types = [f"type_{k}" for k in range(row.unit_type_bits)]
+        place = ["rel_x", "rel_y"]
+        self.ally_state_attr_names = (
+            ["health", "energy/cooldown", *place]
+            + ["shield"] * self.shield_bits_ally
+            + ["fov_x", "fov_y"] * chosen.conic_fov
+            + types
+        )
+        self.enemy_state_attr_names = (
+            ["health", *place] + ["shield"] * self.shield_bits_enemy + types
+        )
+        self.continuing_episode = continuing_episode
+        self.heuristic_ai, self.heuristic_rest = heuristic_ai, heuristic_rest
+        self._seed = secrets.randbits(31) if seed is None else int(seed)
+        self._episode = 0
+        self._heuristic_memory = np.full((1, self.n_agents), NO_TARGET)
+        self._painter: Painter | None = None
+        self.reward = 0.0
+        self.battles_won = self.battles_game = self.timeouts = self.force_restarts = 0
+
+    def reset(self) -> tuple[list[np.ndarray], np.ndarray]:
+        """Start the next episode; returns (obs list, state)."""
+        self.battles.reset({0: seed_key(self._seed, self._episode)})
+        self._episode += 1
+        self._heuristic_memory[:] = NO_TARGET
+        self.reward = 0.0
+        if self._painter is not None:
+            self._start_painter()
+        return self.get_obs(), self.get_state()
+
+    def step(self, actions: Sequence[int]) -> tuple[float, bool, dict[str, Any]]:
+        """One env step with one action per agent: (reward, terminated, info).
+
+        After the end of an episode nothing moves any more: reward 0, terminated True, until
+        ``reset``.
+        """
+        if self._episode == 0:
+            raise RuntimeError("the environment was never reset: call reset() before step()")
+        action = np.array([int(a) for a in actions], np.int64)[None]
+        already_over = bool(self.battles.ended[0])
+        try:
+            self.battles.step(action, orders=self._heuristic_orders())
+        except IllegalAction as error:
+            raise AssertionError(str(error)) from None
+        result = self.battles.result(0)
+        terminated = bool(self.battles.ended[0])
+        self.reward = float(self.battles.reward[0])
+        info: dict[str, Any] = {
+            "battle_won": result["win"] and not already_over,
+            "dead_allies": result["dead_allies"],
+            "dead_enemies": result["dead_enemies"],
+        }
+        if result["timeout"] and self.continuing_episode and not already_over:
+            info["episode_limit"] = True
+        if terminated and not already_over:
+            self.battles_game += 1
+            self.battles_won += result["win"]
+            self.timeouts += result["timeout"]
+        return self.reward, terminated, info
+
+    def _heuristic_orders(self) -> np.ndarray | None:
+        """What SMAC's built-in player orders [1, A] in place of the actions, if it plays."""
+        if not self.heuristic_ai:
+            return None
+        look = look_at(self.battles)
+        return heuristic_orders(look, self._heuristic_memory, rest=self.heuristic_rest)
+
+    def get_env_info(self) -> dict[str, Any]:
+        """Sizes and feature names; works before the first reset."""
+        return {
+            "state_shape": self.get_state_size(),
+            "obs_shape": self.get_obs_size(),
+            "n_actions": self.n_actions,
+            "n_agents": self.n_agents,
+            "episode_limit": self.episode_limit,
+            "agent_features": self.ally_state_attr_names,
+            "enemy_features": self.enemy_state_attr_names,
+        }
+
+    def get_stats(self) -> dict[str, float]:
+        """Battles so far; the win rate is 0.0 before the first finished episode."""
+        return {
+            "battles_won": self.battles_won,
+            "battles_game": self.battles_game,
+            "battles_draw": self.timeouts,
+            "win_rate": self.battles_won / max(1, self.battles_game),
+            "timeouts": self.timeouts,
+            "restarts": self.force_restarts,
+        }
+
+    def get_obs_size(self) -> int:
+        return self.sizes.obs
+
+    def get_state_size(self) -> int:
+        return self.sizes.state
+
+    def get_total_actions(self) -> int:
+        return self.n_actions
+
+    def get_obs_move_feats_size(self) -> int:
+        return self.sizes.move
+
+    def get_obs_enemy_feats_size(self) -> tuple[int, int]:
+        return self.n_enemies, self.sizes.enemy
+
+    def get_obs_ally_feats_size(self) -> tuple[int, int]:
+        return self.n_agents - 1, self.sizes.ally
+
+    def get_obs_own_feats_size(self) -> int:
+        return self.sizes.own + self.battles.options.obs_timestep_number
+
+    def get_ally_num_attributes(self) -> int:
+        return self.sizes.state_ally
+
+    def get_enemy_num_attributes(self) -> int:
+        return self.sizes.state_enemy
+
+    def get_unit_types(self) -> list[int] | None:
+        """Type ids, agents then enemies; None (with a warning) before the first reset."""
+        if self._episode == 0:
+            warnings.warn("unit types are known after the first reset()", stacklevel=2)
+            return None
+        return list(self._unit_types)
+
+    @property
+    def max_reward(self) -> float:
+        """Unscaled reward of a win in which every enemy dies once, in this episode."""
+        return self.battles.max_reward(0)
+
+    @property
+    def last_action(self) -> np.ndarray:
+        """float32 [A, n_actions]: one-hot rows, all zero after a reset."""
+        hot = np.arange(self.n_actions) == self.battles.world.last_action[0][:, None]
+        return hot.astype(np.float32)
+
+    @property
+    def death_tracker_ally(self) -> np.ndarray:
+        """[A]: 1 where an agent is dead."""
+        return np.array([unit.health <= 0 for unit in self.agents.values()], np.float64)
+
+    @property
+    def death_tracker_enemy(self) -> np.ndarray:
+        """[E]: 1 where an enemy is dead."""
+        return np.array([unit.health <= 0 for unit in self.enemies.values()], np.float64)
+
+    def seed(self) -> int:
+        """The seed of the constructor, or the one drawn in its place."""
+        return self._seed
+
+    def full_restart(self) -> None:
+        """Begin the battle anew and count it as a restart."""
+        self.force_restarts += 1
+        self.reset()
+
+    def save_replay(self) -> None:
+        """Replays are files of the StarCraft II program."""
+        raise RuntimeError(
+            "save_replay: .SC2Replay files are written by StarCraft II itself, "
+            "and this battle did not run in it"
+        )
+
+    def render(self, mode: str = "rgb_array") -> np.ndarray:
+        """uint8 [H, W, 3]: the battle as it stands; shots, too, if the step before was drawn.
+
+        There is no window, so "rgb_array" is the only mode."""
+        check_choice("mode", mode, ("rgb_array",))
+        if self._painter is None:
+            self._start_painter()
+        assert self._painter is not None
+        return self._painter.still()
+
+    def _start_painter(self) -> None:
+        from rltrain.env.smac.render.painter import Painter
+
+        self._painter = Painter(self.battles, 0)
+
+    def close(self) -> None:
+        """Nothing to let go of: there is no game process."""

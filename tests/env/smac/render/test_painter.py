@@ -1,0 +1,249 @@
+"""Pictures of battles: sizes, who is drawn where, bars, what happened, films."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rltrain.env.smac import StarCraft2Env, parallel_env
+from rltrain.env.smac.data.terrain import PATHABLE
+from rltrain.env.smac.data.units import UNITS
+from rltrain.env.smac.engine.world import (
+    ENERGY,
+    HEALTH,
+    RUNNING,
+    SHIELD,
+)
+from rltrain.env.smac.render.canvas import (
+    BLOCKED,
+    FINE,
+    LOW,
+    canvas_of,
+)
+from rltrain.env.smac.render.events import fighters_of, happenings, snapshot
+from rltrain.env.smac.render.overlay import (
+    BANNERS,
+    ENERGY_BAR,
+    HEALTH_BAR,
+    SHIELD_BAR,
+)
+from rltrain.env.smac.render.painter import (
+    SUBFRAMES,
+    TAIL,
+    Painter,
+    picture,
+)
+from rltrain.env.smac.render.sprites import (
+    HEADINGS,
+    SHAPES,
+    TEAMS,
+    heading_of,
+    sprite,
+)
+
+from .conftest import ATTACK, EAST, STOP, actions, place, seeds
+
+RED, YELLOW, GREEN = (colour for _, colour in HEALTH_BAR)
+
+
+def pixel_of(battles, x: float, y: float) -> tuple[int, int]:
+    """Row and column of a point of the map in the picture."""
+    across, down = canvas_of(battles.map_data.terrain, 480).at(x, y)
+    return int(down / FINE), int(across / FINE)
+
+
+def longest_run(image: np.ndarray, colour: tuple[int, int, int]) -> int:
+    """Most pixels of exactly this colour in one row."""
+    return int((image == colour).all(-1).sum(1).max())
+
+
+@pytest.mark.parametrize("terrain", PATHABLE)
+def test_pictures_are_480_wide_and_even_for_films(terrain) -> None:
+    canvas = canvas_of(terrain, 480)
+    assert canvas.width == 480
+    assert canvas.height % 2 == 0
+    assert 250 <= canvas.height <= 700
+
+
+def test_a_picture_is_the_same_every_time_and_changes_nothing(battle) -> None:
+    b = battle("MMM")
+    b.step(actions(b, a0=EAST))
+    before = b.state_dict()
+    one, other = picture(b), picture(b)
+    np.testing.assert_array_equal(one, other)
+    assert one.dtype == np.uint8
+    assert one.shape == (canvas_of("field", 480).height, 480, 3)
+    after = b.state_dict()
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+def test_free_and_blocked_cells_differ(battle) -> None:
+    b = battle("corridor")
+    image = picture(b)
+    assert tuple(image[pixel_of(b, 4.5, 6.5)]) == LOW
+    assert tuple(image[pixel_of(b, 24.5, 6.5)]) == BLOCKED
+
+
+def test_the_plateau_is_lighter_and_its_ramps_between(battle) -> None:
+    b = battle("2c_vs_64zg")
+    image = picture(b)
+    low, ramp, high = (int(image[pixel_of(b, x, 14.5)][0]) for x in (2.5, 5.5, 10.5))
+    assert low < ramp < high
+
+
+def test_units_stand_at_their_places_in_their_teams_colours(battle) -> None:
+    b = battle()
+    place(b, {0: (10.0, 16.0), 3: (20.0, 12.0)})
+    image = picture(b)
+    ally, enemy = TEAMS
+    assert tuple(image[pixel_of(b, 9.8, 16.0)]) == ally["body"]
+    assert tuple(image[pixel_of(b, 20.2, 12.0)]) == enemy["body"]
+    assert tuple(image[pixel_of(b, 15.6, 16.4)]) == LOW
+
+
+def test_bars_are_as_long_as_what_is_left(battle) -> None:
+    b = battle()
+    place(b, {0: (10.0, 16.0)})
+    lengths = []
+    for health, colour in ((45.0, GREEN), (22.5, YELLOW), (9.0, RED)):
+        b.world.unit[0, HEALTH, 0] = health
+        lengths.append(longest_run(picture(b), colour))
+    # The bar is 15 pixels wide; of 7.5 pixels one is mixed with the trough.
+    assert lengths == [15, 7, 3]
+
+
+def test_shields_and_energy_have_bars_of_their_own(battle) -> None:
+    b = battle("2s3z")
+    place(b, {0: (10.0, 16.0)})
+    full = longest_run(picture(b), SHIELD_BAR)
+    b.world.unit[0, SHIELD, 0] = 40.0  # of 80
+    assert longest_run(picture(b), SHIELD_BAR) == full // 2 > 5
+    b.world.unit[0, SHIELD, 0] = 0.0
+    assert longest_run(picture(b), SHIELD_BAR) == 0
+    b = battle("MMM")
+    medivac = b.map_data.ally_types.index("medivac")
+    place(b, {medivac: (10.0, 16.0)})
+    b.world.unit[0, ENERGY, medivac] = 200.0
+    full = longest_run(picture(b), ENERGY_BAR)
+    b.world.unit[0, ENERGY, medivac] = 100.0
+    assert longest_run(picture(b), ENERGY_BAR) == full // 2 > 5
+
+
+def test_every_type_has_a_look_of_its_own_and_turns() -> None:
+    assert set(SHAPES) == set(UNITS)
+    looks = {kind: np.asarray(sprite(kind, 0, 0, 20.0)).tobytes() for kind in SHAPES}
+    assert len(set(looks.values())) == len(looks)
+    assert [heading_of(*to) for to in ((1, 0), (0, 1), (-1, 0), (0, -1))] == [0, 6, 12, 18]
+    up = np.asarray(sprite("marine", 0, HEADINGS // 4, 20.0))[..., 3] > 128
+    assert up[: len(up) // 2].sum() > up[len(up) // 2 :].sum()  # the gun points up
+
+
+def happened(b, steps: int = 1, **orders: int) -> list[tuple[str, int, int]]:
+    """(kind, unit, other) of everything in some steps with the same orders."""
+    found = []
+    for _ in range(steps):
+        before = snapshot(b, 0)
+        b.step(actions(b, **orders))
+        told = happenings(before, snapshot(b, 0), fighters_of(b, 0), b.scene.loops)
+        assert all(before.clock <= h.begin < h.end for h in told)
+        found += [(h.kind, h.unit, h.other) for h in told]
+    return found
+
+
+def test_shots_are_told_by_cooldowns_with_their_targets(battle) -> None:
+    b = battle()
+    place(b, {0: (10.0, 16.0), 1: (5.0, 16.0), 3: (14.0, 16.0)})
+    assert happened(b, a0=ATTACK, a1=STOP) == [("instant", 0, 3), ("instant", 3, 0)]
+    assert happened(b, a0=STOP, a1=STOP) == []  # 13.8 loops from shot to shot
+
+
+def test_missiles_blades_rays_and_claws_are_told_apart(battle) -> None:
+    b = battle("1c3s5z")
+    kinds = b.map_data.ally_types
+    colossus, stalker, zealot = map(kinds.index, ("colossus", "stalker", "zealot"))
+    foe = b.map_data.n_agents + b.map_data.enemy_types.index("zealot")
+    place(b, {colossus: (8.0, 16.0), stalker: (9.0, 19.0), zealot: (11.2, 16.0), foe: (12.2, 16.0)})
+    shoot = ATTACK + foe - b.map_data.n_agents
+    orders = {f"a{i}": shoot for i in (colossus, stalker, zealot)}
+    found = set(happened(b, 2, **orders))
+    wanted = {("beam", colossus, foe), ("missile", stalker, foe), ("twice", zealot, foe)}
+    assert wanted <= found
+    b = battle("corridor")
+    place(b, {0: (18.0, 19.0), 6: (18.9, 19.0)})
+    assert ("claw", 6, 0) in happened(b, 2)
+
+
+def test_healing_bursting_and_dying_are_told(battle) -> None:
+    b = battle("MMM")
+    marine, medivac = map(b.map_data.ally_types.index, ("marine", "medivac"))
+    place(b, {marine: (10.0, 16.0), medivac: (11.0, 16.0)})
+    b.world.unit[0, HEALTH, marine] = 20
+    assert happened(b, **{f"a{medivac}": ATTACK + marine}) == [("heal", medivac, marine)]
+    b = battle("so_many_baneling")
+    place(b, {0: (14.0, 16.0), 7: (14.6, 16.0)})
+    b.world.unit[0, [HEALTH, SHIELD], 0] = 1
+    assert happened(b) == [("blast", 7, -1), ("death", 0, -1)]
+
+
+def test_a_shot_is_seen_between_the_two(battle) -> None:
+    b = battle()
+    place(b, {0: (10.0, 16.0), 3: (14.0, 16.0)})
+    painter = Painter(b, 0)
+    middle = pixel_of(b, 12.0, 16.0)
+    assert int(painter.still()[middle].min()) < 120
+    b.step(actions(b, a0=ATTACK))
+    assert int(painter.still()[middle].min()) > 140
+
+
+def test_a_painter_gives_images_of_a_step_and_a_tail_at_the_end(make) -> None:
+    env = make("3m", n_envs=2)
+    assert [len(images) for images in env.render([0, 1])] == [1, 1]
+    env.step(np.full((2, 3), EAST))
+    one, other = env.render([0, 1])
+    assert len(one) == len(other) == SUBFRAMES
+    assert not np.array_equal(one[0], one[-1])  # they move
+    env.battles.world.clock[:] = 59
+    env.render([0, 1])
+    env.step(np.full((2, 3), EAST))
+    assert env.last.all()
+    assert [len(images) for images in env.render([0, 1])] == [SUBFRAMES + TAIL] * 2
+    env.step(np.full((2, 3), EAST))
+    assert [len(images) for images in env.render([1])] == [1]
+
+
+@pytest.mark.parametrize("outcome", BANNERS)
+def test_the_end_is_written_across_the_field(battle, outcome) -> None:
+    b = battle()
+    colour = BANNERS[outcome][1]
+    assert longest_run(picture(b)[30:-30], colour) < 5
+    b.world.outcome[0] = outcome
+    assert longest_run(picture(b)[30:-30], colour) > 20
+
+
+def test_the_reward_is_summed_while_it_is_watched(make) -> None:
+    env = make("3m")
+    env.render([0])
+    painter = env._painters[0]
+    total, rng = 0.0, np.random.default_rng(0)
+    while not env.last[0]:
+        legal = np.where(env.avail_actions == 1, rng.random(env.avail_actions.shape), -1)
+        reward, _ = env.step(legal.argmax(-1))
+        total += float(reward[0, 0])
+        env.render([0])
+        assert painter.total == pytest.approx(total, abs=1e-4)
+    env.reset(seeds)
+    env.render([0])
+    assert painter.total == 0
+
+
+def test_single_environments_render_the_same_picture() -> None:
+    env = StarCraft2Env(map_name="3m", seed=0)
+    env.reset()
+    np.testing.assert_array_equal(env.render(), picture(env.battles))
+    assert env.battles.world.outcome[0] == RUNNING
+    with pytest.raises(ValueError, match=r"unknown mode 'human': expected one of rgb_array"):
+        env.render("human")
+    several = parallel_env(map_name="3m")
+    assert several.metadata["render_modes"] == ["rgb_array"]
+    several.reset(seed=0)
+    np.testing.assert_array_equal(several.render(), picture(several.env.battles))

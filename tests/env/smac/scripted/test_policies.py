@@ -1,0 +1,168 @@
+"""Players written by hand: what they choose in battles set up by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rltrain.env.smac.engine.world import (
+    COOLDOWN,
+    HEALTH,
+    TARGET,
+    WINDUP,
+)
+from rltrain.env.smac.scripted.policies import SCRIPTS, Player
+
+from .conftest import ATTACK, EAST, NORTH, SOUTH, STOP, WEST, place
+
+MARINE_MAP = "8m"  # agents 0 … 7, enemies 8 … 15
+TEAM = 8
+
+
+def choose(b, name: str) -> list[int]:
+    return Player(b, name)()[0].tolist()
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize(
+    "map_name",
+    [
+        "MMM2",
+        *(pytest.param(m, marks=pytest.mark.slow) for m in ("2c_vs_64zg", "1c3s5z", "corridor")),
+    ],
+)
+def test_actions_are_always_available(make, name: str, map_name: str) -> None:
+    env = make(map_name, 3)
+    player = env.script(name)
+    for _ in range(60):
+        action = player()
+        assert (action.shape, action.dtype) == ((3, env.spec.n_agents), np.int64)
+        env.step(action)  # raises where one is not; begins the next battle where one ended
+
+
+def test_an_unknown_script_names_the_known_ones(make) -> None:
+    with pytest.raises(ValueError, match=r"unknown script 'closet'.*closest"):
+        make().script("closet")
+
+
+def test_stop_stands_and_the_dead_do_nothing(battle) -> None:
+    b = battle(MARINE_MAP)
+    place(b, {0: (10.0, 16.0), 8: (14.0, 16.0)})
+    assert choose(b, "stop") == [STOP] + [0] * 7
+
+
+def test_closest_attacks_the_nearest_in_reach_and_the_first_of_equals(battle) -> None:
+    b = battle(MARINE_MAP)
+    place(b, {0: (10.0, 16.0), 8: (14.0, 16.0), 9: (12.0, 16.0), 10: (10.0, 14.0)})
+    assert choose(b, "closest")[0] == ATTACK + 9 - TEAM
+
+
+def test_focus_attacks_the_weakest_in_reach_and_the_first_of_equals(battle) -> None:
+    b = battle(MARINE_MAP)
+    points = {8: (12.0, 16.0), 9: (13.0, 16.0), 10: (14.0, 16.0), 11: (20.0, 16.0)}
+    place(b, {0: (10.0, 16.0), **points})
+    b.world.unit[0, HEALTH, [8, 9, 10, 11]] = 40, 30, 30, 1
+    assert choose(b, "focus")[0] == ATTACK + 9 - TEAM
+
+
+@pytest.mark.parametrize(
+    ("foe", "move"),
+    [((20.0, 18.0), EAST), ((3.0, 18.0), WEST), ((12.0, 24.0), NORTH), ((12.0, 8.0), SOUTH)],
+)
+@pytest.mark.parametrize("name", ["closest", "focus", "heuristic"])
+def test_out_of_reach_it_walks_along_the_longer_axis(battle, name, foe, move) -> None:
+    b = battle(MARINE_MAP)
+    place(b, {0: (11.0, 16.0), 8: foe})
+    assert choose(b, name)[0] == move
+
+
+def test_where_the_longer_axis_is_blocked_it_takes_the_other(battle) -> None:
+    b = battle("corridor")
+    place(b, {0: (9.0, 12.5), 6: (10.4, 20.0)})  # the wall is north, the choke east
+    assert choose(b, "closest")[0] == EAST
+
+
+def test_marauders_leave_the_medivac_alone(battle) -> None:
+    b = battle("MMM")  # agents: marauders 0 and 1, marines 2 … 8, the medivac 9
+    place(b, {0: (10.0, 16.0), 2: (10.0, 17.5), 10: (15.0, 16.0), 19: (12.0, 16.5)})
+    action = choose(b, "closest")
+    assert action[0] == ATTACK + 0  # the marine behind it
+    assert action[2] == ATTACK + 9  # marines hit air
+
+
+@pytest.mark.parametrize("name", ["closest", "focus"])
+def test_healers_mend_whom_of_those_in_reach_lacks_the_greatest_share(battle, name) -> None:
+    b = battle("MMM")
+    place(b, {0: (11.0, 16.0), 2: (14.0, 16.0), 3: (25.0, 16.0), 9: (10.0, 16.0)})
+    b.world.unit[0, HEALTH, [0, 2, 3]] = 60, 30, 1  # of 125, 45, 45
+    assert choose(b, name)[9] == ATTACK + 0
+
+
+def test_healers_go_to_the_hurt_then_along_with_the_team(battle) -> None:
+    b = battle("MMM")
+    place(b, {0: (11.0, 16.0), 3: (25.0, 16.0), 9: (13.0, 16.0)})
+    b.world.unit[0, HEALTH, 3] = 1
+    assert choose(b, "closest")[9] == EAST
+    b.world.unit[0, HEALTH, 3] = 45
+    assert choose(b, "closest")[9] == STOP  # two cells from its marauder
+    assert choose(b, "heuristic")[9] == STOP  # nobody is hurt
+
+
+def test_heuristic_stays_with_its_target_until_it_is_dead(battle) -> None:
+    b = battle(MARINE_MAP)
+    place(b, {0: (10.0, 16.0), 8: (14.0, 16.0), 9: (15.0, 16.0)})
+    player = Player(b, "heuristic")
+    assert player()[0, 0] == ATTACK + 0
+    b.world.clock[0] = 1
+    place(b, {0: (10.0, 16.0), 8: (15.0, 16.0), 9: (12.0, 16.0)})
+    assert player()[0, 0] == ATTACK + 0
+    b.world.unit[0, HEALTH, 8] = 0
+    b.refresh()
+    assert player()[0, 0] == ATTACK + 1
+
+
+def test_what_a_script_noted_is_forgotten_when_a_battle_begins(battle) -> None:
+    b = battle(MARINE_MAP)
+    player = Player(b, "heuristic")
+    player()
+    b.reset({0: 1})
+    place(b, {0: (10.0, 16.0), 15: (14.0, 16.0), 14: (15.0, 16.0)})
+    assert player()[0, 0] == ATTACK + 15 - TEAM
+
+
+def test_a_players_memory_survives_its_state(battle) -> None:
+    b = battle(MARINE_MAP)
+    place(b, {0: (10.0, 16.0), 8: (14.0, 16.0), 9: (15.0, 16.0)})
+    player, other = Player(b, "heuristic"), Player(b, "heuristic")
+    player()
+    b.world.clock[0] = 1
+    place(b, {0: (10.0, 16.0), 8: (15.0, 16.0), 9: (12.0, 16.0)})
+    other.load_state_dict(player.state_dict())
+    assert other()[0, 0] == player()[0, 0] == ATTACK + 0
+
+
+def test_kite_shoots_when_ready_and_runs_while_it_is_not(battle) -> None:
+    b = battle("3s_vs_3z")
+    place(b, {0: (16.0, 16.0), 3: (19.0, 16.0)})
+    assert choose(b, "kite")[0] == ATTACK
+    b.world.unit[0, COOLDOWN, 0] = 10
+    assert choose(b, "kite")[0] == WEST
+
+
+def test_spread_leaves_its_neighbour_and_stands_once_alone(battle) -> None:
+    b = battle("so_many_baneling")
+    place(b, {0: (7.0, 7.0), 1: (7.0, 8.5), 7: (28.0, 28.0)})
+    assert choose(b, "spread")[:2] == [SOUTH, NORTH]
+    place(b, {0: (5.0, 4.0), 1: (5.0, 9.5), 7: (28.0, 28.0)})
+    assert choose(b, "spread")[:2] == [STOP, STOP]
+
+
+def test_alternate_holds_the_fire_of_whom_an_enemy_aims_at(battle) -> None:
+    b = battle("2s_vs_1sc")
+    place(b, {0: (12.0, 15.0), 1: (15.0, 15.0), 2: (13.92, 20.04)})
+    b.world.mark[0, TARGET, 2], b.world.unit[0, COOLDOWN, 2] = 0, 9
+    assert choose(b, "alternate") == [ATTACK, ATTACK]
+    b.world.unit[0, WINDUP, 2] = 3
+    assert choose(b, "alternate") == [STOP, ATTACK]
+    b.world.unit[0, HEALTH, 1] = 10  # too weak to take the fire
+    assert choose(b, "alternate") == [ATTACK, ATTACK]

@@ -1,0 +1,186 @@
+"""SmacVectorEnv: slots, seeds, threads, and its state."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rltrain.common.seeding import seed_key
+from rltrain.env.smac.data.maps import map_names
+from rltrain.env.smac.engine import battles as battles_module
+from rltrain.env.smac.starcraft2_env import StarCraft2Env
+from rltrain.env.smac.vector import SmacVectorEnv
+
+from .conftest import STOP, random_legal, seeds
+
+
+def play(env: SmacVectorEnv, steps: int, seed: int = 0) -> list[bytes]:
+    """Everything that ``steps`` slots of random play show."""
+    rng, seen = np.random.default_rng(seed), []
+    for _ in range(steps):
+        reward, terminated = env.step(random_legal(env.avail_actions, rng))
+        shown = env.obs, env.avail_actions, env.state, env.last, reward, terminated
+        seen.append(b"".join(array.tobytes() for array in shown))
+    return seen
+
+
+def test_shapes_and_types(make) -> None:
+    env = make("8m", 3)
+    assert env.obs.shape == (3, 8, 80)
+    assert env.obs.dtype == env.state.dtype == np.float32
+    assert env.avail_actions.shape == (3, 8, 14)
+    assert env.avail_actions.dtype == np.uint8
+    assert env.state.shape == (3, 168)
+    assert env.last.dtype == bool
+    reward, terminated = env.step(np.full((3, 8), STOP))
+    assert (reward.shape, reward.dtype, terminated.dtype) == ((3, 1), np.float32, bool)
+    assert (env.spec.n_agents, env.spec.n_actions, env.spec.max_steps) == (8, 14, 120)
+
+
+def test_slot_after_the_last_one_is_the_first_of_the_next_episode(make) -> None:
+    asked = []
+
+    def record(copy: int, k: int) -> int:
+        asked.append((copy, k))
+        return seeds(copy, k)
+
+    env = make(n_envs=2)
+    env.reset(record)
+    first = env.obs.copy()
+    lengths = [0, 0]
+    while not env.last[0]:
+        env.step(np.where(env.avail_actions[:, :, 0] == 1, 0, STOP))
+        lengths[0] += 1
+    assert env.infos[0] == {"win": False, "dead_allies": 3, "dead_enemies": 0, "timeout": False}
+    action = np.where(env.avail_actions[:, :, 0] == 1, 0, STOP)
+    action[0] = 99  # ignored
+    reward, terminated = env.step(action)
+    assert reward[0, 0] == 0
+    assert not terminated[0]
+    assert not env.last[0]
+    assert (env.obs[0] == first[0]).all()
+    assert asked[:2] == [(0, 0), (1, 0)]
+    assert (0, 1) in asked
+
+
+@pytest.mark.parametrize(("time_limit", "terminated"), [("terminal", True), ("bootstrap", False)])
+def test_time_limit_is_last_and_terminated_only_if_terminal(make, time_limit, terminated) -> None:
+    env = make(time_limit=time_limit)
+    env.battles.world.clock[0] = 59
+    _, over = env.step(np.full((1, 3), STOP))
+    assert env.last[0]
+    assert over[0] == terminated
+    assert env.infos[0]["timeout"]
+
+
+def test_defeat_is_terminated_with_bootstrap_too(make) -> None:
+    env = make(time_limit="bootstrap")
+    over = np.array([False])
+    while not env.last[0]:
+        _, over = env.step(np.where(env.avail_actions[:, :, 0] == 1, 0, STOP))
+    assert over[0]
+
+
+def test_same_seeds_same_bytes_and_other_seeds_others(make) -> None:
+    one, two = play(make("5m_vs_6m", 3), 60), play(make("5m_vs_6m", 3), 60)
+    assert one == two
+    env = make("5m_vs_6m", 3)
+    env.reset(lambda copy, k: 77 + seeds(copy, k))
+    assert play(env, 60) != one
+
+
+def test_copies_do_not_depend_on_each_other(make) -> None:
+    many, alone = make("5m_vs_6m", 4), make("5m_vs_6m", 1)
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        action = random_legal(many.avail_actions, rng)
+        many.step(action)
+        alone.step(action[:1])
+        assert many.obs[0].tobytes() == alone.obs[0].tobytes()
+
+
+def test_threads_do_not_change_results(make, monkeypatch) -> None:
+    serial = play(make("8m", 6), 60)
+    monkeypatch.setattr(battles_module, "UNITS_PER_CALL", 0)
+    assert play(make("8m", 6, n_threads=2), 60) == serial
+
+
+ONE_OF_A_KIND = {"3m", "MMM2", "1c3s5z", "2c_vs_64zg", "so_many_baneling", "2s_vs_1sc"}
+
+
+@pytest.mark.parametrize(
+    "map_name",
+    [m if m in ONE_OF_A_KIND else pytest.param(m, marks=pytest.mark.slow) for m in map_names()],
+)
+def test_state_continues_exactly_in_the_middle_of_a_battle(make, map_name: str) -> None:
+    env = make(map_name, 2)
+    play(env, 14)
+    state = env.state_dict()
+    expected = play(env, 40, seed=1)
+    other = make(map_name, 2)
+    other.load_state_dict(state)
+    assert play(other, 40, seed=1) == expected
+    assert all(isinstance(value, np.ndarray) for value in state.values())
+
+
+def test_state_of_another_map_is_refused(make) -> None:
+    with pytest.raises(ValueError, match=r"'unit' does not fit: expected shape \(1, 21, 6\), got"):
+        make("3m").load_state_dict(make("8m").state_dict())
+
+
+def test_illegal_action_names_copy_agent_action(make) -> None:
+    action = np.full((2, 3), STOP)
+    action[1, 2] = 8
+    with pytest.raises(ValueError, match="illegal action in copy 1: agent 2 chose 8"):
+        make(n_envs=2).step(action)
+
+
+def test_wrong_shape_of_actions(make) -> None:
+    with pytest.raises(ValueError, match=r"expected \(2, 3\) \(copies, agents\), got \(3, 2\)"):
+        make(n_envs=2).step(np.ones((3, 2)))
+
+
+def test_step_before_reset() -> None:
+    with pytest.raises(RuntimeError, match=r"call reset\(seeds\) first"):
+        SmacVectorEnv(map_name="3m", n_envs=1).step(np.ones((1, 3)))
+
+
+def test_unknown_rules_and_time_limit() -> None:
+    with pytest.raises(ValueError, match="unknown rules 'sc1': expected one of sc2, smaclite"):
+        SmacVectorEnv(map_name="3m", n_envs=1, rules="sc1")
+    with pytest.raises(ValueError, match="unknown time_limit"):
+        SmacVectorEnv(map_name="3m", n_envs=1, time_limit="never")
+
+
+def test_call_reaches_every_copy(make) -> None:
+    parts = make(n_envs=2).call("get_state_dict")
+    assert [part["allies"].shape for part in parts] == [(3, 4), (3, 4)]
+
+
+@pytest.mark.parametrize("rest", [False, True])
+def test_the_built_in_player_acts_in_every_copy_as_in_a_single_battle(make, rest: bool) -> None:
+    def player(copy: int, k: int) -> int:
+        return seed_key(5, k)  # as StarCraft2Env(seed=5) seeds its episodes
+
+    env = make("MMM", 2, heuristic_ai=True, heuristic_rest=rest)
+    env.reset(player)
+    single = StarCraft2Env(map_name="MMM", seed=5, heuristic_ai=True, heuristic_rest=rest)
+    for _ in range(2):  # the second episode begins with no target in mind
+        single.reset()
+        over = False
+        while not over:
+            legal = np.argmax(env.avail_actions, -1)
+            reward, over, _ = single.step(legal[0])
+            both, _ = env.step(legal)
+            assert both[:, 0] == pytest.approx([reward, reward], rel=1e-6)
+        env.step(legal)
+
+
+def test_the_built_in_player_continues_exactly(make) -> None:
+    env = make("MMM", 2, heuristic_ai=True)
+    play(env, 14)
+    state = env.state_dict()
+    expected = play(env, 30, seed=1)
+    other = make("MMM", 2, heuristic_ai=True)
+    other.load_state_dict(state)
+    assert play(other, 30, seed=1) == expected
