@@ -58,7 +58,7 @@ class Recorder:
     def __call__(
         self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
     ) -> None:
-        """Look at the current slot.
+        """BattleObservation at the current slot.
 
         Args:
             env: a ``DrawnEnv``.

@@ -37,7 +37,7 @@ class GameReplays:
     def __call__(
         self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
     ) -> None:
-        """Look at the current slot.
+        """BattleObservation at the current slot.
 
         Args:
             env: a ``GameEnv``.

@@ -49,24 +49,24 @@ class Unit:
 
 
 class BattleView:
-    """What SMAC's environment tells about its current step, for battle ``copy`` of ``battles``."""
+    """SMAC's read-only methods for the current step of battle ``index`` of ``battles``."""
 
-    def __init__(self, battles: Battles, copy: int) -> None:
-        self.battles, self.copy = battles, copy
+    def __init__(self, battles: Battles, index: int) -> None:
+        self.battles, self.index = battles, index
         self.map_data, self.sizes = battles.map_data, battles.sizes
         self.n_agents, self.n_enemies = self.map_data.n_agents, self.map_data.n_enemies
         self.n_actions = self.sizes.n_actions
 
     def get_obs(self) -> list[np.ndarray]:
         """The observation of every agent, float32."""
-        return list(self.battles.obs[self.copy].copy())
+        return list(self.battles.obs[self.index].copy())
 
     def get_obs_agent(self, agent_id: int) -> np.ndarray:
-        return self.battles.obs[self.copy, agent_id].copy()
+        return self.battles.obs[self.index, agent_id].copy()
 
     def get_state(self) -> np.ndarray:
         """float32 [S]."""
-        return self.battles.state[self.copy].copy()
+        return self.battles.state[self.index].copy()
 
     def get_state_dict(self) -> dict[str, Any]:
         """The state in its parts: allies [A, …], enemies [E, …], last_action [A, n_actions],
@@ -76,8 +76,8 @@ class BattleView:
         flat = np.zeros(sizes_of(self.map_data, options).state, np.float32)
         timestep = np.float32(self.steps / self.map_data.limit)
         write_state(
-            self.battles.shown, table("param", self.copy), table("type_bit", self.copy),
-            world.unit[self.copy], world.facing, world.last_action, self.copy, timestep, flat,
+            self.battles.shown, table("param", self.index), table("type_bit", self.index),
+            world.unit[self.index], world.facing, world.last_action, self.index, timestep, flat,
         )  # fmt: skip
         parts = {
             name: flat[block["start"] :][: block["count"] * block["size"]].reshape(
@@ -89,18 +89,18 @@ class BattleView:
 
     def get_avail_actions(self) -> list[list[int]]:
         """0 or 1 per agent and action."""
-        return self.battles.avail[self.copy].tolist()
+        return self.battles.avail[self.index].tolist()
 
     def get_avail_agent_actions(self, agent_id: int) -> list[int]:
-        return self.battles.avail[self.copy, agent_id].tolist()
+        return self.battles.avail[self.index, agent_id].tolist()
 
     def get_visibility_matrix(self) -> np.ndarray:
-        """bool [A, A + E]: who of all others is seen by each agent; the dead neither see nor are
+        """bool [A, A + E]: which other units each agent sees; the dead neither see nor are
         seen."""
-        unit = self.battles.world.unit[self.copy]
+        unit = self.battles.world.unit[self.index]
         dx, dy = (unit[row][None, :] - unit[row][: self.n_agents, None] for row in (X, Y))
         alive = unit[HEALTH] > 0
-        sight = self.battles.table("param", self.copy)[P_SIGHT, : self.n_agents, None]
+        sight = self.battles.table("param", self.index)[P_SIGHT, : self.n_agents, None]
         seen = (dx * dx + dy * dy < sight**2) & alive[None, :] & alive[: self.n_agents, None]
         seen[np.arange(self.n_agents), np.arange(self.n_agents)] = False
         return seen
@@ -108,7 +108,7 @@ class BattleView:
     @property
     def steps(self) -> int:
         """Env steps done in this episode."""
-        return int(self.battles.world.clock[self.copy])
+        return int(self.battles.world.clock[self.index])
 
     @property
     def agents(self) -> dict[int, Unit]:
@@ -123,7 +123,7 @@ class BattleView:
         return self._unit(agent_id)
 
     def _unit(self, i: int) -> Unit:
-        unit, kind = self.battles.world.unit[self.copy], self.battles.unit_types(self.copy)[i]
+        unit, kind = self.battles.world.unit[self.index], self.battles.unit_types(self.index)[i]
         return Unit(
             tag=i,
             unit_type=self._unit_types[i],
@@ -138,20 +138,20 @@ class BattleView:
 
     @property
     def _unit_types(self) -> list[int]:
-        kinds = [kind.sc2_id for kind in self.battles.unit_types(self.copy)]
+        kinds = [kind.sc2_id for kind in self.battles.unit_types(self.index)]
         names = sorted(self.map_data.drawn_from) or dict.fromkeys(self.map_data.ally_types)
         ids = {UNITS[name].sc2_id: FIRST_AGENT_TYPE + k for k, name in enumerate(names)}
         return [ids[kind] for kind in kinds[: self.n_agents]] + kinds[self.n_agents :]
 
     def unit_shoot_range(self, agent_id: int) -> float:
-        return float(self.battles.table("param", self.copy)[P_SHOOT, agent_id])
+        return float(self.battles.table("param", self.index)[P_SHOOT, agent_id])
 
     def unit_sight_range(self, agent_id: int) -> float:
-        return float(self.battles.table("param", self.copy)[P_SIGHT, agent_id])
+        return float(self.battles.table("param", self.index)[P_SIGHT, agent_id])
 
     def unit_max_cooldown(self, unit: Unit) -> float:
         """What the state divides this unit's cooldown by, loops."""
-        return self.battles.unit_types(self.copy)[unit.tag].cooldown_norm
+        return self.battles.unit_types(self.index)[unit.tag].cooldown_norm
 
     def unit_max_shield(self, unit: Unit) -> float:
         return unit.shield_max

@@ -54,8 +54,8 @@ class Options:
     num_fov_actions: int = 12  # directions of the cone; it is one such part of a circle wide
     prob_obs_enemy: float = 1.0  # of seeing an enemy that another agent saw first
     action_mask: bool = True  # enemies out of range are not available
-    fully_observable: bool = False  # everybody alive is in sight
-    zero_enemy_block: bool = False  # SMACv2 as published: see sight.register
+    fully_observable: bool = False  # all living units are in sight
+    zero_enemy_block: bool = False  # SMACv2 as published: see field_of_view.register
     fixed_max_reward: bool = False  # SMACv2 as published: rewards are scaled by the first team
 
     def of_smac(self) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class Options:
 
     @property
     def own_health(self) -> bool:
-        """As SMAC does it: showing everybody's health includes one's own."""
+        """As SMAC does it: showing all units' health includes one's own."""
         return self.obs_all_health or self.obs_own_health
 
     @property

@@ -17,7 +17,7 @@ class SmacParallelEnv(ParallelEnv):
     """Agents ``marine_0`` …, in SMACv2 ``agent_0`` …; observations are {"observation",
     "action_mask"}; the dead leave the battle.
 
-    The last step of an episode terminates everybody; at the time limit it truncates instead.
+    The last step of an episode terminates all agents; at the time limit it truncates instead.
     """
 
     def __init__(

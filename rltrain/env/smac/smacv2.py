@@ -32,11 +32,13 @@ from rltrain.interfaces import EpisodeSeeds
 
 
 class Smacv2VectorEnv(SmacVectorEnv):
-    """E copies of a SMACv2 scenario in lock-step; see ``rltrain.types.VectorEnv`` for the arrays.
+    """E environments of one SMACv2 scenario in lock-step; see ``rltrain.types.VectorEnv`` for the
+    arrays.
 
     ``map_name`` is ``<race>_<agents>_vs_<enemies>``; ``backend`` as in ``SmacVectorEnv``. The
     options are SMACv2's own; ``zero_enemy_block`` and ``fixed_max_reward`` bring back slips of its
-    published program (``sight.register``, ``Options``). Raises ValueError for an unknown scenario.
+    published program (``field_of_view.register``, ``Options``). Raises ValueError for an unknown
+    scenario.
     """
 
     def __init__(
@@ -140,7 +142,7 @@ class Smacv2VectorEnv(SmacVectorEnv):
         self._open(battles, spec, time_limit, about)
 
     def reset(self, seeds: EpisodeSeeds) -> None:
-        """As in ``SmacVectorEnv``; a fixed scale of rewards is fixed anew."""
+        """As in ``SmacVectorEnv``; a fixed scale of rewards is computed again."""
         if isinstance(self.battles, Battles):
             self.battles.world.factor[:] = 0.0
         super().reset(seeds)

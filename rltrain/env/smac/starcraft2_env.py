@@ -21,7 +21,7 @@ from rltrain.env.smac.battle_view import BattleView
 from rltrain.env.smac.data.terrain import SIZE
 from rltrain.env.smac.engine.battles import Battles, IllegalAction
 from rltrain.env.smac.options import N_ACTIONS_MOVE, Options
-from rltrain.env.smac.scripted.observation import NO_TARGET, look_at
+from rltrain.env.smac.scripted.observation import NO_TARGET, observe_battles
 from rltrain.env.smac.scripted.policies import heuristic_orders
 from rltrain.env.smac.smaclite.maps import RULES
 from rltrain.env.smac.vector import check_choice
@@ -41,8 +41,9 @@ PROGRAM_OPTIONS = frozenset(
         "debug",
     }
 )
-"""What SMAC tells the StarCraft II program. No map script starts the computer player whose
-difficulty this is, and there is no window, log or replay file here."""
+"""The settings that SMAC passes to the StarCraft II program. No map script starts the computer
+player whose difficulty this is, and there is no window, log or replay file here.
+"""
 
 
 class StarCraft2Env(BattleView):
@@ -144,8 +145,8 @@ class StarCraft2Env(BattleView):
         """What SMAC's built-in player orders [1, A] in place of the actions, if it plays."""
         if not self.heuristic_ai:
             return None
-        look = look_at(self.battles)
-        return heuristic_orders(look, self._heuristic_memory, rest=self.heuristic_rest)
+        seen = observe_battles(self.battles)
+        return heuristic_orders(seen, self._heuristic_memory, rest=self.heuristic_rest)
 
     def get_env_info(self) -> dict[str, Any]:
         """Sizes and feature names; works before the first reset."""
@@ -230,7 +231,7 @@ class StarCraft2Env(BattleView):
         return self._seed
 
     def full_restart(self) -> None:
-        """Begin the battle anew and count it as a restart."""
+        """Restart the battle and count the restart."""
         self.force_restarts += 1
         self.reset()
 
@@ -249,7 +250,7 @@ class StarCraft2Env(BattleView):
         if self._painter is None:
             self._start_painter()
         assert self._painter is not None
-        return self._painter.still()
+        return self._painter.frame()
 
     def _start_painter(self) -> None:
         from rltrain.env.smac.render.painter import Painter

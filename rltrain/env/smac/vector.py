@@ -18,7 +18,7 @@ from rltrain.common.number_types import (
 from rltrain.env.smac.battle_view import BattleView
 from rltrain.env.smac.engine.battles import Battles
 from rltrain.env.smac.options import Options, spec_of
-from rltrain.env.smac.scripted.observation import NO_TARGET, look_at
+from rltrain.env.smac.scripted.observation import NO_TARGET, observe_battles
 from rltrain.env.smac.scripted.policies import Player, heuristic_orders
 from rltrain.env.smac.smaclite.maps import RULES, find_map_under
 from rltrain.env.smac.starcraft2.games import Games
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 
 
 NATIVE = {"backend": "native"}
-"""What an environment on the built-in engine says of itself."""
+"""Facts about an environment on the built-in engine."""
 
 
 class SmacVectorEnv:
-    """E copies of a SMAC map in lock-step; see ``rltrain.types.VectorEnv`` for the meaning of the
-    arrays.
+    """E environments of one SMAC map in lock-step; see ``rltrain.types.VectorEnv`` for the meaning
+    of the arrays.
 
-    ``time_limit`` says what a time-out is: "terminal" as in SMAC, or "bootstrap" (``last`` without
-    ``terminated``). ``backend`` says what plays: the built-in engine (``native``), StarCraft II
+    ``time_limit`` sets what a time-out is: "terminal" as in SMAC, or "bootstrap" (``last`` without
+    ``terminated``). ``backend`` sets what plays: the built-in engine (``native``), StarCraft II
     itself (``sc2``), or the game where it is installed (``auto``), unless a ``scripted`` player is
-    to play, who needs the engine; ``about`` tells which it is. The other options are SMAC's own,
+    to play, which needs the engine; ``about`` says which it is. The other options are SMAC's own,
     with SMAC's defaults; those behind ``heuristic_rest`` only the game reads.
     """
 
-    frames_per_second = 12.5  # of films: an env step, half a game second, takes a third of one
+    frames_per_second = 12.5  # of videos: an env step, half a game second, takes a third of one
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class SmacVectorEnv:
         self.state = self.battles.state
         self.last = np.zeros(n_envs, np.bool_)
         self.infos: list[Mapping[str, Any]] = [{} for _ in range(n_envs)]
-        self.episode = np.zeros(n_envs, np.int64)  # k of the episode each copy is in
+        self.episode = np.zeros(n_envs, np.int64)  # k of the episode each environment is in
         self.lost = getattr(self.battles, "lost", np.zeros(n_envs, np.bool_))  # see Rollout
         self._targets = np.full((n_envs, self.spec.n_agents), NO_TARGET)  # of heuristic_ai
         self._bootstrap = time_limit == "bootstrap"
@@ -181,8 +181,9 @@ class SmacVectorEnv:
         self._painters: dict[int, Painter] = {}
 
     def reset(self, seeds: EpisodeSeeds) -> None:
-        """Start episode 0 of every copy; from now on episode k of copy e is seeded with ``seeds(e,
-        k)``."""
+        """Start episode 0 of every environment; episode k of environment e is seeded with
+        ``seeds(e, k)``.
+        """
         self._seeds = seeds
         self.episode[:] = 0
         self.battles.reset({e: seeds(e, 0) for e in range(self.n_envs)})
@@ -198,8 +199,8 @@ class SmacVectorEnv:
         over = np.flatnonzero(self.last).tolist()
         restarts = {e: self._seeds(e, int(self.episode[e]) + 1) for e in over}
         if self._heuristic and isinstance(self.battles, Battles):
-            look = look_at(self.battles)
-            orders = heuristic_orders(look, self._targets, rest=self._heuristic_rest)
+            seen = observe_battles(self.battles)
+            orders = heuristic_orders(seen, self._targets, rest=self._heuristic_rest)
             self.battles.step(action, restarts, orders)
         else:
             self.battles.step(action, restarts)
@@ -218,45 +219,46 @@ class SmacVectorEnv:
 
     def call(self, method: str, *args: Any) -> list[Any]:
         """Call a method of ``BattleView`` (``get_state_dict``, ``get_unit_by_id``, …), or of SMAC's
-        environment in the game, on every copy."""
+        environment in the game, on every environment."""
         battles = self.battles
         if isinstance(battles, Games):
             return battles.call(method, *args)
         return [getattr(BattleView(battles, e), method)(*args) for e in range(self.n_envs)]
 
-    def render(self, copies: Sequence[int]) -> list[list[np.ndarray]]:
+    def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
         """Images [H, W, 3] of what these battles did since they were drawn last."""
         from rltrain.env.smac.render.painter import Painter
 
         if isinstance(self.battles, Games):
             raise RuntimeError("render: the game is drawn by itself; record its .SC2Replay files")
-        for e in copies:
+        for e in envs:
             if e not in self._painters:
                 self._painters[e] = Painter(self.battles, e)
-        return [self._painters[e].frames() for e in copies]
+        return [self._painters[e].frames() for e in envs]
 
-    def save_replay(self, copy: int, folder: str, prefix: str) -> list[str]:
+    def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
         """Have the game write ``<prefix>_<date>.SC2Replay`` into a folder: all episodes of that
-        copy since its game was launched, the current one last. Returns the new file's path."""
+        environment since its game was launched, the current one last. Returns the new file's path.
+        """
         if not isinstance(self.battles, Games):
             raise RuntimeError("save_replay: .SC2Replay files are written by env.backend=sc2 only")
-        return list(self.battles.call_one(copy, "save_replay", folder, prefix))
+        return list(self.battles.call_one(e, "save_replay", folder, prefix))
 
     def script(self, name: str) -> Player:
-        """The player written by hand of this name, one of ``scripted.SCRIPTS``.
+        """The scripted policy of this name, one of ``scripted.SCRIPTS``.
 
         Raises:
             ValueError: StarCraft II itself plays.
         """
         if isinstance(self.battles, Games):
             raise ValueError(
-                "players written by hand read the built-in engine's battles: type "
+                "scripted policies read the built-in engine's battles: type "
                 "env.backend=native, or algo.policy=random."
             )
         return Player(self.battles, name)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything the copies remember; of a game only which episode it is in. The seeds are the
+        """The state of all environments; of a game only which episode it is in. The seeds are the
         caller's: ``reset`` gives them, ``load_state_dict`` keeps them."""
         if isinstance(self.battles, Games):
             return {"exact": False, "episode": self.episode.copy()}

@@ -89,7 +89,7 @@ def test_same_seeds_same_bytes_and_other_seeds_others(make) -> None:
     assert play(env, 60) != one
 
 
-def test_copies_do_not_depend_on_each_other(make) -> None:
+def test_environments_do_not_depend_on_each_other(make) -> None:
     many, alone = make("5m_vs_6m", 4), make("5m_vs_6m", 1)
     rng = np.random.default_rng(0)
     for _ in range(60):
@@ -131,12 +131,14 @@ def test_state_of_another_map_is_refused(make) -> None:
 def test_illegal_action_names_copy_agent_action(make) -> None:
     action = np.full((2, 3), STOP)
     action[1, 2] = 8
-    with pytest.raises(ValueError, match="illegal action in copy 1: agent 2 chose 8"):
+    with pytest.raises(ValueError, match="illegal action in environment 1: agent 2 chose 8"):
         make(n_envs=2).step(action)
 
 
 def test_wrong_shape_of_actions(make) -> None:
-    with pytest.raises(ValueError, match=r"expected \(2, 3\) \(copies, agents\), got \(3, 2\)"):
+    with pytest.raises(
+        ValueError, match=r"expected \(2, 3\) \(environments, agents\), got \(3, 2\)"
+    ):
         make(n_envs=2).step(np.ones((3, 2)))
 
 

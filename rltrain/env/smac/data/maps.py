@@ -1,4 +1,5 @@
-"""The 23 SMAC maps as data: who fights where, for how long. A new map is one more row of ``MAPS``.
+"""The 23 SMAC maps as data: teams, positions and time limits. A new map is one more row of
+``MAPS``.
 
 Sizes of observations and states follow in ``sizes.py``; nothing here is compiled.
 """
@@ -44,13 +45,13 @@ class MapData:
     enemies: tuple[Group, ...]
     limit: int  # env steps
     races: str  # allies and enemies: T, P or Z
-    map_type: str  # SMAC's word; decides the unit type bits
+    map_type: str  # SMAC's name; decides the unit type bits
     terrain: str
     attack_point: tuple[float, float] | None  # end of the enemies' attack-move; null: they stay
     attack_span: tuple[float, float] = (0.0, 0.0)  # that end is drawn from the segment point + span
     hunts: bool = False  # enemies attack the nearest agent at all times instead
     chases: bool = False  # enemies attack the agent nearest to them until it is dead, then another
-    drawn_from: tuple[str, ...] = ()  # unit types of teams drawn anew for every battle; then the
+    drawn_from: tuple[str, ...] = ()  # unit types of teams drawn for every battle; then the
     # groups only say how many units there are
     units: Mapping[str, UnitType] = field(default_factory=lambda: UNITS, repr=False, compare=False)
     sorts_agents: bool = True  # by type and place, as SMAC; or agents keep their creation order

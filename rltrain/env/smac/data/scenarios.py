@@ -1,4 +1,4 @@
-"""SMACv2's scenarios as data (Ellis et al., 2023): teams of one race drawn anew for every battle.
+"""SMACv2's scenarios as data (Ellis et al., 2023): teams of one race drawn for every battle.
 
 A scenario is ``<race>_<n>_vs_<m>``, n agents against m enemies; 15 of them are published. A new
 race is one more row of ``RACES``. Nothing here is compiled.

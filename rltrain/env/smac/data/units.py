@@ -17,8 +17,8 @@ LAYERS = ("ground", "air", "colossus")
 """Where a unit moves; only units of one layer collide. Air knows no terrain, colossi no cliffs."""
 
 WEAPONS = ("instant", "missile", "twice", "beam", "blast", "none")
-"""What an attack does: one hit, one hit on arrival, two hits in a row, two hits on everybody on a
-line across the shot, or the end of the attacker and a hit on everybody around it."""
+"""What an attack does: one hit, one hit on arrival, two hits in a row, two hits on all units on a
+line across the shot, or the end of the attacker and a hit on all units around it."""
 
 
 @dataclass(frozen=True, kw_only=True)

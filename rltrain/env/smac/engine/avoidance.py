@@ -1,4 +1,4 @@
-"""Collision avoidance: the velocity every unit takes so that nobody runs into anybody (compiled).
+"""Collision avoidance: velocities that keep units from running into each other (compiled).
 
 Optimal reciprocal collision avoidance (van den Berg et al. 2011, "Reciprocal n-body collision
 avoidance"): every neighbour and wall allows a half-plane of velocities, a small linear program
@@ -44,7 +44,9 @@ PARALLEL = F(1e-5)  # sine of the angle below which two lines count as parallel
 
 @njit()
 def choose_velocities(unit, param, walls, near_walls, lines, spare, near):
-    """Wanted (UX, UY) to next velocity (NX, NY) of every living unit; who wants to stand stands."""
+    """Wanted (UX, UY) to next velocity (NX, NY) of every living unit; units with zero desired
+    velocity do not move.
+    """
     for i in range(unit.shape[1]):
         ux, uy = unit[UX, i], unit[UY, i]
         unit[NX, i], unit[NY, i] = ux, uy
@@ -261,8 +263,9 @@ def move_units(unit, mark, param, walls, near_walls):
 
 @njit()
 def push_apart(unit, mark, param):
-    """Moves every overlapping pair apart, half each; who fights standing or cannot move leaves it
-    to the other."""
+    """Moves every overlapping pair apart, half each; a unit that fights standing or cannot move
+    leaves it to the other.
+    """
     for i in range(1, unit.shape[1]):
         if unit[HEALTH, i] <= ZERO:
             continue

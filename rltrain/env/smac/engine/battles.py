@@ -1,6 +1,6 @@
 """``Battles``: E battles of one map side by side, the plain Python face of the compiled engine.
 
-``SmacVectorEnv`` and ``StarCraft2Env`` are two manners over this class. To place units by hand,
+``SmacVectorEnv`` and ``StarCraft2Env`` are built on this class. To place units oneself,
 write into ``world`` and call ``refresh``.
 """
 
@@ -106,7 +106,7 @@ class Battles:
         restarts: Mapping[int, int] | None = None,
         orders: np.ndarray | None = None,
     ) -> None:
-        """One env step with action [E, A]; battles in ``restarts`` (e to seed) begin anew instead.
+        """One env step with action [E, A]; battles in ``restarts`` (e to seed) restart instead.
 
         Finished battles that are not restarted stay frozen with reward 0. ``orders`` [E, A], in
         SMAC's numbers (attacks from 6 on), are carried out in place of the actions; neither need be
@@ -116,7 +116,7 @@ class Battles:
         if action.shape != self._no_action.shape:
             raise ValueError(
                 f"actions have the wrong shape: expected {self._no_action.shape} "
-                f"(copies, agents), got {action.shape}"
+                f"(environments, agents), got {action.shape}"
             )
         self._restart[:] = False
         for e, seed in (restarts or {}).items():
@@ -164,15 +164,15 @@ class Battles:
         wrong = engine_step.find_illegal(self.world, self.avail, action, self._restart, any_action)
         if wrong < 0:
             return
-        copy, agent = divmod(wrong, self.map_data.n_agents)
-        legal = np.flatnonzero(self.avail[copy, agent]).tolist()
+        e, agent = divmod(wrong, self.map_data.n_agents)
+        legal = np.flatnonzero(self.avail[e, agent]).tolist()
         there = (
             f"actions are 0 … {self.sizes.n_actions - 1}"
             if any_action
             else f"available are {legal}"
         )
         raise IllegalAction(
-            f"illegal action in copy {copy}: agent {agent} chose {action[copy, agent]}, {there}"
+            f"illegal action in environment {e}: agent {agent} chose {action[e, agent]}, {there}"
         )
 
     @property
@@ -189,10 +189,10 @@ class Battles:
         """How battle e stands: won, dead allies and enemies, timed out."""
         return self.results([e])[0]
 
-    def results(self, copies: Sequence[int]) -> list[dict[str, Any]]:
+    def results(self, envs: Sequence[int]) -> list[dict[str, Any]]:
         """``result`` of several battles."""
-        dead = self.world.unit[copies, HEALTH] <= 0
-        agents, outcome = self.map_data.n_agents, self.world.outcome[copies]
+        dead = self.world.unit[envs, HEALTH] <= 0
+        agents, outcome = self.map_data.n_agents, self.world.outcome[envs]
         columns = (
             (outcome == WIN).tolist(),
             np.count_nonzero(dead[:, :agents], axis=1).tolist(),
@@ -217,7 +217,7 @@ class Battles:
             if mine.shape != given.shape:
                 raise ValueError(
                     f"battle state {name!r} does not fit: expected shape {mine.shape}, got "
-                    f"{given.shape}; use the map and the number of copies it was saved with"
+                    f"{given.shape}; use the map and the number of environments it was saved with"
                 )
             mine[...] = given
         if self.roster is not None:

@@ -1,7 +1,7 @@
-"""Whom units attack and where they want to go; one call is one simulation loop (compiled).
+"""Targets and desired velocities of units; one call is one simulation loop (compiled).
 
-Agents do what they are told and nothing else. Enemies carry out one attack-move: walk to a point,
-attack what comes into scan range, go after whoever shoots them from outside it, join friends who
+Agents follow their orders and nothing else. Enemies carry out one attack-move: walk to a point,
+attack what comes into scan range, go after units that shoot them from outside it, join friends that
 call for help. Where a map says so they hunt the nearest agent instead, or chase one until it is
 dead.
 """
@@ -125,7 +125,7 @@ def renew_orders(unit, mark, affects, n_agents):
 
 @njit()
 def nearest_living(unit, n_agents, i):
-    """The nearest agent, ties by index; nobody if none lives."""
+    """The nearest agent, ties by index; NO_ONE if none lives."""
     found, best = NO_ONE, F(np.inf)
     for j in range(n_agents):
         d2 = distance2(unit, i, j)
@@ -153,7 +153,7 @@ def keeps(unit, mark, param, i, target):
 
 @njit()
 def nearest(unit, affects, n_agents, i):
-    """The nearest agent that enemy i can hit, ties by index; nobody if there is none."""
+    """The nearest agent that enemy i can hit, ties by index; NO_ONE if there is none."""
     found, best = NO_ONE, F(np.inf)
     for j in range(n_agents):
         d2 = distance2(unit, i, j)
@@ -164,10 +164,10 @@ def nearest(unit, affects, n_agents, i):
 
 @njit()
 def scan(unit, mark, param, affects, n_agents, i, target):
-    """The nearest foe in scan range whom i can hit (ties by index), else the last attacker, else
+    """The nearest foe in scan range that i can hit (ties by index), else the last attacker, else
     the target as it was.
 
-    Who is rooted prefers those who attack it.
+    A unit that cannot move prefers those that attack it.
     """
     found, best = NO_ONE, F(np.inf)
     first, end = (n_agents, unit.shape[1]) if i < n_agents else (0, n_agents)
@@ -199,7 +199,7 @@ def scan(unit, mark, param, affects, n_agents, i, target):
 
 @njit()
 def choose_desires(unit, mark, param, hops, n_agents):
-    """Order and target to the wanted velocity (UX, UY); marks who stands to fight or to heal.
+    """Order and target to the wanted velocity (UX, UY); marks units that stand to fight or to heal.
 
     Move orders go straight: they are shorter than any way around a wall.
     """
@@ -249,7 +249,7 @@ def head_for(unit, param, i, x, y):
 
 @njit(forceinline=True)
 def has_arrived(unit, mark, param, n_agents, i):
-    """At the end of its attack-move, or in contact with a friend who has arrived and stands
+    """At the end of its attack-move, or in contact with a friend that has arrived and stands
     there."""
     if unit[X, i] == unit[GOAL_X, i] and unit[Y, i] == unit[GOAL_Y, i]:
         return True

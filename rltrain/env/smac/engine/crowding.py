@@ -1,4 +1,4 @@
-"""How melee units get round friends who already fight (compiled).
+"""Crowd steering: how melee units get round friends that already fight (compiled).
 
 Avoidance alone leaves them queueing behind: whoever stands to fight does not yield, and the wanted
 velocity points right through him. StarCraft II's crowds flow around; how is not published. Here a
@@ -86,7 +86,7 @@ def flow_around(unit, mark, param, affects, pathable, n_agents, loop, near, take
 
 @njit()
 def turn_away(unit, mark, i, blocker, near, count):
-    """The least turn that clears everybody in ``near``, to the side first taken."""
+    """The least turn that clears all units in ``near``, to the side first taken."""
     ux, uy = unit[UX, i], unit[UY, i]
     if mark[SIDE, i] == 0:
         dx, dy = unit[X, blocker] - unit[X, i], unit[Y, blocker] - unit[Y, i]
@@ -160,8 +160,9 @@ def find_promised(unit, mark, param, n_agents, i, taken):
 
 @njit()
 def find_held(unit, mark, param, n_agents, i, foe, reach, taken, count):
-    """Foes, and friends who stand to fight, of i's layer that hold places within ``reach`` of a foe
-    into ``taken`` behind its first ``count`` rows; how many rows there are then."""
+    """Foes, and friends that stand to fight, of i's layer that hold places within ``reach`` of a
+    foe into ``taken`` behind its first ``count`` rows; how many rows there are then.
+    """
     units, farthest = unit.shape[1], reach + param[P_TOUCH, i]
     for start in range(0, units, LANES):
         bits = who_is_near(unit, start, units, unit[X, foe], unit[Y, foe], farthest * farthest)
@@ -179,8 +180,8 @@ def find_held(unit, mark, param, n_agents, i, foe, reach, taken, count):
 
 @njit(forceinline=True)
 def is_free(pathable, x, y, d2, taken, count):
-    """Whether who is at squared distance ``d2`` may have (x, y): no wall, and nobody in ``taken``
-    too near who is there earlier."""
+    """Whether a unit at squared distance ``d2`` may take (x, y): no wall, and no unit in ``taken``
+    that is there earlier is too near."""
     column, row = int(np.floor(x)), int(np.floor(y))
     if column < 0 or column >= SIZE or row < 0 or row >= SIZE or pathable[column, row] == 0:
         return False
@@ -219,7 +220,7 @@ def find_standing(unit, mark, param, i, near):
 
 @njit()
 def who_blocks(unit, i, ux, uy, near, count):
-    """Which of ``near`` stands most in the way of the velocity (ux, uy); nobody if none does."""
+    """Which of ``near`` stands most in the way of the velocity (ux, uy); NO_ONE if none does."""
     found, most = NO_ONE, FACING * np.sqrt(ux * ux + uy * uy)
     for k in range(count):
         dx, dy = unit[X, near[k]] - unit[X, i], unit[Y, near[k]] - unit[Y, i]

@@ -2,7 +2,7 @@
 
 A battle has its own random stream and touches nothing of its neighbours, so neither the number of
 battles nor the number of threads changes a result. A finished battle stays frozen on its last frame
-until it is told to restart.
+until it is restarted.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -204,7 +204,7 @@ def end_step(scene, shown, rule, world, frame, e):
     """Outcome, reward and frame after the loops of a step."""
     unit, param, A = world.unit[e], scene.param[e * scene.per_battle], scene.n_agents
     world.clock[e] += 1
-    world.outcome[e] = judge(unit, param, A, scene.heals, scene.limit, world.clock[e])
+    world.outcome[e] = outcome_of(unit, param, A, scene.heals, scene.limit, world.clock[e])
     frame.reward[e] = reward_of(rule, unit, A, world.outcome[e]) * world.factor[e]
     for i in range(unit.shape[1]):
         if unit[HEALTH, i] <= ZERO:
@@ -213,10 +213,10 @@ def end_step(scene, shown, rule, world, frame, e):
 
 
 @njit()
-def judge(unit, param, n_agents, heals, limit, steps):
-    """Outcome after a step, in SMAC's order: defeat, win, nobody left, time limit.
+def outcome_of(unit, param, n_agents, heals, limit, steps):
+    """Outcome after a step, in SMAC's order: defeat, win, no unit left, time limit.
 
-    With healers on the map a team that has nobody but them has lost, the agents' one first; then
+    With healers on the map a team with nothing else left has lost, the agents' one first; then
     there is no draw.
     """
     allies = enemies = fighters = 0

@@ -2,7 +2,8 @@
 see, actions without a mask (compiled).
 
 Unused where only distance decides (``View.limited`` false). ``register`` is what a battle remembers
-of who saw whom first; ``look`` derives from it, without a memory of its own, what holds now.
+of which agent saw which enemy first; ``write_visibility`` derives from it, without a memory of its
+own, what holds now.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -45,7 +46,7 @@ def sees(view, unit, param, facing, i, j):
 
 @njit()
 def forget_all(facing, watcher, watches):
-    """A battle begins: everybody looks east, nobody has seen anybody."""
+    """Reset for a new battle: all units face east and no enemy has been seen."""
     facing[:, 0], facing[:, 1] = ONE, ZERO
     watcher[:] = NO_ONE
     watches[:] = 0
@@ -53,12 +54,12 @@ def forget_all(facing, watcher, watches):
 
 @njit()
 def register(view, unit, param, facing, watcher, watches, blank, queue, rng, e):
-    """Who may see which enemy: the first agent to see it, and every other with a probability drawn
-    at that moment, until the first one or the enemy is dead.
+    """Which enemies each agent may see: the first agent to see it, and every other with a
+    probability drawn at that moment, until the first one or the enemy is dead.
 
     Agents look one after the other in random order. SMACv2 as published zeroes an agent's enemy
-    blocks up to the last enemy it may not see at its turn, nobody's included: ``blank`` counts
-    them.
+    blocks up to the last enemy it may not see at its turn, those seen by no agent included:
+    ``blank`` counts them.
     """
     A = view.n_agents
     for m in range(watcher.shape[0]):
@@ -87,7 +88,7 @@ def register(view, unit, param, facing, watcher, watches, blank, queue, rng, e):
 
 
 @njit()
-def look(view, unit, param, facing, watches, blank, visible):
+def write_visibility(view, unit, param, facing, watches, blank, visible):
     """Fills visible [A, U] for all pairs of living units: SEEN, and IN_RANGE of an attack or of
     healing."""
     A = view.n_agents

@@ -1,7 +1,7 @@
-"""Healers: whom they mend, how they fly, and the mending itself; one call is one simulation loop
+"""Healers: choice of patients, flight and healing; one call is one simulation loop
 (compiled).
 
-Agents' healers mend whom they are told to. Enemies' healers go along with their team and mend on
+Agents' healers follow their orders. Enemies' healers go along with their team and heal on
 their own. StarCraft II's scan-move is not documented; what stands here is our reading of it.
 """
 
@@ -54,7 +54,7 @@ def choose_patients(unit, mark, param, affects):
 
 @njit()
 def needs(unit, param, affects, i, j):
-    """Whether j is hurt, near, and somebody whom i can mend."""
+    """Whether j is hurt, near, and can be healed by i."""
     hurt = ZERO < unit[HEALTH, j] < param[P_HEALTH, j]
     return hurt and affects[i, j] == MEND and in_reach(unit, param, i, j, ACQUIRE)
 

@@ -9,8 +9,8 @@ import numpy as np
 from rltrain.env.smac.engine.field_of_view import (
     IN_RANGE,
     SEEN,
-    look,
     write_targets,
+    write_visibility,
 )
 from rltrain.env.smac.engine.kernel import F, njit
 from rltrain.env.smac.engine.world import (
@@ -45,7 +45,7 @@ def write_frame(scene, view, world, frame, e):
     obs, avail, state = frame.obs[e], frame.avail[e], frame.state[e]
     visible, facing, last_action = frame.visible, world.facing, world.last_action
     if view.limited:
-        look(view, unit, param, facing[e], world.watches[e], world.blank[e], visible[e])
+        write_visibility(view, unit, param, facing[e], world.watches[e], world.blank[e], visible[e])
     obs[:] = ZERO
     avail[:] = 0
     state[:] = ZERO
@@ -135,7 +135,8 @@ def write_enemies(view, param, type_bit, unit, visible, e, i, heals, obs, avail)
     """Enemy blocks of agent i, zeros unless alive and in sight: attackable, distance, dx, dy,
     health, shield, type.
 
-    For a healer the first tells, as in SMAC, whether the agent of the same index can be healed.
+    For a healer the first feature says, as in SMAC, whether the agent of the same index can be
+    healed.
     """
     x, y, at, A = unit[X, i], unit[Y, i], view.move_size, view.n_agents
     sight, shoot = param[P_SIGHT, i], param[P_SHOOT, i]

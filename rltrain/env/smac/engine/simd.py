@@ -1,7 +1,8 @@
-"""Who is near: eight units at a time, so that loops over pairs visit near ones only (compiled).
+"""Neighbors of a unit, found eight units at a time, so that loops over pairs visit near ones only
+(compiled).
 
 Most pairs of units have nothing to do with each other. ``who_is_near`` finds the others with a few
-vector instructions; what it says about one unit is exactly what the same float32 operations say
+vector instructions; the result for one unit is exactly that of the same float32 operations
 one by one.
 """
 

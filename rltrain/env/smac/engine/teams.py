@@ -1,4 +1,4 @@
-"""Teams and start positions of SMACv2, drawn anew for every battle from its seed (compiled).
+"""Teams and start positions of SMACv2, drawn for every battle from its seed (compiled).
 
 ``recruit`` fills a battle's own tables of units; the reset that follows begins the battle with them
 as it does on a fixed map.
@@ -95,7 +95,7 @@ def draw_teams(roster, kind, rng, e):
 
 @njit()
 def draw_team(roster, kind, first, end, rng, e):
-    """Independent draws, all of them again while nobody but exceptions came out."""
+    """Independent draws, redrawn while only exceptions came out."""
     ordinary = first >= end
     while not ordinary:
         for i in range(first, end):
@@ -221,7 +221,7 @@ def comes_before(roster, unit, kind, i, j):
 
 @njit(allocates=True)
 def equip(roster, scene, unit, kind, e):
-    """The tables of battle e for its teams, who begin where ``unit`` says."""
+    """The tables of battle e for its teams, which begin where ``unit`` says."""
     fit(roster, scene, kind, e)
     K, A = roster.order.shape[0], roster.n_agents
     first_unit, first_mark = scene.first_unit[e], scene.first_mark[e]

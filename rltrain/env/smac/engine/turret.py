@@ -1,4 +1,4 @@
-"""Units that cannot move: for whom they let a target go, and turrets that must point at it before
+"""Units that cannot move: when they drop a target, and turrets that must point at it before
 they wind up (compiled). The spine crawler is the only one.
 """
 

@@ -1,8 +1,9 @@
 """What weapons do: wind up, fire, hit; missiles, second hits, beams, blasts; and how units recover
 (compiled).
 
-A plain weapon hits once, at once. Where a map has others (``Scene.special``), ``fire`` tells them
-apart, and what is still on its way lands with ``land_hits`` at the beginning of a later loop.
+A plain weapon hits once, at once. Where a map has others (``Scene.special``), ``fire``
+distinguishes them, and what is still on its way lands with ``land_hits`` at the beginning of a
+later loop.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -66,7 +67,7 @@ BLAST_RADIUS = F(2.2)  # to the edge of the victim
 
 @njit()
 def use_weapons(unit, mark, param, damage, affects, n_agents, special, loop, rng, e, queue):
-    """Everyone who can act does, in random order and with immediate effect; then cooldowns run down
+    """All units that can act do, in random order and with immediate effect; then cooldowns run down
     one loop."""
     n = 0
     for i in range(unit.shape[1]):
@@ -225,7 +226,7 @@ def explode(unit, mark, param, damage, affects, n_agents, loop, i):
 
 @njit()
 def explode_killed(unit, mark, param, damage, affects, n_agents, loop):
-    """Who carries a blast explodes when killed, too; until nobody else dies of it."""
+    """Units that carry a blast explode when killed, too, until no other unit dies of it."""
     again = True
     while again:
         again = False

@@ -43,9 +43,9 @@ N_UNIT = 21
 
 # Rows of World.mark (int32). STANDS: within reach of its target or winding up. PURSUES: after its
 # last attacker, beyond scan range. HELP_AT: the loop from which a unit may call for help again.
-# PENDING_ON: whom the missile or the second hit is for. BURST: has exploded. SIDE: to which a unit
-# turns when friends are in its way, 1 left, -1 right, 0 none are. PLACE: the side of its target to
-# which it goes instead of straight at it.
+# PENDING_ON: the target of the missile or the second hit. BURST: has exploded. SIDE: to which a
+# unit turns when friends are in its way, 1 left, -1 right, 0 none are. PLACE: the side of its
+# target to which it goes instead of straight at it.
 ORDER, TARGET, ATTACKER, PURSUES, ARRIVED, PHASE, HELP_AT, STANDS, PENDING_ON, BURST = range(10)
 SIDE, PLACE, N_MARK = 10, 11, 12
 
@@ -53,8 +53,8 @@ SIDE, PLACE, N_MARK = 10, 11, 12
 # are avoided. DELAY: loops to the second hit, or loops a missile needs per cell. KEEP: edge
 # distance up to which a target is kept. REGENERATION: health per loop. X_FROM … Y_TO: where
 # the centre may be if no walls keep the unit. SIGHT, SHOOT: centre distances at which an agent sees
-# others and at which its attacks are available. TOUCH, SEEK: centre distances beyond which nobody's
-# disc can touch that of the unit, and beyond which nobody is in its scan range. TURN: radians a
+# others and at which its attacks are available. TOUCH, SEEK: center distances beyond which no
+# disc can touch that of the unit, and beyond which no unit is in its scan range. TURN: radians a
 # turret turns per loop.
 P_RADIUS, P_DISC, P_SPEED, P_RANGE, P_SCAN, P_SLOP, P_NEIGHBOUR = range(7)
 P_PERIOD, P_DAMAGE_POINT, P_HEALTH, P_SHIELD, P_ARMOUR, P_COOLDOWN_NORM = range(7, 13)
@@ -74,8 +74,8 @@ RUNNING, WIN, DEFEAT, DRAW, TIMEOUT = range(5)  # values of World.outcome
 MIN_SCAN_RANGE = 5.0
 START_ENERGY = 50.0
 SIGHT_RANGE, SHOOT_RANGE = 9.0, 6.0  # of every unit type, unless they have ranges of their own
-NO_HOPS = np.zeros((0, 0), np.int16)  # everybody walks straight
-KEEP_SLOP = 1.0  # a target is kept this far beyond scan range by who can follow it
+NO_HOPS = np.zeros((0, 0), np.int16)  # all units walk straight
+KEEP_SLOP = 1.0  # a target is kept this far beyond scan range by units that can follow it
 MARGIN = 0.01  # cells by which TOUCH and SEEK are safe from rounding
 FIRST_FACING = -math.pi / 2  # units are created facing down the map
 
@@ -106,7 +106,7 @@ class View(NamedTuple):
     state_last_action: bool
     state_timestep: bool
     own_position: bool
-    limited: bool  # SMACv2: sight or actions follow other rules than distance, see sight.py
+    limited: bool  # SMACv2: sight or actions follow other rules than distance, see field_of_view.py
     conic: bool
     cone_cosine: np.float32  # of half the angle of the cone
     share_sight: np.float32  # probability of seeing an enemy that another agent saw first
@@ -170,7 +170,7 @@ class World(NamedTuple):
     kind: np.ndarray  # [E, U] int32, unit types of drawn teams by their index in the race
     factor: np.ndarray  # [E] float64, of rewards, on top of Reward.factor; 0 = not known yet
     facing: np.ndarray  # [E, A, 2] float32, unit vector of the middle of an agent's cone
-    watcher: np.ndarray  # [E, enemies] int32, the agent who saw an enemy first
+    watcher: np.ndarray  # [E, enemies] int32, the agent that saw an enemy first
     watches: np.ndarray  # [E, A, enemies] uint8, 1 = may see it
     blank: np.ndarray  # [E, A] int32, how many enemies the slip hides from an agent
 
@@ -182,7 +182,9 @@ class Frame(NamedTuple):
     avail: np.ndarray  # [E, A, n_actions] uint8
     state: np.ndarray  # [E, S] float32
     reward: np.ndarray  # [E] float64
-    visible: np.ndarray  # [E, A, U] uint8, see sight.look; unused unless View.limited
+    visible: (
+        np.ndarray
+    )  # [E, A, U] uint8, see field_of_view.write_visibility; unused unless View.limited
     lines: np.ndarray  # [E, rows, 4] float32, velocity constraints
     spare: np.ndarray  # [E, rows, 5] float32
     queue: np.ndarray  # [E, rows] int32
@@ -338,7 +340,7 @@ def _effects(map_data: MapData) -> np.ndarray:
 
 
 def _first_units(map_data: MapData) -> np.ndarray:
-    """Unhurt units at their start positions. Who has no point to walk to stays at his own."""
+    """Unhurt units at their start positions. Units without a point to walk to stay at their own."""
     table = np.zeros((N_UNIT, len(map_data.unit_types)), np.float32)
     table[[X, Y]] = np.array(spawn_points(map_data), np.float32).T
     table[[GOAL_X, GOAL_Y]] = table[[X, Y]]
@@ -352,7 +354,7 @@ def _first_units(map_data: MapData) -> np.ndarray:
 
 
 def _first_marks(map_data: MapData) -> np.ndarray:
-    """Nobody has a target yet; agents wait for orders, enemies have theirs."""
+    """No unit has a target yet; agents wait for orders, enemies have theirs."""
     table = np.zeros((N_MARK, len(map_data.unit_types)), np.int32)
     table[[TARGET, ATTACKER, PENDING_ON, PLACE]] = NO_ONE
     fights = HUNT if map_data.hunts else CHASE if map_data.chases else ATTACK_MOVE

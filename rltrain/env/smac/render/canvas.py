@@ -39,7 +39,7 @@ class Canvas:
 @lru_cache(maxsize=32)
 def canvas_of(name: str, width: int) -> Canvas:
     """The pathable part of a terrain and a margin, ``width`` pixels wide; the height is even, as
-    films need it."""
+    videos need it."""
     x0, y0, x1, y1 = terrain.layer_boxes(terrain.pathable_cells(name))["ground"]
     wide, high = x1 - x0 + 2 * MARGIN, y1 - y0 + MARGIN + ABOVE
     height = HEADER + FOOTER + math.ceil(width * high / wide)

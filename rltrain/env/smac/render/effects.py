@@ -1,5 +1,5 @@
-"""How shots, blows, beams and explosions look while they last. A new kind of happening is one more
-function in ``LOOKS``."""
+"""Animations of shots, blows, beams and explosions. A new kind of event is one more
+function in ``ANIMATIONS``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from PIL import ImageDraw
 
 from rltrain.env.smac.engine.weapons import BEAM_LENGTH, BLAST_RADIUS
-from rltrain.env.smac.render.events import Happening
+from rltrain.env.smac.render.events import Event
 from rltrain.env.smac.render.sprites import TEAMS
 
 Point = tuple[float, float]
@@ -21,22 +21,22 @@ MENDING = (120, 255, 150)
 HEAT = ((140, 230, 255), (255, 150, 60))
 
 
-def draw_happening(
+def draw_event(
     draw: ImageDraw.ImageDraw,
-    happening: Happening,
+    event: Event,
     progress: float,
     points: Sequence[Point],
     team: int,
     scale: float,
 ) -> None:
-    """Draw what is seen of a happening, ``progress`` from 0 to 1 through it.
+    """Draw what is visible of an event, ``progress`` from 0 to 1 through it.
 
     ``points`` are the places of all units and ``scale`` is a cell, both in fine pixels.
     """
-    look = LOOKS.get(happening.kind)
+    look = ANIMATIONS.get(event.kind)
     if look is not None:
-        here = points[happening.unit]
-        there = points[happening.other] if happening.other >= 0 else here
+        here = points[event.unit]
+        there = points[event.other] if event.other >= 0 else here
         look(draw, here, there, progress, team, scale)
 
 
@@ -134,7 +134,7 @@ def _blast(
     draw.ellipse(rim, outline=(210, 255, 110, int(235 * left)), width=4)
 
 
-LOOKS: Mapping[str, Callable[[ImageDraw.ImageDraw, Point, Point, float, int, float], None]] = {
+ANIMATIONS: Mapping[str, Callable[[ImageDraw.ImageDraw, Point, Point, float, int, float], None]] = {
     "instant": _instant,
     "missile": _missile,
     "claw": _claw,

@@ -1,4 +1,4 @@
-"""What happened in an env step, told from the tables before and after it: who shot, healed, burst
+"""Events of an env step, derived from the tables before and after it: shots, healing, bursts
 and died. Nothing is drawn here; times are env steps."""
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class Fighters:
     param: np.ndarray  # [N_PARAM, U], rows as in world.py
 
 
-def fighters_of(battles: Battles, copy: int) -> Fighters:
-    """The units of one battle: the only place where pictures ask who fights."""
-    units = battles.unit_types(copy)
+def fighters_of(battles: Battles, index: int) -> Fighters:
+    """The units of one battle, as the renderer needs them."""
+    units = battles.unit_types(index)
     names = {unit.sc2_id: name for name, unit in UNITS.items()}
     return Fighters(
         kind=tuple(names[unit.sc2_id] for unit in units),
         layer=tuple(LAYERS.index(unit.layer) for unit in units),
-        param=battles.table("param", copy),
+        param=battles.table("param", index),
     )
 
 
@@ -64,23 +64,23 @@ class Snapshot:
     outcome: int
 
 
-def snapshot(battles: Battles, copy: int) -> Snapshot:
+def snapshot(battles: Battles, index: int) -> Snapshot:
     """The present state of a battle."""
     world = battles.world
     return Snapshot(
-        unit=world.unit[copy].copy(),
-        mark=world.mark[copy].copy(),
-        clock=int(world.clock[copy]),
-        outcome=int(world.outcome[copy]),
+        unit=world.unit[index].copy(),
+        mark=world.mark[index].copy(),
+        clock=int(world.clock[index]),
+        outcome=int(world.outcome[index]),
     )
 
 
 @dataclass(frozen=True)
-class Happening:
+class Event:
     """Something that is seen from ``begin`` to ``end``.
 
     ``kind`` is a weapon's (instant, missile, twice, beam), or claw, heal, blast, death; ``other``
-    is the target, or nobody.
+    is the target, or -1.
     """
 
     kind: str
@@ -90,16 +90,16 @@ class Happening:
     other: int = NO_ONE
 
 
-def happenings(
+def events_between(
     before: Snapshot, after: Snapshot, fighters: Fighters, loops: int
-) -> list[Happening]:
+) -> list[Event]:
     """What the step from ``before`` to ``after`` brought, in the order of units."""
     param, start = fighters.param, float(before.clock)
     alive, lives = before.unit[HEALTH] > 0, after.unit[HEALTH] > 0
     burst = (after.mark[BURST] > 0) & (before.mark[BURST] == 0) & alive
-    found = [Happening("blast", start + 0.5, start + 0.5 + BLAST_TIME, i) for i in _where(burst)]
+    found = [Event("blast", start + 0.5, start + 0.5 + BLAST_TIME, i) for i in _where(burst)]
     for i in _where(alive & ~lives & ~burst):
-        found.append(Happening("death", start + 1, start + 1 + FADE, i))
+        found.append(Event("death", start + 1, start + 1 + FADE, i))
     for i in _where(fired(before, after, loops) & ~burst):
         j = target_of(before, after, i)
         if j != NO_ONE:
@@ -108,29 +108,28 @@ def happenings(
     for i in _where(spent & lives & (param[P_ENERGY] > 0)):
         j = target_of(before, after, i)
         if j != NO_ONE:
-            found.append(Happening("heal", start, start + 1, i, j))
+            found.append(Event("heal", start, start + 1, i, j))
     return found
 
 
 def fired(before: Snapshot, after: Snapshot, loops: int) -> np.ndarray:
-    """bool [U]: whose cooldown was set anew. Left alone it runs down by one a loop, to 0
+    """bool [U]: whose cooldown was set again. Otherwise it runs down by one a loop, to 0
     or a little below."""
     rested = np.maximum(before.unit[COOLDOWN] - loops, 0.0)
     return np.asarray((after.unit[COOLDOWN] > rested + 0.01) & (before.unit[HEALTH] > 0))
 
 
 def target_of(before: Snapshot, after: Snapshot, i: int) -> int:
-    """Whom unit i aims at: who its missile or second hit is for, else its target after or before
-    the step."""
+    """The unit that unit i aims at: the target of its missile or second hit, else its target after
+    or before the step.
+    """
     for table, row in ((after, PENDING_ON), (after, TARGET), (before, TARGET)):
         if table.mark[row, i] != NO_ONE:
             return int(table.mark[row, i])
     return NO_ONE
 
 
-def _shot(
-    i: int, j: int, start: float, after: Snapshot, param: np.ndarray, loops: int
-) -> Happening:
+def _shot(i: int, j: int, start: float, after: Snapshot, param: np.ndarray, loops: int) -> Event:
     """The time of the shot follows from how far the cooldown has run down since."""
     unit = after.unit
     full = param[P_PERIOD, i] - np.ceil(param[P_DAMAGE_POINT, i])
@@ -139,12 +138,10 @@ def _shot(
     kind = WEAPONS[int(param[P_WEAPON, i])]
     gap = float(np.hypot(unit[X, i] - unit[X, j], unit[Y, i] - unit[Y, j]))
     if kind == "missile":
-        return Happening(
-            kind, begin, begin + max(gap * float(param[P_DELAY, i]) / loops, 0.25), i, j
-        )
+        return Event(kind, begin, begin + max(gap * float(param[P_DELAY, i]) / loops, 0.25), i, j)
     if kind == "instant" and gap - param[P_RADIUS, i] - param[P_RADIUS, j] < MELEE:
         kind = "claw"
-    return Happening(kind, begin, begin + FLASH, i, j)
+    return Event(kind, begin, begin + FLASH, i, j)
 
 
 def shares(state: Snapshot, fighters: Fighters) -> np.ndarray:

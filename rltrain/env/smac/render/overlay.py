@@ -1,4 +1,4 @@
-"""What is written around and above the units of a battle's picture: header, who still fights, bars
+"""Text and bars around and above the units of an image: header, remaining units, bars
 of health, and how it ended. Lengths are fine pixels."""
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def header(name: str, step: str, reward: str, width: int) -> Image.Image:
 def footer(
     allies: tuple[tuple[str, int], ...], enemies: tuple[tuple[str, int], ...], width: int
 ) -> Image.Image:
-    """Who still fights: for each type its look, its name and how many of it live."""
+    """Remaining units: for each type its sprite, its name and how many are alive."""
     image = Image.new("RGB", (width * FINE, FOOTER * FINE), PANEL)
     draw = ImageDraw.Draw(image)
     middle = FOOTER * FINE // 2

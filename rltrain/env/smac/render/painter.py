@@ -1,4 +1,4 @@
-"""Pictures of battles: the field, who is who, who is hurt, who shoots whom.
+"""Images of battles: the field, the units, their health and their shots.
 
 ``picture`` draws a battle as it stands; a ``Painter`` follows one battle of a batch and draws the
 motion since it looked last.
@@ -30,13 +30,13 @@ from rltrain.env.smac.render.canvas import (
     canvas_of,
     ground,
 )
-from rltrain.env.smac.render.effects import draw_happening
+from rltrain.env.smac.render.effects import draw_event
 from rltrain.env.smac.render.events import (
+    Event,
     Fighters,
-    Happening,
     Snapshot,
+    events_between,
     fighters_of,
-    happenings,
     shares,
     snapshot,
 )
@@ -66,22 +66,22 @@ CROWD = 12  # where more units fight, only the hurt show bars
 FLIGHT = 0.55  # cells that air units are drawn above their shadows
 
 
-def picture(battles: Battles, copy: int = 0, width: int = WIDTH) -> np.ndarray:
-    """uint8 [H, W, 3]: one battle as it stands, without the shots of a step that nobody saw."""
-    return Painter(battles, copy, width).still()
+def picture(battles: Battles, index: int = 0, width: int = WIDTH) -> np.ndarray:
+    """uint8 [H, W, 3]: one battle as it stands, without the shots of an unseen step."""
+    return Painter(battles, index, width).frame()
 
 
 class Painter:
-    """Draws battle ``copy`` of ``battles``, which it looks at and never changes."""
+    """Draws battle ``index`` of ``battles``, which it never changes."""
 
-    def __init__(self, battles: Battles, copy: int, width: int = WIDTH) -> None:
-        self.battles, self.copy = battles, copy
+    def __init__(self, battles: Battles, index: int, width: int = WIDTH) -> None:
+        self.battles, self.index = battles, index
         self.canvas = canvas_of(battles.map_data.terrain, width)
         self.ground = ground(battles.map_data.terrain, width)
         self.n_agents = battles.map_data.n_agents
         wanted = SMALLEST * FINE / (0.375 * self.canvas.scale)
         self.larger = min(max(wanted, LARGER), LARGEST)
-        self.before = self.after = snapshot(battles, copy)
+        self.before = self.after = snapshot(battles, index)
         self._begin(self.after)
 
     def frames(self) -> list[np.ndarray]:
@@ -94,18 +94,18 @@ class Painter:
             drawn += [self._draw(1.0, k / SUBFRAMES) for k in range(1, TAIL + 1)]
         return drawn
 
-    def still(self) -> np.ndarray:
+    def frame(self) -> np.ndarray:
         """One image: the present state and every shot of the last step."""
         self._look()
         return self._draw(1.0, everything=True)
 
     def _begin(self, now: Snapshot) -> None:
-        self.fighters: Fighters = fighters_of(self.battles, self.copy)
-        layers = self.fighters.layer  # who is higher is drawn later
+        self.fighters: Fighters = fighters_of(self.battles, self.index)
+        layers = self.fighters.layer  # higher units are drawn later
         self.order = sorted(
             range(len(layers)), key=lambda i: (GROUND, COLOSSUS, AIR).index(layers[i])
         )
-        self.seen: list[Happening] = []
+        self.seen: list[Event] = []
         self.shown = shares(now, self.fighters), shares(now, self.fighters)
         self.total: float | None = 0.0 if now.clock == 0 else None  # reward, if seen from the start
         agents, unit = self.n_agents, now.unit
@@ -114,7 +114,7 @@ class Painter:
 
     def _look(self) -> bool:
         """Take in the present state; whether it is one step after the one before."""
-        now = snapshot(self.battles, self.copy)
+        now = snapshot(self.battles, self.index)
         if now.clock == self.after.clock and np.array_equal(now.unit, self.after.unit):
             return False
         follows = now.clock == self.after.clock + 1
@@ -124,15 +124,15 @@ class Painter:
             return False
         loops = self.battles.scene.loops
         self.seen = [h for h in self.seen if h.end > self.before.clock]
-        self.seen += happenings(self.before, now, self.fighters, loops)
+        self.seen += events_between(self.before, now, self.fighters, loops)
         self.shown = self.shown[1], shares(now, self.fighters)
         if self.total is not None:
-            self.total += float(self.battles.reward[self.copy])
+            self.total += float(self.battles.reward[self.index])
         self._turn(now)
         return True
 
     def _turn(self, now: Snapshot) -> None:
-        """Units look at their targets when these are near, else where they go."""
+        """Units face their targets when these are near, else the way they go."""
         unit = now.unit
         shooting = {h.unit: h.other for h in self.seen if h.other != NO_ONE}
         for i in range(unit.shape[1]):
@@ -158,10 +158,8 @@ class Painter:
         for i in self.order:
             if i not in hidden and (alive[i] or i in gone):
                 self._draw_unit(image, i, points[i], gone.get(i, 0.0))
-        for happening, progress in now:
-            draw_happening(
-                draw, happening, progress, points, self._team(happening.unit), self.canvas.scale
-            )
+        for event, progress in now:
+            draw_event(draw, event, progress, points, self._team(event.unit), self.canvas.scale)
         values = self.shown[0] + share * (self.shown[1] - self.shown[0])
         for i, point in enumerate(points):
             if alive[i] and i not in hidden:
@@ -191,7 +189,7 @@ class Painter:
     def _draw_targets(
         self, draw: ImageDraw.ImageDraw, points: list[tuple[float, float]], health: np.ndarray
     ) -> None:
-        """A thin line from everybody alive to its living target, fainter where there are many."""
+        """A thin line from every living unit to its living target, fainter where there are many."""
         targets = self.after.mark[TARGET].tolist()
         alpha = int(min(90, max(60, 900 / len(targets))))
         for i, j in enumerate(targets):
@@ -221,8 +219,8 @@ class Painter:
         image.paste(below, (0, (self.canvas.height - FOOTER) * FINE))
 
 
-def _progress(h: Happening, time: float, everything: bool, since: float) -> float:
-    """How far a happening is, 0 … 1; outside of that it is not seen."""
+def _progress(h: Event, time: float, everything: bool, since: float) -> float:
+    """Progress of an event, 0 … 1; outside of that range it is not drawn."""
     if everything and h.begin >= since and h.kind != "death":
         return 0.4
     return (time - h.begin) / (h.end - h.begin)

@@ -1,4 +1,4 @@
-"""How unit types look from above: simple shapes, one per type, in their team's colours.
+"""Unit types seen from above: simple shapes, one per type, in their team's colors.
 
 A new type is one more row of ``SHAPES``; a type without a row is a plain disc.
 """
@@ -18,7 +18,7 @@ TEAMS: tuple[Mapping[str, Colour], ...] = (
     {"body": (64, 152, 255), "dark": (18, 52, 110), "light": (214, 234, 255)},
     {"body": (246, 84, 62), "dark": (104, 22, 18), "light": (255, 224, 208)},
 )
-"""Blue agents and red enemies, told apart by colour-blind eyes too."""
+"""Blue agents and red enemies, distinguishable by color-blind people too."""
 ACID: Colour = (168, 232, 64)
 BLADE: Colour = (150, 240, 255)
 WHITE: Colour = (255, 255, 255)
@@ -134,7 +134,7 @@ def heading_of(dx: float, dy: float) -> int:
 def sprite(kind: str, team: int, heading: int, radius: float, fade: float = 0.0) -> Image.Image:
     """RGBA picture of a unit whose radius is that many pixels, its centre in the middle.
 
-    ``fade`` from 0 to 1 makes it greyer and clearer: the look of the dead.
+    ``fade`` from 0 to 1 makes it greyer and clearer: for dead units.
     """
     half = math.ceil(radius * SPAN)
     colours = {**TEAMS[team], "white": WHITE, "blade": BLADE, "acid": ACID}

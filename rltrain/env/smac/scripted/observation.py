@@ -1,4 +1,4 @@
-"""What players written by hand see of their battles, and the moves they are made of.
+"""What scripted policies observe of their battles, and the moves they share.
 
 They read the true state, as SMAC's built-in player does: fog and sight hide nothing from them.
 """
@@ -33,7 +33,7 @@ NO_TARGET = -1
 BESIDE = 2.0  # how near healers come to those they care for, cells
 
 
-class Look(NamedTuple):
+class BattleObservation(NamedTuple):
     """E battles before a step. K runs over the actions with a target: enemies, for healers
     agents.
     """
@@ -46,7 +46,7 @@ class Look(NamedTuple):
     distance: np.ndarray  # [E, A, K] between centres
     strength: np.ndarray  # [E, A, K] health and shield, for healers the share of its health
     wanted: np.ndarray  # [E, A, K] bool: alive and can be hit, for healers hurt and can be mended
-    goals: np.ndarray  # [E, A, K] bool: whom to walk to; healers with nobody hurt go with the team
+    goals: np.ndarray  # [E, A, K] bool: units to walk to; healers without a patient follow the team
     near: np.ndarray  # [E, A, K] bool: within the range of its weapon, whatever its cone
     reach: np.ndarray  # [E, A, K] bool: an attack on it is available now, and would be carried out
 
@@ -64,7 +64,7 @@ class Look(NamedTuple):
         return self.battles.world.unit[:, row, self.avail.shape[1] :]
 
 
-def look_at(battles: Battles) -> Look:
+def observe_battles(battles: Battles) -> BattleObservation:
     """The current step of all battles."""
     scene, unit, avail = battles.scene, battles.world.unit, battles.avail.astype(bool)
     first_attack = battles.shown.first_attack
@@ -89,7 +89,7 @@ def look_at(battles: Battles) -> Look:
     reach = avail[:, :, first_attack:]
     if battles.shown.limited:  # without a mask more is available than is in range
         reach = reach & (of(battles.frame.visible & IN_RANGE) != 0)
-    return Look(
+    return BattleObservation(
         battles=battles,
         avail=avail,
         heals=heals,
@@ -117,48 +117,48 @@ def pick(key: np.ndarray, among: np.ndarray) -> np.ndarray:
     return np.where(among.any(-1), best, NO_TARGET)
 
 
-def attack(look: Look, target: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
+def attack(seen: BattleObservation, target: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
     """The action on ``target`` [E, A] where it is in reach, else ``otherwise`` [E, A]."""
-    may = of_target(look.reach, target) & (target != NO_TARGET)
-    return np.where(may, look.first_attack + target, otherwise)
+    may = of_target(seen.reach, target) & (target != NO_TARGET)
+    return np.where(may, seen.first_attack + target, otherwise)
 
 
-def toward(look: Look, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def toward(seen: BattleObservation, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The moves [E, A] toward ``target`` along the longer axis and along the other one."""
-    dx, dy = of_target(look.dx, target), of_target(look.dy, target)
+    dx, dy = of_target(seen.dx, target), of_target(seen.dy, target)
     along_x, along_y = np.where(dx > 0, EAST, WEST), np.where(dy > 0, NORTH, SOUTH)
     wide = np.abs(dx) > np.abs(dy)
     return np.where(wide, along_x, along_y), np.where(wide, along_y, along_x)
 
 
-def walk(look: Look, target: np.ndarray) -> np.ndarray:
+def walk(seen: BattleObservation, target: np.ndarray) -> np.ndarray:
     """A step toward ``target`` [E, A]: along the longer axis, where that is blocked along the
     other one, else none. Healers stop beside it.
     """
-    first, second = toward(look, target)
-    way = np.where(of_target(look.avail, second), second, STOP)
-    way = np.where(of_target(look.avail, first), first, way)
-    there = look.heals & (of_target(look.distance, target) <= BESIDE)
+    first, second = toward(seen, target)
+    way = np.where(of_target(seen.avail, second), second, STOP)
+    way = np.where(of_target(seen.avail, first), first, way)
+    there = seen.heals & (of_target(seen.distance, target) <= BESIDE)
     return np.where((target == NO_TARGET) | there, STOP, way)
 
 
-def approach(look: Look, target: np.ndarray) -> np.ndarray:
+def approach(seen: BattleObservation, target: np.ndarray) -> np.ndarray:
     """What brings ``target`` [E, A] into reach: a turn of the cone where it is near enough, else a
     step.
     """
-    turns = look.first_attack - FIRST_TURN
+    turns = seen.first_attack - FIRST_TURN
     if turns == 0:
-        return walk(look, target)
-    angle = np.arctan2(of_target(look.dy, target), of_target(look.dx, target))
+        return walk(seen, target)
+    angle = np.arctan2(of_target(seen.dy, target), of_target(seen.dx, target))
     turn = FIRST_TURN + np.rint(angle * turns / (2 * np.pi)).astype(np.int64) % turns
-    hidden = of_target(look.wanted & look.near & ~look.reach, target) & (target != NO_TARGET)
-    return np.where(hidden, turn, walk(look, target))
+    hidden = of_target(seen.wanted & seen.near & ~seen.reach, target) & (target != NO_TARGET)
+    return np.where(hidden, turn, walk(seen, target))
 
 
-def fight(look: Look, key: np.ndarray) -> np.ndarray:
-    """Attack whom of those in reach has the smallest ``key`` [E, A, K]; approach the nearest while
-    nobody is. Healers mend whom of those in reach has the smallest share of its health.
+def fight(seen: BattleObservation, key: np.ndarray) -> np.ndarray:
+    """Attack the unit in reach with the smallest ``key`` [E, A, K]; approach the nearest while
+    none is. Healers heal the unit in reach with the smallest share of its health.
     """
-    reach = look.wanted & look.reach
-    key = np.where(look.heals[..., None], look.strength, key)
-    return attack(look, pick(key, reach), approach(look, pick(look.distance, look.goals)))
+    reach = seen.wanted & seen.reach
+    key = np.where(seen.heals[..., None], seen.strength, key)
+    return attack(seen, pick(key, reach), approach(seen, pick(seen.distance, seen.goals)))

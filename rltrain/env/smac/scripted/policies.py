@@ -1,7 +1,8 @@
-"""Players written by hand, to measure trained teams against.
+"""Scripted policies, as baselines for trained teams.
 
-A new one is a function and a row of ``SCRIPTS``. It gets a ``Look`` and its memory [E, A] int64:
-what it noted about each agent, to read and overwrite; ``NO_TARGET`` where a battle begins.
+A new one is a function and a row of ``SCRIPTS``. It gets a ``BattleObservation`` and its memory [E,
+A] int64: what it noted about each agent, to read and overwrite; ``NO_TARGET`` where a battle
+begins.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from rltrain.env.smac.engine.battles import Battles
 from rltrain.env.smac.engine.observe import FIRST_ATTACK, STOP
 from rltrain.env.smac.scripted.observation import (
     NO_TARGET,
-    Look,
+    BattleObservation,
     approach,
     attack,
     fight,
-    look_at,
+    observe_battles,
     of_target,
     pick,
     toward,
@@ -27,52 +28,52 @@ from rltrain.env.smac.scripted.observation import (
 from rltrain.env.smac.scripted.tactics import alternate, kite, spread
 
 
-def stop(look: Look, memory: np.ndarray) -> np.ndarray:
+def stop(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
     """Stand still: SMAC's agents never fight on their own."""
     return np.full(memory.shape, STOP)
 
 
-def closest(look: Look, memory: np.ndarray) -> np.ndarray:
+def closest(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
     """Attack the nearest enemy in reach, else walk to the nearest one."""
-    return fight(look, look.distance)
+    return fight(seen, seen.distance)
 
 
-def focus(look: Look, memory: np.ndarray) -> np.ndarray:
+def focus(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
     """Attack the weakest enemy in reach, else walk to the nearest one."""
-    return fight(look, look.strength)
+    return fight(seen, seen.strength)
 
 
-def heuristic(look: Look, memory: np.ndarray) -> np.ndarray:
+def heuristic(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
     """SMAC's built-in player: attack the nearest enemy wherever it is, until it is dead; healers
     mend the nearest hurt friend until it is well.
 
     An attack on somebody out of reach is no action, so as a policy it walks there first.
     """
-    target = heuristic_targets(look, memory)
-    return attack(look, target, approach(look, target))
+    target = heuristic_targets(seen, memory)
+    return attack(seen, target, approach(seen, target))
 
 
-def heuristic_orders(look: Look, memory: np.ndarray, *, rest: bool) -> np.ndarray:
-    """What SMAC's built-in player tells the game [E, A], in SMAC's numbers, available or not:
+def heuristic_orders(seen: BattleObservation, memory: np.ndarray, *, rest: bool) -> np.ndarray:
+    """Orders of SMAC's built-in player [E, A], in SMAC's numbers, available or not:
     attack from any distance, or with ``rest`` walk along the longer axis, walls or not, while the
     attack is not available. Whoever has no target does nothing: 0.
     """
-    target = heuristic_targets(look, memory)
+    target = heuristic_targets(seen, memory)
     order = FIRST_ATTACK + target
     if rest:
-        may = of_target(look.avail[:, :, look.first_attack :], target)
-        order = np.where(may, order, toward(look, target)[0])
-    return np.where((target == NO_TARGET) | look.avail[:, :, 0], 0, order)
+        may = of_target(seen.avail[:, :, seen.first_attack :], target)
+        order = np.where(may, order, toward(seen, target)[0])
+    return np.where((target == NO_TARGET) | seen.avail[:, :, 0], 0, order)
 
 
-def heuristic_targets(look: Look, memory: np.ndarray) -> np.ndarray:
-    """Whom each agent is after [E, A], noted in ``memory``."""
-    keeps = (memory != NO_TARGET) & of_target(look.wanted, memory)
-    memory[:] = np.where(keeps, memory, pick(look.distance, look.wanted))
+def heuristic_targets(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
+    """The target of each agent [E, A], kept in ``memory``."""
+    keeps = (memory != NO_TARGET) & of_target(seen.wanted, memory)
+    memory[:] = np.where(keeps, memory, pick(seen.distance, seen.wanted))
     return memory
 
 
-SCRIPTS: Mapping[str, Callable[[Look, np.ndarray], np.ndarray]] = {
+SCRIPTS: Mapping[str, Callable[[BattleObservation, np.ndarray], np.ndarray]] = {
     "stop": stop,
     "closest": closest,
     "focus": focus,
@@ -99,14 +100,14 @@ class Player:
 
     def __call__(self) -> np.ndarray:
         """[E, A] int64, available actions; where a battle is over they mean nothing."""
-        look = look_at(self.battles)
+        seen = observe_battles(self.battles)
         self._memory[self.battles.world.clock == 0] = NO_TARGET
-        return np.where(look.avail[:, :, 0], 0, self._script(look, self._memory))
+        return np.where(seen.avail[:, :, 0], 0, self._script(seen, self._memory))
 
     def state_dict(self) -> dict[str, Any]:
         """What the script noted."""
         return {"memory": self._memory.copy()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state_dict`` said."""
+        """Load what ``state_dict`` returned."""
         self._memory[:] = state["memory"]

@@ -20,7 +20,7 @@ from rltrain.env.smac.engine.world import (
     X,
     Y,
 )
-from rltrain.env.smac.scripted.observation import Look, fight
+from rltrain.env.smac.scripted.observation import BattleObservation, fight
 
 WAYS = np.array([[0, 1], [0, -1], [1, 0], [-1, 0]], np.float32)  # of the actions from NORTH on
 AHEAD = 2.0  # where a move would lead, cells
@@ -30,60 +30,62 @@ WALL_AHEAD, WALL_DANGER = 4.0, 0.1  # a wall so far ahead counts like a foe thre
 SOON = 1.0  # loops: whose cooldown ends earlier is about to take aim
 
 
-def move_away(look: Look, x: np.ndarray, y: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def move_away(
+    seen: BattleObservation, x: np.ndarray, y: np.ndarray, counts: np.ndarray
+) -> np.ndarray:
     """The available move [E, A] that leads farthest from units at x, y [E, n], those of
     ``counts`` bool [E, A or 1, n]; the near ones weigh most, walls ahead a little.
     """
-    at = np.stack([look.agents(X), look.agents(Y)], -1)[:, :, None]  # [E, A, 1, 2]
+    at = np.stack([seen.agents(X), seen.agents(Y)], -1)[:, :, None]  # [E, A, 1, 2]
     to = at + AHEAD * WAYS  # [E, A, 4, 2]
     dx, dy = to[..., 0, None] - x[:, None, None], to[..., 1, None] - y[:, None, None]
     near = np.where(counts[:, :, None], 1 / np.maximum(dx * dx + dy * dy, 0.01), 0)
     cell = np.clip(at + WALL_AHEAD * WAYS, 0, SIZE - 1).astype(np.intp)
-    walls = look.battles.scene.pathable[cell[..., 0], cell[..., 1]] == 0
+    walls = seen.battles.scene.pathable[cell[..., 0], cell[..., 1]] == 0
     danger = near.sum(-1) + WALL_DANGER * walls  # [E, A, 4]
-    may = look.avail[:, :, NORTH : NORTH + len(WAYS)]
+    may = seen.avail[:, :, NORTH : NORTH + len(WAYS)]
     best = np.where(may, danger, np.inf).argmin(-1)
     return np.where(may.any(-1), NORTH + best, STOP)
 
 
-def flee(look: Look) -> np.ndarray:
+def flee(seen: BattleObservation) -> np.ndarray:
     """The move [E, A] away from all living enemies."""
-    alive = look.enemies(HEALTH) > 0
-    return move_away(look, look.enemies(X), look.enemies(Y), alive[:, None])
+    alive = seen.enemies(HEALTH) > 0
+    return move_away(seen, seen.enemies(X), seen.enemies(Y), alive[:, None])
 
 
-def gap_to_foe(look: Look) -> np.ndarray:
+def gap_to_foe(seen: BattleObservation) -> np.ndarray:
     """Distance [E, A] to the nearest enemy worth a shot, infinite if there is none."""
-    return np.where(look.wanted, look.distance, np.inf).min(-1)
+    return np.where(seen.wanted, seen.distance, np.inf).min(-1)
 
 
-def kite(look: Look, memory: np.ndarray) -> np.ndarray:
+def kite(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
     """Shoot the nearest enemy whenever the weapon is ready, and run while it is not."""
-    runs = (gap_to_foe(look) < CROWDED) & (look.agents(COOLDOWN) > 0)
-    return np.where(runs, flee(look), fight(look, look.distance))
+    runs = (gap_to_foe(seen) < CROWDED) & (seen.agents(COOLDOWN) > 0)
+    return np.where(runs, flee(seen), fight(seen, seen.distance))
 
 
-def spread(look: Look, memory: np.ndarray) -> np.ndarray:
+def spread(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
     """Move away from friends until no blast can hit two, then wait for the enemies."""
-    x, y, alive = look.agents(X), look.agents(Y), look.agents(HEALTH) > 0
+    x, y, alive = seen.agents(X), seen.agents(Y), seen.agents(HEALTH) > 0
     others = alive[:, None] & ~np.eye(x.shape[1], dtype=bool)  # [E, A, A]
     gap = np.where(others, np.hypot(x[:, :, None] - x[:, None], y[:, :, None] - y[:, None]), np.inf)
-    moves = (gap.min(-1) < CROWDED) & (gap_to_foe(look) > DOORSTEP)
-    blow = fight(look, look.distance)
-    stands = np.where(blow >= look.first_attack, blow, STOP)
-    return np.where(moves, move_away(look, x, y, others), stands)
+    moves = (gap.min(-1) < CROWDED) & (gap_to_foe(seen) > DOORSTEP)
+    blow = fight(seen, seen.distance)
+    stands = np.where(blow >= seen.first_attack, blow, STOP)
+    return np.where(moves, move_away(seen, x, y, others), stands)
 
 
-def alternate(look: Look, memory: np.ndarray) -> np.ndarray:
-    """All shoot; whom an enemy is about to hit holds its fire while a friend who is no weaker
+def alternate(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
+    """All shoot; a unit about to be hit holds its fire while an ally that is no weaker
     shoots on, so that the enemy turns to that one and must take aim again.
     """
-    n_agents = look.avail.shape[1]
-    health = look.agents(HEALTH) + look.agents(SHIELD)
-    aims = np.logical_or(look.enemies(WINDUP) > 0, look.enemies(COOLDOWN) < SOON)  # [E, enemies]
-    chased = np.where(aims, look.battles.world.mark[:, TARGET, n_agents:], NO_ONE)
+    n_agents = seen.avail.shape[1]
+    health = seen.agents(HEALTH) + seen.agents(SHIELD)
+    aims = np.logical_or(seen.enemies(WINDUP) > 0, seen.enemies(COOLDOWN) < SOON)  # [E, enemies]
+    chased = np.where(aims, seen.battles.world.mark[:, TARGET, n_agents:], NO_ONE)
     in_danger = (chased[:, :, None] == np.arange(n_agents)).any(1)  # [E, A]
-    shoots = look.reach[:, None].any(-1)  # [E, 1, A]
+    shoots = seen.reach[:, None].any(-1)  # [E, 1, A]
     others = shoots & ~np.eye(n_agents, dtype=bool)  # [E, A, A]
     relieved = (others & (health[:, None] >= health[:, :, None])).any(-1)
-    return np.where(in_danger & relieved, STOP, fight(look, look.distance))
+    return np.where(in_danger & relieved, STOP, fight(seen, seen.distance))

@@ -1,9 +1,9 @@
-"""Whom units attack and where they want to go under ``rules=smaclite``; one call is one tick
+"""Targets and desired velocities of units under ``rules=smaclite``; one call is one tick
 (compiled).
 
-Agents do what they are told. Enemies walk to a point; who has no target takes the nearest agent in
+Agents follow their orders. Enemies walk to a point; one without a target takes the nearest agent in
 scan range or one that aims at it, healers first, and keeps it while in weapon range or aimed at.
-While agents have a healer, targets are chosen anew all the time. Nobody sees walls.
+While agents have a healer, targets are chosen again on every tick. Walls do not block sight.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -70,8 +70,10 @@ def give_commands(view, unit, mark, param, action):
 
 @njit()
 def drop_targets(unit, mark, param, n_agents):
-    """Enemies drop the dead, who is out of weapon range without aiming at them, and their healers
-    who is well. Agents keep the target of the env step, also when it dies: their shots are lost."""
+    """Enemies drop dead targets, targets out of weapon range that do not aim at them, and, if
+    healers, unhurt ones. Agents keep the target of the env step, also when it dies: their shots are
+    lost.
+    """
     for i in range(n_agents, unit.shape[1]):
         target = mark[TARGET, i]
         if target == NO_ONE or unit[HEALTH, i] <= ZERO:
@@ -87,8 +89,9 @@ def drop_targets(unit, mark, param, n_agents):
 
 @njit()
 def choose_desires(unit, mark, param, affects, n_agents):
-    """Targets of enemies, then the wanted velocity (UX, UY) of all, full speed or none; marks who
-    stands to attack or to heal."""
+    """Targets of enemies, then the wanted velocity (UX, UY) of all, full speed or none; marks those
+    that stands to attack or to heal.
+    """
     care = any_healer(unit, param, n_agents)
     for i in range(unit.shape[1]):
         unit[UX, i] = unit[UY, i] = ZERO
@@ -125,7 +128,7 @@ def any_healer(unit, param, n_agents):
 
 @njit()
 def take_target(unit, mark, param, affects, n_agents, care, i):
-    """The target of enemy i from now on: the one it has, or who suits it better."""
+    """The target of enemy i from now on: the present one or a better one."""
     target = mark[TARGET, i]
     if param[P_ENERGY, i] > ZERO:
         return neediest(unit, mark, param, affects, n_agents, i) if target == NO_ONE else target

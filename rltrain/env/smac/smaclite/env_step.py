@@ -4,7 +4,7 @@ SMAC's interface (compiled).
 Only what happens inside the ticks is SMAClite's, and its reward for damage: all of it is paid, and
 recovery costs nothing. Everything around follows SMAC instead: agents sorted by type and place,
 enemies in SMAC's order of types, type bits, cooldowns in ticks over SMAC's divisors, time limits
-from the start, a win when only healers are left and no win when nobody is, and the reward for
+from the start, a win when only healers are left and no win when no unit is, and the reward for
 killed enemies also for banelings that explode.
 """
 

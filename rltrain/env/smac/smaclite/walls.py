@@ -37,7 +37,9 @@ COVERED = F(-1e-5)  # a wall counts as covered by an earlier line up to this
 
 @njit()
 def choose_velocities(unit, param, walls, lines, spare, near):
-    """Wanted (UX, UY) to next velocity (NX, NY) of every living unit; who wants to stand stands."""
+    """Wanted (UX, UY) to next velocity (NX, NY) of every living unit; units with zero desired
+    velocity do not move.
+    """
     for i in range(unit.shape[1]):
         ux, uy = unit[UX, i], unit[UY, i]
         unit[NX, i], unit[NY, i] = ux, uy

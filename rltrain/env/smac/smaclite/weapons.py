@@ -1,8 +1,8 @@
 """The second half of a tick of ``rules=smaclite``: one unit after the other in random order moves,
 recovers and strikes (compiled).
 
-What a unit does takes effect at once: who dies before its turn does nothing any more, and a shot at
-somebody who just died is lost. Recovery is added to ``BEFORE``, so that rewards pay for all damage,
+What a unit does takes effect at once: a unit that dies before its turn does nothing, and a shot at
+a unit that just died is lost. Recovery is added to ``BEFORE``, so that rewards pay for all damage,
 also for what was healed in the same step.
 """
 
@@ -56,9 +56,9 @@ MEND_PER_TICK = F(9 / 16)  # health
 ENERGY_TO_START = F(5)  # on a patient
 HEALTH_PER_ENERGY = F(3)
 BEAM_LENGTH, BEAM_WIDTH = F(1.4), F(0.15)  # half of each
-BEAM_REACH = F(np.hypot(1.4, 0.15))  # to the centre of who is hit
+BEAM_REACH = F(np.hypot(1.4, 0.15))  # to the center of the unit that is hit
 BLAST_RADIUS = F(BLAST_REACH)
-PAID, PATIENT = PENDING, PENDING_ON  # a healer's health paid for but not given yet, and to whom
+PAID, PATIENT = PENDING, PENDING_ON  # a healer's health paid for but not given yet, and its patient
 GONE = SIDE  # dead since an earlier tick
 
 
@@ -140,7 +140,7 @@ def hit(unit, param, amount, target):
 @njit()
 def mend(unit, mark, param, i, target):
     """Health for energy, bought in portions of one energy; a new patient needs some in store. Who
-    died earlier in the same tick comes back, nobody else."""
+    died earlier in the same tick is revived, no other."""
     if mark[GONE, target] != 0:
         return
     if mark[PATIENT, i] != target:

@@ -1,7 +1,7 @@
 """``Games``: E games of StarCraft II with the interface of ``Battles``, each in its own process.
 
 A game that crashes, dies or hangs is ended and launched again; the episode it was in is marked lost
-and begins anew, so that a crash never looks like a defeat.
+and restarts, so that a crash never looks like a defeat.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ SEED_BITS = 31  # the game's seed is a signed 32-bit number
 
 class Games:
     """Arrays obs [E, A, O], avail [E, A, n_actions], state [E, S], reward [E] show the current step
-    of E games; ``lost`` [E] marks the episodes that the last step had to begin anew.
+    of E games; ``lost`` [E] marks the episodes that the last step had to restart.
 
     Args:
         recipe: what every worker makes.
         spec: the sizes that the game must have.
-        max_restarts: crashes within an hour, of all copies together, before giving up.
+        max_restarts: crashes within an hour, of all environments together, before giving up.
         patience: seconds that a game may take for a reset or a step.
     """
 
@@ -54,19 +54,20 @@ class Games:
         self.lost = np.zeros(n_envs, np.bool_)
         self.restarts = np.zeros(n_envs, np.int64)
         self._info: list[Mapping[str, Any]] = [{} for _ in range(n_envs)]
-        self._seed = [0] * n_envs  # of the episode each copy is in
+        self._seed = [0] * n_envs  # of the episode each environment is in
         self._crashes: list[float] = []  # when, within the last hour
         self._games: dict[int, GameProcess] = {}  # launched at the first reset
         weakref.finalize(self, _kill_all, self._games)
 
     def reset(self, seeds: Mapping[int, int]) -> None:
-        """Begin an episode in the copies e of ``seeds``. A seed becomes the game's own where it is
-        launched; a running game goes on with its random stream."""
+        """Begin an episode in the environments e of ``seeds``. A seed becomes the game's own where
+        it is launched; a running game goes on with its random stream.
+        """
         cores = os.cpu_count() or 1
         if not self._games and self.n_envs > cores:
             log.warning(
-                "launching %d games of StarCraft II on %d cores; fewer copies start sooner and "
-                "need less memory (hardware.n_envs, test.n_envs)",
+                "launching %d games of StarCraft II on %d cores; fewer environments start sooner "
+                "and need less memory (hardware.n_envs, test.n_envs)",
                 self.n_envs,
                 cores,
             )
@@ -74,8 +75,8 @@ class Games:
         self._begin(seeds)
 
     def step(self, action: np.ndarray, restarts: Mapping[int, int] | None = None) -> None:
-        """One env step with action [E, A]; copies in ``restarts`` (e to seed) begin an episode
-        instead.
+        """One env step with action [E, A]; environments in ``restarts`` (e to seed) begin an
+        episode instead.
 
         Raises:
             IllegalAction: an action is not available; nothing was changed.
@@ -96,7 +97,7 @@ class Games:
 
     def result(self, e: int) -> dict[str, Any]:
         """How episode e stands: won, dead allies and enemies, timed out; the restarts of that
-        copy's game so far."""
+        environment's game so far."""
         info, restarts = self._info[e], int(self.restarts[e])
         return {
             "win": bool(info.get("battle_won", False)),
@@ -107,16 +108,16 @@ class Games:
             **({"metrics": {"restarts": restarts}} if restarts else {}),
         }
 
-    def results(self, copies: Sequence[int]) -> list[dict[str, Any]]:
+    def results(self, envs: Sequence[int]) -> list[dict[str, Any]]:
         """``result`` of several episodes."""
-        return [self.result(e) for e in copies]
+        return [self.result(e) for e in envs]
 
     def call(self, method: str, *args: Any) -> list[Any]:
-        """Call a method of SMAC's environment in every copy; ``get_stats`` counts the restarts."""
+        """Call a method of SMAC's environment in every game; ``get_stats`` counts the restarts."""
         return [self.call_one(e, method, *args) for e in range(self.n_envs)]
 
     def call_one(self, e: int, method: str, *args: Any) -> Any:
-        """Call a method of SMAC's environment in copy e.
+        """Call a method of SMAC's environment in game e.
 
         Raises:
             RuntimeError: no game runs yet, or it failed.
@@ -125,7 +126,7 @@ class Games:
             raise RuntimeError(f"{method}: no game runs before the first reset")
         answer = self._ask({e: (method, *args)})[e]
         if isinstance(answer, Crash):
-            raise RuntimeError(f"{method} failed in copy {e}: {answer}")
+            raise RuntimeError(f"{method} failed in environment {e}: {answer}")
         if method == "get_stats":
             answer["restarts"] += int(self.restarts[e])
         return answer
@@ -143,7 +144,7 @@ class Games:
         expected = self.avail.shape[:2]
         if action.shape != expected:
             raise ValueError(
-                f"actions have the wrong shape: expected {expected} (copies, agents), got "
+                f"actions have the wrong shape: expected {expected} (environments, agents), got "
                 f"{action.shape}"
             )
         for e in playing:
@@ -151,16 +152,16 @@ class Games:
                 legal = np.flatnonzero(self.avail[e, agent]).tolist()
                 if chosen not in legal:
                     raise IllegalAction(
-                        f"illegal action in copy {e}: agent {agent} chose {chosen}, available are "
-                        f"{legal}"
+                        f"illegal action in environment {e}: agent {agent} chose {chosen}, "
+                        f"available are {legal}"
                     )
 
     def _begin(self, seeds: Mapping[int, int]) -> None:
-        """Begin an episode in each copy, with games launched where there are none."""
+        """Begin an episode in each environment, with games launched where there are none."""
         at_once = max(1, os.cpu_count() or 1)  # a launch keeps a core busy for a while
-        copies = sorted(seeds)
-        for i in range(0, len(copies), at_once):
-            waiting = copies[i : i + at_once]
+        envs = sorted(seeds)
+        for i in range(0, len(envs), at_once):
+            waiting = envs[i : i + at_once]
             while waiting:
                 self._launch([(e, seeds[e]) for e in waiting if e not in self._games])
                 ready = {e: ("reset",) for e in waiting if e in self._games}
@@ -172,16 +173,16 @@ class Games:
                         self._show(e, frame)
                         waiting.remove(e)
 
-    def _launch(self, copies: list[tuple[int, int]]) -> None:
+    def _launch(self, envs: list[tuple[int, int]]) -> None:
         """Start a process per (e, seed).
 
         Raises:
             WorldError: there the package makes no environment, or one of other sizes.
         """
-        for e, seed in copies:
+        for e, seed in envs:
             self._games[e] = GameProcess(self.recipe, seed % (1 << SEED_BITS))
         until = time.monotonic() + IMPORT_PATIENCE
-        for e, _ in copies:
+        for e, _ in envs:
             try:
                 kind, value = self._games[e].receive(until)
             except Crash as crash:
@@ -209,7 +210,7 @@ class Games:
             )
 
     def _ask(self, messages: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
-        """Send each copy its message and wait for all; a copy without an answer gives a Crash."""
+        """Send each game its message and wait for all; a game without an answer gives a Crash."""
         out: dict[int, Any] = {}
         for e, message in messages.items():
             try:
@@ -245,14 +246,14 @@ class Games:
             self.close()
             raise WorldError(
                 f"StarCraft II crashed {len(self._crashes)} times within an hour, more than "
-                f"env.max_restarts={self.max_restarts} allows; the last time in copy {e}: {why}. "
-                "Fewer copies need less memory (hardware.n_envs, test.n_envs); "
+                f"env.max_restarts={self.max_restarts} allows; the last time in environment {e}: "
+                f"{why}. Fewer environments need less memory (hardware.n_envs, test.n_envs); "
                 "env.backend=native plays on the built-in engine."
             )
         level = logging.WARNING if self.restarts.sum() == 1 else logging.INFO
         log.log(
             level,
-            "the game of copy %d crashed (%s) and is launched again; its open episode is "
+            "the game of environment %d crashed (%s) and is launched again; its open episode is "
             "forgotten, not counted as a defeat (restart %d; later ones are in train.log only)",
             e,
             why,

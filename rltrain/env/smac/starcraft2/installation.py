@@ -18,7 +18,7 @@ ENV_FILES: dict[Package, str] = {
     "smac": "env/starcraft2/starcraft2.py",
     "smacv2": "env/starcraft2/wrapper.py",
 }
-"""Tells the package from others of its name: ``pip install smac`` gives an optimiser."""
+"""Distinguishes the package from others of its name: ``pip install smac`` gives an optimizer."""
 NEEDED_MODULES = ("pysc2", "s2clientprotocol", "absl")
 """What both packages import. They are installed without their own pins (protobuf below 3.21),
 which no recent wandb accepts."""
@@ -43,7 +43,7 @@ def module_found(name: str) -> bool:
     """Whether a top-level module could be imported."""
     try:
         return importlib.util.find_spec(name) is not None
-    except ValueError:  # a module put into sys.modules by hand
+    except ValueError:  # a module put into sys.modules directly
         return True
 
 
@@ -111,7 +111,7 @@ def map_fix(package: Package) -> str:
 
 
 def missing(package: Package, map_file: str) -> list[Missing]:
-    """Everything that playing ``<map_file>.SC2Map`` in the game still needs."""
+    """What playing ``<map_file>.SC2Map`` in the game still needs."""
     found = []
     absent: list[str] = [] if package_folder(package) else [package]
     absent += [name for name in NEEDED_MODULES if not module_found(name)]
@@ -129,10 +129,10 @@ def choose_backend(
     wanted: Backend, package: Package, map_file: str, *, scripted: bool = False
 ) -> Literal["native", "sc2"]:
     """The engine that plays: ``auto`` is the game where package, game and map are all there, unless
-    a ``scripted`` player is to play, who reads the built-in engine's battles.
+    a ``scripted`` policy is to play, which reads the built-in engine's battles.
 
     Raises:
-        ValueError: ``sc2`` where something is missing; says what, and how to get it.
+        ValueError: ``sc2`` where something is missing; the message says what, and how to get it.
     """
     if wanted == "native" or (wanted == "auto" and scripted):
         return "native"

@@ -20,7 +20,7 @@ FAREWELL = 5.0
 
 
 class Crash(Exception):
-    """A game that gave no proper answer; says why."""
+    """A game that gave no proper answer, with the reason."""
 
 
 class GameProcess:
@@ -36,7 +36,7 @@ class GameProcess:
         theirs.close()
 
     def send(self, *message: Any) -> None:
-        """Raises Crash if nobody listens."""
+        """Raises Crash if the worker is gone."""
         try:
             self.connection.send(message)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""A SMACv2 scenario in the words of the ``smacv2`` package: its map entry and capability config."""
+"""A SMACv2 scenario in the form of the ``smacv2`` package: its map entry and capability config."""
 
 from __future__ import annotations
 

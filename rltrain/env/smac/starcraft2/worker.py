@@ -61,7 +61,7 @@ class Game:
         module, name = CLASSES[recipe.package]
         options = dict(recipe.options)
         make = getattr(importlib.import_module(module), name)
-        # so that a time-out can be told from a defeat
+        # so that a time-out can be distinguished from a defeat
         self.env = make(seed=seed, continuing_episode=True, **options)
         self.inner = getattr(self.env, "env", self.env)
         self.extra_zero = recipe.package == "smac" and bool(options.get("obs_timestep_number"))
@@ -83,7 +83,7 @@ class Game:
         raise GameOver(f"reset() placed no units in {RESET_TRIES} tries")
 
     def step(self, actions: list[int]) -> Frame:
-        """One env step. Raises GameOver if the game died: SMAC then says (0, True, {})."""
+        """One env step. Raises GameOver if the game died: SMAC then returns (0, True, {})."""
         reward, terminated, info = self.env.step(actions)
         if terminated and not info:
             raise GameOver("the game died in step()")
@@ -136,7 +136,7 @@ def play(connection: Connection, recipe: Recipe, seed: int) -> None:
         game = Game(recipe, seed)
         connection.send(("ready", game.get_env_info()))
     except Exception as error:
-        connection.send(("broken", told(error)))
+        connection.send(("broken", in_words(error)))
         return
     try:
         while True:
@@ -151,11 +151,11 @@ def answer(game: Game, method: str, *args: Any) -> tuple[str, Any]:
     try:
         value = getattr(game, method)(*args) if episode else game.call(method, *args)
     except Exception as error:
-        return ("crash" if episode else "error"), told(error)
+        return ("crash" if episode else "error"), in_words(error)
     return ("slot" if episode else "value"), value
 
 
-def told(error: Exception) -> str:
+def in_words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 

@@ -51,7 +51,7 @@ def test_change_in_another_file_is_seen(tmp_path: Path) -> None:
         "import numpy as np; from rltrain.common.numba_cache import cache_folder; "
         "from rltrain.env.smac.engine import env_step, kernel; "
         "z = np.zeros((24, 2), np.float32); "
-        "print(env_step.judge(z, z, 1, False, 60, 1), cache_folder(*kernel.SOURCES))"
+        "print(env_step.outcome_of(z, z, 1, False, 60, 1), cache_folder(*kernel.SOURCES))"
     )
 
     def run() -> list[str]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rltrain.env.smac.data.units import UNITS, damage_per_hit
-from rltrain.env.smac.engine.env_step import judge
+from rltrain.env.smac.engine.env_step import outcome_of
 from rltrain.env.smac.engine.healing import mend
 from rltrain.env.smac.engine.weapons import explode_killed, fire, land_hits
 from rltrain.env.smac.engine.world import (
@@ -310,7 +310,7 @@ def test_medivac_flies_over_units_and_gathers_speed(battle) -> None:
 def test_a_team_of_nobody_but_healers_has_lost(battle, alive, outcome) -> None:
     b = battle("MMM")
     place(b, dict.fromkeys(alive, (16.0, 16.0)))
-    assert judge(b.world.unit[0], b.scene.param[0], 10, True, 150, 1) == outcome
+    assert outcome_of(b.world.unit[0], b.scene.param[0], 10, True, 150, 1) == outcome
 
 
 def test_blocked_zergling_gets_round_its_friends(battle) -> None:

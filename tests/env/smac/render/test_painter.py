@@ -20,7 +20,7 @@ from rltrain.env.smac.render.canvas import (
     LOW,
     canvas_of,
 )
-from rltrain.env.smac.render.events import fighters_of, happenings, snapshot
+from rltrain.env.smac.render.events import events_between, fighters_of, snapshot
 from rltrain.env.smac.render.overlay import (
     BANNERS,
     ENERGY_BAR,
@@ -144,7 +144,7 @@ def happened(b, steps: int = 1, **orders: int) -> list[tuple[str, int, int]]:
     for _ in range(steps):
         before = snapshot(b, 0)
         b.step(actions(b, **orders))
-        told = happenings(before, snapshot(b, 0), fighters_of(b, 0), b.scene.loops)
+        told = events_between(before, snapshot(b, 0), fighters_of(b, 0), b.scene.loops)
         assert all(before.clock <= h.begin < h.end for h in told)
         found += [(h.kind, h.unit, h.other) for h in told]
     return found
@@ -190,9 +190,9 @@ def test_a_shot_is_seen_between_the_two(battle) -> None:
     place(b, {0: (10.0, 16.0), 3: (14.0, 16.0)})
     painter = Painter(b, 0)
     middle = pixel_of(b, 12.0, 16.0)
-    assert int(painter.still()[middle].min()) < 120
+    assert int(painter.frame()[middle].min()) < 120
     b.step(actions(b, a0=ATTACK))
-    assert int(painter.still()[middle].min()) > 140
+    assert int(painter.frame()[middle].min()) > 140
 
 
 def test_a_painter_gives_images_of_a_step_and_a_tail_at_the_end(make) -> None:

@@ -28,7 +28,7 @@ from rltrain.env.smac.engine.world import (
     Y,
 )
 from rltrain.env.smac.options import Options, env_spec
-from rltrain.env.smac.render.events import fighters_of, happenings, snapshot
+from rltrain.env.smac.render.events import events_between, fighters_of, snapshot
 from rltrain.env.smac.smaclite.maps import find_map_under
 from rltrain.env.smac.smaclite.units import LITE_UNITS
 from rltrain.env.smac.smaclite.walls import wall_edges
@@ -83,7 +83,7 @@ def test_only_what_explodes_is_drawn_as_a_blast(lite) -> None:
     before = snapshot(b, 0)
     b.world.unit[0, HEALTH, ling] = 0  # shot a tick ago
     b.step(actions(b))
-    told = happenings(before, snapshot(b, 0), fighters_of(b, 0), 8)
+    told = events_between(before, snapshot(b, 0), fighters_of(b, 0), 8)
     assert ("blast", bane) in [(h.kind, h.unit) for h in told]
     assert [h.kind for h in told if h.unit == ling] == ["death"]
 

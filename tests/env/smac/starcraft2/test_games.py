@@ -235,7 +235,9 @@ def test_more_games_than_cores_are_warned_of(
 def test_an_illegal_action_reaches_no_game(env: SmacVectorEnv) -> None:
     with pytest.raises(IllegalAction, match="copy 1: agent 2 chose 8, available are"):
         step(env, PLAY, [STOP, STOP, 8])
-    with pytest.raises(ValueError, match=r"expected \(2, 3\) \(copies, agents\), got \(1, 3\)"):
+    with pytest.raises(
+        ValueError, match=r"expected \(2, 3\) \(environments, agents\), got \(1, 3\)"
+    ):
         step(env, PLAY)
     assert step(env, PLAY, PLAY) == ([1, 1], [False, False])
 
@@ -282,7 +284,7 @@ def test_statistics_before_the_first_battle(env: SmacVectorEnv) -> None:
 
 
 def test_a_call_that_fails_is_no_crash(env: SmacVectorEnv) -> None:
-    with pytest.raises(RuntimeError, match=r"get_nothing failed in copy 0: AttributeError"):
+    with pytest.raises(RuntimeError, match=r"get_nothing failed in environment 0: AttributeError"):
         env.call("get_nothing")
     assert env.battles.restarts.sum() == 0
 
