@@ -12,8 +12,7 @@ import pytest
 from rltrain.env.smac.engine.battles import Battles
 from rltrain.env.smac.engine.world import HEALTH, X, Y
 from rltrain.env.smac.vector import SmacVectorEnv
-
-from .conftest import SOUTH, STOP, seeds
+from tests.env.smac.conftest import SOUTH, STOP, seeds
 
 N = 16
 MOST = 12

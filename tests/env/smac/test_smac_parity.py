@@ -19,8 +19,7 @@ from rltrain.env.smac.engine.world import (
     X,
     Y,
 )
-
-from .conftest import ATTACK, STOP, WEST, actions, enlist, place
+from tests.env.smac.conftest import ATTACK, STOP, WEST, actions, enlist, place
 
 
 def env_of(map_name: str = "3m", **options) -> StarCraft2Env:

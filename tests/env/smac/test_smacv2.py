@@ -25,8 +25,7 @@ from rltrain.env.smac.engine.world import (
     X,
     Y,
 )
-
-from .conftest import NORTH, STOP, actions, enlist, place, random_legal, seeds
+from tests.env.smac.conftest import NORTH, STOP, actions, enlist, place, random_legal, seeds
 
 PUBLISHED: dict[str, Any] = {
     "conic_fov": False,

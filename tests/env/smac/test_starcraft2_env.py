@@ -8,8 +8,7 @@ from pettingzoo.test import parallel_api_test
 
 from rltrain.env.smac import StarCraft2Env, parallel_env
 from rltrain.env.smac.engine.world import HEALTH
-
-from .conftest import ATTACK, STOP, place
+from tests.env.smac.conftest import ATTACK, STOP, place
 
 
 def stop_until_over(env: StarCraft2Env) -> tuple[float, dict]:

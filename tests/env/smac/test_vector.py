@@ -10,8 +10,7 @@ from rltrain.env.smac.data.maps import map_names
 from rltrain.env.smac.engine import battles as battles_module
 from rltrain.env.smac.starcraft2_env import StarCraft2Env
 from rltrain.env.smac.vector import SmacVectorEnv
-
-from .conftest import STOP, random_legal, seeds
+from tests.env.smac.conftest import STOP, random_legal, seeds
 
 
 def play(env: SmacVectorEnv, steps: int, seed: int = 0) -> list[bytes]:

@@ -27,8 +27,7 @@ from rltrain.env.smac.engine.world import (
     X,
     Y,
 )
-
-from .conftest import actions, place, random_legal
+from tests.env.smac.conftest import actions, place, random_legal
 
 
 @pytest.mark.parametrize("map_name", map_names())

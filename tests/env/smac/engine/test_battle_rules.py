@@ -17,8 +17,7 @@ from rltrain.env.smac.engine.world import (
     X,
     Y,
 )
-
-from .conftest import ATTACK, EAST, NORTH, actions, place
+from tests.env.smac.conftest import ATTACK, EAST, NORTH, actions, place
 
 
 def tables(b) -> tuple:

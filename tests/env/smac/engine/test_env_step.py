@@ -20,8 +20,7 @@ from rltrain.env.smac.engine.world import (
     X,
     Y,
 )
-
-from .conftest import ATTACK, EAST, NORTH, STOP, WEST, actions, place
+from tests.env.smac.conftest import ATTACK, EAST, NORTH, STOP, WEST, actions, place
 
 
 def test_spawn_grid_and_agent_order(battle) -> None:
@@ -278,9 +277,11 @@ def test_step_mul_and_move_amount_change_what_they_say(battle) -> None:
     assert b.world.unit[0, X, 0] == pytest.approx(6.0, abs=1e-4)
 
 
-def test_illegal_action_names_copy_agent_and_action_and_changes_nothing(battle) -> None:
+def test_illegal_action_names_environment_agent_and_action_and_changes_nothing(battle) -> None:
     b = battle()
     before = b.state_dict()
-    with pytest.raises(IllegalAction, match=r"copy 0: agent 2 chose 6, available are \[1, 2"):
+    with pytest.raises(
+        IllegalAction, match=r"environment 0: agent 2 chose 6, available are \[1, 2"
+    ):
         b.step(np.array([[STOP, STOP, 6]]))
     assert all((before[name] == array).all() for name, array in b.state_dict().items())

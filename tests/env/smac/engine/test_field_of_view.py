@@ -14,8 +14,7 @@ from rltrain.env.smac.engine.world import (
     X,
     Y,
 )
-
-from .conftest import EAST, STOP, actions, enlist, place, random_legal
+from tests.env.smac.conftest import EAST, STOP, actions, enlist, place, random_legal
 
 FAR = [(2.5 + 1.6 * k, 2.5) for k in range(12)]  # a row in the south
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from rltrain.env.smac.vector import SmacVectorEnv
-
-from .conftest import ATTACK, seeds
+from tests.env.smac.conftest import ATTACK, seeds
 
 
 def aggressive(avail: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -20,8 +20,7 @@ from rltrain.env.smac.engine.world import (
     Y,
 )
 from rltrain.env.smac.options import Options
-
-from .conftest import random_legal
+from tests.env.smac.conftest import random_legal
 
 DEEPEST = 0.4
 """Cells by which discs of one layer may overlap while a crowd sorts itself out."""

@@ -19,8 +19,7 @@ from rltrain.env.smac.engine.world import (
     build_world,
 )
 from rltrain.env.smac.options import Options, sizes_of
-
-from .conftest import ATTACK, EAST, NORTH, STOP, actions, place
+from tests.env.smac.conftest import ATTACK, EAST, NORTH, STOP, actions, place
 
 
 def test_first_frame_of_3m_by_hand(battle) -> None:

@@ -20,8 +20,7 @@ from rltrain.env.smac.engine.world import (
     X,
     Y,
 )
-
-from .conftest import ATTACK, SOUTH, STOP, actions, place
+from tests.env.smac.conftest import ATTACK, SOUTH, STOP, actions, place
 
 SPINE = 2
 REACH = 7 + 0.875 + 0.625  # between centres

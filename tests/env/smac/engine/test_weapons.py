@@ -30,8 +30,7 @@ from rltrain.env.smac.engine.world import (
     X,
     Y,
 )
-
-from .conftest import ATTACK, EAST, SOUTH, STOP, WEST, actions, place, random_legal
+from tests.env.smac.conftest import ATTACK, EAST, SOUTH, STOP, WEST, actions, place, random_legal
 
 # Attacks from full health to death, without recovery: map where both are foes, attacker, target.
 TO_KILL = [

@@ -40,8 +40,7 @@ from rltrain.env.smac.render.sprites import (
     heading_of,
     sprite,
 )
-
-from .conftest import ATTACK, EAST, STOP, actions, place, seeds
+from tests.env.smac.conftest import ATTACK, EAST, STOP, actions, place, seeds
 
 RED, YELLOW, GREEN = (colour for _, colour in HEALTH_BAR)
 

@@ -12,8 +12,7 @@ from rltrain.env.smac.engine.world import (
     WINDUP,
 )
 from rltrain.env.smac.scripted.policies import SCRIPTS, Player
-
-from .conftest import ATTACK, EAST, NORTH, SOUTH, STOP, WEST, place
+from tests.env.smac.conftest import ATTACK, EAST, NORTH, SOUTH, STOP, WEST, place
 
 MARINE_MAP = "8m"  # agents 0 … 7, enemies 8 … 15
 TEAM = 8

@@ -13,8 +13,7 @@ from rltrain.env.smac.engine.world import (
     X,
     Y,
 )
-
-from .conftest import ATTACK, EAST, NORTH, SOUTH, STOP, WEST, random_legal
+from tests.env.smac.conftest import ATTACK, EAST, NORTH, SOUTH, STOP, WEST, random_legal
 
 CLOSE_ENOUGH = 2.0  # distance to which healers approach
 

@@ -33,8 +33,7 @@ from rltrain.env.smac.smaclite.maps import find_map_under
 from rltrain.env.smac.smaclite.units import LITE_UNITS
 from rltrain.env.smac.smaclite.walls import wall_edges
 from rltrain.env.smac.smaclite.weapons import GONE, act, mend
-
-from .conftest import ATTACK, EAST, NORTH, actions, place, random_legal, seeds
+from tests.env.smac.conftest import ATTACK, EAST, NORTH, actions, place, random_legal, seeds
 
 POSSIBLE = [name for name in map_names() if name not in ("6h_vs_8z", "so_many_baneling")]
 TICKS = {

@@ -15,8 +15,7 @@ from rltrain.env.smac.engine.world import (
     Y,
 )
 from rltrain.env.smac.options import Options
-
-from .lite_policies import choose
+from tests.env.smac.smaclite.policies import choose
 
 EPISODES = 100
 POLICIES = ("random", "stop", "closest", "focus", "hold", "holdfocus")

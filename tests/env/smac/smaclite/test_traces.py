@@ -23,8 +23,7 @@ from rltrain.env.smac.engine.world import (
     Y,
 )
 from rltrain.env.smac.options import Options
-
-from .lite_policies import choose
+from tests.env.smac.smaclite.policies import choose
 
 TRACES = np.load(Path(__file__).parents[3] / "data" / "smaclite_traces.npz")
 NAMES = sorted({name.rpartition(".")[0] for name in TRACES.files})

@@ -29,8 +29,7 @@ from rltrain.errors import WorldError
 from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock, Episode
 from rltrain.video.sc2_replay import GameReplays
-
-from .stand_in import (
+from tests.env.smac.starcraft2.stand_in import (
     ATTACK,
     DIE,
     EMPTY,
@@ -217,7 +216,7 @@ def test_a_restart_is_warned_of_once(
         step(env, [RAISE, STOP, STOP], PLAY)
         step(env, [RAISE, STOP, STOP], PLAY)
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
-    assert "copy 0 crashed (ConnectionError: the game is gone)" in caplog.text
+    assert "environment 0 crashed (ConnectionError: the game is gone)" in caplog.text
 
 
 def test_more_games_than_cores_are_warned_of(
@@ -233,7 +232,7 @@ def test_more_games_than_cores_are_warned_of(
 
 
 def test_an_illegal_action_reaches_no_game(env: SmacVectorEnv) -> None:
-    with pytest.raises(IllegalAction, match="copy 1: agent 2 chose 8, available are"):
+    with pytest.raises(IllegalAction, match="environment 1: agent 2 chose 8, available are"):
         step(env, PLAY, [STOP, STOP, 8])
     with pytest.raises(
         ValueError, match=r"expected \(2, 3\) \(environments, agents\), got \(1, 3\)"

@@ -18,8 +18,7 @@ from rltrain.env.smac.starcraft2.installation import (
 )
 from rltrain.env.smac.starcraft2.worker import use_python_protobuf
 from rltrain.env.smac.vector import SmacVectorEnv
-
-from .stand_in import install_game, install_package
+from tests.env.smac.starcraft2.stand_in import install_game, install_package
 
 
 @pytest.fixture
