@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from rltrain.config.catalog import Catalog
 from rltrain.config.choice_aliases import ATARI_GAMES, CHOICES, MINATAR_GAMES
-from rltrain.env.smac.maps import MAPS
-from rltrain.env.smac.scenarios import is_scenario
+from rltrain.env.smac.data.maps import MAPS
+from rltrain.env.smac.data.scenarios import is_scenario
 from rltrain.errors import closest, normal, one_edit
 
 FEW = 8

@@ -14,7 +14,10 @@ from rltrain.algo.network.convolutions import Convolutions, PictureInput
 from rltrain.algo.network.distribution import Distribution, ImplicitQuantile, Scalar
 from rltrain.algo.network.head import Head
 from rltrain.algo.network.packing import zero_outside
-from rltrain.types import Batch, Output
+from rltrain.types import (
+    Batch,
+    Output,
+)
 
 
 class FeedForward(nn.Module):
