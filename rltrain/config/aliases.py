@@ -171,7 +171,7 @@ PYMARL_METRICS = (
     Row("dead_allies_mean dead_enemies_mean", note="`info` of `StarCraft2Env.step` has both"),
 )
 RLLIB_COLLECTING = (
-    Row("env_config", "+env.kwargs", "one key each: `+env.kwargs.name=value`"),
+    Row("env_config", "env.kwargs", "a single one: `+env.kwargs.name=value`"),
     Row("observation_space action_space", note="the environment's own"),
     Row(
         "num_envs_per_worker",
@@ -237,8 +237,8 @@ RLLIB_LEARNING = (
     Row("prioritized_replay_beta_annealing_timesteps", "buffer.beta_env_steps"),
     Row("worker_side_prioritization", note="new transitions enter at the largest priority so far"),
     Row("replay_mode", "buffer.agents"),
-    Row("replay_sequence_length max_seq_len", "buffer.sequence_length"),
-    Row("replay_burn_in burn_in", "buffer.burn_in"),
+    Row("replay_sequence_length max_seq_len", "buffer.sequence_length", "of `buffer=sequence`"),
+    Row("replay_burn_in burn_in", "buffer.burn_in", "of `buffer=sequence`"),
     Row(
         "zero_init_states", values=switch("buffer.first_hidden=zero", "buffer.first_hidden=stored")
     ),
@@ -278,7 +278,7 @@ RLLIB_TESTS = (
     Row("evaluation_num_episodes evaluation_duration", "test.episodes", "exactly so many"),
     Row(
         "evaluation_config",
-        "+test.env",
+        "test.env",
         "options of the environments of tests only; see also `test.epsilon`",
     ),
     Row("custom_eval_function", "test.function", "of (trainer, episodes); gives metrics"),
@@ -316,12 +316,12 @@ SB3 = (
     Row(
         "train_freq",
         "algo.updates_per_env_step",
-        "gradient steps per env step: 1 / `train_freq`",
+        "1 / `train_freq`",
         convert="reciprocal",
     ),
     Row("gradient_steps", note="`algo.updates_per_env_step` = `gradient_steps` / `train_freq`"),
     Row("n_steps", "algo.loss.n_step", "rewards summed before the bootstrap"),
-    Row("target_update_interval", TARGET, "env steps"),
+    Row("target_update_interval", TARGET, "env steps there; exactly one is set"),
     Row(
         "exploration_fraction",
         "algo.exploration.env_steps",
@@ -353,12 +353,12 @@ SB3 = (
 CLEANRL = (
     Row("env_id", "env"),
     Row("num_envs", "hardware.n_envs"),
-    Row("target_network_frequency", TARGET, "env steps"),
+    Row("target_network_frequency", TARGET, "env steps there; exactly one is set"),
     Row("start_e end_e", "algo.exploration.start algo.exploration.end"),
     Row(
         "train_frequency",
         "algo.updates_per_env_step",
-        "gradient steps per env step: 1 / `train_frequency`",
+        "1 / `train_frequency`",
         convert="reciprocal",
     ),
     Row("n_atoms", "algo.distribution.atoms"),
@@ -418,8 +418,8 @@ TABLES: Mapping[str, Mapping[str, tuple[Row, ...]]] = {
         "Keys of tests and data": RLLIB_TESTS,
         "Metrics": RLLIB_METRICS,
     },
-    "Stable-Baselines3": {"Keys": SB3},
-    "CleanRL": {"Keys": CLEANRL},
+    "Stable-Baselines3": {"Keys of Stable-Baselines3": SB3},
+    "CleanRL": {"Keys of CleanRL": CLEANRL},
     "": {"": OTHERS},
 }
 """By library and section. Names of no library in particular come last."""

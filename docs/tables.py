@@ -1,0 +1,50 @@
+"""Write the tables of the from_*.md pages from rltrain/config/aliases.py: python docs/tables.py"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from rltrain.config.aliases import TABLES, Row
+
+PAGES = {
+    "from_pymarl.md": ["PyMARL"],
+    "from_rllib.md": ["RLlib"],
+    "from_sb3.md": ["Stable-Baselines3", "CleanRL"],
+}
+
+
+def cell(row: Row) -> str:
+    """The right cell of a row: what to type, and what else there is to say."""
+    given = [f"`{words}` ({value})" for value, words in row.values.items() if words]
+    keys = [" or ".join(f"`{key}`" for key in word.split("|")) for word in row.ours.split()]
+    listed = ", ".join(given or dict.fromkeys(keys))
+    if not listed:
+        return f"– ({row.note})" if row.note else "–"
+    return f"{listed}: {row.note}" if row.note else listed
+
+
+def table(library: str, rows: tuple[Row, ...]) -> str:
+    """One table."""
+    lines = [f"| {library} | rltrain |", "| --- | --- |"]
+    for row in rows:
+        theirs = ", ".join(f"`{name}`" for name in row.theirs.split())
+        lines.append(f"| {theirs} | {cell(row)} |")
+    return "\n".join(lines) + "\n"
+
+
+def written(page: str, text: str) -> str:
+    """A page with the table below each of its generated headings replaced."""
+    for library in PAGES[page]:
+        for title, rows in TABLES[library].items():
+            pattern = rf"(^## {re.escape(title)}\n(?:(?!##|\|).*\n)*)(?:\|.*\n)+"
+            parts = re.split(pattern, text, flags=re.MULTILINE)
+            assert len(parts) == 3, f"{page}: expected one table below '## {title}'"
+            text = parts[0] + parts[1] + table(library, rows) + parts[2]
+    return text
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        path = Path(__file__).parent / page
+        path.write_text(written(page, path.read_text(encoding="utf-8")), encoding="utf-8")
