@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rltrain.algo.checks import BatchCheck
+from rltrain.algo.flat import Buffers, FlatParameters, flatten
 from rltrain.common.number_types import Count, Fraction, Positive
 from rltrain.common.schedule import piecewise
 from rltrain.interfaces import Agents, Loss, Mixer
@@ -73,8 +74,8 @@ class Learner:
 
     All weights of a model are views into one flat tensor and all gradients into another: clipping
     is one norm, the optimiser one parameter, the target's update one copy. A step whose loss or
-    gradient is not finite is undone on the device, without asking for its value: weights, moments
-    and counters stay as they were.
+    gradient is not finite is undone on the device, without asking for its value: weights, buffers,
+    moments and counters stay as they were.
 
     Args:
         spec: sizes that batches are checked against.
@@ -100,9 +101,9 @@ class Learner:
     ) -> None:
         self.online, self.target = model, copy.deepcopy(model).requires_grad_(False)
         self.loss, self.max_grad_norm, self.target_update = loss, max_grad_norm, target_update
-        self._weights = nn.Parameter(_flatten(self.online))
-        self._target_weights = _flatten(self.target)
-        self._weights.grad = _flat_gradient(self.online, self._weights)
+        self._flat = FlatParameters(self.online)
+        self._weights, self._target_weights = self._flat.values, flatten(self.target)
+        self._buffers = Buffers(self.online, self.target)
         self.optimizer = optimizer([self._weights])
         self._moments = self._fresh_moments()
         self.lr_schedule = None if lr_schedule is None else _checked(lr_schedule)
@@ -121,9 +122,11 @@ class Learner:
         finite, and under a schedule `lr`, the learning rate.
 
         Raises:
-            ValueError: a batch that does not fit the network; names the fields.
+            ValueError: a batch that does not fit the network, or parameters of ``online`` that
+                were replaced; names them.
         """
         self.check(batch)
+        self._flat.require_attached()
         scheduled = {}
         if self.lr_schedule is not None:
             lr = piecewise(self.lr_schedule, clock.env_steps)
@@ -131,20 +134,21 @@ class Learner:
             scheduled = {"lr": torch.tensor(lr)}
         if not self.online.agents.training:  # a test switched its noise off
             self.online.train()
+        buffers = self._buffers.copies()
         try:
             result = self.loss(self.online, self.target, batch, clock)
         except (IndexError, RuntimeError):
             self.check.require_indices(batch)  # names the field, if this is the reason
             raise
         finite, grad_norm = self._step(result)
+        self._buffers.restore(buffers, where=~finite)
         if self.target_update.due(clock.after_update()):
             self._follow(self.target_update.tau)
         step = {"grad_norm": grad_norm, "skipped_updates": 1 - finite.float()}
         return UpdateResult(result.priority, {**result.metrics, **step, **scheduled})
 
     def _step(self, result: Result) -> tuple[Tensor, Tensor]:
-        gradient = self._weights.grad
-        assert gradient is not None
+        gradient = self._flat.gradient
         count = result.count.clamp(min=1)
         loss = result.loss_sum / count
         if result.gradient is not None:
@@ -180,6 +184,11 @@ class Learner:
             torch.set_num_threads(n_threads)
 
     def _follow(self, tau: float) -> None:
+        """Move the target. Its buffers become copies even below ``tau`` = 1: statistics are running
+        averages already, and counters among them cannot be interpolated (as Stable-Baselines3 does,
+        issue 996).
+        """
+        self._buffers.to_target()
         if tau == 1:
             self._target_weights.copy_(self._weights.data)
         else:
@@ -232,29 +241,6 @@ def _checked(points: list[list[float]]) -> list[list[float]]:
             "Type for example algo.lr_schedule='[[0,1e-3],[100000,1e-4]]'."
         )
     return points
-
-
-def _flatten(model: nn.Module) -> Tensor:
-    """Move a model's weights into one flat tensor that its parameters become views of."""
-    parameters = list(model.parameters())
-    flat = torch.cat([parameter.detach().flatten() for parameter in parameters])
-    for parameter, view in zip(parameters, _views(flat, parameters), strict=True):
-        parameter.data = view
-    return flat
-
-
-def _flat_gradient(model: nn.Module, weights: Tensor) -> Tensor:
-    """A zero flat gradient that the gradients of the model's parameters are views of."""
-    gradient = torch.zeros_like(weights.data)
-    parameters = list(model.parameters())
-    for parameter, view in zip(parameters, _views(gradient, parameters), strict=True):
-        parameter.grad = view
-    return gradient
-
-
-def _views(flat: Tensor, like: list[nn.Parameter]) -> list[Tensor]:
-    pieces = flat.split([tensor.numel() for tensor in like])
-    return [piece.view_as(tensor) for piece, tensor in zip(pieces, like, strict=True)]
 
 
 def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

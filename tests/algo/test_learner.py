@@ -1,3 +1,4 @@
+import copy
 import pickle
 from dataclasses import replace
 from functools import partial
@@ -8,9 +9,10 @@ from torch import nn
 
 from rltrain.algo.learner import TargetUpdate
 from rltrain.algo.loss import TDLoss
+from rltrain.algo.mixer import Independent
 from rltrain.algo.optimizer import adam, radam, rmsprop
-from rltrain.types import Clock
-from tests.algo.batches import MIXERS, make_batch, make_learner, make_model
+from rltrain.types import Clock, Model, Output
+from tests.algo.batches import MIXERS, SPEC, make_batch, make_learner, make_model
 
 BATCH = make_batch([4, 3, 2])
 RMSPROP = partial(rmsprop, lr=1e-2, alpha=0.99, eps=1e-5)
@@ -213,3 +215,84 @@ def test_loading_a_state_keeps_its_own_target_network():
     other.load_state_dict(learner.state_dict())
     assert_same(other.target.parameters(), learner.target.parameters())
     assert not torch.equal(next(other.target.parameters()), next(other.online.parameters()))
+
+
+class Normalized(nn.Module):
+    """Agents with a batch normalization, whose statistics are buffers."""
+
+    hidden_dim = 0
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(SPEC.obs_shape[0])
+        self.q = nn.Linear(SPEC.obs_shape[0], SPEC.n_actions)
+
+    def unroll(self, batch, start=0, stop=None):
+        rows = self.norm(batch.obs.flatten(0, 2)).view_as(batch.obs)
+        return Output(self.q(rows), rows.new_empty(*rows.shape[:3], 0))
+
+
+def buffers_of(module):
+    return {name: buffer.clone() for name, buffer in module.named_buffers()}
+
+
+@pytest.mark.parametrize("tau", [1.0, 0.25])
+def test_buffers_of_modules_are_copied_to_the_target(tau):
+    """Defect: only parameters were; running means stayed as they were drawn."""
+    model = Model(Normalized(), Independent(spec=SPEC))
+    learner = make_learner(model, target_update=target_update(updates=2, tau=tau))
+    learner.update(BATCH, Clock(updates=0))
+    online, target = buffers_of(learner.online), buffers_of(learner.target)
+    assert not torch.equal(target["agents.norm.running_mean"], torch.zeros(3))
+    learner.online.agents.norm.running_mean += 1  # the target's own pass has moved it alike
+    learner.update(BATCH, Clock(updates=1))
+    online, target = buffers_of(learner.online), buffers_of(learner.target)
+    assert len(online) == 3
+    for name, buffer in online.items():
+        assert torch.equal(buffer, target[name])
+
+
+def test_a_step_that_is_not_finite_leaves_buffers_as_they_were():
+    learner = make_learner(Model(Normalized(), Independent(spec=SPEC)))
+    learner.update(BATCH, Clock())
+    before = buffers_of(learner.online)
+    spoiled = replace(BATCH, obs=torch.full_like(BATCH.obs, torch.nan))
+    assert learner.update(spoiled, Clock()).metrics["skipped_updates"].item() == 1
+    for name, buffer in buffers_of(learner.online).items():
+        assert torch.equal(buffer, before[name])
+
+
+def test_statistics_of_observations_stay_shared_with_the_target():
+    learner = make_learner(make_model(normalize_obs=True))
+    assert learner.target.agents.input.norm is learner.online.agents.input.norm
+    learner.update(BATCH, Clock(updates=1))
+
+
+REPLACEMENTS = {
+    "a parameter": lambda m: setattr(m.agents.fc2, "weight", nn.Parameter(m.agents.fc2.weight * 1)),
+    "its data": lambda m: setattr(m.agents.fc2.weight, "data", m.agents.fc2.weight.data * 1),
+    "a module": lambda m: setattr(m.agents, "fc2", copy.deepcopy(m.agents.fc2)),
+    "a new module": lambda m: setattr(m.agents, "fc2", nn.Sequential(m.agents.fc2)),
+    "by loading": lambda m: m.load_state_dict(copy.deepcopy(m.state_dict()), assign=True),
+}
+
+
+@pytest.mark.parametrize("how", REPLACEMENTS)
+def test_replaced_parameters_are_refused_by_name(how):
+    """Defect: they stayed as they were for the rest of the run, without a word."""
+    learner = make_learner()
+    learner.update(BATCH, Clock())
+    REPLACEMENTS[how](learner.online)
+    name = "its network" if how == "a new module" else r"agents\.fc"
+    with pytest.raises(ValueError, match=rf"cannot train .*{name}.*were replaced"):
+        learner.update(BATCH, Clock())
+
+
+def test_parameters_whose_values_change_are_trained_on():
+    learner, other = make_learner(), make_model(seed=1)
+    learner.online.load_state_dict(other.state_dict())
+    with torch.no_grad():
+        learner.online.agents.fc2.weight.mul_(2)
+    before = learner.online.agents.fc2.weight.detach().clone()
+    learner.update(BATCH, Clock())
+    assert not torch.equal(learner.online.agents.fc2.weight, before)

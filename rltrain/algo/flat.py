@@ -1,0 +1,108 @@
+"""Parameters and gradients of a model as flat tensors; its buffers beside those of its target."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class FlatParameters:
+    """The parameters of a model as views into ``values``, their gradients into ``values.grad``.
+
+    One norm clips all gradients, one operation is an optimizer's step, one copy updates a target.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.values = nn.Parameter(flatten(model))
+        self.values.grad = torch.zeros_like(self.values.data)
+        parameters = list(model.parameters())
+        for parameter, view in zip(parameters, _views(self.values.grad, parameters), strict=True):
+            parameter.grad = view
+        modules = list(model.modules())
+        self._own = [
+            (m._parameters, [p.data_ptr() for p in m.parameters(recurse=False)])
+            for m in modules
+            if m._parameters
+        ]
+        self._children = [(m._modules, list(m._modules.values())) for m in modules if m._modules]
+
+    @property
+    def gradient(self) -> Tensor:
+        """The flat gradient."""
+        assert self.values.grad is not None
+        return self.values.grad
+
+    def require_attached(self) -> None:
+        """Check that the model still has the parameters it had: others would not be trained.
+
+        Raises:
+            ValueError: names the parameters that were replaced.
+        """
+        for parameters, addresses in self._own:
+            if [p.data_ptr() for p in parameters.values() if p is not None] != addresses:
+                self._refuse()
+        for modules, children in self._children:
+            if list(modules.values()) != children:
+                self._refuse()
+
+    def _refuse(self) -> None:
+        flat = self.values.data
+        start, end = flat.data_ptr(), flat.data_ptr() + flat.numel() * flat.element_size()
+        parameters = self.model.named_parameters()
+        new = [name for name, p in parameters if not start <= p.data_ptr() < end]
+        raise ValueError(
+            f"The learner cannot train {', '.join(new) or 'its network'}: parameters or modules of "
+            "learner.online were replaced after the learner was built. Keep them, and change their "
+            "values: learner.online.load_state_dict(…), or p.copy_(…) under torch.no_grad()."
+        )
+
+
+def flatten(model: nn.Module) -> Tensor:
+    """Move a model's weights into one flat tensor that its parameters become views of."""
+    parameters = list(model.parameters())
+    flat = torch.cat([parameter.detach().flatten() for parameter in parameters])
+    for parameter, view in zip(parameters, _views(flat, parameters), strict=True):
+        parameter.data = view
+    return flat
+
+
+def _views(flat: Tensor, like: list[nn.Parameter]) -> list[Tensor]:
+    pieces = flat.split([tensor.numel() for tensor in like])
+    return [piece.view_as(tensor) for piece, tensor in zip(pieces, like, strict=True)]
+
+
+class Buffers:
+    """The buffers of a model that ``state_dict`` holds, such as the statistics of a batch
+    normalization, beside those of its target; buffers that both share are left out.
+    """
+
+    def __init__(self, online: nn.Module, target: nn.Module) -> None:
+        saved = online.state_dict().keys()
+        self._pairs = []
+        for (path, ours), theirs in zip(online.named_modules(), target.modules(), strict=True):
+            for name, buffer in ours._buffers.items():
+                shared = buffer is theirs._buffers[name]
+                if f"{path}.{name}".removeprefix(".") in saved and not shared:
+                    self._pairs.append((ours._buffers, theirs._buffers, name))
+
+    def to_target(self) -> None:
+        """Copy the values into the target."""
+        for ours, theirs, name in self._pairs:
+            _tensor(theirs, name).copy_(_tensor(ours, name))
+
+    def copies(self) -> list[Tensor]:
+        """The present values."""
+        return [_tensor(ours, name).clone() for ours, _, name in self._pairs]
+
+    def restore(self, copies: list[Tensor], where: Tensor) -> None:
+        """Take back the values of ``copies`` where a 0-d flag is set."""
+        for (ours, _, name), before in zip(self._pairs, copies, strict=True):
+            now = _tensor(ours, name)
+            torch.where(where, before, now, out=now)
+
+
+def _tensor(buffers: dict[str, Tensor | None], name: str) -> Tensor:
+    tensor = buffers[name]
+    assert tensor is not None
+    return tensor
