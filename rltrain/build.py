@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import torch
 
 import rltrain
@@ -275,9 +276,17 @@ def build_actor(
         exploration=exploration,
         spec=env.spec,
         rng=generator(settings.run.seed, ACTOR_STREAM),
-        view=getattr(env, "view", None),
-        first_action=getattr(env, "first_action", 0),
+        view=view_of(env.spec),
     )
+
+
+def view_of(spec: EnvSpec) -> Callable[[Any], np.ndarray] | None:
+    """From an observation as the environment gives it to [N, *O]; None where it is so already."""
+    if spec.obs_space is None:
+        return None
+    from rltrain.env.spaces import observation_view
+
+    return observation_view(spec.obs_space)
 
 
 def build_callbacks(

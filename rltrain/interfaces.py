@@ -41,8 +41,6 @@ class VectorEnv(Protocol):
     A few facts more where there is something to say. ``about``: a mapping for banner and records,
     such as which backend plays. ``lost`` [E] bool: copies that crashed in the last ``step``; it
     gave them reward 0, and they show the first observation of the same episode, begun anew.
-    ``view`` and ``first_action``, where observations or actions of the environment itself look
-    otherwise than here: from one such observation to [N, *O], and the number of action 0.
     """
 
     spec: EnvSpec

@@ -34,6 +34,8 @@ class EnvSpec:
     frame_stack: int = 1
     reports_win: bool = False  # episodes say who won (info["win"])
     layout: Mapping[str, Any] | None = None  # named entity blocks of obs and state
+    obs_space: Mapping[str, Any] | None = None  # the environment's own observations, if converted
+    first_action: int = 0  # the environment's own number of action 0
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ class Actor:
         exploration: how values become actions where ``explore`` is asked for.
         rng: a stream of its own for that.
         view: from an observation as the environment gives it to [N, *O]; None: it is so already.
-        first_action: the environment's number of action 0.
     """
 
     def __init__(
@@ -36,10 +35,9 @@ class Actor:
         spec: EnvSpec,
         rng: np.random.Generator,
         view: Callable[[Any], np.ndarray] | None = None,
-        first_action: int = 0,
     ) -> None:
         self.agents, self.exploration, self.spec, self.rng = agents, exploration, spec, rng
-        self.view, self.first_action = view or np.asarray, first_action
+        self.view = view or np.asarray
         last_action = getattr(getattr(agents, "input", None), "last_action", False)
         recurrent = cast(Agents, agents).hidden_dim > 0
         self.remembers = recurrent or last_action or spec.frame_stack > 1
@@ -83,7 +81,7 @@ class Actor:
             policy.remember(state)
         with torch.random.fork_rng(devices=self._devices()):  # noise is drawn from torch's stream
             action = policy.act(seen, available, np.zeros(n, np.bool_), clock)
-        return action + self.first_action, policy.memory()
+        return action + spec.first_action, policy.memory()
 
     def explores_until(self) -> int | None:
         """The env step at which training's exploration stops changing; None if it never does."""

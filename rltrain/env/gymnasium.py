@@ -17,6 +17,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rltrain.common.number_types import Count, Positive
+from rltrain.env.spaces import to_record, viewed
 from rltrain.env.vector import Observation, SyncVectorEnv
 from rltrain.types import EnvSpec
 
@@ -60,17 +61,18 @@ class GymnasiumEnv:
                 "with a wrapper."
             )
         self.env, self.name, self.reward_clip = env, name, reward_clip
-        self.first_action = int(env.action_space.start)
-        self._view, shape, dtype, scale = viewed(env.observation_space, name)
+        self._view = viewed(env.observation_space, name)
         limit = env.spec.max_episode_steps if env.spec is not None else max_steps
         self.spec = EnvSpec(
             n_agents=1,
             n_actions=int(env.action_space.n),
-            obs_shape=shape,
+            obs_shape=self._view.shape,
             max_steps=limit,
-            obs_dtype=dtype,
-            obs_scale=scale,
+            obs_dtype=self._view.dtype,
+            obs_scale=self._view.scale,
             frame_stack=frame_stack,
+            obs_space=to_record(env.observation_space),
+            first_action=int(env.action_space.start),
         )
         self._seed, self._t, self._return = 0, 0, 0.0
         self.task: Any = None  # from the next reset on; None: as the environment was made
@@ -93,7 +95,7 @@ class GymnasiumEnv:
         """
         self._t += 1
         try:
-            happened = self.env.step(int(action[0]) + self.first_action)
+            happened = self.env.step(int(action[0]) + self.spec.first_action)
         except Exception as error:
             raise RuntimeError(f"{self._where()} failed: {told(error)}") from error
         obs, reward, terminated, truncated, info = happened
@@ -111,17 +113,6 @@ class GymnasiumEnv:
                 said["metrics"] = {**said.get("metrics", {}), "game_return": self._return}
         slot = self._observation(obs, info, final=final)
         return slot, np.array([reward], np.float32), bool(terminated), bool(truncated), said
-
-    def view(self, obs: Any) -> np.ndarray:
-        """An observation of the environment as the network gets it, [1, *O].
-
-        Raises:
-            ValueError: an array that is not of the observation space.
-        """
-        space = self.env.observation_space
-        if isinstance(space, spaces.Box):
-            require_numbers(obs, space)
-        return self._view(obs)[None]
 
     def render(self) -> Any:
         """What the environment draws, if it was made with ``render_mode: rgb_array``."""
@@ -170,7 +161,7 @@ class GymnasiumEnv:
 
     def _observation(self, obs: Any, info: Mapping[str, Any], *, final: bool) -> Observation:
         try:
-            seen = self._view(obs)
+            seen = self._view.convert(obs)
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise RuntimeError(
                 f"{self._where()} gave the observation {obs}, which is not of its space "
@@ -218,59 +209,6 @@ def told(error: Exception) -> str:
 def is_finite(x: np.ndarray) -> bool:
     """Whether every element is; a finite sum says so at once."""
     return math.isfinite(x.sum()) or bool(np.isfinite(x).all())
-
-
-def require_numbers(obs: Any, space: spaces.Box) -> None:
-    """ValueError unless ``obs`` has the shape of ``space`` and, for bytes, values that fit."""
-    given = np.asarray(obs)
-    if given.shape != space.shape or given.dtype.kind not in "biuf":
-        raise ValueError(
-            f"expected numbers of the shape {space.shape}, got {given.dtype} of the shape "
-            f"{given.shape}."
-        )
-    if space.dtype == np.uint8 and (given != given.astype(np.uint8)).any():
-        raise ValueError("expected whole numbers from 0 to 255, got others.")
-
-
-def viewed(
-    space: spaces.Space, name: str
-) -> tuple[Callable[[Any], np.ndarray], tuple[int, ...], str, float]:
-    """How observations of a space become arrays; shape, stored type and scale of these."""
-    if isinstance(space, spaces.Box):
-        scale = 1 / 255 if space.dtype == np.uint8 and space.high.max() > 1 else 1.0
-        dtype = "uint8" if space.dtype in (np.uint8, np.bool_) else "float32"
-    if isinstance(space, spaces.Box) and len(space.shape) == 3:
-        height, width, channels = space.shape
-        if channels > min(height, width):  # channels first already
-            return lambda obs: np.asarray(obs, dtype), space.shape, dtype, scale
-        shape = (channels, height, width)
-        return lambda obs: np.asarray(obs, dtype).transpose(2, 0, 1), shape, dtype, scale
-    try:
-        n = spaces.flatdim(space)
-    except (NotImplementedError, ValueError) as error:
-        raise ValueError(
-            f"{name} has observations {space} without a fixed shape: expected Box, Discrete, "
-            "MultiBinary, MultiDiscrete, or Tuple and Dict of them."
-        ) from error
-    if isinstance(space, spaces.Box):
-        grey = len(space.shape) == 2 and dtype == "uint8"
-        flat = (1, *space.shape) if grey else space.shape or (1,)
-        return lambda obs: np.asarray(obs, dtype).reshape(flat), flat, dtype, scale
-    scales = scales_of(space)
-
-    def flattened(obs: Any) -> np.ndarray:
-        return np.asarray(spaces.flatten(space, obs), np.float32) * scales
-
-    return flattened, (n,), "float32", 1.0
-
-
-def scales_of(space: spaces.Space) -> np.ndarray:
-    """What to multiply each element of a flattened observation with: bytes come to 0 … 1."""
-    if isinstance(space, (spaces.Dict, spaces.Tuple)):
-        inner = space.values() if isinstance(space, spaces.Dict) else space.spaces
-        return np.concatenate([scales_of(one) for one in inner])
-    bytes_ = isinstance(space, spaces.Box) and space.dtype == np.uint8 and space.high.max() > 1
-    return np.full(spaces.flatdim(space), 1 / 255 if bytes_ else 1, np.float32)
 
 
 def gymnasium_env(

@@ -133,16 +133,6 @@ class SyncVectorEnv:
         return [getattr(each, method)(*args) for each in whom]
 
     @property
-    def view(self) -> Callable[[Any], np.ndarray] | None:
-        """From an observation as the environment itself gives it to [N, *O], where that differs."""
-        return getattr(self.envs[0], "view", None)
-
-    @property
-    def first_action(self) -> int:
-        """The environment's own number of action 0."""
-        return int(getattr(self.envs[0], "first_action", 0))
-
-    @property
     def frames_per_second(self) -> float | None:
         """Of videos; None where the environments cannot be drawn."""
         return getattr(self.envs[0], "frames_per_second", None)

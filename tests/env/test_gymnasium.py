@@ -344,4 +344,10 @@ def test_a_broken_environment_is_a_broken_world() -> None:
 
 def test_a_spec_is_what_a_checkpoint_can_hold() -> None:
     spec = made("CartPole-v1").spec
-    assert spec == EnvSpec(n_agents=1, n_actions=2, obs_shape=(4,), max_steps=500)
+    assert spec == EnvSpec(
+        n_agents=1,
+        n_actions=2,
+        obs_shape=(4,),
+        max_steps=500,
+        obs_space={"box": [4], "dtype": "float32", "high": 1},
+    )

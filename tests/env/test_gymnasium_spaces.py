@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from rltrain.env.gymnasium import GymnasiumEnv
+from rltrain.env.spaces import from_record, viewed
 from tests.env.scripted import Scripted, go
 
 
@@ -130,6 +132,21 @@ def test_observations_become_arrays(kind: str) -> None:
     assert (slot.obs.shape, slot.obs.dtype) == ((1, *shape), dtype)
     np.testing.assert_array_equal(slot.obs[0], stored)
     assert slot.state.shape == (0,)
+
+
+@pytest.mark.parametrize("kind", SPACES)
+def test_a_checkpoint_can_convert_observations_without_the_environment(kind: str) -> None:
+    space, shows, *_, stored = SPACES[kind]
+    record = json.loads(json.dumps(GymnasiumEnv(Scripted(space)).spec.obs_space))
+    view = viewed(from_record(record), kind)
+    assert view[1:] == viewed(space, kind)[1:]
+    np.testing.assert_array_equal(view.convert(shows), stored)
+
+
+@pytest.mark.parametrize("record", [{}, {"box": [1]}, {"tuple": [{"text": 3}]}])
+def test_what_is_no_record_of_a_space_is_refused(record: Any) -> None:
+    with pytest.raises(ValueError, match="expected the record of an observation space"):
+        from_record(record)
 
 
 @pytest.mark.parametrize(
