@@ -14,6 +14,7 @@ from torch import Tensor
 
 from rltrain.buffer import store_state
 from rltrain.buffer.slots import fields_to_store, gather, memory_cap, observations
+from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import (
     BLOCK,
     Storage,
@@ -65,6 +66,7 @@ class EpisodeBuffer:
     ) -> None:
         self.spec, self.n_envs, self.device, self.rng = spec, n_envs, device, rng
         self.capacity = capacity
+        self._check = StepCheck(spec, n_envs, storage=storage)
         self._bytes_per_slot = bytes_per_slot(spec, storage)
         self._max_bytes = memory_cap(max_bytes)
         n_blocks = self._max_bytes // (BLOCK * self._bytes_per_slot)
@@ -145,8 +147,10 @@ class EpisodeBuffer:
         """Store T slots of all E copies; an episode can be sampled once its final slot is here.
 
         Raises:
+            ValueError: the steps do not fit the environments (see ``StepCheck``).
             RuntimeError: the open episodes alone have filled ``max_bytes``.
         """
+        self._check(steps)
         for copy in np.flatnonzero(steps.lost):
             self.store.rewind(int(copy), int(self._open[copy]))
         fields = fields_to_store(steps)

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from rltrain.buffer import store_state
-from rltrain.buffer.slots import join_frames
+from rltrain.buffer.slots import fields_to_store, join_frames
+from rltrain.buffer.step_check import StepCheck
 from rltrain.types import (
     Batch,
     Clock,
@@ -51,6 +52,7 @@ class OnPolicyBuffer:
             )
         self.spec, self.n_envs, self.device, self.rng = spec, n_envs, device, rng
         self.targets = targets
+        self._check = StepCheck(spec, n_envs)
         self.slots: dict[str, np.ndarray] = {}  # [T+1, E, …]; obs begin frame_stack - 1 earlier
         self.first = np.zeros((1, n_envs), np.int64)  # [T+1, E] slot that begins the episode
         self.last_action = np.empty(0)  # [T+1, E, N]
@@ -82,8 +84,13 @@ class OnPolicyBuffer:
         """Nothing to refuse."""
 
     def add(self, steps: Steps) -> None:
-        """Replace what was held; its last slot stays as the first of the new."""
-        new = {name: getattr(steps, name) for name in FIELDS}
+        """Replace what was held; its last slot stays as the first of the new.
+
+        Raises:
+            ValueError: the steps do not fit the environments (see ``StepCheck``).
+        """
+        self._check(steps)
+        new = fields_to_store(steps)
         before = np.full((1, *steps.action.shape[1:]), -1)
         n_frames = self.spec.frame_stack
         if not self.slots:

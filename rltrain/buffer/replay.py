@@ -19,6 +19,7 @@ from torch import Tensor
 
 from rltrain.buffer import store_state
 from rltrain.buffer.slots import fields_to_store, gather, memory_cap, observations
+from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import (
     BLOCK,
     Storage,
@@ -104,6 +105,7 @@ class ReplayBuffer:
         if self.teams > 1 and spec.n_rewards not in (1, spec.n_agents):
             raise ValueError("buffer.agents=independent needs one reward, or one per agent.")
         kept_hidden = hidden_dim if first_hidden == "stored" else 0
+        self._check = StepCheck(spec, n_envs, storage=storage, hidden_dim=kept_hidden)
         self._bytes_per_slot = bytes_per_slot(spec, storage, kept_hidden)
         self._max_bytes = memory_cap(max_bytes)
         self.per_copy = -(-capacity // n_envs)  # slots that a copy keeps
@@ -174,12 +176,17 @@ class ReplayBuffer:
         """Nothing to refuse: windows are drawn with replacement."""
 
     def add(self, steps: Steps) -> None:
-        """Store T slots of all E copies."""
+        """Store T slots of all E copies.
+
+        Raises:
+            ValueError: the steps do not fit the environments (see ``StepCheck``).
+        """
+        self._check(steps)
         for copy in np.flatnonzero(steps.lost):
             self._forget(int(copy))
         fields = fields_to_store(steps)
         if self.keeps_hidden:
-            assert steps.hidden is not None, "the rollout did not keep the recurrent states"
+            assert steps.hidden is not None
             fields["hidden"] = steps.hidden
         for t in range(0, len(steps.last), BLOCK):
             part = {name: field[t : t + BLOCK] for name, field in fields.items()}

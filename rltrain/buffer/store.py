@@ -16,7 +16,6 @@ from typing import Literal
 
 import numpy as np
 
-from rltrain.errors import UsageError
 from rltrain.types import EnvSpec
 
 Storage = Literal["float32", "float16"]
@@ -150,17 +149,10 @@ class Store:
         return self.rows(lane[:, None], frames)
 
     def write(self, rows: np.ndarray, fields: Mapping[str, np.ndarray]) -> None:
-        """Store each field [*rows.shape, …] in the slots ``rows``.
-
-        Raises:
-            UsageError: numbers too large for ``storage=float16``.
-        """
+        """Store each field [*rows.shape, …] in the slots ``rows``."""
         flat = rows.reshape(-1)
         for name, array in self.arrays.items():
-            values = fields[name].reshape(len(flat), array.shape[1])
-            if array.dtype == np.float16:
-                _require_half(name, values)
-            array[flat] = values
+            array[flat] = fields[name].reshape(len(flat), array.shape[1])
 
     def read(self, name: str, rows: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Gather a field into [*rows.shape, …] in its stored type, or into ``out``."""
@@ -195,17 +187,6 @@ class Store:
         for lane in range(self.n_lanes):
             block = np.arange(self.begin[lane] // BLOCK, -(-self.end[lane] // BLOCK))
             self.table[lane, block % self.table.shape[1]] = old[lane, block % old.shape[1]]
-
-
-def _require_half(name: str, values: np.ndarray) -> None:
-    """Refuse numbers that 16 bits would turn into infinity."""
-    size, largest = float(np.abs(values).max(initial=0)), float(np.finfo(np.float16).max)
-    if size > largest:
-        raise UsageError(
-            f"buffer.storage=float16 holds numbers up to {largest:,.0f}, but {name} has one of "
-            f"the size {size:,.0f}. Type buffer.storage=float32, or scale what the environment "
-            "gives."
-        )
 
 
 def _blocks_until(number: np.ndarray) -> np.ndarray:

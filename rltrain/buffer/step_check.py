@@ -1,0 +1,108 @@
+"""Check of collected steps, made before a buffer changes anything."""
+
+from __future__ import annotations
+
+from statistics import mode
+
+import numpy as np
+
+from rltrain.buffer.store import Storage
+from rltrain.errors import UsageError
+from rltrain.types import EnvSpec, Steps
+
+Signature = list[tuple[tuple[int, ...], np.dtype] | None]
+HALF_MAX = float(np.finfo(np.float16).max)
+
+
+class StepCheck:
+    """Refuse steps that do not fit the environments.
+
+    Shapes and types are looked at only when they differ from those of the last accepted steps;
+    only the range of the actions (and of numbers stored as float16) depends on the data.
+
+    Args:
+        spec: sizes.
+        n_envs: environments, E.
+        storage: how observations and states are stored.
+        hidden_dim: H where recurrent states are stored, else 0.
+    """
+
+    def __init__(
+        self, spec: EnvSpec, n_envs: int, *, storage: Storage = "float32", hidden_dim: int = 0
+    ) -> None:
+        self.n_actions = spec.n_actions
+        agents = (n_envs, spec.n_agents)
+        # shape behind T, and types that are accepted
+        self.fields: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
+            "obs": ((*agents, *spec.obs_shape), (spec.obs_dtype,)),
+            "avail_actions": ((*agents, spec.n_actions), ("uint8", "bool")),
+            "state": ((n_envs, spec.state_dim), ("float32",)),
+            "last": ((n_envs,), ("bool",)),
+            "action": (agents, ("int64",)),
+            "reward": ((n_envs, spec.n_rewards), ("float32",)),
+            "terminated": ((n_envs,), ("bool",)),
+            "lost": ((n_envs,), ("bool",)),
+        }
+        if hidden_dim:
+            self.fields["hidden"] = ((*agents, hidden_dim), ("float32",))
+        self.half = ["state"] if storage == "float16" else []
+        if storage == "float16" and spec.obs_dtype != "uint8":
+            self.half.append("obs")
+        self.accepted: Signature = []
+
+    def __call__(self, steps: Steps) -> None:
+        """Raise unless ``steps`` fit.
+
+        Raises:
+            ValueError: the first field that does not, what was expected and what it is.
+            UsageError: numbers too large for ``storage=float16``.
+        """
+        arrays = [getattr(steps, name) for name in self.fields]
+        signature = [(a.shape, a.dtype) if isinstance(a, np.ndarray) else None for a in arrays]
+        if signature != self.accepted:
+            self._require_arrays(steps)
+            self.accepted = signature
+        if steps.action.view(np.uint64).max(initial=0) >= self.n_actions:  # or below 0
+            self._require_actions(steps)
+        for name in self.half:
+            _require_half(name, getattr(steps, name))
+
+    def _require_arrays(self, steps: Steps) -> None:
+        arrays = {name: getattr(steps, name) for name in self.fields}
+        for name, array in arrays.items():
+            if not isinstance(array, np.ndarray):
+                raise ValueError(
+                    f"Steps.{name} should be a NumPy array, got {type(array).__name__}."
+                )
+        # T of most fields, so that a single wrong one is named
+        n_steps = mode([len(a) if a.ndim else 0 for name, a in arrays.items() if name != "lost"])
+        if n_steps == 0:
+            raise ValueError("Steps.last should have at least one time step, got none.")
+        for name, (behind, types) in self.fields.items():
+            shape = behind if name == "lost" else (n_steps, *behind)
+            array = arrays[name]
+            if array.shape != shape or array.dtype.name not in types:
+                raise ValueError(
+                    f"Steps.{name} should be {' or '.join(types)} of shape {shape}, got "
+                    f"{array.dtype.name} of shape {array.shape}."
+                )
+
+    def _require_actions(self, steps: Steps) -> None:
+        """Refuse actions out of range; those of final steps mean nothing."""
+        wrong = ((steps.action < 0) | (steps.action >= self.n_actions)) & ~steps.last[:, :, None]
+        for t, e, agent in np.argwhere(wrong)[:1].tolist():
+            raise ValueError(
+                f"Steps.action should be from 0 to {self.n_actions - 1}, got "
+                f"{steps.action[t, e, agent]} at time step {t} of environment {e}, agent {agent}."
+            )
+
+
+def _require_half(name: str, values: np.ndarray) -> None:
+    """Refuse numbers that 16 bits would turn into infinity."""
+    size = float(np.abs(values).max(initial=0))
+    if size > HALF_MAX:
+        raise UsageError(
+            f"buffer.storage=float16 holds numbers up to {HALF_MAX:,.0f}, but {name} has one of "
+            f"the size {size:,.0f}. Type buffer.storage=float32, or scale what the environment "
+            "gives."
+        )

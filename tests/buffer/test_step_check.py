@@ -1,0 +1,169 @@
+"""Wrong steps are refused by every buffer, with the field's name and before anything changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rltrain.buffer.step_check import StepCheck
+from rltrain.errors import UsageError
+from rltrain.types import Clock, EnvSpec, Steps
+from tests.buffer import test_episode, test_on_policy, test_replay
+from tests.buffer.streams import SPEC, Stream, saved
+
+IMAGES = EnvSpec(n_agents=1, n_actions=300, obs_shape=(2, 3, 3), obs_dtype="uint8", max_steps=12)
+STORED = {"hidden_dim": 6, "first_hidden": "stored", "sequence_length": 3}
+TYPES = ["float64", "float32", "float16", "int64", "int32", "int16", "uint64", "uint8", "bool"]
+TYPES += ["complex64", "object", "U3", "datetime64[s]"]
+ACCEPTED = {"avail_actions": {"uint8", "bool"}}
+"""Types that a field may have besides its own."""
+
+BUFFERS: dict[str, Callable[[EnvSpec], Any]] = {
+    "episode": lambda spec: test_episode.make(spec=spec),
+    "replay": lambda spec: test_replay.make(spec=spec, n_step=2, sampler="proportional"),
+    "replay with hidden states": lambda spec: test_replay.make(spec=spec, **STORED),
+    "on_policy": lambda spec: test_on_policy.make(spec=spec),
+}
+
+
+def wrong_shape(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
+    """The array with an axis more, fewer, longer or shorter."""
+    kind = int(rng.integers(4))
+    axis = int(rng.choice(np.flatnonzero(array.shape)))
+    if kind == 0:
+        return np.expand_dims(array, axis)
+    if kind == 1:
+        return np.take(array, 0, axis)
+    if kind == 2:
+        return np.concatenate([array, np.take(array, [0], axis)], axis)
+    return np.delete(array, 0, axis)
+
+
+def wrong_type(rng: np.random.Generator, name: str, array: np.ndarray) -> np.ndarray:
+    accepted = ACCEPTED.get(name, {array.dtype.name})
+    chosen = rng.choice([t for t in TYPES if t not in accepted])
+    if chosen == "datetime64[s]":
+        return np.zeros(array.shape, chosen)
+    return array.astype(chosen)
+
+
+def wrong_action(rng: np.random.Generator, steps: Steps, n_actions: int) -> np.ndarray:
+    action = steps.action.copy()
+    t, e = rng.choice(np.argwhere(~steps.last))
+    action[t, e, rng.integers(action.shape[2])] = rng.choice(
+        [-1, n_actions, n_actions + 255, 10**12, -(2**63)]
+    )
+    return action
+
+
+def no_array(rng: np.random.Generator, array: np.ndarray) -> Any:
+    return [None, 3.0, array.tolist(), "steps", torch.zeros(array.shape)][int(rng.integers(5))]
+
+
+def corrupted(rng: np.random.Generator, steps: Steps, spec: EnvSpec) -> tuple[str, Steps]:
+    """Steps of which one field is wrong, and its name."""
+    names = ["obs", "avail_actions", "state", "last", "action", "reward", "terminated", "lost"]
+    names += ["hidden"] if steps.hidden is not None else []
+    name = str(rng.choice(names))
+    array = getattr(steps, name)
+    kind = rng.choice(["shape", "type", "range", "array"], p=[0.4, 0.3, 0.2, 0.1])
+    if kind == "range":
+        return "action", replace(steps, action=wrong_action(rng, steps, spec.n_actions))
+    wrong: Any = no_array(rng, array)
+    if kind == "shape":
+        while (wrong := wrong_shape(rng, array)).shape == array.shape:
+            pass
+    elif kind == "type":
+        wrong = wrong_type(rng, name, array)
+    return name, replace(steps, **{name: wrong})
+
+
+def with_hidden(buffer: Any, steps: Steps, rng: np.random.Generator) -> Steps:
+    if not buffer.keeps_hidden:
+        return steps
+    return replace(steps, hidden=rng.random((*steps.action.shape, 6), np.float32))
+
+
+def assert_same_state(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, other[name], name)
+
+
+@pytest.mark.parametrize("spec", [SPEC, IMAGES], ids=["vectors", "images"])
+@pytest.mark.parametrize("kind", BUFFERS)
+def test_any_wrong_field_is_named_and_nothing_is_stored(kind: str, spec: EnvSpec) -> None:
+    rng = np.random.default_rng(len(kind))
+    buffer, stream = BUFFERS[kind](spec), Stream(0, spec=spec)
+    buffer.add(with_hidden(buffer, stream.steps(30), rng))
+    before, in_use = saved(buffer), buffer.bytes_in_use
+    for _ in range(40):
+        steps = with_hidden(buffer, stream.steps(int(rng.integers(2, 40)), crash=0.2), rng)
+        name, wrong = corrupted(rng, steps, spec)
+        with pytest.raises(ValueError, match=rf"^Steps\.{name} should be .*, got "):
+            buffer.add(wrong)
+        assert_same_state(before, saved(buffer))
+        assert buffer.bytes_in_use == in_use
+    buffer.add(with_hidden(buffer, stream.steps(30), rng))
+    buffer.sample(1, Clock())
+
+
+def test_a_field_of_another_length_is_named_and_not_the_others() -> None:
+    check, steps = StepCheck(SPEC, 3), Stream(0).steps(8)
+    with pytest.raises(
+        ValueError, match=r"^Steps\.last .* shape \(8, 3\), got bool .* \(7, 3\)\.$"
+    ):
+        check(replace(steps, last=steps.last[:-1]))
+
+
+def test_the_range_is_checked_when_shapes_and_types_are_known() -> None:
+    check, stream = StepCheck(SPEC, 3), Stream(0)
+    steps = stream.steps(8)
+    check(steps)
+    action = steps.action.copy()
+    t, e = np.argwhere(~steps.last)[0]
+    action[t, e, 1] = 3
+    with pytest.raises(ValueError, match=rf"0 to 2, got 3 at time step {t} of environment {e}, a"):
+        check(replace(steps, action=action))
+
+
+def test_actions_of_final_steps_mean_nothing() -> None:
+    steps = Stream(0).steps(40)
+    assert steps.last.any()
+    for kind in BUFFERS:
+        buffer, rng = BUFFERS[kind](SPEC), np.random.default_rng(0)
+        action = np.where(steps.last[:, :, None], 10**9, steps.action)
+        buffer.add(with_hidden(buffer, replace(steps, action=action), rng))
+        batch = buffer.sample(3, Clock())
+        assert int(batch.action.max()) < SPEC.n_actions
+
+
+def test_steps_without_a_time_step_are_refused() -> None:
+    steps = Stream(0).steps(0)
+    with pytest.raises(ValueError, match=r"at least one time step, got none"):
+        StepCheck(SPEC, 3)(steps)
+
+
+def test_masks_may_be_bytes_or_booleans() -> None:
+    steps = Stream(0).steps(4)
+    StepCheck(SPEC, 3)(replace(steps, avail_actions=steps.avail_actions.astype(bool)))
+
+
+@pytest.mark.parametrize("name", ["obs", "state"])
+@pytest.mark.parametrize("value", [-65_600.0, 1e9])
+def test_float16_refuses_numbers_that_it_would_make_infinite(name: str, value: float) -> None:
+    buffer, stream = test_episode.make(storage="float16"), Stream(0)
+    steps = stream.steps(4)
+    getattr(steps, name).flat[5] = 65_504
+    buffer.add(steps)
+    before, in_use = saved(buffer), buffer.bytes_in_use
+    getattr(steps, name).flat[5] = value
+    with pytest.raises(UsageError, match=rf"storage=float16 .* but {name} has one"):
+        buffer.add(steps)
+    assert_same_state(before, saved(buffer))
+    assert buffer.bytes_in_use == in_use
