@@ -1,9 +1,10 @@
-"""The console that everything is printed to, and how it writes durations."""
+"""The console that everything is printed to, and how durations and paths are written."""
 
 from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 from rich.console import Console as RichConsole
 
@@ -29,3 +30,11 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def shown(path: Path) -> str:
+    """A path as a person would type it here."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console as RichConsole
 
+from rltrain.logger.console import added_metrics, shown_metrics
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
@@ -17,11 +18,13 @@ NOTICE = logging.INFO + 5
 
 
 class TrainLog:
-    """The rows in ``train.log``, beside messages and tracebacks."""
+    """The rows in ``train.log`` in words, beside messages and tracebacks; ``metrics.jsonl`` has all
+    of their numbers.
+    """
 
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
-        numbers = ", ".join(f"{k} {v:.5g}" for k, v in row.items())
-        log.info("env_steps %d updates %d: %s", clock.env_steps, clock.updates, numbers)
+        words = [f"{name} {value}" for name, value in shown_metrics(row) + added_metrics(row)]
+        log.info("%s env steps: %s", f"{clock.env_steps:,}", ", ".join(words))
 
     def close(self) -> None:
         """The file belongs to the logging set-up."""

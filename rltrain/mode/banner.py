@@ -1,51 +1,39 @@
-"""What a person reads before and after a run: the banner, the result and what to type next."""
+"""The banner: what a run is, before it begins."""
 
 from __future__ import annotations
 
 import platform
-import shlex
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
+from rich.filesize import decimal
 from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
 import rltrain
 from rltrain.build import title
-from rltrain.common import checkpoint
 from rltrain.config.schema import Settings
-from rltrain.logger.screen import duration
+from rltrain.logger.screen import shown
 from rltrain.mode.resources import resource_plan
 from rltrain.trainer import Trainer
 
 
 def banner(settings: Settings, trainer: Trainer, origin: str | None) -> Any:
     """What runs here, on one screen."""
-    spec = trainer.about["spec"]
-    plan = resource_plan(settings, trainer)
-    games = plan["processes"] - 1
-    copies = plan["env_copies"]
+    plan, wandb = resource_plan(settings, trainer), str(settings.logger.wandb["mode"])
     facts = {
+        "run": f"{title(settings)}: {schedule(settings)}",
+        **chosen(settings.choices),
+        "networks": networks(plan),
+        "environment": environment(trainer, plan["env_copies"]),
+        "replay": replay_words(plan["replay"], plan["available_memory_bytes"]),
+        "device": device(plan),
+        "wandb": {"disabled": "off"}.get(wandb, wandb),
         "version": f"rltrain {rltrain.__version__}, torch {torch.__version__}, "
         f"Python {platform.python_version()}",
-        "device": f"{plan['device']}, {plan['threads']} torch threads, 1 process"
-        + (f" and {games} games" if games else ""),
-        "algorithm": f"{settings.choices['algo']}: "
-        + ", ".join(f"{name} {n:,} parameters" for name, n in plan["parameters"].items())
-        + f", {size(plan['network_bytes'])} with targets and optimiser",
-        "environment": f"{title(settings).partition(' on ')[2].partition(',')[0]}: "
-        f"{spec['n_agents']} agents, {spec['n_actions']} actions, observation "
-        f"{'×'.join(map(str, spec['obs_shape']))}, state {spec['state_dim']}, "
-        f"{copies['training']} copies and {copies['tests']} for tests"
-        + "".join(f", {name} {fact}" for name, fact in trainer.rollout.about.items()),
-        "replay": replay_words(plan["replay"])
-        + f"; {size(plan['available_memory_bytes'])} of memory are free",
-        **recommended(settings.choices["tuned"]),
-        "seed": str(settings.run.seed),
-        "run folder": shown(trainer.run_dir),
+        "folder": shown(trainer.run_dir),
     }
     if origin:
         facts["starts from"] = origin
@@ -54,84 +42,81 @@ def banner(settings: Settings, trainer: Trainer, origin: str | None) -> Any:
     return facts_panel("rltrain", facts)
 
 
+def job_line(settings: Settings, trainer: Trainer, job: str) -> str:
+    """The banner of a sweep's job."""
+    return f"[{job}] {title(settings)}: {schedule(settings)}, in {shown(trainer.run_dir)}"
+
+
+def schedule(settings: Settings) -> str:
+    """Length of a run and its tests: "500,000 env steps, 32 test episodes every 10,000"."""
+    run, stop = settings.run, settings.run.stop
+    words = [
+        f"{run.total_env_steps:,} env steps",
+        f"{plural(run.test.episodes, 'test episode')} every {run.test.interval:,}",
+    ]
+    if stop.metric is not None and stop.value is not None:
+        words.append(f"until {stop.metric} is {stop.value:g}")
+    if stop.hours is not None:
+        words.append(f"at most {stop.hours:g} hours")
+    return ", ".join(words)
+
+
+def chosen(choices: Mapping[str, str]) -> dict[str, str]:
+    """The preset or the recommended settings in use."""
+    preset = choices.get("experiment")
+    return {**({"preset": preset} if preset else {}), **recommended(choices.get("tuned", "none"))}
+
+
 def recommended(tuned: str) -> dict[str, str]:
     """Which recommended settings apply, and what switches them off."""
     return {} if tuned == "none" else {"settings": f"recommended, tuned/{tuned} (off: tuned=none)"}
 
 
-def replay_words(plan: Mapping[str, Any]) -> str:
-    """5,000 episodes of 1,234 bytes a step, up to 1.5 GB."""
+def networks(plan: Mapping[str, Any]) -> str:
+    """Parameters of every network that has some, and the memory for all copies of them."""
+    parts = [f"{name} {n:,}" for name, n in plan["parameters"].items() if n]
+    return f"{', '.join(parts)} parameters; {decimal(plan['network_bytes'])} with their copies"
+
+
+def environment(trainer: Trainer, n_envs: Mapping[str, int]) -> str:
+    """Sizes of an environment and how many there are."""
+    spec = trainer.about["spec"]
+    sizes = [
+        plural(spec["n_agents"], "agent"),
+        plural(spec["n_actions"], "action"),
+        f"observation {'×'.join(map(str, spec['obs_shape']))}",
+    ]
+    sizes += [f"state {spec['state_dim']}"] if spec["state_dim"] else []
+    sizes += [f"{name} {fact}" for name, fact in trainer.rollout.about.items()]
+    training = n_envs["training"]  # 0: learns from a dataset
+    counts = f"{plural(training, 'environment')}, " if training else ""
+    return f"{', '.join(sizes)}; {counts}{n_envs['tests']} for tests"
+
+
+def device(plan: Mapping[str, Any]) -> str:
+    """Device, threads and, of the real StarCraft II, processes."""
+    games = plan["processes"] - 1
+    words = f"{plan['device']}, {plural(plan['threads'], 'torch thread')}"
+    return words + (f", {plural(games, 'game process')}" if games else "")
+
+
+def replay_words(plan: Mapping[str, Any], available: int) -> str:
+    """5,000 episodes of 1,234 bytes a step, up to 1.5 GB; with the free memory where it may be
+    short.
+    """
     if not plan["capacity"]:
-        return f"the last collect, {plan['bytes_per_step']:,} bytes a step"
+        return f"the last collected steps, {plan['bytes_per_step']:,} bytes each"
+    short = f" of {decimal(available)} of free memory" if 2 * plan["bytes"] > available else ""
     return (
         f"{plan['capacity']:,} {plan['unit']} of {plan['bytes_per_step']:,} bytes a step, "
-        f"up to {size(plan['bytes'])}"
+        f"up to {decimal(plan['bytes'])}{short}"
     )
 
 
-def closing_words(
-    facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: str, trust: str | None
-) -> str:
-    """The result, and what to type next, with the package that a loaded run must ``trust``."""
-    checkpoints, env_steps = run_dir / "checkpoints", trainer.clock.env_steps
-    latest = checkpoint.newest_full(checkpoints)
-    verb = {"finished": "Finished", "interrupted": "Stopped", "failed": "Failed"}[status]
-    reason = f": {trainer.stopping}" if trainer.stopping and status == "finished" else ""
-    lines = [f"{verb} at {env_steps:,} env steps after {duration(trainer.seconds)}{reason}."]
-    if status != "finished":
-        lines[0] += f" {kept_words(checkpoints, env_steps)}"
-    for name, test in (("Last test", facts["final_test"]), ("Best test", facts["best_test"])):
-        if test:
-            win = f", win rate {test['test/win_rate']:.0%}" if "test/win_rate" in test else ""
-            mean = test.get("test/return_mean")
-            gained = f"return {mean:.2f}{win} (" if mean is not None else "("
-            lines.append(f"{name}: {gained}at {test['env_steps']:,} env steps)")
-    folder = shlex.quote(shown(run_dir))
-    if "error" in facts:
-        lines.append(f"{facts['error']}\nThe traceback is in {folder}/train.log.")
-    more = 2 * trainer.total_env_steps if status == "finished" else None
-    vouched = f" trust=[{trust}]" if trust else ""
-    lines.append("")
-    if latest is not None:
-        lines.append(f"  rltrain mode=evaluate checkpoint={folder}{vouched}")
-        further = f" total_env_steps={more}" if more else ""
-        lines.append(f"  rltrain resume={folder}{further}{vouched}")
-    if (run_dir / "learning_curve.png").exists():
-        lines.append(f"  {folder}/learning_curve.png")
-    return "\n".join(lines)
-
-
-def kept_words(checkpoints: Path, env_steps: int) -> str:
-    """What remains of a run that did not finish."""
-    latest = checkpoint.newest_full(checkpoints)
-    if latest == env_steps:
-        return "Everything is saved."
-    if latest is not None:
-        return f"Kept: the last checkpoint (env step {latest:,})."
-    best = checkpoint.pointed(checkpoints, "best")
-    return (
-        "Nothing is kept: there was no checkpoint yet."
-        if best is None
-        else f"Kept: only the weights of the best test (env step {best:,})."
-    )
-
-
-def shown(path: Path) -> str:
-    """A path as a person would type it here."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
-
-
-def size(n_bytes: int) -> str:
-    """1.5 GB."""
-    value = float(n_bytes)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
-            break
-        value, unit = value / 1000, "TB" if unit == "GB" else unit
-    return f"{value:.3g} {unit}"
+def plural(n: int, noun: str) -> str:
+    """1 agent, 3 agents, 2 processes."""
+    ending = "" if n == 1 else "es" if noun.endswith("s") else "s"
+    return f"{n:,} {noun}{ending}"
 
 
 def facts_panel(title: str, facts: Mapping[str, str]) -> Panel:

@@ -69,7 +69,7 @@ class Record(Callback):
             "status": "running",
             "started": now(),
             "version": rltrain.__version__,
-            "git_commit": git_commit(),
+            **git_state(),
             "machine": machine(),
             "resumes": [],
             "final_test": None,
@@ -195,15 +195,15 @@ def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S%z")
 
 
-def git_commit() -> str | None:
-    """The commit of the working copy that rltrain runs from, or None."""
+def git_state() -> dict[str, Any]:
+    """The commit of the working copy that rltrain runs from, and whether tracked files differ from
+    it; None where there is no git.
+    """
+    command = ["git", "-C", str(Path(__file__).parent), "describe"]
+    command += ["--always", "--exclude=*", "--abbrev=40", "--dirty"]
     try:
-        return subprocess.run(
-            ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"],
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=True,
-        ).stdout.strip()
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
     except (OSError, subprocess.SubprocessError):
-        return None
+        return {"git_commit": None, "git_dirty": None}
+    commit, _, dirty = done.stdout.strip().partition("-")
+    return {"git_commit": commit, "git_dirty": bool(dirty)}

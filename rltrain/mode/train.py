@@ -29,7 +29,8 @@ from rltrain.logger.loggers import Loggers
 from rltrain.logger.screen import Screen
 from rltrain.logger.train_log import TrainLog, train_log
 from rltrain.logger.wandb import Wandb
-from rltrain.mode.banner import banner, closing_words
+from rltrain.mode.banner import banner, job_line
+from rltrain.mode.closing import closing_words, result
 from rltrain.mode.run_folder import Record, now, refuse_changes, require_writable, run_folder
 from rltrain.mode.signals import Interrupts
 from rltrain.mode.warnings import warn
@@ -93,12 +94,14 @@ def built(
 
 
 def start_from(trainer: Trainer, settings: Settings) -> str | None:
-    """Load the weights that ``checkpoint=`` names; says which were taken."""
+    """Load the weights that ``checkpoint=`` names; returns which were taken."""
     if settings.run.checkpoint is None:
         return None
     found = checkpoint.find(Path(settings.run.checkpoint).expanduser(), settings.run.load_step)
     trainer.load_weights(found.folder)
-    return "\n".join([f"{found.folder} (step {found.step:,})", *found.remarks])
+    for remark in found.remarks:
+        log.warning("%s", remark)
+    return f"{found.folder} (env step {found.step:,})"
 
 
 def run_training(
@@ -129,12 +132,17 @@ def run_training(
         record = Record(run_dir)
         trainer = built(settings, run_dir, loggers, [record])
         record.take_up(trainer.rollout.about)
-        origin = taken_up(trainer, run_dir) if resume else start_from(trainer, settings)
+        origin = start_from(trainer, settings) if not resume else None
+        if resume:
+            taken_up(trainer, run_dir)
         interrupts.trainer = trainer
         code, status = 0, "finished"
         try:
             record.begin(settings, trainer)
-            screen.print(banner(settings, trainer, origin))
+            if job is None:
+                screen.print(banner(settings, trainer, origin))
+            else:
+                screen.print(job_line(settings, trainer, job), soft_wrap=True, markup=False)
             warn(settings, trainer)
             start_wandb(loggers, settings, run_dir, config_record(settings))
             if loud:
@@ -155,7 +163,10 @@ def run_training(
         record.write(trainer, status=status, exit_code=code, finished=now())
         module = module_of_env(settings.plain)
         trust = module and module.partition(".")[0]
-        words = closing_words(record.facts, run_dir, trainer, status, trust)
+        if job is None:
+            words = closing_words(record.facts, run_dir, trainer, status, trust)
+        else:
+            words = f"[{job}] " + " ".join(result(record.facts, run_dir, trainer, status))
         screen.print(words, soft_wrap=True, markup=False)
     return Result(run_dir, dict(trainer.latest), code)
 
@@ -188,12 +199,10 @@ def resume(
     return run_training(settings, run_dir, resume=True, loud=loud)
 
 
-def taken_up(trainer: Trainer, run_dir: Path) -> str | None:
-    """Resume from the newest valid checkpoint; says what a person should know about it."""
-    found = trainer.restore(run_dir)
-    for remark in found.remarks:
+def taken_up(trainer: Trainer, run_dir: Path) -> None:
+    """Resume from the newest valid checkpoint; warns of what is not as it was."""
+    for remark in trainer.restore(run_dir).remarks:
         log.warning("%s", remark)
-    return "\n".join(found.remarks) or None
 
 
 def start_wandb(

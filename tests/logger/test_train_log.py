@@ -7,7 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from rltrain.logger.train_log import NOTICE, log, train_log
+from rltrain.logger.train_log import NOTICE, TrainLog, log, train_log
+from rltrain.types import Clock
 
 LONG = "the exploration changes until env step 50,000, but the run ends at 12,000 env steps"
 
@@ -40,3 +41,11 @@ def test_warnings_wrap_at_words_in_a_terminal_only(terminal, monkeypatch, tmp_pa
     lines = (shown or errors).splitlines()
     assert " ".join(line.strip() for line in lines) == f"warning: {LONG}"
     assert len(lines) == (3 if terminal else 1)
+
+
+def test_rows_are_one_short_line_each(tmp_path):
+    row = {"test/return_mean": 12.5, "test/return_std": 3.0, "custom/angle": 0.25}
+    with train_log(tmp_path, Console(quiet=True)):
+        TrainLog().write(Clock(12_000, 2, 1), 1.5, row)
+    (line,) = (tmp_path / "train.log").read_text().splitlines()
+    assert line.endswith("INFO 12,000 env steps: test return 12.50, angle 0.25")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 import rltrain
 from rltrain.api import settings_from
 from rltrain.errors import UsageError
-from rltrain.mode.banner import banner, replay_words
 from rltrain.mode.resources import replay_bytes, resource_plan
 from rltrain.types import Plan
 
@@ -41,29 +39,6 @@ def test_everything_is_counted(trainer):
 def test_games_of_their_own_are_processes(trainer):
     trainer.rollout.about = {"backend": "sc2"}
     assert resource_plan(settings_from(CARTPOLE), trainer)["processes"] == 1 + 3 + 4
-
-
-def test_the_banner_tells_the_plan(trainer):
-    from rich.console import Console
-
-    screen = io.StringIO()
-    Console(width=200, file=screen).print(banner(settings_from(CARTPOLE), trainer, None))
-    said = screen.getvalue()
-    for words in ("1 torch threads", "3 copies and 4 for tests", "agents 58 parameters"):
-        assert words in said
-    assert f"1,000 steps of {STEP} bytes a step, up to" in said
-
-
-@pytest.mark.parametrize(
-    ("plan", "said"),
-    [
-        ((5000, "episodes", 7, 1_500_000), "5,000 episodes of 7 bytes a step, up to 1.5 MB"),
-        ((0, "episodes", 7, 0), "the last collect, 7 bytes a step"),
-    ],
-)
-def test_replays_in_words(plan, said):
-    names = ("capacity", "unit", "bytes_per_step", "bytes")
-    assert replay_words(dict(zip(names, plan, strict=True))) == said
 
 
 def test_run_json_keeps_the_plan(small):

@@ -1,0 +1,78 @@
+"""The closing lines of a run: its result, what is kept, and what to type next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rltrain.common import checkpoint
+from rltrain.logger.screen import duration, shown
+from rltrain.trainer import Trainer
+
+
+def closing_words(
+    facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: str, trust: str | None
+) -> str:
+    """The result, and what to type next, with the package that a loaded run must ``trust``."""
+    lines = [*result(facts, run_dir, trainer, status), ""]
+    lines += [f"  {command}" for command in next_commands(facts, run_dir, trainer, status, trust)]
+    return "\n".join(lines)
+
+
+def result(facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: str) -> list[str]:
+    """How a run ended, and its last and best test."""
+    env_steps = trainer.clock.env_steps
+    verb = {"finished": "Finished", "interrupted": "Stopped", "failed": "Failed"}[status]
+    reason = f": {trainer.stopping}" if trainer.stopping and status == "finished" else ""
+    lines = [f"{verb} at {env_steps:,} env steps after {duration(trainer.seconds)}{reason}."]
+    if status != "finished":
+        lines[0] += f" {kept_words(run_dir / 'checkpoints', env_steps)}"
+    last, best = facts["final_test"], facts["best_test"]
+    lines += [f"Last test: {test_words(last)}"] if last else []
+    lines += [f"Best test: {test_words(best)}"] if best and best != last else []
+    if "error" in facts:
+        lines += [facts["error"], f"The traceback is in {shown(run_dir)}/train.log."]
+    return lines
+
+
+def test_words(test: Mapping[str, Any]) -> str:
+    """return 12.34, win rate 50% (at 10,000 env steps)."""
+    mean, wins = test.get("test/return_mean"), test.get("test/win_rate")
+    words = [] if mean is None else [f"return {mean:.2f}"]
+    words += [] if wins is None else [f"win rate {wins:.0%}"]
+    return f"{', '.join(words)} (at {test['env_steps']:,} env steps)".lstrip()
+
+
+def kept_words(checkpoints: Path, env_steps: int) -> str:
+    """What remains of a run that did not finish."""
+    latest, best = checkpoint.newest_full(checkpoints), checkpoint.pointed(checkpoints, "best")
+    if latest == env_steps:
+        return "Everything is saved."
+    if latest is not None:
+        return f"Kept: the last checkpoint (env step {latest:,})."
+    if best is not None:
+        return f"Kept: only the weights of the best test (env step {best:,})."
+    return "Nothing is kept: there was no checkpoint yet."
+
+
+def next_commands(
+    facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: str, trust: str | None
+) -> list[str]:
+    """What to type next, and where to look."""
+    folder, checkpoints = shlex.quote(shown(run_dir)), run_dir / "checkpoints"
+    latest, best = checkpoint.newest_full(checkpoints), checkpoint.pointed(checkpoints, "best")
+    trusted = f" trust=[{trust}]" if trust else ""
+    commands = []
+    if best is not None and best != latest:
+        commands.append(f"rltrain mode=evaluate checkpoint={folder}/checkpoints/best{trusted}")
+    if latest is not None:
+        commands.append(f"rltrain mode=evaluate checkpoint={folder}{trusted}")
+        more = f" total_env_steps={2 * trainer.total_env_steps}" if status == "finished" else ""
+        commands.append(f"rltrain resume={folder}{more}{trusted}")
+    if any((run_dir / "wandb").glob("offline-run-*")):
+        commands.append(f"wandb sync {folder}/wandb/offline-run-*")
+    if (run_dir / "learning_curve.png").exists():
+        commands.append(f"{folder}/learning_curve.png")
+    return commands

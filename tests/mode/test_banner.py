@@ -1,0 +1,91 @@
+"""The banner: what is said of a run before it begins, and what is left out."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+
+import pytest
+from rich.console import Console
+
+import rltrain
+from rltrain.api import settings_from
+from rltrain.mode.banner import banner, job_line, plural, replay_words
+from rltrain.mode.run_folder import git_state
+from tests.mode.test_resources import CARTPOLE, STEP
+
+
+def said(overrides, tmp_path, origin=None):
+    trainer = rltrain.make_trainer(overrides, run_dir=tmp_path / "run")
+    screen = io.StringIO()
+    Console(width=200, file=screen).print(banner(settings_from(overrides), trainer, origin))
+    trainer.close()
+    return screen.getvalue()
+
+
+def test_it_tells_length_tests_and_sizes_in_the_right_number(tmp_path):
+    text = said([*CARTPOLE, "total_env_steps=20000", "test.interval=5000"], tmp_path)
+    assert "dqn on cartpole, seed 0: 20,000 env steps, 4 test episodes every 5,000" in text
+    assert "1 agent, 2 actions, observation 4; 3 environments, 4 for tests" in text
+    assert "agents 58 parameters" in text
+    assert f"1,000 steps of {STEP} bytes a step, up to" in text
+    assert "cpu, 1 torch thread " in text
+    assert "wandb        off" in text
+
+
+@pytest.mark.parametrize("nothing", ["mixer 0", "state 0", "free memory", "starts from", "preset"])
+def test_it_leaves_out_what_is_of_no_interest(tmp_path, nothing):
+    assert nothing not in said(CARTPOLE, tmp_path)
+
+
+def test_it_names_preset_early_stop_and_origin(tmp_path):
+    words = ["experiment=zoo/cartpole", "stop.metric=test/return_mean", "stop.value=475"]
+    words += ["stop.hours=2", "hardware.threads=1"]
+    text = said(words, tmp_path, origin="outputs/run/checkpoints/9 (env step 9)")
+    assert "preset       zoo/cartpole" in text
+    assert "until test/return_mean is 475, at most 2 hours" in text
+    assert "starts from  outputs/run/checkpoints/9 (env step 9)" in text
+    assert "wandb        offline" in text
+
+
+def test_a_job_of_a_sweep_gets_one_line(tmp_path):
+    trainer = rltrain.make_trainer(CARTPOLE, run_dir=tmp_path / "1_seed-0")
+    line = job_line(settings_from(CARTPOLE), trainer, "1_seed-0")
+    assert line.startswith("[1_seed-0] dqn on cartpole, seed 0: 500,000 env steps, 4 test")
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("plan", "free", "words"),
+    [
+        ((9, "episodes", 7, 1_500_000), 10**10, "9 episodes of 7 bytes a step, up to 1.5 MB"),
+        ((9, "steps", 7, 6), 10, "9 steps of 7 bytes a step, up to 6 bytes of 10 bytes of free"),
+        ((0, "steps", 7, 0), 10**10, "the last collected steps, 7 bytes each"),
+    ],
+)
+def test_replays_in_words(plan, free, words):
+    names = ("capacity", "unit", "bytes_per_step", "bytes")
+    assert replay_words(dict(zip(names, plan, strict=True)), free).startswith(words)
+
+
+def test_numbers_and_nouns_agree():
+    found = [plural(n, noun) for n in (1, 3000) for noun in ("agent", "process")]
+    assert found == ["1 agent", "1 process", "3,000 agents", "3,000 processes"]
+
+
+def test_run_json_says_whether_the_working_copy_was_changed(tmp_path, small):
+    result = rltrain.train([*small, "total_env_steps=40"])
+    record = json.loads((result.run_dir / "run.json").read_text())
+    assert {name: record[name] for name in ("git_commit", "git_dirty")} == git_state()
+    assert git_state()["git_dirty"] in (True, False, None)
+
+
+def test_a_resume_says_once_what_is_not_as_it_was(command, capsys):
+    assert command(*CARTPOLE, "total_env_steps=60", "test.episodes=1", "hydra.run.dir=run") == 0
+    capsys.readouterr()
+    assert command("resume=run", "total_env_steps=90") == 0
+    shown = capsys.readouterr()
+    assert (shown.out + shown.err).count("cannot save their state") == 1
+    assert re.search(r"continues at  6\d env steps", shown.out)
+    assert "starts from" not in shown.out

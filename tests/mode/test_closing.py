@@ -1,0 +1,81 @@
+"""The closing lines: result, what is kept, what to type next."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from rltrain.common import checkpoint
+from rltrain.mode.closing import closing_words, kept_words, result
+from rltrain.types import Clock
+
+LAST = {"env_steps": 300, "test/return_mean": 7.0, "test/win_rate": 0.25}
+BEST = {"env_steps": 200, "test/return_mean": 8.0}
+FACTS = {"final_test": LAST, "best_test": BEST}
+
+
+@pytest.fixture
+def trainer():
+    return SimpleNamespace(clock=Clock(300), seconds=75.0, total_env_steps=300, stopping=None)
+
+
+def saved(folder, full=(), best=None):
+    for step in full:
+        checkpoint.write(folder / "checkpoints", step, {"model": {}}, "full")
+    if best is not None:
+        checkpoint.write(folder / "checkpoints", best, {"model": {}}, "weights")
+        checkpoint.name_pointer(folder / "checkpoints", "best", best)
+
+
+def test_a_finished_run(trainer, own_folder):
+    saved(own_folder / "run", full=[300], best=200)
+    assert closing_words(FACTS, own_folder / "run", trainer, "finished", "mine").splitlines() == [
+        "Finished at 300 env steps after 75 s.",
+        "Last test: return 7.00, win rate 25% (at 300 env steps)",
+        "Best test: return 8.00 (at 200 env steps)",
+        "",
+        "  rltrain mode=evaluate checkpoint=run/checkpoints/best trust=[mine]",
+        "  rltrain mode=evaluate checkpoint=run trust=[mine]",
+        "  rltrain resume=run total_env_steps=600 trust=[mine]",
+    ]
+
+
+def test_a_result_that_is_the_best_is_said_once(trainer, own_folder):
+    saved(own_folder, full=[300])
+    checkpoint.name_pointer(own_folder / "checkpoints", "best", 300)
+    facts = {"final_test": LAST, "best_test": LAST}
+    words = closing_words(facts, own_folder, trainer, "finished", None)
+    assert "Best test" not in words
+    assert words.count("mode=evaluate") == 1
+
+
+def test_an_offline_record_and_the_curve_are_named(trainer, own_folder):
+    (own_folder / "run/wandb/offline-run-1").mkdir(parents=True)
+    (own_folder / "run/learning_curve.png").touch()
+    words = closing_words(FACTS, own_folder / "run", trainer, "finished", None)
+    assert words.splitlines()[-2:] == [
+        "  wandb sync run/wandb/offline-run-*",
+        "  run/learning_curve.png",
+    ]
+
+
+def test_a_failed_run_names_its_error_and_what_is_kept(trainer, own_folder):
+    facts = FACTS | {"error": "ValueError: no"}
+    lines = result(facts, own_folder / "run", trainer, "failed")
+    assert lines[0].endswith("after 75 s. Nothing is kept: there was no checkpoint yet.")
+    assert lines[-2:] == ["ValueError: no", "The traceback is in run/train.log."]
+
+
+@pytest.mark.parametrize(
+    ("full", "best", "words"),
+    [
+        ([100, 300], 100, "Everything is saved."),
+        ([100], None, "Kept: the last checkpoint (env step 100)."),
+        ([], 200, "Kept: only the weights of the best test (env step 200)."),
+        ([], None, "Nothing is kept: there was no checkpoint yet."),
+    ],
+)
+def test_what_is_kept_of_a_run_cut_short(own_folder, full, best, words):
+    saved(own_folder, full, best if best not in full else None)
+    assert kept_words(own_folder / "checkpoints", 300) == words
