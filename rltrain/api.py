@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.algo.checks import require_available, require_observations
+from rltrain.algo.greedy_policy import GreedyPolicy
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
-from rltrain.build import build_learner, prepare_machine, spec_record
+from rltrain.build import build_learner, prepare_machine, spec_record, view_of
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.config.compose import compose_checked, original_cwd, typed_value
@@ -21,7 +21,7 @@ from rltrain.config.handed_over import refuse_other_options, with_callbacks, wit
 from rltrain.config.mapping import Overrides, as_texts
 from rltrain.config.schema import Settings
 from rltrain.config.validate import check
-from rltrain.errors import UsageError
+from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.mode import evaluate as evaluation
@@ -42,7 +42,7 @@ from rltrain.trainer import (
     Trainer,
     check_fits,
 )
-from rltrain.types import Clock, EnvSpec
+from rltrain.types import EnvSpec
 
 __all__ = [
     "GreedyPolicy",
@@ -234,39 +234,6 @@ def make_learner(overrides: Overrides, spec: EnvSpec) -> Learner:
     return build_learner(settings, spec, prepare_machine(settings))
 
 
-class GreedyPolicy:
-    """A trained team acting in one environment: ``reset`` at an episode's start, then ``act`` per
-    step.
-    """
-
-    def __init__(self, policy: Policy, spec: EnvSpec, step: int) -> None:
-        self.policy, self.spec, self.step = policy, spec, step
-
-    def reset(self) -> None:
-        """Begin an episode: hidden state and previous actions are forgotten."""
-        self.policy.reset()
-
-    def act(self, obs: np.ndarray, avail_actions: np.ndarray) -> np.ndarray:
-        """obs [N, *O] and avail_actions [N, A] to greedy actions [N]; keeps the hidden state.
-
-        Observations are those that the run stored: flat numbers, one-hot categories, images with
-        their channels first. Actions are numbered from 0.
-
-        Raises:
-            ValueError: arrays of another shape or type, or values out of range; names which.
-        """
-        spec, last = self.spec, np.zeros(1, np.bool_)
-        try:
-            seen = require_observations(obs, (spec.n_agents, *spec.obs_shape), spec.obs_dtype)
-        except ValueError as error:
-            raise ValueError(
-                f"{error} A loaded policy takes observations as the run stored them; a trainer's "
-                "compute_single_action takes what the environment gives."
-            ) from error
-        available = require_available(avail_actions, (spec.n_agents, spec.n_actions))
-        return self.policy.act(seen[None], available[None], last, Clock())[0]
-
-
 def load_policy(path: str | Path, load_step: int | None = None) -> GreedyPolicy:
     """The greedy policy of a checkpoint; no environment is built.
 
@@ -280,6 +247,10 @@ def load_policy(path: str | Path, load_step: int | None = None) -> GreedyPolicy:
     )
     saved = checkpoint.read(found.folder, SPEC)
     spec = EnvSpec(**{**saved, "obs_shape": tuple(saved["obs_shape"])})
+    try:
+        view = view_of(spec)
+    except (ValueError, TypeError, AssertionError) as error:
+        raise CheckpointError(f"{found.folder} has a damaged spec.json: {error}") from error
     learner = build_learner(settings, spec, prepare_machine(settings))
     state, weights = learner.state_dict(), checkpoint.read(found.folder, MODEL)
     check_fits(state, weights, found.folder, spec_record(spec))
@@ -292,4 +263,4 @@ def load_policy(path: str | Path, load_step: int | None = None) -> GreedyPolicy:
         n_envs=1,
         rng=np.random.default_rng(settings.run.seed),
     )
-    return GreedyPolicy(policy, spec, found.step)
+    return GreedyPolicy(policy=policy, spec=spec, step=found.step, view=view)

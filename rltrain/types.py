@@ -36,6 +36,7 @@ class EnvSpec:
     layout: Mapping[str, Any] | None = None  # named entity blocks of obs and state
     obs_space: Mapping[str, Any] | None = None  # the environment's own observations, if converted
     first_action: int = 0  # the environment's own number of action 0
+    masks_actions: bool = False  # not all actions are available at all times
 
 
 @dataclass(frozen=True)

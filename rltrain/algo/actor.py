@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from rltrain.algo.checks import require_available, require_memory, require_observations
+from rltrain.algo.checks import available_or_all, require_memory, require_observations
 from rltrain.algo.exploration import Exploration, FixedEpsilon
 from rltrain.algo.policy import Policy
 from rltrain.interfaces import Agents
@@ -56,7 +56,7 @@ class Actor:
             obs: X observations.
             state: what the last call gave; None where X episodes begin.
             explore: draw as training does at ``clock``; otherwise greedy and without noise.
-            avail_actions: [X, N, A], or [X, A] for one agent; None: all.
+            avail_actions: [X, N, A], or [X, A] for one agent; None where all are available.
 
         Raises:
             ValueError: observations, masks or a state that do not fit; names which.
@@ -64,10 +64,7 @@ class Actor:
         seen, spec = self._seen(obs), self.spec  # [X, N, *O]
         n = len(seen)
         shape = (n, spec.n_agents, spec.n_actions)
-        all_of_them = np.ones(shape, np.bool_)
-        available = (
-            all_of_them if avail_actions is None else require_available(avail_actions, shape)
-        )
+        available = available_or_all(avail_actions, shape, spec)
         policy = Policy(
             agents=self.agents,
             exploration=copy.copy(self.exploration) if explore else FixedEpsilon(epsilon=0.0),

@@ -217,6 +217,22 @@ def require_observations(given: Any, shape: tuple[int, ...], dtype: str) -> np.n
     return seen
 
 
+def available_or_all(given: Any, shape: tuple[int, ...], spec: EnvSpec) -> np.ndarray:
+    """The given mask of available actions [..., N, A], or that of all where none was given.
+
+    Raises:
+        ValueError: a mask that does not fit, or none for an environment that has masks.
+    """
+    if given is not None:
+        return require_available(given, shape)
+    if spec.masks_actions:
+        raise ValueError(
+            f"avail_actions: expected the shape {shape}, got none, but not all actions of this "
+            "environment are available at all times."
+        )
+    return np.ones(shape, np.bool_)
+
+
 def require_available(given: Any, shape: tuple[int, ...]) -> np.ndarray:
     """A mask of available actions [..., A] as booleans.
 

@@ -54,23 +54,41 @@ def observation_view(record: Mapping[str, Any]) -> Callable[[Any], np.ndarray]:
     convert = viewed(space, "the environment").convert
 
     def view(obs: Any) -> np.ndarray:
-        if isinstance(space, spaces.Box):
-            require_numbers(obs, space)
+        require_like(obs, space)
         return convert(obs)[None]
 
     return view
 
 
-def require_numbers(obs: Any, space: spaces.Box) -> None:
-    """ValueError unless ``obs`` has the shape of ``space`` and, for bytes, values that fit."""
-    given = np.asarray(obs)
-    if given.shape != space.shape or given.dtype.kind not in "biuf":
+def require_like(obs: Any, space: spaces.Space) -> None:
+    """ValueError unless ``obs`` has the structure and the shapes of ``space``, bytes and categories
+    that are in it.
+    """
+    if isinstance(space, spaces.Dict):
+        if not isinstance(obs, Mapping) or set(obs) != set(space.spaces):
+            raise ValueError(f"expected an observation of {space}, got {type(obs).__name__}.")
+        for name, part in space.spaces.items():
+            require_like(obs[name], part)
+        return
+    if isinstance(space, spaces.Tuple):
+        if not isinstance(obs, (tuple, list)) or len(obs) != len(space.spaces):
+            raise ValueError(f"expected an observation of {space}, got {type(obs).__name__}.")
+        for each, part in zip(obs, space.spaces, strict=True):
+            require_like(each, part)
+        return
+    array = np.asarray(obs)
+    if array.shape != space.shape or array.dtype.kind not in "biuf":
         raise ValueError(
-            f"expected numbers of the shape {space.shape}, got {given.dtype} of the shape "
-            f"{given.shape}."
+            f"expected numbers of the shape {space.shape}, got {array.dtype} of the shape "
+            f"{array.shape}."
         )
-    if space.dtype == np.uint8 and (given != given.astype(np.uint8)).any():
-        raise ValueError("expected whole numbers from 0 to 255, got others.")
+    if isinstance(space, spaces.Box):
+        if space.dtype == np.uint8 and (array != array.astype(np.uint8)).any():
+            raise ValueError("expected whole numbers from 0 to 255, got others.")
+    elif (array != array.astype(space.dtype)).any() or not space.contains(
+        array.astype(space.dtype)
+    ):
+        raise ValueError(f"expected an observation of {space}, got {obs}.")
 
 
 def viewed_box(space: spaces.Box) -> View:

@@ -178,20 +178,6 @@ def test_what_does_not_fit_is_refused(dqn):
         dqn.compute_single_action(5, state={"x": 1})
 
 
-def test_a_loaded_policy_takes_what_the_run_stored_and_nothing_else(dqn):
-    """Defect: observations of another length were read beyond their end."""
-    policy = rltrain.load_policy(dqn.save("weights"))
-    one = np.eye(5, dtype=np.float32)[None, 2]
-    assert policy.act(one, np.ones((1, 2)))[0] == dqn.compute_single_action(7) - 3
-    for obs in (one[:, :4], one[0], np.ones((1, 9)), {"a": 1}):
-        with pytest.raises(ValueError, match=r"observations: expected .* as the run stored them"):
-            policy.act(obs, np.ones((1, 2)))
-    with pytest.raises(ValueError, match=r"avail_actions: expected the shape \(1, 2\)"):
-        policy.act(one, np.ones((1, 3)))
-    with pytest.raises(ValueError, match="finite"):
-        policy.act(one * np.nan, np.ones((1, 2)))
-
-
 def test_a_restored_trainer_acts_as_the_one_that_was_saved(tmp_path):
     first = make(tmp_path, "algo=dqn")
     first.run(60)

@@ -173,5 +173,6 @@ def spec_of(map_data: MapData, options: Options) -> EnvSpec:
         n_rewards=1,
         max_steps=map_data.limit,
         reports_win=True,
+        masks_actions=True,
         layout=layout_of(map_data, options),
     )

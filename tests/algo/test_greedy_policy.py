@@ -1,0 +1,137 @@
+"""A loaded policy: observations as the environment gives them or as the run stored them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import rltrain
+from rltrain.common.checkpoint import digest
+from rltrain.errors import CheckpointError
+from tests.env.scripted import Scripted
+
+PICTURE = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
+SPACES = {
+    "discrete": (spaces.Discrete(5, start=5), [5, 9]),
+    "box": (spaces.Box(-9, 9, (2,)), [np.array([1.5, -2.0]), [0.0, 3.0]]),
+    "multi-discrete": (spaces.MultiDiscrete([2, 3]), [np.array([1, 2]), np.array([0, 0])]),
+    "multi-binary": (spaces.MultiBinary(3), [np.array([1, 0, 1]), [0, 0, 1]]),
+    "image": (spaces.Box(0, 255, (4, 5, 3), np.uint8), [PICTURE, PICTURE[::-1]]),
+    "dict": (
+        spaces.Dict({"b": spaces.Discrete(2), "a": spaces.Box(-9, 9, (1, 2))}),
+        [{"a": np.array([[3.0, 4.0]]), "b": 0}, {"b": 1, "a": [[0.0, -4.0]]}],
+    ),
+    "tuple": (
+        spaces.Tuple((spaces.Discrete(2), spaces.Box(-9, 9, (2,)))),
+        [(1, np.array([3.0, 4.0])), (0, [9.0, 4.0])],
+    ),
+}
+WORDS = ["algo=dqn", "algo.network.head_sizes=[8]", "test.n_envs=1", "hardware.n_envs=1"]
+WORDS += ["hardware.threads=1"]
+
+
+def trainer_on(space, folder, *words):
+    small = ["algo.network.hidden_sizes=[8]"] if len(space.shape or ()) != 3 else []
+    actions = spaces.Discrete(3, start=2)
+
+    def make():
+        return Scripted(space, [space.sample()], actions=actions)
+
+    return rltrain.make_trainer([*WORDS, *small, *words], folder, env=make)
+
+
+@pytest.mark.parametrize("kind", SPACES)
+def test_an_observation_as_its_environment_gives_it_becomes_the_same_action(kind, tmp_path):
+    space, shown = SPACES[kind]
+    trainer = trainer_on(space, tmp_path)
+    policy = rltrain.load_policy(trainer.save("weights"))
+    policy.reset()
+    for obs in shown:
+        action = policy.act(obs)
+        assert action == trainer.compute_single_action(obs)
+        assert type(action) is int
+        assert 2 <= action <= 4
+
+
+def test_observations_as_the_run_stored_them_give_an_action_per_agent(tmp_path):
+    trainer = trainer_on(spaces.Discrete(5, start=5), tmp_path)
+    policy = rltrain.load_policy(trainer.save("weights"))
+    one = np.eye(5, dtype=np.float32)[None, 2]
+    found = policy.act(one, np.ones((1, 3)))
+    assert found.shape == (1,)
+    assert found[0] == policy.act(7) == trainer.compute_single_action(7)
+
+
+def test_only_available_actions_are_chosen(tmp_path):
+    policy = rltrain.load_policy(trainer_on(spaces.Discrete(5), tmp_path).save("weights"))
+    assert [policy.act(1, np.eye(3)[a]) for a in range(3)] == [2, 3, 4]
+
+
+def test_stacked_frames_are_those_of_the_episode(tmp_path):
+    space = spaces.Box(-9, 9, (2,))
+    trainer = trainer_on(space, tmp_path, "env=gymnasium", "env.frame_stack=2")
+    policy = rltrain.load_policy(trainer.save("weights"))
+    seen, state = [np.full(2, x) for x in (1.0, -5.0, 8.0)], None
+    for obs in seen:
+        action, state = trainer.compute_single_action(obs, state)
+        assert policy.act(obs) == action
+
+
+def test_a_team_is_asked_with_all_its_observations(small, tmp_path):
+    trainer = rltrain.make_trainer(["algo=vdn", *small], tmp_path)
+    policy = rltrain.load_policy(trainer.save("weights"))
+    obs = np.eye(3, dtype=np.float32)[[0, 0]]
+    assert policy.act(obs).shape == (2,)  # every action is available there
+    with pytest.raises(ValueError, match=r"expected the shape \(2, 3\), got \(3,\)"):
+        policy.act(obs[0])
+
+
+def test_masks_are_asked_for_where_actions_can_be_unavailable(tmp_path):
+    trainer = rltrain.make_trainer(["algo=vdn", "env=smac", "test.n_envs=1"], tmp_path)
+    policy = rltrain.load_policy(trainer.save("weights"))
+    obs = np.zeros((3, *trainer.rollout.env.spec.obs_shape), np.float32)
+    for ask in (policy.act, lambda o: trainer.compute_single_action(o)):
+        with pytest.raises(ValueError, match=r"avail_actions: expected .* got none"):
+            ask(obs)
+    assert policy.act(obs, np.ones((3, trainer.rollout.env.spec.n_actions))).shape == (3,)
+
+
+BAD = {
+    "discrete": [10, 4, 5.5, np.eye(5)[0], [5], "five", None, {"a": 1}],
+    "box": [[1.0], np.ones((1, 3)), np.nan, [np.inf, 0], ["a", "b"], {"a": 1}],
+    "multi-discrete": [[2, 0], [0.5, 1], [1]],
+    "multi-binary": [[2, 0, 0], [1, 0]],
+    "image": [PICTURE[0], PICTURE.transpose(2, 0, 1), PICTURE + 0.5, PICTURE.astype(int) - 9],
+    "dict": [{"a": [[3.0, 4.0]]}, {"a": [[3.0, 4.0]], "b": 2}, [0], {"a": [3.0, 4.0], "b": 1}],
+    "tuple": [(1,), (2, [0.0, 0.0]), {"0": 1}, 3],
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_what_is_not_of_the_space_is_refused(kind, tmp_path):
+    """Defect: observations of another length were read beyond their end."""
+    policy = rltrain.load_policy(trainer_on(SPACES[kind][0], tmp_path).save("weights"))
+    for obs in BAD[kind]:
+        with pytest.raises(ValueError, match=r"^observations: .* A loaded policy takes an array"):
+            policy.act(obs)
+
+
+def test_a_mask_that_does_not_fit_is_refused(tmp_path):
+    policy = rltrain.load_policy(trainer_on(spaces.Discrete(5), tmp_path).save("weights"))
+    with pytest.raises(ValueError, match=r"avail_actions: expected the shape \(1, 3\)"):
+        policy.act(1, np.ones((1, 4)))
+
+
+def test_a_damaged_record_of_the_space_is_a_checkpoint_error(tmp_path):
+    folder = trainer_on(spaces.Discrete(5), tmp_path).save("weights")
+    spec = json.loads((folder / "spec.json").read_text())
+    file = folder / "spec.json"
+    file.write_text(json.dumps({**spec, "obs_space": {"discrete": -3}}))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["files"]["spec.json"] = {"bytes": file.stat().st_size, "sha256": digest(file)}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(CheckpointError, match="damaged spec"):
+        rltrain.load_policy(folder)
