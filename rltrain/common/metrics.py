@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rltrain.types import Episode
+if TYPE_CHECKING:
+    from rltrain.types import Episode
 
 METRICS = (
     "train/return_mean",

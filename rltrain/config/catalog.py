@@ -40,7 +40,8 @@ class Key:
     def values(self) -> list[str]:
         """The values it can have, where its comment begins with them: ``auto | cpu | cuda``."""
         listed = self.meaning.partition(":")[0].split(" | ")
-        return [v for v in (v.partition(" ")[0] for v in listed) if v] if len(listed) > 1 else []
+        words = [match[0] for part in listed if (match := re.match(r"[\w.-]+", part))]
+        return words if len(listed) > 1 else []
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,85 @@
+"""Tab completion: what the last word of a command line may become.
+
+A shell waits for the answer, so nothing here imports hydra or torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from rltrain.config.catalog import Catalog, Key
+from rltrain.config.choice_aliases import ATARI_GAMES
+from rltrain.env.smac.data.maps import map_names
+from rltrain.env.smac.data.scenarios import SCENARIOS
+
+FLAGS = ("-m", "--help", "--version", "--cfg", "--config-dir", "--multirun", "--resolve")
+PATHS = ("checkpoint", "resume", "config", "runs", "dataset.write", "dataset.read")
+NEWEST = ("checkpoint", "resume")
+"""Keys that take ``latest`` for the newest run."""
+
+
+def complete(line: str, catalog: Catalog) -> list[str]:
+    """What the last word of a command line, which begins with the program, may become."""
+    words = line.split()[1:]
+    if words[:2] == ["-m", "rltrain"]:  # python -m rltrain
+        words = words[2:]
+    last = "" if line[-1:].isspace() or not words else words.pop()
+    pairs = [word.partition("=") for word in words]
+    typed = {key: name for key, _, name in pairs if name in catalog.options(key)}
+    return sorted({word for word in _candidates(last, typed, catalog) if word.startswith(last)})
+
+
+def _candidates(last: str, typed: Mapping[str, str], catalog: Catalog) -> Iterator[str]:
+    if last.startswith("-"):
+        yield from FLAGS
+        return
+    sign = "+" * (len(last) - len(last.lstrip("+")))
+    key, equals, value = last.removeprefix(sign).partition("=")
+    keys = catalog.all_keys(typed)
+    if equals:
+        before = value[: value.rfind(",") + 1]
+        chosen = catalog.choices(typed)
+        yield from (f"{sign}{key}={before}{v}" for v in values(key, value, keys, chosen, catalog))
+        return
+    yield from (f"{sign}{group}=" for group in catalog.groups)
+    node = key.rpartition(".")[0]
+    for path in keys:
+        if path.startswith(f"{node}." if node else ""):
+            rest = path.removeprefix(f"{node}." if node else "")
+            name, dot, _ = rest.partition(".")
+            yield f"{sign}{f'{node}.' if node else ''}{name}{'.' if dot else '='}"
+
+
+def values(
+    key: str, begun: str, keys: Mapping[str, Key], chosen: Mapping[str, str], catalog: Catalog
+) -> list[str]:
+    """The values that a key can have, as far as they can be listed."""
+    if key in catalog.groups:
+        return catalog.options(key)
+    if key in PATHS:
+        return [*(["latest"] if key in NEWEST else []), *_paths(begun)]
+    if key == "env.map_name":
+        return [*SCENARIOS] if chosen.get("env") == "smacv2" else map_names()
+    if key == "env.game" and chosen.get("env") == "atari":
+        return ATARI_GAMES.split()
+    if key == "stop.metric":
+        from rltrain.common.metrics import METRICS
+
+        return [*METRICS]
+    if key not in keys:
+        return []
+    if keys[key].value in ("true", "false"):
+        return ["true", "false"]
+    default = keys[key].value
+    return keys[key].values or ([] if default in ("null", "{}", "[]", '""') else [default])
+
+
+def _paths(begun: str) -> Iterator[str]:
+    """Folders and files that a path may become."""
+    folder = begun[: begun.rfind("/") + 1]
+    where = Path(folder or ".").expanduser()
+    if where.is_dir():
+        for path in where.iterdir():
+            if not path.name.startswith("."):
+                yield f"{folder}{path.name}{'/' if path.is_dir() else ''}"

@@ -1,0 +1,184 @@
+"""What ``rltrain --help`` prints: groups, choices and keys with the comments of their YAML files.
+
+``rltrain --help`` is an overview, ``rltrain --help WORD …`` says everything about a group, a choice
+or a key. Nothing here imports hydra or torch.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+
+from rltrain.config.catalog import PRESETS, Catalog
+from rltrain.config.completion import values
+from rltrain.config.suggest import for_key
+from rltrain.config.suggest_choice import for_choice
+from rltrain.errors import UsageError
+
+WIDTH = 100
+USUAL = (
+    "hardware.",
+    "logger.wandb.mode",
+    "algo.batch_size",
+    "algo.optimizer.lr",
+    "algo.loss.gamma",
+    "algo.exploration.",
+    "algo.target_update.episodes",
+    "buffer.capacity",
+    "env.map_name",
+)
+"""Keys of the default choices that the overview shows."""
+RARE = ("dataset.",)
+"""Keys that the overview leaves out."""
+HEADER = """\
+rltrain trains value-based agents: teams (IQL, VDN, QMIX) and single ones (DQN to Rainbow, PQN).
+
+  rltrain algo=NAME env=NAME [key=value …]     train; with -m every combination of algo=A,B seed=1,2
+  rltrain mode=evaluate checkpoint=latest      test episodes of a trained run, with a 95 % interval
+  rltrain resume=latest                        continue the newest run in its folder
+  rltrain --help WORD …                        about a group, choice or key: algo, env=smac, test
+  rltrain --cfg job | --version | mode=doctor  the configuration | the version | what is installed\
+"""
+FOOTER = """\
+Examples
+  rltrain algo=qmix env=smac                            map 3m, eight battles at a time
+  rltrain algo=dqn env=cartpole                         one agent
+  rltrain -m algo=vdn,qmix env=smac seed=1,2,3          six runs and a table
+  rltrain mode=evaluate checkpoint=latest record=true   a video of every test episode
+  rltrain checkpoint=outputs/… env=smac                 a new run that starts from trained weights
+  rltrain mode=evaluate algo=scripted env=smac          a scripted policy, to compare with
+Tab completion: eval "$(rltrain -sc install=bash)\""""
+
+
+def help_text(overrides: Sequence[str], catalog: Catalog | None = None) -> str:
+    """The help for a command: the overview, or what there is to say about its words.
+
+    Raises:
+        UsageError: a word that is no group, choice or key.
+    """
+    catalog = catalog or Catalog()
+    words = [word for word in overrides if not word.startswith("hydra")]
+    pairs = [word.partition("=") for word in words]
+    typed = {name: value for name, equals, value in pairs if equals and name in catalog.groups}
+    for group, option in typed.items():
+        if option not in catalog.options(group):
+            raise UsageError(f"unknown {group} '{option}'.{for_choice(group, option, catalog)}")
+    sections = [_about(word, typed, catalog) for word in words] or [_overview(catalog)]
+    return "\n\n".join("\n".join(lines) for lines in sections)
+
+
+def _overview(catalog: Catalog) -> Iterator[str]:
+    yield HEADER
+    defaults = catalog.choices({})
+    for group in ("algo", "env", "buffer", "hardware"):
+        yield f"\n{group}=NAME, default {defaults[group]}"
+        yield from (_row(o, catalog.about(group, o), 20) for o in catalog.options(group))
+    yield "\nParts, chosen with a slash: algo/network=mlp"
+    parts = [group for group in catalog.groups if "/" in group]
+    yield from (_row(group, ", ".join(catalog.options(group)), 20) for group in parts)
+    yield "\nPresets, which choose algo and env: experiment=NAME"
+    yield from _presets(catalog)
+    yield "\nKeys and their defaults; those of a choice: rltrain --help algo=dqn env=cartpole"
+    keys = catalog.all_keys({})
+    shown = [*catalog.root.keys, *(path for path in keys if path.startswith(USUAL))]
+    for path in shown:
+        if not path.startswith(RARE):
+            yield _row(f"{path}={keys[path].value}", keys[path].meaning, 36)
+    for node in RARE:
+        count = sum(path.startswith(node) for path in keys)
+        yield _row(f"{node}…", f"{count} keys: rltrain --help {node.rstrip('.')}", 36)
+    yield f"\n{FOOTER}"
+
+
+def _presets(catalog: Catalog) -> Iterator[str]:
+    folders: dict[str, list[str]] = {}
+    for option in catalog.options("experiment"):
+        folder, _, name = option.rpartition("/")
+        folders.setdefault(folder, []).append(name)
+    for folder, names in folders.items():
+        if folder:
+            yield from _wrapped(f"{folder}/…", ", ".join(names), 20)
+        else:
+            yield from (_row(name, catalog.about("experiment", name), 20) for name in names)
+
+
+def _about(word: str, typed: Mapping[str, str], catalog: Catalog) -> Iterator[str]:
+    """Everything about one word."""
+    name, _, value = word.lstrip("+~").partition("=")
+    if name in typed:
+        yield from _choice(name, typed[name], typed, catalog)
+    elif name in catalog.groups:
+        yield from _group(name, catalog)
+    else:
+        yield from _keys(name, value, typed, catalog)
+
+
+def _group(group: str, catalog: Catalog) -> Iterator[str]:
+    yield f"{group}=NAME, default {catalog.choices({}).get(group, 'that of algo')}"
+    for option in catalog.options(group):
+        file = catalog.file(group, option)
+        yield from _wrapped(option, " ".join(file.about) if file else "", 26)
+    parts = [part for part in catalog.groups if part.startswith(f"{group}/")]
+    if parts:
+        yield f"\nParts of {group}, chosen with a slash: {parts[0]}=NAME"
+        yield from (_row(part, ", ".join(catalog.options(part)), 26) for part in parts)
+    if group not in PRESETS:
+        yield f"\nKeys of a choice: rltrain --help {group}={catalog.options(group)[0]}"
+
+
+def _choice(group: str, option: str, typed: Mapping[str, str], catalog: Catalog) -> Iterator[str]:
+    yield f"{group}={option}"
+    file = catalog.file(group, option)
+    yield from textwrap.wrap(" ".join(file.about) if file else "", WIDTH)
+    if group == "experiment":
+        chosen = catalog.choices({group: option})
+        yield f"It chooses algo={chosen['algo']} env={chosen['env']} and sets"
+    for path, key in catalog.keys(group, option, catalog.choices(typed)).items():
+        if path.startswith(f"{group.replace('/', '.')}.") or (group in PRESETS and key.meaning):
+            yield from _wrapped(f"{path}={key.value}", key.meaning, 40)
+
+
+def _keys(name: str, value: str, typed: Mapping[str, str], catalog: Catalog) -> Iterator[str]:
+    """A key, or the keys below a node."""
+    here = catalog.all_keys(typed)
+    found = {p: key for p, key in here.items() if p == name or p.startswith(f"{name}.")}
+    found = found or {p: key for p, key in here.items() if p.endswith(f".{name}")}
+    for path, homes in catalog.homes.items() if not found else ():
+        if path == name or path.startswith(f"{name}."):
+            group, _, option = homes[0].partition("=")
+            found[path] = catalog.keys(group, option, {})[path]
+    if not found:
+        known = {path: key.value for path, key in here.items()}
+        meant = for_key(name, value or "VALUE", known, catalog)
+        raise UsageError(f"there is no group, choice or key '{name}'.{meant}")
+    for path, key in found.items():
+        yield from _wrapped(f"{path}={key.value}", key.meaning, 40)
+        listed = values(path, "", here, catalog.choices(typed), catalog)
+        if len(listed) > 1 and not key.values:
+            yield from _wrapped("", f"one of {', '.join(listed)}", 40)
+        homes = catalog.homes.get(path, [])
+        if homes and not (path in here and len(homes) > 8):
+            yield from _wrapped("", f"({', '.join(homes)})", 40)
+
+
+def _row(name: str, text: str, column: int) -> str:
+    """One line; of what is too long its first clauses, or its first words and an ellipsis."""
+    name = f"  {name} ".ljust(column)
+    room = WIDTH - len(name)
+    if len(text) > room:
+        ends = [m.start() for m in re.finditer(r"[;:,] | \(", text[: room + 1])]
+        whole = [text[:end] for end in ends if text.count("(", 0, end) == text.count(")", 0, end)]
+        text = next((part for part in reversed(whole) if len(part) > room / 3), text)
+    return name + textwrap.shorten(text, room, placeholder=" …")
+
+
+def _wrapped(name: str, text: str, column: int) -> Iterator[str]:
+    """As many lines as a text needs."""
+    first = f"  {name} ".ljust(column)
+    lines = textwrap.wrap(text, WIDTH - column) or [""]
+    if len(first) > column:
+        yield first.rstrip()
+    else:
+        yield (first + lines.pop(0)).rstrip()
+    yield from (" " * column + line for line in lines)

@@ -1,0 +1,131 @@
+"""Tab completion offers what can be typed: names, keys, and the values of enumerations."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+import types
+from dataclasses import is_dataclass
+from typing import Literal, Union, get_args, get_origin, get_type_hints
+
+import pytest
+import yaml
+
+from rltrain.config.catalog import Catalog
+from rltrain.config.completion import complete
+from rltrain.config.schema import AlgoSettings, HardwareSettings, RunSettings, locate
+from rltrain.env.smac.data.maps import map_names
+
+CATALOG = Catalog()
+
+
+def completed(line):
+    return complete(f"rltrain {line}", CATALOG)
+
+
+COMPLETED = {
+    "alg": ["algo.", "algo/distribution=", "algo=", "algo/network="],
+    "algo=d": ["algo=dqn", "algo=drqn"],
+    "algo=vdn,q": ["algo=vdn,qmix", "algo=vdn,qrdqn"],
+    "experiment=z": ["experiment=zoo/cartpole", "experiment=zoo/acrobot"],
+    "algo/network=": ["algo/network=mlp", "algo/network=gru"],
+    "env.map_name=": [f"env.map_name={name}" for name in map_names()],
+    "env=smacv2 env.map_name=z": ["env.map_name=zerg_5_vs_5"],
+    "env=minatar env.game=": ["env.game=breakout", "env.game=seaquest"],
+    "env=atari env.game=p": ["env.game=pong", "env.game=pitfall"],
+    "mode=": ["mode=train", "mode=evaluate", "mode=doctor"],
+    "logger.wandb.mode=o": ["logger.wandb.mode=online", "logger.wandb.mode=offline"],
+    "hardware.device=": ["hardware.device=auto", "hardware.device=cpu", "hardware.device=cuda"],
+    "algo=dqn buffer.sampler=": ["buffer.sampler=uniform", "buffer.sampler=proportional"],
+    "record=": ["record=true", "record=false"],
+    "stop.metric=test/w": ["stop.metric=test/win_rate"],
+    "algo.loss.": ["algo.loss.gamma=", "algo.loss.n_step="],
+    "algo=dqn algo.network.d": ["algo.network.dueling="],
+    "algo.": ["algo.loss.", "algo.batch_size="],
+    "checkpoint=l": ["checkpoint=latest"],
+    "seed=": ["seed=0"],
+    "--h": ["--help"],
+}
+
+
+@pytest.mark.parametrize("line", COMPLETED)
+def test_completion(line):
+    found = completed(line)
+    assert set(COMPLETED[line]) <= set(found)
+    assert all(word.startswith(line.split()[-1]) for word in found)
+
+
+def test_keys_follow_the_choices():
+    assert completed("algo=dqn algo.mixer.") == []
+    assert completed("env=cartpole env.id=") == ["env.id=CartPole-v1"]
+
+
+def test_new_word_is_completed_after_a_blank():
+    assert {"algo=", "seed=", "test."} <= set(completed(""))
+    assert completed("algo=dqn") == ["algo=dqn"]
+    assert "env=" in completed("algo=dqn ")
+    assert "algo=dqn" in complete("python -m rltrain algo=d", CATALOG)
+
+
+def test_paths_are_completed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "outputs/run").mkdir(parents=True)
+    (tmp_path / "prices.csv").touch()
+    assert set(completed("checkpoint=")) == {"checkpoint=latest", "checkpoint=outputs/"} | {
+        "checkpoint=prices.csv"
+    }
+    assert completed("checkpoint=outputs/r") == ["checkpoint=outputs/run/"]
+
+
+def test_folders_of_the_user_are_completed(tmp_path):
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment/mine.yaml").write_text("# @package _global_\n# Mine.\nseed: 1\n")
+    found = complete("rltrain experiment=m", Catalog(tmp_path, *CATALOG.folders))
+    assert "experiment=mine" in found
+
+
+def test_completion_imports_neither_hydra_nor_torch():
+    code = (
+        "import sys; from rltrain.config.completion import complete; from rltrain.config.catalog "
+        "import Catalog; [complete(f'rltrain {w}', Catalog()) for w in ('', 'algo=', 'env.')];"
+        "print([m for m in ('torch', 'hydra', 'numba', 'pydantic') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def enumerations(hints, path):
+    """The values of every enumeration among annotations, by key."""
+    for name, hint in hints.items():
+        parts = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+        for part in parts:
+            if get_origin(part) is Literal:
+                yield f"{path}{name}", [str(value) for value in get_args(part)]
+            elif is_dataclass(part):
+                yield from enumerations(get_type_hints(part), f"{path}{name}.")
+
+
+def of_targets():
+    """The enumerations of every class that a choice builds: choice, key, values."""
+    for group in CATALOG.groups:
+        for option in CATALOG.options(group):
+            file = CATALOG.folders[0] / group / f"{option}.yaml"
+            target = file.exists() and (yaml.safe_load(file.read_text()) or {}).get("_target_")
+            if target:
+                call = locate(target)
+                hints = get_type_hints(call.__init__ if inspect.isclass(call) else call)
+                for path, values in enumerations(hints, f"{group.replace('/', '.')}."):
+                    yield f"{group}={option}", path, values
+
+
+def test_comments_list_the_values_of_every_enumeration():
+    roots = {"": RunSettings, "algo.": AlgoSettings, "hardware.": HardwareSettings}
+    for path, settings in roots.items():
+        for key, values in enumerations(get_type_hints(settings), path):
+            assert sorted(CATALOG.all_keys({})[key].values) == sorted(values), key
+    for choice, path, values in of_targets():
+        key = CATALOG.keys(*choice.split("="), {}).get(path)
+        assert key is None or len(values) == 1 or sorted(key.values) == sorted(values), (
+            f"{choice}: {path} # {key}"
+        )

@@ -1,0 +1,100 @@
+"""``rltrain --help``: short, complete, from the comments of the YAML files."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from rltrain.config.catalog import PRESETS, Catalog
+from rltrain.config.compose import compose_checked
+from rltrain.config.help import FOOTER, WIDTH, help_text
+from rltrain.errors import UsageError
+
+CATALOG = Catalog()
+OVERVIEW = help_text([])
+
+
+def test_overview_fits_a_reader():
+    lines = OVERVIEW.splitlines()
+    assert len(lines) <= 130
+    assert max(len(line) for line in lines) <= WIDTH
+    assert "_target_" not in OVERVIEW
+
+
+def test_overview_has_every_choice_with_a_line():
+    for group in ("algo", "env", "buffer", "hardware"):
+        for option in CATALOG.options(group):
+            assert re.search(rf"^  {option} +\w.+", OVERVIEW, re.MULTILINE), option
+    for group in CATALOG.groups:
+        if "/" in group:
+            assert f"  {group} " in OVERVIEW
+    for option in CATALOG.options("experiment"):
+        assert option.rpartition("/")[2] in OVERVIEW
+
+
+def test_overview_has_every_key_of_a_run_with_its_default_and_meaning():
+    for path, key in CATALOG.root.keys.items():
+        if not path.startswith("dataset."):
+            line = re.search(rf"^  {re.escape(path)}=(\S+) +(.+)", OVERVIEW, re.MULTILINE)
+            assert line, path
+            assert line[1] == key.value
+            assert key.meaning.startswith(line[2].removesuffix(" …"))
+
+
+def test_examples_are_commands_that_compose():
+    for command in re.findall(r"^  rltrain (\S.*?)  ", FOOTER, re.MULTILINE):
+        words = [word for word in command.split() if word != "-m" and "…" not in word]
+        compose_checked([re.sub(r",.*", "", word) for word in words])
+
+
+@pytest.mark.parametrize("group", [g for g in CATALOG.groups if g not in PRESETS])
+def test_every_choice_begins_with_one_line_about_it(group):
+    for option in CATALOG.options(group):
+        about = CATALOG.about(group, option)
+        assert about, f"conf/{group}/{option}.yaml begins with no comment"
+        assert len(about) <= WIDTH - 20, f"conf/{group}/{option}.yaml: shorten the first line"
+
+
+SAID = {
+    ("algo",): ["rainbow ", "algo/network ", "Keys of a choice: rltrain --help algo="],
+    ("algo/mixer",): ["algo/mixer=NAME, default qmix", "The sum of the agents' values (VDN)."],
+    ("algo=dqn",): ["  algo.batch_size=64 ", "algo.network.dueling=false", "buffer=prioritized"],
+    ("algo=pqn", "algo/network=conv"): ["algo.network.filters=[[32", "A convolutional network"],
+    ("env=minatar",): ["MinAtar's five arcade games", "env.game=breakout"],
+    ("env.map_name",): ["25m", "2c_vs_64zg", "(env=smac, env=smaclite, env=smacv2)"],
+    ("test",): ["test.interval=10_000", "test.epsilon=0.0"],
+    ("buffer.alpha",): ["exponent of the priorities", "buffer=replay"],
+    ("lr",): ["algo.optimizer.lr=5e-4", "learning rate"],
+    ("experiment=zoo/cartpole",): ["It chooses algo=dqn env=cartpole and sets", "lr=2.3e-3"],
+    ("seed=3", "env=two_step"): ["seed=0", "env=two_step"],
+}
+
+
+@pytest.mark.parametrize("words", SAID, ids=" ".join)
+def test_help_about_a_word(words):
+    text = help_text(words)
+    for part in SAID[words]:
+        assert part in text
+    assert "_target_" not in text
+    assert max(len(line) for line in text.splitlines()) <= WIDTH
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [("algo=QMIX", "Type algo=qmix."), ("t_max", "total_env_steps"), ("xyzzy", "'xyzzy'")],
+)
+def test_help_about_nothing_is_refused(word, said):
+    with pytest.raises(UsageError, match=said):
+        help_text([word])
+
+
+def test_help_imports_neither_hydra_nor_torch():
+    code = (
+        "import sys; from rltrain.config.help import help_text; help_text([]); help_text(['algo']);"
+        "print([m for m in ('torch', 'hydra', 'numba', 'pydantic') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
