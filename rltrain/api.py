@@ -63,7 +63,7 @@ def settings_from(overrides: Overrides) -> Settings:
         UsageError: unknown names, wrong types or ranges.
     """
     composed = compose_checked(as_texts(overrides))
-    return check(composed.plain, composed.choices, composed.defaults)
+    return check(composed.plain, composed.choices, composed.defaults, composed.remarks)
 
 
 def train(

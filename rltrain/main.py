@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hydra
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
@@ -23,14 +22,12 @@ from omegaconf import DictConfig, OmegaConf
 from rltrain.config.compose import (
     CATALOG,
     RECOMMENDED,
-    chosen_options,
     compose_checked,
     conf_dir,
     in_quotes,
     jobs,
     original_cwd,
     parse,
-    plain,
     quoted,
     typed_value,
 )
@@ -76,9 +73,8 @@ def job(config: DictConfig) -> None:
     from rltrain.config.validate import check
     from rltrain.mode.train import run_training
 
-    loader = GlobalHydra.instance().config_loader()
-    choices = chosen_options(loader, HydraConfig.get().runtime.choices)
-    settings = check(plain(config), choices, {})
+    composed = compose_checked(list(HydraConfig.get().overrides.task))
+    settings = check(composed.plain, composed.choices, composed.defaults, composed.remarks)
     run_dir = Path(HydraConfig.get().runtime.output_dir)
     in_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
     result = run_training(settings, run_dir, job=run_dir.name if in_sweep else None)
@@ -209,7 +205,7 @@ def checked(words: Sequence[str]) -> Settings:
     composed = compose_checked(words)
     from rltrain.config.validate import check
 
-    return check(composed.plain, composed.choices, composed.defaults)
+    return check(composed.plain, composed.choices, composed.defaults, composed.remarks)
 
 
 def evaluate_mode(overrides: Sequence[str]) -> int:

@@ -35,6 +35,8 @@ def _flag(value: Any) -> Any:
     return value
 
 
+WholeNumber = Annotated[int, BeforeValidator(_whole)]
+"""…, -1, 0, 1, …"""
 Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
 """0, 1, 2, …"""
 Count = Annotated[int, BeforeValidator(_whole), Field(ge=1)]

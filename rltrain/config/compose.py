@@ -8,6 +8,7 @@ key.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from hydra import compose, initialize_config_dir
@@ -23,12 +25,14 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, Sweep
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rltrain.config.catalog import Catalog, conf_dir
+from rltrain.config.exchange import Layers, fitting_values, partners
 from rltrain.config.suggest import FREE_FORM, for_key, for_node
 from rltrain.config.suggest_choice import FEW, MANY, for_choice, listed
+from rltrain.config.tree import flat_keys, overlaid, pick, put
 from rltrain.config.trust import (
     NOWHERE,
     read_config,
@@ -46,13 +50,14 @@ CATALOG = Catalog()
 
 @dataclass(frozen=True)
 class Composition:
-    """A composed configuration in plain containers, what was chosen in each group, and the untyped
-    defaults.
+    """A composed configuration in plain containers, what was chosen in each group, the untyped
+    defaults, and what a person should know about the choices.
     """
 
     plain: dict[str, Any]
     choices: dict[str, str]
     defaults: dict[str, Any]
+    remarks: tuple[str, ...] = ()
 
 
 def quoted(word: str) -> str:
@@ -126,73 +131,121 @@ def compose_checked(words: Sequence[str]) -> Composition:
     groups = known_groups(conf_dir())
     choices = [o for o in overrides if o.key_or_group in groups]
     chosen = [str(o.input_line) for o in choices]
+    custom = typed_targets(overrides)
     try:
-        defaults, picked, wrong = of_choices(conf_dir(), tuple(chosen))
-        known = unresolved(defaults)
-        problems = [text for texts in wrong.values() for text in texts]
+        found = of_choices(conf_dir(), tuple(chosen), frozenset(map(group_of, custom)))
+        known = found.tree
+        problems = [text for texts in found.wrong.values() for text in texts]
         for o in overrides:
-            if o not in choices and o.key_or_group.partition(".")[0] not in wrong:
-                problems += key_problem(o, known)
+            if o not in choices and o.key_or_group.partition(".")[0] not in found.wrong:
+                problems += key_problem(o, known, custom)
         if problems:
             raise UsageError("\n".join(problems))
         of_hydra = [str(o.input_line) for o in everything if o not in overrides]
         if of_hydra:  # Hydra itself judges what is its own
             with hydra_config():
                 compose("config", overrides=[*chosen, *of_hydra], return_hydra_config=True)
-        full = defaults.copy()
+        defaults = with_targets(known, custom)
+        full = copy.deepcopy(defaults)
         for o in overrides:
             if o not in choices:
                 set_value(full, o)
-        return Composition(plain(full), dict(picked), plain(defaults))
+        named = {group_of(path): target.rpartition(".")[2] for path, target in custom.items()}
+        return Composition(
+            plain(full), {**found.picked, **named}, plain(defaults), tuple(found.remarks)
+        )
     except (HydraException, OmegaConfBaseException) as error:
         raise UsageError(f"The configuration cannot be composed: {first_line(error)}") from error
 
 
+@dataclass(frozen=True)
+class Choices:
+    """What ``group=name`` words come to, without Hydra's own part."""
+
+    tree: dict[str, Any]  # interpolations as they stand
+    picked: dict[str, str]  # the option of every group
+    wrong: dict[str, list[str]]  # what is wrong with the words, which then are left out, by group
+    remarks: list[str]
+
+
 @lru_cache(maxsize=64)
-def of_choices(
-    folder: Path, words: tuple[str, ...]
-) -> tuple[DictConfig, dict[str, str], dict[str, list[str]]]:
-    """What ``group=name`` words come to, without Hydra's own part; what every group's choice is;
-    and by group what is wrong with the words, which then are left out. A configuration folder does
-    not change while a process lives, so its jobs share their compositions.
+def of_choices(folder: Path, words: tuple[str, ...], custom: frozenset[str]) -> Choices:
+    """Compose ``group=name`` words; options that only work together are chosen together, and every
+    part has the values that were written for it. A configuration folder does not change while a
+    process lives, so its jobs share their compositions.
+
+    Args:
+        custom: groups whose part was typed as a ``_target_``.
     """
     choices = parse(words)
     with hydra_config() as loader:
         wrong = choice_problems(loader, choices)
-        chosen = [str(o.input_line) for o in choices if o.key_or_group not in wrong]
-        config = compose("config", overrides=chosen, return_hydra_config=True)
-        picked = chosen_options(loader, config.hydra.runtime.choices)
-    own = OmegaConf.masked_copy(config, [str(k) for k in config if k != "hydra"])
-    return own, picked, wrong
+        right = [o for o in choices if o.key_or_group not in wrong]
+        layers, chosen = Layers(loader), [str(o.input_line) for o in right]
+        picked, typed = layers.of(chosen)[1], {o.key_or_group for o in right}
+        if picked["tuned"] not in options(loader, "tuned"):
+            picked = {**picked, "tuned": "none"}  # no recommended settings for this pair
+        both = {"algo", "experiment"} <= typed
+        preferred = layers.of([f"algo={picked['algo']}"])[1] if both else {}
+        try:
+            changes = partners(picked, typed, preferred, custom)
+        except UsageError as error:
+            wrong["partners"], changes = [str(error)], []
+        words_of = [f"{change.group}={change.option}" for change in changes]
+        tree, remarks = fitting_values(layers, [*chosen, *words_of])
+    picked = {**picked, **{change.group: change.option for change in changes}}
+    return Choices(tree, picked, wrong, [*(change.remark for change in changes), *remarks])
 
 
-def chosen_options(loader: Any, choices: Mapping[str, str]) -> dict[str, str]:
-    """Group to chosen option, ``tuned`` as ``none`` where the algorithm has no recommended settings
-    for the environment.
-    """
-    found = choices["tuned"] in options(loader, "tuned")
-    return {**choices, "tuned": choices["tuned"] if found else "none"}
+def group_of(part: str) -> str:
+    """The group whose options fill a part: ``algo.loss`` is filled by ``algo/loss``."""
+    return part.replace(".", "/")
 
 
-def set_value(config: DictConfig, o: Override) -> None:
-    """What Hydra does with one ``key=value`` word that ``key_problem`` let pass."""
-    key, value = o.key_or_group, o.value()
-    there = OmegaConf.select(config, key) is not None
-    if o.is_add() and there and not isinstance(value, (dict, list)):
+def typed_targets(overrides: Sequence[Override]) -> dict[str, str]:
+    """The parts whose ``_target_`` was typed, by dotted path, and what it names."""
+    found = {}
+    for o in overrides:
+        path, dot, leaf = o.key_or_group.rpartition(".")
+        value = o.value()
+        if leaf == "_target_" and dot:
+            found[path] = str(value)
+        elif isinstance(value, dict) and isinstance(value.get("_target_"), str):
+            found[o.key_or_group] = value["_target_"]
+    return found
+
+
+def with_targets(tree: Mapping[str, Any], custom: Mapping[str, str]) -> dict[str, Any]:
+    """A tree in which every part with another ``_target_`` than before has no keywords yet."""
+    out = copy.deepcopy(dict(tree))
+    for path, target in custom.items():
+        node = pick(out, path)
+        if isinstance(node, dict) and node.get("_target_", target) != target:
+            put(out, path, {"_target_": target})
+    return out
+
+
+def set_value(tree: dict[str, Any], o: Override) -> None:
+    """Do what Hydra does with one ``key=value`` word that ``key_problem`` let pass."""
+    key, value = o.key_or_group.replace("/", "."), contained(o.value())
+    before = pick(tree, key)
+    if o.is_add() and before is not None and not isinstance(value, (dict, list)):
         raise UsageError(f"{o.input_line}: '{key}' is there already. Type {key}=… without the +.")
-    OmegaConf.update(config, key, value, merge=True, force_add=o.is_add() or o.is_force_add())
+    if isinstance(before, dict) and isinstance(value, dict):
+        value = overlaid(before, value)
+    put(tree, key, value)
 
 
-def unresolved(config: DictConfig) -> dict[str, Any]:
-    """A composition in plain containers, interpolations as they stand."""
-    out = OmegaConf.to_container(config, resolve=False)
-    assert isinstance(out, dict)
-    return {str(k): v for k, v in out.items()}
+def contained(value: Any) -> Any:
+    """A typed value in plain containers, interpolations as they stand."""
+    held = OmegaConf.to_container(OmegaConf.create({"value": value}), resolve=False)
+    assert isinstance(held, dict)
+    return held["value"]
 
 
-def plain(config: DictConfig) -> dict[str, Any]:
-    """A composition in plain containers, resolved."""
-    out = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+def plain(tree: dict[str, Any]) -> dict[str, Any]:
+    """A composition with its interpolations resolved."""
+    out = OmegaConf.to_container(OmegaConf.create(tree), resolve=True, throw_on_missing=True)
     assert isinstance(out, dict)
     return {str(k): v for k, v in out.items()}
 
@@ -261,12 +314,21 @@ def choice_problems(loader: Any, choices: Sequence[Override]) -> dict[str, list[
     return problems
 
 
-def key_problem(o: Override, known: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the name in a ``key=value`` word, given the keys there are."""
+def key_problem(
+    o: Override, known: Mapping[str, Any], custom: Mapping[str, str] = MappingProxyType({})
+) -> list[str]:
+    """What is wrong with the name in a ``key=value`` word, given the keys there are.
+
+    Args:
+        custom: parts whose ``_target_`` was typed; their constructors judge the keys below.
+    """
     key = o.key_or_group.replace("/", ".")
     free = any(key.startswith(f"{node}.") for node in FREE_FORM)
     if o.is_delete():
         return [f"{o.input_line}: keys cannot be removed. Type {key}=null to switch a setting off."]
+    own = [path for path in custom if isinstance(pick(known, path), Mapping)]
+    if any(key == path or key.startswith(f"{path}.") for path in own):
+        return []
     if (o.is_add() or o.is_force_add()) and free:
         return []
     keys = flat_keys(known)
@@ -276,23 +338,11 @@ def key_problem(o: Override, known: Mapping[str, Any]) -> list[str]:
         meant = for_key(key, value, keys, CATALOG)
         others = "" if str(meant) else " rltrain --help lists the keys."
         return [f"Unknown key '{o.key_or_group}'{where}.{meant}{others}"]
-    if key.endswith("_target_"):
-        return []
     node = keys[key]
     if isinstance(node, dict) and node and not isinstance(o.value(), dict):
         meant = for_node(key, value, node, CATALOG)
         return [f"{o.input_line}: '{key}' holds keys of its own.{meant}"]
     return []
-
-
-def flat_keys(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Every dotted path of a tree and what is there, inner nodes included."""
-    out: dict[str, Any] = {}
-    for name, value in tree.items():
-        out[f"{prefix}{name}"] = value
-        if isinstance(value, dict):
-            out |= flat_keys(value, f"{prefix}{name}.")
-    return out
 
 
 def first_line(error: Exception) -> str:
@@ -372,28 +422,24 @@ def apply(
     Raises:
         UsageError: new keys and group choices, both refused.
     """
-    tree = json.loads(json.dumps(saved))
-    problems, changed = [], []
-    for o in parse(words):
-        key, value = o.key_or_group, o.value()
-        if isinstance(value, Sweep):
+    problems, changed, overrides = [], [], parse(words)
+    custom = typed_targets(overrides)
+    tree = json.loads(json.dumps(with_targets(saved, custom)))
+    for o in overrides:
+        key, before = o.key_or_group, pick(tree, o.key_or_group)
+        if isinstance(o.value(), Sweep):
             problems.append(f"{o.input_line}: a loaded run takes one value per key.")
         elif key in ("algo", "env", "buffer", "hardware", "logger", "tuned", "experiment"):
             problems.append(
                 f"{o.input_line}: a loaded run keeps its {key}. Set single keys, such as "
                 f"{key}.NAME=VALUE."
             )
-        elif found := key_problem(o, known or tree):
+        elif found := key_problem(o, known or tree, custom):
             problems += found
         else:
-            at = tree
-            *parents, leaf = key.split(".")
-            for part in parents:
-                at = at.setdefault(part, {})
-            value = json.loads(json.dumps(OmegaConf.to_container(OmegaConf.create({"v": value}))))
-            if at.get(leaf) != value["v"]:
+            set_value(tree, o)
+            if pick(tree, key) != before or pick(saved, key) != before:
                 changed.append(key)
-            at[leaf] = value["v"]
     if problems:
         raise UsageError("\n".join(problems))
     return tree, changed

@@ -4,11 +4,11 @@ node builds.
 
 from __future__ import annotations
 
-import importlib
 import inspect
+import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from rltrain.common.number_types import (
     Count,
@@ -101,6 +101,20 @@ class LoggerSettings:
     wandb: dict[str, Any]
 
 
+FACTS: Mapping[str, tuple[str, ...]] = {
+    "env": ("n_envs", "n_threads", "training", "scripted", "record"),
+    "test.env": ("n_envs", "n_threads", "training", "scripted", "record"),
+    "buffer": ("spec", "n_envs", "device", "rng", "n_step", "hidden_dim", "targets"),
+    "algo": ("env", "epsilon", "rng"),
+    "algo.network": ("spec", "distribution"),
+    "algo.mixer": ("spec",),
+    "algo.loss": ("spec", "distribution"),
+    "algo.optimizer": ("params",),
+    "algo.exploration": ("n_envs",),
+}
+"""What the constructor of a part may ask for that no YAML says, only the running program."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Node:
     """A checked ``_target_`` node: what to call, with which keywords."""
@@ -109,11 +123,15 @@ class Node:
     target: str
     kwargs: Mapping[str, Any]
 
+    def asks_for(self, fact: str) -> bool:
+        """Whether the constructor has a keyword of this name."""
+        return fact in inspect.signature(locate(self.target)).parameters
+
     def build(self, **facts: Any) -> Any:
         """Call the target with its keywords, completed by those facts that it asks for."""
-        call = locate(self.target)
-        wanted = inspect.signature(call).parameters
-        return call(**self.kwargs, **{k: v for k, v in facts.items() if k in wanted})
+        assert set(facts) <= set(FACTS.get(self.path, ())), f"FACTS of {self.path}"
+        wanted = {name: fact for name, fact in facts.items() if self.asks_for(name)}
+        return locate(self.target)(**self.kwargs, **wanted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +146,7 @@ class Settings:
     callbacks: tuple[Node, ...]
     choices: Mapping[str, str]
     plain: Mapping[str, Any]
+    remarks: tuple[str, ...] = ()  # what a person should know about the choices
 
 
 def locate(target: str) -> Callable[..., Any]:
@@ -138,10 +157,12 @@ def locate(target: str) -> Callable[..., Any]:
     """
     module, _, name = target.rpartition(".")
     try:
-        found = getattr(importlib.import_module(module), name)
+        found = pkgutil.resolve_name(f"{module}:{name}")  # with ":" an import error stays itself
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(
             f"_target_ '{target}' cannot be found ({error}). Expected the full name of a class "
             "or function, such as rltrain.algo.QMix."
         ) from error
-    return found
+    if not callable(found):
+        raise UsageError(f"_target_ '{target}' is no class or function, but {found!r}.")
+    return cast(Callable[..., Any], found)

@@ -7,27 +7,18 @@ pydantic reads them without constructing anything. All problems are reported tog
 
 from __future__ import annotations
 
-import inspect
 import re
-import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
+from pydantic_core import to_jsonable_python
 
 from rltrain.common.metrics import METRICS
-from rltrain.common.number_types import (
-    Count,
-    Flag,
-    Fraction,
-    NonNegative,
-    Positive,
-    Probability,
-    Real,
-    Whole,
-)
+from rltrain.config.constructor import constructor_of, convert, expected
 from rltrain.config.schema import (
+    FACTS,
     AlgoSettings,
     HardwareSettings,
     LoggerSettings,
@@ -37,36 +28,10 @@ from rltrain.config.schema import (
     locate,
 )
 from rltrain.config.suggest import for_metric, for_value
-from rltrain.errors import UsageError
+from rltrain.config.tree import overlaid, pick, put
+from rltrain.errors import UsageError, did_you_mean
 
 WANDB_MODES = ("online", "offline", "disabled")
-EXPECTED: tuple[tuple[Any, str], ...] = (
-    (Whole, "a whole number, 0 or more"),
-    (Count, "a whole number, 1 or more"),
-    (Real, "a finite number"),
-    (Positive, "a finite number above 0"),
-    (NonNegative, "a finite number, 0 or more"),
-    (Probability, "a number from 0 to 1"),
-    (Fraction, "a number above 0, up to 1"),
-    (Flag, "true or false"),
-    (str, "text"),
-    (type(None), "null"),
-)
-
-
-def expected(annotation: Any) -> str:
-    """An annotation in words."""
-    for known, words in EXPECTED:
-        if annotation == known:
-            return words
-    origin = get_origin(annotation)
-    if origin is Literal:
-        return "one of " + ", ".join(str(a) for a in get_args(annotation))
-    if origin in (Union, types.UnionType):
-        return " or ".join(expected(a) for a in get_args(annotation))
-    if origin is list:
-        return f"a list, each {expected(get_args(annotation)[0])}"
-    return str(getattr(annotation, "__name__", annotation))
 
 
 def literals(annotation: Any) -> list[str]:
@@ -87,7 +52,7 @@ class Checker:
         if is_dataclass(annotation):
             return self.record(annotation, value, path)
         try:
-            return TypeAdapter(annotation).validate_python(value, strict=True)
+            return convert(annotation, value)
         except ValidationError:
             self.problems.append(
                 f"{path}={show(value)}: expected {expected(annotation)}, got {show(value)}."
@@ -102,7 +67,7 @@ class Checker:
 
         def accepts(other: Any) -> bool:
             try:
-                TypeAdapter(annotation).validate_python(other, strict=True)
+                convert(annotation, other)
             except ValidationError:
                 return False
             return True
@@ -129,39 +94,43 @@ class Checker:
                 values[f.name] = self.value(hints[f.name], node[f.name], key)
         return kind(**values) if len(self.problems) == before else None
 
-    def node(self, node: Any, path: str) -> Node | None:
-        """A ``_target_`` node, its keywords judged by the constructor's annotations."""
+    def node(self, node: Any, path: str, n_given: int = 0) -> Node | None:
+        """A ``_target_`` node, its keywords judged by the constructor's annotations.
+
+        Args:
+            n_given: how many of a function's first arguments its caller fills.
+        """
         if not isinstance(node, Mapping) or not isinstance(node.get("_target_"), str):
             self.problems.append(f"{path}: expected a node with a _target_, got {show(node)}.")
             return None
         target = node["_target_"]
         try:
-            call = locate(target)
+            constructor = constructor_of(locate(target), n_given)
         except UsageError as error:
             self.problems.append(f"{path}: {error}")
             return None
-        hints = get_type_hints(
-            call.__init__ if inspect.isclass(call) else call, include_extras=True
-        )
-        parameters = inspect.signature(call).parameters
-        free = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        facts = FACTS.get(path, ())
+        known = {k: v for k, v in constructor.annotations.items() if k not in facts}
         kwargs = {}
         for name, value in node.items():
-            key = f"{path}.{name}"
-            if name == "_target_":
-                continue
-            if name in parameters and parameters[name].kind is not inspect.Parameter.VAR_KEYWORD:
-                kwargs[name] = self.value(hints.get(name, Any), value, key)
-            elif free:
+            if name in known:
+                kwargs[name] = self.value(known[name], value, f"{path}.{name}")
+            elif constructor.free and name != "_target_":
                 kwargs[name] = value
-            else:
-                self.problems.append(f"{key}: {target} has no such setting.")
-        for name, parameter in parameters.items():
-            needed = parameter.default is parameter.empty and parameter.kind is _KEYWORD
-            if needed and name not in kwargs and name not in FACTS:
+            elif name != "_target_":
+                listed = f"It has {', '.join(known)}." if known else "It has none."
                 self.problems.append(
-                    f"{path}.{name} is missing: expected {expected(hints.get(name, Any))}."
+                    f"{path}.{name}: {target} has no such setting. {listed}"
+                    f"{did_you_mean(name, known)}"
                 )
+        for name, annotation in known.items():
+            if name not in node and name not in constructor.defaults:
+                self.problems.append(
+                    f"{path}.{name} is missing: {target} needs it, {expected(annotation)}. Type "
+                    f"{path}.{name}=VALUE."
+                )
+        rest = {k: v for k, v in constructor.defaults.items() if k in known and k not in kwargs}
+        kwargs |= {name: default for name, default in rest.items() if is_plain(default)}
         return Node(path=path, target=target, kwargs=kwargs)
 
     def test_env(self, env: Any, options: Any, node: Node | None) -> Node | None:
@@ -182,36 +151,13 @@ class Checker:
         return merged
 
 
-def overlaid(tree: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """``tree`` with ``options`` in the place of its values, mappings key by key."""
-    out = dict(tree)
-    for name, value in options.items():
-        below = out.get(name)
-        if isinstance(below, Mapping) and isinstance(value, Mapping):
-            value = overlaid(below, value)
-        out[name] = value
-    return out
+def is_plain(value: Any) -> bool:
+    """Whether a value is one that JSON holds."""
+    if isinstance(value, (list, tuple)):
+        return all(is_plain(each) for each in value)
+    return value is None or isinstance(value, (bool, int, float, str))
 
 
-_KEYWORD = inspect.Parameter.KEYWORD_ONLY
-FACTS = (
-    "spec",
-    "n_envs",
-    "n_threads",
-    "training",
-    "scripted",
-    "record",
-    "device",
-    "rng",
-    "params",
-    "env",
-    "epsilon",
-    "distribution",
-    "n_step",
-    "hidden_dim",
-    "targets",
-)
-"""What build.py knows and no YAML says."""
 ALGO_NODES = (
     "distribution",
     "network",
@@ -224,7 +170,10 @@ ALGO_NODES = (
 
 
 def check(
-    plain: Mapping[str, Any], choices: Mapping[str, str], defaults: Mapping[str, Any]
+    plain: Mapping[str, Any],
+    choices: Mapping[str, str],
+    defaults: Mapping[str, Any],
+    remarks: Sequence[str] = (),
 ) -> Settings:
     """Types and ranges of a whole configuration.
 
@@ -232,6 +181,7 @@ def check(
         plain: the configuration in plain containers, names already known to be valid.
         choices: group to chosen option.
         defaults: the same composition without the typed values, for hints.
+        remarks: what a person should know about the choices.
 
     Raises:
         UsageError: every problem at once.
@@ -248,7 +198,7 @@ def check(
     nodes["test.env"] = checker.test_env(plain.get("env"), tests.get("env"), nodes["env"])
     if function := tests.get("function"):
         named = {"_target_": function} if isinstance(function, str) else function
-        nodes["test.function"] = checker.node(named, "test.function")
+        nodes["test.function"] = checker.node(named, "test.function", n_given=2)
     if scripted:
         nodes["algo"] = checker.node(plain["algo"], "algo")
     for name in () if scripted else ALGO_NODES:
@@ -290,6 +240,7 @@ def check(
         callbacks=tuple(n for n in callbacks if n is not None),
         choices=dict(choices),
         plain=converted(plain, run, algo, hardware, nodes),
+        remarks=tuple(remarks),
     )
 
 
@@ -356,21 +307,8 @@ def converted(
         if path.startswith("test."):  # as typed: not the whole environment again
             continue
         assert node is not None
-        at = out
-        *parents, leaf = path.split(".")
-        for parent in parents:
-            at = at[parent]
-        at[leaf] = {"_target_": node.target, **node.kwargs}
+        put(out, path, {"_target_": node.target, **to_jsonable_python(node.kwargs)})
     return out
-
-
-def pick(tree: Any, path: str) -> Any:
-    """The value at a dotted path, or None."""
-    for part in path.split("."):
-        if not isinstance(tree, Mapping) or part not in tree:
-            return None
-        tree = tree[part]
-    return tree
 
 
 def show(value: Any) -> str:

@@ -12,6 +12,8 @@ log = logging.getLogger("rltrain")
 
 def warn(settings: Settings, trainer: Trainer) -> None:
     """All of it, in the log and on the screen."""
+    for remark in settings.remarks:
+        log.warning("%s", remark)
     warn_of_exploration(settings, trainer)
     warn_of_learning(settings)
     warn_of_pixels(settings, trainer)

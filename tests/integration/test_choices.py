@@ -163,11 +163,12 @@ REFUSED = [
         r"buffer\.capacity=6 .* set buffer\.capacity=\d+ or more",
     ),
     (["algo=dqn", "buffer.capacity=1e12"], r"needs .* GB .* set buffer\.capacity=\d+ or less"),
-    (["algo=dqn", "buffer=on_policy"], r"buffer=on_policy needs a loss .*algo=pqn"),
-    (["algo=pqn", "buffer=replay"], r"buffer=replay does not keep: set buffer=on_policy"),
+    (["buffer=on_policy", "algo/loss=td"], r"Type algo/loss=td buffer=replay"),
+    (["algo=dqn", "buffer=on_policy"], r"Set algo\.learning_starts=0"),
+    (["buffer=replay", "algo/loss=q_lambda"], r"or algo/loss=td buffer=replay"),
     (
-        ["algo=iqn", "algo/distribution=categorical"],
-        r"quantile loss needs algo/distribution=quantile",
+        ["algo/loss=quantile", "algo/distribution=categorical"],
+        r"Type algo/loss=quantile algo/distribution=quantile",
     ),
     (
         ["algo=c51", "algo.distribution.v_min=5", "algo.distribution.v_max=5"],

@@ -1,0 +1,154 @@
+"""What a class or function can be given by keyword, its annotations in words, and values converted
+to them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from rltrain.common.number_types import (
+    Count,
+    Flag,
+    Fraction,
+    NonNegative,
+    Positive,
+    Probability,
+    Real,
+    Whole,
+    WholeNumber,
+)
+
+EXPECTED: tuple[tuple[Any, str], ...] = (
+    (Whole, "a whole number, 0 or more"),
+    (Count, "a whole number, 1 or more"),
+    (Real, "a finite number"),
+    (Positive, "a finite number above 0"),
+    (NonNegative, "a finite number, 0 or more"),
+    (Probability, "a number from 0 to 1"),
+    (Fraction, "a number above 0, up to 1"),
+    (Flag, "true or false"),
+    (int, "a whole number"),
+    (float, "a number"),
+    (bool, "true or false"),
+    (str, "text"),
+    (type(None), "null"),
+    (Any, "a value"),
+)
+BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+
+
+@dataclass(frozen=True)
+class Constructor:
+    """The keywords of a class or function."""
+
+    annotations: Mapping[str, Any]  # Any where there is none that can be read
+    defaults: Mapping[str, Any]  # of the keywords that can be left out
+    free: bool  # it takes any other keyword too
+
+
+def constructor_of(call: Callable[..., Any], n_given: int = 0) -> Constructor:
+    """Read the signature of a class, or of a function whose first ``n_given`` arguments are filled
+    by its caller.
+    """
+    hints = hints_of(call)
+    parameters = list(inspect.signature(call).parameters.values())
+    parameters = parameters if inspect.isclass(call) else parameters[n_given:]
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    return Constructor(
+        annotations={p.name: hints.get(p.name, Any) for p in named},
+        defaults={p.name: p.default for p in named if p.default is not p.empty},
+        free=any(p.kind is p.VAR_KEYWORD for p in parameters),
+    )
+
+
+def hints_of(call: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of the arguments of a class or function, without those that name what its
+    module imports for type checkers only.
+    """
+    function = call.__init__ if inspect.isclass(call) else call
+    found: dict[str, Any] = {}
+    for name, annotation in inspect.get_annotations(function).items():
+        one = types.SimpleNamespace(__annotations__={name: annotation})
+        try:
+            names = getattr(function, "__globals__", {})
+            found |= get_type_hints(one, globalns=names, include_extras=True)
+        except (NameError, TypeError, AttributeError, SyntaxError):
+            continue
+    return found
+
+
+def convert(annotation: Any, value: Any) -> Any:
+    """A value from YAML or a command line as its annotation wants it: 1e6 becomes 1000000 where a
+    whole number is meant, a list a tuple.
+
+    Raises:
+        ValidationError: the value is of another type or out of range.
+    """
+    try:
+        adapter = TypeAdapter(with_whole_numbers(annotation), config=_ANY_CLASS)
+    except PydanticUserError:  # an annotation for readers only
+        return value
+    try:
+        return adapter.validate_python(value, strict=True)
+    except ValidationError as error:
+        try:  # JSON has no tuples, paths or members of enumerations: it is not strict about those
+            return adapter.validate_json(json.dumps(value), strict=True)
+        except ValidationError:
+            raise error from None
+
+
+_ANY_CLASS = ConfigDict(arbitrary_types_allowed=True)
+
+
+def with_whole_numbers(annotation: Any) -> Any:
+    """An annotation that takes 1e6 for every ``int`` in it."""
+    inner = get_args(annotation)
+    if annotation is int:
+        return WholeNumber
+    if get_origin(annotation) is Annotated:
+        return Annotated[(with_whole_numbers(inner[0]), *inner[1:])]
+    if get_origin(annotation) in (Union, types.UnionType):
+        return Union[tuple(with_whole_numbers(each) for each in inner)]  # noqa: UP007
+    if get_origin(annotation) in (list, tuple, dict):
+        return get_origin(annotation)[tuple(with_whole_numbers(each) for each in inner)]
+    return annotation
+
+
+def expected(annotation: Any) -> str:
+    """An annotation in words."""
+    for known, words in EXPECTED:
+        if annotation == known:
+            return words
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return "one of " + ", ".join(str(a) for a in inner)
+    if origin in (Union, types.UnionType):
+        return " or ".join(expected(a) for a in inner)
+    if origin is list:
+        return f"a list, each {expected(inner[0])}"
+    if origin is tuple:
+        return f"a list: {', '.join('…' if a is ... else expected(a) for a in inner)}"
+    if origin is Annotated:
+        return ", ".join([expected(inner[0]), *bounds(inner[1:])])
+    return str(getattr(annotation, "__name__", annotation))
+
+
+def bounds(metadata: tuple[Any, ...]) -> list[str]:
+    """The ranges in the metadata of an ``Annotated``, in words."""
+    plain = [
+        m for each in metadata for m in (each.metadata if isinstance(each, FieldInfo) else [each])
+    ]
+    return [
+        f"{words} {getattr(each, name):g}"
+        for each in plain
+        for name, words in BOUNDS.items()
+        if hasattr(each, name)
+    ]

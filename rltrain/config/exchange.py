@@ -1,0 +1,254 @@
+"""Exchanged parts: which values apply when ``algo/loss=…``, ``buffer=…`` or a ``_target_`` puts
+another part in the place of the one that an algorithm or a preset was written for.
+
+An algorithm's and a preset's YAML set values for parts that stand in files of their own. Such a
+value applies while the part is of the class it was written for; another class starts from its own
+file. Options that only work together are chosen together.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from hydra.core.config_loader import ConfigLoader
+from hydra.types import RunMode
+from omegaconf import OmegaConf
+
+from rltrain.config.tree import embedded, flat_keys, pick, stacked, targets
+from rltrain.errors import UsageError
+
+SETTERS = ("algo", "experiment", "tuned")
+"""Groups whose files set values for parts that other groups choose."""
+WHOLE = ("algo", "env", "hardware", "logger")
+"""Groups whose choice leaves every part with the file and the values that come with it."""
+TASK_KEYS = {"algo.loss": ("gamma", "n_step")}
+"""Values that mean the same in every part that has them, and stay when the part is exchanged."""
+ONE_OF = {
+    "algo": ("updates_per_episode", "updates_per_env_step"),
+    "algo.target_update": ("episodes", "env_steps", "updates"),
+}
+"""Keys of which exactly one is set."""
+TOGETHER: tuple[Mapping[str, tuple[str, ...]], ...] = (
+    {"algo/loss": ("td", "munchausen", "q_lambda"), "algo/distribution": ("scalar",)},
+    {"algo/loss": ("categorical",), "algo/distribution": ("categorical",)},
+    {"algo/loss": ("quantile",), "algo/distribution": ("quantile", "implicit_quantile")},
+    {"algo/loss": ("q_lambda",), "buffer": ("on_policy",)},
+    {
+        "algo/loss": ("td", "munchausen", "categorical", "quantile"),
+        "buffer": ("replay", "prioritized", "sequence", "episode"),
+    },
+)
+"""Rows of options of two groups that work with each other. Where one of two that do not was typed,
+the other is replaced by the first that does. Options that stand in no row are not judged here.
+"""
+
+
+@dataclass(frozen=True)
+class Change:
+    """An option that was chosen because another one was typed."""
+
+    group: str
+    option: str
+    remark: str
+
+
+def partners(
+    picked: Mapping[str, str], typed: Set[str], preferred: Mapping[str, str], custom: Set[str]
+) -> list[Change]:
+    """The options that must change for the typed ones to work.
+
+    Args:
+        picked: the option of every group.
+        typed: groups whose option was typed.
+        preferred: what the typed algorithm chooses by itself; it wins over a preset's choices.
+        custom: groups whose part was typed as a ``_target_``; they are not judged.
+
+    Raises:
+        UsageError: two options that do not work together, neither of which can give way.
+    """
+    chosen = dict(picked)
+    rank = {g: 2 if g in typed else int(preferred.get(g) == chosen[g]) for g in chosen}
+    changes: dict[str, Change] = {}
+    while pair := misfit(chosen, custom):
+        first, second = sorted(pair, key=lambda group: -rank[group])
+        if rank[first] == rank[second]:
+            raise UsageError(misfit_message(first, second, chosen))
+        option, before = fitting(first, chosen[first], second)[0], chosen[second]
+        remark = f"{second}={option} is used with {first}={chosen[first]}, not {before}."
+        changes[second] = Change(second, option, remark)
+        chosen[second], rank[second] = option, rank[first]
+    return list(changes.values())
+
+
+def misfit(chosen: Mapping[str, str], custom: Set[str]) -> tuple[str, str] | None:
+    """Two groups whose options do not work together, or None."""
+    for first, second in dict.fromkeys(tuple(row) for row in TOGETHER):
+        if {first, second} <= set(chosen) - custom:
+            fits = fitting(first, chosen[first], second)
+            known = fitting(second, chosen[second], first)
+            if fits and known and chosen[second] not in fits:
+                return first, second
+    return None
+
+
+def fitting(group: str, option: str, other: str) -> list[str]:
+    """Options of ``other`` that work with this one, the usual one first."""
+    rows = (row for row in TOGETHER if other in row and option in row.get(group, ()))
+    return [fit for row in rows for fit in row[other]]
+
+
+def misfit_message(first: str, second: str, chosen: Mapping[str, str]) -> str:
+    """What does not work together, and the two pairs that do."""
+    a, b = chosen[first], chosen[second]
+    return (
+        f"{first}={a} and {second}={b} do not work together. Type {first}={a} "
+        f"{second}={fitting(first, a, second)[0]}, or {first}={fitting(second, b, first)[0]} "
+        f"{second}={b}."
+    )
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One YAML file of a composition, its keys at their place in the tree."""
+
+    file: str  # algo/dqn, algo/loss/td, experiment/zoo/cartpole
+    tree: dict[str, Any]
+
+    @property
+    def sets_values(self) -> bool:
+        """Whether it sets values for parts that other files define."""
+        group, _, name = self.file.partition("/")
+        if group == "algo":
+            return "/" not in name and "_target_" not in self.tree["algo"]
+        return group in SETTERS
+
+
+class Layers:
+    """The files of compositions; each file and each composition is read once."""
+
+    def __init__(self, loader: ConfigLoader) -> None:
+        self.loader = loader
+        self._files: dict[str, dict[str, Any]] = {}
+        self._compositions: dict[tuple[str, ...], tuple[list[Layer], dict[str, str]]] = {}
+
+    def of(self, words: Sequence[str]) -> tuple[list[Layer], dict[str, str]]:
+        """The files that ``group=option`` words compose, in order, and the option of every
+        group.
+        """
+        if tuple(words) not in self._compositions:
+            found = self.loader.compute_defaults_list("config", list(words), RunMode.RUN)
+            files = [d for d in found.defaults if not d.config_path.startswith("hydra/")]
+            layers = [
+                Layer(d.config_path, embedded(self._read(d.config_path), d.package or ""))
+                for d in files
+            ]
+            picked = found.overrides.known_choices
+            own = {group: o for group, o in picked.items() if not group.startswith("hydra/")}
+            self._compositions[tuple(words)] = layers, own
+        return self._compositions[tuple(words)]
+
+    def _read(self, file: str) -> dict[str, Any]:
+        """A file's own keys, interpolations as they stand."""
+        if file not in self._files:
+            source = next(s for s in self.loader.get_sources() if s.is_config(file))
+            tree = OmegaConf.to_container(source.load_config(file).config, resolve=False)
+            assert isinstance(tree, dict)
+            own = {str(k): v for k, v in tree.items() if k not in ("defaults", "hydra")}
+            self._files[file] = own
+        return self._files[file]
+
+
+def fitting_values(layers: Layers, words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """The composition of ``group=option`` words, in which every part has the values of its own file
+    and those that were written for its class.
+
+    Returns:
+        the composition, and in words which of a preset's values were left out.
+    """
+    files, picked = layers.of(words)
+    if all(word.partition("=")[0] in WHOLE for word in words):
+        return stacked(layer.tree for layer in files), []
+    chosen = stacked(layer.tree for layer in files if not layer.sets_values)
+    trees, remarks = [], []
+    for layer in files:
+        tree = copy.deepcopy(layer.tree)
+        if layer.sets_values and not all(isinstance(v, dict) for v in flat_keys(tree).values()):
+            before, choices = layers.of(alone(layer.file))
+            written_for = stacked(each.tree for each in before if not each.sets_values)
+            left_out = leave_out(tree, dict(targets(written_for)), chosen)
+            if choices["algo"] != picked["algo"]:
+                left_out += leave_out_counts(tree, dict(targets(written_for)), chosen)
+            only_one(tree)
+            if not layer.file.startswith("algo/"):
+                remarks += [f"{layer.file.replace('/', '=', 1)} sets {text}" for text in left_out]
+        trees.append(tree)
+    return stacked(trees), remarks
+
+
+def alone(file: str) -> list[str]:
+    """The words that choose a file and nothing else."""
+    group, _, name = file.partition("/")
+    if group == "tuned":
+        algo, _, env = name.partition("-")
+        return [f"algo={algo}", f"env={env}"]
+    return [f"{group}={name}"]
+
+
+def leave_out(
+    tree: dict[str, Any], written_for: Mapping[str, str], chosen: Mapping[str, Any]
+) -> list[str]:
+    """Remove a file's values for parts of another class than it was written for.
+
+    Args:
+        written_for: the classes of the parts that it was written for.
+        chosen: the parts that were chosen, with their own files' values.
+
+    Returns:
+        in words, what was removed.
+    """
+    out = []
+    for path, target in targets(chosen):
+        node = pick(tree, path)
+        if not isinstance(node, dict) or written_for.get(path) == target:
+            continue
+        stay = () if "_target_" in node else TASK_KEYS.get(path, ())
+        gone = [key for key in node if key not in stay or key not in pick(chosen, path)]
+        for key in gone:
+            del node[key]
+        named = ", ".join(f"{path}.{key}" for key in gone if key != "_target_")
+        if named and path in written_for:
+            out.append(f"{named} for {written_for[path]}: not used with {target}.")
+    return out
+
+
+def leave_out_counts(
+    tree: dict[str, Any], written_for: Mapping[str, str], chosen: Mapping[str, Any]
+) -> list[str]:
+    """Remove a preset's values of another algorithm that count what another kind of buffer holds:
+    windows, episodes, the transitions of a collect.
+
+    Returns:
+        in words, what was removed.
+    """
+    algo, buffer = tree.get("algo"), dict(targets(chosen)).get("buffer")
+    if not isinstance(algo, dict) or written_for.get("buffer") == buffer:
+        return []
+    gone = [k for k, v in algo.items() if k == "target_update" or not isinstance(v, dict)]
+    for key in gone:
+        del algo[key]
+    named = ", ".join(f"algo.{key}" for key in gone)
+    return [f"{named} for {written_for['buffer']}: not used with {buffer}."] if named else []
+
+
+def only_one(tree: dict[str, Any]) -> None:
+    """Where a file sets one of several keys of which only one can be set, set the others to null:
+    they may come from the file of an algorithm that the preset was not written for.
+    """
+    for path, keys in ONE_OF.items():
+        node = pick(tree, path)
+        given = [key for key in keys if isinstance(node, dict) and node.get(key) is not None]
+        if len(given) == 1:
+            node.update({key: None for key in keys if key not in given})

@@ -1,0 +1,128 @@
+"""Exchanged parts have their own files' values; what an algorithm or a preset set for another class
+does not reach them.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hydra import compose
+from omegaconf import OmegaConf
+
+from rltrain.api import settings_from
+from rltrain.config.compose import conf_dir, hydra_config, of_choices
+from rltrain.errors import UsageError
+
+
+def kwargs(words, part):
+    return settings_from(words).nodes[part].kwargs
+
+
+def chosen(words, *groups):
+    choices = settings_from(words).choices
+    return [choices[group] for group in groups]
+
+
+PLAIN = [
+    [],
+    ["algo=pqn"],
+    ["algo=scripted"],
+    ["algo=dqn", "env=cartpole", "buffer=prioritized"],
+    ["experiment=cleanrl/c51_acrobot"],
+    ["experiment=minatar/rainbow"],
+]
+
+
+@pytest.mark.parametrize("words", PLAIN, ids=" ".join)
+def test_without_an_exchange_the_composition_is_hydras(words):
+    with hydra_config():
+        hydras = compose("config", overrides=words)
+    ours = of_choices(conf_dir(), tuple(words), frozenset())
+    assert ours.tree == OmegaConf.to_container(hydras, resolve=False)
+    assert ours.remarks == []
+
+
+def test_values_of_the_algorithm_stay_with_the_part_they_were_written_for():
+    assert "huber" not in kwargs(["algo=dqn", "algo/loss=quantile"], "algo.loss")
+    assert "layer_norm" not in kwargs(["algo=pqn", "algo/network=gru"], "algo.network")
+    assert kwargs(["algo=pqn", "algo/optimizer=adam"], "algo.optimizer")["lr"] == 5e-4
+
+
+def test_values_of_a_preset_stay_with_the_part_they_were_written_for():
+    adam = kwargs(["experiment=minatar/dqn", "algo/optimizer=adam"], "algo.optimizer")
+    assert adam == {"lr": 5e-4, "betas": [0.9, 0.999], "eps": 1e-8}
+    mlp = kwargs(["experiment=minatar/dqn", "algo/network=mlp"], "algo.network")
+    assert mlp["hidden_sizes"] == [64]
+    c51 = settings_from(["experiment=rllib/dqn", "algo=c51"])
+    assert c51.nodes["algo.loss"].kwargs == {"gamma": 0.99, "double": False, "n_step": 1}
+    assert c51.nodes["algo.network"].kwargs["hidden_sizes"] == [256, 256]
+    assert c51.algo.max_grad_norm == 40.0
+
+
+def test_what_was_left_out_of_a_preset_is_said():
+    (remark,) = settings_from(["experiment=minatar/dqn", "algo/network=mlp"]).remarks
+    assert "experiment=minatar/dqn sets algo.network.filters" in remark
+    assert "not used with rltrain.algo.mlp_agents" in remark
+
+
+def test_options_of_one_class_share_the_values_of_a_preset():
+    buffer = kwargs(["experiment=rllib/dqn", "buffer=replay"], "buffer")
+    assert (buffer["sampler"], buffer["capacity"], buffer["beta_end"]) == ("uniform", 50_000, 0.4)
+
+
+def test_discount_and_depth_belong_to_the_task():
+    assert kwargs(["experiment=trading", "algo/loss=quantile"], "algo.loss")["gamma"] == 0.9
+    rainbow = ["algo=rainbow", "algo/loss=td", "algo/distribution=scalar"]
+    assert kwargs(rainbow, "algo.loss")["n_step"] == 3
+
+
+def test_a_presets_counts_stay_with_the_kind_of_buffer_they_count():
+    pqn = settings_from(["experiment=zoo/cartpole", "algo=pqn"]).algo
+    assert (pqn.batch_size, pqn.learning_starts, pqn.steps_per_collect) == (128, 0, 128)
+    iql = settings_from(["experiment=zoo/cartpole", "algo=iql"]).algo
+    assert (iql.updates_per_episode, iql.updates_per_env_step) == (1.0, None)
+
+
+def test_a_preset_that_sets_one_of_two_keys_clears_the_other():
+    algo = settings_from(["experiment=rllib/dqn", "algo=iql"])
+    assert (algo.algo.updates_per_episode, algo.algo.updates_per_env_step) == (None, 0.25)
+    assert algo.nodes["algo.target_update"].kwargs["episodes"] is None
+
+
+def test_typed_keys_that_the_new_part_lacks_are_errors():
+    with pytest.raises(UsageError, match=r"Unknown key 'algo\.loss\.huber'"):
+        settings_from(["algo=dqn", "algo/loss=quantile", "algo.loss.huber=1"])
+
+
+LOSS, DISTRIBUTION = "algo/loss", "algo/distribution"
+BROUGHT = [
+    (["algo=dqn", "algo/loss=quantile"], {DISTRIBUTION: "quantile"}),
+    (["algo=iqn", "algo/loss=td"], {DISTRIBUTION: "scalar"}),
+    (["algo=dqn", "algo/distribution=quantile"], {LOSS: "quantile"}),
+    (["algo=rainbow", "algo/distribution=scalar"], {LOSS: "td"}),
+    (["algo=munchausen_dqn", "algo/loss=td"], {DISTRIBUTION: "scalar"}),
+    (["algo=iqn", "algo/distribution=quantile"], {LOSS: "quantile"}),
+    (["algo=pqn", "buffer=replay"], {LOSS: "td"}),
+    (["algo=dqn", "buffer=on_policy"], {LOSS: "q_lambda"}),
+    (["algo=pqn", "algo/distribution=categorical"], {LOSS: "categorical", "buffer": "replay"}),
+    (["experiment=rllib/dqn", "algo=pqn"], {LOSS: "q_lambda", "buffer": "on_policy"}),
+    (["experiment=atari/dqn", "algo/loss=categorical"], {DISTRIBUTION: "categorical"}),
+]
+
+
+@pytest.mark.parametrize(("words", "found"), BROUGHT, ids=lambda x: " ".join(x))
+def test_options_that_only_work_together_are_chosen_together(words, found):
+    assert chosen(words, *found) == list(found.values())
+
+
+def test_an_option_that_was_chosen_for_another_is_named():
+    (remark,) = settings_from(["algo=iqn", "algo/loss=td"]).remarks
+    assert remark == "algo/distribution=scalar is used with algo/loss=td, not implicit_quantile."
+
+
+def test_two_typed_options_that_do_not_work_together_are_refused_with_those_that_do():
+    with pytest.raises(UsageError) as caught:
+        settings_from(["algo=dqn", "algo/loss=td", "algo/distribution=quantile", "sed=1"])
+    said = str(caught.value)
+    assert "Type algo/loss=td algo/distribution=scalar" in said
+    assert "or algo/loss=quantile algo/distribution=quantile" in said
+    assert "Unknown key 'sed'" in said
