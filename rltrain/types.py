@@ -139,8 +139,8 @@ class Clock:
 class Batch:
     """B windows of T transitions, each inside one episode (torch, on the learner's device).
 
-    Behind a window's first ``last`` everything is padding. ``mask`` marks the transitions this
-    window teaches.
+    After a window's first ``last`` everything is padding. ``mask`` marks the transitions that are
+    learned from.
     """
 
     obs: Tensor  # [T+1, B, N, *O] float32
@@ -157,8 +157,8 @@ class Batch:
     hidden: Tensor | None = None  # [B, N, H], recurrent state at the first slot
     agent: Tensor | None = None  # [B, N], which agent a row is, where not 0 … N-1
     td_target: Tensor | None = None  # [T, B, M], where targets were computed before
-    n_taught: int | None = None  # mask is 0 from this slot on; None: it may be set everywhere
-    whole: bool = False  # True: nothing is padding and every transition is taught
+    mask_end: int | None = None  # from this step on mask is not set, or ignored; None = T
+    whole: bool = False  # True: nothing is padding, so nobody needs to look for it
 
     @cached_property
     def real(self) -> Tensor | None:
@@ -168,9 +168,16 @@ class Batch:
         return None if self.whole else inside(self.last)
 
     @cached_property
-    def taught(self) -> Tensor | None:
-        """[T, B] bool: real transitions that their window teaches; None = all."""
-        return None if self.real is None else self.mask & self.real[1:]
+    def learned(self) -> Tensor | None:
+        """[T, B] bool: real transitions that ``mask`` marks; None = all."""
+        mask = self.mask
+        if self.mask_end is not None and self.mask_end < len(mask):
+            mask = mask.clone()
+            mask[self.mask_end :] = False
+        if self.real is not None:
+            return mask & self.real[1:]
+        # asking costs nothing on the CPU; elsewhere it would wait for the device
+        return None if mask.is_cpu and bool(mask.all()) else mask
 
 
 def inside(last: Tensor) -> Tensor:

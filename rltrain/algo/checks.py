@@ -111,9 +111,9 @@ class BatchCheck:
                 )
             elif value.device.type != self.device.type:
                 yield f"batch.{name}: expected it on {self.device}, got {value.device}."
-        (T,), n = sizes["T"], batch.n_taught
+        (T,), n = sizes["T"], batch.mask_end
         if n is not None and not (type(n) is int and 0 <= n <= T):
-            yield f"batch.n_taught: expected null or a whole number from 0 to {T}, got {n!r}."
+            yield f"batch.mask_end: expected null or a whole number from 0 to {T}, got {n!r}."
         if not isinstance(batch.whole, bool):
             yield f"batch.whole: expected true or false, got {batch.whole!r}."
 
@@ -179,7 +179,7 @@ def _layout(batch: Batch) -> tuple[Any, ...]:
         index.shape,
         index.dtype,
         *[None if x is None else (x.shape, x.dtype) for x in rest],
-        batch.n_taught,
+        batch.mask_end,
         batch.whole,
     )
 

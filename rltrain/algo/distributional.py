@@ -106,7 +106,7 @@ class CategoricalLoss:
         self.bellman = _Bellman(gamma, double, n_step, distribution)
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
-        """Loss sum, count (taught transitions × N), priority [B]."""
+        """Loss sum, count (learned transitions × N), priority [B]."""
         output, logits = self.bellman.taken(online, batch)
         reward, discount, ahead = self.bellman.target(target, batch, output)
         support = self.support.support.to(logits.device)
@@ -159,7 +159,7 @@ class QuantileLoss:
         self.bellman = _Bellman(gamma, double, n_step, distribution)
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
-        """Loss sum, count (taught transitions × N), priority [B]."""
+        """Loss sum, count (learned transitions × N), priority [B]."""
         output, quantile = self.bellman.taken(online, batch)  # [T, B, N, K]
         reward, discount, ahead = self.bellman.target(target, batch, output)
         aim = reward.unsqueeze(-1) + discount.unsqueeze(-1) * ahead  # [T, B, N, K']

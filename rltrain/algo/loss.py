@@ -53,7 +53,7 @@ class TDLoss:
         huber: errors beyond it count linearly; null = squared throughout.
         rescale: values are learned as h(x) with this epsilon (R2D2); null = as they are.
 
-    | metric         | meaning: mean over taught transitions and value streams   |
+    | metric         | meaning: mean over learned transitions and value streams  |
     | -------------- | --------------------------------------------------------- |
     | `loss`         | (Huber) squared TD error × the window's weight            |
     | `td_error_abs` | absolute TD error                                         |
@@ -74,7 +74,7 @@ class TDLoss:
         self.huber, self.rescale = huber, rescale
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
-        """Loss sum, count (taught transitions × M), priority [B] (a window's mean |TD error|)."""
+        """Loss sum, count (learned transitions × M), priority [B] (a window's mean |TD error|)."""
         stack = self._stack(online, batch)
         if stack is not None:
             bound = np.float32(-1 if self.huber is None else self.huber)
@@ -128,8 +128,8 @@ def pick_greedy(q: Tensor, available: Tensor, mixer: Mixer, otherwise: Tensor) -
 def result_of(q_taken: Tensor, td_target: Tensor, batch: Batch, delta: float | None) -> Result:
     """What values [T, B, M] and their targets come to: (Huber) squared errors."""
     td_error = q_taken - td_target
-    if batch.taught is not None:  # NaN in the padding must not reach a gradient
-        td_error = torch.where(batch.taught.unsqueeze(-1), td_error, 0)
+    if batch.learned is not None:  # NaN in the padding must not reach a gradient
+        td_error = torch.where(batch.learned.unsqueeze(-1), td_error, 0)
     error = td_error.detach().abs()
     return total(huber(td_error, delta), error, error, q_taken, td_target, batch)
 
@@ -143,28 +143,28 @@ def total(
     batch: Batch,
     **others: Tensor,
 ) -> Result:
-    """Sums and means over the taught transitions of a batch.
+    """Sums and means over the transitions of a batch that are learned from.
 
     Args:
         loss: [T, B, M], its sum weighted by the window's weight.
         priority: [T, B, M], averaged over each window.
         error, q_taken, target, others: [T, B, M], averaged for the metrics.
     """
-    taught, weight = batch.taught, batch.weight.unsqueeze(-1)
-    if taught is None:
-        n_streams, n_slots = loss.shape[-1], len(loss)
-        n_taught = torch.full_like(batch.weight, n_streams * n_slots)  # [B]
+    learned, weight = batch.learned, batch.weight.unsqueeze(-1)
+    if learned is None:
+        n_streams, n_steps = loss.shape[-1], len(loss)
+        n_learned = torch.full_like(batch.weight, n_streams * n_steps)  # [B]
 
         def kept(x: Tensor) -> Tensor:
             return x
     else:
-        marks = taught.unsqueeze(-1)
-        n_taught = taught.sum(0) * loss.shape[-1]  # [B]
+        marks = learned.unsqueeze(-1)
+        n_learned = learned.sum(0) * loss.shape[-1]  # [B]
 
         def kept(x: Tensor) -> Tensor:
             return torch.where(marks, x, 0)
 
-    loss_sum, count = (kept(loss) * weight).sum(), n_taught.sum()
+    loss_sum, count = (kept(loss) * weight).sum(), n_learned.sum()
     at_least_one = count.clamp(min=1)
     averaged = {
         "td_error_abs": error,
@@ -174,7 +174,7 @@ def total(
     }
     metrics = {"loss": loss_sum.detach() / at_least_one}
     metrics |= {name: kept(x).sum() / at_least_one for name, x in averaged.items()}
-    mean_priority = kept(priority.detach()).sum((0, 2)) / n_taught.clamp(min=1)
+    mean_priority = kept(priority.detach()).sum((0, 2)) / n_learned.clamp(min=1)
     return Result(loss_sum, count, mean_priority, metrics)
 
 
@@ -193,7 +193,7 @@ class LambdaLoss:
         self.gamma, self.trace = gamma, trace
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
-        """Loss sum, count (taught transitions × M), priority [B]; ``batch.td_target`` is set."""
+        """Loss sum, count (learned transitions × M), priority [B]; ``batch.td_target`` is set."""
         assert batch.td_target is not None, "Q(λ) needs buffer=on_policy"
         state = zero_outside(batch.state, batch.real)
         q = cast(Agents, online.agents).unroll(batch, stop=len(batch.action)).q[:-1]

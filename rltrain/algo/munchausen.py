@@ -62,7 +62,7 @@ class MunchausenLoss:
         self.temperature, self.floor, self.huber = temperature, floor, huber
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
-        """Loss sum, count (taught transitions × N), priority [B] (a window's mean |TD error|)."""
+        """Loss sum, count (learned transitions × N), priority [B] (a window's mean |TD error|)."""
         output = cast(Agents, online.agents).unroll(batch, stop=len(batch.action))
         q_taken = pick(output.q[:-1], batch.action)  # [T, B, N]
         td_target = self._td_target(target, batch)

@@ -337,7 +337,7 @@ class ReplayBuffer:
             else self._tensor(weight.astype(np.float32)),
             index=self._tensor(index),
             hidden=self._gather("hidden", found.rows[0]) if self.keeps_hidden else None,
-            n_taught=self.burn_in + n_taught,
+            mask_end=self.burn_in + n_taught,
             whole=T == 1,  # a start has a transition
         )
         return batch if self.teams == 1 else one_agent(batch, self._tensor(agent))

@@ -67,7 +67,7 @@ def test_a_batch_that_fits_passes():
         {"index": torch.ones(3)},
         {"hidden": torch.zeros(3, 2, 9)},
         {"td_target": torch.zeros(4, 3, 2)},
-        {"n_taught": 5},
+        {"mask_end": 5},
         {"whole": 1},
     ],
     ids=lambda change: next(iter(change)),
@@ -125,7 +125,7 @@ def test_actions_in_the_padding_do_not_matter_to_the_compiled_step():
         {"last": torch.zeros(1, 2, dtype=torch.bool)},
         {"mask": torch.ones(1, 1, dtype=torch.bool)},
         {"weight": torch.ones(1)},
-        {"n_taught": 2},
+        {"mask_end": 2},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -203,7 +203,7 @@ def test_a_state_of_another_call_is_refused():
 def test_every_tensor_of_a_batch_is_checked():
     from rltrain.algo.checks import FIELDS
 
-    others = {"n_taught", "whole"}
+    others = {"mask_end", "whole"}
     assert set(FIELDS) == {field.name for field in fields(BATCH)} - others
 
 

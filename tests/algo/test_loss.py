@@ -179,10 +179,10 @@ PLAIN = {
 @pytest.mark.parametrize("n_step", [1, 3])
 @pytest.mark.parametrize("huber", [None, 0.5])
 @pytest.mark.parametrize("double", [True, False])
-@pytest.mark.parametrize("n_taught", [None, 2])
+@pytest.mark.parametrize("mask_end", [None, 2])
 @pytest.mark.parametrize("network", PLAIN)
 def test_the_compiled_step_says_what_tensors_say(
-    network, n_taught, double, huber, n_step, n_agents
+    network, mask_end, double, huber, n_step, n_agents
 ):
     """Windows of unequal length, some of them cut off, of which the first slot is not taught."""
     kind, obs_shape, changes = PLAIN[network]
@@ -191,10 +191,10 @@ def test_the_compiled_step_says_what_tensors_say(
     batch = make_batch([5, 3, 1, 5], spec=spec, cut_off=[0, 2])
     mask = batch.mask.clone()
     mask[0] = False
-    if n_taught is not None:
-        mask[n_taught:] = False
+    if mask_end is not None:
+        mask[mask_end:] = False
     weight = torch.linspace(0.1, 1, 4)
-    batch = replace(batch, mask=mask, weight=weight, n_taught=n_taught)
+    batch = replace(batch, mask=mask, weight=weight, mask_end=mask_end)
     loss = TDLoss(gamma=0.9, double=double, n_step=n_step, huber=huber)
     assert online.agents.stack is not None, "nothing but layers"
     compiled = loss_and_grads(loss, online, target, batch)
@@ -369,7 +369,7 @@ def test_q_lambda_learns_the_given_targets(tiny):
 # not IQN: its levels are drawn in other portions, so other numbers are right too
 @pytest.mark.parametrize("name", [name for name in LOSSES if name != "implicit_quantile"])
 def test_only_the_first_slots_of_n_step_windows_need_a_gradient(name):
-    """With ``n_taught`` the other slots are evaluated without one: the same loss, to the bit of
+    """With ``mask_end`` the other slots are evaluated without one: the same loss, to the bit of
     what is drawn."""
     online, target = (q_model(name, seed) for seed in range(2))
     batch = make_batch([3, 3, 2, 1], n_steps=3)
@@ -377,9 +377,37 @@ def test_only_the_first_slots_of_n_step_windows_need_a_gradient(name):
     mask[1:] = False
     batch, loss = replace(batch, mask=mask), make_loss(name, n_step=3)
     plain = loss_and_grads(loss, online, target, batch)
-    short = loss_and_grads(loss, online, target, replace(batch, n_taught=1))
+    short = loss_and_grads(loss, online, target, replace(batch, mask_end=1))
     for ours, theirs in zip(short, plain, strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_mask_changed_by_a_callback_is_honored_also_where_nothing_is_padding(name):
+    """Defect: networks without a compiled step learned from every transition of such a batch."""
+    online, target = (q_model(name, seed) for seed in range(2))
+    batch = replace(make_batch([1, 1, 1]), mask=torch.tensor([[True, False, True]]))
+    found = []
+    for whole in (False, True):
+        torch.manual_seed(0)
+        found.append(loss_and_grads(make_loss(name), online, target, replace(batch, whole=whole)))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("agents", ["mlp", "gru"])
+def test_marks_from_the_end_of_the_mask_on_are_ignored_by_every_path(agents):
+    """Their targets would be shorter than n steps, and nothing computed their gradient."""
+    changes = {"last_action": False, "agent_id": False}
+    online, target = (make_model(agents, "independent", seed=i, **changes) for i in range(2))
+    batch = replace(make_batch([3, 3, 2], n_steps=3), mask_end=1)
+    mask = batch.mask.clone()
+    mask[1:] = False
+    loss = TDLoss(gamma=0.9, double=True, n_step=3)
+    clean = loss_and_grads(loss, online, target, replace(batch, mask=mask))
+    marked = loss_and_grads(loss, online, target, batch)
+    for ours, theirs in zip(marked, clean, strict=True):
+        assert torch.equal(ours, theirs)
 
 
 # a corridor: right, right, right ends with reward 1; left ends at once with 0.1

@@ -27,7 +27,7 @@ def td_step(
     sums = np.zeros(5)
     fits = td_step_kernel.step(
         batch.obs.flatten(3).numpy(),
-        len(batch.action) if batch.n_taught is None else batch.n_taught,
+        len(batch.action) if batch.mask_end is None else batch.mask_end,
         flat,
         target.weights(),
         online.shapes,

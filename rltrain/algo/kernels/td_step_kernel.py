@@ -25,7 +25,7 @@ njit = partial(
 @njit()
 def step(
     obs,
-    n_taught,
+    mask_end,
     flat,
     target_flat,
     shapes,
@@ -46,7 +46,7 @@ def step(
 
     Args:
         obs: [T+1, B, N, O]; what lies behind a window's end may be anything.
-        n_taught: ``mask`` is not set from this slot on.
+        mask_end: ``mask`` is not set from this slot on.
         flat, target_flat, shapes, cut: the networks, as ``stack_kernel`` takes them.
         rule: discount, whether the online values choose, rewards summed, Huber's bound or -1.
         priority: zeros [B]; becomes the mean |error| of every window.
@@ -58,14 +58,14 @@ def step(
 
     Networks are evaluated where something is learned, and where a bootstrap is taken.
     """
-    if not fits(obs, n_taught, flat, target_flat, shapes, cut, avail, action):
+    if not fits(obs, mask_end, flat, target_flat, shapes, cut, avail, action):
         return False
     if not fits_transitions(action, reward, terminated, last, mask, weight, priority):
         return False
     n_windows, n_agents, n_actions = action.shape[1], action.shape[2], avail.shape[3]
     end = ends(last)
-    place, n_ahead = bootstraps(end, n_taught, rule[2], terminated, mask)
-    n_first, n_behind = n_taught * n_windows * n_agents, n_ahead * n_agents
+    place, n_ahead = bootstraps(end, mask_end, rule[2], terminated, mask)
+    n_first, n_behind = mask_end * n_windows * n_agents, n_ahead * n_agents
     double = rule[1]
     n_inputs = n_first + n_behind if double else n_first
     x = np.zeros((padded(n_inputs, ROWS), padded(obs.shape[3], COLUMNS)), F)
@@ -73,7 +73,7 @@ def step(
     for b in range(n_windows):
         for t in range(end[b] + 1):
             for n in range(n_agents):
-                if t < n_taught:
+                if t < mask_end:
                     copy_row(obs[t, b, n], x[(t * n_windows + b) * n_agents + n])
                 if place[t, b] >= 0:
                     row = place[t, b] * n_agents + n
@@ -95,7 +95,7 @@ def step(
         value,
         place,
         end,
-        n_taught,
+        mask_end,
         rule,
         n_actions,
         action,
@@ -112,7 +112,7 @@ def step(
 
 
 @njit()
-def fits(obs, n_taught, flat, target_flat, shapes, cut, avail, action):
+def fits(obs, mask_end, flat, target_flat, shapes, cut, avail, action):
     """Whether networks, observations and actions have the sizes that ``step`` relies on."""
     n_trunk, n_stream = cut
     n_in, channels, height, width = shapes[0, 0], shapes[0, 2], shapes[0, 3], shapes[0, 4]
@@ -122,7 +122,7 @@ def fits(obs, n_taught, flat, target_flat, shapes, cut, avail, action):
     networks = len(flat) == len(target_flat) == n_weights(shapes)
     values = obs.shape[3] == n_inputs and avail.shape[3] == n_outputs
     rows = obs.shape[:3] == avail.shape[:3] == (n_slots + 1, n_windows, n_agents)
-    return networks and values and rows and 0 <= n_taught <= n_slots and n_slots > 0
+    return networks and values and rows and 0 <= mask_end <= n_slots and n_slots > 0
 
 
 @njit()
@@ -148,12 +148,12 @@ def ends(last):
 
 
 @njit()
-def bootstraps(end, n_taught, n_step, terminated, mask):
+def bootstraps(end, mask_end, n_step, terminated, mask):
     """Where values ahead are needed: numbers [T+1, B], -1 where they are not, and how many."""
     n_slots, n_windows = mask.shape
     place, n = np.full((n_slots + 1, n_windows), -1), 0
     for b in range(n_windows):
-        for t in range(min(n_taught, end[b])):
+        for t in range(min(mask_end, end[b])):
             slot = min(t + n_step, end[b])
             if mask[t, b] and not terminated[slot - 1, b] and place[slot, b] < 0:
                 place[slot, b] = n
@@ -174,7 +174,7 @@ def errors(
     value,
     place,
     end,
-    n_taught,
+    mask_end,
     rule,
     n_actions,
     action,
@@ -195,7 +195,7 @@ def errors(
     for b in range(n_windows):
         count = 0
         for n in range(n_agents):
-            for t in range(min(n_taught, end[b])):
+            for t in range(min(mask_end, end[b])):
                 if not mask[t, b]:
                     continue
                 until = min(t + n_step, end[b]) - 1  # the last transition summed

@@ -23,8 +23,8 @@ from rltrain.types import (
 class FeedForward(nn.Module):
     """Agents without memory: input, ``torso`` to features, ``head`` to values.
 
-    A window's last slot, which nothing but a bootstrap reads, and slots that are not taught are
-    evaluated without a gradient; slots that are not needed, not at all.
+    A window's last step, which nothing but a bootstrap reads, and steps from ``mask_end`` on are
+    evaluated without a gradient; steps that are not needed, not at all.
     """
 
     hidden_dim = 0
@@ -63,7 +63,7 @@ class FeedForward(nn.Module):
         stop = n_slots if stop is None else stop
         obs = zero_outside(batch.obs, batch.real)
         learning = torch.is_grad_enabled()
-        learned = n_slots - 1 if batch.n_taught is None else batch.n_taught
+        learned = n_slots - 1 if batch.mask_end is None else batch.mask_end
         parts = ((0, learned), (learned, n_slots)) if learning else ((0, n_slots),)
         said = []
         n_levels = self._levels("online" if learning else "target")
