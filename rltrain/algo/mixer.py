@@ -102,6 +102,6 @@ def _two_layers(n_in: int, n_hidden: int, n_out: int) -> nn.Sequential:
 def _need_team_reward(name: str, spec: EnvSpec) -> None:
     if spec.n_rewards != 1:
         raise ValueError(
-            f"{name} needs one team reward, but the environment gives {spec.n_rewards} "
-            f"(n_rewards={spec.n_rewards}): set env.reward=team or algo=iql."
+            f"{name} needs one team reward, but the environment gives {spec.n_rewards}, one per "
+            "agent: set algo=iql, which learns from each agent's own."
         )
