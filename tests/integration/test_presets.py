@@ -6,8 +6,10 @@ import re
 
 import pytest
 
+import rltrain
 from rltrain.api import settings_from
 from rltrain.config.compose import conf_dir
+from tests.helpers import weights
 
 FOLDER = conf_dir() / "experiment"
 PRESETS = sorted(p.relative_to(FOLDER).with_suffix("").as_posix() for p in FOLDER.rglob("*.yaml"))
@@ -57,3 +59,25 @@ def test_what_is_typed_wins_over_a_preset():
     settings = settings_from(["experiment=rllib/dqn", "env=acrobot", "algo.batch_size=7"])
     assert settings.nodes["env"].kwargs["id"] == "Acrobot-v1"
     assert (settings.algo.batch_size, settings.nodes["buffer"].kwargs["beta_end"]) == (7, 0.4)
+
+
+def test_pymarls_presets_play_an_episode_with_the_parameters_of_its_beginning(tmp_path):
+    """Defect: up to seven steps of an episode were played before the update that PyMARL makes
+    between two episodes."""
+    overrides = ["experiment=pymarl/vdn", "env=two_step", "algo.batch_size=2", "test.episodes=1"]
+    overrides += ["hardware.threads=1", "logger.wandb.mode=disabled", "buffer.capacity=64"]
+    trainer = rltrain.make_trainer(overrides, run_dir=tmp_path)
+    policy, played = trainer.rollout.policy, [set()]
+    act = policy.act
+
+    def recording(obs, avail_actions, last, clock):
+        if last[0]:
+            played.append(set())
+        else:
+            played[-1].add(weights(trainer).sum().item())
+        return act(obs, avail_actions, last, clock)
+
+    policy.act = recording
+    trainer.run(20)
+    assert len(set().union(*played)) > 5  # it learns meanwhile
+    assert all(len(different) <= 1 for different in played)
