@@ -80,8 +80,6 @@ def main() -> None:
             capacity=1_000,
             max_bytes=None,
             storage=storage,
-            unit="episode",
-            sampler="uniform",
         )
         episodes = random_steps(spec, 61, n_envs, 60, rng)
         for _ in range(1_000 // n_envs):

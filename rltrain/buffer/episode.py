@@ -1,12 +1,9 @@
-"""Replay: a ``Store`` and the index of the episodes finished in it, sampled as time-major windows.
-
-To add a sampler or a unit, add its name to the annotation and its branch where windows are drawn.
-"""
+"""EpisodeBuffer: a ``Store`` and an index of its finished episodes, sampled whole."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,7 +30,8 @@ from rltrain.types import (
 
 
 class EpisodeBuffer:
-    """The newest ``capacity`` finished episodes, or as many of them as ``max_bytes`` hold.
+    """The newest ``capacity`` finished episodes, or as many of them as ``max_bytes`` hold, drawn
+    uniformly and without replacement.
 
     Args:
         spec: what the environment looks like.
@@ -43,8 +41,6 @@ class EpisodeBuffer:
         capacity: finished episodes kept at most.
         max_bytes: bytes kept at most, open episodes included; null = 60 % of the memory free now.
         storage: how observations and states are kept; uint8 observations stay uint8.
-        unit: what a sample is; ``episode``: one whole episode.
-        sampler: how samples are drawn; ``uniform``: all alike, without replacement.
 
     Raises:
         ValueError: ``max_bytes`` does not even hold the first slots of every copy.
@@ -61,8 +57,6 @@ class EpisodeBuffer:
         capacity: Count,
         max_bytes: Count | None,
         storage: Storage,
-        unit: Literal["episode"],
-        sampler: Literal["uniform"],
     ) -> None:
         self.spec, self.n_envs, self.device, self.rng = spec, n_envs, device, rng
         self.capacity = capacity

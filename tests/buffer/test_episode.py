@@ -34,8 +34,6 @@ def make(**given: Any) -> EpisodeBuffer:
         "capacity": 20,
         "max_bytes": None,
         "storage": "float32",
-        "unit": "episode",
-        "sampler": "uniform",
     }
     return EpisodeBuffer(**{**values, **given})
 

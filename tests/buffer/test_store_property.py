@@ -209,8 +209,6 @@ def test_an_episode_buffer_keeps_episodes_that_grow_while_old_ones_go(seeds: ran
             capacity=int(rng.integers(2, 60)),
             max_bytes=max_bytes,
             storage="float32",
-            unit="episode",
-            sampler="uniform",
         )
         crash = float(rng.choice([0.0, 0.05]))
         for _ in range(4):

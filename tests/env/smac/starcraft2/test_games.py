@@ -326,7 +326,7 @@ def test_no_crash_becomes_a_defeat_in_the_replay(env: SmacVectorEnv) -> None:
     rollout = Rollout(env=env, policy=policy, seeds=seeds)
     replay = EpisodeBuffer(
         spec=env.spec, n_envs=2, device=torch.device("cpu"), rng=generator(0), capacity=10,
-        max_bytes=None, storage="float32", unit="episode", sampler="uniform",
+        max_bytes=None, storage="float32",
     )  # fmt: skip
     found = []
     first = rollout.collect(8, Clock())
