@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rltrain.common.install import install_extra
 from rltrain.common.number_types import (
     Count,
     Flag,
@@ -208,7 +209,7 @@ def emulators(game: str, **given: Any) -> tuple[Any, list[int]]:
     except ImportError as error:
         raise ValueError(
             "env=atari needs the package ale-py, which is not installed. "
-            "Type: pip install 'rltrain[atari]'."
+            f"Type {install_extra('atari')}"
         ) from error
     games = ale_py.roms.get_all_rom_ids()
     if game not in games:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rltrain.common.number_types import Count, Positive
+from rltrain.env.gymnasium_advice import advice, missing_packages
 from rltrain.env.spaces import to_record, viewed
 from rltrain.env.vector import Observation, SyncVectorEnv
 from rltrain.types import EnvSpec
@@ -233,11 +235,13 @@ def gymnasium_env(
 
     def make() -> GymnasiumEnv:
         try:
-            env = gymnasium.make(
-                id, max_episode_steps=max_episode_steps, disable_env_checker=True, **made_with
-            )
+            with warnings.catch_warnings():  # said in our words if it cannot be made
+                warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)
+                env = gymnasium.make(
+                    id, max_episode_steps=max_episode_steps, disable_env_checker=True, **made_with
+                )
         except (gymnasium.error.Error, ImportError, TypeError, AttributeError) as error:
-            raise ValueError(f"env.id={id} cannot be made: {error}. {_missing(id)}") from error
+            raise ValueError(f"env.id={id} cannot be made: {advice(id, error)}") from error
         except Exception as error:
             raise ValueError(f"env.id={id} cannot be made: {told(error)}") from error
         return GymnasiumEnv(env, frame_stack, reward_clip if training else None)
@@ -258,15 +262,11 @@ def try_to_draw(env: GymnasiumEnv, id: str) -> None:
         env.reset(0)
         env.render()
     except (gymnasium.error.Error, ImportError) as error:
-        raise ValueError(f"record=true: env.id={id} cannot be drawn: {error}") from error
+        needed = missing_packages(error)
+        told = f"it needs packages that are not installed. {needed}" if needed else str(error)
+        raise ValueError(f"record=true: env.id={id} cannot be drawn: {told}") from error
     finally:
         env.close()
-
-
-def _missing(id: str) -> str:
-    if "LunarLander" in id or "BipedalWalker" in id:
-        return "Type: pip install 'rltrain[box2d]'."
-    return "Expected an id of gymnasium.registry, or module:Id of a package that registers it."
 
 
 def from_class(

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rltrain.common.install import install_extra
 from rltrain.common.number_types import Count, Flag, Probability
 from rltrain.env.vector import Observation, SyncVectorEnv
 from rltrain.types import EnvSpec
@@ -144,7 +145,7 @@ def game_class(game: str) -> Any:
     if package is None or not package.submodule_search_locations:
         raise ValueError(
             "env=minatar needs the package MinAtar, which is not installed. "
-            "Type: pip install 'rltrain[minatar]'."
+            f"Type {install_extra('minatar')}"
         )
     path = Path(package.submodule_search_locations[0]) / "environments" / f"{game}.py"
     found = importlib.util.spec_from_file_location(f"minatar_{game}", path)

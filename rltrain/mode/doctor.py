@@ -6,14 +6,11 @@ is imported inside the functions.
 
 from __future__ import annotations
 
-import importlib.metadata
 import netrc
 import os
 import platform
-import re
 import shutil
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +21,12 @@ from rich.markup import escape
 from rich.table import Table
 
 import rltrain
+from rltrain.common.install import (
+    distribution,
+    install_command,
+    installed_version,
+    requirements,
+)
 from rltrain.env.smac.data.maps import map_names
 from rltrain.env.smac.starcraft2 import installation
 from rltrain.env.smac.starcraft2.smacv2_config import MAP_FILE
@@ -33,8 +36,6 @@ OLDEST_PYTHON = (3, 11)
 NEEDED_DISK = 2 * 10**9
 """Bytes that a default run may write: three checkpoints and one replay."""
 CPU_FLAGS = ("sse4_2", "avx2", "fma", "avx512f")
-PIP_NAME = re.compile(r"^[A-Za-z0-9._-]+")
-EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 
 
 @dataclass(frozen=True)
@@ -83,42 +84,14 @@ def python() -> Iterator[Finding]:
 def packages() -> Iterator[Finding]:
     """What rltrain requires, and the extras it names, as its own metadata tell."""
     for requirement, extra in requirements():
-        name = PIP_NAME.findall(requirement)[0]
+        name = distribution(requirement)
         version = installed_version(name)
         yield Finding(
             f"{name} [{extra}]" if extra else name,
             "ok" if version else "optional" if extra else "missing",
             version or "not installed",
-            "" if version else f"pip install '{requirement}'",
+            "" if version else install_command(requirement),
         )
-
-
-def requirements() -> list[tuple[str, str]]:
-    """Every requirement (``numpy>=2.0``) and the extra that it belongs to, or ""."""
-    try:
-        lines = importlib.metadata.requires("rltrain") or []
-    except importlib.metadata.PackageNotFoundError:  # run from its source folder
-        text = (Path(rltrain.__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
-        project = tomllib.loads(text)["project"]
-        extras = project["optional-dependencies"].items()
-        lines = [
-            *project["dependencies"],
-            *(f"{line}; extra == '{extra}'" for extra, group in extras for line in group),
-        ]
-    found = []
-    for line in lines:
-        requirement, _, condition = line.partition(";")
-        extra = EXTRA.search(condition)
-        found.append((requirement.strip(), extra[1] if extra else ""))
-    return found
-
-
-def installed_version(name: str) -> str | None:
-    """The version of a distribution, or None."""
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def device() -> Iterator[Finding]:
@@ -208,7 +181,7 @@ def real_game() -> Iterator[Finding]:
         "their modules",
         "optional" if absent else "ok",
         f"not installed: {', '.join(absent)}" if absent else "installed",
-        "pip install pysc2 s2clientprotocol absl-py" if absent else "",
+        install_command(*installation.NEEDED_PACKAGES) if absent else "",
     )
     where = "SC2PATH" if "SC2PATH" in os.environ else "SC2PATH is not set"
     versions = installation.game_versions()

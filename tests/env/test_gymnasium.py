@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from rltrain.common.install import install_extra
 from rltrain.env.gymnasium import GymnasiumEnv, from_class
 from rltrain.errors import WorldError
 from rltrain.hardware.rollout import Rollout
@@ -168,19 +170,32 @@ def test_a_task_is_part_of_the_state() -> None:
     assert other.envs[0].env.unwrapped.gravity == 12.0
 
 
-def test_an_unknown_id_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match=r"^env\.id=CartPol-v1 cannot be made: .*gymnasium\.registry"
-    ):
-        made("CartPol-v1")
+IDS = {
+    "CartPol-v1": "there is no such id. Did you mean env.id=CartPole-v1?",
+    "Xyzzy-v0": "Expected one of gymnasium.registry, or module:Id of your own.",
+    "CartPole-v7": "there is no version 7 of it. Type env.id=CartPole-v1.",
+    "LunarLander-v2": "there is no version 2 of it. Type env.id=LunarLander-v3.",
+    "ALE/SpaceInvaders-v5": "Type env=atari env.game=space_invaders.",
+    "PongNoFrameskip-v4": "Type env=atari env.game=pong.",
+}
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_an_unknown_id_is_refused_with_what_to_type(id: str, recwarn: Any) -> None:
+    with pytest.raises(ValueError, match=rf"^env\.id={re.escape(id)} cannot be made: ") as caught:
+        made(id)
+    assert str(caught.value).endswith(IDS[id])
+    assert ".." not in str(caught.value)
+    assert not recwarn.list  # nothing but the message
 
 
 def test_a_missing_package_is_refused_with_what_to_install(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "Box2D", None)
     for name in [n for n in sys.modules if n.startswith("gymnasium.envs.box2d")]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(ValueError, match=r"LunarLander-v3 cannot be made: .*pip install"):
+    with pytest.raises(ValueError, match=r"LunarLander-v3 cannot be made: ") as caught:
         made("LunarLander-v3")
+    assert str(caught.value).endswith(f"Type {install_extra('box2d')}")
 
 
 def test_a_missing_module_is_refused() -> None:

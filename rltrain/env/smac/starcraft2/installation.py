@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from rltrain.common.install import install_command
+
 Package = Literal["smac", "smacv2"]
 Backend = Literal["auto", "native", "sc2"]
 
@@ -22,6 +24,8 @@ ENV_FILES: dict[Package, str] = {
 NEEDED_MODULES = ("pysc2", "s2clientprotocol", "absl")
 """What both packages import. They are installed without their own pins (protobuf below 3.21),
 which no recent wandb accepts."""
+NEEDED_PACKAGES = ("pysc2", "s2clientprotocol", "absl-py")
+"""The distributions of those modules."""
 MAP_ARCHIVES: dict[Package, str] = {
     "smac": "https://github.com/oxwhirl/smac/releases/download/v0.1-beta1/SMAC_Maps.zip",
     "smacv2": "https://github.com/oxwhirl/smacv2/releases/download/maps/SMAC_Maps.zip",
@@ -83,10 +87,8 @@ def maps_folder() -> Path:
 
 def package_fix(package: Package) -> str:
     """The commands that install a package beside wandb."""
-    return (
-        f"pip install --no-deps git+https://github.com/oxwhirl/{package}.git && "
-        "pip install pysc2 s2clientprotocol absl-py"
-    )
+    source = install_command("--no-deps", f"git+https://github.com/oxwhirl/{package}.git")
+    return f"{source} && {install_command(*NEEDED_PACKAGES)}"
 
 
 def game_fix() -> str:

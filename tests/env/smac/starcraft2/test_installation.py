@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def test_everything_that_is_missing_is_said_with_its_command(nothing: Path) -> N
         SmacVectorEnv(map_name="3m", n_envs=1, backend="sc2")
     text = str(error.value)
     for words in (
-        "the Python package smac: pip install --no-deps git+https://github.com/oxwhirl/smac.git",
+        f"the Python package smac: {sys.executable} -m pip install --no-deps git+https://github.com/oxwhirl/smac.git",
         f"StarCraft II in {nothing / 'game'}: ",
         "the map 3m.SC2Map",
         "env.backend=native",

@@ -1,0 +1,73 @@
+"""What rltrain's extras consist of, and the command that installs a package into this Python."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import re
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+
+EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
+NAME = re.compile(r"^[A-Za-z0-9._-]+")
+SAME_MODULE = {"pygame-ce": "pygame"}
+"""Distributions that provide a module which another one may provide already; never install both."""
+
+
+def install_command(*packages: str) -> str:
+    """The command that installs packages into the Python that runs: ``…/python -m pip install``."""
+    return shlex.join([sys.executable, "-m", "pip", "install", *packages])
+
+
+def install_extra(extra: str) -> str:
+    """The command that installs what one of rltrain's extras needs and this Python lacks.
+
+    It names the packages themselves: ``rltrain[extra]`` would fetch whatever an index has under
+    rltrain's name.
+    """
+    needed = [requirement for requirement, at in requirements() if at == extra]
+    return install_command(*([r for r in needed if not is_installed(r)] or needed))
+
+
+def requirements() -> list[tuple[str, str]]:
+    """Every requirement (``numpy>=2.0``) and the extra that it belongs to, or ""."""
+    source = Path(__file__).parents[2] / "pyproject.toml"
+    text = source.read_text(encoding="utf-8") if source.is_file() else ""
+    if 'name = "rltrain"' in text:  # newer than the metadata of an editable installation
+        project = tomllib.loads(text)["project"]
+        extras = project["optional-dependencies"].items()
+        return [
+            *((line, "") for line in project["dependencies"]),
+            *((line, extra) for extra, group in extras for line in group),
+        ]
+    found = []
+    for line in importlib.metadata.requires("rltrain") or []:
+        requirement, _, condition = line.partition(";")
+        extra = EXTRA.search(condition)
+        found.append((requirement.strip(), extra[1] if extra else ""))
+    return found
+
+
+def distribution(requirement: str) -> str:
+    """The name in a requirement: ``numpy`` of ``numpy>=2.0``."""
+    match = NAME.match(requirement)
+    assert match is not None
+    return match[0]
+
+
+def installed_version(name: str) -> str | None:
+    """The version of a distribution, or None."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def is_installed(requirement: str) -> bool:
+    """Whether a distribution is installed, or another one with the same module."""
+    name = distribution(requirement)
+    if installed_version(name) is not None:
+        return True
+    return name in SAME_MODULE and importlib.util.find_spec(SAME_MODULE[name]) is not None

@@ -1,0 +1,47 @@
+"""Why Gymnasium cannot make an environment, in our words, and what to type instead."""
+
+from __future__ import annotations
+
+import re
+
+import gymnasium
+
+from rltrain.common.install import install_command, install_extra, requirements
+from rltrain.errors import closest
+
+ATARI = re.compile(r"NoFrameskip|Deterministic|^ALE/|-ram\b")
+"""What ids of Atari games contain."""
+
+
+def advice(id: str, error: Exception) -> str:
+    """Why an id cannot be made, and what to type instead."""
+    if needed := missing_packages(error):
+        return f"it needs packages that are not installed. {needed}"
+    name, _, version = id.rpartition("-v")
+    if ATARI.search(id):
+        game = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", ATARI.sub("", name)).lower()
+        return f"Atari games are an environment of their own. Type env=atari env.game={game}."
+    if not isinstance(error, (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv)):
+        return f"{str(error).rstrip('. ')}."
+    newest: dict[str, int] = {}
+    for known in gymnasium.registry:
+        base, _, number = known.rpartition("-v")
+        newest[base] = max(int(number or 0), newest.get(base, 0))
+    if name in newest:
+        return f"there is no version {version} of it. Type env.id={name}-v{newest[name]}."
+    near = [f"{base}-v{newest[base]}" for base in closest(name or id, newest, n=1)]
+    if near:
+        return f"there is no such id. Did you mean env.id={near[0]}?"
+    return "there is no such id. Expected one of gymnasium.registry, or module:Id of your own."
+
+
+def missing_packages(error: Exception) -> str:
+    """The command for what an environment of Gymnasium lacks, or nothing.
+
+    Gymnasium names its extra in the message: ``pip install "gymnasium[box2d]"``.
+    """
+    extra = re.search(r"gymnasium\[([\w-]+)\]", str(error))
+    if not isinstance(error, gymnasium.error.DependencyNotInstalled) or extra is None:
+        return ""
+    ours = {at for _, at in requirements()}
+    return f"Type {install_extra(extra[1]) if extra[1] in ours else install_command(extra[0])}"
