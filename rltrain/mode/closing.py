@@ -61,18 +61,36 @@ def next_commands(
     facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: str, trust: str | None
 ) -> list[str]:
     """What to type next, and where to look."""
-    folder, checkpoints = shlex.quote(shown(run_dir)), run_dir / "checkpoints"
+    path, checkpoints = shown(run_dir), run_dir / "checkpoints"
+    folder = shlex.quote(path)
     latest, best = checkpoint.newest_full(checkpoints), checkpoint.pointed(checkpoints, "best")
-    trusted = f" trust=[{trust}]" if trust else ""
+    more = 2 * trainer.total_env_steps if status == "finished" else None
     commands = []
     if best is not None and best != latest:
-        commands.append(f"rltrain mode=evaluate checkpoint={folder}/checkpoints/best{trusted}")
+        commands.append(evaluate_command(f"{path}/checkpoints/best", trust))
     if latest is not None:
-        commands.append(f"rltrain mode=evaluate checkpoint={folder}{trusted}")
-        more = f" total_env_steps={2 * trainer.total_env_steps}" if status == "finished" else ""
-        commands.append(f"rltrain resume={folder}{more}{trusted}")
+        commands.append(evaluate_command(path, trust))
+        commands.append(resume_command(path, trust, more))
     if any((run_dir / "wandb").glob("offline-run-*")):
         commands.append(f"wandb sync {folder}/wandb/offline-run-*")
     if (run_dir / "learning_curve.png").exists():
         commands.append(f"{folder}/learning_curve.png")
     return commands
+
+
+def evaluate_command(path: str, trust: str | None) -> str:
+    """What evaluates a checkpoint; a class of ``__main__`` only Python can hand over again."""
+    if trust == "__main__":
+        return f"rltrain.evaluate({path!r}, env=YOUR_CLASS)"
+    trusted = f" trust=[{trust}]" if trust else ""
+    return f"rltrain mode=evaluate checkpoint={shlex.quote(path)}{trusted}"
+
+
+def resume_command(path: str, trust: str | None, total_env_steps: int | None) -> str:
+    """What goes on with a run, to so many env steps or to where it was to end."""
+    more = f"total_env_steps={total_env_steps}" if total_env_steps else ""
+    if trust == "__main__":
+        arguments = ", ".join(filter(None, [repr(path), more, "env=YOUR_CLASS"]))
+        return f"rltrain.resume({arguments})"
+    trusted = f"trust=[{trust}]" if trust else ""
+    return " ".join(filter(None, [f"rltrain resume={shlex.quote(path)}", more, trusted]))

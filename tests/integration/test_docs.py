@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from gymnasium.utils.env_checker import check_env
 
 from rltrain.common.metrics import METRICS
 from rltrain.config.compose import FREE_FORM, conf_dir
@@ -165,3 +166,40 @@ def test_links_lead_somewhere(page):
     text = (DOCS / page).read_text(encoding="utf-8")
     for link in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (DOCS / link).exists(), link
+
+
+def python_blocks(file):
+    return re.findall(r"```python\n(.*?)```", file.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def run_block(code, scope):
+    """Run an example, with few steps and quietly."""
+    code = re.sub(r'(total_env_steps"?(?:: |=))[\d_]+', r"\g<1>60", code)
+    exec(compile(code, "example", "exec"), scope)
+
+
+def test_the_class_of_own_environment_can_be_pasted_and_trained(capsys):
+    scope = {"__name__": __name__}
+    for code in python_blocks(DOCS / "own_environment.md")[:2]:
+        run_block(code, scope)
+    assert check_env(scope["Row"]()) is None
+    assert len(python_blocks(DOCS / "own_environment.md")[0].splitlines()) <= 20
+
+
+@pytest.mark.slow
+def test_a_pasted_class_learns_what_the_page_says(capsys):
+    scope = {"__name__": __name__}
+    for code in python_blocks(DOCS / "own_environment.md")[:2]:
+        exec(compile(code, "example", "exec"), scope)
+    shown = capsys.readouterr().out
+    assert scope["result"].metrics["test/return_mean"] > 0.7
+    assert "[2, 2, 0, 0]" in shown
+
+
+@pytest.mark.slow
+def test_the_examples_of_the_readme_run(capsys):
+    scope = {"__name__": __name__}
+    blocks = python_blocks(DOCS.parent / "README.md")
+    assert len(blocks) == 2
+    for code in blocks:
+        run_block(code, scope)

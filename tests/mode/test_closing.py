@@ -41,6 +41,15 @@ def test_a_finished_run(trainer, own_folder):
     ]
 
 
+def test_a_class_of_a_notebook_is_handed_over_again(trainer, own_folder):
+    saved(own_folder / "run", full=[300])
+    words = closing_words(FACTS, own_folder / "run", trainer, "finished", "__main__")
+    assert words.splitlines()[-2:] == [
+        "  rltrain.evaluate('run', env=YOUR_CLASS)",
+        "  rltrain.resume('run', total_env_steps=600, env=YOUR_CLASS)",
+    ]
+
+
 def test_a_result_that_is_the_best_is_said_once(trainer, own_folder):
     saved(own_folder, full=[300])
     checkpoint.name_pointer(own_folder / "checkpoints", "best", 300)
