@@ -26,7 +26,7 @@ def whole_command(env_steps: int) -> str:
     """The default command from its start to its end."""
     with tempfile.TemporaryDirectory() as folder:
         run_dir = Path(folder) / "run"
-        command = [sys.executable, "-m", "rltrain.main", "algo=qmix", "env=smac"]
+        command = [sys.executable, "-m", "rltrain", "algo=qmix", "env=smac"]
         command += [f"total_env_steps={env_steps}", f"hydra.run.dir={run_dir}"]
         subprocess.run(command, check=True, capture_output=True)
         record = json.loads((run_dir / "run.json").read_text(encoding="utf-8"))

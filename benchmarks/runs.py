@@ -33,7 +33,7 @@ def run(folder: Path, words: list[str]) -> None:
     print("rltrain", *words, flush=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / f"{folder.name}.txt").open("a", encoding="utf-8") as out:
-        command = [sys.executable, "-m", "rltrain.main", *words]
+        command = [sys.executable, "-m", "rltrain", *words]
         subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, check=False)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,9 +15,10 @@ from rltrain.algo.policy import Policy
 from rltrain.build import build_learner, prepare_machine, spec_record, view_of
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
-from rltrain.config.compose import compose_checked, original_cwd, typed_value
+from rltrain.config.compose import compose_checked
 from rltrain.config.handed_over import refuse_other_options, with_callbacks, with_env
 from rltrain.config.mapping import Overrides, as_texts
+from rltrain.config.overrides import typed_value
 from rltrain.config.schema import Settings
 from rltrain.config.validate import check
 from rltrain.errors import CheckpointError, UsageError
@@ -30,7 +30,6 @@ from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.train import (
     Result,
     built,
-    preflight,
     run_training,
     start_from,
 )
@@ -88,17 +87,17 @@ def train(
         RuntimeError: the run failed.
     """
     overrides = as_texts(overrides)
-    settings = handed(overrides, settings_from(overrides), env, callbacks)
+    composed = compose_checked(overrides)
+    settings = check(composed.plain, composed.choices, composed.defaults)
+    settings = handed(overrides, settings, env, callbacks)
     if settings.run.mode != "train" or settings.run.resume is not None:
         raise UsageError(
             "rltrain.train starts a new run: use rltrain.evaluate for mode=evaluate, and "
             "rltrain.resume to go on with a run."
         )
-    typed_dir = typed_value(overrides, "hydra.run.dir")
-    run_dir = original_cwd(str(typed_dir)) if typed_dir else new_run_dir(settings)
-    preflight(settings, run_dir)
-    note_words(run_dir, overrides)
-    return succeeded(run_training(settings, run_dir, loud=progress))
+    run_dir = composed.run_dir() or new_run_dir(settings)
+    result = run_training(settings, run_dir, files=composed.files(run_dir), loud=progress)
+    return succeeded(result)
 
 
 def resume(
@@ -168,13 +167,6 @@ def succeeded(result: Result) -> Result:
     if result.exit_code not in (0, *SIGNAL_CODES.values()):
         raise RuntimeError(f"The run failed; the traceback is in {result.run_dir / 'train.log'}.")
     return result
-
-
-def note_words(run_dir: Path, overrides: Sequence[str]) -> None:
-    """``.hydra/overrides.yaml``, as Hydra writes it for the command."""
-    folder = run_dir / ".hydra"
-    folder.mkdir(parents=True)
-    (folder / "overrides.yaml").write_text(json.dumps(list(overrides)), encoding="utf-8")
 
 
 def evaluate(

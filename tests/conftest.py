@@ -6,8 +6,6 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import sys
-
 import pytest
 
 from rltrain import main as entry
@@ -39,15 +37,9 @@ def own_folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def command(monkeypatch):
+def command():
     """Run a command in this process; gives its exit code."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["rltrain", *words])
-        entry.exit_codes.clear()
-        return entry.run(list(words))
-
-    return run
+    return lambda *words: entry.run(words)
 
 
 @pytest.fixture

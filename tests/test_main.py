@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 import rltrain
 from rltrain import main as entry
 from rltrain.common.checkpoint import digest
 from rltrain.env.toy import TwoStep
 from rltrain.errors import CheckpointError, RltrainError, UsageError
+from rltrain.mode import train as train_mode
 from rltrain.mode.run_folder import latest_run
+from rltrain.mode.sweep import worst
 from tests.conftest import SMALL
 
 
@@ -28,8 +34,6 @@ def trained_once(tmp_path_factory):
     folder = tmp_path_factory.mktemp("once")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(sys, "argv", ["rltrain"])
-        entry.exit_codes.clear()
         assert entry.run(SMALL) == 0
     (run_dir,) = folder.glob("outputs/*/*")
     return run_dir
@@ -250,6 +254,112 @@ def test_a_warm_start_is_a_new_run_with_these_weights(command, trained, small, o
     assert len(list(own_folder.glob("outputs/*/*"))) == 2
 
 
+def test_a_run_is_built_once_and_says_what_was_typed(command, small, own_folder, monkeypatch):
+    built, build = [], train_mode.build_trainer
+    monkeypatch.setattr(train_mode, "build_trainer", lambda *a: built.append(1) or build(*a))
+    assert command(*small, "total_env_steps=40", "hydra.run.dir=a=b, c") == 0
+    assert len(built) == 1
+    files = {p.name: OmegaConf.load(p) for p in (own_folder / "a=b, c/.hydra").iterdir()}
+    assert set(files) == {"config.yaml", "hydra.yaml", "overrides.yaml"}
+    assert "total_env_steps=40" in files["overrides.yaml"]
+    assert files["config.yaml"].total_env_steps == 40
+    assert files["hydra.yaml"].hydra.runtime.output_dir == str(own_folder / "a=b, c")
+    assert "hydra" not in files["config.yaml"]
+
+
+def test_the_folder_of_a_run_may_name_its_settings(command, small, own_folder):
+    words = ["total_env_steps=40", "seed=3", "hydra.run.dir=${hydra:runtime.choices.algo}-${seed}"]
+    assert command(*small, *words) == 0
+    assert (own_folder / "qmix-3/run.json").exists()
+
+
+def test_messages_from_before_there_was_a_folder_are_in_its_log(command, small, monkeypatch):
+    build = train_mode.build_trainer
+
+    def talking(*args):
+        logging.getLogger("rltrain").info("said while building")
+        return build(*args)
+
+    monkeypatch.setattr(train_mode, "build_trainer", talking)
+    assert command(*small, "total_env_steps=40", "hydra.run.dir=run") == 0
+    assert "said while building" in Path("run/train.log").read_text()
+
+
+@pytest.mark.parametrize("word", ["hydra.job.chdir=true", "hydra/launcher=joblib", "+hydra.x=1"])
+def test_hydras_other_settings_are_refused_by_name(command, small, own_folder, word):
+    with pytest.raises(UsageError, match=re.escape(word)):
+        command(*small, word)
+    assert nothing_written(own_folder)
+
+
+def test_questions_are_answered_from_the_composition(command, own_folder, capsys):
+    answers = {}
+    for flags in (["--version"], ["--cfg", "job"], ["--cfg=job", "-p", "algo.loss"]):
+        assert command(*flags, "algo=dqn", "env=cartpole", "seed=7") == 0
+        answers[flags[0]] = capsys.readouterr().out
+    assert answers["--version"] == f"rltrain {rltrain.__version__}\n"
+    shown = OmegaConf.create(answers["--cfg"])
+    assert (shown.seed, shown.env.id) == (7, "CartPole-v1")
+    assert answers["--cfg"].startswith("# algo=dqn ")
+    assert "huber: 1.0" in answers["--cfg=job"]
+    assert "seed" not in answers["--cfg=job"]
+    for wrong in (["--help", "algo=qmx"], ["--cfg", "job", "sed=1"], ["--cfg", "jobs"]):
+        with pytest.raises(UsageError):
+            command(*wrong)
+    assert nothing_written(own_folder)
+
+
+def test_hydra_answers_what_is_about_hydra(command, own_folder, capsys):
+    assert command("--cfg", "hydra") == 0
+    assert "launcher:" in capsys.readouterr().out
+    assert nothing_written(own_folder)
+
+
+def test_tab_completion(command, monkeypatch, capsys):
+    monkeypatch.setenv("COMP_LINE", "rltrain algo=q")
+    for shell, separator in (("bash", " "), ("fish", "\n")):
+        assert command("-sc", f"query={shell}") == 0
+        assert capsys.readouterr().out == f"algo=qmix{separator}algo=qrdqn\n"
+
+
+def test_a_sweep_over_nothing_is_refused(command, small, own_folder):
+    with pytest.raises(UsageError, match=r"no key has several.*seed=1,2,3"):
+        command("-m", *small)
+    assert nothing_written(own_folder)
+
+
+def test_every_job_of_a_sweep_is_checked_before_the_first_begins(command, small, own_folder):
+    with pytest.raises(UsageError, match=r"algo\.loss\.gamma=2"):
+        command("-m", *small, "algo.loss.gamma=0.9,2")
+    assert nothing_written(own_folder)
+
+
+def test_a_job_that_cannot_be_built_is_recorded_and_the_others_run(command, small, capsys):
+    sweep = ["buffer.capacity=4,64", "total_env_steps=40", "hydra.sweep.dir=s"]
+    base = [word for word in small if not word.startswith("buffer.capacity")]
+    assert command("-m", *base, *sweep) == 2
+    first, second = (json.loads(p.read_text()) for p in sorted(Path("s").glob("*/run.json")))
+    assert (first["status"], first["exit_code"], second["status"]) == ("failed", 2, "finished")
+    assert "buffer.capacity" in first["error"]
+    assert "rltrain: 0_buffer.capacity-4: " in capsys.readouterr().err
+    with pytest.raises(UsageError, match="already holds runs of a sweep"):
+        command("-m", *base, *sweep)
+
+
+def test_an_interrupted_job_ends_its_sweep(command, small, capsys):
+    stops = "callbacks=[{_target_: tests.helpers.Terminated}]"
+    assert command("-m", *small, "seed=1,2,3", stops, "hydra.sweep.dir=s") == 143
+    assert len(list(Path("s").glob("*/run.json"))) == 1
+    assert "2 of 3 jobs were not started" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("codes", "code"), [([0, 0], 0), ([0, 130], 130), ([1, 3, 130], 3), ([2, 143], 2)]
+)
+def test_a_sweep_exits_with_the_worst_of_its_jobs(codes, code):
+    assert worst(codes) == code
+
+
 def test_a_sweep_makes_one_run_per_combination(command, small, own_folder, capsys):
     words = [*small, "algo=vdn,iql", "seed=1,2", "total_env_steps=40", "logger.console=true"]
     assert command("-m", *words) == 0
@@ -403,7 +513,6 @@ def test_a_terminated_run_is_saved(monkeypatch, small, own_folder):
     words = [*small, "total_env_steps=1000000", "hydra.run.dir=run"]
     words += ["callbacks=[{_target_: tests.helpers.Terminated}]"]
     monkeypatch.setattr(sys, "argv", ["rltrain", *words])
-    monkeypatch.setattr(entry, "exit_codes", [])
     with pytest.raises(SystemExit) as left:
         entry.main()
     assert left.value.code == 143
@@ -418,7 +527,7 @@ def test_a_terminated_run_is_saved(monkeypatch, small, own_folder):
 def test_signals_save_and_say_how_to_go_on(small, own_folder, number, code):
     words = [*small, "total_env_steps=1000000", "logger.console=true", "hydra.run.dir=run"]
     words = [w for w in words if w not in ("logger.console=false", "total_env_steps=300")]
-    command = [sys.executable, "-m", "rltrain.main", *words]
+    command = [sys.executable, "-m", "rltrain", *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     for line in process.stdout:
         if line.startswith("train "):
@@ -436,7 +545,7 @@ def test_signals_save_and_say_how_to_go_on(small, own_folder, number, code):
 @pytest.mark.slow
 def test_a_closed_standard_output_does_not_stop_a_run(small, own_folder):
     words = [w for w in small if w != "logger.console=false"] + ["hydra.run.dir=run"]
-    command = [sys.executable, "-m", "rltrain.main", *words]
+    command = [sys.executable, "-m", "rltrain", *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     process.stdout.readline()
     process.stdout.close()

@@ -109,7 +109,7 @@ class Catalog:
         for folder in self.folders:
             for path in sorted(folder.rglob("*")):
                 name = path.relative_to(folder).as_posix()
-                hidden = any(part.startswith((".", "_")) for part in path.parts)
+                hidden = any(part.startswith((".", "_")) for part in name.split("/"))
                 if path.is_dir() and not hidden and "shared" not in name and "hydra" not in name:
                     found[name] = None
         return [name for name in found if not name.startswith("experiment/")]

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.config.compose import FREE_FORM, in_quotes
+from rltrain.config.overrides import in_quotes
+from rltrain.config.suggest import FREE_FORM
 from rltrain.errors import UsageError
 
 Overrides = Sequence[str] | Mapping[str, Any]

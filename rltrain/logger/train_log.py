@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from logging.handlers import MemoryHandler
 from pathlib import Path
 
 from rich.console import Console as RichConsole
@@ -31,22 +32,29 @@ class TrainLog:
 
 
 @contextmanager
-def train_log(run_dir: Path, screen: RichConsole, job: str | None = None) -> Iterator[None]:
-    """``train.log`` takes every message; notices and warnings also reach the screen, where those
-    of a sweep's ``job`` begin with its name.
+def train_log(screen: RichConsole, job: str | None = None) -> Iterator[Callable[[Path], None]]:
+    """Show notices and warnings, those of a sweep's ``job`` with its name before them; yields a
+    function that keeps all messages, those so far included, in the ``train.log`` of a folder.
     """
-    handlers: list[logging.Handler] = [
-        logging.FileHandler(run_dir / "train.log", encoding="utf-8"),
-        ScreenHandler(screen, job),
-    ]
-    handlers[0].setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    waiting = MemoryHandler(capacity=10_000, flushLevel=logging.CRITICAL + 1)
+    handlers: list[logging.Handler] = [waiting, ScreenHandler(screen, job)]
+
+    def keep_in(run_dir: Path) -> None:
+        file = logging.FileHandler(run_dir / "train.log", encoding="utf-8")
+        file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        for record in waiting.buffer:
+            file.handle(record)
+        log.removeHandler(waiting)
+        log.addHandler(file)
+        handlers.append(file)
+
     level, propagate = log.level, log.propagate
     log.setLevel(logging.INFO)
     log.propagate = False
     for handler in handlers:
         log.addHandler(handler)
     try:
-        yield
+        yield keep_in
     finally:
         for handler in handlers:
             log.removeHandler(handler)

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from rltrain.build import build_player, build_scripted_player, title
 from rltrain.common import checkpoint
-from rltrain.config.compose import load_config
+from rltrain.config.loaded import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate import check
 from rltrain.errors import CheckpointError, UsageError

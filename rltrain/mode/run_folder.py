@@ -18,7 +18,7 @@ from rltrain.build import config_record
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.config.schema import Settings
-from rltrain.errors import CheckpointError, UsageError
+from rltrain.errors import CheckpointError, RltrainError, UsageError
 from rltrain.hardware.device import machine
 from rltrain.mode.resources import resource_plan
 from rltrain.trainer import Trainer
@@ -34,6 +34,39 @@ def new_run_dir(settings: Settings, root: Path | None = None) -> Path:
     group = f"{settings.choices['algo']}-{settings.choices['env']}"
     name = f"{now}-s{settings.run.seed}-{secrets.token_hex(2)}"
     return (root or Path.cwd() / "outputs") / group / name
+
+
+def require_new(run_dir: Path) -> None:
+    """Refuse a folder that holds a run already, or that cannot be made.
+
+    Raises:
+        UsageError: what to type instead.
+    """
+    if any((run_dir / name).exists() for name in ("run.json", "checkpoints")):
+        raise UsageError(
+            f"{run_dir} already holds a run. Type resume={run_dir} to go on with it, or choose "
+            "another folder."
+        )
+    require_writable(run_dir)
+
+
+def make_folder(run_dir: Path, files: Mapping[str, str]) -> None:
+    """Make the folder, with ``files`` (texts by name) in its ``.hydra/``."""
+    run_dir.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (run_dir / ".hydra").mkdir(exist_ok=True)
+        (run_dir / ".hydra" / name).write_text(text, encoding="utf-8")
+
+
+def record_failure(run_dir: Path, error: Exception) -> None:
+    """The ``run.json`` of a run that could not begin."""
+    facts = {
+        "status": "failed",
+        "exit_code": error.exit_code if isinstance(error, RltrainError) else 1,
+        "error": f"{type(error).__name__}: {error}",
+        "finished": now(),
+    }
+    checkpoint.put_text(run_dir / "run.json", json.dumps(facts, indent=1))
 
 
 def require_writable(run_dir: Path) -> None:

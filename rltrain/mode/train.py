@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ import numpy as np
 from rltrain.build import build_trainer, config_record, title
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
-from rltrain.config.compose import load_config
+from rltrain.config.loaded import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.trust import module_of_env
 from rltrain.config.validate import check
@@ -31,8 +32,17 @@ from rltrain.logger.train_log import TrainLog, train_log
 from rltrain.logger.wandb import Wandb
 from rltrain.mode.banner import banner, job_line
 from rltrain.mode.closing import closing_words, result
-from rltrain.mode.run_folder import Record, now, refuse_changes, require_writable, run_folder
-from rltrain.mode.signals import Interrupts
+from rltrain.mode.run_folder import (
+    Record,
+    make_folder,
+    now,
+    record_failure,
+    refuse_changes,
+    require_new,
+    require_writable,
+    run_folder,
+)
+from rltrain.mode.signals import SIGNAL_CODES, Interrupts
 from rltrain.mode.warnings import warn
 from rltrain.offline.build import build_offline_trainer
 from rltrain.offline.shards import require_free
@@ -55,27 +65,6 @@ class Result:
         metric: ``pandas.DataFrame(result.history)`` takes it as it is.
         """
         return history(self.run_dir / "metrics.jsonl")
-
-
-def preflight(settings: Settings, run_dir: Path) -> None:
-    """Build everything once and look at the folder, so that what cannot work is refused before a
-    file exists.
-
-    Raises:
-        UsageError: parts that do not fit, or a folder that cannot be written.
-        CheckpointError: weights to start from that cannot be read.
-    """
-    if any((run_dir / name).exists() for name in ("run.json", "checkpoints")):
-        raise UsageError(
-            f"{run_dir} already holds a run. Type resume={run_dir} to go on with it, or choose "
-            "another folder."
-        )
-    if settings.run.dataset.write is not None:
-        require_free(Path(settings.run.dataset.write).expanduser())
-    trainer = built(settings, run_dir)
-    start_from(trainer, settings)
-    trainer.close()
-    require_writable(run_dir)
 
 
 def built(
@@ -108,33 +97,50 @@ def run_training(
     settings: Settings,
     run_dir: Path,
     *,
+    files: Mapping[str, str] | None = None,
     resume: bool = False,
     loud: bool = True,
     job: str | None = None,
 ) -> Result:
-    """One whole run in ``run_dir``. Failures of the run are recorded there and become an exit code.
+    """One whole run in ``run_dir``. Everything is built before the folder is made; failures after
+    that are recorded there and become an exit code.
 
     Args:
+        files: what to write into ``.hydra/``, texts by name.
+        resume: continue the run in ``run_dir``.
+        loud: show banner, progress and result.
         job: the name of a sweep's job; its lines begin with it, since several may run at once.
 
     Raises:
         RltrainError: the run could not begin; the folder is as it was.
     """
+    if not resume:
+        require_new(run_dir)
+    if settings.run.dataset.write is not None and not resume:
+        require_free(Path(settings.run.dataset.write).expanduser())
     loud = loud and settings.logger.console
     screen = Screen(highlight=False, quiet=not loud)
-    run_dir.mkdir(parents=True, exist_ok=True)
-    with train_log(run_dir, screen, job), Interrupts() as interrupts:
+    with train_log(screen, job) as keep_log, Interrupts() as interrupts:
         loggers = Loggers([JsonLines(run_dir / "metrics.jsonl"), TrainLog()])
         live = screen.is_terminal and job is None
         display = LivePanel(screen, title(settings)) if live else PlainLines(screen, job)
         if loud:
             loggers.add(display)
         record = Record(run_dir)
-        trainer = built(settings, run_dir, loggers, [record])
-        record.take_up(trainer.rollout.about)
-        origin = start_from(trainer, settings) if not resume else None
         if resume:
-            taken_up(trainer, run_dir)
+            keep_log(run_dir)
+        trainer = built(settings, run_dir, loggers, [record])
+        try:
+            record.take_up(trainer.rollout.about)
+            if resume:
+                taken_up(trainer, run_dir)
+            origin = start_from(trainer, settings) if not resume else None
+            if not resume:
+                make_folder(run_dir, files or {})
+                keep_log(run_dir)
+        except BaseException:
+            trainer.close()
+            raise
         interrupts.trainer = trainer
         code, status = 0, "finished"
         try:
@@ -169,6 +175,26 @@ def run_training(
             words = f"[{job}] " + " ".join(result(record.facts, run_dir, trainer, status))
         screen.print(words, soft_wrap=True, markup=False)
     return Result(run_dir, dict(trainer.latest), code)
+
+
+def run_job(settings: Settings, run_dir: Path) -> None:
+    """One run of a sweep, in a folder that is there already. A job that cannot begin is recorded
+    in ``run.json``, and the sweep goes on.
+
+    Raises:
+        KeyboardInterrupt: the run was interrupted.
+    """
+    try:
+        code = run_training(settings, run_dir, job=run_dir.name).exit_code
+    except Exception as error:
+        known = isinstance(error, RltrainError)
+        record_failure(run_dir, error)
+        print(f"rltrain: {run_dir.name}: {error}", file=sys.stderr)
+        if not known:
+            traceback.print_exc()
+        return
+    if code in SIGNAL_CODES.values():
+        raise KeyboardInterrupt
 
 
 def resume(

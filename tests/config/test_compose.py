@@ -9,14 +9,10 @@ import json
 import pytest
 
 from rltrain.api import settings_from
-from rltrain.config.compose import (
-    apply,
-    compose_checked,
-    conf_dir,
-    jobs,
-    parse,
-    quoted,
-)
+from rltrain.config.catalog import conf_dir
+from rltrain.config.compose import compose_checked
+from rltrain.config.loaded import apply
+from rltrain.config.overrides import jobs, parse, quoted
 from rltrain.config.trust import read_config, refuse_foreign_targets, shipped_targets
 from rltrain.errors import CheckpointError, UsageError
 

@@ -9,7 +9,8 @@ from hydra import compose
 from omegaconf import OmegaConf
 
 from rltrain.api import settings_from
-from rltrain.config.compose import conf_dir, hydra_config, of_choices
+from rltrain.config.compose import of_choices
+from rltrain.config.names import hydra_loader
 from rltrain.errors import UsageError
 
 
@@ -34,9 +35,9 @@ PLAIN = [
 
 @pytest.mark.parametrize("words", PLAIN, ids=" ".join)
 def test_without_an_exchange_the_composition_is_hydras(words):
-    with hydra_config():
+    with hydra_loader():
         hydras = compose("config", overrides=words)
-    ours = of_choices(conf_dir(), tuple(words), frozenset())
+    ours = of_choices(tuple(words), frozenset())
     assert ours.tree == OmegaConf.to_container(hydras, resolve=False)
     assert ours.remarks == []
 

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from rltrain.api import settings_from
-from rltrain.config.compose import apply, conf_dir, of_choices
+from rltrain.config.compose import of_choices
 from rltrain.config.constructor import convert, expected
+from rltrain.config.loaded import apply
 from rltrain.errors import UsageError
 
 MODULE = """
@@ -123,22 +124,17 @@ def test_a_loaded_run_starts_a_typed_part_afresh():
     assert changed == ["algo.network._target_", "algo.network.width"]
 
 
-def test_a_yaml_of_ones_own_replaces_a_part(tmp_path, monkeypatch):
-    own = tmp_path / "conf"
-    own.mkdir()
-    for file in conf_dir().iterdir():
-        (own / file.name).symlink_to(file)
-    (own / "experiment").unlink()
-    (own / "experiment").mkdir()
-    (own / "experiment" / "mine.yaml").write_text(
+def test_a_yaml_of_ones_own_replaces_a_part(tmp_path):
+    own = (tmp_path / "conf",)
+    (own[0] / "experiment").mkdir(parents=True)
+    (own[0] / "experiment" / "mine.yaml").write_text(
         "# @package _global_\ndefaults:\n  - override /algo: dqn\n"
         "algo:\n  network:\n    _target_: own_nodes.Net\n    width: 7\n",
         encoding="utf-8",
     )
-    monkeypatch.setattr("rltrain.config.compose.conf_dir", lambda: own)
-    mine = of_choices(own, ("experiment=mine",), frozenset())
+    mine = of_choices(("experiment=mine",), frozenset(), own)
     assert mine.tree["algo"]["network"] == {"_target_": "own_nodes.Net", "width": 7}
-    gru = of_choices(own, ("experiment=mine", "algo/network=gru"), frozenset())
+    gru = of_choices(("experiment=mine", "algo/network=gru"), frozenset(), own)
     assert gru.tree["algo"]["network"]["_target_"] == "rltrain.algo.GRUAgents"
 
 

@@ -8,7 +8,9 @@ import pytest
 from omegaconf import OmegaConf
 
 from rltrain.api import settings_from
-from rltrain.config.compose import apply, conf_dir, jobs, parse
+from rltrain.config.catalog import conf_dir
+from rltrain.config.loaded import apply
+from rltrain.config.overrides import jobs, parse
 from rltrain.errors import UsageError
 from rltrain.mode.banner import recommended
 

@@ -14,7 +14,6 @@ from tests.env import scripted  # noqa: F401  registers its environments
 
 
 def command(*words: str) -> int:
-    entry.exit_codes.clear()
     return entry.run(list(words))
 
 

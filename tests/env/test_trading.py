@@ -14,7 +14,7 @@ import yaml
 from gymnasium.utils.env_checker import check_env
 
 import rltrain
-from rltrain.config.compose import conf_dir
+from rltrain.config.catalog import conf_dir
 from rltrain.env.trading import (
     BUY,
     HOLD,

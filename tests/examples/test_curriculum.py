@@ -8,7 +8,7 @@ import pytest
 
 import rltrain
 from rltrain.api import settings_from
-from rltrain.config.compose import conf_dir
+from rltrain.config.catalog import conf_dir
 from rltrain.config.trust import refuse_foreign_targets, shipped_targets
 from rltrain.examples.curriculum import Curriculum
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 
 import pytest
 
 from rltrain import main as entry
-from rltrain.config.compose import load_config
+from rltrain.config.loaded import load_config
 from rltrain.config.validate import check
 from rltrain.errors import CheckpointError, UsageError
 from tests.conftest import SMALL
@@ -28,8 +27,6 @@ def trained_once(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("SC2PATH", str(folder / "no game"))
-        patch.setattr(sys, "argv", ["rltrain"])
-        entry.exit_codes.clear()
         assert entry.run(WORDS) == 0
     return folder / "run"
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import rltrain
-from rltrain.config.compose import conf_dir
+from rltrain.config.catalog import conf_dir
 from rltrain.env.toy import PAYOFFS
 from rltrain.errors import UsageError
 from rltrain.types import Clock

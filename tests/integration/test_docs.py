@@ -13,7 +13,9 @@ import yaml
 from gymnasium.utils.env_checker import check_env
 
 from rltrain.common.metrics import METRICS
-from rltrain.config.compose import FREE_FORM, conf_dir
+from rltrain.config.catalog import conf_dir
+from rltrain.config.compose import OF_A_RUN
+from rltrain.config.suggest import FREE_FORM
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ["from_pymarl.md", "from_rllib.md", "from_sb3.md"]
@@ -82,7 +84,7 @@ def load(file):
 @pytest.fixture(scope="module")
 def keys():
     """Every key that a composition can have."""
-    found = set(flat(load(conf_dir() / "config.yaml")))
+    found = {*flat(load(conf_dir() / "config.yaml")), *OF_A_RUN}
     for group in GROUPS:
         for file in (conf_dir() / group).rglob("*.yaml"):
             folder = file.parent.relative_to(conf_dir()).as_posix().removesuffix("/shared")

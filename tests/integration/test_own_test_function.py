@@ -9,7 +9,7 @@ import pytest
 import rltrain
 from rltrain.api import settings_from
 from rltrain.common.metrics import test_metrics as checked_metrics
-from rltrain.config.compose import conf_dir
+from rltrain.config.catalog import conf_dir
 from rltrain.config.trust import refuse_foreign_targets, shipped_targets
 from rltrain.errors import CheckpointError, UsageError
 
@@ -147,7 +147,7 @@ def test_a_test_function_of_a_loaded_run_needs_trust(tmp_path):
 
 
 def test_runs_from_before_there_were_such_options_can_be_read(tmp_path):
-    from rltrain.config.compose import load_config
+    from rltrain.config.loaded import load_config
     from rltrain.config.validate import check
 
     saved = {**settings_from([]).plain, "choices": {"algo": "qmix", "env": "smac"}}

@@ -42,7 +42,7 @@ def test_the_wheel_runs_from_another_directory(wheel, tmp_path):
         check=True,
     )
     assert done.stdout.startswith(str(target))
-    command = [sys.executable, "-m", "rltrain.main", *SMALL]
+    command = [sys.executable, "-m", "rltrain", *SMALL]
     subprocess.run(command, cwd=elsewhere, env=env, check=True, capture_output=True)
     assert list(elsewhere.glob("outputs/qmix-two_step/*/run.json"))
 
@@ -92,7 +92,7 @@ def test_refusals_of_names_need_no_torch(tmp_path):
 
 @pytest.mark.slow
 def test_a_sweep_with_the_joblib_launcher(tmp_path):
-    command = [sys.executable, "-m", "rltrain.main", "-m", *SMALL, "hydra/launcher=joblib"]
+    command = [sys.executable, "-m", "rltrain", "-m", *SMALL, "hydra/launcher=joblib"]
     command += ["seed=1,2", "hydra.launcher.n_jobs=2"]
     subprocess.run(command, check=True, capture_output=True)
     assert len(list(tmp_path.glob("outputs/multirun/*/*/run.json"))) == 2

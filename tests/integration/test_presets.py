@@ -8,7 +8,7 @@ import pytest
 
 import rltrain
 from rltrain.api import settings_from
-from rltrain.config.compose import conf_dir
+from rltrain.config.catalog import conf_dir
 from tests.helpers import weights
 
 FOLDER = conf_dir() / "experiment"

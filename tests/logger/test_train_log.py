@@ -14,7 +14,8 @@ LONG = "the exploration changes until env step 50,000, but the run ends at 12,00
 
 
 def test_errors_and_tracebacks_are_in_the_file_only(tmp_path, capsys):
-    with train_log(tmp_path, Console(quiet=True)):
+    with train_log(Console(quiet=True)) as keep_in:
+        keep_in(tmp_path)
         log.info("played")
         log.log(NOTICE, "stopping")
         log.warning("slow [sic]")
@@ -34,7 +35,8 @@ def test_warnings_wrap_at_words_in_a_terminal_only(terminal, monkeypatch, tmp_pa
     if terminal:
         monkeypatch.setenv("FORCE_COLOR", "1")  # makes rich see a terminal
     out = io.StringIO()
-    with train_log(tmp_path, Console(file=out, width=40, highlight=False)):
+    with train_log(Console(file=out, width=40, highlight=False)) as keep_in:
+        keep_in(tmp_path)
         log.warning(LONG)
     shown, errors = out.getvalue(), capsys.readouterr().err
     assert (shown == "") != terminal  # beside a live panel, both are one console
@@ -45,7 +47,8 @@ def test_warnings_wrap_at_words_in_a_terminal_only(terminal, monkeypatch, tmp_pa
 
 def test_rows_are_one_short_line_each(tmp_path):
     row = {"test/return_mean": 12.5, "test/return_std": 3.0, "custom/angle": 0.25}
-    with train_log(tmp_path, Console(quiet=True)):
+    with train_log(Console(quiet=True)) as keep_in:
+        keep_in(tmp_path)
         TrainLog().write(Clock(12_000, 2, 1), 1.5, row)
     (line,) = (tmp_path / "train.log").read_text().splitlines()
     assert line.endswith("INFO 12,000 env steps: test return 12.50, angle 0.25")

@@ -24,7 +24,7 @@ import rltrain
 from rltrain.algo.targets import n_step_target
 from rltrain.api import settings_from
 from rltrain.config import schema
-from rltrain.config.compose import conf_dir
+from rltrain.config.catalog import conf_dir
 from rltrain.config.schema import locate
 from rltrain.config.trust import shipped_targets
 from rltrain.logger.jsonl import JsonLines

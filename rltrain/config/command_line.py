@@ -1,0 +1,79 @@
+"""The words of a command: flags, and the overrides between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rltrain.errors import UsageError
+
+SWITCHES = {
+    "-m": "multirun",
+    "--multirun": "multirun",
+    "-h": "help",
+    "--help": "help",
+    "--version": "version",
+    "--resolve": "resolve",
+    "-sc": "completion",
+    "--shell-completion": "completion",
+    "--hydra-help": "hydra",
+    "-i": "hydra",
+    "--info": "hydra",
+}
+"""Flags without a value (Hydra reads what follows ``--info`` itself)."""
+VALUED = {"-c": "cfg", "--cfg": "cfg", "-p": "package", "--package": "package"}
+"""Flags with a value, ``--cfg job`` or ``--cfg=job``."""
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """What was typed after ``rltrain``: switches, the values of other flags, all other words."""
+
+    switches: frozenset[str]
+    values: dict[str, str]
+    words: tuple[str, ...]
+
+    @property
+    def asks(self) -> str | None:
+        """What is asked for instead of a run: version, help, completion, cfg, or hydra where Hydra
+        itself answers (``--hydra-help``, ``--info``, ``--cfg hydra|all``, the script that
+        ``-sc install=bash`` prints).
+        """
+        scripts = any(word.startswith(("install=", "uninstall=")) for word in self.words)
+        about_hydra = self.values.get("cfg") in ("hydra", "all")
+        if about_hydra or ("completion" in self.switches and scripts):
+            return "hydra"
+        questions = (*self.switches, *self.values)
+        kinds = ("hydra", "version", "help", "completion", "cfg", "package", "resolve")
+        asked = next((kind for kind in kinds if kind in questions), None)
+        return "cfg" if asked in ("package", "resolve") else asked
+
+    @property
+    def strange(self) -> list[str]:
+        """Words that are neither flags nor ``key=value``."""
+        return [
+            word
+            for word in self.words
+            if word.startswith("-") or not ("=" in word or word.startswith("~"))
+        ]
+
+
+def read(arguments: Sequence[str]) -> CommandLine:
+    """Sort the words of a command.
+
+    Raises:
+        UsageError: a value that a flag does not have.
+    """
+    switches, values, others = set(), {}, []
+    words = iter(arguments)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name in SWITCHES:
+            switches.add(SWITCHES[name])
+        elif name in VALUED:
+            values[VALUED[name]] = value if equals else next(words, "")
+        else:
+            others.append(word)
+    if values.get("cfg", "job") not in ("job", "hydra", "all"):
+        raise UsageError(f"--cfg {values['cfg']}: expected job, hydra or all.")
+    return CommandLine(frozenset(switches), values, tuple(others))

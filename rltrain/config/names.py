@@ -1,0 +1,105 @@
+"""Groups, choices and keys: what is wrong with a typed name that does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hydra import version
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path
+from hydra.core.config_search_path import SearchPathQuery
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.types import Override
+
+from rltrain.config.catalog import Catalog, conf_dir
+from rltrain.config.overrides import RECOMMENDED
+from rltrain.config.suggest import FREE_FORM, for_key, for_node
+from rltrain.config.suggest_choice import FEW, MANY, for_choice, listed
+from rltrain.config.tree import flat_keys, pick
+
+
+@cache
+def catalog_of(folders: tuple[Path, ...] = ()) -> Catalog:
+    """The shipped configuration and ``folders``, which do not change while a process lives."""
+    return Catalog(conf_dir(), *folders)
+
+
+@contextmanager
+def hydra_loader(folders: Sequence[Path] = ()) -> Iterator[Any]:
+    """Hydra over the shipped configuration and ``folders``; yields its configuration loader."""
+    path = create_config_search_path(str(conf_dir()))
+    for folder in folders:
+        path.prepend("command-line", f"file://{folder}", anchor=SearchPathQuery(provider="schema"))
+    version.setbase("1.3")
+    GlobalHydra.instance().clear()
+    Hydra.create_main_hydra2("rltrain", path)
+    try:
+        yield GlobalHydra.instance().config_loader()
+    finally:
+        GlobalHydra.instance().clear()
+
+
+def choice_problems(choices: Sequence[Override], catalog: Catalog) -> dict[str, list[str]]:
+    """What is wrong with ``group=name`` words, by group."""
+    problems: dict[str, list[str]] = {}
+    seen = set()
+    for o in choices:
+        group, value = o.key_or_group, o.value()
+        value = "auto" if group == "tuned" and value == RECOMMENDED else value
+        known = catalog.options(group)
+        found = []
+        if group in seen:
+            found.append(f"{group} is chosen twice. Keep one of them.")
+        seen.add(group)
+        if o.is_add() or o.is_delete():
+            found.append(f"{o.input_line}: type {group}=NAME.{listed(group, catalog)}")
+        elif isinstance(value, (list, dict)):
+            found.append(
+                f"{o.input_line}: expected one name, got several. One run has one {group}: type "
+                f"{group}=NAME, or sweep over names with -m {group}=A,B."
+            )
+        elif str(value).startswith(("/", "\\")) or ".." in str(value):
+            found.append(f"{o.input_line}: got a path.{listed(group, catalog)}")
+        elif str(value) not in known and not (value is None and group == "experiment"):
+            meant = for_choice(group, str(value), catalog)
+            others = listed(group, catalog, FEW if meant.typed else MANY)
+            others = "" if meant.sure and meant.typed else others
+            found.append(f"{o.input_line}: unknown {group} '{value}'.{meant}{others}")
+        if found:
+            problems.setdefault(group, []).extend(found)
+    return problems
+
+
+def key_problem(
+    o: Override, known: Mapping[str, Any], custom: Mapping[str, str], catalog: Catalog
+) -> list[str]:
+    """What is wrong with the name in a ``key=value`` word, given the keys there are.
+
+    Args:
+        custom: parts whose ``_target_`` was typed; their constructors judge the keys below.
+    """
+    key = o.key_or_group.replace("/", ".")
+    free = any(key.startswith(f"{node}.") for node in FREE_FORM)
+    if o.is_delete():
+        return [f"{o.input_line}: keys cannot be removed. Type {key}=null to switch a setting off."]
+    own = [path for path in custom if isinstance(pick(known, path), Mapping)]
+    if any(key == path or key.startswith(f"{path}.") for path in own):
+        return []
+    if (o.is_add() or o.is_force_add()) and free:
+        return []
+    keys = flat_keys(known)
+    value = str(o.input_line).partition("=")[2]
+    if key not in keys or "/" in o.key_or_group:
+        where = " (+ adds keys only below " + ", ".join(FREE_FORM) + ")" if o.is_add() else ""
+        meant = for_key(key, value, keys, catalog)
+        others = "" if str(meant) else " rltrain --help lists the keys."
+        return [f"Unknown key '{o.key_or_group}'{where}.{meant}{others}"]
+    node = keys[key]
+    if isinstance(node, dict) and node and not isinstance(o.value(), dict):
+        meant = for_node(key, value, node, catalog)
+        return [f"{o.input_line}: '{key}' holds keys of its own.{meant}"]
+    return []

@@ -1,0 +1,153 @@
+"""Typed ``key=value`` overrides: their grammar, the jobs of a sweep, what they set in a tree."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, Sweep
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+
+from rltrain.config.tree import overlaid, pick, put
+from rltrain.errors import UsageError
+
+PATH_KEYS = (
+    "checkpoint",
+    "resume",
+    "runs",
+    "dataset.write",
+    "dataset.read",
+    "hydra.run.dir",
+    "hydra.sweep.dir",
+)
+"""Keys whose values are paths: ``=``, ``,`` and spaces in them need no quotes."""
+
+
+RECOMMENDED = "${algo}-${env}"
+"""What ``tuned=auto`` is to Hydra: the file in ``conf/tuned/`` of that name, if there is one."""
+
+
+def quoted(word: str) -> str:
+    """A word as Hydra takes it: the value of ``checkpoint=a b,c=d`` quoted, so that it is one text,
+    ``tuned=auto`` as an interpolation.
+    """
+    key, equals, value = word.partition("=")
+    if key == "tuned":
+        return "tuned=" + re.sub(r"\bauto\b", RECOMMENDED, value)
+    if not equals or key not in PATH_KEYS or value[:1] in ("'", '"') or value in ("", "null"):
+        return word
+    return f"{key}={in_quotes(value)}"
+
+
+def in_quotes(text: str) -> str:
+    """A text as Hydra's grammar takes it literally."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def parse(words: Sequence[str]) -> list[Override]:
+    """Hydra's grammar, with every word that does not follow it named.
+
+    Raises:
+        UsageError: words that are no ``key=value``.
+    """
+    parsed, problems = [], []
+    for word in words:
+        try:
+            parsed.append(_parse(quoted(word)))
+        except HydraException:
+            problems.append(
+                f"'{word}' cannot be read: expected key=value (a value with blanks, commas or "
+                f"brackets needs quotes: \"key='a b'\")."
+            )
+    if problems:
+        raise UsageError("\n".join(problems))
+    return parsed
+
+
+@lru_cache(maxsize=1024)
+def _parse(word: str) -> Override:
+    return OverridesParser.create().parse_override(word)
+
+
+def is_of_hydra(o: Override) -> bool:
+    """Whether an override is for Hydra itself: ``hydra.sweep.dir``, ``hydra/launcher``."""
+    return o.key_or_group.replace("/", ".").partition(".")[0] == "hydra"
+
+
+def jobs(overrides: Sequence[Override]) -> list[list[str]]:
+    """The product of all sweeps: one list of words per job, in argument order."""
+    out: list[list[str]] = [[]]
+    for override in overrides:
+        if isinstance(override.value(), Sweep):
+            texts = [f"{override.get_key_element()}={v}" for v in override.sweep_string_iterator()]
+        else:
+            texts = [str(override.input_line)]
+        out = [[*job, text] for job in out for text in texts]
+    return out
+
+
+def typed_value(words: Sequence[str], key: str) -> Any:
+    """What was typed for a key, or None."""
+    for o in parse(words):
+        if o.key_or_group == key and not isinstance(o.value(), (Sweep, list, dict)):
+            return o.value()
+    return None
+
+
+def original_cwd(path: str) -> Path:
+    """A typed path, relative to where the command was started."""
+    return Path(os.path.expanduser(path)).absolute()
+
+
+def group_of(part: str) -> str:
+    """The group whose options fill a part: ``algo.loss`` is filled by ``algo/loss``."""
+    return part.replace(".", "/")
+
+
+def typed_targets(overrides: Sequence[Override]) -> dict[str, str]:
+    """The parts whose ``_target_`` was typed, by dotted path, and what it names."""
+    found = {}
+    for o in overrides:
+        path, dot, leaf = o.key_or_group.rpartition(".")
+        value = o.value()
+        if leaf == "_target_" and dot:
+            found[path] = str(value)
+        elif isinstance(value, dict) and isinstance(value.get("_target_"), str):
+            found[o.key_or_group] = value["_target_"]
+    return found
+
+
+def with_targets(tree: Mapping[str, Any], custom: Mapping[str, str]) -> dict[str, Any]:
+    """A tree in which every part with another ``_target_`` than before has no keywords yet."""
+    out = copy.deepcopy(dict(tree))
+    for path, target in custom.items():
+        node = pick(out, path)
+        if isinstance(node, dict) and node.get("_target_", target) != target:
+            put(out, path, {"_target_": target})
+    return out
+
+
+def set_value(tree: dict[str, Any], o: Override) -> None:
+    """Do what Hydra does with one ``key=value`` word that ``key_problem`` let pass."""
+    key, value = o.key_or_group.replace("/", "."), contained(o.value())
+    before = pick(tree, key)
+    if o.is_add() and before is not None and not isinstance(value, (dict, list)):
+        raise UsageError(f"{o.input_line}: '{key}' is there already. Type {key}=… without the +.")
+    if isinstance(before, dict) and isinstance(value, dict):
+        value = overlaid(before, value)
+    put(tree, key, value)
+
+
+def contained(value: Any) -> Any:
+    """A typed value in plain containers, interpolations as they stand."""
+    held = OmegaConf.to_container(OmegaConf.create({"value": value}), resolve=False)
+    assert isinstance(held, dict)
+    return held["value"]

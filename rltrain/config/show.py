@@ -1,0 +1,43 @@
+"""What shows the configuration: ``--cfg job``, and Hydra itself for what is about Hydra."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from omegaconf import OmegaConf
+
+from rltrain.config.catalog import conf_dir
+from rltrain.config.compose import Composition
+from rltrain.config.names import catalog_of
+from rltrain.config.overrides import quoted
+from rltrain.config.tree import flat_keys
+from rltrain.errors import UsageError
+
+
+def config_text(composed: Composition, package: str | None, *, resolve: bool) -> str:
+    """The composed configuration as YAML, or what lies at the key ``package`` of it.
+
+    Raises:
+        UsageError: there is no such key.
+    """
+    tree = composed.plain if resolve else composed.tree
+    if package in (None, "_global_"):
+        groups = sorted(group for group in composed.choices if group in catalog_of().groups)
+        chosen = [f"{g}={composed.choices[g]}" for g in groups if composed.choices[g] is not None]
+        return f"# {' '.join(chosen)}\n{OmegaConf.to_yaml(tree)}"
+    found = flat_keys(tree)
+    if package not in found:
+        raise UsageError(f"--package {package}: there is no such key. Type rltrain --cfg job.")
+    part = found[package]
+    if not isinstance(part, (dict, list)):
+        return f"{'null' if part is None else part}\n"
+    return f"# @package {package}\n{OmegaConf.to_yaml(part)}"
+
+
+def ask_hydra(arguments: Sequence[str]) -> None:
+    """Let Hydra answer: ``--hydra-help``, ``--info``, ``--cfg hydra|all``, ``-sc install=…``."""
+    from hydra._internal.utils import _run_hydra, get_args_parser
+
+    parser = get_args_parser()
+    args = parser.parse_args([quoted(word) for word in arguments])
+    _run_hydra(args, parser, lambda config: None, str(conf_dir()), "config")

@@ -1,0 +1,122 @@
+"""Sweeps: Hydra's sweeper and launcher over jobs that are composed as single runs are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hydra import compose
+from hydra._internal.callbacks import Callbacks
+from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.plugins import Plugins
+from hydra.errors import HydraException
+from hydra.types import HydraContext, RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from rltrain.config.compose import compose_checked, first_line
+from rltrain.config.names import hydra_loader
+from rltrain.config.overrides import RECOMMENDED, in_quotes, is_of_hydra, jobs, parse
+from rltrain.config.schema import Settings
+from rltrain.config.validate import check
+from rltrain.errors import UsageError
+
+JOB_NAME_LENGTH = 100
+
+
+def job_name(dirname: str) -> str:
+    """A job's overrides as a folder name: letters, digits and ``-_.`` only."""
+    dirname = dirname.replace("\\", "").replace(RECOMMENDED, "auto")
+    return re.sub(r"[^A-Za-z0-9\-_.]+", "-", dirname)[:JOB_NAME_LENGTH].strip("-_.") or "job"
+
+
+OmegaConf.register_new_resolver("rltrain_job_name", job_name, replace=True)
+
+
+class JobLoader(ConfigLoaderImpl):
+    """Composes each job as a single run is composed, with the sweep's part of Hydra."""
+
+    def load_sweep_config(
+        self, master_config: DictConfig, sweep_overrides: list[str]
+    ) -> DictConfig:
+        composed = compose_checked(sweep_overrides)
+        config = OmegaConf.create({**composed.tree, "hydra": master_config.hydra.copy()})
+        OmegaConf.set_struct(config, True)
+        OmegaConf.set_readonly(config.hydra, False)
+        names = config.hydra.job.config.override_dirname
+        config.hydra.runtime.choices = composed.choices
+        config.hydra.overrides.task = list(sweep_overrides)
+        config.hydra.job.override_dirname = get_overrides_dirname(
+            parse(sweep_overrides), list(names.exclude_keys), names.item_sep, names.kv_sep
+        )
+        OmegaConf.copy_cache(from_config=master_config, to_config=config)
+        return config
+
+
+def job_words(words: Sequence[str]) -> list[list[str]]:
+    """The overrides of every job, without Hydra's own.
+
+    Raises:
+        UsageError: nothing is swept over.
+    """
+    overrides = parse(words)
+    chosen = {o.key_or_group for o in overrides if is_of_hydra(o)}
+    started_elsewhere = any(key.startswith(("hydra/", "hydra.sweeper")) for key in chosen)
+    if not started_elsewhere and not any(o.is_sweep_override() for o in overrides):
+        raise UsageError(
+            "-m runs one job per combination of values, but no key has several: type for example "
+            "seed=1,2,3, or leave out -m for a single run."
+        )
+    return jobs([o for o in overrides if not is_of_hydra(o)])
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a launcher calls, perhaps in another process, for each job.
+
+    Attributes:
+        train: one run in a folder that is there; its outcome is in its ``run.json``.
+    """
+
+    train: Callable[[Settings, Path], None]
+
+    def __call__(self, config: DictConfig) -> None:
+        about = HydraConfig.get()
+        composed = compose_checked(list(about.overrides.task))
+        settings = check(composed.plain, composed.choices, composed.defaults, composed.remarks)
+        self.train(settings, Path(about.runtime.output_dir))
+
+
+def sweep(words: Sequence[str], folder: Path, train: Callable[[Settings, Path], None]) -> None:
+    """Call ``train`` for every combination, each with a folder of its own below ``folder``.
+
+    Raises:
+        UsageError: Hydra's own settings that Hydra refuses.
+    """
+    overrides = parse(words)
+    task = [str(o.input_line) for o in overrides if not is_of_hydra(o)]
+    unswept = [o.key_or_group for o in overrides if not o.is_sweep_override()]
+    of_hydra = [
+        *(str(o.input_line) for o in overrides if is_of_hydra(o)),
+        f"hydra.job.config.override_dirname.exclude_keys=[{','.join(unswept)}]",
+    ]
+    of_hydra = [word for word in of_hydra if not word.startswith("hydra.sweep.dir=")]
+    of_hydra.append(f"hydra.sweep.dir={in_quotes(str(folder))}")
+    try:
+        with hydra_loader() as loader:
+            config = compose("config", overrides=of_hydra, return_hydra_config=True)
+            config.hydra.mode = RunMode.MULTIRUN
+            config.hydra.overrides.task = task
+            config = OmegaConf.masked_copy(config, "hydra")
+            context = HydraContext(
+                config_loader=JobLoader(loader.config_search_path), callbacks=Callbacks(config)
+            )
+            sweeper = Plugins.instance().instantiate_sweeper(
+                hydra_context=context, task_function=Job(train), config=config
+            )
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UsageError(f"The sweep cannot begin: {first_line(error)}") from error
+    sweeper.sweep(arguments=task)

@@ -1,0 +1,155 @@
+"""Which mode carries out a command: compose once, validate once, hand over.
+
+Torch is imported after names and values are known to be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from rltrain.config.compose import Composition, compose_checked
+from rltrain.config.overrides import original_cwd, parse, typed_value
+from rltrain.config.schema import Settings
+from rltrain.config.validate import check
+from rltrain.errors import UsageError
+
+
+def dispatch(overrides: Sequence[str], *, multirun: bool) -> int:
+    """Carry out a command; returns the exit code.
+
+    Raises:
+        RltrainError: with the exit code in it.
+    """
+    resumes = typed_value(overrides, "resume") is not None
+    evaluates = typed_value(overrides, "mode") == "evaluate"
+    if multirun and (resumes or evaluates):
+        raise UsageError("A sweep (-m) starts new runs: leave out resume= and mode=evaluate.")
+    of_hydra = [word for word in overrides if word.lstrip("+~").startswith("hydra.")]
+    if of_hydra and (resumes or evaluates):
+        raise UsageError(
+            f"{of_hydra[0]}: Hydra's own settings are for new training runs. Leave it out: a "
+            "resumed run stays in its folder, and an evaluation writes beside its checkpoint or, "
+            "without one, into a new folder in outputs/evaluate."
+        )
+    if typed_value(overrides, "mode") == "doctor":
+        return doctor_mode(overrides)
+    if resumes:
+        return resume_mode(overrides)
+    if evaluates and typed_value(overrides, "checkpoint") is not None:
+        return evaluate_mode(overrides)
+    return sweep_mode(overrides) if multirun else new_mode(overrides)
+
+
+def checked(composed: Composition) -> Settings:
+    """The values of a composition, whose names are known to be right."""
+    return check(composed.plain, composed.choices, composed.defaults, composed.remarks)
+
+
+def new_mode(overrides: Sequence[str]) -> int:
+    """A new run, or the evaluation of a policy that needs no checkpoint."""
+    composed = compose_checked(single(overrides))
+    settings = checked(composed)
+    if settings.run.mode == "evaluate":
+        return evaluate_script(settings)
+    from rltrain.mode.run_folder import new_run_dir
+    from rltrain.mode.train import run_training
+
+    run_dir = composed.run_dir() or new_run_dir(settings)
+    return run_training(settings, run_dir, files=composed.files(run_dir)).exit_code
+
+
+def single(overrides: Sequence[str]) -> Sequence[str]:
+    """The words of one run.
+
+    Raises:
+        UsageError: several values for a key without -m.
+    """
+    swept = [str(o.input_line) for o in parse(overrides) if o.is_sweep_override()]
+    if swept:
+        raise UsageError(
+            f"{', '.join(swept)}: several values for one key are a sweep. Type rltrain -m … to run "
+            "them all, or quote the value if the comma belongs to it."
+        )
+    return overrides
+
+
+def sweep_mode(overrides: Sequence[str]) -> int:
+    """One run per combination of values, all composed and checked before the first begins."""
+    from rltrain.config.sweep import job_words, sweep
+
+    settings = [checked(compose_checked(words)) for words in job_words(overrides)]
+    from rltrain.mode.sweep import new_sweep_dir, require_new, require_own_datasets, summarize
+    from rltrain.mode.train import run_job
+
+    typed = typed_value(overrides, "hydra.sweep.dir")
+    folder = original_cwd(str(typed)) if typed else new_sweep_dir()
+    require_own_datasets(settings)
+    require_new(folder)
+    with suppress(KeyboardInterrupt):
+        sweep(overrides, folder, run_job)
+    return summarize(folder, len(settings))
+
+
+def doctor_mode(overrides: Sequence[str]) -> int:
+    """Look at the machine; 0 if the main job would run."""
+    if len(overrides) > 1:
+        senseless = [word for word in overrides if word != "mode=doctor"]
+        raise UsageError(f"mode=doctor looks at the machine: leave out {', '.join(senseless)}.")
+    from rltrain.mode.doctor import examine, runs, show
+
+    findings = examine(Path.cwd() / "outputs")
+    show(findings)
+    return 0 if runs(findings) else UsageError.exit_code
+
+
+def evaluate_mode(overrides: Sequence[str]) -> int:
+    """Evaluate a checkpoint."""
+    load_step = typed_value(overrides, "load_step")
+    if load_step is not None and (isinstance(load_step, bool) or not isinstance(load_step, int)):
+        raise UsageError(f"load_step={load_step}: expected a whole number of env steps.")
+    from rltrain.mode.evaluate import evaluate, show
+
+    path = original_cwd(str(typed_value(overrides, "checkpoint")))
+    words = other_words(overrides, about=("mode", "load_step", "checkpoint"), never=("resume",))
+    show(evaluate(path, words, load_step))
+    return 0
+
+
+def evaluate_script(settings: Settings) -> int:
+    """Evaluate a scripted policy."""
+    if settings.algo is not None:
+        raise UsageError(
+            "mode=evaluate needs a checkpoint: type mode=evaluate checkpoint=RUN_FOLDER "
+            "(outputs/<algo>-<env>/<run>), or algo=scripted to see a policy that needs none."
+        )
+    from rltrain.mode.evaluate import evaluate_script as evaluate
+    from rltrain.mode.evaluate import show
+
+    show(evaluate(settings))
+    return 0
+
+
+def resume_mode(overrides: Sequence[str]) -> int:
+    """Continue a run in its own folder."""
+    from rltrain.mode.run_folder import latest_run
+    from rltrain.mode.train import resume
+
+    typed = str(typed_value(overrides, "resume"))
+    words = other_words(overrides, about=("resume",), never=("mode", "checkpoint", "load_step"))
+    path = latest_run(Path.cwd() / "outputs") if typed == "latest" else original_cwd(typed)
+    return resume(path, words).exit_code
+
+
+def other_words(overrides: Sequence[str], about: Sequence[str], never: Sequence[str]) -> list[str]:
+    """The words that change a loaded configuration.
+
+    Raises:
+        UsageError: words that mean nothing beside those in ``about``.
+    """
+    names = {word: word.partition("=")[0] for word in overrides}
+    senseless = [word for word, name in names.items() if name in never]
+    if senseless:
+        raise UsageError(f"{about[-1]}= says it all: leave out {', '.join(senseless)}.")
+    return [word for word, name in names.items() if name not in about]
