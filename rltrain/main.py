@@ -70,8 +70,10 @@ def answer(line: CommandLine, arguments: Sequence[str]) -> None:
         require_overrides(line, arguments)
         from rltrain.config.compose import compose_checked
         from rltrain.config.show import config_text
+        from rltrain.config.validate import check
 
         composed = compose_checked(line.words)
+        check(composed.plain, composed.choices, composed.defaults)
         resolve = "resolve" in line.switches
         print(config_text(composed, line.values.get("package"), resolve=resolve), end="")
 

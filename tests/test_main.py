@@ -303,7 +303,7 @@ def test_questions_are_answered_from_the_composition(command, own_folder, capsys
     assert answers["--cfg"].startswith("# algo=dqn ")
     assert "huber: 1.0" in answers["--cfg=job"]
     assert "seed" not in answers["--cfg=job"]
-    for wrong in (["--help", "algo=qmx"], ["--cfg", "job", "sed=1"], ["--cfg", "jobs"]):
+    for wrong in (["--help", "algo=qmx"], ["--cfg", "job", "seed=abc"], ["--cfg", "jobs"]):
         with pytest.raises(UsageError):
             command(*wrong)
     assert nothing_written(own_folder)

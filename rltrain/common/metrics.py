@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 if TYPE_CHECKING:
     from rltrain.types import Episode
@@ -103,6 +102,6 @@ def test_metrics(said: Any) -> dict[str, float]:
             f"{said!r}."
         )
     for name, value in said.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise ValueError(f"test.function: {name} is {value!r}, expected a number.")
     return {k if "/" in k else f"test/{k}": float(v) for k, v in said.items()}

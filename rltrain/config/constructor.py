@@ -7,7 +7,7 @@ from __future__ import annotations
 import inspect
 import json
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -25,6 +25,8 @@ from rltrain.common.number_types import (
     Whole,
     WholeNumber,
 )
+from rltrain.config.schema import locate
+from rltrain.config.signature import UnreadableError, read_arguments
 
 EXPECTED: tuple[tuple[Any, str], ...] = (
     (Whole, "a whole number, 0 or more"),
@@ -54,12 +56,34 @@ class Constructor:
     free: bool  # it takes any other keyword too
 
 
+def constructor_at(target: str, n_given: int = 0, facts: Sequence[str] = ()) -> Constructor:
+    """The keywords of what a ``_target_`` names, without those in ``facts``; a class or function of
+    rltrain's own is not imported for it.
+
+    Args:
+        n_given: how many of a function's first arguments its caller fills.
+
+    Raises:
+        UsageError: no such module or name.
+    """
+    try:
+        read = read_arguments(target, n_given, set(facts))
+    except UnreadableError:
+        found = constructor_of(locate(target), n_given)
+        known = {name: a for name, a in found.annotations.items() if name not in facts}
+        return Constructor(known, found.defaults, found.free)
+    return Constructor(read.annotations, read.defaults, read.free)
+
+
 def constructor_of(call: Callable[..., Any], n_given: int = 0) -> Constructor:
     """Read the signature of a class, or of a function whose first ``n_given`` arguments are filled
     by its caller.
     """
+    try:
+        parameters = list(inspect.signature(call).parameters.values())
+    except ValueError:  # compiled, without a signature
+        return Constructor({}, {}, free=True)
     hints = hints_of(call)
-    parameters = list(inspect.signature(call).parameters.values())
     parameters = parameters if inspect.isclass(call) else parameters[n_given:]
     named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     return Constructor(

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
 from rltrain.common.metrics import METRICS
-from rltrain.config.constructor import constructor_of, convert, expected
+from rltrain.config.constructor import constructor_at, convert, expected
 from rltrain.config.schema import (
     FACTS,
     AlgoSettings,
@@ -25,7 +25,6 @@ from rltrain.config.schema import (
     Node,
     RunSettings,
     Settings,
-    locate,
 )
 from rltrain.config.suggest import for_metric, for_value
 from rltrain.config.tree import overlaid, pick, put
@@ -105,12 +104,11 @@ class Checker:
             return None
         target = node["_target_"]
         try:
-            constructor = constructor_of(locate(target), n_given)
+            constructor = constructor_at(target, n_given, FACTS.get(path, ()))
         except UsageError as error:
             self.problems.append(f"{path}: {error}")
             return None
-        facts = FACTS.get(path, ())
-        known = {k: v for k, v in constructor.annotations.items() if k not in facts}
+        known = constructor.annotations
         kwargs = {}
         for name, value in node.items():
             if name in known:

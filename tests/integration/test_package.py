@@ -80,14 +80,25 @@ def test_help_needs_no_torch_and_makes_no_folder(tmp_path, flag):
     assert not (tmp_path / "outputs").exists()
 
 
-def test_refusals_of_names_need_no_torch(tmp_path):
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["algo=qmx"],
+        ["seed=abc"],
+        ["experiment=atari/rainbow", "algo.loss.gamma=2"],
+        ["-m", "algo=x"],
+    ],
+    ids=" ".join,
+)
+def test_refusals_of_names_and_values_need_no_torch(words):
     code = (
         "import sys; from rltrain.main import run\n"
-        "try: run(['algo=qmx'])\n"
-        "except Exception as error: print(type(error).__name__, 'torch' in sys.modules)"
+        f"try: run({words})\n"
+        "except Exception as error: print(type(error).__name__)\n"
+        "print([name for name in ('torch', 'numba', 'numpy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["UsageError", "False"]
+    assert done.stdout.split() == ["UsageError", "[]"]
 
 
 @pytest.mark.slow

@@ -1,0 +1,172 @@
+"""The keywords of a class or function of rltrain's own, read from its source without importing it.
+
+The annotations of constructors say what a value may be, but the modules around them import torch. A
+wrong value is refused before that: names are followed through imports and ``_EXPORTS`` as Python
+would, and only the annotations themselves are evaluated.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator, Set
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+PACKAGE = Path(__file__).parents[1]
+LIGHT = ("typing", "collections", "pydantic", "annotated_types", "pathlib", "enum")
+"""Packages that annotations may name; importing them is cheap."""
+(NO_ARGUMENTS,) = ast.parse("def __init__(self): ...").body
+"""The constructor of a class that has none of its own."""
+
+
+class UnreadableError(Exception):
+    """What only importing the module can tell."""
+
+
+class Arguments:
+    """The arguments of a function as its source writes them, without those in ``skip``."""
+
+    def __init__(self, module: Module, args: ast.arguments, n_given: int, skip: Set[str]) -> None:
+        listed = [*args.posonlyargs, *args.args]
+        defaults: list[ast.expr | None] = [None] * (len(listed) - len(args.defaults))
+        pairs = [*zip(listed, [*defaults, *args.defaults], strict=True)][n_given:]
+        pairs += zip(args.kwonlyargs, args.kw_defaults, strict=True)
+        named = [(arg, default) for arg, default in pairs if arg.arg not in skip]
+        self.annotations = {arg.arg: module.annotation(arg.annotation) for arg, _ in named}
+        self.defaults = {
+            arg.arg: module.evaluate(default) for arg, default in named if default is not None
+        }
+        self.free = args.kwarg is not None
+
+
+def read_arguments(target: str, n_given: int, skip: Set[str]) -> Arguments:
+    """The arguments of the class or function that a ``_target_`` names.
+
+    Args:
+        n_given: how many of a function's first arguments its caller fills.
+        skip: arguments whose annotations are not needed.
+
+    Raises:
+        UnreadableError: it is not of rltrain, or more than plain arguments.
+    """
+    name, _, leaf = target.rpartition(".")
+    module, node = module_of(name).find(leaf)
+    if isinstance(node, ast.FunctionDef) and not node.decorator_list:
+        return Arguments(module, node.args, n_given, skip)
+    if isinstance(node, ast.ClassDef):
+        module, function = constructor(module, node)
+        return Arguments(module, function.args, 1, skip)
+    raise UnreadableError(target)
+
+
+def constructor(module: Module, node: ast.ClassDef) -> tuple[Module, ast.FunctionDef]:
+    """The ``__init__`` of a class or of the base that has it."""
+    if node.decorator_list or node.keywords:
+        raise UnreadableError(node.name)
+    for member in node.body:
+        if isinstance(member, ast.FunctionDef) and member.name in ("__new__", "__init__"):
+            if member.name == "__new__" or member.decorator_list:
+                raise UnreadableError(node.name)
+            return module, member
+    if [ast.unparse(base) for base in node.bases] in ([], ["nn.Module"]):
+        assert isinstance(NO_ARGUMENTS, ast.FunctionDef)
+        return module, NO_ARGUMENTS
+    if len(node.bases) != 1 or not isinstance(node.bases[0], ast.Name):
+        raise UnreadableError(node.name)
+    where, base = module.find(node.bases[0].id)
+    if not isinstance(base, ast.ClassDef):
+        raise UnreadableError(node.name)
+    return constructor(where, base)
+
+
+class Module:
+    """The top-level names of a module of rltrain, each with what defines it."""
+
+    def __init__(self, name: str) -> None:
+        package, *parts = name.split(".")
+        path = PACKAGE.joinpath(*parts)
+        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        if package != "rltrain" or not path.is_file():
+            raise UnreadableError(name)
+        self.name = name
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        self.nodes: dict[str, ast.stmt] = {}
+        self.imported: dict[str, tuple[str, str]] = {}
+        for node in statements(tree.body):
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                for alias in node.names:
+                    self.imported[alias.asname or alias.name] = (node.module, alias.name)
+            elif isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+                self.nodes[node.name] = node
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                self.nodes[node.targets[0].id] = node
+        exports = self.nodes.get("_EXPORTS")
+        if isinstance(exports, ast.Assign):
+            for leaf, below in ast.literal_eval(exports.value).items():
+                self.imported.setdefault(leaf, (f"{name}.{below}", leaf))
+
+    def find(self, name: str) -> tuple[Module, ast.stmt]:
+        """What defines a name, wherever it was imported from."""
+        if name in self.nodes:
+            return self, self.nodes[name]
+        if name in self.imported:
+            where, leaf = self.imported[name]
+            return module_of(where).find(leaf)
+        raise UnreadableError(f"{self.name}.{name}")
+
+    def value(self, name: str) -> Any:
+        """The value of a name in an annotation."""
+        if name in self.imported and self.imported[name][0].partition(".")[0] in LIGHT:
+            where, leaf = self.imported[name]
+            return getattr(import_module(where), leaf)
+        if name not in self.imported and name not in self.nodes and hasattr(builtins, name):
+            return getattr(builtins, name)
+        module, node = self.find(name)
+        if not isinstance(node, ast.Assign):
+            raise UnreadableError(f"{self.name}.{name}")
+        if module.name == "rltrain.common.number_types":  # names of its own, which it also compares
+            return getattr(import_module(module.name), name)
+        return module.evaluate(node.value)
+
+    def annotation(self, node: ast.expr | None) -> Any:
+        """An annotation as ``typing.get_type_hints`` gives it; Any where there is none."""
+        value = Any if node is None else self.evaluate(node)
+        return type(None) if value is None else value
+
+    def evaluate(self, node: ast.expr) -> Any:
+        """The value of an expression that names nothing heavy."""
+        code = compile(ast.Expression(node), self.name, "eval")
+        try:
+            return eval(code, {"__builtins__": {}}, Names(self))
+        except UnreadableError:
+            raise
+        except Exception as error:
+            raise UnreadableError(f"{self.name}: {ast.unparse(node)}") from error
+
+
+class Names(dict[str, Any]):
+    """The names of a module, each looked up when it is used."""
+
+    def __init__(self, module: Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def __missing__(self, name: str) -> Any:
+        return self.module.value(name)
+
+
+@cache
+def module_of(name: str) -> Module:
+    """A module's source; files do not change while a process lives."""
+    return Module(name)
+
+
+def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The top-level statements, those for type checkers included."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If):
+            yield from statements(node.body)
