@@ -164,6 +164,9 @@ class Acting(Protocol):
     def explores_until(self) -> int | None:
         """The env step at which training's exploration stops changing; None if it never does."""
 
+    def exploration_metrics(self, clock: Clock) -> dict[str, float]:
+        """How much training explores at ``clock``."""
+
 
 class Rollouts(Protocol):
     """Where experience comes from: policy and environments, here or elsewhere."""

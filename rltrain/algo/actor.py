@@ -84,6 +84,10 @@ class Actor:
         """The env step at which training's exploration stops changing; None if it never does."""
         return self.exploration.ends_at()
 
+    def exploration_metrics(self, clock: Clock) -> dict[str, float]:
+        """How much training explores at ``clock``."""
+        return self.exploration.metrics(clock)
+
     def _seen(self, obs: Sequence[Any]) -> np.ndarray:
         """Observations as the environment gives them, as the networks get them: [X, N, *O]."""
         try:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rltrain.callback.hooks import Callback
 from rltrain.common import checkpoint
@@ -156,16 +157,25 @@ class Log(Callback):
 
 
 class Stop(Callback):
-    """Ends the run when a metric has reached a value, or after so many hours."""
+    """Ends the run when a metric has risen (``mode`` max) or fallen (min) to a value, or after so
+    many hours.
+    """
 
-    def __init__(self, *, metric: str | None, value: float | None, hours: float | None) -> None:
-        self.metric, self.value, self.hours = metric, value, hours
+    def __init__(
+        self,
+        *,
+        metric: str | None,
+        mode: Literal["max", "min"],
+        value: float | None,
+        hours: float | None,
+    ) -> None:
+        self.metric, self.mode, self.value, self.hours = metric, mode, value, hours
 
     def on_iteration(self, trainer: Trainer, value: Any = None) -> Any:
         if self.metric is not None and self.value is not None:
-            reached = trainer.latest.get(self.metric)
-            if reached is not None and reached >= self.value:
-                trainer.stop(f"{self.metric} reached {reached:g}")
+            now = trainer.latest.get(self.metric, math.nan)
+            if now >= self.value if self.mode == "max" else now <= self.value:
+                trainer.stop(f"{self.metric} reached {now:g}")
         if self.hours is not None and trainer.seconds >= 3600 * self.hours:
             trainer.stop(f"{self.hours:g} hours are over")
         return value

@@ -56,7 +56,7 @@ def load_config(
         if isinstance(tests, dict):
             saved["test"]["function"] = None
         if isinstance(saved.get("stop"), dict):  # it may wait for what that function says
-            saved["stop"] = dict.fromkeys(saved["stop"])
+            saved["stop"] = shipped["stop"]
     tree, changed = apply(words, saved, with_newer_keys(saved, str(choices["env"])))
     if not env and isinstance(tree.get("env"), dict):
         tree["env"]["_target_"] = NOWHERE

@@ -56,6 +56,7 @@ class LogSettings:
 @dataclass(frozen=True, kw_only=True)
 class StopSettings:
     metric: str | None
+    mode: Literal["max", "min"]
     value: Real | None
     hours: Positive | None
 
@@ -104,7 +105,16 @@ class LoggerSettings:
 FACTS: Mapping[str, tuple[str, ...]] = {
     "env": ("n_envs", "n_threads", "training", "scripted", "record"),
     "test.env": ("n_envs", "n_threads", "training", "scripted", "record"),
-    "buffer": ("spec", "n_envs", "device", "rng", "n_step", "hidden_dim", "targets"),
+    "buffer": (
+        "spec",
+        "n_envs",
+        "device",
+        "rng",
+        "n_step",
+        "hidden_dim",
+        "total_env_steps",
+        "targets",
+    ),
     "algo": ("env", "epsilon", "rng"),
     "algo.network": ("spec", "distribution"),
     "algo.mixer": ("spec",),
@@ -136,7 +146,9 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """A checked configuration. ``plain`` is its JSON form, with the converted values."""
+    """A checked configuration. ``plain`` is its JSON form, with the converted values; ``typed`` are
+    the dotted keys whose values differ from those of the chosen groups.
+    """
 
     run: RunSettings
     algo: AlgoSettings | None  # None: a player that learns nothing, built from the node "algo"
@@ -147,6 +159,7 @@ class Settings:
     choices: Mapping[str, str]
     plain: Mapping[str, Any]
     remarks: tuple[str, ...] = ()  # what a person should know about the choices
+    typed: frozenset[str] = frozenset()
 
 
 def locate(target: str) -> Callable[..., Any]:

@@ -239,7 +239,18 @@ def check(
         choices=dict(choices),
         plain=converted(plain, run, algo, hardware, nodes),
         remarks=tuple(remarks),
+        typed=frozenset(changed(plain, defaults)) if defaults else frozenset(),
     )
+
+
+def changed(tree: Mapping[str, Any], defaults: Mapping[str, Any], at: str = "") -> Iterator[str]:
+    """Dotted keys of ``tree`` whose values differ from those of ``defaults``."""
+    for name, value in tree.items():
+        default = defaults.get(name)
+        if isinstance(value, Mapping) and isinstance(default, Mapping):
+            yield from changed(value, default, f"{at}{name}.")
+        elif value != default:
+            yield f"{at}{name}"
 
 
 def contradictions(run: RunSettings) -> Iterator[str]:

@@ -1,11 +1,9 @@
-"""When runs end early, and the warning of those that end too early."""
+"""When runs end early."""
 
 from __future__ import annotations
 
 import json
 
-import gymnasium
-import numpy as np
 import pytest
 
 import rltrain
@@ -23,9 +21,9 @@ class Trainer:
         self.why = why
 
 
-def reason(metric=None, value=None, hours=None, **facts):
+def reason(metric=None, mode="max", value=None, hours=None, **facts):
     trainer = Trainer(**facts)
-    Stop(metric=metric, value=value, hours=hours).on_iteration(trainer)
+    Stop(metric=metric, mode=mode, value=value, hours=hours).on_iteration(trainer)
     return trainer.why
 
 
@@ -35,6 +33,21 @@ def reason(metric=None, value=None, hours=None, **facts):
 def test_a_run_stops_once_its_metric_reaches_the_value(now, stops):
     why = reason(metric="test/win_rate", value=0.9, test_win_rate=now)
     assert (why is not None) is stops
+
+
+@pytest.mark.parametrize(
+    ("now", "stops"), [(0.31, False), (0.3, True), (0.1, True), (float("nan"), False)]
+)
+def test_a_metric_that_is_to_fall_stops_the_run_when_it_is_low_enough(now, stops):
+    why = reason(metric="learn/loss", mode="min", value=0.3, learn_loss=now)
+    assert (why is not None) is stops
+
+
+def test_a_run_goes_on_until_a_falling_metric_is_low_enough(small, tmp_path):
+    words = ["stop.metric=train/epsilon", "stop.mode=min", "stop.value=0.5"]
+    trainer = rltrain.make_trainer([*small, *words], run_dir=tmp_path)
+    trainer.train()
+    assert 75 <= trainer.clock.env_steps < 150  # epsilon falls from 1 to 0.05 until step 150
 
 
 def test_other_metrics_do_not_stop_it():
@@ -95,65 +108,3 @@ def test_a_resumed_run_may_play_another_number_of_test_episodes(small, tmp_path)
     fewer.restore(tmp_path)
     assert fewer.test_rollout.env.n_envs < trainer.test_rollout.env.n_envs
     assert fewer.test()
-
-
-EXPLORATIONS = [
-    ([], "env_steps"),
-    (["algo/exploration=exponential", "algo.exploration.half_life=20"], "half_life"),
-    (["algo/exploration=piecewise", "algo.exploration.points=[[0,1],[300,0]]"], "points"),
-]
-
-
-@pytest.mark.parametrize(("words", "key"), EXPLORATIONS, ids=lambda x: str(x))
-def test_an_exploration_that_outlasts_the_run_is_warned_of(small, tmp_path, caplog, words, key):
-    if words:
-        small = [w for w in small if not w.startswith("algo.exploration")]
-    total = 150 if not words else 200
-    rltrain.make_trainer([*small, *words, f"total_env_steps={total}"], run_dir=tmp_path)
-    assert f"the run ends at {total}" in caplog.text
-    assert f"Set algo.exploration.{key} to less" in caplog.text
-
-
-@pytest.mark.parametrize("words", [[], ["algo/exploration=per_copy"]], ids=["shorter", "constant"])
-def test_others_are_not(small, tmp_path, caplog, words):
-    if words:
-        small = [w for w in small if not w.startswith("algo.exploration")]
-    rltrain.make_trainer([*small, *words], run_dir=tmp_path)
-    assert "exploration" not in caplog.text
-
-
-def test_a_run_that_cannot_learn_says_so(small, tmp_path, caplog):
-    rltrain.make_trainer([*small, "algo.learning_starts=400"], run_dir=tmp_path)
-    assert "learning may never begin: it waits for algo.learning_starts=400" in caplog.text
-
-
-def test_images_without_convolutions_are_warned_of(tmp_path, caplog):
-    class Pixels(gymnasium.Env):
-        observation_space = gymnasium.spaces.Box(0, 255, (10, 10, 3), np.uint8)
-        action_space = gymnasium.spaces.Discrete(2)
-
-        def reset(self, *, seed=None, options=None):
-            return np.zeros((10, 10, 3), np.uint8), {}
-
-    words = ["buffer.capacity=2000", "hardware.n_envs=1", "test.n_envs=1"]
-    rltrain.make_trainer(["algo=dqn", *words], env=Pixels, run_dir=tmp_path / "a")
-    assert "observations are images 3×10×10, and algo/network=q_network takes" in caplog.text
-    caplog.clear()
-    conv = ["algo/network=conv", "algo.network.filters=[[4,3,1]]"]
-    rltrain.make_trainer(["algo=dqn", *conv, *words], env=Pixels, run_dir=tmp_path / "b")
-    assert "images" not in caplog.text
-
-
-def test_a_memory_that_single_transitions_cannot_teach_is_warned_of(small, tmp_path, caplog):
-    for kind in ("episode", "sequence", "replay"):
-        assert "remembers" not in caplog.text
-        words = [*small, f"buffer={kind}", "buffer.capacity=2000"]
-        rltrain.make_trainer(words, run_dir=tmp_path / kind)
-    assert "the network remembers, but it learns from single transitions" in caplog.text
-
-
-def test_the_warning_is_in_the_log_of_a_run(small):
-    result = rltrain.train([*small, "total_env_steps=60"])
-    assert (
-        "the exploration changes until env step 150" in (result.run_dir / "train.log").read_text()
-    )

@@ -1,0 +1,157 @@
+"""Start-up warnings: what is warned of, and that the rest is not."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+
+import rltrain
+
+
+def without(words, *starts):
+    return [w for w in words if not w.startswith(starts)]
+
+
+def heard(caplog, words, folder):
+    """What is warned of before a run begins."""
+    caplog.clear()
+    rltrain.make_trainer(words, run_dir=folder)
+    return caplog.text
+
+
+DQN = ["algo=dqn", "env=cartpole", "buffer.capacity=2000", "hardware.n_envs=2", "test.n_envs=1"]
+SHORT = "algo.exploration.env_steps=100"
+ALONE = ["algo/exploration=greedy"]
+EXPLORES = [
+    ([*DQN, *ALONE], "nothing explores"),
+    ([*DQN, *ALONE, "algo.network.noisy_sigma=0.5"], None),
+    (["algo=rainbow", *DQN[1:], "algo.network.noisy_sigma=null"], "nothing explores"),
+    ([*DQN, SHORT, "algo.network.noisy_sigma=0.5"], "both explore"),
+    ([*DQN, "algo.exploration.start=0", "algo.exploration.end=0"], "nothing explores"),
+    ([*DQN, "algo/exploration=per_copy", "hardware.n_envs=1"], "epsilon stays 0.4"),
+    ([*DQN, "algo/exploration=per_copy"], None),
+    ([*DQN, SHORT], None),
+]
+
+
+@pytest.mark.parametrize(("words", "warning"), EXPLORES, ids=lambda x: str(x)[-60:])
+def test_exploration(tmp_path, caplog, words, warning):
+    said = heard(caplog, words, tmp_path)
+    assert warning in said if warning else "explor" not in said
+
+
+TAU = "algo.target_update.tau=0.01"
+OFTEN = ["algo.target_update.episodes=null", "algo.target_update.updates=1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "warning"),
+    [
+        ([TAU], "half of the way takes 13,794 episodes. Type algo.target_update.episodes=null "),
+        ([TAU, *OFTEN], None),
+        ([], None),
+    ],
+)
+def test_a_polyak_factor_with_the_period_of_copies(small, tmp_path, caplog, words, warning):
+    said = heard(caplog, [*small, *words], tmp_path)
+    assert warning in said if warning else "target" not in said
+
+
+UNREAD = [
+    (["buffer.beta=0.9"], "nothing reads buffer.beta: samples are drawn uniformly"),
+    (["buffer.alpha=0.1", "buffer.beta_end=0.5"], "nothing reads buffer.alpha, buffer.beta_end:"),
+    (["buffer.burn_in=4"], "nothing reads buffer.burn_in: the network has no recurrent state"),
+    (["buffer.first_hidden=stored"], "nothing reads buffer.first_hidden:"),
+    (["buffer.beta=0.9", "buffer.sampler=proportional"], None),
+    (["buffer.burn_in=4", "algo/network=gru", "buffer.sequence_length=4"], None),
+    ([], None),
+]
+
+
+@pytest.mark.parametrize(("words", "warning"), UNREAD, ids=lambda x: str(x)[-60:])
+def test_keys_that_nothing_reads(tmp_path, caplog, words, warning):
+    said = heard(caplog, [*DQN, SHORT, *words], tmp_path)
+    assert warning in said if warning else "nothing reads" not in said
+
+
+STOPS = [
+    ("test/win_rate", "env=cartpole does not say that its episodes are won or lost"),
+    ("train/temperature", "algo/exploration=epsilon_greedy has none"),
+    ("learn/lr", "with algo.lr_schedule only"),
+    ("learn/clipped_target_mass", "with algo/distribution=categorical only"),
+    ("offline/is_return", "with dataset.read only"),
+    ("custom/success", "custom metrics come from callbacks"),
+    ("train/epsilon", None),
+    ("test/return_mean", None),
+]
+
+
+@pytest.mark.parametrize(("metric", "warning"), STOPS)
+def test_a_metric_to_stop_on_that_is_never_reported(tmp_path, caplog, metric, warning):
+    words = [f"stop.metric={metric}", "stop.value=0.5"]
+    said = heard(caplog, [*DQN, SHORT, *words], tmp_path)
+    assert f"will not stop on stop.metric={metric}: " in said if warning else "stop" not in said
+    assert (warning or "") in said
+
+
+EXPLORATIONS = [
+    ([], "env_steps"),
+    (["algo/exploration=exponential", "algo.exploration.half_life=20"], "half_life"),
+    (["algo/exploration=piecewise", "algo.exploration.points=[[0,1],[300,0]]"], "points"),
+]
+
+
+@pytest.mark.parametrize(("words", "key"), EXPLORATIONS, ids=lambda x: str(x))
+def test_an_exploration_that_outlasts_the_run_is_warned_of(small, tmp_path, caplog, words, key):
+    if words:
+        small = without(small, "algo.exploration")
+    total = 150 if not words else 200
+    rltrain.make_trainer([*small, *words, f"total_env_steps={total}"], run_dir=tmp_path)
+    assert f"the run ends at {total}" in caplog.text
+    assert f"Set algo.exploration.{key} to less" in caplog.text
+
+
+@pytest.mark.parametrize("words", [[], ["algo/exploration=per_copy"]], ids=["shorter", "constant"])
+def test_others_are_not(small, tmp_path, caplog, words):
+    if words:
+        small = without(small, "algo.exploration")
+    rltrain.make_trainer([*small, *words], run_dir=tmp_path)
+    assert "exploration" not in caplog.text
+
+
+def test_a_run_that_cannot_learn_says_so(small, tmp_path, caplog):
+    rltrain.make_trainer([*small, "algo.learning_starts=400"], run_dir=tmp_path)
+    assert "learning may never begin: it waits for algo.learning_starts=400" in caplog.text
+
+
+def test_images_without_convolutions_are_warned_of(tmp_path, caplog):
+    class Pixels(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(0, 255, (10, 10, 3), np.uint8)
+        action_space = gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            return np.zeros((10, 10, 3), np.uint8), {}
+
+    words = ["buffer.capacity=2000", "hardware.n_envs=1", "test.n_envs=1"]
+    rltrain.make_trainer(["algo=dqn", *words], env=Pixels, run_dir=tmp_path / "a")
+    assert "observations are images 3×10×10, and algo/network=q_network takes" in caplog.text
+    caplog.clear()
+    conv = ["algo/network=conv", "algo.network.filters=[[4,3,1]]"]
+    rltrain.make_trainer(["algo=dqn", *conv, *words], env=Pixels, run_dir=tmp_path / "b")
+    assert "images" not in caplog.text
+
+
+def test_a_memory_that_single_transitions_cannot_teach_is_warned_of(small, tmp_path, caplog):
+    for kind in ("episode", "sequence", "replay"):
+        assert "remembers" not in caplog.text
+        words = [*small, f"buffer={kind}", "buffer.capacity=2000"]
+        rltrain.make_trainer(words, run_dir=tmp_path / kind)
+    assert "the network remembers, but it learns from single transitions" in caplog.text
+
+
+def test_the_warning_is_in_the_log_of_a_run(small):
+    result = rltrain.train([*small, "total_env_steps=60"])
+    assert (
+        "the exploration changes until env step 150" in (result.run_dir / "train.log").read_text()
+    )
