@@ -21,6 +21,7 @@ from rltrain.callback import (
     Callback,
     Callbacks,
     DrawCurve,
+    Health,
     Log,
     ObsStatistics,
     Save,
@@ -180,6 +181,7 @@ def build_buffer(
         rng=generator(settings.run.seed, BUFFER_STREAM),
         n_step=loss.n_step,
         hidden_dim=learner.online.agents.hidden_dim,
+        total_env_steps=settings.run.total_env_steps,
         targets=partial(targets, learner.online) if targets is not None else None,
     )
     if targets is not None and not hasattr(buffer, "targets"):
@@ -306,7 +308,8 @@ def build_callbacks(
             Log(interval=run.log.interval, loggers=loggers, exploration=exploration),
             DrawCurve(title=title(settings)),
             Stop(**asdict(run.stop)),
-            Save(**asdict(run.save)),
+            Health(),
+            Save(interval=run.save.interval, replay_buffer=run.save.replay_buffer),
             *last,
         ]
     )
@@ -324,6 +327,7 @@ def trainer_words(settings: Settings, spec: EnvSpec) -> dict[str, Any]:
         "updates_per_env_step": algo.updates_per_env_step,
         "learning_starts": algo.learning_starts,
         "log_interval": run.log.interval,
+        "keep_last": run.save.keep_last,
         "test_episodes": run.test.episodes,
         "test_seed": run.seed,
         "test_function": build_test_function(settings),

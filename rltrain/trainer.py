@@ -53,6 +53,7 @@ class Trainer:
         updates_per_episode, updates_per_env_step: gradient steps, exactly one of them set;
             fractions carry over.
         learning_starts: stored steps before the first gradient step.
+        keep_last: full checkpoints kept.
         test_function: called in the place of the standard test.
         about: ``{"config": …, "spec": …}``, saved beside the weights.
     """
@@ -76,6 +77,7 @@ class Trainer:
         log_interval: int,
         test_episodes: int,
         test_seed: int,
+        keep_last: int,
         about: Mapping[str, Any],
         test_function: TestFunction | None = None,
     ) -> None:
@@ -92,7 +94,7 @@ class Trainer:
             test_episodes,
             test_seed,
         )
-        self.test_function = test_function
+        self.keep_last, self.test_function = keep_last, test_function
         self.clock = Clock()
         self.iterations = 0  # calls of ``iterate``
         self.owed = Fraction(0)  # gradient steps due but not yet whole
@@ -102,6 +104,8 @@ class Trainer:
         self.progress = Progress()
         self.stopping: str | None = None  # why the run ends early
         self.interrupted = False  # … because a person or the machine asked for it
+        self.diverging = False  # the latest updates were all undone
+        self.ended_at = -1  # env steps of the last ``on_train_end``
         self.started = False
         self.seconds_before = 0.0
         self.begun = time.monotonic()
@@ -155,6 +159,12 @@ class Trainer:
             self.started, self.begun = True, time.monotonic()
             self.callbacks.on_train_start(self)
 
+    def end(self) -> None:
+        """Call ``on_train_end`` of the callbacks once for an env step."""
+        if self.ended_at != self.clock.env_steps:
+            self.ended_at = self.clock.env_steps
+            self.callbacks.on_train_end(self)
+
     def train(self) -> dict[str, float]:
         """Run to ``total_env_steps``, or until something stops the run; returns the last value of
         every metric.
@@ -162,22 +172,25 @@ class Trainer:
         with self.telling_of_exceptions():
             self.start()
             self.run(self.total_env_steps)
-            self.callbacks.on_train_end(self)
+            self.end()
         return dict(self.latest)
 
     def iterate(self) -> dict[str, Any]:
-        """Run for ``log.interval`` more env steps; returns the results so far.
+        """Run for ``log.interval`` more env steps, to ``total_env_steps`` at most; returns the
+        results so far.
 
         ``done`` says whether ``total_env_steps`` are made or something stopped the run, ``stopped``
-        what it was; ``iteration`` counts these calls, those before a resume included.
-        ``on_train_end`` belongs to ``train``.
+        what it was; the run then ends as with ``train``. ``iteration`` counts these calls, those
+        before a resume included.
         """
         with self.telling_of_exceptions():
             self.start()
             before = self.seconds
-            self.run(self.clock.env_steps + self.log_interval)
-        done = self.stopping is not None or self.clock.env_steps >= self.total_env_steps
-        self.iterations += 1
+            self.iterations += 1
+            self.run(min(self.clock.env_steps + self.log_interval, self.total_env_steps))
+            done = self.stopping is not None or self.clock.env_steps >= self.total_env_steps
+            if done:
+                self.end()
         about = {
             "iteration": self.iterations,
             "seconds": self.seconds,
@@ -281,10 +294,12 @@ class Trainer:
         return self.seconds_before + time.monotonic() - self.begun
 
     def save(self, kind: str = "full", *, with_replay: bool = True) -> Path:
-        """Write a checkpoint of this moment into the run folder.
+        """Write a checkpoint of this moment into the run folder, where older ones make room for it
+        as ``save.keep_last`` says; ``export`` writes weights that stay.
 
         Args:
-            kind: ``full`` to resume from, ``weights`` to act and to start from.
+            kind: ``full`` to resume from (it becomes ``latest``, and the replay of older ones is
+                dropped), ``weights`` to act and to start from.
         """
         with self.progress.during("saving"):
             learner = self.learner.state_dict()
@@ -295,7 +310,11 @@ class Trainer:
                 if with_replay:
                     parts[REPLAY] = self.buffer.state_dict()
             parts = self.callbacks.on_save(self, parts)
-            return checkpoint.write(self.run_dir / "checkpoints", self.clock.env_steps, parts, kind)
+            checkpoints, step = self.run_dir / "checkpoints", self.clock.env_steps
+            folder = checkpoint.write(checkpoints, step, parts, kind)
+            if kind == "full":
+                checkpoint.make_latest(checkpoints, step, self.keep_last, REPLAY)
+            return folder
 
     def export(self, folder: str | Path) -> Path:
         """Write the present weights with all that acting needs into ``folder/<env_steps>/``, for

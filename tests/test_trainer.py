@@ -180,6 +180,40 @@ def test_iterate_says_when_the_run_is_over_and_why(small, tmp_path):
     assert "test/return_mean" in result["stopped"]
 
 
+def test_iterate_ends_the_run_at_total_env_steps_as_train_does(small, tmp_path):
+    trainer, trace = traced([*small, "test.interval=1000"], tmp_path)
+    done = False
+    while not done:
+        done = trainer.iterate()["done"]
+    steps = trainer.clock.env_steps
+    assert 300 <= steps < 300 + 3 * 8
+    assert trace.tests == [0, steps]
+    assert json.loads((tmp_path / "run.json").read_text())["status"] == "finished"
+    assert (tmp_path / "checkpoints/latest").read_text().strip() == str(steps)
+    again = trainer.iterate()
+    assert (again["done"], again["env_steps"]) == (True, steps)
+    trainer.train()
+    assert trace.tests == [0, steps]
+
+
+def test_a_checkpoint_saved_by_hand_is_the_latest_and_older_ones_make_room(small, tmp_path):
+    words = [w for w in small if not w.startswith("save.interval")]
+    words += ["save.interval=100000", "save.keep_last=2", "test.interval=100000"]
+    trainer = rltrain.make_trainer(words, run_dir=tmp_path)
+    for until in (50, 100, 150):
+        trainer.run(until)
+        folder = trainer.save()
+        assert (tmp_path / "checkpoints/latest").read_text().strip() == folder.name
+    kept = [p.parent for p in (tmp_path / "checkpoints").glob("*/trainer.json")]
+    assert len(kept) == 2
+    assert [p.name for p in kept if (p / "replay.json").exists()] == [folder.name]
+    exported = trainer.export(tmp_path / "mine")
+    trainer.run(200)
+    trainer.save("weights")
+    assert (tmp_path / "checkpoints/latest").read_text().strip() == folder.name
+    assert exported.exists()
+
+
 @pytest.mark.parametrize(("env", "remarks"), [("two_step", 0), ("cartpole", 1)])
 def test_a_resume_says_where_environments_cannot_save_their_state(small, tmp_path, env, remarks):
     words = [w for w in small if not w.startswith("env=")]

@@ -1,5 +1,6 @@
 """Callbacks look at a run from outside: the hooks, and those that test, save, log and stop."""
 
+from rltrain.callback.health import Health
 from rltrain.callback.hooks import Callback, Callbacks
 from rltrain.callback.obs_statistics import ObsStatistics
 from rltrain.callback.periodic import DrawCurve, Due, Log, Save, Stop, Test
@@ -9,6 +10,7 @@ __all__ = [
     "Callbacks",
     "DrawCurve",
     "Due",
+    "Health",
     "Log",
     "ObsStatistics",
     "Save",

@@ -81,13 +81,12 @@ class Save(Callback):
     interruption.
     """
 
-    def __init__(self, *, interval: int, keep_last: int, replay_buffer: bool) -> None:
-        self.due, self.keep_last = Due(interval, interval), keep_last
-        self.replay_buffer = replay_buffer
+    def __init__(self, *, interval: int, replay_buffer: bool) -> None:
+        self.due, self.replay_buffer = Due(interval, interval), replay_buffer
         self.saved_at = -1
 
     def on_iteration(self, trainer: Trainer, value: Any = None) -> Any:
-        if self.due(trainer.clock.env_steps):
+        if self.due(trainer.clock.env_steps) and not trainer.diverging:
             self.save(trainer)
         return value
 
@@ -96,16 +95,10 @@ class Save(Callback):
         return value
 
     def save(self, trainer: Trainer) -> None:
-        """Write a full checkpoint, point to it, and keep only as many as were asked for."""
-        if self.saved_at == trainer.clock.env_steps:
-            return
-        before, self.saved_at = self.saved_at, trainer.clock.env_steps
-        checkpoints = trainer.run_dir / "checkpoints"
-        trainer.save("full", with_replay=self.replay_buffer)
-        checkpoint.name_pointer(checkpoints, "latest", self.saved_at)
-        if (checkpoints / str(before)).exists():
-            checkpoint.drop_part(checkpoints / str(before), "replay")
-        checkpoint.prune(checkpoints, self.keep_last)
+        """Write a full checkpoint, unless there is one of this env step."""
+        if self.saved_at != trainer.clock.env_steps:
+            self.saved_at = trainer.clock.env_steps
+            trainer.save("full", with_replay=self.replay_buffer)
 
     def state_dict(self) -> dict[str, Any]:
         return {"at": self.due.at, "saved_at": self.saved_at}

@@ -267,6 +267,17 @@ def pointed(checkpoints: Path, pointer: str) -> int | None:
         return None
 
 
+def make_latest(checkpoints: Path, step: int, keep_last: int, newest_only: str) -> None:
+    """Let ``latest`` name a new full checkpoint, drop the part ``newest_only`` of all others, and
+    keep ``keep_last``.
+    """
+    name_pointer(checkpoints, "latest", step)
+    prune(checkpoints, keep_last)
+    for other in steps_of(checkpoints):
+        if other != step and kind_of(checkpoints / str(other)) == "full":
+            drop_part(checkpoints / str(other), newest_only)
+
+
 def prune(checkpoints: Path, keep_last: int) -> None:
     """Delete old checkpoints but the newest ``keep_last`` full ones, and the best; sweep
     unfinished folders.

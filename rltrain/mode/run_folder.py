@@ -162,7 +162,8 @@ class Journal(Record):
         return value
 
     def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
-        self.write(trainer, status="finished", finished=now())
+        status = "interrupted" if trainer.interrupted else "finished"
+        self.write(trainer, status=status, finished=now())
         return value
 
     def on_exception(self, trainer: Trainer, value: Any) -> Any:

@@ -1,0 +1,92 @@
+"""What goes wrong in learning without an error: undone updates, a support that is too narrow."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rltrain.callback.hooks import Callback
+from rltrain.common import checkpoint
+from rltrain.errors import DivergedError
+from rltrain.types import UpdateResult
+
+if TYPE_CHECKING:
+    from rltrain.trainer import Trainer
+
+log = logging.getLogger("rltrain")
+
+WARN_AFTER, STOP_AFTER = 100, 1_000
+"""Undone updates in a row."""
+CLIPPED = 0.1
+"""Share of the target mass outside a categorical support that is warned of."""
+
+
+class Health(Callback):
+    """Warns when every update is undone and ends the run when that does not pass; warns once of a
+    categorical support that the targets leave.
+
+    Undone updates are counted on the device, and the count is read every ``WARN_AFTER`` updates.
+    """
+
+    def __init__(self) -> None:
+        self.undone: Any = 0.0  # in a row, a tensor once there was an update
+        self.read_at = 0  # updates
+        self.warned_of_support = False
+
+    def on_update(self, trainer: Trainer, value: UpdateResult) -> UpdateResult:
+        undone = value.metrics.get("skipped_updates", 0.0)
+        self.undone = (self.undone + undone) * undone
+        return value
+
+    def on_iteration(self, trainer: Trainer, value: Any = None) -> Any:
+        updates = trainer.clock.updates
+        if updates - self.read_at >= WARN_AFTER:
+            self.read_at = updates
+            self.judge(trainer, int(self.undone))
+        return value
+
+    def judge(self, trainer: Trainer, undone: int) -> None:
+        """Warn of updates that are undone, or end the run.
+
+        Raises:
+            DivergedError: none was made for too long.
+        """
+        if undone >= STOP_AFTER:
+            kept = checkpoint.pointed(trainer.run_dir / "checkpoints", "latest")
+            raise DivergedError(
+                f"Learning diverged: the last {undone:,} updates were undone, since their loss or "
+                "their gradient was not finite. "
+                + ("" if kept is None else f"The checkpoint of env step {kept:,} is from before. ")
+                + "Set algo.optimizer.lr to less or algo.max_grad_norm, and look for infinite or "
+                "very large observations and rewards."
+            )
+        if undone >= WARN_AFTER and not trainer.diverging:
+            log.warning(
+                f"the last {undone:,} updates were undone, since their loss or their gradient was "
+                "not finite: nothing is learned. The run ends after "
+                f"{STOP_AFTER:,} in a row."
+            )
+        trainer.diverging = undone >= WARN_AFTER
+
+    def on_log(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+        clipped = value.get("learn/clipped_target_mass", 0.0)
+        if clipped > CLIPPED and not self.warned_of_support:
+            self.warned_of_support = True
+            log.warning(
+                f"{clipped:.0%} of the target distributions lies outside algo.distribution.v_min … "
+                "v_max and was moved to an edge, where returns cannot be told apart. Set both to "
+                "the least and the greatest discounted return to expect."
+            )
+        return value
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "undone": float(self.undone),
+            "read_at": self.read_at,
+            "warned_of_support": self.warned_of_support,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.undone, self.read_at = state["undone"], state["read_at"]
+        self.warned_of_support = state["warned_of_support"]
