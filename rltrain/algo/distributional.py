@@ -44,22 +44,28 @@ class _Bellman:
     def __init__(self, gamma: float, double: bool, n_step: int, distribution: Distribution) -> None:
         self.gamma, self.double, self.n_step = gamma, double, n_step
         self.distribution = distribution
+        # online values at quantile levels of their own choose, not those that are learned
+        self.chooses_apart = double and distribution.implicit
 
     def taken(self, online: Model, batch: Batch) -> tuple[Output, Tensor]:
         """What the online agents say, and of that the outputs of the actions taken [T, B, N, K]."""
-        stop = None if self.double else len(batch.action)
+        stop = None if self.double and not self.chooses_apart else len(batch.action)
         output = cast(Agents, online.agents).unroll(batch, stop=stop)
         assert output.dist is not None, "the agents give no distribution"
         return output, outputs_of(output.dist[:-1], batch.action)
 
     @torch.no_grad()
-    def target(self, target: Model, batch: Batch, output: Output) -> tuple[Tensor, Tensor, Tensor]:
+    def target(
+        self, online: Model, target: Model, batch: Batch, output: Output
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """reward_sum and discount [T, B, N] and the target agents' outputs [T, B, N, K] for the
         action taken next, n steps ahead.
         """
         ahead = cast(Agents, target.agents).unroll(batch, start=1)
-        chooser = output.q if self.double else ahead.q
-        best = greedy(chooser, batch.avail_actions)  # [T+1, B, N]
+        chooser = output if self.double else ahead
+        if self.chooses_apart:
+            chooser = cast(Agents, online.agents).unroll(batch, start=1)
+        best = greedy(chooser.q, batch.avail_actions)  # [T+1, B, N]
         assert ahead.dist is not None
         dist = outputs_of(ahead.dist, best)
         # a product with NaN behind the end would pass it to gradients, whatever is masked later
@@ -108,7 +114,7 @@ class CategoricalLoss:
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
         """Loss sum, count (learned transitions × N), priority [B]."""
         output, logits = self.bellman.taken(online, batch)
-        reward, discount, ahead = self.bellman.target(target, batch, output)
+        reward, discount, ahead = self.bellman.target(online, target, batch, output)
         support = self.support.support.to(logits.device)
         prob = ahead.softmax(-1)
         aim = categorical_projection(prob, support, reward, discount)
@@ -132,7 +138,8 @@ def clipped_mass(prob: Tensor, support: Tensor, reward_sum: Tensor, discount: Te
 class QuantileLoss:
     """Quantile Huber loss, summed over the learned quantiles and averaged over the target's
     (QR-DQN, Dabney et al. 2018a, algorithm 1; IQN, Dabney et al. 2018b, equation 3); the priority
-    is the mean absolute error of all pairs.
+    is the mean absolute error of all pairs. The next action of IQN is the best by K levels of its
+    own (section 3), not by the N' that give its value.
 
     Raises:
         ValueError: the distribution has no quantiles.
@@ -161,7 +168,7 @@ class QuantileLoss:
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
         """Loss sum, count (learned transitions × N), priority [B]."""
         output, quantile = self.bellman.taken(online, batch)  # [T, B, N, K]
-        reward, discount, ahead = self.bellman.target(target, batch, output)
+        reward, discount, ahead = self.bellman.target(online, target, batch, output)
         aim = reward.unsqueeze(-1) + discount.unsqueeze(-1) * ahead  # [T, B, N, K']
         error = aim.unsqueeze(-2) - quantile.unsqueeze(-1)  # [T, B, N, K, K']
         tau = output.tau[:-1] if output.tau is not None else self.tau

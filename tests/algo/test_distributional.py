@@ -179,6 +179,29 @@ def test_quantiles_too_high_weigh_with_the_other_share():
     assert result.loss_sum.item() == pytest.approx(0.75 * 0.5 + 0.25 * 2.5)
 
 
+class Apart(Says):
+    """Agents whose values choose another action than their distributions would."""
+
+    def unroll(self, batch, start=0, stop=None):
+        output = super().unroll(batch, start, stop)
+        return output if torch.is_grad_enabled() else output._replace(q=-output.q)
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_implicit_quantiles_choose_the_next_action_by_the_values_drawn_for_it(double):
+    """Action 1 (target 0.5 + 0.5 · 4) by the values, action 0 (0.5 + 0.5 · 9) by the outputs."""
+    implicit = ImplicitQuantile(online=2, target=2, acting=4, cosines=4)
+    dist, level = [[9.0, 9.0], [4.0, 4.0]], [0.1, 0.6]
+    online, target = (
+        Model(kind(implicit, dist, tau=level), Independent(spec=SPEC))
+        for kind in ((Apart, Says) if double else (Says, Apart))
+    )
+    result = QuantileLoss(gamma=0.5, double=double, n_step=1, kappa=1.0, distribution=implicit)(
+        online, target, one_step(reward=0.5), Clock()
+    )
+    assert result.metrics["target_mean"].item() == pytest.approx(0.5 + 0.5 * 4)
+
+
 def test_implicit_quantiles_weigh_with_the_levels_they_were_drawn_at():
     """As above with levels 0.1, 0.6 and another number of target quantiles."""
     implicit = ImplicitQuantile(online=2, target=3, acting=4, cosines=4)

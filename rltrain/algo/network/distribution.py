@@ -80,7 +80,7 @@ class ImplicitQuantile(nn.Module):
 
     Args:
         online, target, acting: levels drawn for the network that learns, for its target, and for
-            choosing actions (N, N' and K of the paper).
+            choosing actions, while acting and in targets (N, N' and K of the paper).
         cosines: terms of a level's embedding (equation 4).
     """
 

@@ -23,6 +23,9 @@ from rltrain.types import (
 class FeedForward(nn.Module):
     """Agents without memory: input, ``torso`` to features, ``head`` to values.
 
+    Without a gradient, values ``q`` of an implicit distribution are means over quantile levels of
+    their own, so that an action is not chosen by the levels that give its value.
+
     A window's last step, which nothing but a bootstrap reads, and steps from ``mask_end`` on are
     evaluated without a gradient; steps that are not needed, not at all.
     """
@@ -66,7 +69,7 @@ class FeedForward(nn.Module):
         learned = n_slots - 1 if batch.mask_end is None else batch.mask_end
         parts = ((0, learned), (learned, n_slots)) if learning else ((0, n_slots),)
         said = []
-        n_levels = self._levels("online" if learning else "target")
+        levels = self._levels("online") if learning else self._levels("target", "acting")
         for number, (first, end) in enumerate(parts):
             first, end = max(start, first), min(stop, end)
             if first >= end:
@@ -76,7 +79,7 @@ class FeedForward(nn.Module):
                 agent = agent.expand(end - first, n_windows, n_agents).flatten(0, 1)
             rows = obs[first:end].flatten(0, 1), batch.last_action[first:end].flatten(0, 1)
             with torch.set_grad_enabled(learning and number == 0):
-                said.append(self._evaluate(*rows, agent, n_levels))
+                said.append(self._evaluate(*rows, agent, levels))
         shape = (stop - start, n_windows, n_agents)
         full = (start, n_slots - stop)
         q, dist, tau = (_placed(x, shape, full) for x in zip(*said, strict=True))
@@ -91,10 +94,10 @@ class FeedForward(nn.Module):
             q, _, _ = self._evaluate(obs, last_action, None, self._levels("acting"))
         return q.view(*last_action.shape, -1), hidden
 
-    def _levels(self, use: str) -> int:
-        """Quantile levels to draw, 0 where none are."""
+    def _levels(self, *uses: str) -> tuple[int, ...]:
+        """How many quantile levels to draw for each use; none where they are not drawn."""
         implicit = isinstance(self.distribution, ImplicitQuantile)
-        return int(getattr(self.distribution, use)) if implicit else 0
+        return tuple(int(getattr(self.distribution, use)) for use in uses) if implicit else ()
 
     def _draw(self, n_rows: int, n_levels: int, device: torch.device) -> Tensor:
         """Levels [n_rows, K]; in evaluation midpoints, so that tests leave the stream alone."""
@@ -103,14 +106,22 @@ class FeedForward(nn.Module):
         return ((torch.arange(n_levels, device=device) + 0.5) / n_levels).expand(n_rows, -1)
 
     def _evaluate(
-        self, obs: Tensor, last_action: Tensor, agent: Tensor | None, n_levels: int
+        self, obs: Tensor, last_action: Tensor, agent: Tensor | None, levels: tuple[int, ...]
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """[X, N, …] to means [X·N, A], outputs [X·N, A, K] and levels [X·N, K]."""
+        """[X, N, …] to means [X·N, A], outputs [X·N, A, K] and levels [X·N, K].
+
+        Args:
+            levels: how many to draw for the outputs and, if the means are to choose actions, how
+                many others for the means.
+        """
         features = self.torso(self.input(obs, last_action, agent)).flatten(0, -2)
-        tau = self._draw(len(features), n_levels, features.device) if n_levels else None
-        dist = self.head(features, tau)
-        q = cast(Distribution, self.distribution).mean(dist)
-        return (q, None, None) if isinstance(self.distribution, Scalar) else (q, dist, tau)
+        if not levels:
+            dist = self.head(features)
+            q = cast(Distribution, self.distribution).mean(dist)
+            return (q, None, None) if isinstance(self.distribution, Scalar) else (q, dist, None)
+        drawn = [self._draw(len(features), n, features.device) for n in levels]
+        parts = self.head(features, torch.cat(drawn, -1)).split(levels, -1)  # [X·N, A, K] each
+        return cast(Distribution, self.distribution).mean(parts[-1]), parts[0], drawn[0]
 
 
 def _placed(

@@ -7,7 +7,7 @@ from torch import nn
 
 from rltrain.algo.kernels.gru import gru
 from rltrain.algo.network.conv import conv_agents
-from rltrain.algo.network.distribution import Scalar
+from rltrain.algo.network.distribution import ImplicitQuantile, Scalar
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.network.head import NoisyLinear
 from rltrain.types import EnvSpec, inside
@@ -193,6 +193,19 @@ def test_quantile_levels_are_as_many_as_their_use_wants_and_uniform():
     shares = torch.histc(tau, 4, 0, 1) / tau.numel()
     assert shares.tolist() == pytest.approx([1 / 4] * 4, abs=0.03)
     assert not torch.equal(tau, agents.unroll(batch).tau)
+
+
+def test_actions_in_targets_are_chosen_by_quantile_levels_of_their_own():
+    """Defect: by the few levels that also give their value, which is more often overestimated."""
+    distribution = ImplicitQuantile(online=3, target=2, acting=5000, cosines=4)
+    agents = AGENTS["mlp"](spec=SPEC, distribution=distribution)
+    batch = make_batch([3, 2])
+    with torch.no_grad():
+        first, second = agents.unroll(batch, start=1), agents.unroll(batch, start=1)
+    assert first.dist.shape[-1] == 2
+    noise = (first.dist.mean(-1) - second.dist.mean(-1))[1:].std()
+    assert (first.q - second.q)[1:].std() < noise / 10  # 5000 levels against 2
+    assert (first.q - first.dist.mean(-1))[1:].std() > noise / 4
 
 
 def test_quantile_levels_in_evaluation_are_midpoints_and_draw_nothing():
