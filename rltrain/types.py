@@ -158,6 +158,7 @@ class Batch:
     agent: Tensor | None = None  # [B, N], which agent a row is, where not 0 … N-1
     td_target: Tensor | None = None  # [T, B, M], where targets were computed before
     mask_end: int | None = None  # from this step on mask is not set, or ignored; None = T
+    burn_in: int | None = None  # bound of warm_up; None = T
     whole: bool = False  # True: nothing is padding, so nobody needs to look for it
 
     @cached_property
@@ -178,6 +179,18 @@ class Batch:
             return mask & self.real[1:]
         # asking costs nothing on the CPU; elsewhere it would wait for the device
         return None if mask.is_cpu and bool(mask.all()) else mask
+
+    @cached_property
+    def warm_up(self) -> Tensor | None:
+        """[B] int64: the first steps of a window, before any that ``mask`` marks, which only warm
+        up the recurrent state; None = none.
+        """
+        if self.burn_in == 0 or self.learned is None:
+            return None
+        n = self.learned.int().argmax(0)
+        if self.burn_in is not None:
+            n = n.clamp(max=self.burn_in)
+        return None if n.is_cpu and not bool(n.any()) else n
 
 
 def inside(last: Tensor) -> Tensor:

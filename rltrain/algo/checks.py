@@ -111,9 +111,11 @@ class BatchCheck:
                 )
             elif value.device.type != self.device.type:
                 yield f"batch.{name}: expected it on {self.device}, got {value.device}."
-        (T,), n = sizes["T"], batch.mask_end
-        if n is not None and not (type(n) is int and 0 <= n <= T):
-            yield f"batch.mask_end: expected null or a whole number from 0 to {T}, got {n!r}."
+        (T,) = sizes["T"]
+        for name in ("mask_end", "burn_in"):
+            n = getattr(batch, name)
+            if n is not None and not (type(n) is int and 0 <= n <= T):
+                yield f"batch.{name}: expected None or a whole number from 0 to {T}, got {n!r}."
         if not isinstance(batch.whole, bool):
             yield f"batch.whole: expected true or false, got {batch.whole!r}."
 
@@ -180,6 +182,7 @@ def _layout(batch: Batch) -> tuple[Any, ...]:
         index.dtype,
         *[None if x is None else (x.shape, x.dtype) for x in rest],
         batch.mask_end,
+        batch.burn_in,
         batch.whole,
     )
 

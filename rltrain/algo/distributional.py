@@ -16,7 +16,7 @@ from rltrain.algo.network.distribution import (
 )
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.targets import (
-    at_slot,
+    at_step,
     categorical_projection,
     greedy,
     n_step_bootstrap,
@@ -73,7 +73,7 @@ class _Bellman:
         step = n_step_bootstrap(reward, batch.terminated, batch.last, self.gamma, self.n_step)
         shape = batch.action.shape
         reward_sum = step.reward_sum.expand(shape)  # R = 1 or N
-        return reward_sum, step.discount.unsqueeze(-1).expand(shape), at_slot(dist, step.slot)
+        return reward_sum, step.discount.unsqueeze(-1).expand(shape), at_step(dist, step.slot)
 
 
 def outputs_of(dist: Tensor, action: Tensor) -> Tensor:

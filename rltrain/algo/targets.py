@@ -73,9 +73,9 @@ def n_step_bootstrap(
     return Bootstrap(summed, discount, slot)
 
 
-def at_slot(x: Tensor, slot: Tensor) -> Tensor:
-    """``x`` [T+1, B, …] at slots [T, B]: [T, B, …]."""
-    return x[slot, torch.arange(slot.shape[1], device=slot.device)]
+def at_step(x: Tensor, step: Tensor) -> Tensor:
+    """``x`` [T+1, B, …] at steps [T', B]: [T', B, …]."""
+    return x[step, torch.arange(step.shape[1], device=step.device)]
 
 
 def lambda_return(

@@ -246,6 +246,7 @@ class EpisodeBuffer:
             mask=mask,
             weight=torch.ones(len(index), device=self.device),
             index=self._on_device(torch.from_numpy(index)),
+            burn_in=0,
         )
 
     def _gather(self, name: str, rows: np.ndarray) -> Tensor:

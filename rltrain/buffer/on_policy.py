@@ -176,6 +176,7 @@ class OnPolicyBuffer:
             weight=torch.ones(len(chosen), device=self.device),
             index=self._tensor(chosen),
             td_target=td_target,
+            burn_in=0,
         )
 
     def _tensor(self, array: np.ndarray) -> Tensor:

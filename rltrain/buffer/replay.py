@@ -338,6 +338,7 @@ class ReplayBuffer:
             index=self._tensor(index),
             hidden=self._gather("hidden", found.rows[0]) if self.keeps_hidden else None,
             mask_end=self.burn_in + n_taught,
+            burn_in=self.burn_in,
             whole=T == 1,  # a start has a transition
         )
         return batch if self.teams == 1 else one_agent(batch, self._tensor(agent))

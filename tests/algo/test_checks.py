@@ -68,6 +68,7 @@ def test_a_batch_that_fits_passes():
         {"hidden": torch.zeros(3, 2, 9)},
         {"td_target": torch.zeros(4, 3, 2)},
         {"mask_end": 5},
+        {"burn_in": -1},
         {"whole": 1},
     ],
     ids=lambda change: next(iter(change)),
@@ -203,7 +204,7 @@ def test_a_state_of_another_call_is_refused():
 def test_every_tensor_of_a_batch_is_checked():
     from rltrain.algo.checks import FIELDS
 
-    others = {"mask_end", "whole"}
+    others = {"mask_end", "burn_in", "whole"}
     assert set(FIELDS) == {field.name for field in fields(BATCH)} - others
 
 

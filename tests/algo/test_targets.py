@@ -4,7 +4,7 @@ import torch
 
 from rltrain.algo.network.packing import Packing
 from rltrain.algo.targets import (
-    at_slot,
+    at_step,
     categorical_projection,
     greedy,
     huber,
@@ -165,7 +165,7 @@ def test_the_parts_of_an_n_step_target_add_up_to_it(n_step):
     reward, value = torch.randn(n_steps, n_windows, 2), torch.randn(n_steps + 1, n_windows, 2)
     whole = n_step_target(reward, terminated, last, value[1:], 0.9, n_step)
     reward_sum, discount, slot = n_step_bootstrap(reward, terminated, last, 0.9, n_step)
-    parts = reward_sum + discount.unsqueeze(-1) * at_slot(value, slot)
+    parts = reward_sum + discount.unsqueeze(-1) * at_step(value, slot)
     torch.testing.assert_close(parts, whole)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -10,6 +12,7 @@ from rltrain.algo.kernels.gru import gru
 from rltrain.algo.network.agent_input import AgentInput
 from rltrain.algo.network.distribution import Scalar
 from rltrain.algo.network.packing import Packing, zero_outside
+from rltrain.algo.targets import at_step
 from rltrain.common.number_types import Count, Flag
 from rltrain.types import (
     Batch,
@@ -57,13 +60,32 @@ class GRUAgents(nn.Module):
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
         """The values of whole windows, starting from ``batch.hidden`` or zeros; what comes before
         ``start`` is needed for what follows, so nothing is left out.
+
+        With gradients, the steps that only warm up a window's recurrent state (R2D2; Kapturowski et
+        al. 2019, section 3) are unrolled without, and their values are zero.
         """
         first = batch.hidden
         if first is None:
             _, n_windows, n_agents = batch.last_action.shape
             first = self.fc2.weight.new_zeros(n_windows, n_agents, self.hidden_dim)
         real = inside(batch.last)  # [T+1, B]
-        return (self._unroll_packed if real.is_cpu else self._unroll_padded)(batch, real, first)
+        unroll = self._unroll_packed if real.is_cpu else self._unroll_padded
+        warm_up = batch.warm_up if torch.is_grad_enabled() else None  # [B]
+        if warm_up is None:
+            return unroll(batch, real, first)
+        step = torch.arange(len(real), device=real.device).unsqueeze(1)
+        with torch.no_grad():
+            warm = unroll(batch, real & (step < warm_up), first).hidden
+        before = at_step(warm, (warm_up - 1).clamp(min=0).unsqueeze(0))[0]  # [B, N, H]
+        first = torch.where(warm_up.view(-1, 1, 1) > 0, before, first)
+        # each window again, from its first step after the warm-up on
+        later, sooner = (step + warm_up).clamp(max=len(real) - 1), (step - warm_up).clamp(min=0)
+        rest = replace(
+            batch, obs=at_step(batch.obs, later), last_action=at_step(batch.last_action, later)
+        )
+        output = unroll(rest, at_step(real, later) & (step + warm_up < len(real)), first)
+        q, hidden = (zero_outside(at_step(x, sooner), step >= warm_up) for x in output[:2])
+        return Output(q, hidden)
 
     def _unroll_packed(self, batch: Batch, real: Tensor, first: Tensor) -> Output:
         order = real.sum(0).argsort(descending=True, stable=True)  # [B] longest first

@@ -72,6 +72,46 @@ def test_packed_unroll_equals_the_padded_one(lengths):
     assert (packed.q[~real] == 0).all()
 
 
+def burned_in():
+    """Windows of 5, 4, 2 and 5 transitions, of which 3, 1 and 0 warm up and all of the last."""
+    batch = make_batch([5, 4, 2, 5], n_steps=5)
+    mask = batch.mask & (torch.arange(5).unsqueeze(1) >= torch.tensor([3, 1, 0, 5]))
+    return replace(batch, mask=mask, hidden=torch.randn(4, 2, 8))
+
+
+@pytest.mark.parametrize("path", ["_unroll_packed", "_unroll_padded"])
+def test_no_gradient_passes_through_the_steps_that_warm_up(path, monkeypatch):
+    """As in R2D2: each window is the same as one that begins later, with the state that the steps
+    before have led to."""
+    agents = gru_agents()
+    monkeypatch.setattr(agents, "_unroll_packed", getattr(agents, path))
+    batch, weights = burned_in(), list(agents.parameters())
+    output = agents.unroll(batch)
+    with torch.no_grad():
+        plain = agents.unroll(batch)
+    expected = torch.zeros(())
+    for b, start in enumerate([3, 1, 0]):
+        end = start + int(batch.mask[:, b].sum()) + 1
+        torch.testing.assert_close(output.q[start:end, b], plain.q[start:end, b])
+        assert (output.q[:start, b] == 0).all()
+        state = (plain.hidden[start - 1, b] if start else batch.hidden[b]).unsqueeze(0)
+        for t in range(start, end):
+            q, state = agents.step(batch.obs[t, b : b + 1], batch.last_action[t, b : b + 1], state)
+            expected = expected + q.square().sum()
+    ours = torch.autograd.grad(output.q[:, :3].square().sum(), weights)
+    for gradient, theirs in zip(ours, torch.autograd.grad(expected, weights), strict=True):
+        torch.testing.assert_close(gradient, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_windows_that_warm_up_nothing_are_unrolled_as_they_are():
+    agents, batch = gru_agents(), make_batch([3, 2])
+    assert batch.warm_up is None
+    masked = replace(batch, mask=batch.mask & (torch.arange(3).unsqueeze(1) > 0))
+    assert masked.warm_up.tolist() == [1, 1]
+    assert replace(masked, burn_in=0).warm_up is None
+    assert torch.equal(agents.unroll(replace(masked, burn_in=0)).q, agents.unroll(batch).q)
+
+
 def test_recurrence_gives_the_gradient_of_its_input_and_first_state():
     torch.manual_seed(0)
     cell = nn.GRUCell(3, 4).double()
@@ -117,6 +157,7 @@ def test_unroll_starts_from_the_stored_hidden_state():
         obs=batch.obs[2:],
         last_action=batch.last_action[2:],
         last=batch.last[2:],
+        mask=batch.mask[2:],
         hidden=whole.hidden[1].detach(),
     )
     torch.testing.assert_close(agents.unroll(tail).q, whole.q[2:])
