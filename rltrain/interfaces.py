@@ -72,7 +72,7 @@ class VectorEnv(Protocol):
 class DrawnEnv(VectorEnv, Protocol):
     """A vector environment that can be drawn."""
 
-    frames_per_second: float  # of its films; None or absent where it cannot be drawn
+    frames_per_second: float  # of its videos; None or absent where it cannot be drawn
 
     def render(self, copies: Sequence[int]) -> list[list[np.ndarray]]:
         """For each of these copies one or several images (uint8 [H, W, 3]) of its last step; the

@@ -46,6 +46,7 @@ ONLY_IN = {
     "matplotlib": {"logger"},
     "PIL": {"env", "video"},
     "psutil": {"common", "hardware"},
+    "imageio_ffmpeg": {"video"},
     "numba": {"common", "algo", "env"},  # buffer compiles through rltrain.common.numba_cache
     "pettingzoo": {"env"},
     "gymnasium": {"env"},

@@ -271,8 +271,8 @@ def contradictions(run: RunSettings) -> Iterator[str]:
         )
     if run.record and run.mode == "train":
         yield (
-            "record=true films test episodes: expected mode=evaluate, got mode=train. Train first, "
-            "then type rltrain mode=evaluate checkpoint=RUN_FOLDER record=true."
+            "record=true makes videos of test episodes: expected mode=evaluate, got mode=train. "
+            "Train first, then type rltrain mode=evaluate checkpoint=RUN_FOLDER record=true."
         )
     if run.dataset.read is not None and run.mode != "train":
         yield "dataset.read is for learning: expected mode=train, got mode=evaluate."

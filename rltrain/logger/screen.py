@@ -1,4 +1,4 @@
-"""The console that everything is printed to, and how durations and paths are written."""
+"""The console that everything is printed to, and how durations, counts and paths are written."""
 
 from __future__ import annotations
 
@@ -38,3 +38,9 @@ def shown(path: Path) -> str:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
         return str(path)
+
+
+def plural(n: int, noun: str) -> str:
+    """1 agent, 3 agents, 2 processes."""
+    ending = "" if n == 1 else "es" if noun.endswith("s") else "s"
+    return f"{n:,} {noun}{ending}"

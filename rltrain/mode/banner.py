@@ -15,7 +15,7 @@ from rich.table import Table
 import rltrain
 from rltrain.build import title
 from rltrain.config.schema import Settings
-from rltrain.logger.screen import shown
+from rltrain.logger.screen import plural, shown
 from rltrain.mode.resources import resource_plan
 from rltrain.trainer import Trainer
 
@@ -111,12 +111,6 @@ def replay_words(plan: Mapping[str, Any], available: int) -> str:
         f"{plan['capacity']:,} {plan['unit']} of {plan['bytes_per_step']:,} bytes a step, "
         f"up to {decimal(plan['bytes'])}{short}"
     )
-
-
-def plural(n: int, noun: str) -> str:
-    """1 agent, 3 agents, 2 processes."""
-    ending = "" if n == 1 else "es" if noun.endswith("s") else "s"
-    return f"{n:,} {noun}{ending}"
 
 
 def facts_panel(title: str, facts: Mapping[str, str]) -> Panel:

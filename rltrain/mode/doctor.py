@@ -9,6 +9,7 @@ from __future__ import annotations
 import netrc
 import os
 import platform
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -24,12 +25,14 @@ import rltrain
 from rltrain.common.install import (
     distribution,
     install_command,
+    install_extra,
     installed_version,
     requirements,
 )
 from rltrain.env.smac.data.maps import map_names
 from rltrain.env.smac.starcraft2 import installation
 from rltrain.env.smac.starcraft2.smacv2_config import MAP_FILE
+from rltrain.video.ffmpeg import find_ffmpeg
 
 Verdict = Literal["ok", "optional", "missing"]
 OLDEST_PYTHON = (3, 11)
@@ -211,11 +214,15 @@ def real_game() -> Iterator[Finding]:
 
 
 def tools(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """ffmpeg and wandb."""
-    ffmpeg = shutil.which("ffmpeg")
-    fix = "" if ffmpeg else "apt-get install ffmpeg, or brew install ffmpeg"
-    found = ffmpeg or "not found: recordings are GIF only, no MP4"
+    """ffmpeg, pygame and wandb."""
+    ffmpeg = find_ffmpeg()
+    fix = "" if ffmpeg else install_extra("video")
+    found = ffmpeg or "not found: videos are GIF only, no MP4"
     yield Finding("ffmpeg", "ok" if ffmpeg else "optional", found, fix)
+    if installed_version("pygame") and installed_version("pygame-ce"):
+        found = "pygame and pygame-ce are both installed; each overwrites files of the other"
+        fix = f"{shlex.quote(sys.executable)} -m pip uninstall -y pygame pygame-ce && "
+        yield Finding("pygame", "optional", found, fix + install_extra("classic-control"))
     mode = environment.get("WANDB_MODE", "offline")
     key = wandb_key_known(environment)
     yield Finding(

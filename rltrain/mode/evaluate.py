@@ -25,7 +25,7 @@ from rltrain.errors import CheckpointError, UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import VectorEnv
-from rltrain.logger.screen import Screen
+from rltrain.logger.screen import Screen, plural
 from rltrain.types import Clock, Episode
 from rltrain.video.recorder import Recorder, require_drawable
 from rltrain.video.sc2_replay import GameReplays
@@ -99,12 +99,12 @@ def evaluate_script(settings: Settings) -> Evaluation:
 
 
 def judge(settings: Settings, player: Rollout, found: checkpoint.Found | None) -> Evaluation:
-    """Play, count and write; with ``record``, film."""
-    filmed = settings.run.record
-    if filmed and not plays_in_game(player.env):
+    """Play, count and write; with ``record``, write videos."""
+    recorded = settings.run.record
+    if recorded and not plays_in_game(player.env):
         require_drawable(player.env, settings.choices["env"])
     place, step = (home(found), found.step) if found else (new_folder(), 0)
-    recorder = recorder_of(player.env, settings, place, step) if filmed else None
+    recorder = recorder_of(player.env, settings, place, step) if recorded else None
     began = time.monotonic()
     episodes = tuple(
         player.run_episodes(settings.run.test.episodes, settings.run.seed, Clock(), recorder)
@@ -145,7 +145,7 @@ def plays_in_game(env: VectorEnv) -> bool:
 def recorder_of(
     env: VectorEnv, settings: Settings, place: Path, step: int
 ) -> Recorder | GameReplays:
-    """What films these episodes: the game itself where it plays, else our own pictures."""
+    """What records these episodes: the game itself where it plays, else drawn frames."""
     kind = GameReplays if plays_in_game(env) else Recorder
     return kind(recordings_folder(place, step), settings.run.test.episodes)
 
@@ -216,7 +216,7 @@ def made(wanted: Path) -> Path:
 
 
 def recordings_folder(place: Path, step: int) -> Path:
-    """A new folder for films, ``recordings/<env_steps>``; elsewhere if that cannot be written."""
+    """A new folder for videos, ``recordings/<env_steps>``; elsewhere if that cannot be written."""
     try:
         if (place / "recordings").is_file():
             raise NotADirectoryError(place / "recordings")
@@ -275,7 +275,7 @@ def show(evaluation: Evaluation) -> None:
     console.print(table)
     about = "".join(f"{name} {fact}, " for name, fact in evaluation.record["environment"].items())
     console.print(
-        f"{len(evaluation.episodes)} episodes, {about}seed {evaluation.record['seed']}, "
+        f"{plural(len(evaluation.episodes), 'episode')}, {about}seed {evaluation.record['seed']}, "
         f"{evaluation.record['seconds']:.1f} s; every episode is in {evaluation.path}",
         markup=False,
         soft_wrap=True,

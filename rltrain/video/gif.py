@@ -1,5 +1,5 @@
 """An animated GIF, compressed frame by frame: one palette, and of each frame only the rectangle
-that differs from the frame before, so that a film in the making takes little memory."""
+that differs from the frame before, so that a video takes little memory while it is recorded."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 from PIL import GifImagePlugin, Image
 
-LEVELS = (0, 64, 128, 191, 255)  # of each primary, for colours that the first frame lacks
+LEVELS = (0, 64, 128, 191, 255)  # of each primary, for colors that the first frame lacks
 EXACT = 64  # colours of the first frame that are kept as they are
 
 
 class Gif:
-    """One film; ``first`` (uint8 [H, W, 3]) gives its size and, together with a coarse colour cube,
+    """One video; ``first`` (uint8 [H, W, 3]) gives its size and, together with a coarse color cube,
     its palette."""
 
     def __init__(self, first: np.ndarray) -> None:
@@ -44,7 +44,7 @@ class Gif:
         self.n_frames += 1
 
     def write(self, path: Path) -> None:
-        """Write the film, which repeats for ever."""
+        """Write the video, which repeats forever."""
         height, width = self.shape[:2]
         colours = bytes(self._palette.getpalette() or ()).ljust(768, b"\0")
         with path.open("wb") as file:

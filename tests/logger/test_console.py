@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from rltrain.logger.console import PlainLines
-from rltrain.logger.screen import duration
+from rltrain.logger.screen import duration, plural
 from rltrain.types import Clock
 from tests.logger.runs import FakeRun
 
@@ -66,3 +66,8 @@ def test_a_line_without_a_run_to_follow_has_no_total():
 )
 def test_durations_in_words(seconds, text):
     assert duration(seconds) == text
+
+
+def test_numbers_and_nouns_agree():
+    found = [plural(n, noun) for n in (1, 3000) for noun in ("agent", "process")]
+    assert found == ["1 agent", "1 process", "3,000 agents", "3,000 processes"]

@@ -11,7 +11,7 @@ from rich.console import Console
 
 import rltrain
 from rltrain.api import settings_from
-from rltrain.mode.banner import banner, job_line, plural, replay_words
+from rltrain.mode.banner import banner, job_line, replay_words
 from rltrain.mode.run_folder import git_state
 from tests.mode.test_resources import CARTPOLE, STEP
 
@@ -67,11 +67,6 @@ def test_a_job_of_a_sweep_gets_one_line(tmp_path):
 def test_replays_in_words(plan, free, words):
     names = ("capacity", "unit", "bytes_per_step", "bytes")
     assert replay_words(dict(zip(names, plan, strict=True)), free).startswith(words)
-
-
-def test_numbers_and_nouns_agree():
-    found = [plural(n, noun) for n in (1, 3000) for noun in ("agent", "process")]
-    assert found == ["1 agent", "1 process", "3,000 agents", "3,000 processes"]
 
 
 def test_run_json_says_whether_the_working_copy_was_changed(tmp_path, small):

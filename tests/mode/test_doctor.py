@@ -169,3 +169,17 @@ def test_the_doctor_itself_needs_no_torch():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_ffmpeg_is_found_or_the_package_that_brings_it_is_named(monkeypatch):
+    monkeypatch.setattr(doctor, "find_ffmpeg", lambda: None)
+    assert "imageio-ffmpeg" in by_name(tools({}))["ffmpeg"].fix
+    monkeypatch.setattr(doctor, "find_ffmpeg", lambda: "/bin/ffmpeg")
+    assert by_name(tools({}))["ffmpeg"] == Finding("ffmpeg", "ok", "/bin/ffmpeg")
+
+
+def test_pygame_beside_pygame_ce_is_reported(monkeypatch):
+    monkeypatch.setattr(doctor, "installed_version", lambda name: "2.5")
+    assert "pip uninstall -y pygame pygame-ce && " in by_name(tools({}))["pygame"].fix
+    monkeypatch.setattr(doctor, "installed_version", lambda name: None)
+    assert "pygame" not in by_name(tools({}))

@@ -28,36 +28,36 @@ def written(frames: list[np.ndarray], path: Path, seconds: float = 0.08) -> Imag
 
 def test_frames_come_back_exactly_in_the_colours_of_the_first(tmp_path):
     frames = [field(3, 4), field(25, 4), field(25, 18)]
-    film = written(frames, tmp_path / "a.gif")
-    assert (film.n_frames, film.size) == (3, (30, 20))
+    video = written(frames, tmp_path / "a.gif")
+    assert (video.n_frames, video.size) == (3, (30, 20))
     for k, frame in enumerate(frames):
-        film.seek(k)
-        np.testing.assert_array_equal(np.asarray(film.convert("RGB")), frame)
+        video.seek(k)
+        np.testing.assert_array_equal(np.asarray(video.convert("RGB")), frame)
 
 
 def test_a_frame_that_shows_nothing_new_keeps_its_time(tmp_path):
-    film = written([field(3, 4)] * 3, tmp_path / "a.gif", seconds=0.5)
+    video = written([field(3, 4)] * 3, tmp_path / "a.gif", seconds=0.5)
     durations = []
-    for k in range(film.n_frames):
-        film.seek(k)
-        durations.append(film.info["duration"])
+    for k in range(video.n_frames):
+        video.seek(k)
+        durations.append(video.info["duration"])
     assert durations == [500, 500, 500]
 
 
 def test_colours_that_come_later_are_near(tmp_path):
     later = field(3, 4)
     later[0, :] = np.random.default_rng(0).integers(0, 256, (30, 3))
-    film = written([field(3, 4), later], tmp_path / "a.gif")
-    film.seek(1)
-    error = np.asarray(film.convert("RGB")).astype(int) - later
+    video = written([field(3, 4), later], tmp_path / "a.gif")
+    video.seek(1)
+    error = np.asarray(video.convert("RGB")).astype(int) - later
     assert np.abs(error).max() <= 48  # half a step of the cube of colours, and some rounding
 
 
-def test_a_film_repeats_for_ever(tmp_path):
+def test_a_video_repeats_for_ever(tmp_path):
     assert written([field(1, 1), field(2, 2)], tmp_path / "a.gif").info["loop"] == 0
 
 
-def test_images_of_different_sizes_make_no_film():
+def test_images_of_different_sizes_make_no_video():
     with pytest.raises(ValueError, match=r"\(20, 29, 3\): expected \(20, 30, 3\)"):
         Gif(field(1, 1)).add(field(1, 1)[:, :29], 0.1)
 

@@ -1,8 +1,10 @@
-"""Films of episodes: which episodes, which files, and who cannot be filmed."""
+"""Videos of episodes: which episodes, which files, and what cannot be recorded."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import UsageError
 from rltrain.hardware.rollout import Rollout, TestSeeds
 from rltrain.types import Clock
+from rltrain.video.ffmpeg import find_ffmpeg
 from rltrain.video.recorder import HOLD, Recorder, require_drawable
 
 
@@ -49,31 +52,32 @@ def rollout(n_envs: int) -> Rollout:
 @pytest.fixture
 def no_ffmpeg(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
 
 
 @pytest.fixture
 def recorded(no_ffmpeg, tmp_path):
-    recorder = Recorder(tmp_path / "films", 3)
+    recorder = Recorder(tmp_path / "videos", 3)
     rollout(2).run_episodes(3, 0, Clock(), recorder)
     return recorder
 
 
-def test_every_episode_has_a_film_and_two_stills(recorded):
+def test_every_episode_has_a_video_and_two_frames(recorded):
     assert sorted(recorded.files) == [0, 1, 2]
     names = ["episode-001.gif", "episode-001-first.png", "episode-001-last.png"]
     assert [path.name for path in recorded.files[1]] == names
     assert len(list(recorded.folder.iterdir())) == 9
 
 
-def test_a_film_has_every_image_and_holds_the_last(recorded):
-    film = Image.open(recorded.files[0][0])
-    assert (film.n_frames, film.size) == (1 + 3 + 3, (31, 21))
-    assert film.info["duration"] == 100
-    film.seek(6)
-    assert film.info["duration"] == HOLD * 1000
+def test_a_video_has_every_image_and_holds_the_last(recorded):
+    video = Image.open(recorded.files[0][0])
+    assert (video.n_frames, video.size) == (1 + 3 + 3, (31, 21))
+    assert video.info["duration"] == 100
+    video.seek(6)
+    assert video.info["duration"] == HOLD * 1000
 
 
-def test_stills_show_the_first_and_the_last_slot(recorded):
+def test_the_frames_are_the_first_and_the_last(recorded):
     first, last = (np.asarray(Image.open(path)) for path in recorded.files[2][1:])
     assert first[0, 0].tolist() == [0, 0, 0]
     assert last[0, 0].tolist() == [240, 240, 240]
@@ -81,17 +85,27 @@ def test_stills_show_the_first_and_the_last_slot(recorded):
 
 def test_only_asked_for_episodes_are_drawn(no_ffmpeg, tmp_path):
     played = rollout(4)
-    played.run_episodes(2, 0, Clock(), Recorder(tmp_path / "films", 2))
+    played.run_episodes(2, 0, Clock(), Recorder(tmp_path / "videos", 2))
     assert [copy.n_drawn for copy in played.env.envs] == [3, 3, 0, 0]
 
 
 def test_looking_on_changes_no_episode(no_ffmpeg, tmp_path):
-    watched = rollout(2).run_episodes(5, 0, Clock(), Recorder(tmp_path / "films", 5))
+    watched = rollout(2).run_episodes(5, 0, Clock(), Recorder(tmp_path / "videos", 5))
     assert watched == rollout(2).run_episodes(5, 0, Clock())
 
 
 def test_without_ffmpeg_there_is_no_mp4_and_a_remark(recorded):
-    assert recorded.remarks == ["No MP4 was written: ffmpeg is not on the path."]
+    (remark,) = recorded.remarks
+    assert remark.startswith("No MP4 was written: there is no ffmpeg. Type ")
+    assert "-m pip install 'imageio-ffmpeg>=" in remark
+
+
+def test_the_ffmpeg_of_imageio_will_do(monkeypatch, tmp_path):
+    fake_ffmpeg(tmp_path / "bin", "exit 1")
+    own = SimpleNamespace(get_ffmpeg_exe=lambda: str(tmp_path / "bin/ffmpeg"))
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", own)
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    assert find_ffmpeg() == str(tmp_path / "bin/ffmpeg")
 
 
 def fake_ffmpeg(folder: Path, script: str) -> None:
@@ -100,13 +114,13 @@ def fake_ffmpeg(folder: Path, script: str) -> None:
     (folder / "ffmpeg").chmod(0o755)
 
 
-def test_with_ffmpeg_the_film_is_an_mp4_too(monkeypatch, tmp_path):
+def test_with_ffmpeg_the_video_is_an_mp4_too(monkeypatch, tmp_path):
     fake_ffmpeg(tmp_path / "bin", 'for last; do :; done\necho "$@" > "$last"')
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    recorder = Recorder(tmp_path / "films", 1)
+    recorder = Recorder(tmp_path / "videos", 1)
     rollout(1).run_episodes(1, 0, Clock(), recorder)
     gif, mp4 = recorder.files[0][:2]
-    assert mp4 == tmp_path / "films" / "episode-000.mp4"
+    assert mp4 == tmp_path / "videos" / "episode-000.mp4"
     assert f"-i {gif}" in mp4.read_text()
     assert recorder.remarks == []
 
@@ -114,7 +128,7 @@ def test_with_ffmpeg_the_film_is_an_mp4_too(monkeypatch, tmp_path):
 def test_a_failing_ffmpeg_costs_the_mp4_only(monkeypatch, tmp_path):
     fake_ffmpeg(tmp_path / "bin", "echo no such encoder >&2\nexit 1")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    recorder = Recorder(tmp_path / "films", 2)
+    recorder = Recorder(tmp_path / "videos", 2)
     rollout(2).run_episodes(2, 0, Clock(), recorder)
     assert recorder.remarks == ["No MP4 was written: ffmpeg failed (no such encoder)."]
     assert len(list(recorder.folder.iterdir())) == 6
