@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import math
+import os
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -24,7 +25,7 @@ from rltrain.env.vector import Observation, SyncVectorEnv
 from rltrain.types import EnvSpec
 
 NO_STATE = np.zeros(0, np.float32)
-FRAMES_PER_SECOND = 30.0  # of films, where an environment does not say
+FRAMES_PER_SECOND = 30.0  # of videos, where an environment does not say
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -122,7 +123,7 @@ class GymnasiumEnv:
 
     @property
     def frames_per_second(self) -> float | None:
-        """Of films; None where the environment was not made to be drawn."""
+        """Of videos; None where the environment was not made to be drawn."""
         drawn = self.env.render_mode == "rgb_array"
         return float(self.env.metadata.get("render_fps") or FRAMES_PER_SECOND) if drawn else None
 
@@ -248,8 +249,16 @@ def gymnasium_env(
 
     if record and "rgb_array" in make().env.metadata.get("render_modes", ()):
         made_with.setdefault("render_mode", "rgb_array")
+        draw_without_display()
         try_to_draw(make(), id)
     return SyncVectorEnv(make=make, n_envs=n_envs, time_limit=time_limit)
+
+
+def draw_without_display() -> None:
+    """Let pygame draw into memory, without a word; it reads this when it is imported."""
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
 
 def try_to_draw(env: GymnasiumEnv, id: str) -> None:

@@ -18,7 +18,7 @@ from rltrain.env.vector import Observation, SyncVectorEnv
 from rltrain.types import EnvSpec
 
 CONSTANT = ("channels", "action_map", "random", "ramping")  # what is no state of a game
-CELL = 16  # pixels of a grid cell's side in videos
+CELL = 32  # pixels of a grid cell's side in videos
 COLOURS = np.array(
     [
         [16, 16, 24],  # nothing there

@@ -23,6 +23,7 @@ from rltrain.common.number_types import (
     Whole,
 )
 from rltrain.env.gymnasium import GymnasiumEnv
+from rltrain.env.trading_chart import draw_chart
 from rltrain.env.vector import SyncVectorEnv
 
 HOLD, BUY, SELL = range(3)
@@ -56,10 +57,13 @@ class StockTradingEnv(gymnasium.Env):
         window: log returns that are seen.
         cost: share of the wealth that a purchase or a sale costs.
         episode_length: steps; None: one episode is the whole part.
+        render_mode: ``rgb_array`` to draw a chart of the episode, None not to.
 
     Raises:
         ValueError: a file without prices, or too few of them.
     """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012 (as Gymnasium has it)
 
     def __init__(
         self,
@@ -72,6 +76,7 @@ class StockTradingEnv(gymnasium.Env):
         window: int = 10,
         cost: float = 0.001,
         episode_length: int | None = 250,
+        render_mode: str | None = None,
     ) -> None:
         series = generated_prices(n_prices, price_seed) if prices is None else read_prices(prices)
         n_train = len(series) - round(test_fraction * len(series))
@@ -95,6 +100,9 @@ class StockTradingEnv(gymnasium.Env):
         self.action_space = spaces.Discrete(3)
         self.observation_space = spaces.Box(-np.inf, np.inf, (window + 1,), np.float32)
         self.start, self.now, self.holds, self.gain = window, window, False, 0.0
+        self.render_mode = render_mode
+        self.held: list[bool] = []  # in each step of the episode
+        self.gains = [0.0]  # after each step, and before the first
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -103,6 +111,7 @@ class StockTradingEnv(gymnasium.Env):
         last_start = len(self.returns) - self.length
         self.start = int(self.np_random.integers(self.window, last_start + 1))
         self.now, self.holds, self.gain = self.start, False, 0.0
+        self.held, self.gains = [], [0.0]
         return self._seen(), self._info()
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
@@ -110,6 +119,8 @@ class StockTradingEnv(gymnasium.Env):
         self.holds ^= traded
         change = self.holds * self.returns[self.now] - traded * self.fee
         self.gain += change
+        self.held.append(self.holds)
+        self.gains.append(self.gain)
         self.now += 1
         over = self.now == self.start + self.length
         info = self._info()
@@ -120,6 +131,12 @@ class StockTradingEnv(gymnasium.Env):
                 "excess_over_buy_and_hold": PERCENT * (self.gain - passive),
             }
         return self._seen(), PERCENT * change, False, over, info
+
+    def render(self) -> np.ndarray:
+        """A chart of the episode so far: uint8 [H, W, 3]."""
+        share = np.append(0.0, self.returns[self.start : self.now].cumsum())
+        wealth = [PERCENT * gain for gain in self.gains]
+        return draw_chart(PERCENT * share, wealth, self.held, self.length)
 
     def _seen(self) -> np.ndarray:
         """The returns up to the present price, and the position: float32 [window + 1]."""
@@ -179,6 +196,7 @@ def trading_env(
     *,
     n_envs: int,
     training: bool,
+    record: bool,
     prices: str | None,
     n_prices: Count,
     price_seed: Whole,
@@ -187,7 +205,7 @@ def trading_env(
     cost: Probability,
     episode_length: Count | None,
 ) -> SyncVectorEnv:
-    """``n_envs`` environments of the game, on their part of the prices.
+    """``n_envs`` environments of the game, on their part of the prices, drawn for a ``record``.
 
     Raises:
         ValueError: a file without prices, or too few of them.
@@ -201,5 +219,6 @@ def trading_env(
         "window": window,
         "cost": cost,
         "episode_length": episode_length,
+        "render_mode": "rgb_array" if record else None,
     }
     return SyncVectorEnv(make=lambda: GymnasiumEnv(StockTradingEnv(**keywords)), n_envs=n_envs)

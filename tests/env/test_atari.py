@@ -193,7 +193,9 @@ class TestLives:
         other.reset(seeds)
         other.load_state_dict(state)
         assert other._ale.seeds[-1] == ([True, True], [102, 112])
-        with pytest.raises(ValueError, match=r"2 copies, this run has 1: set hardware\.n_envs=2"):
+        with pytest.raises(
+            ValueError, match=r"2 environments, this run has 1: set hardware\.n_envs=2"
+        ):
             made().load_state_dict(state)
 
     def test_frames_are_stored_once(self) -> None:
@@ -221,7 +223,7 @@ class TestLives:
 
 def test_a_missing_package_says_what_to_install(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "ale_py", None)
-    with pytest.raises(ValueError, match=r"needs the package ale-py.*rltrain\[atari\]"):
+    with pytest.raises(ValueError, match=r"needs the package ale-py.*-m pip install 'ale-py>="):
         made()
 
 

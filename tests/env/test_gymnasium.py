@@ -198,6 +198,16 @@ def test_a_missing_package_is_refused_with_what_to_install(monkeypatch: Any) -> 
     assert str(caught.value).endswith(f"Type {install_extra('box2d')}")
 
 
+def test_a_classic_environment_is_drawn_without_a_display(capfd: Any) -> None:
+    pytest.importorskip("pygame")
+    env = made("CartPole-v1", record=True)
+    env.reset(lambda copy, k: k)
+    ((image,),) = env.render([0])
+    assert image.shape == (400, 600, 3)
+    assert len(np.unique(image.reshape(-1, 3), axis=0)) > 2
+    assert capfd.readouterr().err == ""  # SDL and pygame say nothing
+
+
 def test_a_missing_module_is_refused() -> None:
     with pytest.raises(ValueError, match=r"env\.id=no_such_package:Thing-v0 cannot be made"):
         made("no_such_package:Thing-v0")

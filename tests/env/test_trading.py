@@ -14,6 +14,8 @@ import yaml
 from gymnasium.utils.env_checker import check_env
 
 import rltrain
+from rltrain.api import settings_from
+from rltrain.build import build_env
 from rltrain.config.catalog import conf_dir
 from rltrain.env.trading import (
     BUY,
@@ -23,6 +25,7 @@ from rltrain.env.trading import (
     generated_prices,
     read_prices,
 )
+from rltrain.env.trading_chart import HELD
 
 DOUBLING = [1, 2, 4, 8, 4, 8, 16, 32, 16, 8]
 
@@ -168,8 +171,26 @@ def test_gymnasium_finds_no_fault() -> None:
 def test_the_yaml_and_the_class_have_the_same_defaults() -> None:
     node = yaml.safe_load((conf_dir() / "env" / "trading.yaml").read_text(encoding="utf-8"))
     parameters = inspect.signature(StockTradingEnv).parameters
-    ours = {n: p.default for n, p in parameters.items() if n != "training"}
+    ours = {n: p.default for n, p in parameters.items() if n not in ("training", "render_mode")}
     assert {k: v for k, v in node.items() if k != "_target_"} == ours
+
+
+def test_the_chart_grows_with_the_episode_and_shows_when_the_share_was_held(doubling: str) -> None:
+    env = game(doubling, render_mode="rgb_array")
+    env.reset()
+    held = []
+    for action in (HOLD, BUY, HOLD):
+        env.step(action)
+        held.append((env.render() == HELD).all(-1).sum())  # with the swatch of the legend
+    assert env.render().shape == (360, 640, 3)
+    assert 0 < held[0] < held[1] < held[2]
+
+
+@pytest.mark.parametrize("record", [False, True])
+def test_it_is_drawn_for_a_record_only(record: bool) -> None:
+    settings = settings_from(["algo=scripted", "env=trading", f"record={record}", "mode=evaluate"])
+    env = build_env(settings, 1, training=False)
+    assert env.frames_per_second == (15 if record else None)
 
 
 @pytest.mark.parametrize(
