@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rltrain.common.metrics import METRICS
+
+Series = tuple[list[int], list[float]]
+"""Env steps and values."""
+MOST_PANELS = 6
+MARKED = 30  # points of a line, at most, that are marked
 COUNTS = ("env_steps", "updates", "episodes")
 """Whole numbers that every row has."""
 
@@ -24,7 +31,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return out
 
 
-def series(lines: Iterable[dict[str, Any]], name: str) -> tuple[list[int], list[float]]:
+def series(lines: Iterable[dict[str, Any]], name: str) -> Series:
     """Env steps and values of one metric."""
     points = [(r["env_steps"], r[name]) for r in lines if r.get(name) is not None]
     return [x for x, _ in points], [y for _, y in points]
@@ -45,35 +52,95 @@ def history(path: Path) -> dict[str, np.ndarray]:
     }
 
 
-def draw(run_dir: Path, title: str) -> Path:
-    """Draw the curves of one run into its folder; matplotlib is imported here and nowhere
-    earlier.
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes: a metric of tests and the same one of training, either may be empty."""
+
+    label: str
+    test: Series
+    train: Series
+    std: Series = ([], [])  # of the test episodes
+
+
+def panels(lines: Sequence[dict[str, Any]]) -> list[Panel]:
+    """What is drawn: returns, win rates where there are any, and what the environment and callbacks
+    add (``test/NAME``, ``train/NAME`` or ``custom/NAME``).
     """
+    found = dict.fromkeys(name for row in lines for name in row if name not in METRICS)
+    added = dict.fromkeys(n.partition("/")[2] for n in found if n.startswith(("test/", "train/")))
+    names = ["return_mean", "win_rate", *added]
+    drawn = [
+        Panel(
+            name.removesuffix("_mean").replace("_", " "),
+            series(lines, f"test/{name}"),
+            series(lines, f"train/{name}"),
+            series(lines, f"test/{name.removesuffix('_mean')}_std"),
+        )
+        for name in names
+    ]
+    drawn += [
+        Panel(name.removeprefix("custom/").replace("_", " "), ([], []), series(lines, name))
+        for name in found
+        if name.startswith("custom/")
+    ]
+    shown = [panel for panel in drawn[1:] if panel.test[0] or panel.train[0]]
+    return [drawn[0], *shown][:MOST_PANELS]
+
+
+def draw(run_dir: Path, title: str) -> Path:
+    """Draw the curves of one run into its folder."""
+    path = run_dir / "learning_curve.png"
+    temporary = path.with_name(".learning_curve.png")
+    figure = make_figure(rows(run_dir / "metrics.jsonl"), title)
+    figure.savefig(temporary, dpi=120, format="png")
+    temporary.replace(path)
+    return path
+
+
+def make_figure(lines: Sequence[dict[str, Any]], title: str) -> Any:
+    """The curves as a matplotlib figure, which is imported here and nowhere earlier."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import EngFormatter
 
-    lines = rows(run_dir / "metrics.jsonl")
-    wins = series(lines, "test/win_rate")
-    figure = Figure(figsize=(7.0, 5.2 if wins[0] else 3.2), layout="constrained")
+    shown = panels(lines)
+    figure = Figure(figsize=(7.0, 1.2 + 2.2 * len(shown)), layout="constrained")
     FigureCanvasAgg(figure)
-    panels = figure.subplots(2 if wins[0] else 1, 1, sharex=True, squeeze=False)[:, 0]
-    names = [("test/return_mean", "train/return_mean", "return")]
-    if wins[0]:
-        names.append(("test/win_rate", "train/win_rate", "win rate"))
-    for axes, (test, train, label) in zip(panels, names, strict=True):
-        axes.plot(*series(lines, train), color="0.75", linewidth=1, label="while exploring")
-        axes.plot(*series(lines, test), color="C0", linewidth=1.8, label="greedy test")
-        axes.set_ylabel(label)
-        axes.grid(alpha=0.3)
-        if label == "win rate":
-            axes.set_ylim(-0.03, 1.03)
-    panels[0].legend(frameon=False, loc="lower right")
-    panels[0].set_title(title, fontsize=10)
-    panels[-1].set_xlabel("environment steps")
-    panels[-1].xaxis.set_major_formatter(EngFormatter(sep=""))
-    path = run_dir / "learning_curve.png"
-    temporary = path.with_name(".learning_curve.png")
-    figure.savefig(temporary, dpi=120, format="png")
-    temporary.replace(path)
-    return path
+    every_axes = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, panel in zip(every_axes, shown, strict=True):
+        draw_panel(axes, panel)
+    handles: dict[str, Any] = {}
+    for axes in every_axes:
+        drawn, labels = axes.get_legend_handles_labels()
+        handles |= dict(zip(labels, drawn, strict=True))
+    if handles:
+        figure.legend(
+            list(handles.values()),
+            list(handles),
+            loc="outside lower center",
+            ncols=3,
+            frameon=False,
+        )
+    every_axes[0].set_title(title, fontsize=10)
+    every_axes[-1].set_xlabel("environment steps")
+    every_axes[-1].xaxis.set_major_formatter(EngFormatter(sep=""))
+    return figure
+
+
+def draw_panel(axes: Any, panel: Panel) -> None:
+    """One metric; few points are marked, so that even one is seen."""
+    looks = (
+        (panel.train, {"color": "0.65", "linewidth": 1.0, "label": "training"}),
+        (panel.test, {"color": "C0", "linewidth": 1.8, "label": "greedy test"}),
+    )
+    for (x, y), look in looks:
+        if x:
+            axes.plot(x, y, marker="o" if len(x) <= MARKED else None, markersize=3.5, **look)
+    (x, mean), (_, std) = panel.test, panel.std
+    if len(std) == len(mean) > 0:
+        low, high = np.subtract(mean, std), np.add(mean, std)
+        axes.fill_between(x, low, high, color="C0", alpha=0.15, linewidth=0, label="± std")
+    axes.set_ylabel(panel.label)
+    axes.grid(alpha=0.3)
+    if panel.label == "win rate":
+        axes.set_ylim(-0.03, 1.03)

@@ -1,4 +1,4 @@
-"""metrics.jsonl read back."""
+"""metrics.jsonl read back, and drawn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from rltrain.logger.curve import history
+from rltrain.logger.curve import draw, history, make_figure, panels
 
 
 def test_history_is_one_row_per_env_step_with_nan_where_nothing_was_measured(tmp_path):
@@ -27,3 +27,52 @@ def test_history_is_one_row_per_env_step_with_nan_where_nothing_was_measured(tmp
 
 def test_a_run_without_metrics_has_an_empty_history(tmp_path):
     assert history(tmp_path / "metrics.jsonl") == {}
+
+
+TESTS = [
+    {"env_steps": 1000 * k, "test/return_mean": 10.0 * k, "test/return_std": 2.0} for k in range(4)
+]
+
+
+def labels(lines):
+    return [panel.label for panel in panels(lines)]
+
+
+def test_win_rates_and_what_environments_and_callbacks_add_have_axes_of_their_own():
+    assert labels(TESTS) == ["return"]
+    assert labels([*TESTS, {"env_steps": 9, "test/win_rate": 0.5}]) == ["return", "win rate"]
+    added = {"train/excess_over_hold_mean": 1.0, "test/share": 0.2, "custom/last_angle": 0.1}
+    lines = [*TESTS, {"env_steps": 9, **added, "learn/loss": 1.0, "time/updates_per_s": 2.0}]
+    assert labels(lines) == ["return", "excess over hold", "share", "last angle"]
+    assert panels(lines)[1].train == ([9], [1.0])
+
+
+def test_a_series_of_one_point_is_marked():
+    (axes,) = make_figure([TESTS[0], {"env_steps": 5, "train/return_mean": 1.0}], "run").axes
+    assert [line.get_marker() for line in axes.lines] == ["o", "o"]
+
+
+def test_many_points_are_not_marked():
+    many = [{"env_steps": k, "train/return_mean": 1.0} for k in range(100)]
+    (axes,) = make_figure(many, "run").axes
+    assert [line.get_marker() for line in axes.lines] == ["None"]
+
+
+def test_the_band_is_the_deviation_of_the_test_returns():
+    (axes,) = make_figure(TESTS, "run").axes
+    (band,) = axes.collections
+    assert band.get_datalim(axes.transData).intervaly.tolist() == [-2.0, 32.0]
+
+
+def test_the_legend_covers_no_line(tmp_path):
+    lines = [*TESTS, {"env_steps": 500, "train/return_mean": 5.0, "train/win_rate": 0.0}]
+    figure = make_figure(lines, "a long name of an algorithm on a long name of an environment")
+    figure.savefig(tmp_path / "curve.png")
+    legend = figure.legends[0].get_window_extent()
+    assert not any(legend.overlaps(axes.get_window_extent()) for axes in figure.axes)
+    assert not legend.overlaps(figure.axes[0].title.get_window_extent())
+
+
+def test_a_run_without_metrics_is_drawn_empty(tmp_path):
+    assert draw(tmp_path, "run").stat().st_size > 0
+    assert [p.name for p in tmp_path.iterdir()] == ["learning_curve.png"]
