@@ -85,8 +85,10 @@ class LivePanel:
         )
         speed, left = pace_words(self.pace, run)
         if not self.closed.is_set():
-            now = self.state(run) + (f", {speed}" if speed and activity(run) is None else "")
-            passed = clock_time(run.seconds) + (f", {left}" if left else "")
+            goes_on = run.stopping is None
+            now, passed = self.state(run), clock_time(run.seconds)
+            now += f", {speed}" if speed and goes_on and activity(run) is None else ""
+            passed += f", {left}" if left and goes_on else ""
             lines[0] = Text(now, "cyan", no_wrap=True)
             lines[0].truncate(max(1, width - len(passed) - 1), overflow="ellipsis", pad=True)
             lines[0].append(f" {passed}", "default")

@@ -59,6 +59,15 @@ def test_speed_and_time_to_go():
     assert state.endswith("0:00:15, 70 s left")
 
 
+def test_a_run_that_stops_has_no_time_to_go():
+    live = panel()
+    for env_steps, seconds in ((250, 10.0), (300, 15.0)):
+        live.pace.observe(live.run.at(env_steps, seconds))
+    live.run.stopping = "SIGINT"
+    assert "left" not in drawn(live)[1]
+    assert "env steps/s" not in drawn(live)[1]
+
+
 def test_tests_and_checkpoints_are_named():
     live = panel()
     with live.run.progress.during("testing", 32):
