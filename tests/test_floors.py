@@ -17,6 +17,7 @@ FLOORS = {
     "common.seeding": 0,
     "common.number_types": 0,
     "common.exports": 0,
+    "common.beside": 0,
     "common": 1,
     "logger": 1,
     "algo": 2,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from rltrain.common.beside import beside_user
 from rltrain.common.number_types import (
     Count,
     Flag,
@@ -163,18 +164,21 @@ class Settings:
 
 
 def locate(target: str) -> Callable[..., Any]:
-    """The class or function that a ``_target_`` names.
+    """The class or function that a ``_target_`` names; its module may lie beside the user.
 
     Raises:
         UsageError: no such module or name.
     """
     module, _, name = target.rpartition(".")
     try:
-        found = pkgutil.resolve_name(f"{module}:{name}")  # with ":" an import error stays itself
+        with beside_user():
+            # with ":" an import error stays itself
+            found = pkgutil.resolve_name(f"{module}:{name}")
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(
             f"_target_ '{target}' cannot be found ({error}). Expected the full name of a class "
-            "or function, such as rltrain.algo.QMix."
+            "or function, such as rltrain.algo.QMix, or my_module.MyClass with my_module.py in "
+            "this folder."
         ) from error
     if not callable(found):
         raise UsageError(f"_target_ '{target}' is no class or function, but {found!r}.")

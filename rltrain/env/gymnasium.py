@@ -12,12 +12,14 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any, Literal
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from rltrain.common.beside import beside_user
 from rltrain.common.number_types import Count, Positive
 from rltrain.env.gymnasium_advice import advice, missing_packages
 from rltrain.env.spaces import to_record, viewed
@@ -236,7 +238,8 @@ def gymnasium_env(
 
     def make() -> GymnasiumEnv:
         try:
-            with warnings.catch_warnings():  # said in our words if it cannot be made
+            own_module = beside_user() if ":" in id else nullcontext()
+            with own_module, warnings.catch_warnings():  # said in our words if it cannot be made
                 warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)
                 env = gymnasium.make(
                     id, max_episode_steps=max_episode_steps, disable_env_checker=True, **made_with
@@ -336,7 +339,8 @@ def named(maker: str) -> Callable[..., gymnasium.Env]:
     """
     module, _, name = maker.partition(":")
     try:
-        found: Callable[..., gymnasium.Env] = getattr(importlib.import_module(module), name)
+        with beside_user():
+            found: Callable[..., gymnasium.Env] = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(
             f"The environment {maker} was handed over from Python and cannot be found by that name "
