@@ -9,7 +9,7 @@ from typing import Any
 
 from numba.core import event
 
-from rltrain.common.progress import compiling
+from rltrain.common.progress import Progress, compiling
 
 log = logging.getLogger("rltrain")
 
@@ -17,13 +17,14 @@ log = logging.getLogger("rltrain")
 @cache
 def announce_compilation() -> None:
     """From now on log the first compilation of this process and keep ``compiling`` up to date."""
-    event.register("numba:compile", CompileListener())
+    event.register("numba:compile", CompileListener(compiling))
 
 
 class CompileListener(event.Listener):
     """Hears of every function that is compiled, not of those loaded from Numba's cache."""
 
-    def __init__(self) -> None:
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
         self.announced = False
         self.open: list[AbstractContextManager[None]] = []  # one per function being compiled
 
@@ -31,7 +32,7 @@ class CompileListener(event.Listener):
         if not self.announced:
             self.announced = True
             log.warning("compiling machine code: up to two minutes, once for this installation.")
-        self.open.append(compiling.during("compiling, once for this installation"))
+        self.open.append(self.progress.during("compiling, once for this installation"))
         self.open[-1].__enter__()
 
     def on_end(self, event: Any) -> None:

@@ -8,7 +8,7 @@ import numba
 import pytest
 
 from rltrain.common.compilation import CompileListener
-from rltrain.common.progress import Progress, compiling
+from rltrain.common.progress import Progress
 
 
 def test_an_activity_is_named_counted_and_over():
@@ -33,11 +33,12 @@ def test_an_activity_that_fails_is_over_too():
 
 def test_compiling_is_announced_once_and_over_when_it_returns(caplog):
     event = numba.core.event
-    listener, seen = CompileListener(), []
+    progress, seen = Progress(), []
+    listener = CompileListener(progress)
 
     class Spy(event.Listener):
         def on_start(self, event):
-            seen.append(str(compiling.activity))
+            seen.append(str(progress.activity))
 
         def on_end(self, event):
             pass
@@ -53,5 +54,5 @@ def test_compiling_is_announced_once_and_over_when_it_returns(caplog):
         event.unregister("numba:compile", listener)
         event.unregister("numba:compile", spy)
     assert seen == ["compiling, once for this installation"] * 2
-    assert compiling.activity is None
+    assert progress.activity is None
     assert [r.getMessage()[:23] for r in caplog.records] == ["compiling machine code:"]

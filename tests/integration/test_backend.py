@@ -86,7 +86,7 @@ def test_a_checkpoint_from_before_there_were_backends_loads_and_can_name_one(tra
     tree, *_ = load_config(file, ["env.backend=sc2", "env.difficulty=9"], callbacks=False)
     assert (tree["env"]["backend"], tree["env"]["difficulty"]) == ("sc2", 9)
     assert "max_restarts" not in tree["env"]  # what is not typed keeps the constructor's default
-    with pytest.raises(UsageError, match=r"Did you mean 'env\.backend'"):
+    with pytest.raises(UsageError, match=r"Did you mean env\.backend"):
         load_config(file, ["env.backnd=sc2"], callbacks=False)
 
 

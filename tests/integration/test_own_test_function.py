@@ -68,7 +68,7 @@ REFUSED = [
     (["+test.env.max_episode_steps=-3"], r"test\.env\.max_episode_steps=-3: expected a whole"),
     (["+test.env._target_=os.system"], r"test\.env: tests play the same kind of environment"),
     (["test.function=no.such.thing"], r"test\.function: .*no\.such\.thing.* cannot be found"),
-    (["stop.metric=test/share", "stop.value=1"], r"stop\.metric=test/share: expected one of"),
+    (["stop.metric=test/share", "stop.value=1"], r"stop\.metric=test/share: expected a metric"),
 ]
 
 
