@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from rltrain.buffer.episode import EpisodeBuffer
-from rltrain.buffer.store import Storage, bytes_per_slot
+from rltrain.buffer.fields import Storage, bytes_per_slot
 from rltrain.hardware.device import set_allocator_policy, set_threads
 from rltrain.types import Clock, EnvSpec, Steps
 

@@ -10,15 +10,10 @@ import torch
 from torch import Tensor
 
 from rltrain.buffer import store_state
-from rltrain.buffer.slots import fields_to_store, gather, memory_cap, observations
+from rltrain.buffer.fields import Storage, bytes_per_slot, fields_to_store
 from rltrain.buffer.step_check import StepCheck
-from rltrain.buffer.store import (
-    BLOCK,
-    Storage,
-    Store,
-    bytes_per_slot,
-)
-from rltrain.common.memory import require_memory
+from rltrain.buffer.store import BLOCK, Store
+from rltrain.common.memory import memory_cap, require_memory
 from rltrain.common.number_types import Count
 from rltrain.types import (
     Batch,
@@ -186,9 +181,7 @@ class EpisodeBuffer:
         lane = np.concatenate([self._lane[row], np.arange(self.n_envs)])
         start = np.concatenate([self._start[row], self._open])
         n_slots = np.concatenate([self._length[row] + 1, open_length])
-        first = np.repeat(np.cumsum(n_slots) - n_slots, n_slots)
-        number = np.repeat(start, n_slots) + np.arange(n_slots.sum()) - first
-        rows = self.store.rows(np.repeat(lane, n_slots), number)
+        rows = self.store.rows_in_turn(lane, start, n_slots)
         return {
             **store_state.state_of(self.rng, self.n_envs),
             "oldest": self._oldest,
@@ -226,34 +219,33 @@ class EpisodeBuffer:
         self, lane: np.ndarray, start: np.ndarray, length: np.ndarray, index: np.ndarray
     ) -> Batch:
         """Windows of ``length`` [B] transitions from slots ``start`` [B] on, padded."""
-        t = np.arange(length.max() + 1)[:, None]  # [T+1, 1]
-        rows = np.where(t <= length, self.store.rows(lane, start + t), self.store.padding)
-        action = self._gather("action", rows[:-1]).to(torch.int64)  # [T, B, N]
-        mask = self._on_device(torch.from_numpy(t[:-1] < length))  # [T, B]
-        last_action = torch.full((len(t), *action.shape[1:]), -1, device=self.device)
+        rows = self.store.window_rows(lane, start, length)
+        action = self._field("action", rows[:-1]).to(torch.int64)  # [T, B, N]
+        mask = self._tensor(np.arange(length.max())[:, None] < length)  # [T, B]
+        last_action = torch.full((len(rows), *action.shape[1:]), -1, device=self.device)
         last_action[1:] = action.masked_fill(~mask[:, :, None], -1)
         return Batch(
-            obs=observations(
-                self.store, lane, start, start, rows, self.spec.frame_stack, self.device
+            obs=self.store.observations(
+                lane, start, start, rows, self.spec.frame_stack, self.device
             ),
-            avail_actions=self._gather("avail_actions", rows),
-            state=self._gather("state", rows).to(torch.float32),
+            avail_actions=self._field("avail_actions", rows),
+            state=self._field("state", rows).to(torch.float32),
             last_action=last_action,
-            last=self._gather("last", rows),
+            last=self._field("last", rows),
             action=action,
-            reward=self._gather("reward", rows[:-1]),
-            terminated=self._gather("terminated", rows[:-1]),
+            reward=self._field("reward", rows[:-1]),
+            terminated=self._field("terminated", rows[:-1]),
             mask=mask,
             weight=torch.ones(len(index), device=self.device),
-            index=self._on_device(torch.from_numpy(index)),
+            index=self._tensor(index),
             burn_in=0,
         )
 
-    def _gather(self, name: str, rows: np.ndarray) -> Tensor:
-        return gather(self.store, name, rows, self.device)
+    def _field(self, name: str, rows: np.ndarray) -> Tensor:
+        return self.store.tensor(name, rows, self.device)
 
-    def _on_device(self, tensor: Tensor) -> Tensor:
-        return tensor.to(self.device, non_blocking=True)
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self.device, non_blocking=True)
 
     def _blocks_of(self, n_episodes: int) -> int:
         """Blocks that hold so many full-length episodes beside E open ones, at any time."""
@@ -297,6 +289,5 @@ class EpisodeBuffer:
 
     def _restore(self, lane: int, slot: int, n_slots: int, state: Mapping[str, Any]) -> None:
         """Append slots ``slot … slot + n_slots`` of a saved state to a lane."""
-        end = int(self.store.end[lane])
-        self._make_blocks(-(-(end + n_slots) // BLOCK) - -(-end // BLOCK))
+        self._make_blocks(self.store.blocks_to_extend(lane, n_slots))
         store_state.put_slots(self.store, lane, state, slot, n_slots)

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from rltrain.buffer import store_state
-from rltrain.buffer.slots import fields_to_store, join_frames
+from rltrain.buffer.fields import fields_to_store
 from rltrain.buffer.step_check import StepCheck
+from rltrain.buffer.store import join_frames
 from rltrain.types import (
     Batch,
     Clock,

@@ -18,17 +18,12 @@ import torch
 from torch import Tensor
 
 from rltrain.buffer import store_state
-from rltrain.buffer.slots import fields_to_store, gather, memory_cap, observations
+from rltrain.buffer.fields import Storage, bytes_per_slot, fields_to_store
 from rltrain.buffer.step_check import StepCheck
-from rltrain.buffer.store import (
-    BLOCK,
-    Storage,
-    Store,
-    bytes_per_slot,
-)
+from rltrain.buffer.store import BLOCK, Store
 from rltrain.buffer.sum_tree import SumTree
 from rltrain.buffer.windows import starts, warm_starts, windows
-from rltrain.common.memory import require_memory
+from rltrain.common.memory import memory_cap, require_memory
 from rltrain.common.number_types import (
     Count,
     Positive,
@@ -324,8 +319,8 @@ class ReplayBuffer:
         found = windows(self.store, lane, start, T, number - start, n_taught)
         batch = Batch(
             obs=self._observations(lane, start, found.rows),
-            avail_actions=self._gather("avail_actions", found.rows),
-            state=self._gather("state", found.rows).to(torch.float32),
+            avail_actions=self._field("avail_actions", found.rows),
+            state=self._field("state", found.rows).to(torch.float32),
             last_action=self._tensor(found.last_action),
             last=self._tensor(found.last),
             action=self._tensor(found.action),
@@ -336,7 +331,7 @@ class ReplayBuffer:
             if weight is None
             else self._tensor(weight.astype(np.float32)),
             index=self._tensor(index),
-            hidden=self._gather("hidden", found.rows[0]) if self.keeps_hidden else None,
+            hidden=self._field("hidden", found.rows[0]) if self.keeps_hidden else None,
             mask_end=self.burn_in + n_taught,
             burn_in=self.burn_in,
             whole=T == 1,  # a start has a transition
@@ -347,10 +342,10 @@ class ReplayBuffer:
         """[T+1, B, N, *O], stacked as far back as the episode goes and the store remembers."""
         n = self.spec.frame_stack
         first = warm_starts(self.store, self.store.begin, lane, start, n - 1) if n > 1 else start
-        return observations(self.store, lane, start, first, rows, n, self.device)
+        return self.store.observations(lane, start, first, rows, n, self.device)
 
-    def _gather(self, name: str, rows: np.ndarray) -> Tensor:
-        return gather(self.store, name, rows, self.device)
+    def _field(self, name: str, rows: np.ndarray) -> Tensor:
+        return self.store.tensor(name, rows, self.device)
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.device, non_blocking=True)
@@ -358,11 +353,7 @@ class ReplayBuffer:
     def state_dict(self) -> dict[str, Any]:
         """A flat dict: slots lane by lane, priorities, the generator's state."""
         lengths = self.store.end - self.store.begin
-        lane = np.repeat(np.arange(self.n_envs), lengths)
-        number = np.concatenate(
-            [np.arange(b, e) for b, e in zip(self.store.begin, self.store.end, strict=True)]
-        )
-        rows = self.store.rows(lane, number)
+        rows = self.store.rows_in_turn(np.arange(self.n_envs), self.store.begin, lengths)
         return {
             **store_state.state_of(self.rng, self.n_envs),
             "per_copy": self.per_copy,

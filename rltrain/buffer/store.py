@@ -2,7 +2,7 @@
 
 A slot is one observation with what followed it, so every observation, final ones included, is
 stored once. A slot has two addresses: (lane, number), where numbers count up for ever, and its row
-in the arrays. To store one more field, add a line to ``fields_of``.
+in the arrays.
 """
 
 from __future__ import annotations
@@ -12,45 +12,16 @@ import mmap
 import os
 import platform
 from collections.abc import Mapping
-from typing import Literal
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from rltrain.buffer.fields import Storage, bytes_per_slot, fields_of
 from rltrain.types import EnvSpec
-
-Storage = Literal["float32", "float16"]
 
 BLOCK = 32
 """Slots handed to a lane at once; a lane wastes less than two blocks."""
-
-
-def fields_of(
-    spec: EnvSpec, storage: Storage, hidden_dim: int = 0
-) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-    """Shape and stored type of every field of a slot; ``hidden`` only where H is not 0."""
-    n_agents, real = spec.n_agents, np.dtype(storage)
-    action = np.dtype(np.uint8 if spec.n_actions <= 256 else np.int16)
-    fields = {
-        "obs": (
-            (n_agents, *spec.obs_shape),
-            np.dtype(np.uint8) if spec.obs_dtype == "uint8" else real,
-        ),
-        "avail_actions": ((n_agents, spec.n_actions), np.dtype(np.bool_)),
-        "state": ((spec.state_dim,), real),
-        "last": ((), np.dtype(np.bool_)),
-        "action": ((n_agents,), action),
-        "reward": ((spec.n_rewards,), np.dtype(np.float32)),
-        "terminated": ((), np.dtype(np.bool_)),
-    }
-    if hidden_dim:
-        fields["hidden"] = ((n_agents, hidden_dim), np.dtype(np.float32))
-    return fields
-
-
-def bytes_per_slot(spec: EnvSpec, storage: Storage, hidden_dim: int = 0) -> int:
-    """Bytes of one slot, known before anything is allocated."""
-    fields = fields_of(spec, storage, hidden_dim)
-    return sum(math.prod(shape) * dtype.itemsize for shape, dtype in fields.values())
 
 
 class Store:
@@ -113,6 +84,11 @@ class Store:
         self.end[lane] += n_slots
         return self.rows(lane, first + np.arange(n_slots))
 
+    def blocks_to_extend(self, lane: int, n_slots: int) -> int:
+        """Blocks that ``extend`` takes from the pool."""
+        end = int(self.end[lane])
+        return -(-(end + n_slots) // BLOCK) - -(-end // BLOCK)
+
     def release(self, lane: int, number: int) -> None:
         """Forget the slots of a lane before ``number``; empty blocks return to the pool."""
         for block in range(int(self.begin[lane]) // BLOCK, number // BLOCK):
@@ -137,16 +113,20 @@ class Store:
         block = self.table[lane, number // BLOCK % self.table.shape[1]]
         return block * BLOCK + number % BLOCK
 
-    def frame_rows(
-        self, lane: np.ndarray, number: np.ndarray, first: np.ndarray, n_frames: int
-    ) -> np.ndarray:
-        """Rows [..., B, n_frames] of the frames stacked at slots ``number`` [..., B] of lanes
-        ``lane`` [B], oldest first; slot ``first`` [B], the earliest to look back to, is repeated
-        where a stack would begin before it.
+    def window_rows(self, lane: np.ndarray, start: np.ndarray, length: np.ndarray) -> np.ndarray:
+        """Rows [T+1, B] of windows of ``length`` [B] transitions from slots ``start`` [B] of lanes
+        ``lane`` [B] on, T = the longest; padding behind the shorter ones.
         """
-        back = np.arange(n_frames)[::-1]
-        frames = np.maximum(number[..., None] - back, first[:, None])
-        return self.rows(lane[:, None], frames)
+        t = np.arange(length.max() + 1)[:, None]  # [T+1, 1]
+        return np.where(t <= length, self.rows(lane, start + t), self.padding)
+
+    def rows_in_turn(self, lane: np.ndarray, start: np.ndarray, n_slots: np.ndarray) -> np.ndarray:
+        """Rows of ``n_slots`` [K] slots from ``start`` [K] of lanes ``lane`` [K] on, one run after
+        the other.
+        """
+        before = np.repeat(np.cumsum(n_slots) - n_slots, n_slots)
+        number = np.repeat(start, n_slots) + np.arange(n_slots.sum()) - before
+        return self.rows(np.repeat(lane, n_slots), number)
 
     def write(self, rows: np.ndarray, fields: Mapping[str, np.ndarray]) -> None:
         """Store each field [*rows.shape, …] in the slots ``rows``."""
@@ -163,6 +143,45 @@ class Store:
         flat = out.reshape(rows.size, array.shape[1])
         np.take(array, rows.reshape(-1), axis=0, out=flat, mode="clip")  # "raise" would buffer
         return out
+
+    def tensor(self, name: str, rows: np.ndarray, device: torch.device) -> Tensor:
+        """A field [*rows.shape, …] in its stored type on a device: converted there, it travels
+        small.
+        """
+        shape = rows.shape + self.shapes[name]
+        dtype = getattr(torch, self.arrays[name].dtype.name)
+        if 0 in shape:
+            return torch.empty(shape, dtype=dtype, device=device)
+        out = torch.empty(shape, dtype=dtype, pin_memory=device.type == "cuda")
+        self.read(name, rows, out=out.numpy())
+        return out.to(device, non_blocking=True)
+
+    def observations(
+        self,
+        lane: np.ndarray,
+        start: np.ndarray,
+        first: np.ndarray,
+        rows: np.ndarray,
+        n_frames: int,
+        device: torch.device,
+    ) -> Tensor:
+        """Observations of windows, stacked: [T+1, B, N, n_frames * O0, …] float32.
+
+        Args:
+            lane, start: [B], where each window begins.
+            first: [B], the earliest slot that a stack may look back to; it is repeated where a
+                stack would begin before it.
+            rows: [T+1, B] of the windows; padding stays zero.
+            n_frames: observations in a stack.
+            device: where the observations go.
+        """
+        if n_frames == 1:
+            return self.tensor("obs", rows, device).to(torch.float32)
+        number = start + np.arange(len(rows))[:, None]  # [T+1, B]
+        frames = np.maximum(number[:, :, None] - np.arange(n_frames)[::-1], first[:, None])
+        frame_rows = self.rows(lane[:, None], frames)  # [T+1, B, n_frames], oldest first
+        frame_rows[rows == self.padding] = self.padding
+        return join_frames(self.tensor("obs", frame_rows, device)).to(torch.float32)
 
     def _take_blocks(self, lane: int, first: int, stop: int) -> None:
         for block in range(first, stop):
@@ -187,6 +206,11 @@ class Store:
         for lane in range(self.n_lanes):
             block = np.arange(self.begin[lane] // BLOCK, -(-self.end[lane] // BLOCK))
             self.table[lane, block % self.table.shape[1]] = old[lane, block % old.shape[1]]
+
+
+def join_frames(frames: Tensor) -> Tensor:
+    """[T, B, n_frames, N, *O] to [T, B, N, n_frames * O0, …], as the policy sees them."""
+    return frames.transpose(2, 3).flatten(3, 4)
 
 
 def _blocks_until(number: np.ndarray) -> np.ndarray:

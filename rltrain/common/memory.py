@@ -6,6 +6,8 @@ from pathlib import Path
 
 import psutil
 
+SHARE = 0.6
+"""Share of the free memory that a buffer may fill where ``max_bytes`` is null."""
 LIMITS = (
     ("memory.max", "memory.current"),  # cgroup v2, then v1
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
@@ -31,6 +33,11 @@ def available_memory(groups: Path = Path("/sys/fs/cgroup")) -> int:
     return free
 
 
+def memory_cap(max_bytes: int | None) -> int:
+    """Bytes that a buffer may keep; null = a share of the memory that is free now."""
+    return int(SHARE * available_memory()) if max_bytes is None else max_bytes
+
+
 def require_memory(needed: int, capacity: int) -> None:
     """Refuse a replay of ``needed`` bytes that this machine cannot hold.
 
@@ -40,10 +47,10 @@ def require_memory(needed: int, capacity: int) -> None:
     free = available_memory()
     if needed <= free:
         return
-    share = 0.6 * free / needed
+    share = SHARE * free / needed
     raise ValueError(
         f"The replay may grow to {needed / 1e9:.2f} GB (buffer.capacity={capacity}), but "
         f"{free / 1e9:.2f} GB of memory are free here: set "
         f"buffer.capacity={max(int(share * capacity), 1)} or less, or "
-        f"buffer.max_bytes={int(0.6 * free)}, or buffer.storage=float16."
+        f"buffer.max_bytes={int(SHARE * free)}, or buffer.storage=float16."
     )

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from rltrain.buffer.episode import EpisodeBuffer
-from rltrain.buffer.store import BLOCK, bytes_per_slot
+from rltrain.buffer.fields import bytes_per_slot
+from rltrain.buffer.store import BLOCK
 from rltrain.common.seeding import generator
 from rltrain.types import (
     Batch,

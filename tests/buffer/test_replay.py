@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from rltrain.buffer.fields import bytes_per_slot
 from rltrain.buffer.replay import ReplayBuffer
-from rltrain.buffer.store import bytes_per_slot
 from rltrain.common.seeding import generator
 from rltrain.types import (
     Batch,

@@ -6,12 +6,8 @@ import numpy as np
 import psutil
 import pytest
 
-from rltrain.buffer.store import (
-    BLOCK,
-    Store,
-    bytes_per_slot,
-    fields_of,
-)
+from rltrain.buffer.fields import bytes_per_slot, fields_of
+from rltrain.buffer.store import BLOCK, Store
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.types import EnvSpec
 

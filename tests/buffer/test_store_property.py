@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from rltrain.buffer.episode import EpisodeBuffer
-from rltrain.buffer.store import BLOCK, Store, bytes_per_slot
+from rltrain.buffer.fields import bytes_per_slot
+from rltrain.buffer.store import BLOCK, Store
 from rltrain.types import Clock, EnvSpec, Steps
 
 SPEC = EnvSpec(n_agents=1, n_actions=5, obs_shape=(2,), state_dim=1)
