@@ -49,7 +49,7 @@ def compile_replay() -> None:
     )
     batch = replay.sample(2, Clock())
     replay.update_priority(batch.index, torch.ones(2))
-    replay.sampler, replay.tree = "uniform", None
+    replay.priorities = None
     replay.sample(2, Clock())
 
 

@@ -10,7 +10,6 @@ their priorities.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,9 +18,10 @@ from torch import Tensor
 
 from rltrain.buffer import store_state
 from rltrain.buffer.fields import Storage, bytes_per_slot, fields_to_store
+from rltrain.buffer.priorities import Priorities
+from rltrain.buffer.single_agent import one_agent
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK, Store
-from rltrain.buffer.sum_tree import SumTree
 from rltrain.buffer.windows import starts, warm_starts, windows
 from rltrain.common.memory import memory_cap, require_memory
 from rltrain.common.number_types import (
@@ -30,7 +30,6 @@ from rltrain.common.number_types import (
     Probability,
     Whole,
 )
-from rltrain.common.schedule import linear
 from rltrain.types import (
     Batch,
     Clock,
@@ -92,9 +91,7 @@ class ReplayBuffer:
         agents: Literal["lockstep", "independent"],
     ) -> None:
         self.spec, self.n_envs, self.device, self.rng = spec, n_envs, device, rng
-        self.capacity, self.sampler, self.alpha = capacity, sampler, alpha
-        self.beta = beta, beta_end, beta_env_steps
-        self.priority_floor, self.burn_in, self.n_step = priority_floor, burn_in, n_step
+        self.capacity, self.burn_in, self.n_step = capacity, burn_in, n_step
         self.length = burn_in + sequence_length + n_step - 1  # T
         self.teams = 1 if agents == "lockstep" else spec.n_agents  # windows per start
         if self.teams > 1 and spec.n_rewards not in (1, spec.n_agents):
@@ -134,8 +131,16 @@ class ReplayBuffer:
         self._open = np.zeros(n_envs, np.int64)  # [E] first slot of the episode being lived
         self._startable = np.zeros(n_envs, np.int64)  # [E] slots before it had their chance
         self._ring = self.per_copy + BLOCK  # priorities per copy: slot number n is item n % ring
-        self.tree = SumTree(n_envs * self._ring * self.teams) if sampler != "uniform" else None
-        self._top = 1.0  # largest priority^alpha ever given
+        self.priorities: Priorities | None = None
+        if sampler == "proportional":
+            self.priorities = Priorities(
+                n_envs * self._ring * self.teams,
+                alpha=alpha,
+                beta=beta,
+                beta_end=beta_end,
+                beta_env_steps=beta_env_steps,
+                floor=priority_floor,
+            )
 
     @property
     def n_steps(self) -> int:
@@ -201,24 +206,18 @@ class ReplayBuffer:
 
         ``index`` numbers the starts; ``mask`` is 1 on the transitions that a window teaches.
         """
-        if self.tree is None:
+        if self.priorities is None:
             lane, number, agent = self._draw_uniform(batch_size)
             weight, item = None, self._item(lane, number, agent)
         else:
-            item, weight = self._draw_proportional(self.tree, batch_size, clock)
+            item, weight = self.priorities.draw(batch_size, self.rng, clock.env_steps)
             lane, number, agent = self._place(item)
         return self._windows(lane, number, agent, item, weight)
 
     def update_priority(self, index: Tensor, priority: Tensor) -> None:
         """(priority [B] + floor)^alpha for the windows ``index`` [B]."""
-        if self.tree is None:
-            return
-        item = index.cpu().numpy()
-        new = (priority.double().cpu().numpy() + self.priority_floor) ** self.alpha
-        kept = (self.tree[item] > 0) & np.isfinite(new)  # else: gone, or a step that was undone
-        self.tree.set(item[kept], new[kept])
-        if kept.any():
-            self._top = max(self._top, float(new[kept].max()))
+        if self.priorities is not None:
+            self.priorities.update(index.cpu().numpy(), priority.double().cpu().numpy())
 
     def _draw_uniform(self, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Lanes, slot numbers and agents of ``n`` starts, by rejection of final slots."""
@@ -233,18 +232,6 @@ class ReplayBuffer:
         agent = self.rng.integers(0, self.teams, n) if self.teams > 1 else np.zeros(n, np.int64)
         return lane, number, agent
 
-    def _draw_proportional(
-        self, tree: SumTree, n: int, clock: Clock
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Items, one from each of ``n`` equal shares of the total, and importance weights [B]."""
-        total = tree.total
-        mass = (np.arange(n) + self.rng.random(n)) * (total / n)
-        item = tree.find(mass)
-        start, end, duration = self.beta
-        beta = linear(start, end, duration, clock.env_steps)
-        weight = tree[item] ** -beta  # (N P)^-beta up to a factor that the maximum takes away
-        return item, weight / weight.max()
-
     @property
     def _eldest(self) -> np.ndarray:
         """[E] the first slot whose predecessors are still stored, or never were."""
@@ -254,12 +241,13 @@ class ReplayBuffer:
     def _admit(self) -> None:
         """New starts enter with the largest priority so far; final slots with none."""
         until = np.maximum(self.store.end - self.length, self._startable)
-        if self.tree is not None:
+        if self.priorities is not None:
             eldest = self._eldest  # some slots are pushed out before they had their chance
             for lane in np.flatnonzero(until > self._startable).tolist():
                 number = np.arange(max(self._startable[lane], eldest[lane]), until[lane])
                 last = self.store.arrays["last"][self.store.rows(lane, number), 0]
-                self._set(lane, number, np.where(last, 0.0, self._top))
+                for item in self._items(lane, number):
+                    self.priorities.add(item, ~last)
         self._startable = until
 
     def _make_room(self, n_slots: int) -> None:
@@ -269,26 +257,27 @@ class ReplayBuffer:
         before = self._eldest
         for lane in pushing:
             self.store.release(lane, int(first[lane]))
-        if self.tree is not None:
-            after = self._eldest
-            for lane in pushing:
-                gone = np.arange(before[lane], after[lane])
-                self._set(lane, gone, np.zeros(len(gone)))
+        after = self._eldest
+        for lane in pushing:
+            self._remove_starts(lane, int(before[lane]), int(after[lane]))
 
     def _forget(self, lane: int) -> None:
         """Drop the open episode of a copy that crashed."""
         start = max(int(self._open[lane]), int(self.store.begin[lane]))
-        if self.tree is not None:
-            gone = np.arange(start, self.store.end[lane])
-            self._set(lane, gone, np.zeros(len(gone)))
+        self._remove_starts(lane, start, int(self.store.end[lane]))
         self.store.rewind(lane, start)
         # what came before can only look ahead as far as its own final slot, which is stored
         self._startable[lane] = min(self._startable[lane], start)
 
-    def _set(self, lane: int, number: np.ndarray, priority: np.ndarray) -> None:
-        assert self.tree is not None
-        for agent in range(self.teams):
-            self.tree.set(self._item(np.int64(lane), number, np.int64(agent)), priority)
+    def _remove_starts(self, lane: int, number: int, stop: int) -> None:
+        """Draw none of the slots ``number`` … ``stop`` of a lane any more."""
+        if self.priorities is not None:
+            for item in self._items(lane, np.arange(number, stop)):
+                self.priorities.remove(item)
+
+    def _items(self, lane: int, number: np.ndarray) -> list[np.ndarray]:
+        """Items [B] of slots ``number`` [B] of a lane, for each window of a start."""
+        return [self._item(np.int64(lane), number, np.int64(agent)) for agent in range(self.teams)]
 
     def _item(
         self, lane: np.ndarray | np.int64, number: np.ndarray, agent: np.ndarray | np.int64
@@ -362,8 +351,7 @@ class ReplayBuffer:
             "end": self.store.end.copy(),
             "open": self._open.copy(),
             "startable": self._startable.copy(),
-            "top": np.array([self._top]),
-            "priority": np.zeros(0) if self.tree is None else self.tree.state_dict()["leaves"],
+            **({} if self.priorities is None else self.priorities.state_dict()),
             **store_state.slots_at(self.store, rows),
         }
 
@@ -386,10 +374,11 @@ class ReplayBuffer:
                 f"{self.length}: use the algo.loss.n_step, buffer.sequence_length and "
                 "buffer.burn_in that it was written with."
             )
-        n_items = 0 if self.tree is None else self.tree.n
-        if len(state["priority"]) != n_items:
+        n_items = 0 if self.priorities is None else self.priorities.tree.n
+        n_saved = len(state.get("priority", ()))
+        if n_saved != n_items:
             raise ValueError(
-                f"The saved replay has {len(state['priority'])} priorities, this one {n_items}: "
+                f"The saved replay has {n_saved} priorities, this one {n_items}: "
                 "use the buffer.sampler and buffer.agents that it was written with."
             )
         store_state.require_slots(state, self.store)
@@ -399,31 +388,6 @@ class ReplayBuffer:
             store_state.put_slots(self.store, lane, state, slot, n)
             slot += n
         self._open[:], self._startable[:] = state["open"], state["startable"]
-        self._top = float(state["top"][0])
-        if self.tree is not None:
-            self.tree.load_state_dict(state["priority"])
+        if self.priorities is not None:
+            self.priorities.load_state_dict(state)
         store_state.restore(self.rng, state)
-
-
-def one_agent(batch: Batch, agent: Tensor) -> Batch:
-    """The same windows with only agent [B] of each team in it: N = 1."""
-
-    def chosen(x: Tensor) -> Tensor:
-        index = agent.view(1, -1, 1, *[1] * (x.dim() - 3)).expand(len(x), -1, 1, *x.shape[3:])
-        return x.gather(2, index)
-
-    n_agents = batch.action.shape[2]
-    own_reward = batch.reward.shape[2] == n_agents and n_agents > 1
-    hidden = batch.hidden
-    if hidden is not None:
-        hidden = chosen(hidden.unsqueeze(0)).squeeze(0)
-    return replace(
-        batch,
-        obs=chosen(batch.obs),
-        avail_actions=chosen(batch.avail_actions),
-        last_action=chosen(batch.last_action),
-        action=chosen(batch.action),
-        reward=chosen(batch.reward) if own_reward else batch.reward,
-        hidden=hidden,
-        agent=agent.unsqueeze(1),
-    )

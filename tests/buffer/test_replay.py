@@ -442,24 +442,26 @@ def prioritised(**given: Any) -> tuple[ReplayBuffer, PlainReplay, Stream]:
 
 def items(replay: ReplayBuffer) -> torch.Tensor:
     """The items that can be drawn."""
-    assert replay.tree is not None
-    return torch.from_numpy(np.flatnonzero(replay.tree[np.arange(replay.tree.n)]))
+    assert replay.priorities is not None
+    return torch.from_numpy(
+        np.flatnonzero(replay.priorities.tree[np.arange(replay.priorities.tree.n)])
+    )
 
 
 def test_new_items_enter_at_the_largest_priority_so_far() -> None:
     replay, _, stream = prioritised()
-    assert replay.tree is not None
+    assert replay.priorities is not None
     replay.update_priority(torch.tensor([3]), torch.tensor([7.0]))
     replay.update_priority(torch.tensor([3]), torch.tensor([0.5]))
     replay.add(stream.steps(1))
-    assert replay.tree[np.array([3, 10])].tolist() == pytest.approx([0.5, 7], rel=1e-5)
+    assert replay.priorities.tree[np.array([3, 10])].tolist() == pytest.approx([0.5, 7], rel=1e-5)
 
 
 def test_priorities_are_raised_to_alpha_above_a_floor() -> None:
     replay, _, _ = prioritised(alpha=0.5, priority_floor=0.25)
-    assert replay.tree is not None
+    assert replay.priorities is not None
     replay.update_priority(torch.tensor([0, 1]), torch.tensor([0.0, 3.75]))
-    assert replay.tree[np.array([0, 1])].tolist() == [0.5, 2]
+    assert replay.priorities.tree[np.array([0, 1])].tolist() == [0.5, 2]
 
 
 def test_draws_are_stratified() -> None:
@@ -503,23 +505,23 @@ def test_uniform_windows_weigh_one() -> None:
 
 def test_an_overwritten_item_takes_no_priority() -> None:
     replay, _, stream = prioritised()
-    assert replay.tree is not None
+    assert replay.priorities is not None
     replay.add(
         stream.steps(31)
     )  # 42 slots of 40: slots 0 and 1 are gone, 2 has lost what it did before
-    before = replay.tree.total
+    before = replay.priorities.tree.total
     replay.update_priority(torch.arange(3), torch.full((3,), 100.0))
-    assert replay.tree.total == before
-    assert replay._top == 1
+    assert replay.priorities.tree.total == before
+    assert replay.priorities.largest == 1
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_a_priority_that_is_no_number_is_ignored(bad: float) -> None:
     replay, _, _ = prioritised()
-    assert replay.tree is not None
+    assert replay.priorities is not None
     replay.update_priority(torch.tensor([0, 1]), torch.tensor([bad, 3.0]))
-    assert replay.tree[np.array([0, 1])].tolist() == pytest.approx([1, 3], rel=1e-5)
-    assert replay._top == pytest.approx(3, rel=1e-5)
+    assert replay.priorities.tree[np.array([0, 1])].tolist() == pytest.approx([1, 3], rel=1e-5)
+    assert replay.priorities.largest == pytest.approx(3, rel=1e-5)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 60])
