@@ -159,6 +159,7 @@ class Batch:
     td_target: Tensor | None = None  # [T, B, M], where targets were computed before
     mask_end: int | None = None  # from this step on mask is not set, or ignored; None = T
     burn_in: int | None = None  # bound of warm_up; None = T
+    eta: float = 0.0  # a window's priority: eta * largest + (1 - eta) * mean error of its steps
     whole: bool = False  # True: nothing is padding, so nobody needs to look for it
 
     @cached_property

@@ -116,6 +116,8 @@ class BatchCheck:
             n = getattr(batch, name)
             if n is not None and not (type(n) is int and 0 <= n <= T):
                 yield f"batch.{name}: expected None or a whole number from 0 to {T}, got {n!r}."
+        if not (isinstance(batch.eta, int | float) and 0 <= batch.eta <= 1):
+            yield f"batch.eta: expected a number from 0 to 1, got {batch.eta!r}."
         if not isinstance(batch.whole, bool):
             yield f"batch.whole: expected true or false, got {batch.whole!r}."
 
@@ -183,6 +185,7 @@ def _layout(batch: Batch) -> tuple[Any, ...]:
         *[None if x is None else (x.shape, x.dtype) for x in rest],
         batch.mask_end,
         batch.burn_in,
+        batch.eta,
         batch.whole,
     )
 

@@ -147,7 +147,8 @@ def total(
 
     Args:
         loss: [T, B, M], its sum weighted by the window's weight.
-        priority: [T, B, M], averaged over each window.
+        priority: [T, B, M], averaged over streams and, with ``batch.eta``, over each window's
+            steps and their largest (Kapturowski et al. 2019, section 2.3).
         error, q_taken, target, others: [T, B, M], averaged for the metrics.
     """
     learned, weight = batch.learned, batch.weight.unsqueeze(-1)
@@ -174,8 +175,11 @@ def total(
     }
     metrics = {"loss": loss_sum.detach() / at_least_one}
     metrics |= {name: kept(x).sum() / at_least_one for name, x in averaged.items()}
-    mean_priority = kept(priority.detach()).sum((0, 2)) / n_learned.clamp(min=1)
-    return Result(loss_sum, count, mean_priority, metrics)
+    errors = kept(priority.detach())
+    of_window = errors.sum((0, 2)) / n_learned.clamp(min=1)  # [B]
+    if batch.eta:
+        of_window = of_window.lerp(errors.mean(2).amax(0), batch.eta)
+    return Result(loss_sum, count, of_window, metrics)
 
 
 class LambdaLoss:

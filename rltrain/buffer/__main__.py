@@ -29,6 +29,7 @@ def compile_replay() -> None:
         beta_end=1.0,
         beta_env_steps=1,
         priority_floor=1e-6,
+        eta=0.9,
         sequence_length=1,
         burn_in=0,
         first_hidden="zero",

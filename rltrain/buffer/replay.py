@@ -57,6 +57,8 @@ class ReplayBuffer:
         beta, beta_end, beta_env_steps: exponent of the importance weights (section 3.4) at the
             start, at the end, and the env steps between.
         priority_floor: added to every priority, so that nothing is forgotten.
+        eta: a window's priority is eta times the largest error of its steps and 1 - eta times their
+            mean (R2D2).
         sequence_length: transitions taught per window.
         burn_in: transitions before them that only warm up the recurrent state (R2D2; Kapturowski et
             al. 2019), fewer where the episode has no more.
@@ -85,13 +87,15 @@ class ReplayBuffer:
         beta_end: Probability,
         beta_env_steps: Count,
         priority_floor: Positive,
+        eta: Probability,
         sequence_length: Count,
         burn_in: Whole,
         first_hidden: Literal["zero", "stored"],
         agents: Literal["lockstep", "independent"],
     ) -> None:
         self.spec, self.n_envs, self.device, self.rng = spec, n_envs, device, rng
-        self.capacity, self.burn_in, self.n_step = capacity, burn_in, n_step
+        self.capacity, self.eta = capacity, eta
+        self.burn_in, self.n_step = burn_in, n_step
         self.length = burn_in + sequence_length + n_step - 1  # T
         self.teams = 1 if agents == "lockstep" else spec.n_agents  # windows per start
         if self.teams > 1 and spec.n_rewards not in (1, spec.n_agents):
@@ -323,6 +327,7 @@ class ReplayBuffer:
             hidden=self._field("hidden", found.rows[0]) if self.keeps_hidden else None,
             mask_end=self.burn_in + n_taught,
             burn_in=self.burn_in,
+            eta=self.eta,
             whole=T == 1,  # a start has a transition
         )
         return batch if self.teams == 1 else one_agent(batch, self._tensor(agent))

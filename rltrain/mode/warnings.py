@@ -95,7 +95,7 @@ def of_target_update(settings: Settings, trainer: Trainer) -> Iterator[str]:
         )
 
 
-PRIORITY_KEYS = ("alpha", "beta", "beta_end", "beta_env_steps", "priority_floor")
+PRIORITY_KEYS = ("alpha", "beta", "beta_end", "beta_env_steps", "priority_floor", "eta")
 
 
 def of_unread_keys(settings: Settings, trainer: Trainer) -> Iterator[str]:

@@ -69,6 +69,7 @@ def test_a_batch_that_fits_passes():
         {"td_target": torch.zeros(4, 3, 2)},
         {"mask_end": 5},
         {"burn_in": -1},
+        {"eta": 1.5},
         {"whole": 1},
     ],
     ids=lambda change: next(iter(change)),
@@ -204,7 +205,7 @@ def test_a_state_of_another_call_is_refused():
 def test_every_tensor_of_a_batch_is_checked():
     from rltrain.algo.checks import FIELDS
 
-    others = {"mask_end", "burn_in", "whole"}
+    others = {"mask_end", "burn_in", "eta", "whole"}
     assert set(FIELDS) == {field.name for field in fields(BATCH)} - others
 
 

@@ -194,7 +194,7 @@ def test_the_compiled_step_says_what_tensors_say(
     if mask_end is not None:
         mask[mask_end:] = False
     weight = torch.linspace(0.1, 1, 4)
-    batch = replace(batch, mask=mask, weight=weight, mask_end=mask_end)
+    batch = replace(batch, mask=mask, weight=weight, mask_end=mask_end, eta=0.9)
     loss = TDLoss(gamma=0.9, double=double, n_step=n_step, huber=huber)
     assert online.agents.stack is not None, "nothing but layers"
     compiled = loss_and_grads(loss, online, target, batch)
@@ -380,6 +380,33 @@ def test_only_the_first_slots_of_n_step_windows_need_a_gradient(name):
     short = loss_and_grads(loss, online, target, replace(batch, mask_end=1))
     for ours, theirs in zip(short, plain, strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("n_agents", [1, 2])
+def test_the_priority_of_a_window_leans_on_its_largest_error(n_agents, compiled):
+    """R2D2's 0.9 max + 0.1 mean over the steps learned from, of errors averaged over agents."""
+    spec = replace(SPEC, n_agents=n_agents)
+    online, target = (
+        make_model("mlp", "independent", spec, i, last_action=False, agent_id=False)
+        for i in range(2)
+    )
+    if not compiled:
+        online.agents.stack = None
+    batch = make_batch([4, 3, 1], spec)
+    batch = replace(batch, mask=batch.mask & (torch.arange(4).unsqueeze(1) != 1))
+    steps = [  # |error| of one step at a time
+        LOSS(online, target, replace(batch, mask=batch.mask & one.unsqueeze(1)), Clock()).priority
+        for one in torch.eye(4, dtype=torch.bool)
+    ]
+    error, n = torch.stack(steps), batch.mask.sum(0)
+    mean, largest = error.sum(0) / n, error.amax(0)
+    for eta in (0.0, 0.9, 1.0):
+        found = LOSS(online, target, replace(batch, eta=eta), Clock()).priority
+        torch.testing.assert_close(found, eta * largest + (1 - eta) * mean)
+    one_step = replace(batch, mask=batch.mask & (torch.arange(4).unsqueeze(1) == 0))
+    priorities = [LOSS(online, target, replace(one_step, eta=e), Clock()).priority for e in (0, 1)]
+    assert torch.equal(*priorities)  # of one step largest and mean are the same
 
 
 @pytest.mark.parametrize("name", LOSSES)

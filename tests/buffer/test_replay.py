@@ -40,6 +40,7 @@ def make(**given: Any) -> ReplayBuffer:
         "beta_end": 1.0,
         "beta_env_steps": 100,
         "priority_floor": 1e-6,
+        "eta": 0.9,
         "sequence_length": 1,
         "burn_in": 0,
         "first_hidden": "zero",
@@ -274,7 +275,7 @@ def test_only_slots_that_see_n_steps_are_taught() -> None:
     warm = [[False] * n + [True] * 2 + [False] * (4 - n) for n in range(3)]
     assert {tuple(row) for row in batch.mask.T.tolist()} <= set(map(tuple, warm))
     assert batch.mask.T.eq(torch.tensor(warm[2])).all(1).float().mean() > 0.5
-    assert (batch.mask_end, batch.burn_in) == (4, 2)
+    assert (batch.mask_end, batch.burn_in, batch.eta) == (4, 2, 0.9)
 
 
 def test_every_transition_of_short_episodes_is_taught_whatever_the_burn_in() -> None:

@@ -40,6 +40,7 @@ def td_step(
         batch.last.numpy(),
         batch.mask.numpy(),
         batch.weight.numpy(),
+        np.float32(batch.eta),
         gradient,
         priority,
         sums,

@@ -38,6 +38,7 @@ def step(
     last,
     mask,
     weight,
+    eta,
     gradient,
     priority,
     sums,
@@ -49,7 +50,8 @@ def step(
         mask_end: ``mask`` is not set from this slot on.
         flat, target_flat, shapes, cut: the networks, as ``stack_kernel`` takes them.
         rule: discount, whether the online values choose, rewards summed, Huber's bound or -1.
-        priority: zeros [B]; becomes the mean |error| of every window.
+        priority: zeros [B]; becomes eta times the largest and 1 - eta times the mean |error| of
+            the steps of every window.
         sums: zeros [5]; become loss, count, |error|, q taken, target.
 
     Returns:
@@ -103,6 +105,7 @@ def step(
         terminated,
         mask,
         weight,
+        eta,
         of_q,
         priority,
         sums,
@@ -182,6 +185,7 @@ def errors(
     terminated,
     mask,
     weight,
+    eta,
     of_q,
     priority,
     sums,
@@ -192,8 +196,10 @@ def errors(
     gamma, _, n_step, bound = rule
     n_windows, n_agents = action.shape[1], action.shape[2]
     team = reward.shape[2] == 1
+    sizes = np.zeros(mask_end, F)
     for b in range(n_windows):
         count = 0
+        sizes[:] = 0
         for n in range(n_agents):
             for t in range(min(mask_end, end[b])):
                 if not mask[t, b]:
@@ -217,6 +223,7 @@ def errors(
                     loss, slope = F(0.5) * error * error, error
                 of_q[here, taken] = weight[b] * slope
                 priority[b] += size
+                sizes[t] += size
                 count += 1
                 sums[0] += weight[b] * loss
                 sums[2] += size
@@ -224,6 +231,10 @@ def errors(
                 sums[4] += target
         sums[1] += count
         priority[b] /= max(count, 1)
+        largest = F(0)
+        for t in range(mask_end):
+            largest = max(largest, sizes[t] / n_agents)
+        priority[b] += eta * (largest - priority[b])
     return True
 
 
