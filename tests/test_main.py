@@ -372,6 +372,7 @@ def test_a_sweep_makes_one_run_per_combination(command, small, own_folder, capsy
     assert seeds == [1, 2, 1, 2]
     shown = capsys.readouterr().out
     assert "finished" in shown
+    assert "job 4 of 4: iql on two_step, seed 2" in shown
     assert all(f"[{name}] test " in shown for name in names)  # plain lines: several may run at once
 
 

@@ -51,7 +51,7 @@ class Loggers:
         for logger in self.loggers:
             try:
                 logger.close()
-            except Exception:
+            except (Exception, KeyboardInterrupt):  # one more Ctrl-C leaves this one as it is
                 log.warning("%s could not be closed", type(logger).__name__, exc_info=True)
 
     def state_dict(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -42,9 +43,22 @@ def banner(settings: Settings, trainer: Trainer, origin: str | None) -> Any:
     return facts_panel("rltrain", facts)
 
 
-def job_line(settings: Settings, trainer: Trainer, job: str) -> str:
+@dataclass(frozen=True)
+class Job:
+    """One run of a sweep; its name is that of its folder and begins with its number from 0."""
+
+    name: str
+    n_jobs: int
+
+    def __str__(self) -> str:
+        number = self.name.partition("_")[0]
+        return f"job {int(number) + 1} of {self.n_jobs}" if number.isdigit() else self.name
+
+
+def job_line(settings: Settings, trainer: Trainer, job: Job) -> str:
     """The banner of a sweep's job."""
-    return f"[{job}] {title(settings)}: {schedule(settings)}, in {shown(trainer.run_dir)}"
+    folder = shown(trainer.run_dir)
+    return f"[{job.name}] {job}: {title(settings)}: {schedule(settings)}, in {folder}"
 
 
 def schedule(settings: Settings) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from rltrain.config.compose import Composition, compose_checked
@@ -88,7 +89,7 @@ def sweep_mode(overrides: Sequence[str]) -> int:
     require_own_datasets(settings)
     require_new(folder)
     with suppress(KeyboardInterrupt):
-        sweep(overrides, folder, run_job)
+        sweep(overrides, folder, partial(run_job, n_jobs=len(settings)))
     return summarize(folder, len(settings))
 
 

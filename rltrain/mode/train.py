@@ -30,7 +30,7 @@ from rltrain.logger.loggers import Loggers
 from rltrain.logger.screen import Screen
 from rltrain.logger.train_log import TrainLog, train_log
 from rltrain.logger.wandb import Wandb
-from rltrain.mode.banner import banner, job_line
+from rltrain.mode.banner import Job, banner, job_line
 from rltrain.mode.closing import closing_words, result
 from rltrain.mode.run_folder import (
     Record,
@@ -100,7 +100,7 @@ def run_training(
     files: Mapping[str, str] | None = None,
     resume: bool = False,
     loud: bool = True,
-    job: str | None = None,
+    job: Job | None = None,
 ) -> Result:
     """One whole run in ``run_dir``. Everything is built before the folder is made; failures after
     that are recorded there and become an exit code.
@@ -109,7 +109,7 @@ def run_training(
         files: what to write into ``.hydra/``, texts by name.
         resume: continue the run in ``run_dir``.
         loud: show banner, progress and result.
-        job: the name of a sweep's job; its lines begin with it, since several may run at once.
+        job: of a sweep; its lines begin with its name, since several may run at once.
 
     Raises:
         RltrainError: the run could not begin; the folder is as it was.
@@ -120,10 +120,11 @@ def run_training(
         require_free(Path(settings.run.dataset.write).expanduser())
     loud = loud and settings.logger.console
     screen = Screen(highlight=False, quiet=not loud)
-    with train_log(screen, job) as keep_log, Interrupts() as interrupts:
+    name = None if job is None else job.name
+    with train_log(screen, name) as keep_log, Interrupts() as interrupts:
         loggers = Loggers([JsonLines(run_dir / "metrics.jsonl"), TrainLog()])
         live = screen.is_terminal and job is None
-        display = LivePanel(screen, title(settings)) if live else PlainLines(screen, job)
+        display = LivePanel(screen, title(settings)) if live else PlainLines(screen, name)
         if loud:
             loggers.add(display)
         record = Record(run_dir)
@@ -172,20 +173,20 @@ def run_training(
         if job is None:
             words = closing_words(record.facts, run_dir, trainer, status, trust)
         else:
-            words = f"[{job}] " + " ".join(result(record.facts, run_dir, trainer, status))
+            words = f"[{name}] " + " ".join(result(record.facts, run_dir, trainer, status))
         screen.print(words, soft_wrap=True, markup=False)
     return Result(run_dir, dict(trainer.latest), code)
 
 
-def run_job(settings: Settings, run_dir: Path) -> None:
-    """One run of a sweep, in a folder that is there already. A job that cannot begin is recorded
-    in ``run.json``, and the sweep goes on.
+def run_job(settings: Settings, run_dir: Path, n_jobs: int) -> None:
+    """One run of a sweep of ``n_jobs``, in a folder that is there already. A job that cannot begin
+    is recorded in ``run.json``, and the sweep goes on.
 
     Raises:
         KeyboardInterrupt: the run was interrupted.
     """
     try:
-        code = run_training(settings, run_dir, job=run_dir.name).exit_code
+        code = run_training(settings, run_dir, job=Job(run_dir.name, n_jobs)).exit_code
     except Exception as error:
         known = isinstance(error, RltrainError)
         record_failure(run_dir, error)

@@ -26,7 +26,7 @@ def warn(settings: Settings, trainer: Trainer) -> None:
 
 
 def of_exploration(settings: Settings, trainer: Trainer) -> Iterator[str]:
-    """Exploration that is missing, doubled, constant by accident, or longer than the run."""
+    """Exploration that is missing, doubled, constant by accident, or much longer than the run."""
     if settings.run.dataset.read is not None:
         return
     now = trainer.actor.exploration_metrics(Clock())
@@ -52,12 +52,11 @@ def of_exploration(settings: Settings, trainer: Trainer) -> Iterator[str]:
             f"one environment: epsilon stays {keys['base']:g}. Type hardware.n_envs=8, or "
             "algo/exploration=epsilon_greedy."
         )
-    if ends is not None and ends >= total:
+    if ends is not None and ends > 2 * total:
         key = next((k for k in ("env_steps", "half_life", "points") if k in keys), "env_steps")
         yield (
-            f"the exploration changes until env step {ends:,}, but the run ends at {total:,}: it "
-            f"never plays as algo.exploration says at its end. Set algo.exploration.{key} to less, "
-            "or total_env_steps to more."
+            f"exploration falls until env step {ends:,}, but the run ends at {total:,}, before "
+            f"half of that. Set algo.exploration.{key} to less, or total_env_steps to more."
         )
 
 

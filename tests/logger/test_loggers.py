@@ -45,6 +45,22 @@ def test_a_logger_that_keeps_failing_is_switched_off(tmp_path):
     assert len(lines.path.read_text().splitlines()) == 10
 
 
+class Hanging:
+    def write(self, clock, seconds, row):
+        pass
+
+    def close(self):
+        raise KeyboardInterrupt  # Ctrl-C while it waits
+
+
+def test_one_more_interrupt_leaves_a_logger_that_hangs_and_closes_the_others():
+    closed = []
+    last = Hanging()
+    last.close = lambda: closed.append(True)
+    Loggers([Hanging(), last]).close()
+    assert closed == [True]
+
+
 def test_wandb_without_a_key_records_offline(tmp_path, monkeypatch):
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))

@@ -11,7 +11,7 @@ from rich.console import Console
 
 import rltrain
 from rltrain.api import settings_from
-from rltrain.mode.banner import banner, job_line, replay_words
+from rltrain.mode.banner import Job, banner, job_line, replay_words
 from rltrain.mode.run_folder import git_state
 from tests.mode.test_resources import CARTPOLE, STEP
 
@@ -51,8 +51,8 @@ def test_it_names_preset_early_stop_and_origin(tmp_path):
 
 def test_a_job_of_a_sweep_gets_one_line(tmp_path):
     trainer = rltrain.make_trainer(CARTPOLE, run_dir=tmp_path / "1_seed-0")
-    line = job_line(settings_from(CARTPOLE), trainer, "1_seed-0")
-    assert line.startswith("[1_seed-0] dqn on cartpole, seed 0: 500,000 env steps, 4 test")
+    line = job_line(settings_from(CARTPOLE), trainer, Job("1_seed-0", 6))
+    assert line.startswith("[1_seed-0] job 2 of 6: dqn on cartpole, seed 0: ")
     assert "\n" not in line
 
 
