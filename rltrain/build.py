@@ -54,7 +54,9 @@ from rltrain.logger.loggers import Loggers
 from rltrain.offline.recorder import Player, RecordedEnv, Recording
 from rltrain.offline.writer import Writer
 from rltrain.trainer import (
+    CONFIG,
     MODEL,
+    SPEC,
     TestFunction,
     Trainer,
     check_fits,
@@ -331,7 +333,7 @@ def trainer_words(settings: Settings, spec: EnvSpec) -> dict[str, Any]:
         "test_episodes": run.test.episodes,
         "test_seed": run.seed,
         "test_function": build_test_function(settings),
-        "about": {"config": config_record(settings), "spec": spec_record(spec)},
+        "about": about(settings, spec),
     }
 
 
@@ -379,7 +381,7 @@ def build_player(settings: Settings, folder: Path) -> Rollout:
     learner = build_learner(settings, env.spec, device)
     state = learner.state_dict()
     weights = checkpoint.read(folder, MODEL)
-    check_fits(state, weights, folder, spec_record(env.spec))
+    check_fits(state, weights, folder, about(settings, env.spec))
     learner.load_state_dict({**state, **weights})
     return recorded_player(settings, build_test_rollout(settings, learner, env))
 
@@ -426,6 +428,11 @@ def title(settings: Settings) -> str:
 def config_record(settings: Settings) -> dict[str, Any]:
     """``config.json``: what the run resolved to, and which option of each group was chosen."""
     return {"choices": dict(settings.choices), **settings.plain}
+
+
+def about(settings: Settings, spec: EnvSpec) -> dict[str, Any]:
+    """What is saved beside weights: enough to build a network for them."""
+    return {CONFIG: config_record(settings), SPEC: spec_record(spec)}
 
 
 def spec_record(spec: EnvSpec) -> dict[str, Any]:

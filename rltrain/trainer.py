@@ -104,6 +104,8 @@ class Trainer:
         self.progress = Progress()
         self.stopping: str | None = None  # why the run ends early
         self.interrupted = False  # … because a person or the machine asked for it
+        self.pretrained = False  # began with weights of another run
+        self.awaits_restore = False  # its folder holds a run that it has to go on with
         self.diverging = False  # the latest updates were all undone
         self.ended_at = -1  # env steps of the last ``on_train_end``
         self.started = False
@@ -154,10 +156,23 @@ class Trainer:
             self.step_hooks.replay(self, steps)
 
     def start(self) -> None:
-        """Tell the callbacks once that training begins."""
+        """Tell the callbacks once that training begins.
+
+        Raises:
+            UsageError: the folder holds a run that was not restored.
+        """
+        self.require_own_folder()
         if not self.started:
             self.started, self.begun = True, time.monotonic()
             self.callbacks.on_train_start(self)
+
+    def require_own_folder(self) -> None:
+        """Refuse to write between the results of another run."""
+        if self.awaits_restore:
+            raise UsageError(
+                f"{self.run_dir} already holds a run. Call trainer.restore({str(self.run_dir)!r}) "
+                "to go on with it, or choose another run_dir."
+            )
 
     def end(self) -> None:
         """Call ``on_train_end`` of the callbacks once for an env step."""
@@ -213,6 +228,7 @@ class Trainer:
         """Play test episodes (episode i with seed i, in their own environments) and give their
         statistics; or what the test function says. Nothing, if the run is interrupted meanwhile.
         """
+        self.require_own_folder()
         n = episodes or self.test_episodes
         with self.progress.during("testing", n):
             self.callbacks.on_test_start(self)
@@ -289,6 +305,11 @@ class Trainer:
         self.test_rollout.close()
 
     @property
+    def untrained(self) -> bool:
+        """Whether the weights are still those of the initialization."""
+        return self.clock.updates == 0 and not self.pretrained
+
+    @property
     def seconds(self) -> float:
         """Wall-clock seconds of this run, those before a resume included."""
         return self.seconds_before + time.monotonic() - self.begun
@@ -301,6 +322,7 @@ class Trainer:
             kind: ``full`` to resume from (it becomes ``latest``, and the replay of older ones is
                 dropped), ``weights`` to act and to start from.
         """
+        self.require_own_folder()
         with self.progress.during("saving"):
             learner = self.learner.state_dict()
             parts = self.to_act(learner)
@@ -335,6 +357,7 @@ class Trainer:
             "owed": [self.owed.numerator, self.owed.denominator],
             "seconds": self.seconds,
             "iterations": self.iterations,
+            "pretrained": self.pretrained,
             "metrics": self.metrics.state_dict(),
             "latest": self.latest,
             "rollout": self.rollout.state_dict(),
@@ -361,7 +384,7 @@ class Trainer:
             )
         state = checkpoint.read(found.folder, TRAINER)
         model = checkpoint.read(found.folder, MODEL)
-        check_fits(self.learner.state_dict(), model, found.folder, self.about[SPEC])
+        check_fits(self.learner.state_dict(), model, found.folder, self.about)
         try:
             self.learner.load_state_dict({**state["learner"], **model})
             if checkpoint.has(found.folder, REPLAY):
@@ -379,13 +402,16 @@ class Trainer:
             self.clock = Clock(**state["clock"])
             self.owed = Fraction(*state["owed"])
             self.seconds_before, self.begun = state["seconds"], time.monotonic()
-            self.iterations = int(state.get("iterations", 0))
+            self.iterations = int(state["iterations"])
+            self.pretrained = bool(state["pretrained"])
             self.metrics.load_state_dict(state["metrics"])
             self.latest = dict(state["latest"])
             self.test_rollout.restart(state["test_rollout"], 0)
             self.rollout.sync(self.learner)
             self.callbacks.load_state_dict(state["callbacks"])
             torch.set_rng_state(state["torch_rng"])
+            if found.folder.resolve().parents[1] == self.run_dir.resolve():
+                self.awaits_restore = False
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise CheckpointError(
                 f"{found.folder} does not fit this run: {type(error).__name__}: {error}"
@@ -399,33 +425,64 @@ class Trainer:
             UsageError: they belong to another environment or network.
         """
         model = checkpoint.read(folder, MODEL)
-        check_fits(self.learner.state_dict(), model, folder, self.about[SPEC])
+        check_fits(self.learner.state_dict(), model, folder, self.about)
         self.learner.load_state_dict({**self.learner.state_dict(), **model})
+        self.pretrained = True
 
 
 def check_fits(
-    have: Mapping[str, Any], model: Mapping[str, Any], folder: Path, spec: Mapping[str, Any]
+    have: Mapping[str, Any], model: Mapping[str, Any], folder: Path, about: Mapping[str, Any]
 ) -> None:
     """Compare names and shapes of the networks with those of a checkpoint.
 
+    Args:
+        about: ``spec`` and ``config`` of this run, as they are saved beside weights.
+
     Raises:
-        UsageError: what differs, with both environments' sizes.
+        UsageError: what differs, and what to type.
     """
     ours = {k: tuple(t.shape) for k, t in have["online"].items()}
     theirs = {k: tuple(t.shape) for k, t in model.get("online", {}).items()}
-    if ours == theirs:
-        return
-    name = next(k for k in [*ours, *theirs] if ours.get(k) != theirs.get(k))
-    saved = checkpoint.read(folder, SPEC)
+    if ours != theirs:
+        saved = {part: checkpoint.read(folder, part) for part in (SPEC, CONFIG)}
+        raise UsageError(f"The checkpoint {folder} does not fit: {difference(saved, about)}")
 
-    def sizes(s: Mapping[str, Any]) -> str:
+
+def difference(saved: Mapping[str, Any], about: Mapping[str, Any]) -> str:
+    """Why a checkpoint's networks are not those of this run, and what to type."""
+    there, here = saved[CONFIG]["choices"], about[CONFIG]["choices"]
+    type_ = " ".join(f"{key}={there[key]}" for key in ("algo", "env") if there[key] != here[key])
+    advice = f"Type {type_}, or choose another checkpoint." if type_ else ""
+    sizes = [size_words(record[SPEC]) for record in (saved, about)]
+    if sizes[0] != sizes[1]:
         return (
-            f"{s['n_agents']} agents, {s['n_actions']} actions, observation {s['obs_shape']}, "
-            f"state {s['state_dim']}"
+            f"it is of {there['algo']} on {there['env']} ({sizes[0]}), this run is {here['algo']} "
+            f"on {here['env']} ({sizes[1]}). "
+            + (advice or "Choose the environment it was trained in, or another checkpoint.")
         )
+    if there["algo"] != here["algo"]:
+        return f"it is a {there['algo']} checkpoint, this run is {here['algo']}. {advice}"
+    parts = ("network", "mixer", "distribution")
+    theirs, ours = (flat(r[CONFIG]["algo"], parts) for r in (saved, about))
+    keys = [k for k in {**theirs, **ours} if theirs.get(k) != ours.get(k)]
+    settings = ", ".join(f"{k}={theirs.get(k)}, here {ours.get(k)}" for k in keys)
+    return f"its networks have other settings ({settings}). Type them as they are there."
 
-    raise UsageError(
-        f"The checkpoint {folder} does not fit: it was made for {sizes(saved)}, this run has "
-        f"{sizes(spec)} ({name}: {theirs.get(name)} there, {ours.get(name)} here). Choose the "
-        "environment and network it was trained with, or another checkpoint."
+
+def flat(algo: Mapping[str, Any], parts: Sequence[str]) -> dict[str, Any]:
+    """The settings of some parts of an algorithm by dotted key."""
+    return {
+        f"algo.{part}.{name}": value
+        for part in parts
+        for name, value in (algo.get(part) or {}).items()
+    }
+
+
+def size_words(spec: Mapping[str, Any]) -> str:
+    """3 agents, 9 actions, observation 30, state 48."""
+    many = "agent" if spec["n_agents"] == 1 else "agents"
+    shape = "×".join(map(str, spec["obs_shape"])) or "1"
+    return (
+        f"{spec['n_agents']} {many}, {spec['n_actions']} actions, observation {shape}, "
+        f"state {spec['state_dim']}"
     )

@@ -33,13 +33,14 @@ class Due:
 
 class Test(Callback):
     """Tests at step 0, at every multiple of ``interval`` env steps, and at the end; keeps the best
-    weights.
+    weights, of equal ones the latest, and untrained ones only until others are tested.
     """
 
     def __init__(self, *, interval: int, loggers: Loggers) -> None:
         self.due, self.loggers = Due(interval), loggers
         self.tested_at = -1
         self.best: list[float] = []
+        self.best_untrained = True
 
     def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
         return self.on_iteration(trainer, value)
@@ -60,8 +61,11 @@ class Test(Callback):
         self.loggers.write(trainer.clock, trainer.seconds, value)
         judged = ("test/win_rate", "test/return_mean")
         score = [value.get(name, 0.0) for name in judged]
-        if score > self.best and any(name in value for name in judged):
-            self.best = score
+        score = [-math.inf if math.isnan(x) else x for x in score]
+        first_trained = self.best_untrained and not trainer.untrained
+        better = score >= self.best or first_trained
+        if better and any(name in value for name in judged):
+            self.best, self.best_untrained = score, trainer.untrained
             checkpoints = trainer.run_dir / "checkpoints"
             if not (checkpoints / str(self.tested_at)).exists():
                 trainer.save("weights")
@@ -69,11 +73,16 @@ class Test(Callback):
         return value
 
     def state_dict(self) -> dict[str, Any]:
-        return {"at": self.due.at, "tested_at": self.tested_at, "best": self.best}
+        return {
+            "at": self.due.at,
+            "tested_at": self.tested_at,
+            "best": self.best,
+            "best_untrained": self.best_untrained,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.due.at, self.tested_at = state["at"], state["tested_at"]
-        self.best = list(state["best"])
+        self.best, self.best_untrained = list(state["best"]), state["best_untrained"]
 
 
 class Save(Callback):
