@@ -48,6 +48,7 @@ class ReplayBuffer:
         n_step: rewards that the loss sums; a window is ``burn_in + sequence_length + n_step - 1``
             transitions long.
         hidden_dim: H of the agents, 0 without memory.
+        total_env_steps: length of the run.
         capacity: slots kept at most.
         max_bytes: bytes kept at most; null = 60 % of the memory free now.
         storage: how observations and states are kept; uint8 observations stay uint8.
@@ -55,7 +56,7 @@ class ReplayBuffer:
             3.3).
         alpha: exponent of priorities.
         beta, beta_end, beta_env_steps: exponent of the importance weights (section 3.4) at the
-            start, at the end, and the env steps between.
+            start, at the end, and the env steps between (null = ``total_env_steps``).
         priority_floor: added to every priority, so that nothing is forgotten.
         eta: a window's priority is eta times the largest error of its steps and 1 - eta times their
             mean (R2D2).
@@ -78,6 +79,7 @@ class ReplayBuffer:
         rng: np.random.Generator,
         n_step: int,
         hidden_dim: int,
+        total_env_steps: int,
         capacity: Count,
         max_bytes: Count | None,
         storage: Storage,
@@ -85,7 +87,7 @@ class ReplayBuffer:
         alpha: Probability,
         beta: Probability,
         beta_end: Probability,
-        beta_env_steps: Count,
+        beta_env_steps: Count | None,
         priority_floor: Positive,
         eta: Probability,
         sequence_length: Count,
@@ -142,7 +144,7 @@ class ReplayBuffer:
                 alpha=alpha,
                 beta=beta,
                 beta_end=beta_end,
-                beta_env_steps=beta_env_steps,
+                beta_env_steps=beta_env_steps or total_env_steps,
                 floor=priority_floor,
             )
 

@@ -31,6 +31,7 @@ def make(**given: Any) -> ReplayBuffer:
         "rng": generator(7, 4),
         "n_step": 1,
         "hidden_dim": 0,
+        "total_env_steps": 1000,
         "capacity": 300,
         "max_bytes": None,
         "storage": "float32",
@@ -495,6 +496,16 @@ def test_beta_follows_the_clock(env_steps: int, beta: float) -> None:
     replay.update_priority(torch.arange(10), torch.arange(1.0, 11))
     batch = replay.sample(6, Clock(env_steps=env_steps))
     weight = (batch.index + 1.0) ** -beta
+    torch.testing.assert_close(batch.weight, weight / weight.max())
+
+
+def test_beta_rises_over_the_whole_run_if_not_told_otherwise() -> None:
+    replay, _, _ = prioritised(
+        beta=0.4, beta_end=1.0, beta_env_steps=None, total_env_steps=100, priority_floor=1e-12
+    )
+    replay.update_priority(torch.arange(10), torch.arange(1.0, 11))
+    batch = replay.sample(6, Clock(env_steps=50))
+    weight = (batch.index + 1.0) ** -0.7
     torch.testing.assert_close(batch.weight, weight / weight.max())
 
 
