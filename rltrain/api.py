@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from rltrain.algo.greedy_policy import GreedyPolicy
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
-from rltrain.build import build_learner, prepare_machine, spec_record, view_of
+from rltrain.build import about, build_learner, prepare_machine, view_of
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.config.compose import compose_checked
@@ -25,7 +25,7 @@ from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.mode import evaluate as evaluation
-from rltrain.mode.run_folder import Journal, latest_run, new_run_dir
+from rltrain.mode.run_folder import Journal, holds_run, new_run_dir
 from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.train import (
     Result,
@@ -113,7 +113,8 @@ def resume(
     """Go on with a run in its own folder.
 
     Args:
-        path: a run folder, or ``latest`` for the newest one below ``outputs/``.
+        path: a run folder, a folder of runs for the newest one, or ``latest`` for the newest one
+            below ``outputs/``.
         total_env_steps: where the run ends now; None for where it was to end before.
         overrides: other keys that a resumed run may change, such as ``{"stop.hours": 1}``.
         env: the class or factory that the run was given, if it was given one.
@@ -130,14 +131,12 @@ def resume(
     texts = as_texts(overrides)
     texts += [f"total_env_steps={total_env_steps}"] if total_env_steps is not None else []
     texts += [f"trust=[{','.join(trust)}]"] if trust else []
-    newest = str(path) == "latest"
-    folder = latest_run(Path.cwd() / "outputs") if newest else Path(path).expanduser()
 
     def handed_over(settings: Settings) -> Settings:
         settings = settings if env is None else with_env(settings, env)
         return settings if callbacks is None else with_callbacks(settings, callbacks)
 
-    result = continue_run(folder, texts, loud=progress, env=env is None, handed_over=handed_over)
+    result = continue_run(path, texts, loud=progress, env=env is None, handed_over=handed_over)
     return succeeded(result)
 
 
@@ -175,12 +174,16 @@ def evaluate(
     seed: int | None = None,
     env: Callable[..., Any] | None = None,
     trust: Sequence[str] = (),
+    load_step: int | Literal["best"] | None = None,
 ) -> Result:
     """Play test episodes with a checkpoint's weights: the numbers of mode=evaluate.
 
     Args:
+        path: a run folder, its ``checkpoints/``, one checkpoint, a folder of runs for the newest
+            one, or ``latest`` for the newest one below ``outputs/``.
         env: the Gymnasium class or factory that ``make_trainer`` was given, if it was given one.
         trust: packages of one's own whose environments may be imported.
+        load_step: take the checkpoint nearest to this env step, or that of the best test.
 
     Raises:
         CheckpointError: nothing trustworthy at ``path``.
@@ -189,7 +192,7 @@ def evaluate(
     words += [f"seed={seed}"] if seed is not None else []
     words += [f"trust=[{','.join(trust)}]"] if trust else []
     handed = None if env is None else partial(with_env, env=env)
-    done = evaluation.evaluate(Path(path).expanduser(), words, None, handed)
+    done = evaluation.evaluate(path, words, load_step, handed)
     return Result(done.path.parent, done.metrics)
 
 
@@ -206,14 +209,31 @@ def make_trainer(
         env: a Gymnasium class or factory; None for the environment that the overrides name. With
             ``env=gymnasium`` among them the other keys of ``env`` hold for it.
         callbacks: objects that are called after the callbacks that the overrides name.
+        run_dir: None for a new folder below ``outputs/``. In a folder that holds a run the trainer
+            does nothing before ``restore`` of one of its checkpoints.
+
+    Raises:
+        UsageError: what is wrong with the overrides.
     """
     overrides = as_texts(overrides)
     settings = handed(overrides, settings_from(overrides), env, callbacks)
     if typed_value(overrides, "hydra.run.dir"):
         raise UsageError("hydra.run.dir: a trainer made by hand has run_dir=FOLDER for it.")
+    if settings.run.resume is not None:
+        raise UsageError(
+            f"resume={settings.run.resume}: make_trainer makes a trainer of the overrides that it "
+            "is given. Use rltrain.resume(PATH); or give it the overrides of that run and "
+            "run_dir=PATH, then call trainer.restore(PATH)."
+        )
+    if settings.run.mode != "train":
+        raise UsageError(
+            f"mode={settings.run.mode}: make_trainer makes trainers. Leave it out; "
+            "rltrain.evaluate(PATH) plays test episodes with a checkpoint's weights."
+        )
     folder = Path(run_dir) if run_dir is not None else new_run_dir(settings)
     loggers = Loggers([JsonLines(folder / "metrics.jsonl")])
     trainer = built(settings, folder, loggers, [Journal(folder, settings)])
+    trainer.awaits_restore = holds_run(folder)
     warn(settings, trainer)
     start_from(trainer, settings)
     folder.mkdir(parents=True, exist_ok=True)
@@ -226,17 +246,16 @@ def make_learner(overrides: Overrides, spec: EnvSpec) -> Learner:
     return build_learner(settings, spec, prepare_machine(settings))
 
 
-def load_policy(path: str | Path, load_step: int | None = None) -> GreedyPolicy:
-    """The greedy policy of a checkpoint; no environment is built.
+def load_policy(path: str | Path, load_step: int | Literal["best"] | None = None) -> GreedyPolicy:
+    """The greedy policy of a checkpoint; no environment is built. ``path`` and ``load_step`` are
+    those of ``evaluate``.
 
     Raises:
         CheckpointError: nothing trustworthy at ``path``.
     """
     from rltrain.algo.exploration import FixedEpsilon
 
-    found, settings = evaluation.open_checkpoint(
-        Path(path).expanduser(), [], load_step, plays=False
-    )
+    found, settings = evaluation.open_checkpoint(path, [], load_step, plays=False)
     saved = checkpoint.read(found.folder, SPEC)
     spec = EnvSpec(**{**saved, "obs_shape": tuple(saved["obs_shape"])})
     try:
@@ -245,7 +264,7 @@ def load_policy(path: str | Path, load_step: int | None = None) -> GreedyPolicy:
         raise CheckpointError(f"{found.folder} has a damaged spec.json: {error}") from error
     learner = build_learner(settings, spec, prepare_machine(settings))
     state, weights = learner.state_dict(), checkpoint.read(found.folder, MODEL)
-    check_fits(state, weights, found.folder, spec_record(spec))
+    check_fits(state, weights, found.folder, about(settings, spec))
     learner.load_state_dict({**state, **weights})
     policy = Policy(
         agents=learner.online.agents,

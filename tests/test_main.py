@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
 import shutil
 import signal
@@ -23,7 +22,6 @@ from rltrain.common.checkpoint import digest
 from rltrain.env.toy import TwoStep
 from rltrain.errors import CheckpointError, RltrainError, UsageError
 from rltrain.mode import train as train_mode
-from rltrain.mode.run_folder import latest_run
 from rltrain.mode.sweep import worst
 from tests.conftest import SMALL
 
@@ -35,7 +33,7 @@ def trained_once(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert entry.run(SMALL) == 0
-    (run_dir,) = folder.glob("outputs/*/*")
+    (run_dir,) = folder.glob("outputs/*-*/*")
     return run_dir
 
 
@@ -212,13 +210,79 @@ def test_resume_latest_finds_the_newest_run(command, trained, small):
     assert command("resume=latest", "total_env_steps=350") == 0
 
 
-def test_resume_latest_finds_runs_in_folders_of_any_depth(own_folder):
-    for seconds, name in enumerate(("a/b/c/d", "run", "algo-env/older")):
-        record = own_folder / name / "run.json"
-        record.parent.mkdir(parents=True)
-        record.touch()
-        os.utime(record, (seconds % 2, seconds % 2))
-    assert latest_run(own_folder) == own_folder / "run"
+@pytest.fixture
+def unsaved(trained):
+    """The run as if it had been killed before its first checkpoint to resume from."""
+    latest = trained / "checkpoints/latest"
+    for folder in (trained / "checkpoints").glob("*/"):
+        shutil.rmtree(folder)
+    latest.unlink()
+    record = json.loads((trained / "run.json").read_text())
+    record |= {"status": "running", "best_test": {"env_steps": 0, "test/return_mean": 99}}
+    (trained / "run.json").write_text(json.dumps(record))
+    return trained
+
+
+def without_times(file):
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    return [{k: v for k, v in r.items() if k != "seconds" and "time/" not in k} for r in rows]
+
+
+@pytest.mark.parametrize("typed", ["latest", "outputs/qmix-two_step"])
+def test_a_run_without_a_checkpoint_starts_again_in_its_folder(
+    command, unsaved, trained_once, typed
+):
+    assert command(f"resume={typed}") == 0
+    again, once = (without_times(run / "metrics.jsonl") for run in (unsaved, trained_once))
+    assert again == once
+    record = json.loads((unsaved / "run.json").read_text())
+    assert (record["status"], len(record["resumes"])) == ("finished", 1)
+    assert record["best_test"]["test/return_mean"] < 99
+    assert "starts again at env step 0" in (unsaved / "train.log").read_text()
+
+
+def test_a_run_that_has_begun_a_dataset_does_not_start_again_over_it(command, unsaved, own_folder):
+    (own_folder / "data").mkdir()
+    (own_folder / "data/shard").touch()
+    dataset = json.loads((unsaved / "config.json").read_text())["dataset"]
+    forged(unsaved, dataset={**dataset, "write": "data"})
+    before = (unsaved / "metrics.jsonl").read_text()
+    with pytest.raises(UsageError, match="Delete data, then resume again"):
+        command(f"resume={unsaved}")
+    assert (unsaved / "metrics.jsonl").read_text() == before
+
+
+def test_outputs_latest_leads_to_the_newest_run(command, small, own_folder):
+    link = own_folder / "outputs/latest"
+    for seed in (1, 2):
+        assert command(*small, f"seed={seed}", "total_env_steps=40") == 0
+        assert link.is_symlink()
+        assert not link.readlink().is_absolute()
+        assert json.loads((link / "config.json").read_text())["seed"] == seed
+    assert command("mode=evaluate", "checkpoint=outputs/latest", "test.episodes=1") == 0
+    assert command("resume=outputs/latest", "total_env_steps=80") == 0
+    assert json.loads((link / "run.json").read_text())["env_steps"] >= 80
+
+
+def test_a_run_elsewhere_or_a_file_of_that_name_leaves_outputs_latest_alone(
+    command, small, own_folder
+):
+    (own_folder / "outputs").mkdir()
+    (own_folder / "outputs/latest").write_text("mine")
+    assert command(*small, "total_env_steps=40") == 0
+    assert command(*small, "total_env_steps=40", "hydra.run.dir=elsewhere") == 0
+    assert (own_folder / "outputs/latest").read_text() == "mine"
+
+
+def test_the_best_checkpoint_is_evaluated_by_its_name(command, trained, capsys):
+    best = min(int(p.name) for p in (trained / "checkpoints").iterdir() if p.name.isdigit())
+    (trained / "checkpoints/best").write_text(f"{best}\n")
+    words = ["mode=evaluate", "checkpoint=latest", "load_step=best", "test.episodes=1"]
+    assert command(*words) == 0
+    assert json.loads((trained / "evaluation.json").read_text())["env_steps"] == best
+    assert "The newest run below" in capsys.readouterr().out.replace("\n", " ")
+    with pytest.raises(UsageError, match="expected the env step of a checkpoint, or best"):
+        command("mode=evaluate", "checkpoint=latest", "load_step=worst")
 
 
 @pytest.mark.parametrize("words", [["resume=latest"], ["mode=evaluate", "checkpoint=x"]])
@@ -251,7 +315,7 @@ def test_a_resume_passes_over_a_broken_checkpoint(command, trained):
 @pytest.mark.slow
 def test_a_warm_start_is_a_new_run_with_these_weights(command, trained, small, own_folder):
     assert command(*small, f"checkpoint={trained}", "load_step=100", "seed=4") == 0
-    assert len(list(own_folder.glob("outputs/*/*"))) == 2
+    assert len(list(own_folder.glob("outputs/*-*/*"))) == 2
 
 
 def test_a_run_is_built_once_and_says_what_was_typed(command, small, own_folder, monkeypatch):
@@ -436,8 +500,32 @@ def test_a_broken_checkpoint(command, trained):
 
 def test_a_checkpoint_of_another_environment(command, trained, small):
     base = [w for w in small if not w.startswith("env=")]
-    with pytest.raises(UsageError, match=r"2 agents.*3 agents"):
+    with pytest.raises(UsageError) as caught:
         command(*base, "env=smac", f"checkpoint={trained}")
+    said = str(caught.value)
+    assert "it is of qmix on two_step (2 agents, 2 actions, observation" in said
+    assert "this run is qmix on smac (3 agents" in said
+    assert "Type env=two_step" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["algo=vdn"], "it is a qmix checkpoint, this run is vdn. Type algo=qmix"),
+        (["algo.mixer.embed_dim=8"], "algo.mixer.embed_dim=32, here 8"),
+    ],
+)
+def test_a_checkpoint_of_another_network_says_what_to_type(command, trained, small, words, what):
+    with pytest.raises(UsageError, match=re.escape(what)):
+        command(*small, *words, f"checkpoint={trained}")
+
+
+def test_a_warm_start_says_what_begins_again(command, trained, small, capsys):
+    words = [w for w in small if w != "logger.console=false"]
+    assert command(*words, f"checkpoint={trained}", "total_env_steps=20") == 0
+    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "networks and targets only, optimizer, replay, schedules and exploration" in said
+    assert "(epsilon 1; less with algo.exploration.start) start from scratch" in said
 
 
 def forged(run_dir, without=None, **changes):
@@ -572,7 +660,7 @@ def test_a_failing_run_is_recorded_and_its_traceback_kept(command, small, own_fo
     assert Failing
     code = command(*small, "callbacks=[{_target_: tests.helpers.Failing}]")
     assert code == 1
-    (run_dir,) = own_folder.glob("outputs/*/*")
+    (run_dir,) = own_folder.glob("outputs/*-*/*")
     assert json.loads((run_dir / "run.json").read_text())["status"] == "failed"
     assert "Traceback" in (run_dir / "train.log").read_text()
 

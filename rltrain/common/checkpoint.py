@@ -12,16 +12,16 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from rltrain.errors import CheckpointError
+from rltrain.errors import CheckpointError, UsageError
 from rltrain.types import Pieces
 
 FORMAT = 1
@@ -209,37 +209,57 @@ def steps_of(checkpoints: Path) -> list[int]:
     return sorted(map(int, names), reverse=True)
 
 
-def find(path: Path, load_step: int | None = None, *, full: bool = False) -> Found:
+def folder_of(path: Path) -> Path:
+    """The ``checkpoints/`` of a run folder, or the path itself."""
+    inner = path / "checkpoints"
+    return inner if inner.is_dir() else path
+
+
+def is_one(path: Path) -> bool:
+    """Whether a path means a single checkpoint, by its step or by a pointer."""
+    a_run = (path / "checkpoints").is_dir()
+    a_step = (path / MANIFEST).is_file() or (path.name.isdigit() and not a_run)
+    return a_step or (path.name in ("best", "latest") and path.is_file())
+
+
+def find(
+    path: Path, load_step: int | Literal["best"] | None = None, *, full: bool = False
+) -> Found:
     """The checkpoint that a path and a step mean.
 
     Args:
         path: a run folder, its ``checkpoints/``, one checkpoint, or ``checkpoints/best`` or
             ``latest``.
-        load_step: take the checkpoint nearest to this env step; None = the newest valid.
+        load_step: take the checkpoint nearest to this env step, or that of the best test; None =
+            the newest valid.
         full: only checkpoints that a run can resume from.
 
     Raises:
         CheckpointError: nothing there, or nothing valid there.
+        UsageError: a step beside a single checkpoint.
     """
-    a_run = (path / "checkpoints").is_dir()
-    if (path / MANIFEST).is_file() or (path.name.isdigit() and not a_run):
-        if not path.is_dir():
-            raise CheckpointError(f"There is no checkpoint at {path}.")
-        manifest_of(path)
-        return Found(path, int(path.name) if path.name.isdigit() else 0)
-    if path.name in ("best", "latest") and path.is_file():
-        return find(path.parent / path.read_text(encoding="utf-8").strip())
-    checkpoints = path / "checkpoints" if (path / "checkpoints").is_dir() else path
+    if is_one(path):
+        if load_step is not None:
+            raise UsageError(
+                f"load_step={load_step} chooses a checkpoint of a run, and {path} is one. Leave "
+                "out load_step, or give the run folder."
+            )
+        return single(path)
+    checkpoints = folder_of(path)
     steps = steps_of(checkpoints)
     if not steps:
         raise CheckpointError(
             f"There is no checkpoint at {path}. Expected a run folder "
             "(outputs/<algo>-<env>/<run>), its checkpoints/ or one checkpoint in it."
         )
+    if load_step == "best":
+        return single(checkpoints / "best")
     if load_step is not None:
         nearest = min(steps, key=lambda s: abs(s - load_step))
-        manifest_of(checkpoints / str(nearest))
-        return Found(checkpoints / str(nearest), nearest)
+        other = f"There is no checkpoint of env step {load_step:,}: {nearest:,} is the nearest."
+        return replace(
+            single(checkpoints / str(nearest)), remarks=() if nearest == load_step else (other,)
+        )
     remarks: list[str] = []
     for step in steps:
         try:
@@ -252,6 +272,23 @@ def find(path: Path, load_step: int | None = None, *, full: bool = False) -> Fou
             f"Its checkpoints hold weights only: start a new run from them with checkpoint={path}."
         )
     raise CheckpointError("\n".join([f"{path} holds no checkpoint to go on from.", *remarks]))
+
+
+def single(path: Path) -> Found:
+    """One checkpoint, or that which ``best`` or ``latest`` names.
+
+    Raises:
+        CheckpointError: nothing there, or nothing valid there.
+    """
+    if path.name in ("best", "latest"):
+        step = pointed(path.parent, path.name)
+        if step is None:
+            raise CheckpointError(f"{path.parent} names no {path.name} checkpoint.")
+        path = path.with_name(str(step))
+    if not path.is_dir():
+        raise CheckpointError(f"There is no checkpoint at {path}.")
+    manifest_of(path)
+    return Found(path, int(path.name) if path.name.isdigit() else 0)
 
 
 def name_pointer(checkpoints: Path, pointer: str, step: int) -> None:
@@ -296,6 +333,11 @@ def newest_full(checkpoints: Path) -> int | None:
     """The env step of the newest checkpoint to resume from, without comparing checksums."""
     steps = steps_of(checkpoints)
     return next((s for s in steps if kind_of(checkpoints / str(s)) == "full"), None)
+
+
+def resumable(checkpoints: Path) -> bool:
+    """Whether there is anything but weights, be it damaged."""
+    return any(kind_of(checkpoints / str(s)) != "weights" for s in steps_of(checkpoints))
 
 
 def kind_of(folder: Path) -> str:

@@ -73,7 +73,7 @@ class RunSettings:
     log: LogSettings
     stop: StopSettings
     checkpoint: str | None
-    load_step: Whole | None
+    load_step: Whole | Literal["best"] | None
     resume: str | None
     record: Flag
     trust: list[str]

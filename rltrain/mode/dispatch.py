@@ -108,11 +108,12 @@ def doctor_mode(overrides: Sequence[str]) -> int:
 def evaluate_mode(overrides: Sequence[str]) -> int:
     """Evaluate a checkpoint."""
     load_step = typed_value(overrides, "load_step")
-    if load_step is not None and (isinstance(load_step, bool) or not isinstance(load_step, int)):
-        raise UsageError(f"load_step={load_step}: expected a whole number of env steps.")
+    whole = isinstance(load_step, int) and not isinstance(load_step, bool)
+    if not (whole or load_step in (None, "best")):
+        raise UsageError(f"load_step={load_step}: expected the env step of a checkpoint, or best.")
     from rltrain.mode.evaluate import evaluate, show
 
-    path = original_cwd(str(typed_value(overrides, "checkpoint")))
+    path = str(typed_value(overrides, "checkpoint"))
     words = other_words(overrides, about=("mode", "load_step", "checkpoint"), never=("resume",))
     show(evaluate(path, words, load_step))
     return 0
@@ -134,13 +135,10 @@ def evaluate_script(settings: Settings) -> int:
 
 def resume_mode(overrides: Sequence[str]) -> int:
     """Continue a run in its own folder."""
-    from rltrain.mode.run_folder import latest_run
     from rltrain.mode.train import resume
 
-    typed = str(typed_value(overrides, "resume"))
     words = other_words(overrides, about=("resume",), never=("mode", "checkpoint", "load_step"))
-    path = latest_run(Path.cwd() / "outputs") if typed == "latest" else original_cwd(typed)
-    return resume(path, words).exit_code
+    return resume(str(typed_value(overrides, "resume")), words).exit_code
 
 
 def other_words(overrides: Sequence[str], about: Sequence[str], never: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from rich.table import Table
@@ -26,6 +26,7 @@ from rltrain.hardware.device import machine, set_allocator_policy
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import VectorEnv
 from rltrain.logger.screen import Screen, plural
+from rltrain.mode.find_run import find_checkpoint
 from rltrain.types import Clock, Episode
 from rltrain.video.recorder import Recorder, require_drawable
 from rltrain.video.sc2_replay import GameReplays
@@ -48,7 +49,11 @@ class Evaluation:
 
 
 def open_checkpoint(
-    path: Path, words: Sequence[str], load_step: int | None, *, plays: bool
+    path: str | Path,
+    words: Sequence[str],
+    load_step: int | Literal["best"] | None,
+    *,
+    plays: bool,
 ) -> tuple[checkpoint.Found, Settings]:
     """A checkpoint and its settings, with the typed words applied.
 
@@ -59,7 +64,7 @@ def open_checkpoint(
         CheckpointError: nothing trustworthy there.
         UsageError: words that name no key of the saved configuration.
     """
-    found = checkpoint.find(path, load_step)
+    found = find_checkpoint(path, load_step)
     tree, choices, _ = load_config(found.folder / "config.json", words, callbacks=False, env=plays)
     tree["mode"] = "evaluate"
     settings = check(tree, choices, {})
@@ -69,9 +74,9 @@ def open_checkpoint(
 
 
 def evaluate(
-    path: Path,
+    path: str | Path,
     words: Sequence[str],
-    load_step: int | None,
+    load_step: int | Literal["best"] | None,
     handed: Callable[[Settings], Settings] | None = None,
 ) -> Evaluation:
     """Play the episodes and write ``evaluation.json``.

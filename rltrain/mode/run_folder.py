@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import secrets
+import shutil
 import subprocess
 import time
 from collections.abc import Mapping
@@ -18,7 +20,7 @@ from rltrain.build import config_record
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.config.schema import Settings
-from rltrain.errors import CheckpointError, RltrainError, UsageError
+from rltrain.errors import RltrainError, UsageError
 from rltrain.hardware.device import machine
 from rltrain.mode.resources import resource_plan
 from rltrain.trainer import Trainer
@@ -36,18 +38,39 @@ def new_run_dir(settings: Settings, root: Path | None = None) -> Path:
     return (root or Path.cwd() / "outputs") / group / name
 
 
+def holds_run(folder: Path) -> bool:
+    """Whether a run was begun in this folder."""
+    return any((folder / name).exists() for name in ("run.json", "checkpoints"))
+
+
 def require_new(run_dir: Path) -> None:
     """Refuse a folder that holds a run already, or that cannot be made.
 
     Raises:
         UsageError: what to type instead.
     """
-    if any((run_dir / name).exists() for name in ("run.json", "checkpoints")):
+    if holds_run(run_dir):
         raise UsageError(
             f"{run_dir} already holds a run. Type resume={run_dir} to go on with it, or choose "
             "another folder."
         )
     require_writable(run_dir)
+
+
+def clear_folder(run_dir: Path, settings: Settings) -> None:
+    """Remove what a run without a checkpoint to go on from has written.
+
+    Raises:
+        UsageError: it also wrote a dataset.
+    """
+    dataset = settings.run.dataset.write
+    if dataset is not None and next(Path(dataset).expanduser().glob("*"), None) is not None:
+        raise UsageError(
+            f"{run_dir} has no checkpoint yet and starts again at env step 0, but the dataset "
+            f"that it began is there already. Delete {dataset}, then resume again."
+        )
+    (run_dir / "metrics.jsonl").unlink(missing_ok=True)
+    shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
 
 
 def make_folder(run_dir: Path, files: Mapping[str, str]) -> None:
@@ -85,6 +108,22 @@ def require_writable(run_dir: Path) -> None:
         ) from error
 
 
+def link_latest(run_dir: Path) -> None:
+    """Let ``outputs/latest`` lead to this run, if it lies below ``outputs``; where links cannot be
+    made there is none.
+    """
+    outputs = Path.cwd() / "outputs"
+    link, temporary = outputs / "latest", outputs / f".latest-{secrets.token_hex(4)}"
+    if outputs not in run_dir.absolute().parents or (link.exists() and not link.is_symlink()):
+        return
+    try:
+        temporary.symlink_to(os.path.relpath(run_dir, outputs), target_is_directory=True)
+        os.replace(temporary, link)
+    except OSError as error:
+        log.info("outputs/latest could not be linked: %s", error)
+        temporary.unlink(missing_ok=True)
+
+
 class Record(Callback):
     """Keeps ``config.json`` and ``run.json``: status, versions, machine, resumes, final and best
     test results.
@@ -109,7 +148,9 @@ class Record(Callback):
             "best_test": None,
         }
         if before := read_record(self.path):
-            kept = ("started", "environment", "final_test", "best_test")
+            kept = ["started", "environment"]
+            if checkpoint.resumable(self.path.with_name("checkpoints")):
+                kept += ["final_test", "best_test"]
             self.facts |= {k: before[k] for k in kept if k in before}
             self.facts["resumes"] = [*before.get("resumes", []), now()]
         played = self.facts.get("environment", about)
@@ -121,6 +162,7 @@ class Record(Callback):
 
     def begin(self, settings: Settings, trainer: Trainer) -> None:
         """Write both files."""
+        link_latest(self.path.parent)
         config = config_record(settings)
         checkpoint.put_text(self.path.with_name("config.json"), json.dumps(config, indent=1))
         self.write(trainer, plan=resource_plan(settings, trainer))
@@ -180,35 +222,6 @@ def read_record(path: Path) -> dict[str, Any]:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError):
         return {}
-
-
-def latest_run(root: Path) -> Path:
-    """The run folder under ``root`` that was written last.
-
-    Raises:
-        UsageError: there is none.
-    """
-    records = list(root.rglob("run.json"))
-    if not records:
-        raise UsageError(f"resume=latest: there is no run under {root}. Type resume=RUN_FOLDER.")
-    return max(records, key=lambda p: p.stat().st_mtime).parent
-
-
-def run_folder(path: Path) -> Path:
-    """The run that a path means: its folder, its ``checkpoints/`` or one of them.
-
-    Raises:
-        CheckpointError: there is no run.
-    """
-    if path.parent.name == "checkpoints":
-        path = path.parent.parent
-    elif path.name == "checkpoints":
-        path = path.parent
-    if not (path / "config.json").is_file():
-        raise CheckpointError(
-            f"There is no run at {path}. Expected a run folder (outputs/<algo>-<env>/<run>)."
-        )
-    return path
 
 
 def refuse_changes(changed: list[str]) -> None:

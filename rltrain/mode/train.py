@@ -32,15 +32,16 @@ from rltrain.logger.train_log import TrainLog, train_log
 from rltrain.logger.wandb import Wandb
 from rltrain.mode.banner import Job, banner, job_line
 from rltrain.mode.closing import closing_words, result
+from rltrain.mode.find_run import find_checkpoint, find_run
 from rltrain.mode.run_folder import (
     Record,
+    clear_folder,
     make_folder,
     now,
     record_failure,
     refuse_changes,
     require_new,
     require_writable,
-    run_folder,
 )
 from rltrain.mode.signals import SIGNAL_CODES, Interrupts
 from rltrain.mode.warnings import warn
@@ -86,11 +87,23 @@ def start_from(trainer: Trainer, settings: Settings) -> str | None:
     """Load the weights that ``checkpoint=`` names; returns which were taken."""
     if settings.run.checkpoint is None:
         return None
-    found = checkpoint.find(Path(settings.run.checkpoint).expanduser(), settings.run.load_step)
+    found = find_checkpoint(settings.run.checkpoint, settings.run.load_step)
     trainer.load_weights(found.folder)
     for remark in found.remarks:
         log.warning("%s", remark)
-    return f"{found.folder} (env step {found.step:,})"
+    return f"{found.folder} (env step {found.step:,}): {begins_again(trainer, settings)}"
+
+
+def begins_again(trainer: Trainer, settings: Settings) -> str:
+    """What a run that starts from weights does not take over."""
+    explores = trainer.actor.exploration_metrics(trainer.clock)
+    amount = ", ".join(f"{name} {value:g}" for name, value in explores.items())
+    start = "start" in settings.nodes["algo.exploration"].kwargs
+    setting = f" ({amount}; less with algo.exploration.start)" if start else f" ({amount})"
+    return (
+        "networks and targets only, optimizer, replay, schedules and exploration"
+        f"{setting if amount else ''} start from scratch"
+    )
 
 
 def run_training(
@@ -133,9 +146,7 @@ def run_training(
         trainer = built(settings, run_dir, loggers, [record])
         try:
             record.take_up(trainer.rollout.about)
-            if resume:
-                taken_up(trainer, run_dir)
-            origin = start_from(trainer, settings) if not resume else None
+            origin = (take_up if resume else start_from)(trainer, settings)
             if not resume:
                 make_folder(run_dir, files or {})
                 keep_log(run_dir)
@@ -199,7 +210,7 @@ def run_job(settings: Settings, run_dir: Path, n_jobs: int) -> None:
 
 
 def resume(
-    path: Path,
+    path: str | Path,
     overrides: Sequence[str],
     *,
     loud: bool = True,
@@ -209,6 +220,7 @@ def resume(
     """Continue a run in its own folder.
 
     Args:
+        path: a run folder, a folder of runs for the newest one, or ``latest``.
         overrides: what changes; not what makes it this run.
         env: build the environment that its configuration names.
         handed_over: puts objects from Python in the place of names in the configuration.
@@ -216,7 +228,7 @@ def resume(
     Raises:
         RltrainError: the run cannot go on; the folder is as it was.
     """
-    run_dir = run_folder(path)
+    run_dir = find_run(path)
     config = run_dir / "config.json"
     tree, choices, changed = load_config(config, overrides, callbacks=True, env=env)
     refuse_changes(changed)
@@ -226,10 +238,17 @@ def resume(
     return run_training(settings, run_dir, resume=True, loud=loud)
 
 
-def taken_up(trainer: Trainer, run_dir: Path) -> None:
-    """Resume from the newest valid checkpoint; warns of what is not as it was."""
-    for remark in trainer.restore(run_dir).remarks:
-        log.warning("%s", remark)
+def take_up(trainer: Trainer, settings: Settings) -> str | None:
+    """Continue from the newest valid checkpoint, with warnings of what is not as it was; a run that
+    was ended before its first one starts again, from what it started from.
+    """
+    if checkpoint.resumable(trainer.run_dir / "checkpoints"):
+        for remark in trainer.restore(trainer.run_dir).remarks:
+            log.warning("%s", remark)
+        return None
+    log.warning("the run had no checkpoint to go on from: it starts again at env step 0.")
+    clear_folder(trainer.run_dir, settings)
+    return start_from(trainer, settings)
 
 
 def start_wandb(

@@ -28,7 +28,7 @@ def test_the_command_leaves_with_4_when_the_environment_breaks(
     words = [*SHORT, "env.id=BrokenReward-v0"]
     monkeypatch.setattr(sys, "argv", ["rltrain", *words])
     assert command(*words) == 4
-    (log,) = own_folder.glob("outputs/*/*/train.log")
+    (log,) = own_folder.glob("outputs/*-*/*/train.log")
     assert "BrokenReward-v0 at step 2" in log.read_text(encoding="utf-8")
     assert "mode=evaluate" not in capsys.readouterr().out  # there is no checkpoint
 
@@ -38,7 +38,7 @@ def test_the_command_films_what_the_environment_draws(monkeypatch: Any, own_fold
     words = [*SHORT, "env.id=Drawn-v0"]
     monkeypatch.setattr(sys, "argv", ["rltrain", *words])
     assert command(*words) == 0
-    (run,) = own_folder.glob("outputs/*/*")
+    (run,) = own_folder.glob("outputs/*-*/*")
     assert command("mode=evaluate", f"checkpoint={run}", "record=true") == 0
     (film,) = run.glob("recordings/*/*.gif")
     with Image.open(film) as shown:

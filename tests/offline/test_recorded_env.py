@@ -108,7 +108,7 @@ def test_noise_that_nobody_can_weigh_leaves_probabilities_unknown(small, tmp_pat
 
 def test_an_evaluation_writes_exactly_its_episodes(small, command, own_folder):
     assert command(*small, "total_env_steps=50") == 0
-    (run_dir,) = own_folder.glob("outputs/*/*")
+    (run_dir,) = own_folder.glob("outputs/*-*/*")
     words = ["dataset.write=seen", "test.epsilon=0.5", "test.episodes=7", "test.n_envs=3"]
     assert command("mode=evaluate", f"checkpoint={run_dir}", *words) == 0
     index = read_index(own_folder / "seen")
@@ -130,7 +130,7 @@ def test_a_scripted_player_is_recorded_with_its_probabilities(command, own_folde
 def test_an_evaluation_of_a_recorded_run_records_nothing(small, command, own_folder):
     assert command(*small, "total_env_steps=50", "dataset.write=d") == 0
     before = read_index(own_folder / "d")
-    (run_dir,) = own_folder.glob("outputs/*/*")
+    (run_dir,) = own_folder.glob("outputs/*-*/*")
     assert command("mode=evaluate", f"checkpoint={run_dir}") == 0
     assert read_index(own_folder / "d") == before
 

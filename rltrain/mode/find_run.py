@@ -1,0 +1,80 @@
+"""Which run a typed path means: a run, a checkpoint of it, ``latest``, or a folder of runs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from rltrain.common import checkpoint
+from rltrain.errors import CheckpointError
+
+LATEST = "latest"
+"""Stands for the newest run below ``outputs/``."""
+
+
+def runs_below(root: Path) -> list[Path]:
+    """Run folders below ``root``, the one written last first; links are not followed."""
+    found = []
+    for folder, inner, files in os.walk(root):
+        if "run.json" in files:
+            found.append(Path(folder))
+            inner.clear()
+    return sorted(found, key=lambda run: (run / "run.json").stat().st_mtime, reverse=True)
+
+
+def find_run(typed: str | Path) -> Path:
+    """The run folder that a typed path means; of several runs the newest.
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    path = typed_path(typed)
+    if path.parent.name == "checkpoints":
+        path = path.parent.parent
+    elif path.name == "checkpoints":
+        path = path.parent
+    if (path / "config.json").is_file():
+        return path
+    if runs := runs_below(path):
+        return runs[0]
+    raise CheckpointError(no_run(typed, path))
+
+
+def find_checkpoint(
+    typed: str | Path, load_step: int | Literal["best"] | None = None
+) -> checkpoint.Found:
+    """The checkpoint that a typed path and a step mean; of several runs that of the newest.
+
+    Raises:
+        CheckpointError: there is none, or it cannot be trusted.
+        UsageError: a step beside a single checkpoint.
+    """
+    path = typed_path(typed)
+    inside = checkpoint.folder_of(path)
+    if checkpoint.is_one(path) or any(
+        (inside / str(step) / checkpoint.MANIFEST).is_file() for step in checkpoint.steps_of(inside)
+    ):
+        return checkpoint.find(path, load_step)
+    runs = runs_below(path)
+    if not runs:
+        raise CheckpointError(no_run(typed, path))
+    saved = [run for run in runs if checkpoint.steps_of(run / "checkpoints")]
+    if not saved:
+        raise CheckpointError(f"No run in {path} has written a checkpoint yet.")
+    found = checkpoint.find(saved[0], load_step)
+    which = f"The newest run below {path} with a checkpoint is {saved[0]}."
+    return replace(found, remarks=(which, *found.remarks))
+
+
+def typed_path(typed: str | Path) -> Path:
+    """An absolute path without links; ``latest`` is the folder of all runs."""
+    path = Path.cwd() / "outputs" if str(typed) == LATEST else Path(typed).expanduser()
+    return path.resolve()
+
+
+def no_run(typed: str | Path, path: Path) -> str:
+    expected = "Expected latest, a run folder (outputs/<algo>-<env>/<run>), a folder of runs, or "
+    found = "no run below" if path.is_dir() else "nothing at"
+    return f"{typed}: there is {found} {path}. {expected}checkpoints/<env_steps> in a run."

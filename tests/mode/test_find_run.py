@@ -1,0 +1,115 @@
+"""Which run and which checkpoint a typed path means."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+from rltrain.common import checkpoint
+from rltrain.errors import CheckpointError, UsageError
+from rltrain.mode.find_run import find_checkpoint, find_run, runs_below
+
+PARTS = {"model": {"w": torch.zeros(2)}}
+
+
+def make_run(folder, written=0, steps=(100, 200), best=100):
+    """A run folder, its run.json written at second ``written``, with checkpoints."""
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "run.json").write_text("{}")
+    os.utime(folder / "run.json", (written, written))
+    for step in steps:
+        checkpoint.write(folder / "checkpoints", step, PARTS)
+    if steps:
+        checkpoint.name_pointer(folder / "checkpoints", "best", best)
+    return folder
+
+
+@pytest.fixture
+def outputs(own_folder):
+    """Two finished runs and the newest one, which has no checkpoint yet."""
+    make_run(own_folder / "outputs/dqn-cartpole/old", 1)
+    make_run(own_folder / "outputs/dqn-cartpole/new", 2)
+    make_run(own_folder / "outputs/multirun/sweep/0_seed-1", 3, steps=())
+    (own_folder / "outputs/latest").symlink_to("dqn-cartpole/old")
+    return own_folder / "outputs"
+
+
+def test_runs_are_found_once_newest_first_and_not_through_links(outputs):
+    names = [run.name for run in runs_below(outputs)]
+    assert names == ["0_seed-1", "new", "old"]
+
+
+def test_folders_of_any_depth_hold_runs(own_folder):
+    for written, name in enumerate(("a/b/c/d", "run", "algo-env/older")):
+        make_run(own_folder / name, written % 2, steps=())
+    assert find_run(own_folder) == own_folder / "run"
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        ("latest", "0_seed-1"),
+        ("outputs", "0_seed-1"),
+        ("outputs/dqn-cartpole", "new"),
+        ("outputs/dqn-cartpole/old", "old"),
+        ("outputs/dqn-cartpole/old/checkpoints", "old"),
+        ("outputs/dqn-cartpole/old/checkpoints/100", "old"),
+        ("outputs/latest", "old"),
+    ],
+)
+def test_a_path_means_a_run(outputs, typed, name):
+    assert find_run(typed).name == name
+    assert not find_run(typed).is_symlink()
+
+
+@pytest.mark.parametrize("typed", ["latest", "outputs", "outputs/dqn-cartpole"])
+def test_of_several_runs_the_newest_with_a_checkpoint_is_taken_and_named(outputs, typed):
+    found = find_checkpoint(typed)
+    assert found.folder == outputs / "dqn-cartpole/new/checkpoints/200"
+    assert "The newest run below" in found.remarks[0]
+    assert "dqn-cartpole/new" in found.remarks[0]
+
+
+@pytest.mark.parametrize(
+    ("load_step", "step", "remark"),
+    [
+        (None, 200, None),
+        ("best", 100, None),
+        (200, 200, None),
+        (130, 100, "no checkpoint of env step 130: 100 is the nearest"),
+    ],
+)
+def test_a_step_chooses_among_the_checkpoints_of_a_run(outputs, load_step, step, remark):
+    found = find_checkpoint("outputs/latest", load_step)
+    assert found.folder == outputs / f"dqn-cartpole/old/checkpoints/{step}"
+    assert remark in found.remarks[0] if remark else not found.remarks
+
+
+@pytest.mark.parametrize("name", ["100", "best"])
+def test_a_step_beside_one_checkpoint_is_refused(outputs, name):
+    with pytest.raises(UsageError, match="load_step=200 chooses a checkpoint of a run"):
+        find_checkpoint(f"outputs/latest/checkpoints/{name}", 200)
+
+
+def test_a_run_without_a_best_test_has_no_best_checkpoint(own_folder):
+    run = make_run(own_folder / "run")
+    (run / "checkpoints/best").unlink()
+    with pytest.raises(CheckpointError, match="names no best checkpoint"):
+        find_checkpoint(run, "best")
+
+
+@pytest.mark.parametrize("typed", ["latest", "nowhere", "empty"])
+def test_where_there_is_no_run_it_says_what_was_expected(own_folder, typed):
+    (own_folder / "empty").mkdir()
+    for find in (find_run, find_checkpoint):
+        with pytest.raises(CheckpointError, match="Expected latest, a run folder"):
+            find(typed)
+
+
+def test_runs_without_a_checkpoint_are_named(own_folder):
+    make_run(own_folder / "outputs/run", steps=())
+    with pytest.raises(CheckpointError, match="has written a checkpoint yet"):
+        find_checkpoint("latest")
