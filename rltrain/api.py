@@ -12,7 +12,7 @@ import numpy as np
 from rltrain.algo.greedy_policy import GreedyPolicy
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
-from rltrain.build import about, build_learner, prepare_machine, view_of
+from rltrain.build import build_learner, load_agents, prepare_machine, view_of
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.config.compose import compose_checked
@@ -35,12 +35,7 @@ from rltrain.mode.train import (
 )
 from rltrain.mode.train import resume as continue_run
 from rltrain.mode.warnings import warn
-from rltrain.trainer import (
-    MODEL,
-    SPEC,
-    Trainer,
-    check_fits,
-)
+from rltrain.trainer import SPEC, Trainer
 from rltrain.types import EnvSpec
 
 __all__ = [
@@ -130,7 +125,7 @@ def resume(
     """
     texts = as_texts(overrides)
     texts += [f"total_env_steps={total_env_steps}"] if total_env_steps is not None else []
-    texts += [f"trust=[{','.join(trust)}]"] if trust else []
+    texts += trusted(trust)
 
     def handed_over(settings: Settings) -> Settings:
         settings = settings if env is None else with_env(settings, env)
@@ -190,7 +185,7 @@ def evaluate(
     """
     words = [f"test.episodes={episodes}"] if episodes is not None else []
     words += [f"seed={seed}"] if seed is not None else []
-    words += [f"trust=[{','.join(trust)}]"] if trust else []
+    words += trusted(trust)
     handed = None if env is None else partial(with_env, env=env)
     done = evaluation.evaluate(path, words, load_step, handed)
     return Result(done.path.parent, done.metrics)
@@ -246,28 +241,37 @@ def make_learner(overrides: Overrides, spec: EnvSpec) -> Learner:
     return build_learner(settings, spec, prepare_machine(settings))
 
 
-def load_policy(path: str | Path, load_step: int | Literal["best"] | None = None) -> GreedyPolicy:
-    """The greedy policy of a checkpoint; no environment is built. ``path`` and ``load_step`` are
+def trusted(packages: Sequence[str]) -> list[str]:
+    """The override that trusts these packages (or the one that a text names)."""
+    named = [packages] if isinstance(packages, str) else packages
+    return [f"trust=[{','.join(named)}]"] if named else []
+
+
+def load_policy(
+    path: str | Path,
+    load_step: int | Literal["best"] | None = None,
+    trust: Sequence[str] = (),
+) -> GreedyPolicy:
+    """The greedy policy of a checkpoint; only its network is built. ``path`` and ``load_step`` are
     those of ``evaluate``.
+
+    Args:
+        trust: packages of one's own whose networks may be imported.
 
     Raises:
         CheckpointError: nothing trustworthy at ``path``.
     """
     from rltrain.algo.exploration import FixedEpsilon
 
-    found, settings = evaluation.open_checkpoint(path, [], load_step, plays=False)
+    found, settings = evaluation.open_checkpoint(path, trusted(trust), load_step, plays=False)
     saved = checkpoint.read(found.folder, SPEC)
     spec = EnvSpec(**{**saved, "obs_shape": tuple(saved["obs_shape"])})
     try:
         view = view_of(spec)
     except (ValueError, TypeError, AssertionError) as error:
         raise CheckpointError(f"{found.folder} has a damaged spec.json: {error}") from error
-    learner = build_learner(settings, spec, prepare_machine(settings))
-    state, weights = learner.state_dict(), checkpoint.read(found.folder, MODEL)
-    check_fits(state, weights, found.folder, about(settings, spec))
-    learner.load_state_dict({**state, **weights})
     policy = Policy(
-        agents=learner.online.agents,
+        agents=load_agents(settings, spec, prepare_machine(settings), found.folder),
         exploration=FixedEpsilon(epsilon=0.0),
         noisy=False,
         spec=spec,

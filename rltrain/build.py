@@ -11,11 +11,13 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from torch import nn
 
 import rltrain
 from rltrain.algo.actor import Actor
 from rltrain.algo.exploration import Exploration, FixedEpsilon
 from rltrain.algo.learner import Learner
+from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.policy import Policy
 from rltrain.callback import (
     Callback,
@@ -30,6 +32,7 @@ from rltrain.callback import (
 )
 from rltrain.common import checkpoint
 from rltrain.common.compilation import announce_compilation
+from rltrain.common.conformance import conform
 from rltrain.common.seeding import (
     ACTOR_STREAM,
     BUFFER_STREAM,
@@ -49,7 +52,15 @@ from rltrain.hardware.device import (
     set_threads,
 )
 from rltrain.hardware.rollout import EpisodeSeeder, Rollout, TestSeeds
-from rltrain.interfaces import Buffer, VectorEnv
+from rltrain.interfaces import (
+    Agents,
+    Buffer,
+    Loss,
+    Mixer,
+    Optimizer,
+    TargetUpdates,
+    VectorEnv,
+)
 from rltrain.logger.loggers import Loggers
 from rltrain.offline.recorder import Player, RecordedEnv, Recording
 from rltrain.offline.writer import Writer
@@ -90,14 +101,20 @@ def build_env(
     theirs.
     """
     node = settings.nodes["env" if training else "test.env"]
-    env: VectorEnv = node.build(
+    env = node.build(
         n_envs=n_envs,
         n_threads=n_threads(settings),
         training=training,
         scripted=scripted,
         record=settings.run.record,
     )
-    return env
+    if hasattr(env, "action_space") and not hasattr(env, "n_envs"):
+        raise ValueError(
+            f"{type(env).__name__} (env) is a single environment: expected {n_envs} in lock-step. "
+            "Type env=gymnasium env.id=module:Id for one that Gymnasium has registered, or "
+            "hand its class to rltrain.make_trainer(…, env=…)."
+        )
+    return cast(VectorEnv, conform(env, VectorEnv, "env"))
 
 
 def need_same_sizes(spec: EnvSpec, test_spec: EnvSpec) -> None:
@@ -126,34 +143,107 @@ def build_test_function(settings: Settings) -> TestFunction | None:
     return cast(TestFunction, found)
 
 
+def build_agents(settings: Settings, spec: EnvSpec) -> nn.Module:
+    """The network that acts.
+
+    Raises:
+        ValueError: it lacks what agents must have, or cannot say what the distribution asks for.
+    """
+    node = settings.nodes["algo.network"]
+    distribution = build_distribution(settings)
+    agents = conform(
+        module(node.build(spec=spec, distribution=distribution), "algo.network"),
+        Agents,
+        "algo.network",
+    )
+    if not is_scalar(distribution) and not node.asks_for("distribution"):
+        raise ValueError(
+            f"{type(agents).__name__} (algo.network) says expected returns only: its constructor "
+            f"asks for no distribution, but algo.distribution is {type(distribution).__name__}. "
+            "Type algo/distribution=scalar algo/loss=td."
+        )
+    return cast(nn.Module, agents)
+
+
+def build_distribution(settings: Settings) -> Any:
+    """What the network says about an action's return."""
+    return conform(settings.nodes["algo.distribution"].build(), Distribution, "algo.distribution")
+
+
+def is_scalar(distribution: Distribution) -> bool:
+    """Whether a distribution is the expected return alone."""
+    return distribution.n_outputs == 1 and not distribution.implicit
+
+
+def module(part: Any, name: str) -> nn.Module:
+    """A part that has parameters of its own.
+
+    Raises:
+        ValueError: it is no ``torch.nn.Module``.
+    """
+    if not isinstance(part, nn.Module):
+        raise ValueError(f"{type(part).__name__} ({name}): expected a torch.nn.Module.")
+    return part
+
+
 def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Model:
-    """Agents and mixer with their own seeded initialisation, on their device."""
-    nodes = settings.nodes
+    """Agents and mixer with their own seeded initialization, on their device.
+
+    Raises:
+        ValueError: there is nothing to learn in them.
+    """
     with seed_networks(seed_key(settings.run.seed, NETWORK_STREAM)):
-        distribution = nodes["algo.distribution"].build()
-        model = Model(
-            nodes["algo.network"].build(spec=spec, distribution=distribution),
-            nodes["algo.mixer"].build(spec=spec),
+        agents = build_agents(settings, spec)
+        mixer = module(settings.nodes["algo.mixer"].build(spec=spec), "algo.mixer")
+    model = Model(agents, conform(mixer, Mixer, "algo.mixer"))
+    if not any(True for _ in model.parameters()):
+        raise ValueError(
+            f"{type(agents).__name__} (algo.network) and {type(mixer).__name__} (algo.mixer) have "
+            "no parameters, so nothing can be learned."
         )
     return model.to(device)
 
 
+def build_loss(settings: Settings, spec: EnvSpec, model: Model) -> Loss:
+    """The loss, for these agents and this mixer.
+
+    Raises:
+        ValueError: it lacks what a loss must have, or does not fit the mixer or the distribution.
+    """
+    node, distribution = settings.nodes["algo.loss"], build_distribution(settings)
+    loss: Loss = conform(node.build(spec=spec, distribution=distribution), Loss, "algo.loss")
+    name = type(loss).__name__
+    if not is_scalar(distribution) and not node.asks_for("distribution"):
+        raise ValueError(
+            f"{name} (algo.loss) learns expected returns only: its constructor asks for no "
+            f"distribution, but algo.distribution is {type(distribution).__name__}, of which only "
+            "the mean would be learned. Type algo/distribution=scalar."
+        )
+    if loss.per_agent:
+        need_independent(f"{name} (algo.loss) learns", model, spec)
+    return loss
+
+
 def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Learner:
-    """Model, loss, optimiser and target update, joined."""
+    """Model, loss, optimizer and target update, joined."""
     nodes, algo = settings.nodes, settings.algo
     assert algo is not None, "check() refuses to train what does not learn"
-    optimizer, model = nodes["algo.optimizer"], build_model(settings, spec, device)
-    loss = nodes["algo.loss"].build(spec=spec, distribution=nodes["algo.distribution"].build())
-    if getattr(loss, "per_agent", False):
-        need_independent(f"{type(loss).__name__} learns", model, spec)
+    model = build_model(settings, spec, device)
+
+    def optimizer(params: list[nn.Parameter]) -> torch.optim.Optimizer:
+        built = nodes["algo.optimizer"].build(params=params)
+        return cast(torch.optim.Optimizer, conform(built, Optimizer, "algo.optimizer"))
+
     return Learner(
         spec=spec,
         model=model,
-        loss=loss,
-        optimizer=lambda params: optimizer.build(params=params),
+        loss=build_loss(settings, spec, model),
+        optimizer=optimizer,
         max_grad_norm=algo.max_grad_norm,
         lr_schedule=algo.lr_schedule,
-        target_update=nodes["algo.target_update"].build(),
+        target_update=conform(
+            nodes["algo.target_update"].build(), TargetUpdates, "algo.target_update"
+        ),
     )
 
 
@@ -162,7 +252,8 @@ def need_independent(who: str, model: Model, spec: EnvSpec) -> None:
     if model.mixer.n_streams != spec.n_agents:
         raise ValueError(
             f"{who} every agent's values by themselves, but the mixer "
-            f"{type(model.mixer).__name__} joins them: set algo/mixer=independent."
+            f"{type(model.mixer).__name__} joins them. Type algo/mixer=independent, or to keep the "
+            "mixer algo/loss=td algo/distribution=scalar."
         )
 
 
@@ -174,9 +265,9 @@ def build_buffer(
     Raises:
         ValueError: it could never be sampled, or does not fit in memory.
     """
-    loss: Any = learner.loss
-    targets = getattr(loss, "targets", None)  # losses that judge whole collects at once
-    buffer: Buffer = settings.nodes["buffer"].build(
+    loss: Loss = learner.loss
+    targets = loss.targets
+    buffer = settings.nodes["buffer"].build(
         spec=spec,
         n_envs=settings.hardware.n_envs,
         device=device,
@@ -186,12 +277,13 @@ def build_buffer(
         total_env_steps=settings.run.total_env_steps,
         targets=partial(targets, learner.online) if targets is not None else None,
     )
-    if targets is not None and not hasattr(buffer, "targets"):
+    buffer = cast(Buffer, conform(buffer, Buffer, "buffer"))
+    if targets is not None and buffer.targets is None:
         raise ValueError(
-            f"{type(loss).__name__} judges whole collects at once, which "
-            f"buffer={settings.choices['buffer']} does not keep: set buffer=on_policy."
+            f"{type(loss).__name__} computes targets for whole collects, which "
+            f"buffer={settings.choices['buffer']} does not keep. Type buffer=on_policy."
         )
-    if getattr(buffer, "teams", 1) > 1:
+    if buffer.teams > 1:
         need_independent("buffer.agents=independent shows", learner.online, spec)
     algo, capacity = settings.algo, buffer.plan().steps
     assert algo is not None
@@ -209,10 +301,10 @@ def build_buffer(
     return buffer
 
 
-def build_test_rollout(settings: Settings, learner: Learner, env: VectorEnv) -> Rollout:
+def build_test_rollout(settings: Settings, agents: nn.Module, env: VectorEnv) -> Rollout:
     """Test episodes: their own environments, seeds and exploration."""
     policy = Policy(
-        agents=learner.online.agents,
+        agents=agents,
         exploration=FixedEpsilon(epsilon=settings.run.test.epsilon),
         noisy=False,
         spec=env.spec,
@@ -240,7 +332,9 @@ def build_trainer(
     spec = env.spec
     need_same_sizes(spec, test_env.spec)
     learner = build_learner(settings, spec, device)
-    exploration = nodes["algo.exploration"].build(n_envs=env.n_envs)
+    exploration = conform(
+        nodes["algo.exploration"].build(n_envs=env.n_envs), Exploration, "algo.exploration"
+    )
     policy = Policy(
         agents=learner.online.agents,
         exploration=exploration,
@@ -261,7 +355,7 @@ def build_trainer(
             seeds=EpisodeSeeder(run.seed, ENV_STREAM),
             keeps_hidden=buffer.keeps_hidden,
         ),
-        test_rollout=build_test_rollout(settings, learner, test_env),
+        test_rollout=build_test_rollout(settings, learner.online.agents, test_env),
         buffer=buffer,
         learner=learner,
         actor=build_actor(settings, learner, env, exploration),
@@ -369,7 +463,7 @@ def obs_statistics(learner: Learner) -> list[Callback]:
     """What keeps the statistics of a network that normalises observations; before user operators,
     so that they count as they were seen.
     """
-    norm = getattr(getattr(learner.online.agents, "input", None), "norm", None)
+    norm = cast(Agents, learner.online.agents).obs_norm
     return [] if norm is None else [ObsStatistics(update=norm.update)]
 
 
@@ -378,12 +472,24 @@ def build_player(settings: Settings, folder: Path) -> Rollout:
     device = prepare_machine(settings)
     n_envs = min(settings.run.test.n_envs, settings.run.test.episodes)
     env = build_env(settings, n_envs, training=False)
-    learner = build_learner(settings, env.spec, device)
-    state = learner.state_dict()
-    weights = checkpoint.read(folder, MODEL)
-    check_fits(state, weights, folder, about(settings, env.spec))
-    learner.load_state_dict({**state, **weights})
-    return recorded_player(settings, build_test_rollout(settings, learner, env))
+    agents = load_agents(settings, env.spec, device, folder)
+    return recorded_player(settings, build_test_rollout(settings, agents, env))
+
+
+def load_agents(settings: Settings, spec: EnvSpec, device: torch.device, folder: Path) -> nn.Module:
+    """The network that acts, with the weights of a checkpoint; nothing else of the run is built.
+
+    Raises:
+        UsageError: the weights belong to another environment or network.
+    """
+    with seed_networks(seed_key(settings.run.seed, NETWORK_STREAM)):
+        agents = build_agents(settings, spec).to(device)
+    saved = checkpoint.read(folder, MODEL).get("online", {})
+    own = {name: tensor for name, tensor in saved.items() if name.startswith("agents.")}
+    have = {f"agents.{name}": tensor for name, tensor in agents.state_dict().items()}
+    check_fits({"online": have}, {"online": own}, folder, about(settings, spec))
+    agents.load_state_dict({name.removeprefix("agents."): t for name, t in own.items()})
+    return agents
 
 
 def build_scripted_player(settings: Settings) -> Rollout:

@@ -1,9 +1,14 @@
-"""Protocols: what environments, agents, losses, buffers and rollouts must offer each other."""
+"""Protocols: what environments, agents, losses, buffers and rollouts must offer each other.
+
+A part of a user's own is checked against them once, when it is built: members with a value, and
+``optional`` methods, may be left out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Annotated, Any, Protocol, TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -20,6 +25,14 @@ from rltrain.types import (
     Steps,
     UpdateResult,
 )
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def optional(method: Method) -> Method:
+    """Mark a protocol's method as one that may be left out: its body is the default."""
+    method.optional = True  # type: ignore[attr-defined]
+    return method
 
 
 class EpisodeSeeds(Protocol):
@@ -38,9 +51,8 @@ class VectorEnv(Protocol):
     set the next ``step`` ignores that copy's action, gives reward 0 and shows the first
     observation of a new episode.
 
-    A few facts more where there is something to say. ``about``: a mapping for banner and records,
-    such as which backend plays. ``lost`` [E] bool: copies that crashed in the last ``step``; it
-    gave them reward 0, and they show the first observation of the same episode, begun anew.
+    ``lost`` [E] bool marks environments that crashed in the last ``step``: it gave them reward 0,
+    and they show the first observation of the same episode, which begins again.
     """
 
     spec: EnvSpec
@@ -50,6 +62,8 @@ class VectorEnv(Protocol):
     state: np.ndarray  # [E, S] float32
     last: np.ndarray  # [E] bool
     infos: Sequence[Mapping[str, Any]]  # [E]; where last is set: {"win": bool, "metrics": {…}}
+    about: Mapping[str, Any] = MappingProxyType({})  # for records: {"backend": …}
+    lost: np.ndarray | None = None  # [E] bool
 
     def reset(self, seeds: EpisodeSeeds) -> None:
         """Start episode 0 of every copy; from now on episode k of copy e is seeded with ``seeds(e,
@@ -108,7 +122,9 @@ class Script(Protocol):
 class Agents(Protocol):
     """Per-agent action values with shared parameters; an ``nn.Module``."""
 
-    hidden_dim: int  # H, 0 for feed-forward agents
+    hidden_dim: Annotated[int, "size of the recurrent state, 0 for feed-forward agents"]
+    uses_last_action: bool = False  # the previous action is an input
+    obs_norm: Any = None  # a RunningNorm of observations, which ``update`` shows every collect
 
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
         """The values of a window. Only slots ``start … stop`` are needed: what feed-forward agents
@@ -126,14 +142,42 @@ class Mixer(Protocol):
     arguments.
     """
 
-    n_streams: int  # M
+    n_streams: Annotated[int, "M, value streams after mixing: 1, or n_agents"]
+    uses_greedy: bool = True  # False: it does not read greedy_q
 
     def __call__(self, q: Tensor, greedy_q: Tensor, action: Tensor, state: Tensor) -> Tensor:
         """q, greedy_q and action [T, B, N], state [T, B, S] to [T, B, M]."""
 
 
 class Loss(Protocol):
-    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result: ...
+    """What a batch teaches. One that learns a distribution of returns asks for ``distribution`` in
+    its constructor.
+    """
+
+    n_step: Annotated[int, "rewards summed before the bootstrap"]
+    per_agent: bool = False  # every agent's values are learned by themselves, without a mixer
+    targets: Callable[..., Tensor] | None = None  # (online, transitions, last) of a whole collect
+
+    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
+        """Loss sum, count (transitions trained on × M), priority [B] and metrics."""
+
+
+class Optimizer(Protocol):
+    """A ``torch.optim.Optimizer``, or what the learner reads of one."""
+
+    param_groups: Annotated[list[dict[str, Any]], "where a schedule sets the learning rate"]
+    state: Annotated[Any, "by parameter, its tensors; saved in checkpoints"]
+
+    def step(self) -> Any: ...
+
+
+class TargetUpdates(Protocol):
+    """When the target network is updated, and how far."""
+
+    tau: Annotated[float, "1 copies; below 1 the target moves that part of the way"]
+    done_at: Annotated[int, "the count of the last update; saved in checkpoints"]
+
+    def due(self, clock: Clock) -> bool: ...
 
 
 class Learning(Protocol):
@@ -203,15 +247,28 @@ class Rollouts(Protocol):
 
 
 class Buffer(Protocol):
-    n_steps: int  # stored now
-    full: bool  # the oldest makes room for the newest
-    keeps_hidden: bool  # wants the recurrent states of acting
+    """Collected steps, and batches of them."""
 
-    def plan(self) -> Plan: ...
-    def check(self, batch_size: int) -> None: ...
+    n_steps: Annotated[int, "transitions stored now"]
+    full: bool = False  # the oldest make room for the newest
+    keeps_hidden: bool = False  # wants the recurrent states of acting
+    teams: int = 1  # windows per start: above 1 each shows one agent
+    targets: Any = None  # of the loss, computed for a whole collect
+
+    def plan(self) -> Plan:
+        """What it will cost."""
+
+    @optional
+    def check(self, batch_size: int) -> None:
+        """Refuse a batch that could never be sampled (ValueError)."""
+
     def add(self, steps: Steps) -> None: ...
     def ready(self, batch_size: int) -> bool: ...
     def sample(self, batch_size: int, clock: Clock) -> Batch: ...
-    def update_priority(self, index: Tensor, priority: Tensor) -> None: ...
+
+    @optional
+    def update_priority(self, index: Tensor, priority: Tensor) -> None:
+        """The priorities [B] that the loss gave the windows ``index`` [B]."""
+
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...

@@ -38,9 +38,8 @@ class Actor:
     ) -> None:
         self.agents, self.exploration, self.spec, self.rng = agents, exploration, spec, rng
         self.view = view or np.asarray
-        last_action = getattr(getattr(agents, "input", None), "last_action", False)
-        recurrent = cast(Agents, agents).hidden_dim > 0
-        self.remembers = recurrent or last_action or spec.frame_stack > 1
+        network = cast(Agents, agents)
+        self.remembers = network.hidden_dim > 0 or network.uses_last_action or spec.frame_stack > 1
 
     def act(
         self,

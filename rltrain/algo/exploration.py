@@ -1,7 +1,7 @@
 """Exploration: values to actions while experience is collected.
 
-A new one has ``choose``, ``probability``, ``metrics`` and ``ends_at``; it reads the clock and
-draws from the policy's own stream.
+A new one has ``choose``, and ``probability``, ``metrics`` and ``ends_at`` if it can say them; it
+reads the clock and draws from the policy's own stream.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from rltrain.common.number_types import (
     Real,
 )
 from rltrain.common.schedule import exponential, linear, piecewise
+from rltrain.interfaces import optional
 from rltrain.types import Clock
 
 
@@ -35,18 +36,24 @@ class Exploration(Protocol):
     ) -> np.ndarray:
         """q [E, N, A] and available [E, N, A] bool to actions [E, N] int64."""
 
+    @optional
     def probability(
         self, q: np.ndarray, available: np.ndarray, action: np.ndarray, clock: Clock
     ) -> np.ndarray:
         """How likely ``choose`` was to give each of the actions [E, N]; NaN where unknown. Asked
         only when experience is recorded.
         """
+        return np.full(action.shape, np.nan)
 
+    @optional
     def metrics(self, clock: Clock) -> dict[str, float]:
         """How much it explores now, for the log."""
+        return {}
 
+    @optional
     def ends_at(self) -> int | None:
         """The env step at which it stops changing; None if it never changes."""
+        return None
 
 
 def epsilon_greedy(

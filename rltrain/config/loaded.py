@@ -16,19 +16,20 @@ from rltrain.config.catalog import conf_dir
 from rltrain.config.names import catalog_of, key_problem
 from rltrain.config.overrides import parse, set_value, typed_targets, with_targets
 from rltrain.config.tree import pick
-from rltrain.config.trust import NOWHERE, read_config, refuse_foreign_targets, shipped_targets
+from rltrain.config.trust import leave_out, read_config, refuse_foreign_targets, shipped_targets
 from rltrain.errors import CheckpointError, UsageError
 
 
 def load_config(
-    file: Path, words: Sequence[str], *, callbacks: bool, env: bool = True
+    file: Path, words: Sequence[str], *, learns: bool, env: bool = True
 ) -> tuple[dict[str, Any], dict[str, str], list[str]]:
     """A run's configuration with the typed words applied, and only classes that may be built.
 
     A file cannot vouch for itself: what counts is the ``trust`` that was typed.
 
     Args:
-        callbacks: keep its callbacks; without them their classes need no trust.
+        learns: keep its callbacks and the parts that only learning needs; without them their
+            classes need no trust, and cannot be built.
         env: keep its environment's class; without it that needs no trust, and cannot be built.
 
     Returns:
@@ -50,7 +51,7 @@ def load_config(
     if isinstance(tests, dict):  # keys that older runs do not have
         saved["test"] = {"env": {}, "function": None, **tests}
     saved.setdefault("dataset", shipped["dataset"])  # older runs know nothing of it
-    if not callbacks:
+    if not learns:
         saved["callbacks"] = []
         saved["dataset"] = shipped["dataset"]  # what training wrote or read is its own affair
         if isinstance(tests, dict):
@@ -58,8 +59,7 @@ def load_config(
         if isinstance(saved.get("stop"), dict):  # it may wait for what that function says
             saved["stop"] = shipped["stop"]
     tree, changed = apply(words, saved, with_newer_keys(saved, str(choices["env"])))
-    if not env and isinstance(tree.get("env"), dict):
-        tree["env"]["_target_"] = NOWHERE
+    leave_out(tree, learns=learns, env=env)
     trust = tree["trust"]
     if not isinstance(trust, list) or not all(isinstance(name, str) for name in trust):
         raise UsageError(f"trust={trust}: expected a list of packages, such as trust=[my_package].")

@@ -10,10 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
+from rltrain.config.tree import put
+from rltrain.config.tree import targets as targets_by_path
 from rltrain.errors import CheckpointError
 
 NOWHERE = "rltrain.config.trust.nowhere"
-"""In the place of an environment's class, where that is not to be built."""
+"""In the place of the class of a part that is not to be built."""
+ACTING = ("env", "algo.distribution", "algo.network")
+"""The parts that acting needs; all others only learn."""
 HANDED_OVER = "rltrain.env.from_class"
 """What builds an environment that was handed over from Python."""
 HANDED_OVER_CALLBACK = "rltrain.config.handed_over.own_callback"
@@ -100,8 +104,21 @@ def module_of_env(tree: Mapping[str, Any]) -> str | None:
 
 
 def nowhere(**options: Any) -> None:
-    """In the place of an environment that is not to be built; its options are kept for titles."""
-    raise ValueError(f"this configuration was loaded without its environment, {options}.")
+    """In the place of a part that is not to be built; its options are kept for titles."""
+    raise ValueError(f"this configuration was loaded to act, without the part that had {options}.")
+
+
+def leave_out(tree: dict[str, Any], *, learns: bool, env: bool) -> None:
+    """Put ``nowhere`` in the place of the classes that are not to be built, so that they need no
+    trust.
+
+    Args:
+        learns: the parts that only learn are built.
+        env: the environment is built.
+    """
+    for path, _ in list(targets_by_path(tree)):
+        if (not env and path == "env") or (not learns and path not in ACTING):
+            put(tree, f"{path}._target_", NOWHERE)
 
 
 def test_functions(tree: Mapping[str, Any]) -> Iterator[str]:

@@ -90,6 +90,8 @@ class SyncVectorEnv:
     ) -> None:
         self.envs = [make() for _ in range(n_envs)]
         self.n_envs, self.time_limit = n_envs, time_limit
+        self.about: Mapping[str, Any] = {}
+        self.lost: np.ndarray | None = None  # none of them crashes
         self.spec = spec = self.envs[0].spec
         self.obs = np.zeros((n_envs, spec.n_agents, *spec.obs_shape), spec.obs_dtype)
         self.avail_actions = np.zeros((n_envs, spec.n_agents, spec.n_actions), np.uint8)

@@ -65,7 +65,7 @@ def open_checkpoint(
         UsageError: words that name no key of the saved configuration.
     """
     found = find_checkpoint(path, load_step)
-    tree, choices, _ = load_config(found.folder / "config.json", words, callbacks=False, env=plays)
+    tree, choices, _ = load_config(found.folder / "config.json", words, learns=False, env=plays)
     tree["mode"] = "evaluate"
     settings = check(tree, choices, {})
     if settings.algo is None:

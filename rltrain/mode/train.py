@@ -230,7 +230,7 @@ def resume(
     """
     run_dir = find_run(path)
     config = run_dir / "config.json"
-    tree, choices, changed = load_config(config, overrides, callbacks=True, env=env)
+    tree, choices, changed = load_config(config, overrides, learns=True, env=env)
     refuse_changes(changed)
     require_writable(run_dir)
     settings = check(tree, choices, {})

@@ -88,7 +88,7 @@ def build_offline_trainer(
     return OfflineTrainer(
         reader=Reader(dataset=dataset, chosen=chosen, rng=generator(run.seed, DATASET_STREAM)),
         env_steps_per_iteration=algo.steps_per_collect * settings.hardware.n_envs,
-        test_rollout=build_test_rollout(settings, learner, test_env),
+        test_rollout=build_test_rollout(settings, learner.online.agents, test_env),
         buffer=buffer,
         learner=learner,
         actor=build_actor(settings, learner, test_env, FixedEpsilon(epsilon=0)),
@@ -126,7 +126,7 @@ def require_readable(
     Raises:
         ValueError: what does not fit, and what to type.
     """
-    if hasattr(buffer, "targets"):
+    if buffer.targets is not None:
         raise ValueError(
             f"algo={settings.choices['algo']} learns only from what it has just played itself, so "
             "dataset.read is not for it: choose a method with a replay, such as algo=dqn."

@@ -80,14 +80,14 @@ def test_a_checkpoint_from_before_there_were_backends_loads_and_can_name_one(tra
             del config["env"][key]
         path.write_text(json.dumps(config), encoding="utf-8")
     (file, *_) = (trained / "checkpoints").glob("*/config.json")
-    tree, choices, _ = load_config(file, [], callbacks=False)
+    tree, choices, _ = load_config(file, [], learns=False)
     env = check(tree, choices, {}).nodes["env"].build(n_envs=1)
     assert env.about == {"backend": "native"}
-    tree, *_ = load_config(file, ["env.backend=sc2", "env.difficulty=9"], callbacks=False)
+    tree, *_ = load_config(file, ["env.backend=sc2", "env.difficulty=9"], learns=False)
     assert (tree["env"]["backend"], tree["env"]["difficulty"]) == ("sc2", 9)
     assert "max_restarts" not in tree["env"]  # what is not typed keeps the constructor's default
     with pytest.raises(UsageError, match=r"Did you mean env\.backend"):
-        load_config(file, ["env.backnd=sc2"], callbacks=False)
+        load_config(file, ["env.backnd=sc2"], learns=False)
 
 
 def test_a_resume_in_the_game_is_refused_and_warned_of(trained, installed):

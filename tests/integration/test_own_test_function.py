@@ -155,7 +155,7 @@ def test_runs_from_before_there_were_such_options_can_be_read(tmp_path):
         del saved["test"][key]
     file = tmp_path / "config.json"
     file.write_text(json.dumps(saved))
-    tree, choices, changed = load_config(file, [], callbacks=True)
+    tree, choices, changed = load_config(file, [], learns=True)
     assert check(tree, choices, {}).run.test.env == {}
     assert changed == []
 

@@ -12,6 +12,8 @@ from rltrain.types import (
 class PictureInput(nn.Module):
     """Images [X, N, C, H, W] scaled by ``obs_scale``."""
 
+    norm, last_action = None, False
+
     def __init__(self, *, spec: EnvSpec) -> None:
         super().__init__()
         if len(spec.obs_shape) != 3:

@@ -13,6 +13,7 @@ from rltrain.algo.network.agent_input import AgentInput
 from rltrain.algo.network.convolutions import Convolutions, PictureInput
 from rltrain.algo.network.distribution import Distribution, ImplicitQuantile, Scalar
 from rltrain.algo.network.head import Head
+from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.network.packing import zero_outside
 from rltrain.types import (
     Batch,
@@ -44,6 +45,16 @@ class FeedForward(nn.Module):
         self.input, self.torso, self.head = embed, torso, head
         self.distribution = distribution
         self.stack = self._stack()
+
+    @property
+    def obs_norm(self) -> RunningNorm | None:
+        """The running statistics of observations, if it normalizes them."""
+        return self.input.norm
+
+    @property
+    def uses_last_action(self) -> bool:
+        """Whether the previous action is an input."""
+        return self.input.last_action
 
     def _stack(self) -> Stack | None:
         """The whole network, if it is nothing but layers with ReLU between them."""

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from rltrain.algo.kernels.gru import gru
 from rltrain.algo.network.agent_input import AgentInput
 from rltrain.algo.network.distribution import Scalar
+from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.network.packing import Packing, zero_outside
 from rltrain.algo.targets import at_step
 from rltrain.common.number_types import Count, Flag
@@ -56,6 +57,16 @@ class GRUAgents(nn.Module):
         self.fc1 = nn.Linear(self.input.dim, hidden_dim)
         self.rnn = nn.GRUCell(hidden_dim, hidden_dim)
         self.fc2 = nn.Linear(hidden_dim, spec.n_actions)
+
+    @property
+    def obs_norm(self) -> RunningNorm | None:
+        """The running statistics of observations, if it normalizes them."""
+        return self.input.norm
+
+    @property
+    def uses_last_action(self) -> bool:
+        """Whether the previous action is an input."""
+        return self.input.last_action
 
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
         """The values of whole windows, starting from ``batch.hidden`` or zeros; what comes before

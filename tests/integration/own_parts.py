@@ -1,0 +1,186 @@
+"""Parts as a user would write them, named by ``_target_`` in the tests."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import nn
+
+from rltrain.types import Output, Plan, Result
+
+
+class Net(nn.Module):
+    """Feed-forward agents with BatchNorm: parameters and buffers."""
+
+    hidden_dim = 0
+
+    def __init__(self, *, spec, width: Annotated[int, Field(ge=2)] = 8) -> None:
+        super().__init__()
+        n_in = int(np.prod(spec.obs_shape))
+        self.body = nn.Sequential(nn.Linear(n_in, width), nn.BatchNorm1d(width), nn.ReLU())
+        self.head = nn.Linear(width, spec.n_actions)
+
+    def q(self, obs):
+        return self.head(self.body(obs.flatten(0, -2))).view(*obs.shape[:-1], -1)
+
+    def unroll(self, batch, start=0, stop=None):
+        q = self.q(batch.obs)
+        return Output(q, q.new_empty(*q.shape[:3], 0))
+
+    def step(self, obs, last_action, hidden):
+        return self.q(obs), hidden
+
+
+class Table(nn.Module):
+    """No parameters at all: every action is worth the same."""
+
+    hidden_dim = 0
+
+    def __init__(self, *, spec) -> None:
+        super().__init__()
+        self.n_actions = spec.n_actions
+
+    def unroll(self, batch, start=0, stop=None):
+        q = torch.zeros(*batch.last_action.shape, self.n_actions)
+        return Output(q, q.new_empty(*q.shape[:3], 0))
+
+    def step(self, obs, last_action, hidden):
+        return torch.zeros(*last_action.shape, self.n_actions), hidden
+
+
+class NoHiddenDim(Net):
+    hidden_dim = property()  # type: ignore[assignment]
+
+
+class NotAModule:
+    hidden_dim = 0
+
+    def unroll(self, batch, start=0, stop=None): ...
+
+    def step(self, obs, last_action, hidden): ...
+
+
+class Loss:
+    """Monte-Carlo-free: the value of the action taken moves to the reward."""
+
+    n_step = 1
+
+    def __init__(self, *, scale: float = 1.0) -> None:
+        self.scale = scale
+
+    def __call__(self, online, target, batch, clock):
+        q = online.agents.unroll(batch).q[:-1].gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
+        error = (online.mixer(q, q, batch.action, batch.state[:-1]) - batch.reward)[batch.mask]
+        return Result(
+            self.scale * error.square().sum(),
+            torch.tensor(float(error.numel())),
+            torch.ones(len(batch.weight)),
+            {"loss": error.detach().square().mean()},
+        )
+
+
+class LossWithoutSteps(Loss):
+    n_step = property()  # type: ignore[assignment]
+
+
+class Mean(nn.Module):
+    """The team's value is the mean of the agents' values."""
+
+    n_streams = 1
+
+    def forward(self, q, greedy_q, action, state):
+        return q.mean(-1, keepdim=True)
+
+
+class MeanWithoutStreams(Mean):
+    n_streams = property()  # type: ignore[assignment]
+
+
+class Cycle:
+    """Exploration with the one method that it needs."""
+
+    def __init__(self, *, period: int) -> None:
+        self.period = period
+
+    def choose(self, q, available, clock, rng):
+        return np.where(available, q, -np.inf).argmax(-1)
+
+
+class NoExploration:
+    pass
+
+
+class Half:
+    """Stores nothing it could give back."""
+
+    n_steps = 0
+
+    def add(self, steps): ...
+
+
+class Latest:
+    """The last transitions of every environment, T = 1, no time limits."""
+
+    def __init__(self, *, spec, n_envs, device, rng, capacity: int = 100) -> None:
+        self.spec, self.rng, self.capacity = spec, rng, capacity
+        self.rows = []
+
+    @property
+    def n_steps(self):
+        return len(self.rows)
+
+    def plan(self):
+        return Plan(bytes_per_step=0, worst_case_bytes=None, cap_bytes=0, capacity=self.capacity)
+
+    def add(self, steps):
+        for t in range(len(steps.last) - 1):
+            for e in np.flatnonzero(~steps.last[t]):
+                self.rows.append((steps, t, e))
+        self.rows = self.rows[-self.capacity :]
+
+    def ready(self, batch_size):
+        return len(self.rows) >= batch_size
+
+    def sample(self, batch_size, clock):
+        from rltrain.types import Batch
+
+        chosen = [self.rows[i] for i in self.rng.integers(0, len(self.rows), batch_size)]
+
+        def stack(name, n):
+            return torch.from_numpy(
+                np.stack([getattr(s, name)[t : t + n, e] for s, t, e in chosen], 1)
+            )
+
+        last = stack("last", 2)
+        return Batch(
+            obs=stack("obs", 2).float(),
+            avail_actions=stack("avail_actions", 2).bool(),
+            state=stack("state", 2).float(),
+            last_action=torch.full((2, batch_size, self.spec.n_agents), -1),
+            last=last,
+            action=stack("action", 1),
+            reward=stack("reward", 1),
+            terminated=stack("terminated", 1),
+            mask=torch.ones(1, batch_size, dtype=torch.bool),
+            weight=torch.ones(batch_size),
+            index=torch.arange(batch_size),
+        )
+
+    def state_dict(self):
+        return {}
+
+    def load_state_dict(self, state): ...
+
+
+class NotAnOptimizer:
+    def __init__(self, *, params, lr: float = 1.0) -> None:
+        pass
+
+
+class SingleEnv:
+    """What a user of Gymnasium may put where many environments are expected."""
+
+    action_space = observation_space = None

@@ -1,0 +1,112 @@
+"""Parts of a user's own: they train, are saved, resumed and loaded; what they lack is named."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import rltrain
+from rltrain.errors import CheckpointError, UsageError
+
+OWN = "tests.integration.own_parts"
+
+
+def words_for(small, part, name, *more):
+    kept = [w for w in small if not w.startswith((f"{part}.", "buffer.", "algo.exploration."))]
+    buffer = [] if part == "buffer" else ["buffer.capacity=64"]
+    algo = "qmix" if name == "Table" else "vdn"
+    return [*kept, *buffer, f"algo={algo}", f"{part}._target_={OWN}.{name}", *more]
+
+
+TRAINS = [
+    ("algo.network", "Net", "algo.network.width=4"),
+    ("algo.network", "Table", "seed=0"),
+    ("algo.loss", "Loss", "algo.loss.scale=2"),
+    ("algo.mixer", "Mean", "seed=0"),
+    ("algo.exploration", "Cycle", "algo.exploration.period=3"),
+    ("buffer", "Latest", "buffer.capacity=20"),
+]
+
+
+@pytest.mark.parametrize(("part", "name", "word"), TRAINS)
+def test_a_part_of_ones_own_trains(small, tmp_path, part, name, word):
+    trainer = rltrain.make_trainer(words_for(small, part, name, word), run_dir=tmp_path)
+    trainer.run(100)
+    trainer.test(episodes=2)
+    trainer.close()
+    assert trainer.clock.updates > 0
+
+
+LACKS = [
+    ("algo.loss", "LossWithoutSteps", r"\(algo.loss\) lacks n_step \(rewards summed"),
+    ("algo.network", "NoHiddenDim", r"\(algo.network\) lacks hidden_dim \(size of the recurrent"),
+    ("algo.network", "NotAModule", r"NotAModule \(algo.network\): expected a torch.nn.Module"),
+    ("algo.mixer", "MeanWithoutStreams", r"lacks n_streams \(M, value streams"),
+    ("algo.exploration", "NoExploration", r"\(algo.exploration\) lacks choose"),
+    ("buffer", "Half", r"Half \(buffer\) lacks plan; ready; sample; state_dict; load_state_dict"),
+    ("algo.optimizer", "NotAnOptimizer", r"lacks param_groups .*; state .*; step"),
+    ("env", "SingleEnv", r"SingleEnv \(env\) is a single environment: .* env=gymnasium env.id="),
+]
+
+
+@pytest.mark.parametrize(("part", "name", "said"), LACKS)
+def test_what_a_part_lacks_is_named_before_anything_is_written(small, tmp_path, part, name, said):
+    with pytest.raises(UsageError, match=said):
+        rltrain.make_trainer(words_for(small, part, name), run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture
+def run(small, tmp_path):
+    def made(*words):
+        trainer = rltrain.make_trainer([*small, "algo=vdn", *words], run_dir=tmp_path / "run")
+        trainer.start()
+        trainer.run(60)
+        trainer.save()
+        trainer.close()
+        return tmp_path / "run"
+
+    return made
+
+
+def test_acting_needs_trust_for_the_network_alone(run):
+    folder = run(f"algo.network._target_={OWN}.Net", f"algo.loss._target_={OWN}.Loss")
+    with pytest.raises(CheckpointError, match=r"own_parts\.Net.*trust=\[tests\]"):
+        rltrain.load_policy(folder)
+    policy = rltrain.load_policy(folder, trust=["tests"])
+    policy.reset()
+    assert policy.act(torch.zeros(2, 3).numpy()).shape == (2,)
+
+
+def test_a_loss_and_a_mixer_of_ones_own_need_no_trust_for_acting(run):
+    folder = run(f"algo.loss._target_={OWN}.Loss", f"algo.mixer._target_={OWN}.Mean")
+    assert rltrain.load_policy(folder).step >= 60
+    assert rltrain.evaluate(folder, episodes=2).metrics["test/return_std"] >= 0
+
+
+def test_a_run_with_an_own_part_is_resumed_with_trust(small, command):
+    own = [f"algo.network._target_={OWN}.Net", "algo.network.width=4", "total_env_steps=60"]
+    run_dir = rltrain.train([*small, "algo=vdn", *own]).run_dir
+    with pytest.raises(CheckpointError, match=r"trust=\[tests\]"):
+        command(f"resume={run_dir}", "total_env_steps=90")
+    assert command(f"resume={run_dir}", "total_env_steps=90", "trust=[tests]") == 0
+
+
+def test_a_model_without_parameters_is_refused(small, tmp_path):
+    words = [*small, "algo=vdn", f"algo.network._target_={OWN}.Table"]
+    with pytest.raises(UsageError, match=r"Table \(algo.network\) and Sum \(algo.mixer\) have no"):
+        rltrain.make_trainer(words)
+
+
+def test_a_loss_that_reads_no_distribution_is_refused_where_there_is_one(small, tmp_path):
+    words = [w for w in small if not w.startswith(("env=", "algo.exploration", "buffer."))]
+    words += ["env=cartpole", "algo=qrdqn"]
+    with pytest.raises(
+        UsageError, match=r"of which only the mean .* Type algo/distribution=scalar"
+    ):
+        rltrain.make_trainer([*words, f"algo.loss._target_={OWN}.Loss"])
+    with pytest.raises(UsageError, match=r"Net \(algo.network\) says expected returns only"):
+        rltrain.make_trainer([*words, f"algo.network._target_={OWN}.Net"])
+    own = [f"algo.network._target_={OWN}.Net", f"algo.loss._target_={OWN}.Loss"]
+    trainer = rltrain.make_trainer([*words, *own, "algo/distribution=scalar"], run_dir=tmp_path)
+    trainer.close()
