@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +11,8 @@ from rltrain.algo.kernels.feed_forward import Stack
 from rltrain.algo.kernels.linear import Layers
 from rltrain.algo.network.agent_input import AgentInput
 from rltrain.algo.network.convolutions import Convolutions, PictureInput
-from rltrain.algo.network.distribution import Distribution, ImplicitQuantile, Scalar
-from rltrain.algo.network.head import Head
+from rltrain.algo.network.distribution import Scalar
+from rltrain.algo.network.head import Head, values
 from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.network.packing import zero_outside
 from rltrain.types import (
@@ -80,7 +80,7 @@ class FeedForward(nn.Module):
         learned = n_slots - 1 if batch.mask_end is None else batch.mask_end
         parts = ((0, learned), (learned, n_slots)) if learning else ((0, n_slots),)
         said = []
-        levels = self._levels("online") if learning else self._levels("target", "acting")
+        uses = ("online",) if learning else ("target", "acting")
         for number, (first, end) in enumerate(parts):
             first, end = max(start, first), min(stop, end)
             if first >= end:
@@ -90,7 +90,7 @@ class FeedForward(nn.Module):
                 agent = agent.expand(end - first, n_windows, n_agents).flatten(0, 1)
             rows = obs[first:end].flatten(0, 1), batch.last_action[first:end].flatten(0, 1)
             with torch.set_grad_enabled(learning and number == 0):
-                said.append(self._evaluate(*rows, agent, levels))
+                said.append(self._evaluate(*rows, agent, uses))
         shape = (stop - start, n_windows, n_agents)
         full = (start, n_slots - stop)
         q, dist, tau = (_placed(x, shape, full) for x in zip(*said, strict=True))
@@ -102,37 +102,15 @@ class FeedForward(nn.Module):
         if self.stack is not None and self.stack.compiles and not torch.is_grad_enabled():
             q = self.stack.output(obs.flatten(0, 1))
         else:
-            q, _, _ = self._evaluate(obs, last_action, None, self._levels("acting"))
+            q, _, _ = self._evaluate(obs, last_action, None, ("acting",))
         return q.view(*last_action.shape, -1), hidden
 
-    def _levels(self, *uses: str) -> tuple[int, ...]:
-        """How many quantile levels to draw for each use; none where they are not drawn."""
-        implicit = isinstance(self.distribution, ImplicitQuantile)
-        return tuple(int(getattr(self.distribution, use)) for use in uses) if implicit else ()
-
-    def _draw(self, n_rows: int, n_levels: int, device: torch.device) -> Tensor:
-        """Levels [n_rows, K]; in evaluation midpoints, so that tests leave the stream alone."""
-        if self.training:
-            return torch.rand(n_rows, n_levels, device=device)
-        return ((torch.arange(n_levels, device=device) + 0.5) / n_levels).expand(n_rows, -1)
-
     def _evaluate(
-        self, obs: Tensor, last_action: Tensor, agent: Tensor | None, levels: tuple[int, ...]
+        self, obs: Tensor, last_action: Tensor, agent: Tensor | None, uses: Sequence[str]
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """[X, N, …] to means [X·N, A], outputs [X·N, A, K] and levels [X·N, K].
-
-        Args:
-            levels: how many to draw for the outputs and, if the means are to choose actions, how
-                many others for the means.
-        """
+        """[X, N, …] to means [X·N, A], outputs [X·N, A, K] and levels [X·N, K]; see ``values``."""
         features = self.torso(self.input(obs, last_action, agent)).flatten(0, -2)
-        if not levels:
-            dist = self.head(features)
-            q = cast(Distribution, self.distribution).mean(dist)
-            return (q, None, None) if isinstance(self.distribution, Scalar) else (q, dist, None)
-        drawn = [self._draw(len(features), n, features.device) for n in levels]
-        parts = self.head(features, torch.cat(drawn, -1)).split(levels, -1)  # [X·N, A, K] each
-        return cast(Distribution, self.distribution).mean(parts[-1]), parts[0], drawn[0]
+        return values(self.head, self.distribution, features, uses)
 
 
 def _placed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,8 @@ from torch.nn import functional as F
 
 from rltrain.algo.kernels.gru import gru
 from rltrain.algo.network.agent_input import AgentInput
-from rltrain.algo.network.distribution import Scalar
+from rltrain.algo.network.distribution import Distribution, Scalar
+from rltrain.algo.network.head import Head, values
 from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.network.packing import Packing, zero_outside
 from rltrain.algo.targets import at_step
@@ -29,8 +31,7 @@ class GRUAgents(nn.Module):
     On the CPU only the real slots are computed, as packed sequences; elsewhere the whole window is
     handed to the device's own recurrence. ``q`` and ``hidden`` are zero behind a window's end.
 
-    Raises:
-        ValueError: a distribution of returns is asked for.
+    The last layer gives a value per action, or with a distribution its outputs.
     """
 
     def __init__(
@@ -44,19 +45,26 @@ class GRUAgents(nn.Module):
         distribution: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        if not isinstance(distribution, Scalar | None):
-            raise ValueError(
-                "the recurrent network says expected returns only, got "
-                f"distribution {type(distribution).__name__.lower()}: set algo/distribution=scalar "
-                "and a loss that learns it, or algo/network=mlp."
-            )
         self.hidden_dim = hidden_dim
         self.input = AgentInput(
             spec=spec, last_action=last_action, agent_id=agent_id, normalize_obs=normalize_obs
         )
         self.fc1 = nn.Linear(self.input.dim, hidden_dim)
         self.rnn = nn.GRUCell(hidden_dim, hidden_dim)
-        self.fc2 = nn.Linear(hidden_dim, spec.n_actions)
+        self.distribution = Scalar() if distribution is None else distribution
+        self.head: Head | None = None
+        if isinstance(self.distribution, Scalar):
+            self.fc2 = nn.Linear(hidden_dim, spec.n_actions)
+        else:
+            self.head = Head(
+                n_in=hidden_dim,
+                n_actions=spec.n_actions,
+                distribution=cast(Distribution, self.distribution),
+                hidden_sizes=[],
+                dueling=False,
+                sigma=None,
+                layer_norm=False,
+            )
 
     @property
     def obs_norm(self) -> RunningNorm | None:
@@ -78,7 +86,7 @@ class GRUAgents(nn.Module):
         first = batch.hidden
         if first is None:
             _, n_windows, n_agents = batch.last_action.shape
-            first = self.fc2.weight.new_zeros(n_windows, n_agents, self.hidden_dim)
+            first = self.fc1.weight.new_zeros(n_windows, n_agents, self.hidden_dim)
         real = inside(batch.last)  # [T+1, B]
         unroll = self._unroll_packed if real.is_cpu else self._unroll_padded
         warm_up = batch.warm_up if torch.is_grad_enabled() else None  # [B]
@@ -95,8 +103,12 @@ class GRUAgents(nn.Module):
             batch, obs=at_step(batch.obs, later), last_action=at_step(batch.last_action, later)
         )
         output = unroll(rest, at_step(real, later) & (step + warm_up < len(real)), first)
-        q, hidden = (zero_outside(at_step(x, sooner), step >= warm_up) for x in output[:2])
-        return Output(q, hidden)
+        q, hidden, dist, tau = (
+            None if x is None else zero_outside(at_step(x, sooner), step >= warm_up) for x in output
+        )
+        assert q is not None
+        assert hidden is not None
+        return Output(q, hidden, dist, tau)
 
     def _unroll_packed(self, batch: Batch, real: Tensor, first: Tensor) -> Output:
         order = real.sum(0).argsort(descending=True, stable=True)  # [B] longest first
@@ -110,7 +122,13 @@ class GRUAgents(nn.Module):
         n_rows = [n_agents * n for n in real.sum(1).tolist() if n]
         first = first.index_select(0, order).flatten(0, 1)  # [B·N, H]
         hidden = gru(x.flatten(0, 1), first, self.rnn, n_rows).view_as(x)  # [P, N, H]
-        return Output(packing.unpack(self.fc2(hidden)), packing.unpack(hidden))
+        q, dist, tau = self._values(hidden, learning=torch.is_grad_enabled())
+        return Output(
+            packing.unpack(q),
+            packing.unpack(hidden),
+            None if dist is None else packing.unpack(dist),
+            None if tau is None else packing.unpack(tau),
+        )
 
     def _unroll_padded(self, batch: Batch, real: Tensor, first: Tensor) -> Output:
         n_slots, n_windows, n_agents = batch.last_action.shape
@@ -125,13 +143,30 @@ class GRUAgents(nn.Module):
         learning = torch.is_grad_enabled()
         hidden, _ = torch.gru(x, first, weights, True, 1, 0.0, learning, False, False)
         hidden = hidden.view(n_slots, n_windows, n_agents, -1)
-        return Output(zero_outside(self.fc2(hidden), real), zero_outside(hidden, real))
+        q, dist, tau = self._values(hidden, learning=learning)
+        return Output(zero_outside(q, real), zero_outside(hidden, real), dist, tau)
 
     def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Acting: obs [E, N, *O], last_action [E, N], hidden [E, N, H] to (q, next hidden)."""
         x = self._embed(obs, last_action, None)
         after = self.rnn(x.flatten(0, 1), hidden.flatten(0, 1)).view_as(hidden)
-        return self.fc2(after), after
+        return self._values(after)[0], after
+
+    def _values(
+        self, hidden: Tensor, learning: bool | None = None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Hidden states [..., H] to means [..., A], outputs [..., A, K] and levels [..., K].
+
+        Args:
+            learning: of a window, online or as a target; None while acting.
+        """
+        if self.head is None:
+            return self.fc2(hidden), None, None
+        uses = {None: ("acting",), True: ("online",), False: ("target", "acting")}[learning]
+        found = values(self.head, self.distribution, hidden.flatten(0, -2), uses)
+        q, dist, tau = (None if x is None else x.unflatten(0, hidden.shape[:-1]) for x in found)
+        assert q is not None
+        return q, dist, tau
 
     def _embed(self, obs: Tensor, last_action: Tensor, agent: Tensor | None) -> Tensor:
         """[X, N, H]"""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rltrain.algo.kernels.linear import Layers
-from rltrain.algo.network.distribution import Distribution, ImplicitQuantile
+from rltrain.algo.network.distribution import Distribution, ImplicitQuantile, Scalar
 
 
 class NoisyLinear(nn.Module):
@@ -110,3 +111,30 @@ class Head(nn.Module):
         if self.value is not None:
             out = out - out.mean(-2, keepdim=True) + self.value(x).unsqueeze(-2)
         return out
+
+
+def values(
+    head: Head, distribution: nn.Module, features: Tensor, uses: Sequence[str]
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Features [X, F] to means [X, A], and for a distribution its outputs [X, A, K]; for an
+    implicit one also the quantile levels [X, K] that were drawn for them.
+
+    Args:
+        uses: what levels are drawn for (online, target, acting): the outputs are those of the
+            first, the means those of the last.
+    """
+    mean = cast(Distribution, distribution).mean
+    if not isinstance(distribution, ImplicitQuantile):
+        dist = head(features)
+        return mean(dist), None if isinstance(distribution, Scalar) else dist, None
+    counts = [int(getattr(distribution, use)) for use in uses]
+    drawn = [_levels(head, len(features), n, features.device) for n in counts]
+    parts = head(features, torch.cat(drawn, -1)).split(counts, -1)  # [X, A, K] each
+    return mean(parts[-1]), parts[0], drawn[0]
+
+
+def _levels(head: Head, n_rows: int, n_levels: int, device: torch.device) -> Tensor:
+    """Levels [n_rows, K]; in evaluation midpoints, so that tests leave the stream alone."""
+    if head.training:
+        return torch.rand(n_rows, n_levels, device=device)
+    return ((torch.arange(n_levels, device=device) + 0.5) / n_levels).expand(n_rows, -1)

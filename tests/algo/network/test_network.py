@@ -179,15 +179,27 @@ def test_layers_start_as_pytorch_starts_them():
         assert bound * 0.95 < weight.abs().max() <= bound
 
 
-def test_recurrent_agents_refuse_a_distribution():
-    with pytest.raises(ValueError, match=r"recurrent.*algo/distribution=scalar.*algo/network=mlp"):
-        GRUAgents(
-            spec=SPEC,
-            hidden_dim=8,
-            last_action=True,
-            agent_id=True,
-            distribution=DISTRIBUTIONS["quantile"],
-        )
+@pytest.mark.parametrize("kind", ["categorical", "quantile", "implicit_quantile"])
+def test_recurrent_agents_give_any_distribution(kind):
+    """Acting step by step gives the values of the unrolled window; padding gives zeros."""
+    distribution = DISTRIBUTIONS[kind]
+    torch.manual_seed(0)
+    agents = GRUAgents(
+        spec=SPEC, hidden_dim=8, last_action=True, agent_id=True, distribution=distribution
+    ).eval()
+    batch = make_batch(lengths=[4, 2])
+    with torch.no_grad():
+        out = agents.unroll(batch)
+        hidden = torch.zeros(2, 2, 8)
+        for t in range(5):
+            q, hidden = agents.step(batch.obs[t], batch.last_action[t], hidden)
+            torch.testing.assert_close(q[0], out.q[t, 0])
+    n_outputs = 2 if kind == "implicit_quantile" else distribution.n_outputs
+    assert out.dist.shape == (5, 2, 2, 4, n_outputs)
+    if kind != "implicit_quantile":  # its values are means over levels of their own
+        torch.testing.assert_close(distribution.mean(out.dist[:, 0]), out.q[:, 0])
+    assert (out.tau is None) == (kind != "implicit_quantile")
+    assert not out.dist[3:, 1].any()
 
 
 def test_one_agent_alone_is_not_numbered():
