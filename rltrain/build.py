@@ -220,7 +220,8 @@ def build_loss(settings: Settings, spec: EnvSpec, model: Model) -> Loss:
             "the mean would be learned. Type algo/distribution=scalar."
         )
     if loss.per_agent:
-        need_independent(f"{name} (algo.loss) learns", model, spec)
+        to_keep = "algo/loss=td algo/distribution=scalar"
+        need_independent(f"{name} (algo.loss) learns", model, spec, to_keep)
     return loss
 
 
@@ -247,13 +248,15 @@ def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Le
     )
 
 
-def need_independent(who: str, model: Model, spec: EnvSpec) -> None:
-    """ValueError unless every agent has a value stream of its own."""
+def need_independent(part: str, model: Model, spec: EnvSpec, to_keep: str) -> None:
+    """ValueError unless every agent has a value stream of its own; ``to_keep`` are the overrides
+    with which the mixer can stay.
+    """
     if model.mixer.n_streams != spec.n_agents:
         raise ValueError(
-            f"{who} every agent's values by themselves, but the mixer "
+            f"{part} every agent's values by themselves, but the mixer "
             f"{type(model.mixer).__name__} joins them. Type algo/mixer=independent, or to keep the "
-            "mixer algo/loss=td algo/distribution=scalar."
+            f"mixer {to_keep}."
         )
 
 
@@ -284,7 +287,8 @@ def build_buffer(
             f"buffer={settings.choices['buffer']} does not keep. Type buffer=on_policy."
         )
     if buffer.teams > 1:
-        need_independent("buffer.agents=independent shows", learner.online, spec)
+        to_keep = "buffer.agents=lockstep"
+        need_independent("buffer.agents=independent samples", learner.online, spec, to_keep)
     algo, capacity = settings.algo, buffer.plan().steps
     assert algo is not None
     buffer.check(algo.batch_size)

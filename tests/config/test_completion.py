@@ -123,7 +123,8 @@ def test_comments_list_the_values_of_every_enumeration():
     roots = {"": RunSettings, "algo.": AlgoSettings, "hardware.": HardwareSettings}
     for path, settings in roots.items():
         for key, values in enumerations(get_type_hints(settings), path):
-            assert sorted(CATALOG.all_keys({})[key].values) == sorted(values), key
+            found = CATALOG.all_keys({})[key].values
+            assert len(values) == 1 or sorted(found) == sorted(values), key
     for choice, path, values in of_targets():
         key = CATALOG.keys(*choice.split("="), {}).get(path)
         assert key is None or len(values) == 1 or sorted(key.values) == sorted(values), (

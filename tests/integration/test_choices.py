@@ -152,10 +152,10 @@ def test_every_method_for_one_agent_learns_from_what_it_stored(small, tmp_path, 
 
 
 REFUSED = [
-    (["algo=c51", "env=two_step", "algo/mixer=sum"], "set algo/mixer=independent"),
+    (["algo=c51", "env=two_step", "algo/mixer=sum"], "Type algo/mixer=independent"),
     (
         ["algo=dqn", "env=two_step", "algo/mixer=sum", "buffer.agents=independent"],
-        "set algo/mixer=independent",
+        "Type algo/mixer=independent",
     ),
     (["algo=dqn", "algo.learning_starts=65"], r"learning_starts=65 .*buffer\.capacity=64"),
     (

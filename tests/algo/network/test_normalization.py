@@ -180,7 +180,7 @@ def test_weights_without_statistics_do_not_fit(tmp_path):
     plain = [w for w in WORDS if "normalize" not in w]
     trainer = rltrain.make_trainer(plain, run_dir=tmp_path / "a")
     folder = trainer.save("weights")
-    with pytest.raises(UsageError, match=r"agents\.input\.norm"):
+    with pytest.raises(UsageError, match=r"algo\.network\.normalize_obs=False"):
         rltrain.make_trainer([*WORDS, f"checkpoint={folder}"], run_dir=tmp_path / "b")
 
 
