@@ -26,6 +26,7 @@ install: $(STAMP) ## make .venv, install rltrain, compile what is compiled
 
 train: install ## the main job: QMIX on the 3m battles
 	$(BIN)/rltrain algo=qmix env=smac
+	@echo "To call rltrain yourself: source $(BIN)/activate, then rltrain --help"
 
 test: install lint type ## the fast suite, with formatting and types
 	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist worksteal

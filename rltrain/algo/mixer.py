@@ -71,8 +71,8 @@ class QMix(nn.Module):
         _need_team_reward("QMix", spec)
         if spec.state_dim == 0:
             raise ValueError(
-                "QMix needs a global state, but the environment gives none (state_dim=0): "
-                "set algo=vdn or algo=iql, or an environment with a state."
+                "QMix needs a global state, but the environment gives none (state_dim=0): type "
+                + ("algo=dqn for one agent." if spec.n_agents == 1 else "algo=vdn or algo=iql.")
             )
         self.n_agents, self.embed_dim = spec.n_agents, embed_dim
 

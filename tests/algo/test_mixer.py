@@ -59,5 +59,10 @@ def test_team_mixers_refuse_one_reward_per_agent(kind, name):
 
 
 def test_qmix_refuses_an_environment_without_state():
-    with pytest.raises(ValueError, match=r"needs a global state.*state_dim=0"):
+    with pytest.raises(ValueError, match=r"needs a global state.*type algo=vdn or algo=iql"):
         MIXERS["qmix"](spec=replace(SPEC, state_dim=0))
+
+
+def test_qmix_names_dqn_for_one_agent():
+    with pytest.raises(ValueError, match=r"type algo=dqn for one agent"):
+        MIXERS["qmix"](spec=replace(SPEC, n_agents=1, state_dim=0))
