@@ -102,7 +102,7 @@ def test_every_choice_runs(small, tmp_path, group, name):
 
 def test_learning_from_every_collect_cannot_wait(tmp_path):
     """Defect: no collect holds so many steps, so nothing was ever learned."""
-    with pytest.raises(UsageError, match=r"learning_starts=500.*Set algo.learning_starts=0"):
+    with pytest.raises(UsageError, match=r"learning_starts=500.*Type algo.learning_starts=0"):
         rltrain.make_trainer(["algo=pqn", "env=cartpole", "algo.learning_starts=500"])
 
 
@@ -127,7 +127,7 @@ gymnasium.register("Pixels-v0", entry_point=Pixels, max_episode_steps=20)
 
 
 def test_the_methods_together_bring_every_loss_distribution_and_buffer():
-    files = "\n".join(p.read_text(encoding="utf-8") for p in (conf_dir() / "algo").glob("*.yaml"))
+    files = "\n".join(p.read_text(encoding="utf-8") for p in (conf_dir() / "algo").rglob("*.yaml"))
     for group in ("algo/loss", "algo/distribution", "buffer"):
         for name in options(group):
             part = group.rpartition("/")[2]
@@ -164,7 +164,7 @@ REFUSED = [
     ),
     (["algo=dqn", "buffer.capacity=1e12"], r"needs .* GB .* set buffer\.capacity=\d+ or less"),
     (["buffer=on_policy", "algo/loss=td"], r"Type algo/loss=td buffer=replay"),
-    (["algo=dqn", "buffer=on_policy"], r"Set algo\.learning_starts=0"),
+    (["algo=dqn", "buffer=on_policy"], r"Type algo\.learning_starts=0"),
     (["buffer=replay", "algo/loss=q_lambda"], r"or algo/loss=td buffer=replay"),
     (
         ["algo/loss=quantile", "algo/distribution=categorical"],
