@@ -295,12 +295,13 @@ def build_buffer(
     if targets is not None and algo.learning_starts > 0:
         raise ValueError(
             f"algo.learning_starts={algo.learning_starts}: buffer=on_policy learns from every "
-            "collect as it is made, and keeps none. Set algo.learning_starts=0."
+            "collect as it is made, and keeps none. Type algo.learning_starts=0."
         )
     if capacity is not None and algo.learning_starts > capacity:
         raise ValueError(
             f"algo.learning_starts={algo.learning_starts} stored steps can never be "
-            f"reached: buffer.capacity={capacity}. Set buffer.capacity to more."
+            f"reached: buffer.capacity={capacity}. Type algo.learning_starts={capacity}, or set "
+            "buffer.capacity to more."
         )
     return buffer
 

@@ -9,7 +9,8 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from rltrain.types import Output, Plan, Result
+from rltrain.env.vector import Observation, SyncVectorEnv
+from rltrain.types import EnvSpec, Output, Plan, Result
 
 
 class Net(nn.Module):
@@ -184,3 +185,31 @@ class SingleEnv:
     """What a user of Gymnasium may put where many environments are expected."""
 
     action_space = observation_space = None
+
+
+class ImageTeam:
+    """Two agents that see noise on a 10 x 10 image, three steps an episode."""
+
+    def __init__(self) -> None:
+        self.spec = EnvSpec(
+            n_agents=2, n_actions=2, obs_shape=(1, 10, 10), state_dim=3, max_steps=3
+        )
+
+    def reset(self, seed):
+        self.rng, self.t = np.random.default_rng(seed), 0
+        return self.observation()
+
+    def step(self, action):
+        self.t += 1
+        reward = np.array([float(action[0] == action[1])], np.float32)
+        return self.observation(), reward, self.t == 3, False, {}
+
+    def observation(self):
+        images = self.rng.random((2, 1, 10, 10), np.float32)
+        return Observation(images, np.ones((2, 2), np.uint8), np.eye(4, 3, dtype="f4")[self.t])
+
+    def close(self): ...
+
+
+def image_team(*, n_envs):
+    return SyncVectorEnv(make=ImageTeam, n_envs=n_envs)

@@ -1,0 +1,175 @@
+"""Every part of every algorithm can be exchanged for another of its group, or it is said which
+choices work together, with a command that works.
+
+``python -m tests.integration.test_exchanges`` tries all of them and writes the refused ones to
+``tests/data/exchanges.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import rltrain
+from rltrain.api import settings_from
+from rltrain.config.catalog import Catalog
+from rltrain.errors import UsageError
+
+CATALOG = Catalog()
+GROUPS = (
+    "algo/distribution",
+    "algo/exploration",
+    "algo/loss",
+    "algo/mixer",
+    "algo/network",
+    "algo/optimizer",
+    "buffer",
+)
+ALGOS = [name for name in CATALOG.options("algo") if name != "scripted"]
+REFUSED = Path(__file__).parents[1] / "data" / "exchanges.json"
+"""The refused exchanges, each with what its message says to type instead."""
+TINY = (
+    "total_env_steps=1000",
+    "test.n_envs=1",
+    "algo.batch_size=4",
+    "algo.steps_per_collect=4",
+    "hardware.n_envs=2",
+    "hardware.threads=1",
+    "logger.console=false",
+    "logger.wandb.mode=disabled",
+)
+
+
+def exchanges(algo):
+    """The exchanges of one part of an algorithm, by the group and the option typed."""
+    chosen = CATALOG.choices({"algo": algo})
+    return [
+        (group, option)
+        for group in GROUPS
+        for option in CATALOG.options(group)
+        if option != chosen[group]
+    ]
+
+
+def words_for(algo, group, option):
+    """The exchange in a tiny run, with an environment that the new part can be used in."""
+    found = settings_from([f"algo={algo}"]).algo
+    team = found.updates_per_episode is not None or group == "algo/mixer"
+    words = [
+        *TINY,
+        f"algo={algo}",
+        f"{group}={option}",
+        f"env={'two_step' if team else 'cartpole'}",
+    ]
+    if option == "conv":
+        words = [w for w in words if not w.startswith("env=")]
+        words += ["env._target_=tests.integration.own_parts.image_team"]
+        words += ["algo.network.filters=[[4,3,2]]", "algo.network.hidden_sizes=[8]"]
+    return [*words, "algo.learning_starts=8"] if found.learning_starts > 0 else words
+
+
+def refusal(words):
+    """Train until three gradient steps are made; what was said instead, or None."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            trainer = rltrain.make_trainer(words, run_dir=folder)
+        except UsageError as error:
+            return str(error)
+        for _ in range(100):
+            trainer.run(trainer.clock.env_steps + 1)
+            if trainer.clock.updates >= 3:
+                break
+        trainer.test(episodes=1)
+        trainer.close()
+    assert trainer.clock.updates >= 3, words
+    return None
+
+
+def offered(message):
+    """The overrides that a message says to type: one text per way out."""
+    _, _, rest = message.partition("Type ")
+    return [m.strip(" .") for m in re.findall(r"(?:[\w/.]+=[^\s,;]+ ?)+", rest)]
+
+
+def typed(words, more):
+    """A command with some overrides in the place of those of the same keys."""
+    keys = {word.partition("=")[0] for word in more.split()}
+    return [*(w for w in words if w.partition("=")[0] not in keys), *more.split()]
+
+
+def test_at_least_four_of_five_exchanges_train():
+    n_refused, n_all = len(json.loads(REFUSED.read_text())), sum(len(exchanges(a)) for a in ALGOS)
+    assert n_refused <= 0.2 * n_all
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ALGOS)
+def test_every_exchange_trains_or_says_what_to_type(algo):
+    for group, option in exchanges(algo):
+        check(algo, group, option)
+
+
+SAMPLE = [
+    ("dqn", "algo/loss", "quantile"),
+    ("dqn", "buffer", "on_policy"),
+    ("iqn", "algo/loss", "td"),
+    ("c51", "algo/network", "gru"),
+    ("c51", "algo/mixer", "sum"),
+    ("pqn", "algo/network", "gru"),
+    ("pqn", "buffer", "replay"),
+    ("qmix", "algo/network", "conv"),
+    ("qmix", "algo/loss", "munchausen"),
+]
+
+
+@pytest.mark.parametrize(("algo", "group", "option"), SAMPLE)
+def test_some_exchanges_train_or_say_what_to_type(algo, group, option):
+    check(algo, group, option)
+
+
+def check(algo, group, option):
+    words = words_for(algo, group, option)
+    message = refusal(words)
+    expected = json.loads(REFUSED.read_text()).get(f"algo={algo} {group}={option}")
+    assert (message and offered(message)) == expected, message
+    for more in expected or ():
+        assert refusal(typed(words, more)) is None, more
+
+
+PRESETS = [
+    ["experiment=rllib/dqn", "algo=c51"],
+    ["experiment=rllib/dqn", "algo=pqn"],
+    ["experiment=rllib/dqn", "buffer=replay"],
+    ["experiment=zoo/cartpole", "algo/loss=quantile"],
+    ["experiment=cleanrl/c51_cartpole", "algo/distribution=scalar"],
+    ["experiment=trading", "algo/optimizer=rmsprop"],
+    ["experiment=pymarl/qmix", "algo/mixer=sum", "env=two_step"],
+]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [PRESETS[0], *(pytest.param(w, marks=pytest.mark.slow) for w in PRESETS[1:])],
+    ids=" ".join,
+)
+def test_parts_of_presets_can_be_exchanged(words, tmp_path):
+    tiny = [w for w in TINY if not w.startswith("algo.")]
+    trainer = rltrain.make_trainer([*tiny, *words], run_dir=tmp_path)
+    for _ in range(3):
+        trainer.run(trainer.clock.env_steps + 1)
+    trainer.close()
+
+
+if __name__ == "__main__":
+    table = {}
+    for algo in ALGOS:
+        for group, option in exchanges(algo):
+            message = refusal(words_for(algo, group, option))
+            print(algo, group, option, message or "trains", flush=True)
+            if message:
+                table[f"algo={algo} {group}={option}"] = offered(message)
+    REFUSED.write_text(json.dumps(table, indent=1) + "\n")
