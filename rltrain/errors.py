@@ -70,7 +70,7 @@ def closest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
     """
     names = list(known)
     same = [k for k in names if normal(k) == normal(name)]
-    near = [k for k in names if min(len(k), len(name)) > 2 and one_edit(k.lower(), name.lower())]
+    near = [k for k in names if min(len(k), len(name)) > 1 and one_edit(k.lower(), name.lower())]
     lower: dict[str, str] = {k.lower(): k for k in reversed(names)}
     alike = difflib.get_close_matches(name.lower(), list(lower), n=n, cutoff=0.6)
     return (same or near or [lower[k] for k in alike])[:n]

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from rltrain.common.install import install_command
 from rltrain.config.aliases import TABLES, Row
 from rltrain.config.catalog import Catalog
 from rltrain.config.choice_aliases import VALUES
@@ -21,6 +22,13 @@ FREE_FORM = ("env.kwargs", "test.env", "algo.optimizer", "logger.wandb")
 """Nodes under which ``+`` may add keys; the constructors behind them judge the names."""
 USUAL = ("gymnasium", "smac", "replay", "mlp", "td")
 """Of several choices that have a key, those to name first."""
+
+PLUGINS = {
+    "joblib": "hydra-joblib-launcher",
+    "submitit": "hydra-submitit-launcher",
+    "optuna": "hydra-optuna-sweeper",
+}
+"""Launchers and sweepers of Hydra by the beginning of their names, and what installs them."""
 
 
 def for_key(key: str, value: str, known: Mapping[str, Any], catalog: Catalog) -> Answer:
@@ -237,6 +245,24 @@ def _other_forms(value: Any, text: str) -> Iterator[tuple[Any, str]]:
         yield [value], f"[{text}]"
     elif len(value) == 1:
         yield value[0], str(value[0])
+
+
+def numbers(override: str) -> str:
+    """What to type for ``seed=1:3`` or ``total_env_steps=1,000,000``, where whole numbers can be
+    meant.
+    """
+    key, _, value = override.partition("=")
+    return str(for_value(key, value, (), lambda meant: type(meant) is int))
+
+
+def for_plugin(problem: str) -> str:
+    """How to get a launcher or sweeper of Hydra that Hydra could not find."""
+    missing = re.search(r"hydra/(launcher|sweeper)/(\w+)", problem)
+    kind, name = missing.groups() if missing else ("", "")
+    package = next((at for start, at in PLUGINS.items() if name.startswith(start)), "")
+    if name == "slurm":
+        return " Type hydra/launcher=submitit_slurm."
+    return f" Type {install_command(package)}" if package.endswith(kind) and package else ""
 
 
 def for_metric(name: str, metrics: Sequence[str]) -> Answer:

@@ -21,6 +21,7 @@ from rltrain.config.compose import compose_checked, first_line
 from rltrain.config.names import hydra_loader
 from rltrain.config.overrides import RECOMMENDED, in_quotes, is_of_hydra, jobs, parse
 from rltrain.config.schema import Settings
+from rltrain.config.suggest import for_plugin, numbers
 from rltrain.config.validate import check
 from rltrain.errors import UsageError
 
@@ -66,9 +67,10 @@ def job_words(words: Sequence[str]) -> list[list[str]]:
     chosen = {o.key_or_group for o in overrides if is_of_hydra(o)}
     started_elsewhere = any(key.startswith(("hydra/", "hydra.sweeper")) for key in chosen)
     if not started_elsewhere and not any(o.is_sweep_override() for o in overrides):
+        meant = "".join(numbers(str(o.input_line)) for o in overrides)
         raise UsageError(
-            "-m runs one job per combination of values, but no key has several: type for example "
-            "seed=1,2,3, or leave out -m for a single run."
+            "-m runs one job per combination of values, but no key has several."
+            + (meant or " Type for example seed=1,2,3, or leave out -m for a single run.")
         )
     return jobs([o for o in overrides if not is_of_hydra(o)])
 
@@ -118,5 +120,6 @@ def sweep(words: Sequence[str], folder: Path, train: Callable[[Settings, Path], 
                 hydra_context=context, task_function=Job(train), config=config
             )
     except (HydraException, OmegaConfBaseException) as error:
-        raise UsageError(f"The sweep cannot begin: {first_line(error)}") from error
+        problem = first_line(error)
+        raise UsageError(f"The sweep cannot begin: {problem}.{for_plugin(problem)}") from error
     sweeper.sweep(arguments=task)

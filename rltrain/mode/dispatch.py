@@ -13,6 +13,7 @@ from pathlib import Path
 from rltrain.config.compose import Composition, compose_checked
 from rltrain.config.overrides import original_cwd, parse, typed_value
 from rltrain.config.schema import Settings
+from rltrain.config.suggest import numbers
 from rltrain.config.validate import check
 from rltrain.errors import UsageError
 
@@ -69,9 +70,10 @@ def single(overrides: Sequence[str]) -> Sequence[str]:
     """
     swept = [str(o.input_line) for o in parse(overrides) if o.is_sweep_override()]
     if swept:
+        one = "".join(numbers(word) for word in swept).replace(" Type", " For one number type")
         raise UsageError(
             f"{', '.join(swept)}: several values for one key are a sweep. Type rltrain -m … to run "
-            "them all, or quote the value if the comma belongs to it."
+            f"them all, or quote the value if the comma belongs to it.{one}"
         )
     return overrides
 

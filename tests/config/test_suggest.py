@@ -7,12 +7,14 @@ import time
 
 import pytest
 
+from rltrain import main as entry
 from rltrain.api import settings_from
+from rltrain.common.install import install_command
 from rltrain.config.aliases import TABLES
 from rltrain.config.catalog import Catalog
 from rltrain.config.choice_aliases import CHOICES, VALUES
 from rltrain.config.compose import compose_checked
-from rltrain.config.suggest import FREE_FORM, for_key, for_value, quoted
+from rltrain.config.suggest import FREE_FORM, for_key, for_plugin, for_value, quoted
 from rltrain.config.suggest_choice import for_choice
 from rltrain.errors import UsageError, closest
 
@@ -165,6 +167,33 @@ VALUE = {
 def test_wrong_value_is_answered_with_what_was_meant(override):
     (line,) = [line for line in answer(override, "stop.value=1").splitlines() if override in line]
     assert line.endswith(VALUE[override])
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (["-m", "seed=1:3"], "Type -m seed=1,2,3 or -m 'seed=range(1,4)'."),
+        (["-m", "algo=dqn"], "Type for example seed=1,2,3, or leave out -m"),
+        (["total_env_steps=1,000,000"], "For one number type total_env_steps=1_000_000."),
+        (["seed=1,2"], "or quote the value if the comma belongs to it."),
+        (["env.map_name=3M"], "unknown SMAC map '3M': did you mean 3m?"),
+        (["env.map_name=9m"], "unknown SMAC map '9m': did you mean 3m or 8m?"),
+        (["env=smacv2", "env.map_name=teran_5_vs_5"], "Did you mean terran_5_vs_5?"),
+    ],
+    ids=lambda x: " ".join(x) if isinstance(x, list) else "",
+)
+def test_wrong_command_is_refused_with_what_to_type(typed, said):
+    with pytest.raises(UsageError) as caught:
+        entry.run(typed)
+    assert said in str(caught.value)
+
+
+def test_missing_launcher_is_answered_with_what_installs_it():
+    submitit = for_plugin("In 'hydra/config': Could not find 'hydra/launcher/submitit_local'")
+    assert submitit == f" Type {install_command('hydra-submitit-launcher')}"
+    assert "submitit_slurm" in for_plugin("Could not find 'hydra/launcher/slurm'")
+    assert for_plugin("Could not find 'hydra/launcher/optuna'") == ""
+    assert for_plugin("something else") == ""
 
 
 def test_default_is_never_the_meaning_of_a_wrong_name():

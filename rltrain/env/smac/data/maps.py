@@ -6,12 +6,12 @@ Sizes of observations and states follow in ``sizes.py``; nothing here is compile
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rltrain.env.smac.data.units import UNITS, UnitType
+from rltrain.errors import closest
 
 # Index of a unit type's bit, allies and enemies, per map type. Enemies of stalkers_and_zealots are
 # reversed in SMAC.
@@ -220,8 +220,10 @@ def find_map(name: str) -> MapData:
     name = ALIASES.get(name, name)
     if name in MAPS:
         return MAPS[name]
-    near = difflib.get_close_matches(str(name), MAPS, n=3, cutoff=0.4)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
     if re.fullmatch(r"(terran|protoss|zerg)_\d+_vs_\d+", str(name)):
-        hint = f"it is a scenario of SMACv2, type env=smacv2 env.map_name={name}. "
-    raise ValueError(f"unknown SMAC map {name!r}: {hint}Maps: {', '.join(MAPS)}.")
+        hint = f"it is a scenario of SMACv2, type env=smacv2 env.map_name={name}."
+    elif near := closest(str(name), MAPS):
+        hint = f"did you mean {' or '.join(near)}?"
+    else:
+        hint = f"expected one of {', '.join(MAPS)}."
+    raise ValueError(f"unknown SMAC map {name!r}: {hint}")

@@ -6,12 +6,12 @@ race is one more row of ``RACES``. Nothing here is compiled.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rltrain.env.smac.data.maps import MAPS, Group, MapData
+from rltrain.errors import closest
 
 LIMIT = 200  # env steps
 MAX_UNITS = 64  # of one side
@@ -68,12 +68,12 @@ def find_scenario(name: str) -> MapData:
                 f"{name!r} is a map of SMAC, not a scenario of SMACv2: type env=smac "
                 f"env.map_name={name}."
             )
-        near = difflib.get_close_matches(str(name), SCENARIOS, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(near)}? " if near else ""
+        near = closest(str(name), SCENARIOS)
+        published = f" Published: {', '.join(SCENARIOS)}."
         raise ValueError(
-            f"unknown SMACv2 scenario {name!r}: {hint}Expected <race>_<agents>_vs_<enemies> with "
-            f"race {', '.join(RACES)} and 1 to {MAX_UNITS} units a side. "
-            f"Published: {', '.join(SCENARIOS)}."
+            f"unknown SMACv2 scenario {name!r}: expected <race>_<agents>_vs_<enemies> with race "
+            f"{', '.join(RACES)} and 1 to {MAX_UNITS} units a side."
+            + (f" Did you mean {' or '.join(near)}?" if near else published)
         )
     race, agents, enemies = name.replace("_vs_", "_").split("_")
     types, letter = tuple(RACES[race].weights), RACES[race].letter

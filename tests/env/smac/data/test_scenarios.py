@@ -65,7 +65,7 @@ def test_wrong_names_are_refused_with_the_pattern(name: str) -> None:
 
 
 def test_the_nearest_names_are_offered() -> None:
-    with pytest.raises(ValueError, match="did you mean terran_5_vs_5"):
+    with pytest.raises(ValueError, match="Did you mean terran_5_vs_5"):
         find_scenario("teran_5_vs_5")
 
 
