@@ -6,7 +6,6 @@ import json
 
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
-from rltrain.logger.wandb import Wandb
 from rltrain.types import Clock
 
 ROW = {"test/return_mean": 12.5, "test/win_rate": 0.5}
@@ -59,12 +58,3 @@ def test_one_more_interrupt_leaves_a_logger_that_hangs_and_closes_the_others():
     last.close = lambda: closed.append(True)
     Loggers([Hanging(), last]).close()
     assert closed == [True]
-
-
-def test_wandb_without_a_key_records_offline(tmp_path, monkeypatch):
-    monkeypatch.delenv("WANDB_API_KEY", raising=False)
-    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
-    monkeypatch.setenv("WANDB_MODE", "disabled")
-    logger = Wandb(tmp_path, {"seed": 1}, "online", project="rltrain")
-    logger.write(Clock(1), 0.1, ROW)
-    logger.close()
