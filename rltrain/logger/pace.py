@@ -68,10 +68,9 @@ class Pace:
         return (last - first) / (end - begin) if end > begin else None
 
     def left(self, run: Run) -> float | None:
-        """Seconds to go; None where nothing is known yet."""
-        speed = self.speed
+        """Seconds to go; None where nothing is known yet, or nothing is left."""
+        speed, to_go = self.speed, run.total_env_steps - run.clock.env_steps
         seconds, learning = (now - begin for now, begin in zip(self.now, self.begin, strict=True))
-        if not self.learning or not speed or learning < self.SHORTEST:
+        if not self.learning or not speed or learning < self.SHORTEST or to_go <= 0:
             return None
-        to_go = max(0, run.total_env_steps - run.clock.env_steps)
         return to_go / speed * max(1.0, seconds / learning)

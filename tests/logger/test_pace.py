@@ -55,3 +55,8 @@ def test_nothing_is_noted_during_a_test():
     with run.progress.during("testing", 32):
         pace.observe(run.at(520, 50.0))
     assert pace.speed == 10.0
+
+
+def test_a_run_at_its_end_has_no_time_to_go():
+    pace, run = observed((900, 0.0, 1), (1001, 4.0, 1))
+    assert pace.left(run) is None
