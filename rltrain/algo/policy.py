@@ -80,9 +80,11 @@ class Policy:
             )
         action = self.exploration.choose(q, available, clock, self.rng)
         self._acted = q, available, action, clock
-        if noise is not None and last[0]:
+        if noise is not None:
             clean, _ = self._values(self.agents, obs, hidden)
-            noise.draw(self.agents, clean, q, clock, self.rng)
+            noise.compare(clean[~last], q[~last])
+            if last[0]:
+                noise.draw(self.agents, q.shape[-1], clock, self.rng)
         self._last_action[:] = action
         if last.any():
             self.forget(last)

@@ -118,9 +118,9 @@ def test_divergence_by_hand():
     """π = (1/2, 1/2), π̃ = (1/4, 3/4): ½ ln 2 + ½ ln 2/3; no divergence from itself."""
     q = np.log(np.array([[[0.5, 0.5]], [[0.3, 0.7]]]))
     noisy = np.log(np.array([[[0.25, 0.75]], [[0.3, 0.7]]]))
-    expected = (0.5 * math.log(2) + 0.5 * math.log(2 / 3)) / 2
-    assert divergence(q, noisy) == pytest.approx(expected)
-    assert divergence(q, q + 7) == pytest.approx(0, abs=1e-9)
+    expected = 0.5 * math.log(2) + 0.5 * math.log(2 / 3)
+    np.testing.assert_allclose(divergence(q, noisy), [[expected], [0]], atol=1e-12)
+    np.testing.assert_allclose(divergence(q, q + 7), 0, atol=1e-12)
 
 
 def noise_policy(agents=None, seed=0, **changes):
@@ -170,15 +170,40 @@ def test_parameter_noise_grows_while_it_changes_too_little(noisy_q, factor):
     """epsilon = 1/2 of 2 actions: bound -ln 3/4 = 0.29; divergences 0.001 and 3.8."""
     exploration = ParameterNoise(start=0.5, end=0.5, env_steps=1, stddev=0.1)
     q, noisy = np.zeros((1, 1, 2)), np.array([[noisy_q]])
-    exploration.draw(nn.Linear(2, 2), q, noisy, Clock(), np.random.default_rng(0))
+    exploration.compare(q, noisy)
+    exploration.draw(nn.Linear(2, 2), 2, Clock(), np.random.default_rng(0))
     assert exploration.stddev == pytest.approx(0.1 * factor)
 
 
 def test_parameter_noise_always_grows_while_epsilon_is_one():
     exploration = ParameterNoise(start=1.0, end=0.5, env_steps=10, stddev=0.1)
     q, noisy = np.zeros((1, 1, 2)), np.array([[[50.0, 0.0]]])
-    exploration.draw(nn.Linear(2, 2), q, noisy, Clock(), np.random.default_rng(0))
+    exploration.compare(q, noisy)
+    exploration.draw(nn.Linear(2, 2), 2, Clock(), np.random.default_rng(0))
     assert exploration.stddev == pytest.approx(0.101)
+
+
+def test_parameter_noise_compares_every_step_that_chooses_an_action():
+    """Defect: only the final step, which chooses none."""
+    policy, compared = noise_policy(), []
+    compare = policy.exploration.compare
+    policy.exploration.compare = lambda q, noisy_q: compared.append(len(q)) or compare(q, noisy_q)
+    for last in ([0, 0, 0], [0, 1, 0], [1, 0, 0]):
+        policy.act(observe(), ALL, np.array(last, bool), Clock())
+    assert compared == [3, 2, 2]
+    assert policy.exploration.n_compared == 0  # the next noise is measured by itself
+
+
+def test_parameter_noise_adapts_to_the_mean_over_the_steps_since_the_last_draw():
+    """epsilon = 1/2 of 2 actions: bound 0.29. One divergence of 3.8, then one of 0: mean 1.9."""
+    exploration, q = (
+        ParameterNoise(start=0.5, end=0.5, env_steps=1, stddev=0.1),
+        np.zeros((1, 1, 2)),
+    )
+    exploration.compare(q, np.array([[[9.0, 0.0]]]))
+    exploration.compare(q, q)
+    exploration.draw(nn.Linear(2, 2), 2, Clock(), np.random.default_rng(0))
+    assert exploration.stddev == pytest.approx(0.1 / 1.01)
 
 
 def test_parameter_noise_is_not_learned():
