@@ -55,13 +55,13 @@ def answer(line: CommandLine, arguments: Sequence[str]) -> None:
     elif line.asks == "help":
         from rltrain.config.help import help_text
 
-        print(help_text(line.words))
+        print(help_text(line.words, catalog_for(line)))
     elif line.asks == "completion":
         from rltrain.config.completion import complete
 
         separator = "\n" if "query=fish" in line.words else " "
         typed = os.environ.get("COMP_LINE", "rltrain ")
-        print(separator.join(complete(typed, Catalog())))
+        print(separator.join(complete(typed, catalog_for(read(typed.split())))))
     elif line.asks == "hydra":
         from rltrain.config.show import ask_hydra
 
@@ -87,7 +87,17 @@ def require_overrides(line: CommandLine, arguments: Sequence[str]) -> None:
     if line.strange:
         from rltrain.config.translate import command_problem
 
-        raise UsageError(command_problem(arguments, Catalog()))
+        raise UsageError(command_problem(arguments, catalog_for(line)))
+
+
+def catalog_for(line: CommandLine) -> Catalog:
+    """What can be typed in this command."""
+    if not line.own:
+        return Catalog()
+    from rltrain.config.overrides import parse
+    from rltrain.config.own import catalog_of, own_configuration
+
+    return catalog_of(own_configuration(parse(line.own)))
 
 
 if __name__ == "__main__":

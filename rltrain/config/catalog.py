@@ -97,21 +97,27 @@ def described(key: Key, before: Key | None) -> Key:
 
 
 class Catalog:
-    """The groups and keys of one or more configuration folders; earlier folders hide later ones."""
+    """The groups and keys of one or more configuration folders; earlier folders hide later ones.
 
-    def __init__(self, *folders: Path) -> None:
+    Args:
+        folders: one of them holds ``config.yaml``, whose groups there are.
+        files: options that lie elsewhere: ``experiment/mine`` and its file.
+    """
+
+    def __init__(self, *folders: Path, files: Mapping[str, Path] | None = None) -> None:
         self.folders = folders or (conf_dir(),)
+        self.files = files or {}
 
     @cached_property
     def groups(self) -> list[str]:
         """Every group and sub-group: algo, algo/network, env, …"""
         found: dict[str, None] = {}
-        for folder in self.folders:
-            for path in sorted(folder.rglob("*")):
-                name = path.relative_to(folder).as_posix()
-                hidden = any(part.startswith((".", "_")) for part in name.split("/"))
-                if path.is_dir() and not hidden and "shared" not in name and "hydra" not in name:
-                    found[name] = None
+        root = next(folder for folder in self.folders if (folder / "config.yaml").is_file())
+        for path in sorted(root.rglob("*")):
+            name = path.relative_to(root).as_posix()
+            hidden = any(part.startswith((".", "_")) for part in name.split("/"))
+            if path.is_dir() and not hidden and "shared" not in name and "hydra" not in name:
+                found[name] = None
         return [name for name in found if not name.startswith("experiment/")]
 
     @cache  # noqa: B019  a catalog lives as long as the process
@@ -123,10 +129,13 @@ class Catalog:
             for folder in self.folders
             for path in (folder / group).glob(pattern)
         }
+        found |= {name.removeprefix(f"{group}/") for name in self.files if name.startswith(group)}
         return sorted(found | {"auto"} if group == "tuned" else found)
 
     def file(self, group: str, option: str) -> File | None:
         """The file behind ``group=option``."""
+        if f"{group}/{option}" in self.files:
+            return read(self.files[f"{group}/{option}"])
         for folder in self.folders:
             path = folder / group / f"{option}.yaml"
             if path.is_file():

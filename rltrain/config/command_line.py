@@ -21,7 +21,14 @@ SWITCHES = {
     "--info": "hydra",
 }
 """Flags without a value (Hydra reads what follows ``--info`` itself)."""
-VALUED = {"-c": "cfg", "--cfg": "cfg", "-p": "package", "--package": "package"}
+VALUED = {
+    "-c": "cfg",
+    "--cfg": "cfg",
+    "-p": "package",
+    "--package": "package",
+    "-cd": "config_dir",
+    "--config-dir": "config_dir",
+}
 """Flags with a value, ``--cfg job`` or ``--cfg=job``."""
 
 
@@ -49,6 +56,16 @@ class CommandLine:
         return "cfg" if asked in ("package", "resolve") else asked
 
     @property
+    def own(self) -> list[str]:
+        """Words that name configuration of the user's own."""
+        return [
+            word
+            for word in self.words
+            if word.startswith("hydra.searchpath=")
+            or (word.startswith("experiment=") and word.endswith((".yaml", ".yml")))
+        ]
+
+    @property
     def strange(self) -> list[str]:
         """Words that are neither flags nor ``key=value``."""
         return [
@@ -71,9 +88,19 @@ def read(arguments: Sequence[str]) -> CommandLine:
         if name in SWITCHES:
             switches.add(SWITCHES[name])
         elif name in VALUED:
-            values[VALUED[name]] = value if equals else next(words, "")
+            value = value if equals else next(words, "")
+            if VALUED[name] == "config_dir":  # Hydra's own key for it, which composes everywhere
+                others.append(f"hydra.searchpath=[{in_quotes(value)}]")
+            else:
+                values[VALUED[name]] = value
         else:
             others.append(word)
     if values.get("cfg", "job") not in ("job", "hydra", "all"):
         raise UsageError(f"--cfg {values['cfg']}: expected job, hydra or all.")
     return CommandLine(frozenset(switches), values, tuple(others))
+
+
+def in_quotes(text: str) -> str:
+    """A text as Hydra's grammar takes it literally."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

@@ -20,9 +20,11 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from rltrain.config.exchange import Layers, fitting_values, partners
-from rltrain.config.names import catalog_of, choice_problems, hydra_loader, key_problem
+from rltrain.config.loaded import load_config
+from rltrain.config.names import choice_problems, key_problem
 from rltrain.config.overrides import (
     group_of,
     is_of_hydra,
@@ -33,11 +35,13 @@ from rltrain.config.overrides import (
     typed_value,
     with_targets,
 )
+from rltrain.config.own import Own, catalog_of, hydra_loader, own_configuration
 from rltrain.config.trust import texts
 from rltrain.errors import UsageError
 
-OF_A_RUN = ("hydra.run.dir",)
+OF_A_RUN = ("hydra.run.dir", "hydra.searchpath")
 """Hydra's own settings that a single run takes."""
+NOTHING_OWN = Own()
 
 
 @dataclass(frozen=True)
@@ -89,12 +93,15 @@ def compose_checked(words: Sequence[str]) -> Composition:
         UsageError: unknown keys or choices, two choices of one group, paths as choices, ``+``
             outside the free-form nodes, deletions, Hydra's own settings.
     """
-    overrides, catalog = parse(words), catalog_of()
+    overrides = parse(words)
+    if typed_value(words, "config") is not None:
+        return repeated(words)
+    own = own_configuration(overrides)
+    catalog = catalog_of(own)
     choices = [o for o in overrides if o.key_or_group in catalog.groups]
     custom = typed_targets(overrides)
     try:
-        chosen = tuple(str(o.input_line) for o in choices)
-        found = of_choices(chosen, frozenset(map(group_of, custom)))
+        found = of_choices(tuple(own.words(choices)), frozenset(map(group_of, custom)), own)
         problems = [text for texts in found.wrong.values() for text in texts]
         for o in overrides:
             if is_of_hydra(o):
@@ -110,11 +117,31 @@ def compose_checked(words: Sequence[str]) -> Composition:
                 set_value(tree, o)
         named = {group_of(path): target.rpartition(".")[2] for path, target in custom.items()}
         picked = {**found.picked, **named}
+        if own.preset is not None:
+            picked["experiment"] = str(own.preset)
         return Composition(
             tree, picked, resolved(defaults, words, picked), tuple(words), tuple(found.remarks)
         )
-    except (HydraException, OmegaConfBaseException) as error:
-        raise UsageError(f"The configuration cannot be composed: {first_line(error)}") from error
+    except (HydraException, OmegaConfBaseException, YAMLError) as error:
+        raise UsageError(f"The configuration cannot be composed: {told(error)}") from error
+
+
+def repeated(words: Sequence[str]) -> Composition:
+    """The configuration of the run that ``config=`` names, with the other words over it.
+
+    Raises:
+        CheckpointError: it cannot be read or names classes that nobody trusts.
+        UsageError: words that do not fit it.
+    """
+    path = original_cwd(str(typed_value(words, "config")))
+    file = path / "config.json" if path.is_dir() else path
+    overrides = [o for o in parse(words) if o.key_or_group != "config"]
+    problems = [text for o in overrides if is_of_hydra(o) for text in hydra_problem(o)]
+    if problems:
+        raise UsageError("\n".join(problems))
+    others = [str(o.input_line) for o in overrides if not is_of_hydra(o)]
+    tree, choices, _ = load_config(file, others, callbacks=True)
+    return Composition({**tree, "config": str(path)}, choices, tree, tuple(words))
 
 
 @dataclass(frozen=True)
@@ -128,19 +155,17 @@ class Choices:
 
 
 @lru_cache(maxsize=64)
-def of_choices(
-    words: tuple[str, ...], custom: frozenset[str], folders: tuple[Path, ...] = ()
-) -> Choices:
+def of_choices(words: tuple[str, ...], custom: frozenset[str], own: Own = NOTHING_OWN) -> Choices:
     """Compose ``group=name`` words; options that only work together are chosen together, and every
     part has the values that were written for it. A configuration folder does not change while a
     process lives, so its jobs share their compositions.
 
     Args:
         custom: groups whose part was typed as a ``_target_``.
-        folders: configuration of the user's own.
+        own: configuration of the user's own.
     """
-    choices, catalog = parse(words), catalog_of(folders)
-    with hydra_loader(folders) as loader:
+    choices, catalog = parse(words), catalog_of(own)
+    with hydra_loader(own) as loader:
         wrong = choice_problems(choices, catalog)
         right = [o for o in choices if o.key_or_group not in wrong]
         layers, chosen = Layers(loader), [str(o.input_line) for o in right]
@@ -172,7 +197,7 @@ def hydra_problem(o: Override) -> list[str]:
 def hydra_part(words: Sequence[str], choices: Mapping[str, str]) -> DictConfig:
     """Hydra's own configuration of a run."""
     lines = {str(o.input_line): is_of_hydra(o) for o in parse(words)}
-    with hydra_loader():
+    with hydra_loader(NOTHING_OWN):
         config = compose("config", return_hydra_config=True)
     config = OmegaConf.masked_copy(config, "hydra")
     config.hydra.overrides.hydra = [line for line, of_hydra in lines.items() if of_hydra]
@@ -192,5 +217,7 @@ def resolved(
     return {str(k): v for k, v in out.items()}
 
 
-def first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
+def told(error: Exception) -> str:
+    """What Hydra, OmegaConf or YAML say, on one line."""
+    lines = str(error).strip().splitlines()
+    return " ".join(line.strip() for line in lines) if isinstance(error, YAMLError) else lines[0]

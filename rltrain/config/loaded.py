@@ -12,8 +12,8 @@ from typing import Any
 from hydra.core.override_parser.types import Sweep
 from omegaconf import OmegaConf
 
-from rltrain.config.catalog import conf_dir
-from rltrain.config.names import catalog_of, key_problem
+from rltrain.config.catalog import Catalog, conf_dir
+from rltrain.config.names import key_problem
 from rltrain.config.overrides import parse, set_value, typed_targets, with_targets
 from rltrain.config.tree import pick
 from rltrain.config.trust import leave_out, read_config, refuse_foreign_targets, shipped_targets
@@ -47,6 +47,7 @@ def load_config(
     assert isinstance(shipped, dict)
     saved["trust"] = []
     saved["record"] = False
+    saved["config"] = None
     tests = saved.get("test")
     if isinstance(tests, dict):  # keys that older runs do not have
         saved["test"] = {"env": {}, "function": None, **tests}
@@ -64,7 +65,8 @@ def load_config(
     if not isinstance(trust, list) or not all(isinstance(name, str) for name in trust):
         raise UsageError(f"trust={trust}: expected a list of packages, such as trust=[my_package].")
     refuse_foreign_targets(tree, trust, file, shipped_targets(conf_dir()))
-    return tree, {str(k): str(v) for k, v in choices.items()}, changed
+    picked: dict[str, Any] = {str(k): v if v is None else str(v) for k, v in choices.items()}
+    return tree, picked, changed
 
 
 def with_newer_keys(saved: Mapping[str, Any], env: str) -> Mapping[str, Any]:
@@ -105,7 +107,7 @@ def apply(
                 f"{o.input_line}: a loaded run keeps its {key}. Set single keys, such as "
                 f"{key}.NAME=VALUE."
             )
-        elif found := key_problem(o, known or tree, custom, catalog_of()):
+        elif found := key_problem(o, known or tree, custom, Catalog()):
             problems += found
         else:
             set_value(tree, o)

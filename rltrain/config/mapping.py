@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.config.overrides import in_quotes
+from rltrain.config.command_line import in_quotes
 from rltrain.config.suggest import FREE_FORM
 from rltrain.errors import UsageError
 

@@ -2,45 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hydra import version
-from hydra._internal.hydra import Hydra
-from hydra._internal.utils import create_config_search_path
-from hydra.core.config_search_path import SearchPathQuery
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.types import Override
 
-from rltrain.config.catalog import Catalog, conf_dir
-from rltrain.config.overrides import RECOMMENDED
+from rltrain.config.catalog import Catalog
+from rltrain.config.overrides import RECOMMENDED, is_file
 from rltrain.config.suggest import FREE_FORM, for_key, for_node
 from rltrain.config.suggest_choice import FEW, MANY, for_choice, listed
 from rltrain.config.tree import flat_keys, pick
-
-
-@cache
-def catalog_of(folders: tuple[Path, ...] = ()) -> Catalog:
-    """The shipped configuration and ``folders``, which do not change while a process lives."""
-    return Catalog(conf_dir(), *folders)
-
-
-@contextmanager
-def hydra_loader(folders: Sequence[Path] = ()) -> Iterator[Any]:
-    """Hydra over the shipped configuration and ``folders``; yields its configuration loader."""
-    path = create_config_search_path(str(conf_dir()))
-    for folder in folders:
-        path.prepend("command-line", f"file://{folder}", anchor=SearchPathQuery(provider="schema"))
-    version.setbase("1.3")
-    GlobalHydra.instance().clear()
-    Hydra.create_main_hydra2("rltrain", path)
-    try:
-        yield GlobalHydra.instance().config_loader()
-    finally:
-        GlobalHydra.instance().clear()
 
 
 def choice_problems(choices: Sequence[Override], catalog: Catalog) -> dict[str, list[str]]:
@@ -62,8 +33,11 @@ def choice_problems(choices: Sequence[Override], catalog: Catalog) -> dict[str, 
                 f"{o.input_line}: expected one name, got several. One run has one {group}: type "
                 f"{group}=NAME, or sweep over names with -m {group}=A,B."
             )
-        elif str(value).startswith(("/", "\\")) or ".." in str(value):
-            found.append(f"{o.input_line}: got a path.{listed(group, catalog)}")
+        elif str(value).startswith((".", "/", "\\")) or ".." in str(value) or is_file(value):
+            found.append(
+                f"{o.input_line}: got a path. A file of your own: experiment=./my.yaml; for other "
+                f"groups --config-dir=FOLDER with FOLDER/{group}/NAME.yaml.{listed(group, catalog)}"
+            )
         elif str(value) not in known and not (value is None and group == "experiment"):
             meant = for_choice(group, str(value), catalog)
             others = listed(group, catalog, FEW if meant.typed else MANY)

@@ -15,12 +15,14 @@ from hydra.core.override_parser.types import Override, Sweep
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
+from rltrain.config.command_line import in_quotes
 from rltrain.config.tree import overlaid, pick, put
 from rltrain.errors import UsageError
 
 PATH_KEYS = (
     "checkpoint",
     "resume",
+    "config",
     "runs",
     "dataset.write",
     "dataset.read",
@@ -41,15 +43,17 @@ def quoted(word: str) -> str:
     key, equals, value = word.partition("=")
     if key == "tuned":
         return "tuned=" + re.sub(r"\bauto\b", RECOMMENDED, value)
-    if not equals or key not in PATH_KEYS or value[:1] in ("'", '"') or value in ("", "null"):
+    is_path = key in PATH_KEYS
+    if key == "experiment" and is_file(value):
+        is_path = "," not in value and "\\" not in value  # several, or escaped already
+    if not equals or not is_path or value[:1] in ("'", '"') or value in ("", "null"):
         return word
     return f"{key}={in_quotes(value)}"
 
 
-def in_quotes(text: str) -> str:
-    """A text as Hydra's grammar takes it literally."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+def is_file(value: Any) -> bool:
+    """Whether the value of ``experiment`` is a file of one's own and not a name."""
+    return isinstance(value, str) and value.endswith((".yaml", ".yml"))
 
 
 def parse(words: Sequence[str]) -> list[Override]:

@@ -72,6 +72,7 @@ class RunSettings:
     dataset: DatasetSettings
     log: LogSettings
     stop: StopSettings
+    config: str | None
     checkpoint: str | None
     load_step: Whole | Literal["best"] | None
     resume: str | None

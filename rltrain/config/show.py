@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from omegaconf import OmegaConf
 
-from rltrain.config.catalog import conf_dir
+from rltrain.config.catalog import Catalog, conf_dir
 from rltrain.config.compose import Composition
-from rltrain.config.names import catalog_of
 from rltrain.config.overrides import quoted
 from rltrain.config.tree import flat_keys
 from rltrain.errors import UsageError
@@ -22,7 +21,7 @@ def config_text(composed: Composition, package: str | None, *, resolve: bool) ->
     """
     tree = composed.plain if resolve else composed.tree
     if package in (None, "_global_"):
-        groups = sorted(group for group in composed.choices if group in catalog_of().groups)
+        groups = sorted(group for group in composed.choices if group in Catalog().groups)
         chosen = [f"{g}={composed.choices[g]}" for g in groups if composed.choices[g] is not None]
         return f"# {' '.join(chosen)}\n{OmegaConf.to_yaml(tree)}"
     found = flat_keys(tree)

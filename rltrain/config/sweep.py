@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hydra import compose
 from hydra._internal.callbacks import Callbacks
@@ -17,15 +18,17 @@ from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from rltrain.config.compose import compose_checked, first_line
-from rltrain.config.names import hydra_loader
-from rltrain.config.overrides import RECOMMENDED, in_quotes, is_of_hydra, jobs, parse
+from rltrain.config.command_line import in_quotes
+from rltrain.config.compose import compose_checked, told
+from rltrain.config.overrides import RECOMMENDED, is_of_hydra, jobs, parse
+from rltrain.config.own import hydra_loader, own_configuration
 from rltrain.config.schema import Settings
 from rltrain.config.suggest import for_plugin, numbers
 from rltrain.config.validate import check
 from rltrain.errors import UsageError
 
 JOB_NAME_LENGTH = 100
+SEARCH_PATH = "hydra.searchpath"
 
 
 def job_name(dirname: str) -> str:
@@ -43,7 +46,7 @@ class JobLoader(ConfigLoaderImpl):
     def load_sweep_config(
         self, master_config: DictConfig, sweep_overrides: list[str]
     ) -> DictConfig:
-        composed = compose_checked(sweep_overrides)
+        composed = compose_checked([*sweep_overrides, *own_words(master_config.hydra)])
         config = OmegaConf.create({**composed.tree, "hydra": master_config.hydra.copy()})
         OmegaConf.set_struct(config, True)
         OmegaConf.set_readonly(config.hydra, False)
@@ -57,8 +60,13 @@ class JobLoader(ConfigLoaderImpl):
         return config
 
 
+def own_words(hydra: Any) -> list[str]:
+    """The words of a sweep that name folders of the user's own; every job has them."""
+    return [word for word in hydra.overrides.hydra if word.startswith(SEARCH_PATH)]
+
+
 def job_words(words: Sequence[str]) -> list[list[str]]:
-    """The overrides of every job, without Hydra's own.
+    """The overrides of every job, without those for Hydra itself.
 
     Raises:
         UsageError: nothing is swept over.
@@ -72,7 +80,7 @@ def job_words(words: Sequence[str]) -> list[list[str]]:
             "-m runs one job per combination of values, but no key has several."
             + (meant or " Type for example seed=1,2,3, or leave out -m for a single run.")
         )
-    return jobs([o for o in overrides if not is_of_hydra(o)])
+    return jobs([o for o in overrides if not is_of_hydra(o) or o.key_or_group == SEARCH_PATH])
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,7 @@ class Job:
 
     def __call__(self, config: DictConfig) -> None:
         about = HydraConfig.get()
-        composed = compose_checked(list(about.overrides.task))
+        composed = compose_checked([*about.overrides.task, *own_words(about)])
         settings = check(composed.plain, composed.choices, composed.defaults, composed.remarks)
         self.train(settings, Path(about.runtime.output_dir))
 
@@ -105,13 +113,16 @@ def sweep(words: Sequence[str], folder: Path, train: Callable[[Settings, Path], 
         *(str(o.input_line) for o in overrides if is_of_hydra(o)),
         f"hydra.job.config.override_dirname.exclude_keys=[{','.join(unswept)}]",
     ]
-    of_hydra = [word for word in of_hydra if not word.startswith("hydra.sweep.dir=")]
+    of_hydra = [w for w in of_hydra if not w.startswith((SEARCH_PATH, "hydra.sweep.dir="))]
     of_hydra.append(f"hydra.sweep.dir={in_quotes(str(folder))}")
     try:
-        with hydra_loader() as loader:
+        with hydra_loader(own_configuration(overrides)) as loader:
             config = compose("config", overrides=of_hydra, return_hydra_config=True)
             config.hydra.mode = RunMode.MULTIRUN
             config.hydra.overrides.task = task
+            config.hydra.overrides.hydra += [
+                str(o.input_line) for o in overrides if o.key_or_group == SEARCH_PATH
+            ]
             config = OmegaConf.masked_copy(config, "hydra")
             context = HydraContext(
                 config_loader=JobLoader(loader.config_search_path), callbacks=Callbacks(config)
@@ -120,6 +131,6 @@ def sweep(words: Sequence[str], folder: Path, train: Callable[[Settings, Path], 
                 hydra_context=context, task_function=Job(train), config=config
             )
     except (HydraException, OmegaConfBaseException) as error:
-        problem = first_line(error)
-        raise UsageError(f"The sweep cannot begin: {problem}.{for_plugin(problem)}") from error
+        problem = told(error)
+        raise UsageError(f"The sweep cannot begin: {problem}{for_plugin(problem)}") from error
     sweeper.sweep(arguments=task)

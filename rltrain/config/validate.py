@@ -91,6 +91,10 @@ class Checker:
                 self.problems.append(f"{key} is missing: expected {expected(hints[f.name])}.")
             else:
                 values[f.name] = self.value(hints[f.name], node[f.name], key)
+        known = [f.name for f in fields(kind)] + list(PARTS.get(path, ()))
+        for name in node:
+            if name not in known:
+                self.problems.append(unknown(f"{path}.{name}" if path else str(name), known))
         return kind(**values) if len(self.problems) == before else None
 
     def node(self, node: Any, path: str, n_given: int = 0) -> Node | None:
@@ -149,6 +153,13 @@ class Checker:
         return merged
 
 
+def unknown(key: str, known: Sequence[str]) -> str:
+    """What to say of a key that a file sets and nothing reads."""
+    if key in ("experiment", "tuned"):
+        return f"Unknown key '{key}': begin the file of the preset with '# @package _global_'."
+    return f"Unknown key '{key}'.{did_you_mean(key.rpartition('.')[2], known)}"
+
+
 def is_plain(value: Any) -> bool:
     """Whether a value is one that JSON holds."""
     if isinstance(value, (list, tuple)):
@@ -165,6 +176,8 @@ ALGO_NODES = (
     "exploration",
     "target_update",
 )
+PARTS = {"": ("algo", "env", "buffer", "hardware", "logger", "callbacks"), "algo": ALGO_NODES}
+"""Keys beside the settings, which hold parts or settings of their own."""
 
 
 def check(

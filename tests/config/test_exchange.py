@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from rltrain.api import settings_from
 from rltrain.config.compose import of_choices
-from rltrain.config.names import hydra_loader
+from rltrain.config.own import Own, hydra_loader
 from rltrain.errors import UsageError
 
 
@@ -35,7 +35,7 @@ PLAIN = [
 
 @pytest.mark.parametrize("words", PLAIN, ids=" ".join)
 def test_without_an_exchange_the_composition_is_hydras(words):
-    with hydra_loader():
+    with hydra_loader(Own()):
         hydras = compose("config", overrides=words)
     ours = of_choices(tuple(words), frozenset())
     assert ours.tree == OmegaConf.to_container(hydras, resolve=False)

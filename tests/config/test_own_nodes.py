@@ -10,6 +10,7 @@ from rltrain.api import settings_from
 from rltrain.config.compose import of_choices
 from rltrain.config.constructor import convert, expected
 from rltrain.config.loaded import apply
+from rltrain.config.own import Own
 from rltrain.errors import UsageError
 
 MODULE = """
@@ -125,9 +126,9 @@ def test_a_loaded_run_starts_a_typed_part_afresh():
 
 
 def test_a_yaml_of_ones_own_replaces_a_part(tmp_path):
-    own = (tmp_path / "conf",)
-    (own[0] / "experiment").mkdir(parents=True)
-    (own[0] / "experiment" / "mine.yaml").write_text(
+    own = Own((tmp_path,))
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text(
         "# @package _global_\ndefaults:\n  - override /algo: dqn\n"
         "algo:\n  network:\n    _target_: own_nodes.Net\n    width: 7\n",
         encoding="utf-8",

@@ -1,0 +1,161 @@
+"""Configuration of the user's own: folders of YAML beside the shipped ones, and presets by their
+path. It composes, is validated and is suggested as ours is.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hydra import version
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path
+from hydra.core.config_search_path import SearchPathQuery
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.types import Override
+from omegaconf import OmegaConf
+
+from rltrain.common.beside import beside_user
+from rltrain.config.catalog import Catalog, conf_dir
+from rltrain.config.overrides import is_file, original_cwd
+from rltrain.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Own:
+    """What was typed of it.
+
+    Attributes:
+        folders: of ``hydra.searchpath``; they hold groups as ``conf/`` does.
+        preset: the file of ``experiment=./my.yaml``.
+        changed: when each file was changed last, nanoseconds; a notebook may edit them between
+            runs.
+    """
+
+    folders: tuple[Path, ...] = ()
+    preset: Path | None = None
+    changed: tuple[int, ...] = ()
+
+    @property
+    def option(self) -> str:
+        """The name of the preset among the options of ``experiment``."""
+        assert self.preset is not None
+        name = re.sub(r"\W", "_", self.preset.stem)
+        taken = Catalog(conf_dir(), *self.folders).options("experiment")
+        return f"my_{name}" if name in taken else name
+
+    def words(self, overrides: Sequence[Override]) -> list[str]:
+        """The overrides, with the preset by its name."""
+        return [
+            f"experiment={self.option}"
+            if self.preset is not None and o.key_or_group == "experiment"
+            else str(o.input_line)
+            for o in overrides
+        ]
+
+
+def own_configuration(overrides: Sequence[Override]) -> Own:
+    """The folders and the preset that were typed.
+
+    Raises:
+        UsageError: they are not there, or hide what is shipped.
+    """
+    folders: list[Path] = []
+    preset = None
+    for o in overrides:
+        if o.key_or_group == "hydra.searchpath":
+            value = o.value()
+            listed = value if isinstance(value, list) else [value]
+            folders += [folder_of(str(path), str(o.input_line)) for path in listed]
+        elif o.key_or_group == "experiment" and is_file(o.value()):
+            preset = original_cwd(str(o.value()))
+            if not preset.is_file():
+                raise UsageError(f"{o.input_line}: there is no file {preset}.")
+    files = [] if preset is None else [preset]
+    for folder in folders:
+        require_usable(folder)
+        files += [path for group in Catalog().groups for path in (folder / group).rglob("*.yaml")]
+    changed = tuple(path.stat().st_mtime_ns for path in files)
+    return Own(tuple(dict.fromkeys(folders)), preset, changed)
+
+
+def folder_of(typed: str, line: str) -> Path:
+    """The folder that an entry of ``hydra.searchpath`` names: a path or ``pkg://my_package.conf``.
+
+    Raises:
+        UsageError: there is none.
+    """
+    scheme, found, name = typed.partition("://")
+    if found and scheme == "pkg":
+        with beside_user():
+            try:
+                spec = importlib.util.find_spec(name)
+            except ImportError:
+                spec = None
+        paths = [Path(path) for path in (spec.submodule_search_locations or [])] if spec else []
+    else:
+        paths = [original_cwd(name if found else typed)]
+    if not paths or not paths[0].is_dir():
+        raise UsageError(
+            f"{line}: there is no folder {paths[0] if paths else name}. Expected one that holds "
+            "groups as conf/ does, such as FOLDER/experiment/mine.yaml."
+        )
+    return paths[0]
+
+
+def require_usable(folder: Path) -> None:
+    """Refuse a folder without groups, and files that shipped ones of the same name would hide.
+
+    Raises:
+        UsageError: what to do instead.
+    """
+    shipped = Catalog()
+    if not any((folder / group).is_dir() for group in shipped.groups):
+        raise UsageError(
+            f"{folder} holds none of the groups {', '.join(shipped.groups)}. Expected files such "
+            f"as {folder}/experiment/mine.yaml."
+        )
+    for path in conf_dir().rglob("*.yaml"):
+        name = path.relative_to(conf_dir())
+        if (folder / name).exists() and not (folder / name).samefile(path):
+            raise UsageError(
+                f"{folder / name} has the name of a file that rltrain ships, which would be used "
+                f"instead. Give it another name, such as {name.with_stem(f'my_{name.stem}')}."
+            )
+
+
+@cache
+def catalog_of(own: Own) -> Catalog:
+    """Everything that can be typed."""
+    files = {} if own.preset is None else {f"experiment/{own.option}": own.preset}
+    return Catalog(conf_dir(), *own.folders, files=files)
+
+
+@contextmanager
+def hydra_loader(own: Own) -> Iterator[Any]:
+    """Hydra over the shipped configuration and the user's own; yields its configuration loader."""
+    path = create_config_search_path(str(conf_dir()))
+    for folder in own.folders:
+        path.prepend("command-line", f"file://{folder}", anchor=SearchPathQuery(provider="schema"))
+    version.setbase("1.3")
+    GlobalHydra.instance().clear()
+    Hydra.create_main_hydra2("rltrain", path)
+    if own.preset is not None:
+        ConfigStore.instance().store(
+            group="experiment",
+            name=own.option,
+            node=OmegaConf.load(own.preset),
+            package="_global_",
+            provider="command-line",
+        )
+    try:
+        yield GlobalHydra.instance().config_loader()
+    finally:
+        GlobalHydra.instance().clear()

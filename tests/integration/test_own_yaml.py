@@ -1,0 +1,183 @@
+"""YAML of one's own: folders beside the shipped configuration, presets by their path, and the
+config.json of a run that is repeated. It is composed, checked and suggested as ours is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import rltrain
+from rltrain.api import settings_from
+from rltrain.config.compose import compose_checked
+from rltrain.errors import CheckpointError, UsageError
+
+PRESET = """
+defaults:
+  - override /algo: vdn
+  - override /env: two_step
+algo:
+  batch_size: 9
+"""
+FILES = {
+    "experiment/mine.yaml": f"# @package _global_{PRESET}",
+    "env/my_game.yaml": "_target_: rltrain.env.matrix_game\ngame: climbing  # the payoff table\n",
+    "algo/network/small.yaml": "_target_: rltrain.algo.GRUAgents\nhidden_dim: 8\nlayers: 1\n",
+}
+
+
+@pytest.fixture
+def folder(own_folder):
+    """A folder of YAML, and a preset that lies elsewhere."""
+    for name, text in FILES.items():
+        (own_folder / "myconf" / name).parent.mkdir(parents=True, exist_ok=True)
+        (own_folder / "myconf" / name).write_text(text)
+    (own_folder / "my preset.yaml").write_text(PRESET)
+    return own_folder
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["hydra.searchpath=[myconf]", "experiment=mine"],
+        ["hydra.searchpath=[file://myconf]", "experiment=mine"],
+        ["experiment=./my preset.yaml"],
+        ["experiment=my preset.yaml", "hydra.searchpath=[myconf]"],
+    ],
+    ids=" ".join,
+)
+def test_a_preset_of_ones_own(folder, words):
+    settings = settings_from([*words, "seed=3"])
+    assert (settings.choices["algo"], settings.choices["env"]) == ("vdn", "two_step")
+    assert (settings.algo.batch_size, settings.run.seed) == (9, 3)
+    assert Path(settings.choices["experiment"]).stem in ("mine", "my preset")
+
+
+def test_options_of_groups_of_ones_own(folder):
+    words = ["hydra.searchpath=[myconf]", "env=my_game", "algo=vdn", "env.game=penalty"]
+    assert settings_from(words).nodes["env"].kwargs == {"game": "penalty"}
+    assert settings_from(words).choices["env"] == "my_game"
+
+
+@pytest.mark.parametrize("flag", ["--config-dir=myconf", "--config-dir myconf", "-cd myconf"])
+def test_the_flag_of_the_command(command, small, folder, flag):
+    base = [word for word in small if not word.startswith(("env=", "algo."))]
+    assert command(*flag.split(), *base, "experiment=mine", "hydra.run.dir=run") == 0
+    config = json.loads((folder / "run/config.json").read_text())
+    assert (config["choices"]["experiment"], config["algo"]["batch_size"]) == ("mine", 9)
+
+
+def test_in_a_sweep_and_from_python(command, small, folder):
+    base = [word for word in small if not word.startswith(("env=", "algo."))]
+    base = [*base, "total_env_steps=40"]
+    sweep = ["experiment=mine,./my preset.yaml", "hydra.sweep.dir=s"]
+    assert command("-m", "--config-dir=myconf", *base, *sweep) == 0
+    configs = [json.loads(p.read_text()) for p in sorted(folder.glob("s/*/config.json"))]
+    assert [config["algo"]["batch_size"] for config in configs] == [9, 9]
+    result = rltrain.train([*base, "experiment=./my preset.yaml"], progress=False)
+    assert json.loads((result.run_dir / "config.json").read_text())["choices"]["algo"] == "vdn"
+
+
+def test_a_file_that_was_changed_is_read_again(folder):
+    words = ["experiment=./my preset.yaml"]
+    assert settings_from(words).algo.batch_size == 9
+    (folder / "my preset.yaml").write_text(PRESET.replace("9", "11"))
+    assert settings_from(words).algo.batch_size == 11
+
+
+WRONG = [
+    (["hydra.searchpath=[nowhere]"], r"there is no folder .*nowhere"),
+    (["hydra.searchpath=[myconf/env]"], r"holds none of the groups algo, "),
+    (["experiment=./nothing.yaml"], r"there is no file .*nothing\.yaml"),
+    (
+        ["hydra.searchpath=[myconf]", "experiment=mime"],
+        r"unknown experiment 'mime'.*experiment=mine",
+    ),
+    (["hydra.searchpath=[myconf]", "env=my_gme"], r"unknown env 'my_gme'.*env=my_game"),
+    (["env=./my.yaml"], r"--config-dir=FOLDER with FOLDER/env/NAME\.yaml"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), WRONG, ids=lambda x: " ".join(x) if x else "")
+def test_what_is_not_there_is_named(folder, words, said):
+    with pytest.raises(UsageError) as caught:
+        compose_checked(words)
+    assert re.search(said, str(caught.value), re.DOTALL)
+
+
+BROKEN = [
+    ("algo:\n  batch_siz: 3\n", r"Unknown key 'algo\.batch_siz'. Did you mean 'batch_size'"),
+    ("sed: 3\n", r"Unknown key 'sed'. Did you mean 'seed'"),
+    ("algo:\n  loss:\n    gama: 0.9\n", r"algo\.loss\.gama"),
+    ("algo:\n  batch_size: many\n", r"algo\.batch_size=many: expected a whole number"),
+    ("defaults:\n  - override /algo: dqnn\n", r"dqnn"),
+    ("algo: [\n", r"cannot be composed: .*broken\.yaml"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), BROKEN, ids=lambda x: x)
+def test_a_preset_of_ones_own_is_checked_like_ours(own_folder, text, said):
+    (own_folder / "broken.yaml").write_text(text)
+    with pytest.raises(UsageError, match=said):
+        settings_from(["experiment=./broken.yaml"])
+
+
+def test_a_preset_without_its_header_is_explained(folder):
+    (folder / "myconf/experiment/mine.yaml").write_text("seed: 3\n")
+    with pytest.raises(UsageError, match="# @package _global_"):
+        settings_from(["hydra.searchpath=[myconf]", "experiment=mine"])
+
+
+def test_a_shipped_file_is_never_hidden_nor_hiding(folder):
+    (folder / "myconf/env/smac.yaml").write_text("_target_: my.Thing\n")
+    with pytest.raises(UsageError, match=r"smac\.yaml has the name of a file that rltrain ships"):
+        settings_from(["hydra.searchpath=[myconf]"])
+
+
+def test_help_and_completion_know_them(command, folder, capsys, monkeypatch):
+    assert command("--config-dir=myconf", "--help", "env=my_game") == 0
+    assert "game" in capsys.readouterr().out
+    monkeypatch.setenv("COMP_LINE", "rltrain --config-dir=myconf env=my")
+    assert command("-sc", "query=bash") == 0
+    assert capsys.readouterr().out == "env=my_game\n"
+
+
+def test_a_run_is_repeated_from_its_config(command, small, folder):
+    assert command(*small, "seed=5", "hydra.run.dir=first") == 0
+    for path in ("first/config.json", "first"):
+        again = [f"config={path}", "total_env_steps=40", "hydra.run.dir=again-" + Path(path).name]
+        assert command(*again) == 0
+    first, again = (
+        json.loads((folder / name / "config.json").read_text()) for name in ("first", "again-first")
+    )
+    changed = {key for key in first if first[key] != again[key]}
+    assert changed == {"total_env_steps", "config"}
+    assert again["config"] == str(folder / "first")
+
+
+def test_repeated_runs_can_be_swept(command, small, folder):
+    words = [word.replace("env=two_step", "env=matrix") for word in small]
+    assert command(*words, "algo=vdn", "total_env_steps=40", "hydra.run.dir=first") == 0
+    sweep = ["config=first", "env.game=climbing,penalty", "hydra.sweep.dir=s"]
+    assert command("-m", *sweep) == 0
+    configs = [json.loads(p.read_text()) for p in sorted(folder.glob("s/*/config.json"))]
+    found = [(c["choices"]["algo"], c["env"]["game"], c["total_env_steps"]) for c in configs]
+    assert found == [("vdn", "climbing", 40), ("vdn", "penalty", 40)]
+
+
+def test_a_repeated_run_takes_foreign_data_as_such(command, small, folder):
+    assert command(*small, "total_env_steps=40", "hydra.run.dir=first") == 0
+    config = json.loads(Path("first/config.json").read_text())
+    Path("bad.json").write_text(json.dumps({**config, "seed": "${oc.env:HOME}"}))
+    with pytest.raises(CheckpointError, match="interpolation"):
+        command("config=bad.json")
+    Path("bad.json").write_text(json.dumps({**config, "callbacks": [{"_target_": "os.system"}]}))
+    with pytest.raises(CheckpointError, match=r"os\.system.*trust=\[os\]"):
+        command("config=bad.json")
+    with pytest.raises(UsageError, match="keeps its algo"):
+        command("config=first", "algo=vdn")
+    with pytest.raises(UsageError, match="sed"):
+        command("config=first", "sed=3")
