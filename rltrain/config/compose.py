@@ -140,7 +140,7 @@ def repeated(words: Sequence[str]) -> Composition:
     if problems:
         raise UsageError("\n".join(problems))
     others = [str(o.input_line) for o in overrides if not is_of_hydra(o)]
-    tree, choices, _ = load_config(file, others, callbacks=True)
+    tree, choices, _ = load_config(file, others, learns=True)
     return Composition({**tree, "config": str(path)}, choices, tree, tuple(words))
 
 
