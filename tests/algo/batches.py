@@ -61,6 +61,8 @@ OF_IMAGES = {
         dueling=False,
         noisy_sigma=None,
         layer_norm=False,
+        last_action=False,
+        agent_id=True,
     ),
 }
 MIXERS = {

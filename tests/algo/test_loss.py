@@ -169,9 +169,9 @@ BARE = {"last_action": False, "agent_id": False}
 PLAIN = {
     "mlp": ("mlp", (3,), {**BARE, "hidden_sizes": [8, 5]}),
     "mlp-dueling": ("mlp", (3,), {**BARE, "dueling": True, "head_sizes": [4]}),
-    "conv": ("conv", (2, 9, 8), {}),
-    "conv-dueling": ("conv", (2, 9, 8), {"dueling": True}),
-    "conv-one-layer": ("conv", (2, 9, 8), {"filters": [[4, 3, 1]], "hidden_sizes": []}),
+    "conv": ("conv", (2, 9, 8), BARE),
+    "conv-dueling": ("conv", (2, 9, 8), {**BARE, "dueling": True}),
+    "conv-one-layer": ("conv", (2, 9, 8), {**BARE, "filters": [[4, 3, 1]], "hidden_sizes": []}),
 }
 
 
@@ -224,12 +224,13 @@ def test_compiled_acting_says_what_tensors_say(network, n_rows):
         ("mlp", {"agent_id": True}),
         ("mlp", {"noisy_sigma": 0.5}),
         ("conv", {"layer_norm": True}),
+        ("conv", {"agent_id": True}),
+        ("conv", {"last_action": True}),
     ],
 )
 def test_networks_that_are_more_than_layers_are_not_compiled(agents, more):
     spec = EnvSpec(n_agents=2, n_actions=3, obs_shape=(2, 9, 8))
-    changes = {**(BARE if agents == "mlp" else {}), **more}
-    assert make_model(agents, "independent", spec, **changes).agents.stack is None
+    assert make_model(agents, "independent", spec, **{**BARE, **more}).agents.stack is None
 
 
 @pytest.fixture

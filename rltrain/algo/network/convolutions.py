@@ -25,7 +25,7 @@ class PictureInput(nn.Module):
         self.bare = self.scale == 1  # observations as they are
 
     def forward(self, obs: Tensor, last_action: Tensor, agent: Tensor | None) -> Tensor:
-        """Unchanged but for the scale; previous actions and agents are not shown to images."""
+        """[X, N, C, H, W], scaled; previous action and agent id join the features later."""
         return obs * self.scale if self.scale != 1 else obs
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from rltrain.algo.kernels.feed_forward import Stack
 from rltrain.algo.kernels.linear import Layers
-from rltrain.algo.network.agent_input import AgentInput
+from rltrain.algo.network.agent_input import ActionAndAgent, AgentInput
 from rltrain.algo.network.convolutions import Convolutions, PictureInput
 from rltrain.algo.network.distribution import Scalar
 from rltrain.algo.network.head import Head, values
@@ -23,6 +23,8 @@ from rltrain.types import (
 
 class FeedForward(nn.Module):
     """Agents without memory: input, ``torso`` to features, ``head`` to values.
+
+    ``rest`` joins previous action and agent id to the features (of images).
 
     Without a gradient, values ``q`` of an implicit distribution are means over quantile levels of
     their own, so that an action is not chosen by the levels that give its value.
@@ -40,9 +42,10 @@ class FeedForward(nn.Module):
         torso: nn.Module,
         head: Head,
         distribution: nn.Module,
+        rest: ActionAndAgent | None = None,
     ) -> None:
         super().__init__()
-        self.input, self.torso, self.head = embed, torso, head
+        self.input, self.torso, self.rest, self.head = embed, torso, rest, head
         self.distribution = distribution
         self.stack = self._stack()
 
@@ -54,13 +57,14 @@ class FeedForward(nn.Module):
     @property
     def uses_last_action(self) -> bool:
         """Whether the previous action is an input."""
-        return self.input.last_action
+        return self.input.last_action or (self.rest is not None and self.rest.last_action)
 
     def _stack(self) -> Stack | None:
         """The whole network, if it is nothing but layers with ReLU between them."""
         torso, head = self.torso, self.head
         streams = [head.advantage] if head.value is None else [head.advantage, head.value]
-        plain = self.input.bare and isinstance(self.distribution, Scalar)
+        bare = self.input.bare and (self.rest is None or self.rest.dim == 0)
+        plain = bare and isinstance(self.distribution, Scalar)
         if not plain or not all(stream.plain for stream in streams):
             return None
         advantage = head.advantage.linear
@@ -109,8 +113,10 @@ class FeedForward(nn.Module):
         self, obs: Tensor, last_action: Tensor, agent: Tensor | None, uses: Sequence[str]
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """[X, N, …] to means [X·N, A], outputs [X·N, A, K] and levels [X·N, K]; see ``values``."""
-        features = self.torso(self.input(obs, last_action, agent)).flatten(0, -2)
-        return values(self.head, self.distribution, features, uses)
+        features = self.torso(self.input(obs, last_action, agent))
+        if self.rest is not None:
+            features = self.rest(features, last_action, agent)
+        return values(self.head, self.distribution, features.flatten(0, -2), uses)
 
 
 def _placed(
