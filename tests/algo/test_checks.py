@@ -21,6 +21,7 @@ from rltrain.algo.kernels.feed_forward import Stack
 from rltrain.algo.kernels.gru import gru
 from rltrain.algo.loss import TDLoss
 from rltrain.types import Clock, EnvSpec
+from tests.algo import wrong_inputs
 from tests.algo.batches import SPEC, make_batch, make_learner, make_model
 
 BATCH = make_batch([4, 3, 2])  # T = 4, B = 3, N = 2, O = 3, A = 4, S = 5
@@ -209,12 +210,17 @@ def test_every_tensor_of_a_batch_is_checked():
     assert set(FIELDS) == {field.name for field in fields(BATCH)} - others
 
 
+def test_a_sample_of_wrong_inputs_is_refused_by_name():
+    report = wrong_inputs.tried(40, kinds=("mlp", "gru"))
+    assert report["failures"] == []
+
+
 @pytest.mark.slow
 def test_no_wrong_input_crashes_or_passes():
-    """700 random wrong shapes, dtypes and ranges for six kinds of networks, in a process of its
-    own, which a segmentation fault would end."""
+    """1 000 random wrong shapes, dtypes and ranges for each entry point, learners of six kinds of
+    networks, in a process of its own, which a segmentation fault would end."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.algo.wrong_inputs", "700"],
+        [sys.executable, "-m", "tests.algo.wrong_inputs", "1000"],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
@@ -222,5 +228,5 @@ def test_no_wrong_input_crashes_or_passes():
     )
     assert done.returncode == 0, done.stderr[-2000:]
     report = json.loads(done.stdout.splitlines()[-1])
-    assert report["tried"] == 700
+    assert set(report["tried"].values()) == {1000}
     assert report["failures"] == []

@@ -1,6 +1,6 @@
-"""``python -m tests.algo.wrong_inputs N``: N random wrong arrays for the public entry points.
+"""``python -m tests.algo.wrong_inputs N``: N random wrong arrays for each public entry point.
 
-Prints one JSON object: how many were tried, and those that were not refused by name.
+Prints one JSON object: how many were tried of each, and those that were not refused by name.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ NETWORKS = {
 }
 
 
-def learners():
+def learners(kinds):
     """Each with a batch that fits it."""
     made = {}
-    for name, (overrides, spec) in NETWORKS.items():
+    for name in kinds:
+        overrides, spec = NETWORKS[name]
         learner = rltrain.make_learner([*overrides, *TINY], spec)
         made[name] = learner, make_batch([3, 2] if spec is TEAM else [1, 1], spec)
         learner.update(made[name][1], Clock())
@@ -131,19 +132,33 @@ def try_actor(actors, rng):
     return failure_of(lambda: act(obs, masks), field)
 
 
-def main(n: int) -> None:
+def actors(folder):
+    """``compute_actions`` of a trainer and ``act`` of its policy, for one agent and for a team."""
+    of_trainers, of_policies = [], []
+    for i, overrides in enumerate((["algo=dqn", "env=cartpole"], ["env=two_step"])):
+        overrides = [*overrides, "hardware.n_envs=1", "buffer.capacity=2000", *TINY]
+        trainer = rltrain.make_trainer(overrides, run_dir=f"{folder}/{i}")
+        policy = rltrain.load_policy(trainer.save("weights"))
+        of_trainers.append((trainer.compute_actions, policy.spec, True))
+        of_policies.append((policy.act, policy.spec, False))
+    return of_trainers, of_policies
+
+
+def tried(n, kinds=tuple(NETWORKS)):
+    """How many wrong inputs each entry point got, and those that it did not refuse by name."""
     rng = np.random.default_rng(0)
-    made, actors = learners(), []
+    made = learners(kinds)
     with tempfile.TemporaryDirectory() as folder:
-        for i, overrides in enumerate((["algo=dqn", "env=cartpole"], ["env=two_step"])):
-            overrides += ["hardware.n_envs=1", "buffer.capacity=2000", *TINY]
-            trainer = rltrain.make_trainer(overrides, run_dir=f"{folder}/{i}")
-            policy = rltrain.load_policy(trainer.save("weights"))
-            actors.append((trainer.compute_actions, policy.spec, True))
-            actors.append((policy.act, policy.spec, False))
-    said = [try_actor(actors, rng) if i % 2 else try_learner(made, rng) for i in range(n)]
-    print(json.dumps({"tried": n, "failures": [one for one in said if one is not None]}))
+        of_trainers, of_policies = actors(folder)
+    entries = {
+        "Learner.update": lambda: try_learner(made, rng),
+        "compute_actions": lambda: try_actor(of_trainers, rng),
+        "Policy.act": lambda: try_actor(of_policies, rng),
+    }
+    found = {name: [attempt() for _ in range(n)] for name, attempt in entries.items()}
+    failures = [f"{name}: {one}" for name, all_ in found.items() for one in all_ if one]
+    return {"tried": {name: len(all_) for name, all_ in found.items()}, "failures": failures}
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    print(json.dumps(tried(int(sys.argv[1]))))

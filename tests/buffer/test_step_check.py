@@ -95,14 +95,15 @@ def assert_same_state(one: dict[str, Any], other: dict[str, Any]) -> None:
         np.testing.assert_array_equal(value, other[name], name)
 
 
+@pytest.mark.parametrize("n", [20, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("spec", [SPEC, IMAGES], ids=["vectors", "images"])
 @pytest.mark.parametrize("kind", BUFFERS)
-def test_any_wrong_field_is_named_and_nothing_is_stored(kind: str, spec: EnvSpec) -> None:
+def test_any_wrong_field_is_named_and_nothing_is_stored(kind: str, spec: EnvSpec, n: int) -> None:
     rng = np.random.default_rng(len(kind))
     buffer, stream = BUFFERS[kind](spec), Stream(0, spec=spec)
     buffer.add(with_hidden(buffer, stream.steps(30), rng))
     before, in_use = saved(buffer), buffer.bytes_in_use
-    for _ in range(40):
+    for _ in range(n):
         steps = with_hidden(buffer, stream.steps(int(rng.integers(2, 40)), crash=0.2), rng)
         name, wrong = corrupted(rng, steps, spec)
         with pytest.raises(ValueError, match=rf"^Steps\.{name} should be .*, got "):
