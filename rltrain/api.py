@@ -16,11 +16,11 @@ from rltrain.build import build_learner, load_agents, prepare_machine, view_of
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.config.compose import compose_checked
-from rltrain.config.handed_over import refuse_other_options, with_callbacks, with_env
+from rltrain.config.handed_over import env_overrides, with_callbacks, with_env
 from rltrain.config.mapping import Overrides, as_texts
 from rltrain.config.overrides import typed_value
 from rltrain.config.schema import Settings
-from rltrain.config.validate import check
+from rltrain.config.validate import check_composition
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
@@ -56,8 +56,7 @@ def settings_from(overrides: Overrides) -> Settings:
     Raises:
         UsageError: unknown names, wrong types or ranges.
     """
-    composed = compose_checked(as_texts(overrides))
-    return check(composed.plain, composed.choices, composed.defaults, composed.remarks)
+    return check_composition(compose_checked(as_texts(overrides)))
 
 
 def train(
@@ -72,8 +71,8 @@ def train(
     Args:
         overrides: what would follow ``rltrain`` on a command line, ``["algo=dqn", "seed=1"]``, or a
             mapping, ``{"algo": "dqn", "seed": 1}``.
-        env: a Gymnasium class or factory; None for the environment that the overrides name. With
-            ``env=gymnasium`` among them the other keys of ``env`` hold for it.
+        env: a Gymnasium class or factory, for which the keys of ``env=gymnasium`` hold; None for
+            the environment that the overrides name.
         callbacks: objects that are called after the callbacks that the overrides name.
         progress: show what the command shows; ``logger.console=false`` switches it off as well.
 
@@ -81,10 +80,8 @@ def train(
         UsageError: what is wrong with the overrides, before anything is written.
         RuntimeError: the run failed.
     """
-    overrides = as_texts(overrides)
-    composed = compose_checked(overrides)
-    settings = check(composed.plain, composed.choices, composed.defaults)
-    settings = handed(overrides, settings, env, callbacks)
+    composed = compose_checked(texts_for(overrides, env))
+    settings = handed(check_composition(composed), env, callbacks)
     if settings.run.mode != "train" or settings.run.resume is not None:
         raise UsageError(
             "rltrain.train starts a new run: use rltrain.evaluate for mode=evaluate, and "
@@ -135,20 +132,25 @@ def resume(
     return succeeded(result)
 
 
+def texts_for(overrides: Overrides, env: Callable[..., Any] | None) -> list[str]:
+    """The overrides of a new run, which may have been given its environment.
+
+    Raises:
+        UsageError: options of another environment.
+    """
+    texts = as_texts(overrides)
+    return texts if env is None else env_overrides(texts)
+
+
 def handed(
-    overrides: Sequence[str],
-    settings: Settings,
-    env: Callable[..., Any] | None,
-    callbacks: Sequence[Callback],
+    settings: Settings, env: Callable[..., Any] | None, callbacks: Sequence[Callback]
 ) -> Settings:
     """The settings of a new run with what was handed over in place.
 
     Raises:
-        UsageError: objects of the wrong kind, or options of another environment.
+        UsageError: objects of the wrong kind.
     """
-    if env is not None:
-        refuse_other_options(overrides, settings)
-        settings = with_env(settings, env)
+    settings = settings if env is None else with_env(settings, env)
     return with_callbacks(settings, callbacks)
 
 
@@ -201,8 +203,8 @@ def make_trainer(
     ``export``, ``close``.
 
     Args:
-        env: a Gymnasium class or factory; None for the environment that the overrides name. With
-            ``env=gymnasium`` among them the other keys of ``env`` hold for it.
+        env: a Gymnasium class or factory, for which the keys of ``env=gymnasium`` hold; None for
+            the environment that the overrides name.
         callbacks: objects that are called after the callbacks that the overrides name.
         run_dir: None for a new folder below ``outputs/``. In a folder that holds a run the trainer
             does nothing before ``restore`` of one of its checkpoints.
@@ -210,8 +212,8 @@ def make_trainer(
     Raises:
         UsageError: what is wrong with the overrides.
     """
-    overrides = as_texts(overrides)
-    settings = handed(overrides, settings_from(overrides), env, callbacks)
+    overrides = texts_for(overrides, env)
+    settings = handed(settings_from(overrides), env, callbacks)
     if typed_value(overrides, "hydra.run.dir"):
         raise UsageError("hydra.run.dir: a trainer made by hand has run_dir=FOLDER for it.")
     if settings.run.resume is not None:

@@ -70,10 +70,10 @@ def answer(line: CommandLine, arguments: Sequence[str]) -> None:
         require_overrides(line, arguments)
         from rltrain.config.compose import compose_checked
         from rltrain.config.show import config_text
-        from rltrain.config.validate import check
+        from rltrain.config.validate import check_composition
 
         composed = compose_checked(line.words)
-        check(composed.plain, composed.choices, composed.defaults)
+        check_composition(composed)
         resolve = "resolve" in line.switches
         print(config_text(composed, line.values.get("package"), resolve=resolve), end="")
 

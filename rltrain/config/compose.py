@@ -54,6 +54,7 @@ class Composition:
         defaults: the same without the typed values, resolved.
         words: the overrides.
         remarks: what a person should know about the choices.
+        algo_of_env: the algorithm is that of the environment's file; none was typed.
     """
 
     tree: dict[str, Any]
@@ -61,6 +62,7 @@ class Composition:
     defaults: dict[str, Any]
     words: tuple[str, ...]
     remarks: tuple[str, ...] = ()
+    algo_of_env: bool = False
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -120,7 +122,12 @@ def compose_checked(words: Sequence[str]) -> Composition:
         if own.preset is not None:
             picked["experiment"] = str(own.preset)
         return Composition(
-            tree, picked, resolved(defaults, words, picked), tuple(words), tuple(found.remarks)
+            tree,
+            picked,
+            resolved(defaults, words, picked),
+            tuple(words),
+            tuple(found.remarks),
+            algo_of_env=not {"algo", "experiment"} & {o.key_or_group for o in choices},
         )
     except (HydraException, OmegaConfBaseException, YAMLError) as error:
         raise UsageError(f"The configuration cannot be composed: {told(error)}") from error

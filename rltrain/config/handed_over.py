@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rltrain.callback import Callback
+from rltrain.config.overrides import typed_value
 from rltrain.config.schema import Settings
 from rltrain.config.trust import HANDED_OVER, HANDED_OVER_CALLBACK
 from rltrain.errors import UsageError
@@ -23,7 +24,7 @@ OWN_OPTIONS: Mapping[str, Any] = {
     "frame_stack": 1,
     "reward_clip": None,
 }
-"""What can be set for it, with ``env=gymnasium env.NAME=VALUE``."""
+"""What can be set for it, with ``env.NAME=VALUE``."""
 
 
 @dataclass(frozen=True)
@@ -84,22 +85,24 @@ def with_env(settings: Settings, env: Callable[..., Any]) -> Settings:
     )
 
 
-def refuse_other_options(overrides: Sequence[str], settings: Settings) -> None:
-    """An environment that is handed over has no options of other ones.
+def env_overrides(overrides: Sequence[str]) -> list[str]:
+    """The overrides of a run whose environment is handed over: ``env=gymnasium``, unless they name
+    an environment.
 
     Raises:
-        UsageError: names the overrides.
+        UsageError: options of another environment.
     """
-    keeps = settings.choices["env"] == "gymnasium"
+    typed = typed_value(overrides, "env")
+    keeps = typed in (None, "gymnasium")
     own = tuple(f"{start}.{name}" for start in ("env", "test.env") for name in OWN_OPTIONS)
     texts = [text for text in overrides if text.lstrip("+").startswith(("env.", "test.env."))]
     lost = [text for text in texts if not (keeps and text.lstrip("+").startswith(own))]
     if lost:
         raise UsageError(
             f"{', '.join(lost)}: an environment was handed over, and these are options of another "
-            "one. Leave them out, or give your environment its options: env=gymnasium with "
-            f"{', '.join(f'env.{name}' for name in OWN_OPTIONS)}."
+            f"one. Leave them out; yours has {', '.join(f'env.{name}' for name in OWN_OPTIONS)}."
         )
+    return [*overrides, "env=gymnasium"] if typed is None else [*overrides]
 
 
 def with_callbacks(settings: Settings, callbacks: Sequence[Any]) -> Settings:

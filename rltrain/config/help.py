@@ -43,7 +43,7 @@ rltrain trains value-based agents: teams (IQL, VDN, QMIX) and single ones (DQN t
 FOOTER = """\
 Examples
   rltrain algo=qmix env=smac                            map 3m, eight battles at a time
-  rltrain algo=dqn env=cartpole                         one agent
+  rltrain env=cartpole                                  one agent, and dqn, which is for one agent
   rltrain -m algo=vdn,qmix env=smac seed=1,2,3          six runs and a table
   rltrain mode=evaluate checkpoint=latest record=true   a video of every test episode
   rltrain checkpoint=outputs/… env=smac                 a new run that starts from trained weights
@@ -70,9 +70,8 @@ def help_text(overrides: Sequence[str], catalog: Catalog | None = None) -> str:
 
 def _overview(catalog: Catalog) -> Iterator[str]:
     yield HEADER
-    defaults = catalog.choices({})
     for group in ("algo", "env", "buffer", "hardware"):
-        yield f"\n{group}=NAME, default {defaults[group]}"
+        yield f"\n{group}=NAME, default {_default(group, catalog)}"
         yield from (_row(o, catalog.about(group, o), 20) for o in catalog.options(group))
     yield "\nParts, chosen with a slash: algo/network=mlp"
     parts = [group for group in catalog.groups if "/" in group]
@@ -89,6 +88,16 @@ def _overview(catalog: Catalog) -> Iterator[str]:
         count = sum(path.startswith(node) for path in keys)
         yield _row(f"{node}…", f"{count} keys: rltrain --help {node.rstrip('.')}", 36)
     yield f"\n{FOOTER}"
+
+
+def _default(group: str, catalog: Catalog) -> str:
+    """What is chosen where nothing is typed; environments choose their algorithm."""
+    default = catalog.choices({}).get(group, "that of algo")
+    if group != "algo":
+        return default
+    of_envs = [catalog.choices({"env": env})["algo"] for env in catalog.options("env")]
+    others = sorted(set(of_envs) - {default})
+    return f"{default}; {', '.join(others)} where env has one agent" if others else default
 
 
 def _presets(catalog: Catalog) -> Iterator[str]:
@@ -115,7 +124,7 @@ def _about(word: str, typed: Mapping[str, str], catalog: Catalog) -> Iterator[st
 
 
 def _group(group: str, catalog: Catalog) -> Iterator[str]:
-    yield f"{group}=NAME, default {catalog.choices({}).get(group, 'that of algo')}"
+    yield f"{group}=NAME, default {_default(group, catalog)}"
     for option in catalog.options(group):
         file = catalog.file(group, option)
         yield from _wrapped(option, " ".join(file.about) if file else "", 26)

@@ -161,6 +161,7 @@ class Settings:
     choices: Mapping[str, str]
     plain: Mapping[str, Any]
     remarks: tuple[str, ...] = ()  # what a person should know about the choices
+    algo_of_env: bool = False  # no algorithm was typed: it is the one of the environment's file
     typed: frozenset[str] = frozenset()
 
 

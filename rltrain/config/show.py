@@ -23,7 +23,10 @@ def config_text(composed: Composition, package: str | None, *, resolve: bool) ->
     if package in (None, "_global_"):
         groups = sorted(group for group in composed.choices if group in Catalog().groups)
         chosen = [f"{g}={composed.choices[g]}" for g in groups if composed.choices[g] is not None]
-        return f"# {' '.join(chosen)}\n{OmegaConf.to_yaml(tree)}"
+        head = [f"# {' '.join(chosen)}"]
+        if composed.algo_of_env:
+            head.append(f"# algo={composed.choices['algo']} is chosen for this environment")
+        return "\n".join([*head, OmegaConf.to_yaml(tree)])
     found = flat_keys(tree)
     if package not in found:
         raise UsageError(f"--package {package}: there is no such key. Type rltrain --cfg job.")

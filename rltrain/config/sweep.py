@@ -24,7 +24,7 @@ from rltrain.config.overrides import RECOMMENDED, is_of_hydra, jobs, parse
 from rltrain.config.own import hydra_loader, own_configuration
 from rltrain.config.schema import Settings
 from rltrain.config.suggest import for_plugin, numbers
-from rltrain.config.validate import check
+from rltrain.config.validate import check_composition
 from rltrain.errors import UsageError
 
 JOB_NAME_LENGTH = 100
@@ -96,8 +96,7 @@ class Job:
     def __call__(self, config: DictConfig) -> None:
         about = HydraConfig.get()
         composed = compose_checked([*about.overrides.task, *own_words(about)])
-        settings = check(composed.plain, composed.choices, composed.defaults, composed.remarks)
-        self.train(settings, Path(about.runtime.output_dir))
+        self.train(check_composition(composed), Path(about.runtime.output_dir))
 
 
 def sweep(words: Sequence[str], folder: Path, train: Callable[[Settings, Path], None]) -> None:

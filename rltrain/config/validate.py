@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
 from rltrain.common.metrics import METRICS
+from rltrain.config.compose import Composition
 from rltrain.config.constructor import constructor_at, convert, expected
 from rltrain.config.schema import (
     FACTS,
@@ -180,11 +181,20 @@ PARTS = {"": ("algo", "env", "buffer", "hardware", "logger", "callbacks"), "algo
 """Keys beside the settings, which hold parts or settings of their own."""
 
 
+def check_composition(composed: Composition) -> Settings:
+    """Types and ranges of a composition.
+
+    Raises:
+        UsageError: every problem at once.
+    """
+    settings = check(composed.plain, composed.choices, composed.defaults)
+    return replace(settings, remarks=composed.remarks, algo_of_env=composed.algo_of_env)
+
+
 def check(
     plain: Mapping[str, Any],
     choices: Mapping[str, str],
     defaults: Mapping[str, Any],
-    remarks: Sequence[str] = (),
 ) -> Settings:
     """Types and ranges of a whole configuration.
 
@@ -192,7 +202,6 @@ def check(
         plain: the configuration in plain containers, names already known to be valid.
         choices: group to chosen option.
         defaults: the same composition without the typed values, for hints.
-        remarks: what a person should know about the choices.
 
     Raises:
         UsageError: every problem at once.
@@ -251,7 +260,6 @@ def check(
         callbacks=tuple(n for n in callbacks if n is not None),
         choices=dict(choices),
         plain=converted(plain, run, algo, hardware, nodes),
-        remarks=tuple(remarks),
         typed=frozenset(changed(plain, defaults)) if defaults else frozenset(),
     )
 

@@ -26,7 +26,7 @@ def banner(settings: Settings, trainer: Trainer, origin: str | None) -> Any:
     plan, wandb = resource_plan(settings, trainer), str(settings.logger.wandb["mode"])
     facts = {
         "run": f"{title(settings)}: {schedule(settings)}",
-        **chosen(settings.choices),
+        **chosen(settings),
         "networks": networks(plan),
         "environment": environment(trainer, plan["env_copies"]),
         "replay": replay_words(plan["replay"], plan["available_memory_bytes"]),
@@ -75,10 +75,13 @@ def schedule(settings: Settings) -> str:
     return ", ".join(words)
 
 
-def chosen(choices: Mapping[str, str]) -> dict[str, str]:
-    """The preset or the recommended settings in use."""
-    preset = choices.get("experiment")
-    return {**({"preset": preset} if preset else {}), **recommended(choices.get("tuned", "none"))}
+def chosen(settings: Settings) -> dict[str, str]:
+    """The algorithm where none was typed, and the preset or the recommended settings in use."""
+    choices = settings.choices
+    algo = f"{choices['algo']} (chosen for this environment)" if settings.algo_of_env else None
+    facts = {"algo": algo, "preset": choices.get("experiment")}
+    named = {name: fact for name, fact in facts.items() if fact is not None}
+    return named | recommended(choices.get("tuned", "none"))
 
 
 def recommended(tuned: str) -> dict[str, str]:

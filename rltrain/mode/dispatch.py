@@ -10,11 +10,11 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from rltrain.config.compose import Composition, compose_checked
+from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import original_cwd, parse, typed_value
 from rltrain.config.schema import Settings
 from rltrain.config.suggest import numbers
-from rltrain.config.validate import check
+from rltrain.config.validate import check_composition
 from rltrain.errors import UsageError
 
 
@@ -44,15 +44,10 @@ def dispatch(overrides: Sequence[str], *, multirun: bool) -> int:
     return sweep_mode(overrides) if multirun else new_mode(overrides)
 
 
-def checked(composed: Composition) -> Settings:
-    """The values of a composition, whose names are known to be right."""
-    return check(composed.plain, composed.choices, composed.defaults, composed.remarks)
-
-
 def new_mode(overrides: Sequence[str]) -> int:
     """A new run, or the evaluation of a policy that needs no checkpoint."""
     composed = compose_checked(single(overrides))
-    settings = checked(composed)
+    settings = check_composition(composed)
     if settings.run.mode == "evaluate":
         return evaluate_script(settings)
     from rltrain.mode.run_folder import new_run_dir
@@ -82,7 +77,7 @@ def sweep_mode(overrides: Sequence[str]) -> int:
     """One run per combination of values, all composed and checked before the first begins."""
     from rltrain.config.sweep import job_words, sweep
 
-    settings = [checked(compose_checked(words)) for words in job_words(overrides)]
+    settings = [check_composition(compose_checked(words)) for words in job_words(overrides)]
     from rltrain.mode.sweep import new_sweep_dir, require_new, require_own_datasets, summarize
     from rltrain.mode.train import run_job
 
