@@ -48,7 +48,7 @@ CHOICES: Mapping[str, tuple[Choice, ...]] = {
         Choice("nstepdqn multistepdqn", "algo=dqn algo.loss.n_step=3"),
         Choice("noisynet noisydqn", "algo=noisy"),
         Choice("apex apexdqn", "algo=rainbow", ABSENT),
-        Choice("r2d2 recurrentdqn dqnlstm", "algo=drqn", ABSENT),
+        Choice("recurrentdqn dqnlstm", "algo=drqn", ABSENT),
         Choice("mdqn munchausen", "algo=munchausen_dqn"),
         Choice("qr", "algo=qrdqn"),
         Choice("categorical categoricaldqn distributional", "algo=c51"),
@@ -104,7 +104,8 @@ CHOICES: Mapping[str, tuple[Choice, ...]] = {
         Choice("episodes replayepisode episodereplay", "buffer=episode"),
         Choice("prioritizedepisode perepisode", "buffer=episode", ABSENT),
         Choice("rollout rolloutbuffer none", "buffer=on_policy"),
-        Choice("recurrent sequences r2d2", "buffer=sequence"),
+        Choice("recurrent sequences", "buffer=sequence"),
+        Choice("r2d2 recurrentper persequence prioritisedsequence", "buffer=prioritized_sequence"),
     ),
     "hardware": (
         Choice("gpu nvidia cuda0", "hardware=cuda"),
