@@ -36,6 +36,8 @@ TEAMS = {"iql", "vdn", "qmix"}
 """Methods that the small game of the fixture is for; all others play CartPole."""
 BELONGS = {"buffer": {"prioritized": "dqn", "replay": "dqn"}}
 """Parts that only some methods can use, with one that can."""
+OF_METHODS = {"on_policy", "sequence", "prioritized_sequence"}
+"""Buffers that run with the method that brings them."""
 IMAGES = {"conv"}  # networks that see nothing else
 NEEDS = {"lunarlander": "Box2D", "minatar": "minatar", "atari": "ale_py"}  # of environments
 OWN_SPACES = {
@@ -57,7 +59,7 @@ PAIRS = [
         pytest.param("env", e, marks=() if e in ("smac", "cartpole") else pytest.mark.slow)
         for e in options("env")
     ],
-    *[("buffer", b) for b in options("buffer") if b not in ("on_policy", "sequence")],
+    *[("buffer", b) for b in options("buffer") if b not in OF_METHODS],
     *[("hardware", h) for h in options("hardware") if h != "cuda" or torch.cuda.is_available()],
     *[
         pytest.param(group, name, marks=pytest.mark.slow)
@@ -83,6 +85,8 @@ def words_for(small, group, name):
         words = [*words, *CARTPOLE, f"algo={method}"]
     if method == "pqn":
         words = [w for w in words if not w.startswith(("buffer.", "algo.learning_starts"))]
+    if method == "r2d2":
+        words.append("buffer.capacity=128")
     if group == "algo/exploration":
         words = [w for w in words if not w.startswith("algo.exploration.")]
     if group == "env" and name.startswith("smac"):
