@@ -27,6 +27,7 @@ CARTPOLE = (
 SQUARED = "algo.loss.n_step=3 algo.loss.huber=null"
 """A fall is rare and its error large: the Huber loss would teach it too slowly."""
 TASKS = {
+    "cartpole-dqn": "algo=dqn env=cartpole",
     "cartpole": "experiment=zoo/cartpole",
     "acrobot": "experiment=zoo/acrobot",
     "mountaincar": "experiment=zoo/mountaincar",

@@ -261,8 +261,8 @@ def for_plugin(problem: str) -> str:
     kind, name = missing.groups() if missing else ("", "")
     package = next((at for start, at in PLUGINS.items() if name.startswith(start)), "")
     if name == "slurm":
-        return " Type hydra/launcher=submitit_slurm."
-    return f" Type {install_command(package)}" if package.endswith(kind) and package else ""
+        return ". Type hydra/launcher=submitit_slurm."
+    return f". Type {install_command(package)}" if package.endswith(kind) and package else ""
 
 
 def for_metric(name: str, metrics: Sequence[str]) -> Answer:

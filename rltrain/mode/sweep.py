@@ -52,26 +52,29 @@ def require_own_datasets(settings: Sequence[Settings]) -> None:
 
 
 def summarize(folder: Path, n_jobs: int) -> int:
-    """Print a table of the sweep's jobs; returns the sweep's exit code."""
-    table = Table(title=f"Sweep in {folder}")
-    for column in ("job", "status", "env steps", "last test return", "win rate"):
-        table.add_column(column, justify="left" if column in ("job", "status") else "right")
-    codes = []
+    """Print a table of the sweep's jobs and why some failed; returns the sweep's exit code."""
     folders = [p for p in folder.glob("*") if p.name.partition("_")[0].isdigit()]
-    for job in sorted(folders, key=lambda p: int(p.name.partition("_")[0])):
-        record = read_record(job / "run.json")
-        codes.append(int(record.get("exit_code", 1)))
-        test = record.get("final_test") or {}
-        win = test.get("test/win_rate")
-        table.add_row(
-            job.name,
-            str(record.get("status", "not started")),
-            f"{record.get('env_steps', 0):,}",
-            f"{test['test/return_mean']:.2f}" if "test/return_mean" in test else "",
-            "" if win is None else f"{win:.0%}",
-        )
+    folders.sort(key=lambda p: int(p.name.partition("_")[0]))
+    records = {job.name: read_record(job / "run.json") for job in folders}
+    tests = {name: record.get("final_test") or {} for name, record in records.items()}
+    columns = {"last test return": ("test/return_mean", ".2f"), "win rate": ("test/win_rate", ".0%")}
+    shown = {c: at for c, at in columns.items() if any(at[0] in test for test in tests.values())}
+    table = Table(title=f"Sweep in {folder}")
+    for column in ("job", "status", "env steps", *shown):
+        table.add_column(column, justify="left" if column in ("job", "status") else "right")
+    for name, record in records.items():
+        values = [
+            format(tests[name][metric], form) if metric in tests[name] else ""
+            for metric, form in shown.values()
+        ]
+        status = str(record.get("status", "not started"))
+        table.add_row(name, status, f"{record.get('env_steps', 0):,}", *values)
     console = Console(highlight=False)
     console.print(table)
+    for name, record in records.items():
+        if record.get("error"):
+            console.print(f"{name}: {record['error']}", markup=False)
+    codes = [int(record.get("exit_code", 1)) for record in records.values()]
     if len(codes) < n_jobs:
         console.print(f"{n_jobs - len(codes)} of {n_jobs} jobs were not started.")
         codes.append(INTERRUPTED)
