@@ -20,7 +20,8 @@ from rich.console import Console
 WARM_UP, ENV_STEPS, ROUNDS = 2_000, 20_000, 3
 THREADS = (1, 2, 16)
 SETTINGS = """
-algo=dqn env=cartpole tuned=none total_env_steps=1_000_000 test.interval=1_000_000 save.interval=1_000_000
+algo=dqn env=cartpole tuned=none total_env_steps=1_000_000
+test.interval=1_000_000 save.interval=1_000_000
 hardware.n_envs=32 algo.batch_size=128 algo.updates_per_env_step=0.1 algo.learning_starts=1_000
 algo.network.hidden_sizes=[120] algo.network.head_sizes=[84] algo.loss.double=false
 algo.loss.huber=null algo.optimizer.lr=2.5e-4 algo.target_update.env_steps=500

@@ -57,7 +57,10 @@ def summarize(folder: Path, n_jobs: int) -> int:
     folders.sort(key=lambda p: int(p.name.partition("_")[0]))
     records = {job.name: read_record(job / "run.json") for job in folders}
     tests = {name: record.get("final_test") or {} for name, record in records.items()}
-    columns = {"last test return": ("test/return_mean", ".2f"), "win rate": ("test/win_rate", ".0%")}
+    columns = {
+        "last test return": ("test/return_mean", ".2f"),
+        "win rate": ("test/win_rate", ".0%"),
+    }
     shown = {c: at for c, at in columns.items() if any(at[0] in test for test in tests.values())}
     table = Table(title=f"Sweep in {folder}")
     for column in ("job", "status", "env steps", *shown):

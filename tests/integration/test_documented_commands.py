@@ -1,0 +1,154 @@
+"""The commands in README, docs, CONTRIBUTING, the Makefile and ``--help``: every one composes and
+runs, and those that train one agent for at most 100 000 env steps reach what a reader expects.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rltrain
+from rltrain.api import settings_from
+from rltrain.config.help import help_text
+from rltrain.config.overrides import jobs, parse
+from rltrain.errors import UsageError
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "Makefile", *ROOT.glob("docs/*.md")]
+ELSEWHERE = re.compile(
+    r"…|<|\.\.\.|NAME|RUN|mine\.|my_package|my\.yaml|my_preset|prices\.csv|outputs/|=latest|"
+    r"backend=sc2|--|mode=doctor"
+)
+"""Placeholders, files and runs of the reader, flags, the real game: other tests type these."""
+WRONG = {"env=smca algo.loss.gama=0.9"}
+"""Mistakes that are shown for their message."""
+TINY = (
+    "total_env_steps=1000000",
+    "logger.console=false",
+    "logger.wandb.mode=disabled",
+    "hardware.threads=1",
+    "test.n_envs=1",
+)
+AT_ONCE = 100_000
+"""Commands with at most as many env steps are tried by readers at once."""
+PENALTY = "[{_target_: rltrain.examples.ActionPenalty, actions: [1], weight: 0.1}]"
+CARTPOLE = "algo=dqn env=cartpole"
+RETURN, EXCESS = "test/return_mean", "test/excess_over_buy_and_hold"
+LEVELS = {
+    "env=cartpole": (RETURN, 450),
+    CARTPOLE: (RETURN, 450),
+    f"{CARTPOLE} total_env_steps=50000": (RETURN, 450),
+    f"{CARTPOLE} total_env_steps=50_000": (RETURN, 450),
+    f"{CARTPOLE} dataset.write=data/cart": (RETURN, 450),
+    f"{CARTPOLE} 'algo.optimizer={{_target_: torch.optim.AdamW, lr: 1e-3}}'": (RETURN, 450),
+    f"{CARTPOLE} 'callbacks={PENALTY}'": (RETURN, 450),
+    f"{CARTPOLE} total_env_steps=20000 dataset.write=data/cartpole": (RETURN, 195),
+    f"{CARTPOLE} dataset.read=data/cart": (RETURN, 195),
+    f"{CARTPOLE} dataset.read=data/cartpole total_env_steps=50000": (RETURN, 195),
+    f"{CARTPOLE} dataset.read=data/cartpole algo.updates_per_env_step=1 total_env_steps=100000": (
+        RETURN,
+        195,
+    ),
+    "experiment=rllib/dqn env=cartpole": (RETURN, 150),
+    "experiment=trading": (EXCESS, 30),
+    "experiment=trading test.episodes=100": (EXCESS, 30),
+    "algo=dqn env=trading total_env_steps=20_000": (EXCESS, 0),
+}
+"""The mean of the last three tests that every seed reaches, of what."""
+
+
+def commands():
+    """What follows ``rltrain`` in every command, comments left out."""
+    text = "\n".join([*(page.read_text(encoding="utf-8") for page in PAGES), help_text([])])
+    found = re.findall(r"^\s*(?:\$\(BIN\)/)?rltrain ([^#\n]*)", text, re.MULTILINE)
+    found += re.findall(r"`rltrain ([^`]+)`", text)
+    lines = {" ".join(re.split(r"\s{3,}", line.strip())[0].split()) for line in found}
+    return sorted(line for line in lines if "=" in line and not ELSEWHERE.search(line))
+
+
+def of_one_run(line):
+    """The overrides of a command, of the first job if it is a sweep."""
+    overrides = shlex.split(line)
+    return list(jobs(parse(overrides[1:]))[0]) if overrides[0] == "-m" else overrides
+
+
+def is_short(settings):
+    """Whether a command trains one agent for at most ``AT_ONCE`` env steps."""
+    run = settings.run
+    return (
+        run.mode == "train"
+        and run.total_env_steps <= AT_ONCE
+        and settings.algo.updates_per_env_step is not None
+    )
+
+
+ALL = commands()
+
+
+@pytest.mark.parametrize("line", sorted(set(ALL) - WRONG))
+def test_a_documented_command_composes(line):
+    settings = settings_from(of_one_run(line))
+    if is_short(settings):
+        assert line in LEVELS, "a short command of one agent needs a level that it reaches"
+
+
+def test_documented_mistakes_are_refused():
+    for line in WRONG:
+        with pytest.raises(UsageError):
+            settings_from(of_one_run(line))
+
+
+def test_the_pages_have_commands():
+    assert len(ALL) > 40
+    assert set(LEVELS) <= set(ALL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", sorted(set(ALL) - WRONG - set(LEVELS)))
+def test_a_documented_command_runs(line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    overrides = [o for o in of_one_run(line) if not o.startswith(("dataset.read", "test.episodes"))]
+    if "mode=evaluate" in overrides:
+        overrides.remove("mode=evaluate")
+        assert rltrain.evaluate(None, [*overrides, "test.episodes=2", "test.n_envs=2"])
+        return
+    typed = {o.partition("=")[0] for o in overrides}
+    tiny = [o for o in TINY if o.partition("=")[0] not in typed]
+    trainer = rltrain.make_trainer([*tiny, *overrides], run_dir=tmp_path / "run")
+    for _ in range(3):
+        trainer.run(trainer.clock.env_steps + 1)
+    trainer.close()
+
+
+def recorded(line, monkeypatch):
+    """Write the dataset that a command reads, as the page says."""
+    folder = re.search(r"dataset\.read=(\S+)", line)
+    for other in ALL if folder else ():
+        if f"dataset.write={folder.group(1)}" in other:
+            rltrain.train([*shlex.split(other), *TINY[1:]])
+
+
+def distinct(lines):
+    """Of commands that compose to the same run, the first."""
+    found = {}
+    for line in lines:
+        settings = dataclasses.replace(settings_from(of_one_run(line)), algo_of_env=False)
+        found.setdefault(str(settings), line)
+    return list(found.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("line", distinct(LEVELS))
+def test_a_short_command_reaches_its_level(line, seed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recorded(line, monkeypatch)
+    metric, level = LEVELS[line]
+    result = rltrain.train([*shlex.split(line), f"seed={seed}", *TINY[1:-1]])
+    values = result.history[metric]
+    assert values[~np.isnan(values)][-3:].mean() >= level
