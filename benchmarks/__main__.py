@@ -1,6 +1,8 @@
-"""`make bench`: the battle engine, the learner, the replay, whole commands, and others beside."""
+"""`make bench`: start-up, the battle engine, the learner, the replay, whole commands, and others
+beside.
+"""
 
-from benchmarks import cartpole, end_to_end, engine, learner, replay
+from benchmarks import cartpole, end_to_end, engine, learner, replay, startup
 
-for part in (engine, learner, replay, end_to_end, cartpole):
+for part in (startup, engine, learner, replay, end_to_end, cartpole):
     part.main()

@@ -162,7 +162,7 @@ def run_training(
             else:
                 screen.print(job_line(settings, trainer, job), soft_wrap=True, markup=False)
             warn(settings, trainer)
-            start_wandb(loggers, settings, run_dir, config_record(settings))
+            add_wandb(loggers, settings, run_dir, config_record(settings))
             if loud:
                 display.follow(trainer)
             trainer.train()
@@ -251,15 +251,11 @@ def take_up(trainer: Trainer, settings: Settings) -> str | None:
     return start_from(trainer, settings)
 
 
-def start_wandb(
+def add_wandb(
     loggers: Loggers, settings: Settings, run_dir: Path, config: Mapping[str, Any]
 ) -> None:
-    """Add wandb, unless it is switched off or cannot start: training goes on without it."""
+    """Add wandb, unless it is switched off."""
     options = dict(settings.logger.wandb)
     mode = options.pop("mode")
-    if mode == "disabled":
-        return
-    try:
+    if mode != "disabled":
         loggers.add(Wandb(run_dir, config, mode, **options))
-    except Exception as error:
-        log.warning("wandb could not start (%s); the run goes on without it", error, exc_info=True)

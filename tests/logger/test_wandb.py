@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
+from threading import Event
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,6 +24,99 @@ def test_without_a_key_a_run_is_recorded_offline(tmp_path, monkeypatch):
     logger = Wandb(tmp_path, {"seed": 1}, "online", project="rltrain")
     logger.write(Clock(1), 0.1, ROW)
     logger.close()
+
+
+class FakeWandb:
+    """In the place of the package; ``init`` waits until it is let go."""
+
+    errors = SimpleNamespace(CommError=ConnectionError)
+    Settings = staticmethod(lambda **settings: settings)
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.go, self.failure = Event(), failure
+        self.rows, self.inits, self.finished = [], [], False
+
+    def init(self, **options):
+        self.go.wait(10)
+        self.inits.append(options)
+        if self.failure is not None and options["mode"] != "offline":
+            raise self.failure
+        return self
+
+    def log(self, row):
+        self.rows.append(row["test/return_mean"])
+
+    def finish(self):
+        self.finished = True
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    def install(failure=None):
+        wandb = FakeWandb(failure)
+        monkeypatch.setitem(sys.modules, "wandb", wandb)
+        monkeypatch.setenv("WANDB_API_KEY", "a key")
+        return wandb
+
+    return install
+
+
+def write(logger, *returns):
+    for step, value in enumerate(returns):
+        logger.write(Clock(step), 0.1, {"test/return_mean": value})
+
+
+def test_rows_written_while_it_starts_are_logged_in_order(fake, tmp_path):
+    wandb, logger = fake(), Wandb(tmp_path, {"seed": 1}, "offline", project="rltrain")
+    write(logger, 1, 2)
+    assert not wandb.inits  # and write has returned
+    wandb.go.set()
+    logger.starter.join()
+    write(logger, 3)
+    assert wandb.rows == [1, 2, 3]
+    assert wandb.inits[0]["project"] == "rltrain"
+    logger.close()
+    assert wandb.finished
+
+
+def test_closing_waits_for_the_start(fake, tmp_path):
+    wandb, logger = fake(), Wandb(tmp_path, {}, "offline")
+    write(logger, 1, 2)
+    wandb.go.set()
+    logger.close()
+    assert (wandb.rows, wandb.finished) == ([1, 2], True)
+
+
+def test_without_a_row_it_never_starts(fake, tmp_path):
+    wandb, logger = fake(), Wandb(tmp_path, {}, "offline")
+    logger.close()
+    assert not wandb.inits
+
+
+def test_a_start_that_fails_is_reported_once_and_the_run_goes_on(fake, tmp_path, caplog):
+    wandb, logger = fake(ValueError("no such entity")), Wandb(tmp_path, {}, "online")
+    wandb.go.set()
+    with caplog.at_level(logging.WARNING):
+        write(logger, 1)
+        logger.starter.join()
+        write(logger, 2)
+        logger.close()
+    assert [r.getMessage() for r in caplog.records] == [
+        "wandb could not start (no such entity); the run goes on without it"
+    ]
+    assert wandb.rows == []
+
+
+def test_a_server_that_does_not_answer_means_offline(fake, tmp_path):
+    wandb, logger = fake(ConnectionError()), Wandb(tmp_path, {}, "online")
+    wandb.go.set()
+    write(logger, 1)
+    logger.close()
+    assert [(options["mode"], options["resume"]) for options in wandb.inits] == [
+        ("online", "allow"),
+        ("offline", None),
+    ]
+    assert wandb.rows == [1]
 
 
 @pytest.mark.slow
