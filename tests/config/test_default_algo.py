@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 
-import gymnasium
 import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
 from rich.console import Console
 
 import rltrain
@@ -75,8 +75,8 @@ def test_help_names_both():
 
 def test_a_class_from_python_has_one_agent_and_the_keys_of_gymnasium(tmp_path):
     words = [*FEW, "env.max_episode_steps=7"]
-    maker = gymnasium.envs.classic_control.CartPoleEnv
-    trainer = rltrain.make_trainer(words, tmp_path / "run", env=maker)
+
+    trainer = rltrain.make_trainer(words, tmp_path / "run", env=CartPoleEnv)
     trainer.close()
     assert trainer.rollout.env.spec.max_steps == 7
     assert type(trainer.buffer).__name__ == "ReplayBuffer"
