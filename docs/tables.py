@@ -1,11 +1,11 @@
-"""Write the tables of the from_*.md pages from rltrain/config/aliases.py: python docs/tables.py"""
+"""Write the tables of the from_*.md pages from config/suggest/aliases.py: python docs/tables.py"""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from rltrain.config.aliases import TABLES, Row
+from rltrain.config.suggest.aliases import TABLES, Row
 
 PAGES = {
     "from_pymarl.md": ["PyMARL"],

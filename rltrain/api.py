@@ -20,7 +20,7 @@ from rltrain.config.handed_over import env_overrides, with_callbacks, with_env
 from rltrain.config.mapping import Overrides, as_texts
 from rltrain.config.overrides import typed_value
 from rltrain.config.schema import Settings
-from rltrain.config.validate import check_composition
+from rltrain.config.validate.check import check_composition
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers

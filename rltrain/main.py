@@ -53,24 +53,24 @@ def answer(line: CommandLine, arguments: Sequence[str]) -> None:
     if line.asks == "version":
         print(f"rltrain {rltrain.__version__}")
     elif line.asks == "help":
-        from rltrain.config.help import help_text
+        from rltrain.config.show.help import help_text
 
         print(help_text(line.words, catalog_for(line)))
     elif line.asks == "completion":
-        from rltrain.config.completion import complete
+        from rltrain.config.show.completion import complete
 
         separator = "\n" if "query=fish" in line.words else " "
         typed = os.environ.get("COMP_LINE", "rltrain ")
         print(separator.join(complete(typed, catalog_for(read(typed.split())))))
     elif line.asks == "hydra":
-        from rltrain.config.show import ask_hydra
+        from rltrain.config.show.configuration import ask_hydra
 
         ask_hydra(arguments)
     else:
         require_overrides(line, arguments)
         from rltrain.config.compose import compose_checked
-        from rltrain.config.show import config_text
-        from rltrain.config.validate import check_composition
+        from rltrain.config.show.configuration import config_text
+        from rltrain.config.validate.check import check_composition
 
         composed = compose_checked(line.words)
         check_composition(composed)
@@ -85,7 +85,7 @@ def require_overrides(line: CommandLine, arguments: Sequence[str]) -> None:
         UsageError: the command to type instead.
     """
     if line.strange:
-        from rltrain.config.translate import command_problem
+        from rltrain.config.suggest.translate import command_problem
 
         raise UsageError(command_problem(arguments, catalog_for(line)))
 

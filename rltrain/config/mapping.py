@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.config.command_line import in_quotes
-from rltrain.config.suggest import FREE_FORM
+from rltrain.config.suggest.keys import FREE_FORM
 from rltrain.errors import UsageError
 
 Overrides = Sequence[str] | Mapping[str, Any]

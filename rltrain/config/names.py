@@ -9,8 +9,8 @@ from hydra.core.override_parser.types import Override
 
 from rltrain.config.catalog import Catalog
 from rltrain.config.overrides import RECOMMENDED, is_file
-from rltrain.config.suggest import FREE_FORM, for_key, for_node
-from rltrain.config.suggest_choice import FEW, MANY, for_choice, listed
+from rltrain.config.suggest.choices import FEW, MANY, for_choice, listed
+from rltrain.config.suggest.keys import FREE_FORM, for_key, for_node
 from rltrain.config.tree import flat_keys, pick
 
 

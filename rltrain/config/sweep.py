@@ -23,8 +23,8 @@ from rltrain.config.compose import compose_checked, told
 from rltrain.config.overrides import RECOMMENDED, is_of_hydra, jobs, parse
 from rltrain.config.own import hydra_loader, own_configuration
 from rltrain.config.schema import Settings
-from rltrain.config.suggest import for_plugin, numbers
-from rltrain.config.validate import check_composition
+from rltrain.config.suggest.keys import for_plugin, numbers
+from rltrain.config.validate.check import check_composition
 from rltrain.errors import UsageError
 
 JOB_NAME_LENGTH = 100

@@ -13,8 +13,8 @@ from pathlib import Path
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import original_cwd, parse, typed_value
 from rltrain.config.schema import Settings
-from rltrain.config.suggest import numbers
-from rltrain.config.validate import check_composition
+from rltrain.config.suggest.keys import numbers
+from rltrain.config.validate.check import check_composition
 from rltrain.errors import UsageError
 
 

@@ -20,7 +20,7 @@ from rltrain.build import build_player, build_scripted_player, title
 from rltrain.common import checkpoint
 from rltrain.config.loaded import load_config
 from rltrain.config.schema import Settings
-from rltrain.config.validate import check
+from rltrain.config.validate.check import check
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
 from rltrain.hardware.rollout import Rollout

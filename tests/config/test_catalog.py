@@ -76,7 +76,7 @@ def test_first_folder_hides_the_second(tmp_path):
 
 def test_catalog_and_suggestions_need_neither_hydra_nor_torch():
     code = (
-        "import sys, rltrain.config.suggest as s; from rltrain.config.catalog import Catalog;"
+        "import sys, rltrain.config.suggest.keys as s; from rltrain.config.catalog import Catalog;"
         "s.for_key('lr', '1', {}, Catalog());"
         "print([m for m in ('torch', 'hydra', 'numba', 'pydantic') if m in sys.modules])"
     )

@@ -11,8 +11,8 @@ from rich.console import Console
 import rltrain
 from rltrain.api import settings_from
 from rltrain.config.catalog import Catalog
-from rltrain.config.help import help_text
 from rltrain.config.overrides import jobs, parse
+from rltrain.config.show.help import help_text
 from rltrain.mode.banner import banner
 
 TEAMS = ("smac", "smaclite", "smacv2", "matrix", "two_step")

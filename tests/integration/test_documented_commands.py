@@ -14,8 +14,8 @@ import pytest
 
 import rltrain
 from rltrain.api import settings_from
-from rltrain.config.help import help_text
 from rltrain.config.overrides import jobs, parse
+from rltrain.config.show.help import help_text
 from rltrain.errors import UsageError
 
 ROOT = Path(__file__).parents[2]

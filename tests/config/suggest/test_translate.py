@@ -9,7 +9,7 @@ import pytest
 from rltrain import main as entry
 from rltrain.config.catalog import Catalog
 from rltrain.config.compose import compose_checked
-from rltrain.config.translate import command_problem, translated
+from rltrain.config.suggest.translate import command_problem, translated
 from rltrain.errors import UsageError
 
 CATALOG = Catalog()

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from rltrain.config.catalog import Catalog
-from rltrain.config.completion import complete
 from rltrain.config.schema import AlgoSettings, HardwareSettings, RunSettings, locate
+from rltrain.config.show.completion import complete
 from rltrain.env.smac.data.maps import map_names
 
 CATALOG = Catalog()
@@ -87,8 +87,9 @@ def test_folders_of_the_user_are_completed(tmp_path):
 
 def test_completion_imports_neither_hydra_nor_torch():
     code = (
-        "import sys; from rltrain.config.completion import complete; from rltrain.config.catalog "
-        "import Catalog; [complete(f'rltrain {w}', Catalog()) for w in ('', 'algo=', 'env.')];"
+        "import sys; from rltrain.config.show.completion import complete;"
+        "from rltrain.config.catalog import Catalog;"
+        "[complete(f'rltrain {w}', Catalog()) for w in ('', 'algo=', 'env.')];"
         "print([m for m in ('torch', 'hydra', 'numba', 'pydantic') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -26,7 +26,7 @@ from rltrain.common.number_types import (
     WholeNumber,
 )
 from rltrain.config.schema import locate
-from rltrain.config.signature import UnreadableError, read_arguments
+from rltrain.config.validate.signature import UnreadableError, read_arguments
 
 EXPECTED: tuple[tuple[Any, str], ...] = (
     (Whole, "a whole number, 0 or more"),

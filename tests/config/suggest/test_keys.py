@@ -10,12 +10,12 @@ import pytest
 from rltrain import main as entry
 from rltrain.api import settings_from
 from rltrain.common.install import install_command
-from rltrain.config.aliases import TABLES
 from rltrain.config.catalog import Catalog
-from rltrain.config.choice_aliases import CHOICES, VALUES
 from rltrain.config.compose import compose_checked
-from rltrain.config.suggest import FREE_FORM, for_key, for_plugin, for_value, quoted
-from rltrain.config.suggest_choice import for_choice
+from rltrain.config.suggest.aliases import TABLES
+from rltrain.config.suggest.choice_aliases import CHOICES, VALUES
+from rltrain.config.suggest.choices import for_choice
+from rltrain.config.suggest.keys import FREE_FORM, for_key, for_plugin, for_value, quoted
 from rltrain.errors import UsageError, closest
 
 CATALOG = Catalog()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rltrain.config.catalog import Catalog
-from rltrain.config.choice_aliases import ATARI_GAMES, CHOICES, MINATAR_GAMES
+from rltrain.config.suggest.choice_aliases import ATARI_GAMES, CHOICES, MINATAR_GAMES
 from rltrain.env.smac.data.maps import MAPS
 from rltrain.env.smac.data.scenarios import is_scenario
 from rltrain.errors import closest, normal, one_edit

@@ -10,7 +10,7 @@ import pytest
 
 from rltrain.config.catalog import PRESETS, Catalog
 from rltrain.config.compose import compose_checked
-from rltrain.config.help import FOOTER, WIDTH, help_text
+from rltrain.config.show.help import FOOTER, WIDTH, help_text
 from rltrain.errors import UsageError
 
 CATALOG = Catalog()
@@ -93,7 +93,8 @@ def test_help_about_nothing_is_refused(word, said):
 
 def test_help_imports_neither_hydra_nor_torch():
     code = (
-        "import sys; from rltrain.config.help import help_text; help_text([]); help_text(['algo']);"
+        "import sys; from rltrain.config.show.help import help_text;"
+        "help_text([]); help_text(['algo']);"
         "print([m for m in ('torch', 'hydra', 'numba', 'pydantic') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -11,9 +11,9 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from rltrain.config.catalog import PRESETS, Catalog
-from rltrain.config.completion import values
-from rltrain.config.suggest import for_key
-from rltrain.config.suggest_choice import for_choice
+from rltrain.config.show.completion import values
+from rltrain.config.suggest.choices import for_choice
+from rltrain.config.suggest.keys import for_key
 from rltrain.errors import UsageError
 
 WIDTH = 100

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rltrain.config.aliases import EVALUATE
 from rltrain.config.catalog import Catalog
-from rltrain.config.suggest import for_key, quoted
-from rltrain.config.suggest_choice import for_choice
+from rltrain.config.suggest.aliases import EVALUATE
+from rltrain.config.suggest.choices import for_choice
+from rltrain.config.suggest.keys import for_key, quoted
 
 FLAGS = {
     "config": "algo",

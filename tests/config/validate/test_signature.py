@@ -7,9 +7,9 @@ import re
 import pytest
 
 from rltrain.config.catalog import conf_dir
-from rltrain.config.constructor import constructor_at, constructor_of
 from rltrain.config.schema import FACTS, locate
-from rltrain.config.signature import UnreadableError, read_arguments
+from rltrain.config.validate.constructor import constructor_at, constructor_of
+from rltrain.config.validate.signature import UnreadableError, read_arguments
 from rltrain.errors import UsageError
 
 GIVEN = {name for names in FACTS.values() for name in names}

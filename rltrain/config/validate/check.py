@@ -17,7 +17,6 @@ from pydantic_core import to_jsonable_python
 
 from rltrain.common.metrics import METRICS
 from rltrain.config.compose import Composition
-from rltrain.config.constructor import constructor_at, convert, expected
 from rltrain.config.schema import (
     FACTS,
     AlgoSettings,
@@ -27,8 +26,9 @@ from rltrain.config.schema import (
     RunSettings,
     Settings,
 )
-from rltrain.config.suggest import for_metric, for_value
+from rltrain.config.suggest.keys import for_metric, for_value
 from rltrain.config.tree import overlaid, pick, put
+from rltrain.config.validate.constructor import constructor_at, convert, expected
 from rltrain.errors import UsageError, did_you_mean
 
 WANDB_MODES = ("online", "offline", "disabled")

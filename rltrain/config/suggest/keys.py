@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rltrain.common.install import install_command
-from rltrain.config.aliases import TABLES, Row
 from rltrain.config.catalog import Catalog
-from rltrain.config.choice_aliases import VALUES
-from rltrain.config.suggest_choice import Answer, for_choice
+from rltrain.config.suggest.aliases import TABLES, Row
+from rltrain.config.suggest.choice_aliases import VALUES
+from rltrain.config.suggest.choices import Answer, for_choice
 from rltrain.errors import closest, normal, one_edit
 
 FREE_FORM = ("env.kwargs", "test.env", "algo.optimizer", "logger.wandb")

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parents[2]
 LIGHT = ("typing", "collections", "pydantic", "annotated_types", "pathlib", "enum")
 """Packages that annotations may name; importing them is cheap."""
 (NO_ARGUMENTS,) = ast.parse("def __init__(self): ...").body

@@ -1,0 +1,1 @@
+"""Questions that need no run: --help, --cfg, completion."""

@@ -1,0 +1,1 @@
+"""Values checked against the annotations of what is built with them."""
