@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from rltrain.buffer.episode import EpisodeBuffer
-from rltrain.buffer.fields import Storage, bytes_per_slot
+from rltrain.buffer.fields import Storage, bytes_per_step
 from rltrain.hardware.device import set_allocator_policy, set_threads
 from rltrain.types import Clock, EnvSpec, Steps
 
@@ -65,9 +65,9 @@ def main() -> None:
     storages: tuple[Storage, ...] = ("float32", "float16")
     for name, spec in MAPS.items():
         for storage in storages:
-            slot, longest = bytes_per_slot(spec, storage), spec.max_steps or 0
+            slot, longest = bytes_per_step(spec, storage), spec.max_steps or 0
             typical, worst = (CAPACITY * (n + 1) * slot / 1e9 for n in (MEAN_LENGTH, longest))
-            print(f"{name:>12} {storage}: {slot:6d} B/slot {typical:7.2f} GB {worst:7.2f} GB")
+            print(f"{name:>12} {storage}: {slot:6d} B/step {typical:7.2f} GB {worst:7.2f} GB")
 
     spec, n_envs, rng, clock = MAPS["3m"], 8, np.random.default_rng(0), Clock()
     print(f"3m, batches of {BATCH_SIZE} x {spec.max_steps}, one thread")

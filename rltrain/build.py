@@ -286,7 +286,7 @@ def build_buffer(
             f"{type(loss).__name__} computes targets for whole collects, which "
             f"buffer={settings.choices['buffer']} does not keep. Type buffer=on_policy."
         )
-    if buffer.teams > 1:
+    if buffer.per_agent:
         to_keep = "buffer.agents=lockstep"
         need_independent("buffer.agents=independent samples", learner.online, spec, to_keep)
     algo, capacity = settings.algo, buffer.plan().steps

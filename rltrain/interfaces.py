@@ -247,16 +247,16 @@ class Rollouts(Protocol):
 
 
 class Buffer(Protocol):
-    """Collected steps, and batches of them."""
+    """Stored steps, sampled as windows of T transitions."""
 
     n_steps: Annotated[int, "transitions stored now"]
-    full: bool = False  # the oldest make room for the newest
-    keeps_hidden: bool = False  # wants the recurrent states of acting
-    teams: int = 1  # windows per start: above 1 each shows one agent
-    targets: Any = None  # of the loss, computed for a whole collect
+    full: bool = False  # old steps are removed for new ones
+    keeps_hidden: bool = False  # stores the recurrent states of acting
+    per_agent: bool = False  # windows show one agent each, not the team
+    targets: Any = None  # of the loss, computed for all collected steps at once
 
     def plan(self) -> Plan:
-        """What it will cost."""
+        """Bytes and steps that it will store."""
 
     @optional
     def check(self, batch_size: int) -> None:

@@ -79,7 +79,7 @@ def test_a_run_leaves_what_the_contract_names(trained):
     latest = (trained / "checkpoints/latest").read_text().strip()
     held = {p.name for p in (trained / "checkpoints" / latest).iterdir()}
     assert {"model.safetensors", "config.json", "spec.json", "manifest.json"} <= held
-    assert {"trainer.json", "trainer.safetensors", "replay.slots.obs.npy"} <= held
+    assert {"trainer.json", "trainer.safetensors", "replay.steps.obs.npy"} <= held
 
 
 def test_only_the_newest_checkpoint_holds_the_replay(trained):

@@ -1,4 +1,4 @@
-"""Replay buffers: one step store, sampled in windows. Public names are imported on first use."""
+"""Buffers: stored steps, sampled in windows. Public names are imported on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m rltrain.buffer`` compiles the replay's kernels, so the first run does not have to."""
+"""``python -m rltrain.buffer`` compiles the kernels of the buffers before the first run."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rltrain.types import Clock, EnvSpec, Steps
 SPEC = EnvSpec(n_agents=1, n_actions=2, obs_shape=(2,))
 
 
-def compile_replay() -> None:
-    """Compile what a prioritised step replay calls, or load it from the cache."""
-    replay = ReplayBuffer(
+def compile_kernels() -> None:
+    """Compile what prioritized and uniform sampling call, or load it from the cache."""
+    buffer = ReplayBuffer(
         spec=SPEC,
         n_envs=1,
         device=torch.device("cpu"),
@@ -37,7 +37,7 @@ def compile_replay() -> None:
         agents="lockstep",
     )
     shape = (8, 1)
-    replay.add(
+    buffer.add(
         Steps(
             obs=np.zeros((*shape, 1, 2), np.float32),
             avail_actions=np.ones((*shape, 1, 2), np.uint8),
@@ -49,12 +49,12 @@ def compile_replay() -> None:
             lost=np.zeros(1, np.bool_),
         )
     )
-    batch = replay.sample(2, Clock())
-    replay.update_priority(batch.index, torch.ones(2))
-    replay.priorities = None
-    replay.sample(2, Clock())
+    batch = buffer.sample(2, Clock())
+    buffer.update_priority(batch.index, torch.ones(2))
+    buffer.starts.priorities = None
+    buffer.sample(2, Clock())
 
 
 if __name__ == "__main__":
-    compile_replay()
-    print("the replay is compiled")
+    compile_kernels()
+    print("the buffers' kernels are compiled")

@@ -1,5 +1,5 @@
-"""What is stored of a slot: names, shapes and types. To store one more field, add a line to
-``fields_of``.
+"""Fields of a stored time step: names, shapes and types. To store one more, extend ``fields_of``
+and ``fields_to_store``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Storage = Literal["float32", "float16"]
 def fields_of(
     spec: EnvSpec, storage: Storage, hidden_dim: int = 0
 ) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-    """Shape and stored type of every field of a slot; ``hidden`` only where H is not 0."""
+    """Shape and stored type of every field of a time step; ``hidden`` only where H is not 0."""
     n_agents, real = spec.n_agents, np.dtype(storage)
     action = np.dtype(np.uint8 if spec.n_actions <= 256 else np.int16)
     fields = {
@@ -37,14 +37,16 @@ def fields_of(
     return fields
 
 
-def bytes_per_slot(spec: EnvSpec, storage: Storage, hidden_dim: int = 0) -> int:
-    """Bytes of one slot, known before anything is allocated."""
+def bytes_per_step(spec: EnvSpec, storage: Storage, hidden_dim: int = 0) -> int:
+    """Bytes of one stored time step."""
     fields = fields_of(spec, storage, hidden_dim)
     return sum(math.prod(shape) * dtype.itemsize for shape, dtype in fields.values())
 
 
 def fields_to_store(steps: Steps) -> dict[str, np.ndarray]:
-    """The fields [T, E, …] of a store; a final slot holds no transition."""
+    """Fields [T, E, …] of collected steps; final steps have no transition, so their action, reward
+    and ``terminated`` are zero.
+    """
     real = ~steps.last
     real_of = real[:, :, None]
     return {

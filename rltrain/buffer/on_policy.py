@@ -1,7 +1,8 @@
-"""OnPolicyBuffer: the last collect and one carried slot, learned in shuffled minibatches (PQN)."""
+"""OnPolicyBuffer: the steps collected last, learned from in shuffled minibatches (PQN)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,29 +14,30 @@ from rltrain.buffer import store_state
 from rltrain.buffer.fields import fields_to_store
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import join_frames
-from rltrain.types import (
-    Batch,
-    Clock,
-    EnvSpec,
-    Plan,
-    Steps,
-)
+from rltrain.types import Batch, Clock, EnvSpec, Plan, Steps
 
 FIELDS = ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
 
 
 class OnPolicyBuffer:
-    """What was collected last, and nothing older. Its targets are computed once, when it is first
-    sampled; then every real transition is shown once before any is shown again.
+    """The steps collected last and, carried over, the one before them. Targets are computed once,
+    when it is first sampled; then every transition is drawn once before any is drawn again.
 
     Args:
-        spec, n_envs, device, rng: sizes, E, where batches go, the stream that shuffles.
+        spec: sizes.
+        n_envs: environments, E.
+        device: where batches go.
+        rng: shuffles.
         targets: from all transitions (a batch with T = 1) and ``last`` [T+1, E] to targets
             [T, E, M].
 
     Raises:
         ValueError: the loss has no such targets.
     """
+
+    per_agent = False
+    keeps_hidden = False
+    full = False
 
     def __init__(
         self,
@@ -48,83 +50,73 @@ class OnPolicyBuffer:
     ) -> None:
         if targets is None:
             raise ValueError(
-                "buffer=on_policy needs a loss that judges whole collects, such as algo=pqn has "
-                "(algo/loss=q_lambda): choose it, or buffer=replay."
+                "buffer=on_policy needs a loss that computes the targets of all collected steps at "
+                "once, such as that of algo=pqn (algo/loss=q_lambda): choose it, or buffer=replay."
             )
         self.spec, self.n_envs, self.device, self.rng = spec, n_envs, device, rng
         self.targets = targets
-        self._check = StepCheck(spec, n_envs)
-        self.slots: dict[str, np.ndarray] = {}  # [T+1, E, …]; obs begin frame_stack - 1 earlier
-        self.first = np.zeros((1, n_envs), np.int64)  # [T+1, E] slot that begins the episode
+        self._step_check = StepCheck(spec, n_envs)
+        self.steps: dict[str, np.ndarray] = {}  # [T+1, E, …]; obs begin frame_stack - 1 earlier
+        self.first = np.zeros((1, n_envs), np.int64)  # [T+1, E] first step of each one's episode
         self.last_action = np.empty(0)  # [T+1, E, N]
         self.td_target: Tensor | None = None  # [T, E, M]
-        self.order = np.empty(0, np.int64)  # transitions t * E + e still to show, shuffled
+        self.order = np.empty(0, np.int64)  # transitions t * E + e still to draw, shuffled
 
     @property
     def n_steps(self) -> int:
-        """Real transitions held."""
-        return int((~self.slots["last"][:-1]).sum()) if self.slots else 0
-
-    full = False
-
-    @property
-    def bytes_in_use(self) -> int:
-        return sum(array.nbytes for array in self.slots.values())
-
-    @property
-    def keeps_hidden(self) -> bool:
-        return False
+        """Transitions held."""
+        return int((~self.steps["last"][:-1]).sum()) if self.steps else 0
 
     def plan(self) -> Plan:
-        """Sizes for the banner: a collect is all there is."""
-        one = {"obs": np.zeros(self.spec.obs_shape, self.spec.obs_dtype)}
-        per_step = one["obs"].nbytes * self.spec.n_agents + 4 * self.spec.state_dim
+        """Sizes for the banner: there is no capacity."""
+        obs = math.prod(self.spec.obs_shape) * np.dtype(self.spec.obs_dtype).itemsize
+        per_step = obs * self.spec.n_agents + 4 * self.spec.state_dim
         return Plan(bytes_per_step=per_step, worst_case_bytes=None, cap_bytes=0, capacity=0)
 
     def check(self, batch_size: int) -> None:
-        """Nothing to refuse."""
+        """Do nothing: any batch size works."""
 
     def add(self, steps: Steps) -> None:
-        """Replace what was held; its last slot stays as the first of the new.
+        """Replace the steps held; the last of them stays as the first.
 
         Raises:
             ValueError: the steps do not fit the environments (see ``StepCheck``).
         """
-        self._check(steps)
+        self._step_check(steps)
         new = fields_to_store(steps)
         before = np.full((1, *steps.action.shape[1:]), -1)
         n_frames = self.spec.frame_stack
-        if not self.slots:
+        if not self.steps:
             new["obs"] = np.concatenate([*[steps.obs[:1]] * (n_frames - 1), steps.obs])
         else:
-            kept = {name: array[-1:] for name, array in self.slots.items()}
-            kept["obs"] = self.slots["obs"][-n_frames:]
+            kept = {name: array[-1:] for name, array in self.steps.items()}
+            kept["obs"] = self.steps["obs"][-n_frames:]
             before = self.last_action[-1:]
-            if steps.lost.any():  # the carried slot of a crashed copy leads nowhere
+            if steps.lost.any():  # the carried step of a crashed environment leads nowhere
                 kept["last"] = kept["last"] | steps.lost
             new = {name: np.concatenate([kept[name], new[name]]) for name in FIELDS}
-        self.slots = new
+        self.steps = new
         last, action = new["last"], new["action"]
         shown = np.where(last[:-1, :, None], -1, action[:-1])
         self.last_action = np.concatenate([before, shown])
-        self.first = self._first_slots(last)
+        self.first = self._first_steps(last)
         self.td_target, self.order = None, np.empty(0, np.int64)
 
     def ready(self, batch_size: int) -> bool:
-        """Whether any transition is held."""
+        """Whether there is a transition."""
         return self.n_steps > 0
 
     def sample(self, batch_size: int, clock: Clock) -> Batch:
-        """The next ``batch_size`` transitions of the present shuffle; ``clock`` is not read."""
+        """The next ``batch_size`` transitions of the shuffle. The clock is not read."""
         if self.td_target is None:
-            everything = np.arange((len(self.slots["last"]) - 1) * self.n_envs)
-            last = torch.from_numpy(self.slots["last"]).to(self.device)
+            everything = np.arange((len(self.steps["last"]) - 1) * self.n_envs)
+            last = torch.from_numpy(self.steps["last"]).to(self.device)
             self.td_target = self.targets(self._batch(everything), last)
         drawn = []
         missing = batch_size
         while missing > 0:
             if len(self.order) == 0:
-                real = np.flatnonzero(~self.slots["last"][:-1].reshape(-1))
+                real = np.flatnonzero(~self.steps["last"][:-1].reshape(-1))
                 self.order = self.rng.permutation(real)
             drawn.append(self.order[:missing])
             self.order = self.order[missing:]
@@ -134,21 +126,21 @@ class OnPolicyBuffer:
         return self._batch(chosen, targets.unsqueeze(0))
 
     def update_priority(self, index: Tensor, priority: Tensor) -> None:
-        """Nothing: every transition is shown equally often."""
+        """Do nothing: every transition is drawn equally often."""
 
-    def _first_slots(self, last: np.ndarray) -> np.ndarray:
-        """[T+1, E]: the slot that begins each slot's episode, or an earlier one than is held."""
+    def _first_steps(self, last: np.ndarray) -> np.ndarray:
+        """[T+1, E]: the first step of each one's episode; negative where it is carried over."""
         first = np.zeros(last.shape, np.int64)
         first[0] = np.maximum(self.first[-1] - (len(self.first) - 1), 1 - self.spec.frame_stack)
         first[1:] = np.where(last[:-1], np.arange(1, len(last))[:, None], first[0])
         return np.maximum.accumulate(first, 0)
 
     def _observations(self, t: np.ndarray, e: np.ndarray) -> Tensor:
-        """[…, N, *O] float32 of slots ``t`` […] of copies ``e``, stacked."""
+        """[…, N, *O] float32 of steps ``t`` […] of environments ``e`` […], stacked."""
         n_frames = self.spec.frame_stack
         back = np.arange(n_frames)[::-1]
         frames = np.maximum(t[..., None] - back, self.first[t, e][..., None])
-        stacked = self._tensor(self.slots["obs"][n_frames - 1 + frames, e[..., None]])
+        stacked = self._tensor(self.steps["obs"][n_frames - 1 + frames, e[..., None]])
         return join_frames(stacked).to(torch.float32)
 
     def _batch(self, chosen: np.ndarray, td_target: Tensor | None = None) -> Batch:
@@ -161,18 +153,18 @@ class OnPolicyBuffer:
         def single(array: np.ndarray) -> Tensor:
             return self._tensor(array[t, e][None])
 
-        slots = self.slots
-        last = pair(slots["last"])
-        last[0] = False  # of transitions that are none, when all are asked about
+        steps = self.steps
+        last = pair(steps["last"])
+        last[0] = False  # where there is no transition, for the targets of all of them
         return Batch(
             obs=self._observations(np.stack([t, t + 1]), np.stack([e, e])),
-            avail_actions=pair(slots["avail_actions"]).to(torch.bool),
-            state=pair(slots["state"]).to(torch.float32),
+            avail_actions=pair(steps["avail_actions"]).to(torch.bool),
+            state=pair(steps["state"]).to(torch.float32),
             last_action=pair(self.last_action),
             last=last,
-            action=single(slots["action"]),
-            reward=single(slots["reward"]),
-            terminated=single(slots["terminated"]),
+            action=single(steps["action"]),
+            reward=single(steps["reward"]),
+            terminated=single(steps["terminated"]),
             mask=torch.ones(1, len(chosen), dtype=torch.bool, device=self.device),
             weight=torch.ones(len(chosen), device=self.device),
             index=self._tensor(chosen),
@@ -184,11 +176,11 @@ class OnPolicyBuffer:
         return torch.from_numpy(array).to(self.device)
 
     def state_dict(self) -> dict[str, Any]:
-        """The slots held, their targets and what is left of the shuffle."""
+        """The steps held, their targets and what is left of the shuffle."""
         targets = np.zeros(0) if self.td_target is None else self.td_target.cpu().numpy()
         return {
-            **store_state.state_of(self.rng, self.n_envs),
-            **{f"slots.{name}": array for name, array in self.slots.items()},
+            **store_state.generator_state(self.rng, self.n_envs),
+            **{f"steps.{name}": array for name, array in self.steps.items()},
             "last_action": self.last_action,
             "first": self.first,
             "td_target": targets,
@@ -199,13 +191,13 @@ class OnPolicyBuffer:
         """Continue from ``state_dict``.
 
         Raises:
-            ValueError: the state is of another number of copies.
+            ValueError: the state is of another number of environments.
         """
-        store_state.require_copies(state, self.n_envs)
-        held = [name for name in FIELDS if f"slots.{name}" in state]
-        self.slots = {name: np.asarray(state[f"slots.{name}"]) for name in held}
+        store_state.require_n_envs(state, self.n_envs)
+        held = [name for name in FIELDS if f"steps.{name}" in state]
+        self.steps = {name: np.asarray(state[f"steps.{name}"]) for name in held}
         self.last_action, self.order = np.asarray(state["last_action"]), np.asarray(state["order"])
         self.first = np.asarray(state["first"])
         targets = np.asarray(state["td_target"])
         self.td_target = self._tensor(targets) if targets.size else None
-        store_state.restore(self.rng, state)
+        store_state.load_generator(self.rng, state)

@@ -1,8 +1,8 @@
-"""One step store: a growing lane of slots per environment copy, in blocks from one pool.
+"""Storage of time steps: a growing sequence of steps per environment, in blocks from one pool.
 
-A slot is one observation with what followed it, so every observation, final ones included, is
-stored once. A slot has two addresses: (lane, number), where numbers count up for ever, and its row
-in the arrays.
+A stored step is one observation and what followed it, so every observation, final ones included, is
+stored once. It has two addresses: its environment and its number, which counts up from the first
+step ever stored, and its row in the arrays.
 """
 
 from __future__ import annotations
@@ -12,32 +12,41 @@ import mmap
 import os
 import platform
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rltrain.buffer.fields import Storage, bytes_per_slot, fields_of
+from rltrain.buffer.fields import Storage, bytes_per_step, fields_of
 from rltrain.types import EnvSpec
 
 BLOCK = 32
-"""Slots handed to a lane at once; a lane wastes less than two blocks."""
+"""Steps in a block. An environment leaves less than two blocks unused."""
 
 
 class Store:
-    """``n_blocks`` blocks of ``BLOCK`` slots, shared by ``n_lanes`` lanes that grow in lock-step.
+    """``n_blocks`` blocks of ``BLOCK`` steps, shared by the sequences of ``n_envs`` environments.
 
-    Row ``padding`` of the arrays is a slot that never happened: everything zero, ``last`` 1, only
-    action 0 available. Address space is reserved for all blocks; memory is used by written slots.
+    Row ``padding`` of the arrays is an empty step: everything zero, ``last`` set, only action 0
+    available. Address space is reserved for all blocks; only written steps use memory. Tensors are
+    read to ``device``.
     """
 
     def __init__(
-        self, *, spec: EnvSpec, n_lanes: int, n_blocks: int, storage: Storage, hidden_dim: int = 0
+        self,
+        *,
+        spec: EnvSpec,
+        n_envs: int,
+        n_blocks: int,
+        storage: Storage,
+        device: torch.device,
+        hidden_dim: int = 0,
     ) -> None:
-        self.n_lanes = n_lanes
-        self.n_blocks = n_blocks
+        self.n_envs, self.n_blocks, self.device = n_envs, n_blocks, device
+        self.n_frames = spec.frame_stack
         self.padding = n_blocks * BLOCK
-        self.bytes_per_slot = bytes_per_slot(spec, storage, hidden_dim)
+        self.bytes_per_step = bytes_per_step(spec, storage, hidden_dim)
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.arrays: dict[str, np.ndarray] = {}  # [n_blocks * BLOCK + 1, features]
         for name, (shape, dtype) in fields_of(spec, storage, hidden_dim).items():
@@ -45,91 +54,93 @@ class Store:
             self.arrays[name] = _reserve(self.padding + 1, math.prod(shape), dtype)
         self.arrays["last"][self.padding] = True
         self.arrays["avail_actions"][self.padding, :: spec.n_actions] = True
-        self.begin = np.zeros(n_lanes, np.int64)  # [E] number of the oldest slot kept
-        self.end = np.zeros(n_lanes, np.int64)  # [E] number of the next slot
-        self.table = np.zeros((n_lanes, 8), np.int64)  # block of slot number n: n // BLOCK % width
-        self._fresh = 0  # blocks never used yet start here
+        self.begin = np.zeros(n_envs, np.int64)  # [E] number of the oldest stored step
+        self.end = np.zeros(n_envs, np.int64)  # [E] number of the next step
+        self.table = np.zeros((n_envs, 8), np.int64)  # block of step n: n // BLOCK % width
+        self._unused = 0  # blocks from this one on were never used
         self._freed: list[int] = []
 
     @property
     def free_blocks(self) -> int:
-        return self.n_blocks - self._fresh + len(self._freed)
+        return self.n_blocks - self._unused + len(self._freed)
 
     @property
     def bytes_in_use(self) -> int:
-        """Bytes of the blocks that belong to a lane now."""
-        return (self.n_blocks - self.free_blocks) * BLOCK * self.bytes_per_slot
+        """Bytes of the blocks that hold steps."""
+        return (self.n_blocks - self.free_blocks) * BLOCK * self.bytes_per_step
 
-    def blocks_to_append(self, n_slots: int) -> int:
-        """Blocks that ``append`` of ``n_slots`` slots to every lane takes from the pool."""
-        return int((_blocks_until(self.end + n_slots) - _blocks_until(self.end)).sum())
+    def blocks_to_append(self, n_steps: int) -> int:
+        """Blocks that ``append`` of ``n_steps`` steps takes from the pool."""
+        return int((_blocks_until(self.end + n_steps) - _blocks_until(self.end)).sum())
 
     def append(self, fields: Mapping[str, np.ndarray]) -> None:
-        """Add T slots to every lane, fields [T, E, …]; takes ``blocks_to_append(T)`` blocks."""
-        n_slots = len(fields["last"])
-        taken, needed = _blocks_until(self.end), _blocks_until(self.end + n_slots)
+        """Add T steps to every environment, fields [T, E, …]."""
+        n_steps = len(fields["last"])
+        taken, needed = _blocks_until(self.end), _blocks_until(self.end + n_steps)
         self._widen(int((needed - self.begin // BLOCK).max()))
-        for lane in np.flatnonzero(needed > taken):
-            self._take_blocks(int(lane), int(taken[lane]), int(needed[lane]))
-        number = self.end + np.arange(n_slots)[:, None]  # [T, E]
-        self.write(self.rows(np.arange(self.n_lanes), number), fields)
-        self.end += n_slots
+        for e in np.flatnonzero(needed > taken).tolist():
+            self._take_blocks(e, int(taken[e]), int(needed[e]))
+        step = self.end + np.arange(n_steps)[:, None]  # [T, E]
+        self.write(self.rows(np.arange(self.n_envs), step), fields)
+        self.end += n_steps
 
-    def extend(self, lane: int, n_slots: int) -> np.ndarray:
-        """Add ``n_slots`` unwritten slots to one lane and return their rows [n_slots]."""
-        first = int(self.end[lane])
-        blocks = -(-first // BLOCK), -(-(first + n_slots) // BLOCK)
-        self._widen(blocks[1] - int(self.begin[lane]) // BLOCK)
-        self._take_blocks(lane, *blocks)
-        self.end[lane] += n_slots
-        return self.rows(lane, first + np.arange(n_slots))
-
-    def blocks_to_extend(self, lane: int, n_slots: int) -> int:
+    def blocks_to_extend(self, e: int, n_steps: int) -> int:
         """Blocks that ``extend`` takes from the pool."""
-        end = int(self.end[lane])
-        return -(-(end + n_slots) // BLOCK) - -(-end // BLOCK)
+        end = int(self.end[e])
+        return int(_blocks_until(end + n_steps) - _blocks_until(end))
 
-    def release(self, lane: int, number: int) -> None:
-        """Forget the slots of a lane before ``number``; empty blocks return to the pool."""
-        for block in range(int(self.begin[lane]) // BLOCK, number // BLOCK):
-            self._freed.append(int(self.table[lane, block % self.table.shape[1]]))
-        self.begin[lane] = number
+    def extend(self, e: int, n_steps: int) -> np.ndarray:
+        """Add ``n_steps`` unwritten steps to environment ``e`` and return their rows [n_steps]."""
+        first = int(self.end[e])
+        needed = _blocks_until(first + n_steps)
+        self._widen(needed - int(self.begin[e]) // BLOCK)
+        self._take_blocks(e, _blocks_until(first), needed)
+        self.end[e] += n_steps
+        return self.rows(e, first + np.arange(n_steps))
 
-    def rewind(self, lane: int, number: int) -> None:
-        """Forget the slots of a lane from ``number`` on, as if they had not been appended."""
-        for block in range(-(-number // BLOCK), -(-int(self.end[lane]) // BLOCK)):
-            self._freed.append(int(self.table[lane, block % self.table.shape[1]]))
-        self.end[lane] = number
+    def release(self, e: int, step: int) -> None:
+        """Remove the steps of environment ``e`` before ``step``; empty blocks become free."""
+        for block in range(int(self.begin[e]) // BLOCK, step // BLOCK):
+            self._freed.append(int(self.table[e, block % self.table.shape[1]]))
+        self.begin[e] = step
 
-    def restart(self, number: np.ndarray) -> None:
-        """Forget everything; lane e goes on, empty, with slot ``number[e]``."""
-        self._fresh, self._freed = 0, []
-        self.begin[:], self.end[:] = number, number
-        for lane in np.flatnonzero(number % BLOCK):
-            self._take_blocks(int(lane), int(number[lane]) // BLOCK, int(number[lane]) // BLOCK + 1)
+    def rewind(self, e: int, step: int) -> None:
+        """Remove the steps of environment ``e`` from ``step`` on, as if never appended."""
+        for block in range(_blocks_until(step), _blocks_until(int(self.end[e]))):
+            self._freed.append(int(self.table[e, block % self.table.shape[1]]))
+        self.end[e] = step
 
-    def rows(self, lane: np.ndarray | int, number: np.ndarray) -> np.ndarray:
-        """Rows that hold slots ``number`` of lanes ``lane`` (broadcast against each other)."""
-        block = self.table[lane, number // BLOCK % self.table.shape[1]]
-        return block * BLOCK + number % BLOCK
+    def restart(self, step: np.ndarray) -> None:
+        """Remove everything; the next step of environment e has number ``step[e]``."""
+        self._unused, self._freed = 0, []
+        self.begin[:], self.end[:] = step, step
+        for e in np.flatnonzero(step % BLOCK).tolist():
+            self._take_blocks(e, int(step[e]) // BLOCK, int(step[e]) // BLOCK + 1)
 
-    def window_rows(self, lane: np.ndarray, start: np.ndarray, length: np.ndarray) -> np.ndarray:
-        """Rows [T+1, B] of windows of ``length`` [B] transitions from slots ``start`` [B] of lanes
-        ``lane`` [B] on, T = the longest; padding behind the shorter ones.
+    def rows(self, env: np.ndarray | int, step: np.ndarray) -> np.ndarray:
+        """Rows of the steps ``step`` of environments ``env`` (broadcast against each other)."""
+        block = self.table[env, step // BLOCK % self.table.shape[1]]
+        return block * BLOCK + step % BLOCK
+
+    def window_rows(self, env: np.ndarray, start: np.ndarray, length: np.ndarray) -> np.ndarray:
+        """Rows [T+1, B] of windows of ``length`` [B] transitions that begin at step ``start`` [B]
+        of environment ``env`` [B]; T is the longest, shorter ones are padded.
         """
         t = np.arange(length.max() + 1)[:, None]  # [T+1, 1]
-        return np.where(t <= length, self.rows(lane, start + t), self.padding)
+        return np.where(t <= length, self.rows(env, start + t), self.padding)
 
-    def rows_in_turn(self, lane: np.ndarray, start: np.ndarray, n_slots: np.ndarray) -> np.ndarray:
-        """Rows of ``n_slots`` [K] slots from ``start`` [K] of lanes ``lane`` [K] on, one run after
-        the other.
+    def consecutive_rows(
+        self, env: np.ndarray, start: np.ndarray, n_steps: np.ndarray
+    ) -> np.ndarray:
+        """Rows of K runs of steps, one run after the other: ``n_steps`` [K] steps of environment
+        ``env`` [K] from ``start`` [K] on.
         """
-        before = np.repeat(np.cumsum(n_slots) - n_slots, n_slots)
-        number = np.repeat(start, n_slots) + np.arange(n_slots.sum()) - before
-        return self.rows(np.repeat(lane, n_slots), number)
+        before = np.repeat(np.cumsum(n_steps) - n_steps, n_steps)
+        step = np.repeat(start, n_steps) + np.arange(n_steps.sum()) - before
+        return self.rows(np.repeat(env, n_steps), step)
 
     def write(self, rows: np.ndarray, fields: Mapping[str, np.ndarray]) -> None:
-        """Store each field [*rows.shape, …] in the slots ``rows``."""
+        """Store each field [*rows.shape, …] in ``rows``."""
         flat = rows.reshape(-1)
         for name, array in self.arrays.items():
             array[flat] = fields[name].reshape(len(flat), array.shape[1])
@@ -144,68 +155,63 @@ class Store:
         np.take(array, rows.reshape(-1), axis=0, out=flat, mode="clip")  # "raise" would buffer
         return out
 
-    def tensor(self, name: str, rows: np.ndarray, device: torch.device) -> Tensor:
-        """A field [*rows.shape, …] in its stored type on a device: converted there, it travels
-        small.
+    def tensor(self, name: str, rows: np.ndarray) -> Tensor:
+        """A field [*rows.shape, …] on the device in its stored type, which is smaller to transfer
+        than float32.
         """
         shape = rows.shape + self.shapes[name]
         dtype = getattr(torch, self.arrays[name].dtype.name)
         if 0 in shape:
-            return torch.empty(shape, dtype=dtype, device=device)
-        out = torch.empty(shape, dtype=dtype, pin_memory=device.type == "cuda")
+            return torch.empty(shape, dtype=dtype, device=self.device)
+        out = torch.empty(shape, dtype=dtype, pin_memory=self.device.type == "cuda")
         self.read(name, rows, out=out.numpy())
-        return out.to(device, non_blocking=True)
+        return out.to(self.device, non_blocking=True)
+
+    def to_device(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self.device, non_blocking=True)
 
     def observations(
-        self,
-        lane: np.ndarray,
-        start: np.ndarray,
-        first: np.ndarray,
-        rows: np.ndarray,
-        n_frames: int,
-        device: torch.device,
+        self, env: np.ndarray, start: np.ndarray, first: np.ndarray, rows: np.ndarray
     ) -> Tensor:
-        """Observations of windows, stacked: [T+1, B, N, n_frames * O0, …] float32.
+        """Observations of windows with stacked frames: [T+1, B, N, n_frames * O0, …] float32.
 
         Args:
-            lane, start: [B], where each window begins.
-            first: [B], the earliest slot that a stack may look back to; it is repeated where a
+            env, start: [B], where each window begins.
+            first: [B], the earliest step that a stack may look back to; it is repeated where a
                 stack would begin before it.
             rows: [T+1, B] of the windows; padding stays zero.
-            n_frames: observations in a stack.
-            device: where the observations go.
         """
-        if n_frames == 1:
-            return self.tensor("obs", rows, device).to(torch.float32)
-        number = start + np.arange(len(rows))[:, None]  # [T+1, B]
-        frames = np.maximum(number[:, :, None] - np.arange(n_frames)[::-1], first[:, None])
-        frame_rows = self.rows(lane[:, None], frames)  # [T+1, B, n_frames], oldest first
+        if self.n_frames == 1:
+            return self.tensor("obs", rows).to(torch.float32)
+        step = start + np.arange(len(rows))[:, None]  # [T+1, B]
+        frames = np.maximum(step[:, :, None] - np.arange(self.n_frames)[::-1], first[:, None])
+        frame_rows = self.rows(env[:, None], frames)  # [T+1, B, n_frames], oldest first
         frame_rows[rows == self.padding] = self.padding
-        return join_frames(self.tensor("obs", frame_rows, device)).to(torch.float32)
+        return join_frames(self.tensor("obs", frame_rows)).to(torch.float32)
 
-    def _take_blocks(self, lane: int, first: int, stop: int) -> None:
+    def _take_blocks(self, e: int, first: int, stop: int) -> None:
         for block in range(first, stop):
             if self._freed:
                 row = self._freed.pop()
             else:
-                assert self._fresh < self.n_blocks, "more blocks taken than there are"
-                row, self._fresh = self._fresh, self._fresh + 1
-            self.table[lane, block % self.table.shape[1]] = row
+                assert self._unused < self.n_blocks, "more blocks taken than there are"
+                row, self._unused = self._unused, self._unused + 1
+            self.table[e, block % self.table.shape[1]] = row
 
     def _widen(self, n_blocks: int) -> None:
-        """Make the table wide enough for ``n_blocks`` blocks of one lane.
+        """Make the table wide enough for ``n_blocks`` blocks of one environment.
 
-        Must run before any lane takes new blocks: only the blocks up to ``end`` are copied.
+        Must run before any environment takes new blocks: only blocks up to ``end`` are copied.
         """
         old, width = self.table, self.table.shape[1]
         while width < n_blocks:
             width *= 2
         if width == old.shape[1]:
             return
-        self.table = np.zeros((self.n_lanes, width), np.int64)
-        for lane in range(self.n_lanes):
-            block = np.arange(self.begin[lane] // BLOCK, -(-self.end[lane] // BLOCK))
-            self.table[lane, block % self.table.shape[1]] = old[lane, block % old.shape[1]]
+        self.table = np.zeros((self.n_envs, width), np.int64)
+        for e in range(self.n_envs):
+            block = np.arange(self.begin[e] // BLOCK, _blocks_until(self.end[e]))
+            self.table[e, block % self.table.shape[1]] = old[e, block % old.shape[1]]
 
 
 def join_frames(frames: Tensor) -> Tensor:
@@ -213,8 +219,9 @@ def join_frames(frames: Tensor) -> Tensor:
     return frames.transpose(2, 3).flatten(3, 4)
 
 
-def _blocks_until(number: np.ndarray) -> np.ndarray:
-    return -(-number // BLOCK)
+def _blocks_until(step: Any) -> Any:
+    """Blocks of the steps before ``step``."""
+    return -(-step // BLOCK)
 
 
 def _reserve(n_rows: int, width: int, dtype: np.dtype) -> np.ndarray:
@@ -230,7 +237,7 @@ def _reserve(n_rows: int, width: int, dtype: np.dtype) -> np.ndarray:
             pages = mmap.mmap(-1, n_bytes)
     except OSError as error:
         raise RuntimeError(
-            f"the replay could not reserve {n_bytes / 1e9:.1f} GB of address space ({error}): "
+            f"the buffer could not reserve {n_bytes / 1e9:.1f} GB of address space ({error}): "
             "set buffer.max_bytes to less."
         ) from error
     return np.frombuffer(pages, dtype, n_rows * width).reshape(n_rows, width)

@@ -1,5 +1,5 @@
-"""What all replays save alike: slots piece by piece, the stream that draws, the copies that filled
-them.
+"""State that all buffers save alike: stored steps, the random generator, the number of
+environments.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from rltrain.buffer.store import Store
 from rltrain.types import Pieces
 
 PIECE = 4096
-"""Slots that a checkpoint reads at once."""
+"""Steps that a checkpoint reads at once."""
 
 
-def state_of(rng: np.random.Generator, n_envs: int) -> dict[str, int]:
-    """E and the state of a PCG64 generator, in whole numbers."""
+def generator_state(rng: np.random.Generator, n_envs: int) -> dict[str, int]:
+    """State of a PCG64 generator and the number of environments, as integers."""
     generator: Mapping[str, Any] = rng.bit_generator.state
     return {
         "n_envs": n_envs,
@@ -28,8 +28,8 @@ def state_of(rng: np.random.Generator, n_envs: int) -> dict[str, int]:
     }
 
 
-def restore(rng: np.random.Generator, state: Mapping[str, Any]) -> None:
-    """Let a generator go on from what ``state_of`` said."""
+def load_generator(rng: np.random.Generator, state: Mapping[str, Any]) -> None:
+    """Set a generator to a saved ``generator_state``."""
     rng.bit_generator.state = {
         "bit_generator": "PCG64",
         "state": {"state": state["rng.state"], "inc": state["rng.inc"]},
@@ -38,21 +38,34 @@ def restore(rng: np.random.Generator, state: Mapping[str, Any]) -> None:
     }
 
 
-def require_copies(state: Mapping[str, Any], n_envs: int) -> None:
-    """Refuse what another number of copies has filled.
+def require_n_envs(state: Mapping[str, Any], n_envs: int) -> None:
+    """Refuse the state of another number of environments.
 
     Raises:
-        ValueError: it is another number.
+        ValueError: with both numbers and what to type.
     """
     if state["n_envs"] != n_envs:
         raise ValueError(
-            f"The saved replay was filled by {state['n_envs']} environment copies, this run has "
+            f"The saved buffer was filled by {state['n_envs']} environments, this run has "
             f"{n_envs}: set hardware.n_envs={state['n_envs']}."
         )
 
 
-def slots_at(store: Store, rows: np.ndarray) -> dict[str, Pieces]:
-    """Every field at ``rows``, read from the store when it is asked for."""
+def require_equal(what: str, saved: int, here: int, keys: str) -> None:
+    """Refuse the state of a buffer with other settings.
+
+    Raises:
+        ValueError: with both numbers and the keys to restore.
+    """
+    if saved != here:
+        raise ValueError(
+            f"The saved buffer has {saved} {what}, this one {here}: use the {keys} that it was "
+            "written with."
+        )
+
+
+def pieces_of(store: Store, rows: np.ndarray) -> dict[str, Pieces]:
+    """Every field at ``rows``, read from the store only when the pieces are taken."""
 
     def field(name: str) -> Pieces:
         def pieces() -> Iterator[np.ndarray]:
@@ -61,28 +74,28 @@ def slots_at(store: Store, rows: np.ndarray) -> dict[str, Pieces]:
 
         return Pieces((len(rows), *store.shapes[name]), store.arrays[name].dtype, pieces)
 
-    return {f"slots.{name}": field(name) for name in store.arrays}
+    return {f"steps.{name}": field(name) for name in store.arrays}
 
 
-def require_slots(state: Mapping[str, Any], store: Store) -> None:
-    """Refuse saved slots of other shapes or types than the store's.
+def require_fields(state: Mapping[str, Any], store: Store) -> None:
+    """Refuse saved steps of other shapes or types than the store's.
 
     Raises:
         ValueError: the first field that does not fit.
     """
     for name, array in store.arrays.items():
-        shape, found = store.shapes[name], state[f"slots.{name}"]
+        shape, found = store.shapes[name], state[f"steps.{name}"]
         if found.shape[1:] != shape or found.dtype != array.dtype:
             raise ValueError(
-                f"The saved replay does not fit: '{name}' of a step should be {array.dtype} "
+                f"The saved buffer does not fit: '{name}' of a step should be {array.dtype} "
                 f"{shape}, got {found.dtype} {found.shape[1:]}. Use the env and the "
                 "buffer.storage that it was written with."
             )
 
 
-def put_slots(store: Store, lane: int, state: Mapping[str, Any], first: int, n_slots: int) -> None:
-    """Append saved slots ``first … first + n_slots`` to a lane."""
-    rows = store.extend(lane, n_slots)
+def append_saved(store: Store, e: int, state: Mapping[str, Any], first: int, n_steps: int) -> None:
+    """Append the saved steps ``first … first + n_steps`` to environment ``e``."""
+    rows = store.extend(e, n_steps)
     store.write(
-        rows, {name: state[f"slots.{name}"][first : first + n_slots] for name in store.arrays}
+        rows, {name: state[f"steps.{name}"][first : first + n_steps] for name in store.arrays}
     )

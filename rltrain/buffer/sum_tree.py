@@ -49,8 +49,8 @@ class SumTree:
 
 @njit(__file__)
 def set_leaves(nodes, offset, item, priority):
-    """Every sum is formed anew from its two parts, so that rounding never accumulates. All items
-    rise together, level by level: their cache misses overlap.
+    """Set leaves and compute every sum above them from its two children again, so that rounding
+    does not accumulate; level by level for all items, so that their cache misses overlap.
     """
     node = offset + item
     for k in range(len(node)):
@@ -65,7 +65,9 @@ def set_leaves(nodes, offset, item, priority):
 
 @njit(__file__)
 def find_leaves(nodes, offset, rest):
-    """Down from the root, level by level; never into a branch without mass. Uses up ``rest``."""
+    """Descend from the root, level by level; never into a branch without mass. ``rest`` is
+    overwritten.
+    """
     node = np.ones(len(rest), np.int64)
     level = 1
     while level < offset:

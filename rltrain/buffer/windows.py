@@ -1,4 +1,4 @@
-"""Windows of consecutive slots of a store: their rows and their small fields (compiled)."""
+"""Windows of consecutive steps of a store: their rows and their small fields (compiled)."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -8,19 +8,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rltrain.buffer import store as slots
+from rltrain.buffer import store as store_module
 from rltrain.buffer.store import BLOCK, Store
 from rltrain.common import numba_cache
 
-njit = partial(numba_cache.njit, __file__, slots.__file__)
+njit = partial(numba_cache.njit, __file__, store_module.__file__)
 
 
 class Windows(NamedTuple):
-    """B windows of T transitions; behind a window's final slot everything is padding."""
+    """B windows of T transitions; after a window's final step everything is padding."""
 
     rows: np.ndarray  # [T+1, B] of the store
     last: np.ndarray  # [T+1, B] bool
-    mask: np.ndarray  # [T, B] bool: a transition that the window teaches
+    mask: np.ndarray  # [T, B] bool: transitions that are learned from
     action: np.ndarray  # [T, B, N] int64
     last_action: np.ndarray  # [T+1, B, N] int64, -1 = none yet
     reward: np.ndarray  # [T, B, R] float32
@@ -29,16 +29,16 @@ class Windows(NamedTuple):
 
 def windows(
     store: Store,
-    lane: np.ndarray,
+    env: np.ndarray,
     start: np.ndarray,
     length: int,
-    first_taught: np.ndarray,
-    n_taught: int,
+    first_learned: np.ndarray,
+    n_learned: int,
 ) -> Windows:
-    """The windows of ``length`` transitions from slots ``start`` [B] of lanes ``lane`` [B] on;
-    ``n_taught`` transitions of each are marked, from ``first_taught`` [B] on.
+    """Windows of ``length`` transitions that begin at step ``start`` [B] of environment ``env``
+    [B]; the mask is set on ``n_learned`` transitions of each, from ``first_learned`` [B] on.
     """
-    n, (n_agents,), (n_rewards,) = len(lane), store.shapes["action"], store.shapes["reward"]
+    n, (n_agents,), (n_rewards,) = len(env), store.shapes["action"], store.shapes["reward"]
     found = Windows(
         rows=np.empty((length + 1, n), np.int64),
         last=np.empty((length + 1, n), np.bool_),
@@ -49,34 +49,34 @@ def windows(
         terminated=np.empty((length, n), np.bool_),
     )
     fields = tuple(store.arrays[name] for name in ("last", "action", "reward", "terminated"))
-    places = store.table, store.begin, store.padding, lane, start
-    _lay_out(*places, first_taught, n_taught, *fields, *found)
+    places = store.table, store.begin, store.padding, env, start
+    _fill(*places, first_learned, n_learned, *fields, *found)
     return found
 
 
-def warm_starts(
-    store: Store, eldest: np.ndarray, lane: np.ndarray, number: np.ndarray, burn_in: int
+def look_back(
+    store: Store, oldest: np.ndarray, env: np.ndarray, step: np.ndarray, n_steps: int
 ) -> np.ndarray:
-    """Up to ``burn_in`` slots before ``number`` [B], but none of another episode and none before
-    ``eldest`` [E].
+    """The step up to ``n_steps`` before ``step`` [B] of environment ``env`` [B], but of the same
+    episode and not before ``oldest`` [E].
     """
-    return _step_back(store.table, store.arrays["last"], eldest, lane, number, burn_in)
+    return _step_back(store.table, store.arrays["last"], oldest, env, step, n_steps)
 
 
 @njit()
-def _row(table, lane, number):
-    return table[lane, number // BLOCK % table.shape[1]] * BLOCK + number % BLOCK
+def _row(table, env, step):
+    return table[env, step // BLOCK % table.shape[1]] * BLOCK + step % BLOCK
 
 
 @njit()
-def _lay_out(
+def _fill(
     table,
     begin,
     padding,
-    lane,
+    env,
     start,
-    first_taught,
-    n_taught,
+    first_learned,
+    n_learned,
     last_of,
     action_of,
     reward_of,
@@ -89,22 +89,22 @@ def _lay_out(
     reward,
     terminated,
 ):
-    n_slots, n_windows, n_agents = action.shape
+    length, n_windows, n_agents = action.shape
     for b in range(n_windows):
-        before = _row(table, lane[b], max(start[b] - 1, begin[lane[b]]))
-        first = start[b] == begin[lane[b]] or last_of[before, 0]
+        before = _row(table, env[b], max(start[b] - 1, begin[env[b]]))
+        first = start[b] == begin[env[b]] or last_of[before, 0]
         for n in range(n_agents):
             last_action[0, b, n] = -1 if first else action_of[before, n]
         over = False
-        for t in range(n_slots + 1):
-            row = padding if over else _row(table, lane[b], start[b] + t)
+        for t in range(length + 1):
+            row = padding if over else _row(table, env[b], start[b] + t)
             rows[t, b] = row
             final = last[t, b] = last_of[row, 0]
-            here = not over and not final  # slot t holds a transition
+            here = not over and not final  # step t has a transition
             over = over or final
-            if t == n_slots:
+            if t == length:
                 break
-            mask[t, b] = here and first_taught[b] <= t < first_taught[b] + n_taught
+            mask[t, b] = here and first_learned[b] <= t < first_learned[b] + n_learned
             terminated[t, b] = terminated_of[row, 0]
             for n in range(n_agents):
                 action[t, b, n] = action_of[row, n]
@@ -114,28 +114,30 @@ def _lay_out(
 
 
 @njit()
-def _step_back(table, last_of, eldest, lane, number, burn_in):
-    start = number.copy()
-    for b in range(len(lane)):
-        while start[b] > max(number[b] - burn_in, eldest[lane[b]]):
-            if last_of[_row(table, lane[b], start[b] - 1), 0]:
+def _step_back(table, last_of, oldest, env, step, n_steps):
+    start = step.copy()
+    for b in range(len(env)):
+        while start[b] > max(step[b] - n_steps, oldest[env[b]]):
+            if last_of[_row(table, env[b], start[b] - 1), 0]:
                 break
             start[b] -= 1
     return start
 
 
 @njit()
-def starts(table, last_of, edges, behind, drawn, lane, number, n_found):
-    """Numbers ``drawn`` from 0 up to ``edges[-1]`` are starts: lane e has those below ``edges[e]``,
-    counted backwards from its slot ``behind[e]``. Final slots are left out; returns how many are
-    found now in ``lane`` and ``number`` [B].
+def take_starts(table, last_of, edges, stop, drawn, env, step, n_found):
+    """Write the steps that the numbers ``drawn`` stand for into ``env`` and ``step`` [B], without
+    final steps, and return how many there are now.
+
+    Environment e has the numbers from ``edges[e - 1]`` up to ``edges[e]``; they stand for as many
+    steps before ``stop[e]``.
     """
     for x in drawn:
-        if n_found == len(lane):
+        if n_found == len(env):
             break
         e = np.searchsorted(edges, x, side="right")
-        slot = behind[e] + x - edges[e]
-        if not last_of[_row(table, e, slot), 0]:
-            lane[n_found], number[n_found] = e, slot
+        at = stop[e] + x - edges[e]
+        if not last_of[_row(table, e, at), 0]:
+            env[n_found], step[n_found] = e, at
             n_found += 1
     return n_found

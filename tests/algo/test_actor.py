@@ -163,7 +163,7 @@ def test_asking_for_noisy_actions_does_not_change_the_run(tmp_path):
     assert runs[0].rollout.policy.exploration.noisy is None
     for trainer in runs:
         trainer.run(60)
-    one, two = (trainer.buffer.state_dict()["slots.action"] for trainer in runs)
+    one, two = (trainer.buffer.state_dict()["steps.action"] for trainer in runs)
     assert np.array_equal(np.asarray(one), np.asarray(two))
 
 

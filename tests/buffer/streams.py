@@ -1,4 +1,4 @@
-"""Random slots for the tests of buffers."""
+"""Random steps for the tests of buffers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ SPEC = EnvSpec(n_agents=2, n_actions=3, obs_shape=(4,), state_dim=5, n_rewards=2
 
 
 class Stream:
-    """Random slots of E copies whose episodes last 1 … ``longest`` transitions; copies may crash.
+    """Random steps of E environments with episodes of 1 … ``longest`` transitions; environments may
+    crash.
 
-    Final slots carry garbage actions and rewards, which nothing may ever see.
+    Final steps carry garbage actions and rewards, which no batch may show.
     """
 
     def __init__(self, seed: int, *, spec: EnvSpec = SPEC, n_envs: int = 3, longest: int = 12):
         self.rng = np.random.default_rng(seed)
         self.spec, self.n_envs, self.longest = spec, n_envs, longest
-        self.left = self.rng.integers(1, longest + 1, n_envs)  # transitions until the final slot
+        self.left = self.rng.integers(1, longest + 1, n_envs)  # transitions until the final step
 
     def steps(self, n_steps: int, *, crash: float = 0.0) -> Steps:
         rng, spec, shape = self.rng, self.spec, (n_steps, self.n_envs)
@@ -50,7 +51,7 @@ class Stream:
 def saved(buffer: Any) -> dict[str, Any]:
     """A buffer's state with its pieces put together, as a checkpoint gives it back."""
     state = buffer.state_dict()
-    return {k: np.asarray(v) if k.startswith("slots.") else v for k, v in state.items()}
+    return {k: np.asarray(v) if k.startswith("steps.") else v for k, v in state.items()}
 
 
 def stack_frames(obs: np.ndarray, last: np.ndarray, n_frames: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""OnPolicyBuffer: the carried slot, the shuffle, targets computed once, state."""
+"""OnPolicyBuffer: the carried step, the shuffle, targets computed once, state."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def shown(buffer: OnPolicyBuffer, n: int) -> list[tuple[float, ...]]:
 
 
 def rewards_of(*collects: Any) -> list[tuple[float, ...]]:
-    """Rewards of the real transitions of collects in a row, without those of the last slots."""
+    """Rewards of the real transitions of collects in a row, without those of the last steps."""
     last = np.concatenate([c.last for c in collects])[:-1]
     reward = np.concatenate([c.reward for c in collects])[:-1]
     return sorted(map(tuple, reward[~last].tolist()))
@@ -76,7 +76,7 @@ def test_a_minibatch_may_span_two_shuffles() -> None:
     assert shown(buffer, 2 * buffer.n_steps) == sorted(2 * rewards_of(steps))
 
 
-def test_the_last_slot_is_carried_into_the_next_collect() -> None:
+def test_the_last_step_is_carried_into_the_next_collect() -> None:
     buffer, stream = make(), Stream(0)
     first, second = stream.steps(8), stream.steps(5)
     buffer.add(first)
@@ -87,32 +87,32 @@ def test_the_last_slot_is_carried_into_the_next_collect() -> None:
     assert shown(buffer, buffer.n_steps) == rewards_of(carried, second)
 
 
-def test_a_window_is_two_neighbouring_slots() -> None:
+def test_a_window_is_two_neighbouring_steps() -> None:
     buffer, stream = make(), Stream(1)
     first, second = stream.steps(8), stream.steps(6)
     buffer.add(first)
     buffer.add(second)
     batch = buffer.sample(buffer.n_steps, CLOCK)
-    slots = {
+    steps = {
         n: np.concatenate([getattr(first, n), getattr(second, n)])
         for n in ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
     }
     for b, index in enumerate(batch.index.tolist()):
         t, e = divmod(index, 3)
-        t += 7  # the carried slot is the eighth of all
+        t += 7  # the carried step is the eighth of all
         for name in ("obs", "state", "avail_actions"):
-            pair = slots[name][t : t + 2, e]
+            pair = steps[name][t : t + 2, e]
             np.testing.assert_array_equal(getattr(batch, name)[:, b], pair)
-        assert batch.last[:, b].tolist() == [False, slots["last"][t + 1, e]]
+        assert batch.last[:, b].tolist() == [False, steps["last"][t + 1, e]]
         for name in ("action", "reward", "terminated"):
-            np.testing.assert_array_equal(getattr(batch, name)[0, b], slots[name][t, e])
-        began = slots["last"][t - 1, e]
-        before = np.full(2, -1) if began else slots["action"][t - 1, e]
+            np.testing.assert_array_equal(getattr(batch, name)[0, b], steps[name][t, e])
+        began = steps["last"][t - 1, e]
+        before = np.full(2, -1) if began else steps["action"][t - 1, e]
         np.testing.assert_array_equal(batch.last_action[0, b], before)
-        np.testing.assert_array_equal(batch.last_action[1, b], slots["action"][t, e])
+        np.testing.assert_array_equal(batch.last_action[1, b], steps["action"][t, e])
 
 
-def test_nothing_came_before_the_first_slot() -> None:
+def test_nothing_came_before_the_first_step() -> None:
     buffer = make()
     buffer.add(Stream(0).steps(2))
     batch = buffer.sample(buffer.n_steps, CLOCK)
@@ -133,7 +133,7 @@ def test_targets_are_computed_once_per_collect_and_go_with_their_transitions() -
     assert len(targets.calls) == 2
 
 
-def test_targets_see_all_slots_in_order() -> None:
+def test_targets_see_all_steps_in_order() -> None:
     targets, steps = Rewards(), Stream(0).steps(10)
     buffer = make(targets=targets)
     buffer.add(steps)
@@ -144,26 +144,26 @@ def test_targets_see_all_slots_in_order() -> None:
     np.testing.assert_array_equal(everything.obs[1].view(9, 3, 2, 4), steps.obs[1:])
 
 
-def test_final_slots_are_never_shown() -> None:
+def test_final_steps_are_never_shown() -> None:
     buffer, stream = make(), Stream(0, longest=2)
     for _ in range(10):
         steps = stream.steps(5)
         buffer.add(steps)
         batch = buffer.sample(40, CLOCK)
-        final = torch.from_numpy(buffer.slots["last"][:-1].reshape(-1))
+        final = torch.from_numpy(buffer.steps["last"][:-1].reshape(-1))
         assert not bool(final[batch.index].any())
 
 
-def test_the_carried_slot_of_a_lost_copy_leads_nowhere() -> None:
+def test_the_carried_step_of_a_lost_environment_leads_nowhere() -> None:
     buffer, stream = make(), Stream(0, longest=50)
     stream.left[:] = 40
     buffer.add(stream.steps(4))
     buffer.add(replace(stream.steps(3), lost=np.array([False, True, False])))
     index = buffer.sample(buffer.n_steps, CLOCK).index.tolist()
-    assert sorted(index) == [0, 2, 3, 4, 5, 6, 7, 8]  # t * 3 + copy; 1 is the carried slot
+    assert sorted(index) == [0, 2, 3, 4, 5, 6, 7, 8]  # t * 3 + environment; 1 is the carried step
 
 
-def test_a_lost_copy_begins_without_a_previous_action() -> None:
+def test_a_lost_environment_begins_without_a_previous_action() -> None:
     buffer, stream = make(), Stream(0, longest=50)
     stream.left[:] = 40
     buffer.add(stream.steps(4))
@@ -171,12 +171,12 @@ def test_a_lost_copy_begins_without_a_previous_action() -> None:
     assert (buffer.last_action[1, :, 0] == -1).tolist() == [False, True, False]
 
 
-@pytest.mark.parametrize("n_slots", [1, 2])
-def test_without_a_transition_it_is_not_ready(n_slots: int) -> None:
+@pytest.mark.parametrize("n_steps", [1, 2])
+def test_without_a_transition_it_is_not_ready(n_steps: int) -> None:
     buffer, stream = make(n_envs=1), Stream(0, n_envs=1)
     assert not buffer.ready(1)
-    steps = stream.steps(n_slots)
-    buffer.add(replace(steps, last=np.array([[True], [False]])[:n_slots]))
+    steps = stream.steps(n_steps)
+    buffer.add(replace(steps, last=np.array([[True], [False]])[:n_steps]))
     assert not buffer.ready(1)
     assert buffer.n_steps == 0
 
@@ -207,8 +207,8 @@ def test_an_empty_buffer_is_loaded() -> None:
     assert shown(one, one.n_steps) == rewards_of(steps)
 
 
-def test_a_state_of_other_copies_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"3 environment copies, this run has 2: set hardware"):
+def test_a_state_of_another_number_of_environments_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"3 environments, this run has 2: set hardware"):
         make(n_envs=2).load_state_dict(saved(make()))
 
 
@@ -248,7 +248,7 @@ def test_stacked_images_grow_along_their_channels() -> None:
         np.testing.assert_array_equal(batch.obs[:, b], stacked[t : t + 2])
 
 
-def test_a_lost_copy_begins_a_new_stack() -> None:
+def test_a_lost_environment_begins_a_new_stack() -> None:
     spec = replace(SPEC, frame_stack=3)
     buffer, stream = make(spec=spec), Stream(0, spec=spec, longest=50)
     stream.left[:] = 40
@@ -256,9 +256,13 @@ def test_a_lost_copy_begins_a_new_stack() -> None:
     after = stream.steps(3)
     buffer.add(replace(after, lost=np.array([False, True, False])))
     batch = buffer.sample(buffer.n_steps, CLOCK)
-    first = batch.index.tolist().index(3 + 1)  # t = 1, the first slot behind the carried one
+    first = batch.index.tolist().index(3 + 1)  # t = 1, the first step behind the carried one
     repeated = np.concatenate([after.obs[0, 1]] * 3, axis=1)
     np.testing.assert_array_equal(batch.obs[0, first], repeated)
+
+
+def held(buffer: OnPolicyBuffer) -> int:
+    return sum(array.nbytes for array in buffer.steps.values())
 
 
 def test_every_frame_of_a_stack_is_held_once() -> None:
@@ -268,11 +272,13 @@ def test_every_frame_of_a_stack_is_held_once() -> None:
         steps = stream.steps(20)
         single.add(steps)
         stacked.add(steps)
-    earlier = 3 * steps.obs[0].nbytes  # what the stack of the carried slot looks back to
-    assert stacked.bytes_in_use == single.bytes_in_use + earlier
+    earlier = 3 * steps.obs[0].nbytes  # what the stack of the carried step looks back to
+    assert held(stacked) == held(single) + earlier
     assert stacked.plan().bytes_per_step == single.plan().bytes_per_step
 
 
 def test_a_loss_without_targets_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"needs a loss that judges whole collects.*algo=pqn"):
+    with pytest.raises(
+        ValueError, match=r"needs a loss that computes the targets of all .*algo=pqn"
+    ):
         make(targets=None)

@@ -5,39 +5,41 @@ from __future__ import annotations
 import numpy as np
 import psutil
 import pytest
+import torch
 
-from rltrain.buffer.fields import bytes_per_slot, fields_of
+from rltrain.buffer.fields import bytes_per_step, fields_of
 from rltrain.buffer.store import BLOCK, Store
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.types import EnvSpec
 
+CPU = torch.device("cpu")
 SPEC = EnvSpec(n_agents=2, n_actions=3, obs_shape=(4,), state_dim=5)
 
 
-def store(n_lanes: int = 2, n_blocks: int = 8) -> Store:
-    return Store(spec=SPEC, n_lanes=n_lanes, n_blocks=n_blocks, storage="float32")
+def store(n_envs: int = 2, n_blocks: int = 8) -> Store:
+    return Store(spec=SPEC, n_envs=n_envs, n_blocks=n_blocks, storage="float32", device=CPU)
 
 
-def numbered(first: int, n_slots: int, n_lanes: int = 2) -> dict[str, np.ndarray]:
-    """Slots [T, E] whose state says 1000 * lane + number."""
-    name = first + np.arange(n_slots)[:, None] + 1000 * np.arange(n_lanes)  # [T, E]
+def numbered(first: int, n_steps: int, n_envs: int = 2) -> dict[str, np.ndarray]:
+    """Steps [T, E] of which the state is 1000 * e + number."""
+    name = first + np.arange(n_steps)[:, None] + 1000 * np.arange(n_envs)  # [T, E]
     fields = {
-        key: np.zeros((n_slots, n_lanes, *shape), dtype)
+        key: np.zeros((n_steps, n_envs, *shape), dtype)
         for key, (shape, dtype) in fields_of(SPEC, "float32").items()
     }
     fields["state"][:] = name[:, :, None]
     return fields
 
 
-def names(s: Store, lane: int, number: np.ndarray) -> list[int]:
-    return [int(n) for n in s.read("state", s.rows(lane, number))[:, 0]]
+def names(s: Store, e: int, number: np.ndarray) -> list[int]:
+    return [int(n) for n in s.read("state", s.rows(e, number))[:, 0]]
 
 
-def test_bytes_per_slot_is_the_sum_of_its_fields() -> None:
+def test_bytes_per_step_is_the_sum_of_its_fields() -> None:
     # obs 2*4*4, avail_actions 2*3, state 5*4, last, action 2, reward 4, terminated
-    assert bytes_per_slot(SPEC, "float32") == 32 + 6 + 20 + 1 + 2 + 4 + 1
-    assert bytes_per_slot(SPEC, "float16") == 16 + 6 + 10 + 1 + 2 + 4 + 1
-    assert bytes_per_slot(SPEC, "float32", hidden_dim=3) == 66 + 2 * 3 * 4
+    assert bytes_per_step(SPEC, "float32") == 32 + 6 + 20 + 1 + 2 + 4 + 1
+    assert bytes_per_step(SPEC, "float16") == 16 + 6 + 10 + 1 + 2 + 4 + 1
+    assert bytes_per_step(SPEC, "float32", hidden_dim=3) == 66 + 2 * 3 * 4
 
 
 def test_many_actions_take_two_bytes() -> None:
@@ -47,17 +49,17 @@ def test_many_actions_take_two_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("storage", "slot_goal", "total_goal"), [("float32", 36465, 11.5e9), ("float16", 18735, 6e9)]
+    ("storage", "step_goal", "total_goal"), [("float32", 36465, 11.5e9), ("float16", 18735, 6e9)]
 )
 def test_5000_episodes_of_27m_vs_30m_fit_the_goal(
-    storage: str, slot_goal: int, total_goal: float
+    storage: str, step_goal: int, total_goal: float
 ) -> None:
     spec = EnvSpec(n_agents=27, n_actions=36, obs_shape=(285,), state_dim=1170, max_steps=180)
-    assert bytes_per_slot(spec, storage) == slot_goal
-    assert 5_000 * 61 * slot_goal <= total_goal
+    assert bytes_per_step(spec, storage) == step_goal
+    assert 5_000 * 61 * step_goal <= total_goal
 
 
-def test_slots_are_found_across_block_borders() -> None:
+def test_steps_are_found_across_block_borders() -> None:
     s = store()
     for first in range(0, 60, 20):
         s.append(numbered(first, 20))
@@ -65,7 +67,7 @@ def test_slots_are_found_across_block_borders() -> None:
     assert names(s, 0, np.array([59, 0, 31, 32])) == [59, 0, 31, 32]
 
 
-def test_a_slot_can_be_read_while_its_episode_is_open() -> None:
+def test_a_step_can_be_read_while_its_episode_is_open() -> None:
     s = store()
     s.append(numbered(0, 1))
     assert names(s, 1, np.array([0])) == [1000]
@@ -75,14 +77,14 @@ def test_released_blocks_are_used_again_for_ever() -> None:
     s = store(n_blocks=4)
     for first in range(0, 50 * BLOCK, BLOCK):
         s.append(numbered(first, BLOCK))
-        for lane in range(2):
-            s.release(lane, max(first, 0))  # one full block stays
+        for e in range(2):
+            s.release(e, max(first, 0))  # one full block stays
         assert names(s, 1, first + np.arange(BLOCK)) == list(range(1000 + first, 1032 + first))
-        assert s.bytes_in_use == 2 * BLOCK * s.bytes_per_slot
+        assert s.bytes_in_use == 2 * BLOCK * s.bytes_per_step
     assert s.free_blocks == 2
 
 
-def test_a_block_stays_until_its_last_slot_is_released() -> None:
+def test_a_block_stays_until_its_last_step_is_released() -> None:
     s = store()
     s.append(numbered(0, BLOCK))
     s.release(0, BLOCK - 1)
@@ -91,7 +93,7 @@ def test_a_block_stays_until_its_last_slot_is_released() -> None:
     assert s.free_blocks == 7
 
 
-def test_rewind_forgets_the_newest_slots_and_frees_whole_blocks() -> None:
+def test_rewind_forgets_the_newest_steps_and_frees_whole_blocks() -> None:
     s = store()
     s.append(numbered(0, BLOCK))
     s.append(numbered(BLOCK, BLOCK))
@@ -104,13 +106,13 @@ def test_rewind_forgets_the_newest_slots_and_frees_whole_blocks() -> None:
 
 def test_blocks_to_append_counts_what_append_takes() -> None:
     s = store()
-    for n_slots in (1, BLOCK - 1, 1, 5):
-        free, needed = s.free_blocks, s.blocks_to_append(n_slots)
-        s.append(numbered(0, n_slots))
+    for n_steps in (1, BLOCK - 1, 1, 5):
+        free, needed = s.free_blocks, s.blocks_to_append(n_steps)
+        s.append(numbered(0, n_steps))
         assert free - s.free_blocks == needed
 
 
-def test_one_lane_may_own_far_more_blocks_than_another() -> None:
+def test_one_environment_may_own_far_more_blocks_than_another() -> None:
     s = store(n_blocks=40)
     for first in range(0, 20 * BLOCK, BLOCK):
         s.append(numbered(first, BLOCK))
@@ -119,7 +121,7 @@ def test_one_lane_may_own_far_more_blocks_than_another() -> None:
     assert s.free_blocks == 20
 
 
-def test_the_padding_slot_is_empty_and_last() -> None:
+def test_the_padding_step_is_empty_and_last() -> None:
     s, row = store(), np.array([store().padding])
     assert s.read("last", row).tolist() == [True]
     assert s.read("avail_actions", row).tolist() == [[[True, False, False]] * 2]
@@ -140,12 +142,12 @@ def test_uint8_observations_stay_uint8_and_float16_halves_the_rest() -> None:
     assert (types["obs"], types["state"], types["reward"]) == (np.uint8, np.float16, np.float32)
 
 
-def test_memory_follows_the_written_slots_not_the_cap() -> None:
+def test_memory_follows_the_written_steps_not_the_cap() -> None:
     set_allocator_policy()  # the arrays are not malloc's, so it must not touch them either
     process = psutil.Process()
     before = process.memory_info().rss
-    spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(1 << 18,))  # 1 MiB a slot
-    s = Store(spec=spec, n_lanes=1, n_blocks=1 << 8, storage="float32")  # 8 GiB reserved
+    spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(1 << 18,))  # 1 MiB a step
+    s = Store(spec=spec, n_envs=1, n_blocks=1 << 8, storage="float32", device=CPU)  # 8 GiB reserved
     reserved = process.memory_info().rss
     assert reserved - before < 32 << 20
     fields = {
@@ -155,14 +157,14 @@ def test_memory_follows_the_written_slots_not_the_cap() -> None:
     with_fields = process.memory_info().rss
     s.append(fields)
     assert 30 << 20 < process.memory_info().rss - with_fields < 64 << 20
-    assert s.bytes_in_use == BLOCK * s.bytes_per_slot
+    assert s.bytes_in_use == BLOCK * s.bytes_per_step
 
 
 def test_widening_the_block_table_keeps_blocks_taken_in_the_same_append() -> None:
     s = store(n_blocks=64)
     for first in range(0, 8 * BLOCK, BLOCK):
         s.append(numbered(first, BLOCK))
-    s.release(0, 2 * BLOCK)  # lane 0 has room in the table, lane 1 needs a wider one
+    s.release(0, 2 * BLOCK)  # environment 0 has room in the table, 1 needs a wider one
     s.append(numbered(8 * BLOCK, BLOCK))
     newest = 8 * BLOCK + np.arange(BLOCK)
     assert names(s, 0, newest) == newest.tolist()

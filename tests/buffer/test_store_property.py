@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rltrain.buffer.episode import EpisodeBuffer
-from rltrain.buffer.fields import bytes_per_slot
+from rltrain.buffer.fields import bytes_per_step
 from rltrain.buffer.store import BLOCK, Store
 from rltrain.types import Clock, EnvSpec, Steps
 
@@ -30,6 +30,11 @@ def fields_of_keys(keys: np.ndarray) -> dict[str, np.ndarray]:
         "reward": (number % 1013).astype(np.float32),
         "terminated": keys % 11 == 0,
     }
+
+
+def store(n_envs: int, n_blocks: int) -> Store:
+    device = torch.device("cpu")
+    return Store(spec=SPEC, n_envs=n_envs, n_blocks=n_blocks, storage="float32", device=device)
 
 
 class PlainStore:
@@ -57,7 +62,7 @@ class Operations:
         self.rng = rng = np.random.default_rng(seed)
         self.n_envs = int(rng.integers(1, 5))
         n_blocks = int(rng.integers(4 * self.n_envs, 40 * self.n_envs))
-        self.store = Store(spec=SPEC, n_lanes=self.n_envs, n_blocks=n_blocks, storage="float32")
+        self.store = store(self.n_envs, n_blocks)
         self.plain = PlainStore(self.n_envs)
         self.keeps = rng.choice([0, 3, 30, 1_000], self.n_envs) * BLOCK  # about how much stays
         self.next_key = 0
@@ -117,9 +122,9 @@ class Operations:
 
 
 def test_fields_of_keys_have_the_shapes_of_a_store() -> None:
-    store = Store(spec=SPEC, n_lanes=2, n_blocks=4, storage="float32")
+    shapes = store(2, 4).shapes
     for name, field in fields_of_keys(np.arange(6).reshape(3, 2)).items():
-        assert field.shape == (3, 2, *store.shapes[name])
+        assert field.shape == (3, 2, *shapes[name])
 
 
 @pytest.mark.parametrize("seeds", CASES)
@@ -201,7 +206,7 @@ def test_an_episode_buffer_keeps_episodes_that_grow_while_old_ones_go(seeds: ran
         rng = np.random.default_rng(seed)
         n_envs = int(rng.integers(1, 5))
         game = Game(rng, n_envs, growth=float(rng.uniform(1.0, 1.15)))
-        max_bytes = int(rng.integers(20, 60)) * n_envs * BLOCK * bytes_per_slot(SPEC, "float32")
+        max_bytes = int(rng.integers(20, 60)) * n_envs * BLOCK * bytes_per_step(SPEC, "float32")
         buffer = EpisodeBuffer(
             spec=SPEC,
             n_envs=n_envs,

@@ -306,7 +306,7 @@ def test_vdn_learns_the_least_squares_table_of_a_matrix_game(tmp_path, game):
     trainer = solved([*words, "algo.batch_size=256"], tmp_path, 12_000)
     table = joint_values(trainer, np.ones((2, 1), np.float32), np.ones(1, np.float32))
     state = trainer.buffer.state_dict()  # its joint actions are only nearly uniform
-    played = np.asarray(state["slots.action"])[~np.asarray(state["slots.last"])].astype(int)
+    played = np.asarray(state["steps.action"])[~np.asarray(state["steps.last"])].astype(int)
     weight = np.zeros((3, 3))
     np.add.at(weight, (played[:, 0], played[:, 1]), 1)
     payoff = np.array(PAYOFFS[game], float)

@@ -35,7 +35,7 @@ def test_what_is_written_is_what_the_replay_got(roomy, tmp_path):
     n = len(written["last"])
     assert n == 3 * trainer.clock.episodes
     for name in ("obs", "avail_actions", "last", "action", "reward", "terminated", "state"):
-        stored = np.asarray(state[f"slots.{name}"])[:n]
+        stored = np.asarray(state[f"steps.{name}"])[:n]
         np.testing.assert_array_equal(written[name], stored.reshape(written[name].shape))
 
 

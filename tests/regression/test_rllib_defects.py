@@ -123,8 +123,8 @@ def test_a_time_limit_is_stored_as_a_cut_not_as_a_termination(tmp_path):
     trainer = make(tmp_path)
     trainer.run(50)
     stored = trainer.buffer.state_dict()
-    assert np.asarray(stored["slots.last"]).sum() >= 8
-    assert not np.asarray(stored["slots.terminated"]).any()
+    assert np.asarray(stored["steps.last"]).sum() >= 8
+    assert not np.asarray(stored["steps.terminated"]).any()
     batch = trainer.buffer.sample(64, trainer.clock)
     value = torch.full_like(batch.reward, 10.0)
     target = n_step_target(batch.reward, batch.terminated, batch.last, value, 0.9, 1)

@@ -139,7 +139,7 @@ def norm_of(trainer):
 def stored(trainer):
     """[n, O], every observation in the replay."""
     state = trainer.buffer.state_dict()
-    return np.asarray(state["slots.obs"]).reshape(-1, 4).astype(float)
+    return np.asarray(state["steps.obs"]).reshape(-1, 4).astype(float)
 
 
 def test_a_run_counts_what_it_collected_and_stores_it_raw(tmp_path):

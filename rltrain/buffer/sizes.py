@@ -1,0 +1,82 @@
+"""Refusals of buffer sizes that cannot work, each with what to type."""
+
+from __future__ import annotations
+
+from rltrain.buffer.store import BLOCK
+from rltrain.types import EnvSpec
+
+
+def require_bytes(needed: int, cap: int, capacity: int, n_envs: int, step_bytes: int) -> None:
+    """Refuse ``capacity`` steps that need more bytes than may be used.
+
+    Raises:
+        ValueError: with both numbers.
+    """
+    if needed <= cap:
+        return
+    fits = (cap // step_bytes // n_envs - 3 * BLOCK) * n_envs
+    smaller = f"set buffer.capacity={fits} or less, or" if fits > 0 else "set"
+    raise ValueError(
+        f"The buffer needs {needed / 1e9:.2f} GB for buffer.capacity={capacity} steps "
+        f"({step_bytes} bytes each), but may use {cap / 1e9:.2f} GB: "
+        f"{smaller} buffer.max_bytes={needed} or more."
+    )
+
+
+def require_window(length: int, least: int, capacity: int, n_envs: int) -> None:
+    """Refuse ``capacity`` steps of which no environment stores a window; ``least`` steps would do.
+
+    Raises:
+        ValueError: with the capacity that is enough.
+    """
+    if -(-capacity // n_envs) < least:
+        raise ValueError(
+            f"buffer.capacity={capacity} steps over {n_envs} environments cannot hold one window "
+            f"of {length} transitions in each: set buffer.capacity={least * n_envs} or more."
+        )
+
+
+def require_first_blocks(n_blocks: int, cap: int, n_envs: int, step_bytes: int) -> None:
+    """Refuse fewer than two blocks for each environment.
+
+    Raises:
+        ValueError: with the bytes that are enough.
+    """
+    if n_blocks < 2 * n_envs:
+        raise ValueError(
+            f"buffer.max_bytes={cap} is too little: {n_envs} environments need "
+            f"{2 * n_envs * BLOCK * step_bytes} bytes to begin with. Set buffer.max_bytes to at "
+            "least that."
+        )
+
+
+def require_batch(
+    batch_size: int, capacity: int, n_blocks: int, spec: EnvSpec, n_envs: int, step_bytes: int
+) -> None:
+    """Refuse an episode buffer that could never give a batch of full-length episodes.
+
+    Raises:
+        ValueError: with what is needed and what there is.
+    """
+    if capacity < batch_size:
+        raise ValueError(
+            f"buffer.capacity={capacity} episodes cannot hold one batch of "
+            f"algo.batch_size={batch_size} episodes: set buffer.capacity={batch_size} or more."
+        )
+    if spec.max_steps is None:
+        return
+    needed, block_bytes = episode_blocks(batch_size, spec.max_steps, n_envs), BLOCK * step_bytes
+    if n_blocks < needed:
+        raise ValueError(
+            f"The buffer may use {n_blocks * block_bytes / 1e6:.1f} MB, but one batch of "
+            f"{batch_size} episodes of {spec.max_steps} steps, beside the {n_envs} open episodes, "
+            f"needs {needed * block_bytes / 1e6:.1f} MB ({step_bytes} bytes a step): set "
+            f"buffer.max_bytes={needed * block_bytes}, or buffer.storage=float16, or a smaller "
+            "algo.batch_size."
+        )
+
+
+def episode_blocks(n_episodes: int, max_steps: int, n_envs: int) -> int:
+    """Blocks that always hold ``n_episodes`` full-length episodes beside the open ones."""
+    n_steps = (n_episodes + n_envs) * (max_steps + 1)
+    return -(-n_steps // BLOCK) + 3 * n_envs

@@ -1,0 +1,116 @@
+"""WindowStarts: the stored steps at which the learned transitions of windows may begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from rltrain.buffer.priorities import Priorities
+from rltrain.buffer.store import BLOCK, Store
+from rltrain.buffer.windows import take_starts
+from rltrain.types import Clock
+
+Drawn = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]
+
+
+class WindowStarts:
+    """Steps that have ``length`` successors and what came before them, except final ones; drawn
+    uniformly or by priority.
+
+    A start is also an item, a number for priorities: its step modulo ``ring``, for every
+    environment and, where windows show one agent each, for every agent.
+
+    Args:
+        store: the steps.
+        length: transitions of a window, T.
+        looks_back: earlier steps that a start needs: for its last action and the frames of its
+            stack.
+        steps_per_env: steps that an environment stores.
+        n_agents: windows that begin at a step, each of another agent; 1 = the whole team.
+        priorities: makes ``Priorities`` of so many items; None = uniform.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        length: int,
+        looks_back: int,
+        steps_per_env: int,
+        n_agents: int,
+        priorities: Callable[[int], Priorities] | None,
+    ) -> None:
+        self.store, self.length, self.looks_back = store, length, looks_back
+        self.ring, self.n_agents = steps_per_env + BLOCK, n_agents
+        self.stop = np.zeros(store.n_envs, np.int64)  # [E] no start from this step on
+        self.n_items = 0 if priorities is None else store.n_envs * self.ring * n_agents
+        self.priorities = None if priorities is None else priorities(self.n_items)
+
+    @property
+    def oldest(self) -> np.ndarray:
+        """[E]: the first step whose predecessors are still stored, or never existed."""
+        begin = self.store.begin
+        return np.where(begin > 0, begin + self.looks_back, 0)
+
+    def any(self) -> bool:
+        """Whether there is a start: of two steps in a row at most one is final."""
+        return bool((self.stop > self.oldest + 1).any())
+
+    def grow(self) -> None:
+        """Add the steps that have enough successors by now."""
+        stop = np.maximum(self.store.end - self.length, self.stop)
+        if self.priorities is not None:
+            first = np.maximum(self.stop, self.oldest)  # some were removed before they could start
+            for e in np.flatnonzero(stop > self.stop).tolist():
+                step = np.arange(first[e], stop[e])
+                last = self.store.arrays["last"][self.store.rows(e, step), 0]
+                for item in self._items(e, step):
+                    self.priorities.add(item, ~last)
+        self.stop = stop
+
+    def remove(self, e: int, first: int, stop: int) -> None:
+        """Never draw the steps ``first`` … ``stop`` of environment ``e`` again."""
+        if self.priorities is not None:
+            for item in self._items(e, np.arange(first, stop)):
+                self.priorities.remove(item)
+
+    def draw(self, n: int, rng: np.random.Generator, clock: Clock) -> Drawn:
+        """Environments, steps, agents, items and importance weights [B] of ``n`` starts; no weights
+        where they are drawn uniformly.
+        """
+        if self.priorities is None:
+            env, step = self._draw_uniform(n, rng)
+            agent = rng.integers(0, self.n_agents, n) if self.n_agents > 1 else np.zeros_like(env)
+            return env, step, agent, self._item(env, step, agent), None
+        item, weight = self.priorities.draw(n, rng, clock.env_steps)
+        start, agent = np.divmod(item, self.n_agents)
+        env, at = np.divmod(start, self.ring)
+        begin = self.store.begin[env]
+        return env, begin + (at - begin) % self.ring, agent, item, weight
+
+    def _draw_uniform(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        edges = np.maximum(self.stop - self.oldest, 0).cumsum()  # [E]
+        env, step = np.empty(n, np.int64), np.empty(n, np.int64)
+        found, last = 0, self.store.arrays["last"]
+        while found < n:  # final steps are rejected
+            drawn = rng.integers(0, edges[-1], n + n // 8 + 8)
+            found = take_starts(self.store.table, last, edges, self.stop, drawn, env, step, found)
+        return env, step
+
+    def _items(self, e: int, step: np.ndarray) -> np.ndarray:
+        """[n_agents, B]: items of steps [B] of environment ``e``."""
+        return self._item(np.int64(e), step, np.arange(self.n_agents)[:, None])
+
+    def _item(self, env: np.ndarray | np.int64, step: np.ndarray, agent: np.ndarray) -> np.ndarray:
+        return (env * self.ring + step % self.ring) * self.n_agents + agent
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        priorities = {} if self.priorities is None else self.priorities.state_dict()
+        return {"stop": self.stop.copy(), **priorities}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.stop[:] = state["stop"]
+        if self.priorities is not None:
+            self.priorities.load_state_dict(state)
