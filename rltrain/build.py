@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 import rltrain
+from rltrain.algo import kernels
 from rltrain.algo.actor import Actor
 from rltrain.algo.exploration import Exploration, FixedEpsilon
 from rltrain.algo.learner import Learner
@@ -31,7 +32,6 @@ from rltrain.callback import (
     Test,
 )
 from rltrain.common import checkpoint
-from rltrain.common.compilation import announce_compilation
 from rltrain.common.conformance import conform
 from rltrain.common.seeding import (
     ACTOR_STREAM,
@@ -81,10 +81,16 @@ def prepare_machine(settings: Settings) -> torch.device:
     Raises:
         ValueError: ``hardware=cuda`` without a GPU.
     """
-    announce_compilation()
     device = resolve_device(settings.hardware.device)
     set_threads(n_threads(settings))
     return device
+
+
+def announce_compilation() -> None:
+    """Say from now on when something is compiled."""
+    from rltrain.common import compilation  # imports numba, which not every use of us needs
+
+    compilation.announce_compilation()
 
 
 def n_threads(settings: Settings) -> int:
@@ -100,6 +106,7 @@ def build_env(
     """Environment copies in lock-step, for learning, for tests, or for a player that is a script of
     theirs.
     """
+    announce_compilation()
     node = settings.nodes["env" if training else "test.env"]
     env = node.build(
         n_envs=n_envs,
@@ -162,6 +169,9 @@ def build_agents(settings: Settings, spec: EnvSpec) -> nn.Module:
             f"asks for no distribution, but algo.distribution is {type(distribution).__name__}. "
             "Type algo/distribution=scalar algo/loss=td."
         )
+    if kernels.chosen(settings.hardware.kernels) == "compiled":
+        announce_compilation()
+        kernels.compile_agents(agents)
     return cast(nn.Module, agents)
 
 
@@ -222,6 +232,8 @@ def build_loss(settings: Settings, spec: EnvSpec, model: Model) -> Loss:
     if loss.per_agent:
         to_keep = "algo/loss=td algo/distribution=scalar"
         need_independent(f"{name} (algo.loss) learns", model, spec, to_keep)
+    if kernels.chosen(settings.hardware.kernels) == "compiled":
+        return kernels.compile_loss(loss, model)
     return loss
 
 

@@ -10,13 +10,14 @@ from torch import nn
 def compile_recurrence() -> None:
     """Compile every kernel of the GRU, or load it from the cache."""
     from rltrain.algo.kernels import gru, gru_kernel
+    from rltrain.algo.network.packing import PackedGRU
 
     n_rows = 2 * gru_kernel.BLOCK
     first = torch.zeros(n_rows, 2)
-    cell = nn.GRUCell(2, 2)
+    cell = PackedGRU(2, 2)
     for n_threads in (1, 2):
         torch.set_num_threads(n_threads)
-        gru.gru(first.clone(), first, cell, [n_rows]).sum().backward()
+        gru.gru(cell, first.clone(), first, [n_rows]).sum().backward()
 
 
 def compile_td_step() -> None:

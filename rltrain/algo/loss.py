@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from typing import cast
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from rltrain.algo.kernels.feed_forward import Stack
-from rltrain.algo.kernels.td_step import td_step
-from rltrain.algo.mixer import Independent
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.targets import (
     greedy,
@@ -75,11 +71,6 @@ class TDLoss:
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
         """Loss sum, count (learned transitions × M), priority [B] (a window's mean |TD error|)."""
-        stack = self._stack(online, batch)
-        if stack is not None:
-            bound = np.float32(-1 if self.huber is None else self.huber)
-            rule = np.float32(self.gamma), self.double, self.n_step, bound
-            return td_step(stack, cast(Stack, target.agents.stack), batch, rule)
         state = zero_outside(batch.state, batch.real)  # [T+1, B, S]
         looks_ahead = self.double and batch.td_target is None
         stop = None if looks_ahead else len(batch.action)
@@ -92,14 +83,6 @@ class TDLoss:
         if td_target is None:
             td_target = self._td_target(target, batch, output.q.detach()[1:], state[1:])
         return result_of(mixed, td_target, batch, self.huber)
-
-    def _stack(self, online: Model, batch: Batch) -> Stack | None:
-        """The agents' layers, where one compiled step says the same."""
-        stack = getattr(online.agents, "stack", None)
-        alone = isinstance(online.mixer, Independent) and batch.agent is None
-        if stack is None or not alone or self.rescale is not None or batch.td_target is not None:
-            return None
-        return stack if stack.compiles else None
 
     @torch.no_grad()
     def _td_target(self, target: Model, batch: Batch, online_q: Tensor, state: Tensor) -> Tensor:
@@ -120,7 +103,7 @@ class TDLoss:
 
 def pick_greedy(q: Tensor, available: Tensor, mixer: Mixer, otherwise: Tensor) -> Tensor:
     """The values [T, B, N] of the best available actions, for mixers that look at them."""
-    if not getattr(mixer, "uses_greedy", True):
+    if not mixer.uses_greedy:
         return otherwise
     return pick(q, greedy(q, available))
 

@@ -95,6 +95,7 @@ class AlgoSettings:
 class HardwareSettings:
     device: Literal["auto", "cpu", "cuda"]
     threads: Count | None
+    kernels: Literal["auto", "compiled", "torch"]
     n_envs: Count
 
 

@@ -114,6 +114,7 @@ def device(plan: Mapping[str, Any]) -> str:
     """Device, threads and, of the real StarCraft II, processes."""
     games = plan["processes"] - 1
     words = f"{plan['device']}, {plural(plan['threads'], 'torch thread')}"
+    words += f", {plan['kernels']} kernels"
     return words + (f", {plural(games, 'game process')}" if games else "")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from rltrain.algo.kernels import chosen
 from rltrain.build import n_threads
 from rltrain.common.memory import available_memory
 from rltrain.config.schema import Settings
@@ -30,6 +31,7 @@ def resource_plan(settings: Settings, trainer: Trainer) -> dict[str, Any]:
         "device": str(torch_device_of(online)),
         "processes": 1 + (sum(copies.values()) if games else 0),
         "threads": n_threads(settings),
+        "kernels": chosen(settings.hardware.kernels),
         "env_copies": copies,
         "parameters": {name: count(part) for name, part in online.named_children()},
         "network_bytes": network_bytes(trainer),

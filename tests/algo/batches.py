@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from rltrain.algo import kernels
 from rltrain.algo.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.learner import Learner, TargetUpdate
 from rltrain.algo.loss import TDLoss
@@ -38,9 +39,24 @@ MAPS = {  # name: agents, actions, obs, state
     "MMM2": (10, 18, 176, 322),
     "2c_vs_64zg": (2, 70, 332, 342),
 }
+KERNELS = "compiled"  # set by the fixture of the same name
+
+
+def accelerated(agents):
+    """The agents, with their compiled counterparts if the test wants them."""
+    if KERNELS == "compiled":
+        kernels.compile_agents(agents)
+    return agents
+
+
+def _made(make, **settings):
+    return accelerated(make(**settings))
+
+
 AGENTS = {
-    "gru": partial(GRUAgents, hidden_dim=8, last_action=True, agent_id=True),
+    "gru": partial(_made, GRUAgents, hidden_dim=8, last_action=True, agent_id=True),
     "mlp": partial(
+        _made,
         mlp_agents,
         distribution=Scalar(),
         hidden_sizes=[8],
@@ -54,6 +70,7 @@ AGENTS = {
 }
 OF_IMAGES = {
     "conv": partial(
+        _made,
         conv_agents,
         distribution=Scalar(),
         filters=[[5, 3, 2], [3, 2, 1]],
@@ -215,4 +232,7 @@ def make_learner(model=None, **other) -> Learner:
         "max_grad_norm": 10.0,
         "target_update": TargetUpdate(episodes=None, env_steps=None, updates=2, tau=1.0),
     }
-    return Learner(**{**parts, **other})
+    parts |= other
+    if KERNELS == "compiled":
+        parts["loss"] = kernels.compile_loss(parts["loss"], parts["model"])
+    return Learner(**parts)

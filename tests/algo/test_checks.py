@@ -19,7 +19,9 @@ from rltrain.algo.checks import (
 )
 from rltrain.algo.kernels.feed_forward import Stack
 from rltrain.algo.kernels.gru import gru
+from rltrain.algo.kernels.td_step import CompiledTDLoss
 from rltrain.algo.loss import TDLoss
+from rltrain.algo.network.packing import PackedGRU
 from rltrain.types import Clock, EnvSpec
 from tests.algo import wrong_inputs
 from tests.algo.batches import SPEC, make_batch, make_learner, make_model
@@ -35,8 +37,9 @@ def check(spec=SPEC):
 def plain_learner():
     """The learner whose whole update is one compiled step."""
     model = make_model("mlp", "independent", PLAIN, last_action=False)
-    assert model.agents.stack is not None
-    return make_learner(model, spec=PLAIN)
+    learner = make_learner(model, spec=PLAIN)
+    assert isinstance(learner.loss, CompiledTDLoss)
+    return learner
 
 
 def test_a_batch_that_fits_passes():
@@ -134,7 +137,7 @@ def test_actions_in_the_padding_do_not_matter_to_the_compiled_step():
 )
 def test_a_compiled_loss_called_without_a_learner_checks_sizes_too(change):
     model, batch = plain_learner().online, make_batch([1, 1], PLAIN)
-    loss = TDLoss(gamma=0.9, double=True, n_step=1)
+    loss = CompiledTDLoss(TDLoss(gamma=0.9, double=True, n_step=1))
     with pytest.raises(IndexError, match="does not fit"):
         loss(model, model, replace(batch, **change), Clock())
 
@@ -143,10 +146,10 @@ def test_other_compiled_parts_check_sizes_too():
     stack = Stack([], [torch.nn.Linear(4, 2)], [])
     with pytest.raises(ValueError, match="expected 4 inputs, got 5"):
         stack.output(torch.zeros(1, 5))
-    cell = torch.nn.GRUCell(2, 3)
+    cell = PackedGRU(2, 3)
     for first, n_rows in (((2, 4), [2]), ((1, 3), [2]), ((2, 3), [2, 2])):
         with pytest.raises(ValueError, match="expected 3 units"):
-            gru(torch.zeros(2, 2), torch.zeros(first), cell, n_rows)
+            gru(cell, torch.zeros(2, 2), torch.zeros(first), n_rows)
 
 
 @pytest.mark.parametrize(

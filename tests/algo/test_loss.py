@@ -5,9 +5,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from rltrain.algo import kernels
+from rltrain.algo.kernels.feed_forward import Stack
+from rltrain.algo.kernels.td_step import CompiledTDLoss
 from rltrain.algo.learner import TargetUpdate
 from rltrain.algo.loss import LambdaLoss, TDLoss
 from rltrain.algo.mixer import Independent
+from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.algo.optimizer import adam
 from rltrain.algo.targets import rescale, unscale
 from rltrain.types import Clock, EnvSpec, Model
@@ -196,9 +200,7 @@ def test_the_compiled_step_says_what_tensors_say(
     weight = torch.linspace(0.1, 1, 4)
     batch = replace(batch, mask=mask, weight=weight, mask_end=mask_end, eta=0.9)
     loss = TDLoss(gamma=0.9, double=double, n_step=n_step, huber=huber)
-    assert online.agents.stack is not None, "nothing but layers"
-    compiled = loss_and_grads(loss, online, target, batch)
-    online.agents.stack = None
+    compiled = loss_and_grads(CompiledTDLoss(loss), online, target, batch)
     for ours, theirs in zip(compiled, loss_and_grads(loss, online, target, batch), strict=True):
         torch.testing.assert_close(ours, theirs.to(ours.dtype), rtol=1e-5, atol=5e-6)
 
@@ -209,11 +211,12 @@ def test_compiled_acting_says_what_tensors_say(network, n_rows):
     kind, obs_shape, changes = PLAIN[network]
     spec = EnvSpec(n_agents=1, n_actions=5, obs_shape=obs_shape)
     agents = make_model(kind, "independent", spec, **changes).agents
+    kernels.compile_agents(agents)
     none = torch.zeros(n_rows, 1, dtype=torch.int64), torch.zeros(n_rows, 1, 0)
     obs = torch.randn(n_rows, 1, *obs_shape)
     with torch.no_grad():
         compiled, _ = agents.step(obs, *none)
-    tensors, _ = agents.step(obs, *none)
+    tensors, _ = FeedForward.step(agents, obs, *none)
     torch.testing.assert_close(compiled, tensors.detach())
 
 
@@ -230,7 +233,9 @@ def test_compiled_acting_says_what_tensors_say(network, n_rows):
 )
 def test_networks_that_are_more_than_layers_are_not_compiled(agents, more):
     spec = EnvSpec(n_agents=2, n_actions=3, obs_shape=(2, 9, 8))
-    assert make_model(agents, "independent", spec, **{**BARE, **more}).agents.stack is None
+    model = make_model(agents, "independent", spec, **{**BARE, **more})
+    assert Stack.of(model.agents) is None
+    assert kernels.compile_loss(LOSS, model) is LOSS
 
 
 @pytest.fixture
@@ -392,21 +397,20 @@ def test_the_priority_of_a_window_leans_on_its_largest_error(n_agents, compiled)
         make_model("mlp", "independent", spec, i, last_action=False, agent_id=False)
         for i in range(2)
     )
-    if not compiled:
-        online.agents.stack = None
+    loss = CompiledTDLoss(LOSS) if compiled else LOSS
     batch = make_batch([4, 3, 1], spec)
     batch = replace(batch, mask=batch.mask & (torch.arange(4).unsqueeze(1) != 1))
     steps = [  # |error| of one step at a time
-        LOSS(online, target, replace(batch, mask=batch.mask & one.unsqueeze(1)), Clock()).priority
+        loss(online, target, replace(batch, mask=batch.mask & one.unsqueeze(1)), Clock()).priority
         for one in torch.eye(4, dtype=torch.bool)
     ]
     error, n = torch.stack(steps), batch.mask.sum(0)
     mean, largest = error.sum(0) / n, error.amax(0)
     for eta in (0.0, 0.9, 1.0):
-        found = LOSS(online, target, replace(batch, eta=eta), Clock()).priority
+        found = loss(online, target, replace(batch, eta=eta), Clock()).priority
         torch.testing.assert_close(found, eta * largest + (1 - eta) * mean)
     one_step = replace(batch, mask=batch.mask & (torch.arange(4).unsqueeze(1) == 0))
-    priorities = [LOSS(online, target, replace(one_step, eta=e), Clock()).priority for e in (0, 1)]
+    priorities = [loss(online, target, replace(one_step, eta=e), Clock()).priority for e in (0, 1)]
     assert torch.equal(*priorities)  # of one step largest and mean are the same
 
 

@@ -10,7 +10,6 @@ import torch
 from rltrain.algo.learner import Learner, TargetUpdate
 from rltrain.algo.loss import TDLoss
 from rltrain.algo.mixer import Independent, QMix, Sum
-from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.optimizer import rmsprop
 from rltrain.types import (
     Batch,
@@ -18,6 +17,7 @@ from rltrain.types import (
     EnvSpec,
     Model,
 )
+from tests.algo.batches import AGENTS
 
 DATA = Path(__file__).parents[1] / "data"
 SPEC = EnvSpec(n_agents=3, n_actions=6, obs_shape=(10,), state_dim=14)
@@ -30,12 +30,12 @@ MIXERS = {
 }
 
 
-@pytest.fixture(scope="module", params=MIXERS)
+@pytest.fixture(params=MIXERS)
 def step(request):
     """The recorded arrays, and our learner after the same step."""
     vector = dict(np.load(DATA / f"{request.param}.npz"))
     model = Model(
-        GRUAgents(spec=SPEC, hidden_dim=16, last_action=True, agent_id=True),
+        AGENTS["gru"](spec=SPEC, hidden_dim=16),
         MIXERS[request.param](spec=SPEC),
     )
     learner = Learner(

@@ -1,1 +1,58 @@
-"""Compiled counterparts of plain PyTorch code. A reader of the method may skip this folder."""
+"""Faster counterparts of networks and losses, compiled by numba or fused by hand.
+
+Networks and losses are plain PyTorch and know nothing of them. ``hardware.kernels`` chooses once,
+where a learner is built: each counterpart takes the place of one method of one object, and is
+tested against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, Literal
+
+from torch import nn
+
+from rltrain.interfaces import Loss
+from rltrain.types import Model
+
+Kernels = Literal["auto", "compiled", "torch"]
+
+
+def chosen(kernels: Kernels) -> str:
+    """``compiled`` or ``torch``; ``auto`` is compiled where numba is installed.
+
+    Raises:
+        ValueError: ``compiled`` without numba.
+    """
+    installed = find_spec("numba") is not None
+    if kernels == "compiled" and not installed:
+        raise ValueError("hardware.kernels=compiled needs numba, which is not installed here.")
+    return "torch" if kernels == "torch" or not installed else "compiled"
+
+
+def compile_agents(agents: nn.Module) -> None:
+    """Let the parts of a network that have a counterpart compute with it."""
+    from rltrain.algo.kernels.feed_forward import compile_feed_forward
+    from rltrain.algo.kernels.gru import compile_gru
+    from rltrain.algo.kernels.linear import fuse
+    from rltrain.algo.network.feed_forward import FeedForward
+    from rltrain.algo.network.layers import Layers
+    from rltrain.algo.network.packing import PackedGRU
+
+    counterparts: dict[type, Callable[[Any], None]] = {
+        Layers: fuse,
+        PackedGRU: compile_gru,
+        FeedForward: compile_feed_forward,
+    }
+    for part in agents.modules():
+        compile_part = counterparts.get(type(part))  # a subclass may compute something else
+        if compile_part is not None:
+            compile_part(part)
+
+
+def compile_loss(loss: Loss, model: Model) -> Loss:
+    """The counterpart of a loss for these agents and this mixer, if there is one."""
+    from rltrain.algo.kernels.td_step import compile_td_loss
+
+    return compile_td_loss(loss, model)

@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
+
+from rltrain.algo.network.convolutions import Convolutions
+from rltrain.algo.network.distribution import Scalar
+from rltrain.algo.network.feed_forward import FeedForward
+from rltrain.algo.network.layers import Layers
 
 Layer = nn.Linear | nn.Conv2d
+
+
+def compile_feed_forward(agents: FeedForward) -> None:
+    """Let agents act in compiled code, if they are nothing but layers."""
+    stack = Stack.of(agents)
+    if stack is not None:
+        agents.step = partial(_step, agents, stack)  # type: ignore[method-assign]
+
+
+def _step(
+    agents: FeedForward, stack: Stack, obs: Tensor, last_action: Tensor, hidden: Tensor
+) -> tuple[Tensor, Tensor]:
+    if not stack.compiles or torch.is_grad_enabled():
+        return FeedForward.step(agents, obs, last_action, hidden)
+    return stack.output(obs.flatten(0, 1)).view(*last_action.shape, -1), hidden
 
 
 class Stack:
@@ -45,13 +66,33 @@ class Stack:
                 rows.append((fan_in, layer.out_features, 0, 0, 0, 0, 0))
         self.shapes = np.array(rows)
 
+    @classmethod
+    def of(cls, agents: nn.Module) -> Stack | None:
+        """The layers of feed-forward agents; None if they are more than layers."""
+        if type(agents) is not FeedForward:
+            return None
+        head, rest = agents.head, agents.rest
+        streams = [head.advantage] if head.value is None else [head.advantage, head.value]
+        bare = agents.input.bare and (rest is None or rest.dim == 0)
+        plain = bare and type(agents.distribution) is Scalar
+        if not plain or not all(stream.plain for stream in streams):
+            return None
+        advantage = head.advantage.linear
+        value = [] if head.value is None else head.value.linear
+        torso = agents.torso
+        if type(torso) is Layers and torso.ends_in_relu:
+            return cls(torso.linear, advantage, value)
+        if type(torso) is Convolutions and torso.plain:
+            return cls(torso.convolutions, advantage, value, torso.sides)
+        return None
+
     @property
     def compiles(self) -> bool:
         """Whether the weights lie where compiled code can take them."""
         weight = self.layers[0].weight
         return weight.is_cpu and weight.dtype == torch.float32
 
-    def output(self, x: torch.Tensor) -> torch.Tensor:
+    def output(self, x: Tensor) -> Tensor:
         """[X, …] to [X, A], without a gradient.
 
         Raises:
@@ -71,12 +112,12 @@ class Stack:
         return flat_view(tensor for layer in self.layers for tensor in _weights(layer))
 
 
-def _weights(layer: Layer) -> tuple[torch.Tensor, torch.Tensor]:
+def _weights(layer: Layer) -> tuple[Tensor, Tensor]:
     assert layer.bias is not None
     return layer.weight, layer.bias
 
 
-def flat_view(tensors: Iterable[torch.Tensor]) -> np.ndarray:
+def flat_view(tensors: Iterable[Tensor]) -> np.ndarray:
     """Tensors as one flat array; a copy unless they follow each other in memory."""
     weights = list(tensors)
     n, first = sum(tensor.numel() for tensor in weights), weights[0].detach()

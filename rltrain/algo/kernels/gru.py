@@ -1,32 +1,31 @@
 """The GRU over a whole window on the CPU, forward and backward, without computing padding.
 
-Time runs inside a compiled kernel (``gru_kernel``); what is one large matrix product over all slots
-is PyTorch's. ``torch.gru`` gives the same numbers: it is the oracle, what other devices use, and
-what other types than float32 get here.
+Time runs inside a compiled kernel (``gru_kernel``); what is one large matrix product over all steps
+is PyTorch's. ``PackedGRU.unroll`` gives the same numbers: it is the oracle, and what other devices
+and other types than float32 get here.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from rltrain.algo.network.packing import PackedGRU
 
-def gru(x: Tensor, first: Tensor, cell: nn.GRUCell, n_rows: list[int]) -> Tensor:
-    """Hidden states of packed sequences (Cho et al. 2014, in PyTorch's convention).
 
-    Args:
-        x: [P, I], the rows of slot 0, then those of slot 1, …; longest sequence first.
-        first: [R, H], the state before slot 0.
-        cell: the weights.
-        n_rows: rows alive at each slot, never growing, the first at most R; they add up to P.
+def compile_gru(cell: PackedGRU) -> None:
+    """Let a cell run over packed sequences in compiled code."""
+    cell.unroll = partial(gru, cell)  # type: ignore[method-assign]
 
-    Returns:
-        [P, H]
+
+def gru(cell: PackedGRU, x: Tensor, first: Tensor, n_rows: list[int]) -> Tensor:
+    """``PackedGRU.unroll`` of ``cell``.
 
     Raises:
         ValueError: sizes that do not fit.
@@ -38,17 +37,8 @@ def gru(x: Tensor, first: Tensor, cell: nn.GRUCell, n_rows: list[int]) -> Tensor
         )
     weights = cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh
     if not (x.is_cpu and x.dtype == first.dtype == cell.weight_hh.dtype == torch.float32):
-        return plain_gru(x, first, cell, n_rows)
+        return PackedGRU.unroll(cell, x, first, n_rows)
     hidden: Tensor = _GRU.apply(x, first, *weights, n_rows, torch.is_grad_enabled())
-    return hidden
-
-
-def plain_gru(x: Tensor, first: Tensor, cell: nn.GRUCell, n_rows: list[int]) -> Tensor:
-    """The same by ``torch.gru``, a dozen operations and their records for every slot."""
-    weights = [cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh]
-    first = first[: n_rows[0]].unsqueeze(0)
-    learning = torch.is_grad_enabled()
-    hidden, _ = torch.gru(x, torch.tensor(n_rows), first, weights, True, 1, 0.0, learning, False)
     return hidden
 
 

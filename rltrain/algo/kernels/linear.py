@@ -5,30 +5,26 @@ Small networks spend more time between operations than in them: one node instead
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from rltrain.algo.network.layers import Layers
 
-class Layers(nn.Sequential):
-    """Layers one after the other; if all are Linear or ReLU, ``dense`` computes them."""
 
-    def __init__(self, *layers: nn.Module) -> None:
-        super().__init__(*layers)
-        kinds = [type(layer) for layer in layers]
-        self.linear = [layer for layer in layers if isinstance(layer, nn.Linear)]
-        between = [nn.Linear, nn.ReLU] * len(self.linear)
-        self.plain = bool(kinds) and kinds == between[: len(kinds)]
-        self.ends_in_relu = self.plain and kinds[-1] is nn.ReLU
+def fuse(layers: Layers) -> None:
+    """Let linear layers with ReLU between them compute as one node."""
+    if layers.plain:
+        layers.forward = partial(_forward, layers)  # type: ignore[method-assign]
 
-    def forward(self, x: Tensor) -> Tensor:
-        """[..., n_in] to [..., n_out]."""
-        if not self.plain:
-            return cast(Tensor, super().forward(x))
-        y = dense(x.flatten(0, -2), self.linear, self.ends_in_relu)
-        return y if x.dim() == 2 else y.view(*x.shape[:-1], -1)
+
+def _forward(layers: Layers, x: Tensor) -> Tensor:
+    """[..., n_in] to [..., n_out]."""
+    y = dense(x.flatten(0, -2), layers.linear, layers.ends_in_relu)
+    return y if x.dim() == 2 else y.view(*x.shape[:-1], -1)
 
 
 def dense(x: Tensor, layers: list[nn.Linear], ends_in_relu: bool) -> Tensor:

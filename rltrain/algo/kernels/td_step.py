@@ -2,14 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import cast
+
 import numpy as np
 import torch
+from torch import Tensor, nn
 
-from rltrain.algo.kernels import td_step_kernel
 from rltrain.algo.kernels.feed_forward import Stack
-from rltrain.types import Batch, Result
+from rltrain.algo.loss import TDLoss
+from rltrain.algo.mixer import Independent
+from rltrain.interfaces import Loss
+from rltrain.types import Batch, Clock, Model, Result
 
 NAMES = "loss", "", "td_error_abs", "q_taken_mean", "target_mean"
+
+
+def compile_td_loss(loss: Loss, model: Model) -> Loss:
+    """The loss in compiled code, if it is a ``TDLoss`` of independent agents that are nothing but
+    layers; else the loss itself.
+    """
+    plain = type(loss) is TDLoss and loss.rescale is None
+    if not plain or type(model.mixer) is not Independent or Stack.of(model.agents) is None:
+        return loss
+    return CompiledTDLoss(cast(TDLoss, loss))
+
+
+class CompiledTDLoss:
+    """``TDLoss`` with values, errors and gradient from one compiled function."""
+
+    per_agent = False
+    targets: Callable[..., Tensor] | None = None
+
+    def __init__(self, loss: TDLoss) -> None:
+        self.loss, self.n_step = loss, loss.n_step
+        huber = np.float32(-1 if loss.huber is None else loss.huber)
+        self.rule = np.float32(loss.gamma), loss.double, loss.n_step, huber
+        self._stacks: dict[nn.Module, Stack] = {}  # by agents: online and target
+
+    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
+        """As ``TDLoss``; with ``gradient``, that of the flat parameters."""
+        stack = self._stack(online.agents)
+        if not stack.compiles or batch.agent is not None or batch.td_target is not None:
+            return self.loss(online, target, batch, clock)
+        return td_step(stack, self._stack(target.agents), batch, self.rule)
+
+    def _stack(self, agents: nn.Module) -> Stack:
+        if agents not in self._stacks:
+            stack = Stack.of(agents)
+            assert stack is not None
+            self._stacks[agents] = stack
+        return self._stacks[agents]
 
 
 def td_step(
@@ -21,6 +64,8 @@ def td_step(
     Raises:
         IndexError: sizes that do not fit, or an action that is none.
     """
+    from rltrain.algo.kernels import td_step_kernel
+
     flat = online.weights()
     gradient = np.empty_like(flat)
     priority = np.zeros(len(batch.weight), np.float32)

@@ -7,11 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from rltrain.algo.kernels.feed_forward import Stack
-from rltrain.algo.kernels.linear import Layers
 from rltrain.algo.network.agent_input import ActionAndAgent, AgentInput
-from rltrain.algo.network.convolutions import Convolutions, PictureInput
-from rltrain.algo.network.distribution import Scalar
+from rltrain.algo.network.convolutions import PictureInput
 from rltrain.algo.network.head import Head, values
 from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.network.packing import zero_outside
@@ -47,7 +44,6 @@ class FeedForward(nn.Module):
         super().__init__()
         self.input, self.torso, self.rest, self.head = embed, torso, rest, head
         self.distribution = distribution
-        self.stack = self._stack()
 
     @property
     def obs_norm(self) -> RunningNorm | None:
@@ -58,22 +54,6 @@ class FeedForward(nn.Module):
     def uses_last_action(self) -> bool:
         """Whether the previous action is an input."""
         return self.input.last_action or (self.rest is not None and self.rest.last_action)
-
-    def _stack(self) -> Stack | None:
-        """The whole network, if it is nothing but layers with ReLU between them."""
-        torso, head = self.torso, self.head
-        streams = [head.advantage] if head.value is None else [head.advantage, head.value]
-        bare = self.input.bare and (self.rest is None or self.rest.dim == 0)
-        plain = bare and isinstance(self.distribution, Scalar)
-        if not plain or not all(stream.plain for stream in streams):
-            return None
-        advantage = head.advantage.linear
-        value = [] if head.value is None else head.value.linear
-        if isinstance(torso, Layers) and torso.ends_in_relu:
-            return Stack(torso.linear, advantage, value)
-        if isinstance(torso, Convolutions) and torso.plain:
-            return Stack(torso.convolutions, advantage, value, torso.sides)
-        return None
 
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
         """The values of the slots from ``start`` to ``stop``, every slot by itself."""
@@ -103,10 +83,7 @@ class FeedForward(nn.Module):
 
     def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Acting: obs [E, N, *O], last_action [E, N], hidden [E, N, 0] to (q [E, N, A], hidden)."""
-        if self.stack is not None and self.stack.compiles and not torch.is_grad_enabled():
-            q = self.stack.output(obs.flatten(0, 1))
-        else:
-            q, _, _ = self._evaluate(obs, last_action, None, ("acting",))
+        q, _, _ = self._evaluate(obs, last_action, None, ("acting",))
         return q.view(*last_action.shape, -1), hidden
 
     def _evaluate(

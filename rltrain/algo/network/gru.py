@@ -9,12 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rltrain.algo.kernels.gru import gru
 from rltrain.algo.network.agent_input import AgentInput
 from rltrain.algo.network.distribution import Distribution, Scalar
 from rltrain.algo.network.head import Head, values
 from rltrain.algo.network.normalization import RunningNorm
-from rltrain.algo.network.packing import Packing, zero_outside
+from rltrain.algo.network.packing import PackedGRU, Packing, zero_outside
 from rltrain.algo.targets import at_step
 from rltrain.common.number_types import Count, Flag
 from rltrain.types import (
@@ -50,7 +49,7 @@ class GRUAgents(nn.Module):
             spec=spec, last_action=last_action, agent_id=agent_id, normalize_obs=normalize_obs
         )
         self.fc1 = nn.Linear(self.input.dim, hidden_dim)
-        self.rnn = nn.GRUCell(hidden_dim, hidden_dim)
+        self.rnn = PackedGRU(hidden_dim, hidden_dim)
         self.distribution = Scalar() if distribution is None else distribution
         self.head: Head | None = None
         if isinstance(self.distribution, Scalar):
@@ -121,7 +120,7 @@ class GRUAgents(nn.Module):
         n_agents = first.shape[1]
         n_rows = [n_agents * n for n in real.sum(1).tolist() if n]
         first = first.index_select(0, order).flatten(0, 1)  # [B·N, H]
-        hidden = gru(x.flatten(0, 1), first, self.rnn, n_rows).view_as(x)  # [P, N, H]
+        hidden = self.rnn.unroll(x.flatten(0, 1), first, n_rows).view_as(x)  # [P, N, H]
         q, dist, tau = self._values(hidden, learning=torch.is_grad_enabled())
         return Output(
             packing.unpack(q),

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rltrain.algo.kernels.linear import Layers
 from rltrain.algo.network.distribution import Distribution, ImplicitQuantile, Scalar
+from rltrain.algo.network.layers import Layers
 
 
 class NoisyLinear(nn.Module):

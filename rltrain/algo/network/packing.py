@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def zero_outside(x: Tensor, real: Tensor | None) -> Tensor:
@@ -40,3 +40,22 @@ class Packing:
             padded = x.new_zeros(self.shape.numel(), *x.shape[1:])
             x = padded.index_copy(0, self.row, x)
         return x.unflatten(0, self.shape)
+
+
+class PackedGRU(nn.GRUCell):
+    """A GRU cell that also runs over packed sequences (Cho et al. 2014, as PyTorch has it)."""
+
+    def unroll(self, x: Tensor, first: Tensor, n_rows: list[int]) -> Tensor:
+        """Hidden states [P, H] of packed sequences.
+
+        Args:
+            x: [P, I], the rows of step 0, then those of step 1, …; longest sequence first.
+            first: [R, H], the state before step 0.
+            n_rows: sequences at each step, never growing, the first at most R; they add up to P.
+        """
+        weights = [self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh]
+        first = first[: n_rows[0]].unsqueeze(0)
+        learning = torch.is_grad_enabled()
+        sizes = torch.tensor(n_rows)
+        hidden, _ = torch.gru(x, sizes, first, weights, True, 1, 0.0, learning, False)
+        return hidden

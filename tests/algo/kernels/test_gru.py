@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
 
-from rltrain.algo.kernels.gru import gru, plain_gru
+from rltrain.algo.kernels.gru import gru
+from rltrain.algo.network.packing import PackedGRU
 from rltrain.common import numba_cache
 
 ROOT = Path(__file__).parents[3]
@@ -28,12 +28,12 @@ def problem(n_rows, n_in=5, size=7, seed=0):
     torch.manual_seed(seed)
     x = torch.randn(sum(n_rows), n_in, requires_grad=True)
     first = torch.randn(n_rows[0], size, requires_grad=True)
-    return x, first, nn.GRUCell(n_in, size), n_rows
+    return PackedGRU(n_in, size), x, first, n_rows
 
 
-def results(recurrence, x, first, cell, n_rows):
+def results(recurrence, cell, x, first, n_rows):
     """Hidden states and the gradients of everything."""
-    hidden = recurrence(x, first, cell, n_rows)
+    hidden = recurrence(cell, x, first, n_rows)
     towards = torch.randn(hidden.shape, generator=torch.Generator().manual_seed(1))
     grads = torch.autograd.grad(hidden, [x, first, *cell.parameters()], towards)
     return [hidden.detach(), *grads]
@@ -43,24 +43,24 @@ def results(recurrence, x, first, cell, n_rows):
 @pytest.mark.parametrize(("n_in", "size"), [(5, 7), (1, 1), (8, 16), (70, 65), (64, 64)])
 def test_equals_the_plain_recurrence(n_rows, n_in, size):
     case = problem(n_rows, n_in, size)
-    for ours, plain in zip(results(gru, *case), results(plain_gru, *case), strict=True):
+    for ours, plain in zip(results(gru, *case), results(PackedGRU.unroll, *case), strict=True):
         assert (ours - plain).abs().max() <= 2e-6 * max(1, plain.abs().max())
 
 
 def test_without_gradients_gives_the_same_states():
-    x, first, cell, n_rows = problem(RAGGED)
+    cell, x, first, n_rows = problem(RAGGED)
     with torch.no_grad():
-        hidden = gru(x, first, cell, n_rows)
-    assert torch.equal(hidden, gru(x, first, cell, n_rows))
+        hidden = gru(cell, x, first, n_rows)
+    assert torch.equal(hidden, gru(cell, x, first, n_rows))
 
 
 def test_one_large_step_equals_the_plain_one():
     """Sums of gates far outside of what an exponential can take."""
-    x, first, cell, n_rows = problem([4, 4])
+    cell, x, first, n_rows = problem([4, 4])
     x = (x.detach() * 1e4).requires_grad_()
     for ours, plain in zip(
-        results(gru, x, first, cell, n_rows),
-        results(plain_gru, x, first, cell, n_rows),
+        results(gru, cell, x, first, n_rows),
+        results(PackedGRU.unroll, cell, x, first, n_rows),
         strict=True,
     ):
         torch.testing.assert_close(ours, plain, rtol=1e-5, atol=1e-6)
@@ -70,11 +70,11 @@ def test_one_large_step_equals_the_plain_one():
 @pytest.mark.parametrize("where", ["x", "first", "weight_ih", "weight_hh", "bias_ih", "bias_hh"])
 def test_shows_what_is_not_finite_where_the_plain_recurrence_does(where, bad):
     """A NaN always and everywhere; an infinity may saturate a gate and be gone from the values."""
-    x, first, cell, n_rows = problem(RAGGED)
+    cell, x, first, n_rows = problem(RAGGED)
     {"x": x, "first": first, **dict(cell.named_parameters())}[where].data.view(-1)[1] = bad
     ours, plain = (
-        [bool(result.isfinite().all()) for result in results(recurrence, x, first, cell, n_rows)]
-        for recurrence in (gru, plain_gru)
+        [bool(result.isfinite().all()) for result in results(recurrence, cell, x, first, n_rows)]
+        for recurrence in (gru, PackedGRU.unroll)
     )
     assert ours == plain
     if math.isnan(bad):
@@ -82,9 +82,9 @@ def test_shows_what_is_not_finite_where_the_plain_recurrence_does(where, bad):
 
 
 def test_nan_stays_in_its_own_sequence():
-    x, first, cell, n_rows = problem([3, 2, 2])
+    cell, x, first, n_rows = problem([3, 2, 2])
     x.data[4, 0] = torch.nan  # row 1 of slot 1
-    bad = gru(x, first, cell, n_rows).isnan().any(1)
+    bad = gru(cell, x, first, n_rows).isnan().any(1)
     assert bad.tolist() == [False, False, False, False, True, False, True]
 
 
@@ -100,25 +100,25 @@ def test_runs_and_threads_agree_to_the_last_bit(two_threads):
 
 
 def test_a_second_backward_gives_the_same():
-    x, first, cell, n_rows = problem(RAGGED)
-    loss = gru(x, first, cell, n_rows).square().sum()
+    cell, x, first, n_rows = problem(RAGGED)
+    loss = gru(cell, x, first, n_rows).square().sum()
     once = torch.autograd.grad(loss, x, retain_graph=True)
     assert torch.equal(once[0], torch.autograd.grad(loss, x)[0])
 
 
 def test_inputs_may_lie_in_memory_in_any_way():
-    x, first, cell, n_rows = problem([3, 3])
+    cell, x, first, n_rows = problem([3, 3])
     other_x, other_first = (t.detach().t().clone().t().requires_grad_() for t in (x, first))
-    expected = results(gru, x, first, cell, n_rows)
-    for ours, same in zip(results(gru, other_x, other_first, cell, n_rows), expected, strict=True):
+    expected = results(gru, cell, x, first, n_rows)
+    for ours, same in zip(results(gru, cell, other_x, other_first, n_rows), expected, strict=True):
         torch.testing.assert_close(ours, same)
 
 
 def test_other_types_take_the_plain_recurrence():
-    x, first, cell, n_rows = problem(RAGGED)
+    cell, x, first, n_rows = problem(RAGGED)
     cell = copy.deepcopy(cell).double()
-    hidden = gru(x.double(), first.double(), cell, n_rows)
-    assert torch.equal(hidden, plain_gru(x.double(), first.double(), cell, n_rows))
+    hidden = gru(cell, x.double(), first.double(), n_rows)
+    assert torch.equal(hidden, PackedGRU.unroll(cell, x.double(), first.double(), n_rows))
 
 
 @pytest.mark.slow

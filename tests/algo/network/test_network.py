@@ -5,18 +5,20 @@ import pytest
 import torch
 from torch import nn
 
+from rltrain.algo.kernels.feed_forward import Stack
 from rltrain.algo.kernels.gru import gru
 from rltrain.algo.network.conv import conv_agents
 from rltrain.algo.network.distribution import ImplicitQuantile, Scalar
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.network.head import NoisyLinear
+from rltrain.algo.network.packing import PackedGRU
 from rltrain.types import EnvSpec, inside
-from tests.algo.batches import AGENTS, DISTRIBUTIONS, SPEC, make_batch, spec_of
+from tests.algo.batches import AGENTS, DISTRIBUTIONS, SPEC, accelerated, make_batch, spec_of
 
 
 def gru_agents(spec=SPEC, hidden_dim=8):
     torch.manual_seed(0)
-    return GRUAgents(spec=spec, hidden_dim=hidden_dim, last_action=True, agent_id=True)
+    return AGENTS["gru"](spec=spec, hidden_dim=hidden_dim)
 
 
 @pytest.mark.parametrize(
@@ -114,13 +116,13 @@ def test_windows_that_warm_up_nothing_are_unrolled_as_they_are():
 
 def test_recurrence_gives_the_gradient_of_its_input_and_first_state():
     torch.manual_seed(0)
-    cell = nn.GRUCell(3, 4).double()
+    cell = PackedGRU(3, 4).double()
     x = torch.randn(6, 3, dtype=torch.float64, requires_grad=True)
     first = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
     weights = [*cell.parameters()]
 
     def packed(x, first, *_):
-        return gru(x, first, cell, [3, 2, 1])
+        return gru(cell, x, first, [3, 2, 1])
 
     assert torch.autograd.gradcheck(packed, (x, first, *weights))
 
@@ -299,7 +301,7 @@ def pictures(spec=PICTURES, **changes):
         "last_action": False,
         "agent_id": True,
     }
-    return conv_agents(spec=spec, **{**parts, **changes})
+    return accelerated(conv_agents(spec=spec, **{**parts, **changes}))
 
 
 @pytest.mark.parametrize("frame_stack", [1, 3])
@@ -352,7 +354,7 @@ def test_convolutional_teams_act_as_they_learn(layer_norm):
     agents = pictures(
         replace(PICTURES, n_agents=2), layer_norm=layer_norm, last_action=True
     ).requires_grad_(False)
-    assert agents.stack is None
+    assert Stack.of(agents) is None
     obs = torch.randn(3, 2, 2, 8, 9)
     action = torch.randint(3, (3, 2))
     acting, _ = agents.step(obs, action, torch.zeros(3, 2, 0))

@@ -1,0 +1,17 @@
+"""Layers one after the other."""
+
+from __future__ import annotations
+
+from torch import nn
+
+
+class Layers(nn.Sequential):
+    """A sequence of layers; ``plain`` if all of them are Linear, with ReLU between them."""
+
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__(*layers)
+        kinds = [type(layer) for layer in layers]
+        self.linear = [layer for layer in layers if isinstance(layer, nn.Linear)]
+        between = [nn.Linear, nn.ReLU] * len(self.linear)
+        self.plain = bool(kinds) and kinds == between[: len(kinds)]
+        self.ends_in_relu = self.plain and kinds[-1] is nn.ReLU
