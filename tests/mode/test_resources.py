@@ -12,7 +12,14 @@ from rltrain.errors import UsageError
 from rltrain.mode.resources import replay_bytes, resource_plan
 from rltrain.types import Plan
 
-CARTPOLE = ["algo=dqn", "env=cartpole", "hardware.n_envs=3", "test.n_envs=5", "test.episodes=4"]
+CARTPOLE = [
+    "algo=dqn",
+    "env=cartpole",
+    "tuned=none",
+    "hardware.n_envs=3",
+    "test.n_envs=5",
+    "test.episodes=4",
+]
 CARTPOLE += ["buffer.capacity=1000", "hardware.threads=1", "logger.wandb.mode=disabled"]
 CARTPOLE += ["algo.network.hidden_sizes=[8]", "algo.network.head_sizes=[]"]
 STEP = 4 * 4 + 2 + 1 + 1 + 4 + 1  # observation, masks, last, action, reward, terminated

@@ -56,7 +56,7 @@ def test_the_switch_chooses_loss_and_network(choice, compiled):
 @pytest.mark.parametrize(
     "overrides",
     [
-        ["algo=dqn", "env=cartpole"],
+        ["algo=dqn", "env=cartpole", "tuned=none"],
         ["algo=rainbow", "env=cartpole"],
         ["algo=qmix", "env=two_step", "algo.batch_size=4"],
     ],
