@@ -1,10 +1,10 @@
-"""How hard the maps are for players written by hand: writes docs/difficulty.md.
+"""Evaluate scripted policies on every SMAC map and write docs/difficulty.md.
 
-    python -m benchmarks.difficulty                  500 battles of every map and player
-    python -m benchmarks.difficulty 20 3m corridor   fewer, of these maps, for a look
+    python -m benchmarks.difficulty                  500 battles per map and policy
+    python -m benchmarks.difficulty 20 3m corridor   fewer battles, on these maps
 
-What was played is kept in outputs/difficulty/, so that an interrupted run goes on where it was;
-after a change of the battles everything is played again. The page shows all maps that were played.
+Results are kept in outputs/difficulty/, so that an interrupted run can be continued; after a change
+of the environment code everything is evaluated again. The page shows all maps with results.
 """
 
 from __future__ import annotations
@@ -32,76 +32,80 @@ TACTICS = {
     "3s_vs_3z": "kite", "3s_vs_4z": "kite", "3s_vs_5z": "kite", "2c_vs_64zg": "kite",
     "so_many_baneling": "spread", "2s_vs_1sc": "alternate",
 }  # fmt: skip
-"""The player that was written for a map, where there is one."""
+"""The tactic for a map, where there is one."""
 CELLS, PAGE, PICTURES = Path("outputs/difficulty"), Path("docs/difficulty.md"), Path("docs/maps")
 
 ABOUT = {
-    "3m": "Three marines against three on an open field: who shoots together first wins.",
-    "8m": "Eight marines a side: whoever shares targets mostly wins.",
-    "25m": "Twenty-five marines a side: room to shoot is as scarce as targets.",
-    "5m_vs_6m": "Five marines against six: an even trade of fire loses.",
-    "8m_vs_9m": "Eight marines against nine; one wasted volley decides.",
-    "10m_vs_11m": "Ten marines against eleven, and a crowd that gets in its own way.",
-    "27m_vs_30m": "Twenty-seven marines against thirty: position counts for more than aim.",
-    "MMM": "Marines, marauders and a medivac on both sides; the healer is to be used and guarded.",
-    "MMM2": "The same mix against one more marine and one more marauder.",
-    "2s3z": "Stalkers that shoot and zealots that close in, two and three on each side.",
-    "3s5z": "Three stalkers behind five zealots, against the same.",
-    "3s5z_vs_3s6z": "The same against one zealot more, which a plain attack cannot bear.",
-    "3s_vs_3z": "Three stalkers run and shoot: the zealots are slower, and deadly once they touch.",
-    "3s_vs_4z": "The same against four zealots, on a field that is big enough to circle on.",
-    "3s_vs_5z": "The same against five: long and patient running, hardly a mistake allowed.",
-    "1c3s5z": "A colossus's beam behind stalkers and zealots; it must outlive the other one.",
-    "2m_vs_1z": "Two marines take turns in being chased by a zealot that outfights both.",
-    "corridor": "Six zealots and twenty-four zerglings: whom all of them reach at once falls; in a "
-    "choke they cannot.",
-    "6h_vs_8z": "Six hydralisks in a small arena must fell eight zealots before these arrive.",
-    "2s_vs_1sc": "Two stalkers and a spine crawler that outranges them: they take turns in being "
-    "its target.",
-    "so_many_baneling": "Seven zealots on a narrow lane, thirty-two banelings: stand apart, or one "
-    "blast hits all.",
-    "bane_vs_bane": "Twenty zerglings and four banelings a side: whose banelings burst among more "
-    "foes?",
-    "2c_vs_64zg": "Two colossi on a plateau, sixty-four zerglings that run up both its ramps; the "
-    "colossi may step off the cliff.",
+    "3m": "Three marines against three in the open. Focused fire decides.",
+    "8m": "Eight marines per side. The side that shares targets usually wins.",
+    "25m": "Twenty-five marines per side. Space to shoot is as scarce as targets.",
+    "5m_vs_6m": "Five marines against six. An even exchange of fire loses.",
+    "8m_vs_9m": "Eight marines against nine. One wasted volley can decide the battle.",
+    "10m_vs_11m": "Ten marines against eleven. The units block each other.",
+    "27m_vs_30m": "Twenty-seven marines against thirty. Positions matter more than target choice.",
+    "MMM": "Marines, marauders and a medivac per side. Using and protecting the healer pays.",
+    "MMM2": "The units of MMM, against one more marauder and one more marine.",
+    "2s3z": "Two stalkers (ranged) and three zealots (melee) per side.",
+    "3s5z": "Three stalkers and five zealots per side.",
+    "3s5z_vs_3s6z": "The units of 3s5z, against one more zealot. A direct attack loses.",
+    "3s_vs_3z": "Three stalkers against three zealots, which are slower but win at close range.",
+    "3s_vs_4z": "Three stalkers against four zealots, with enough space to retreat in circles.",
+    "3s_vs_5z": "Three stalkers against five zealots. Long kiting with hardly any mistakes wins.",
+    "1c3s5z": "A colossus, three stalkers and five zealots per side. Keeping the colossus alive "
+    "wins.",
+    "2m_vs_1z": "Two marines against a zealot that beats both in a direct fight. They have to take "
+    "turns being chased.",
+    "corridor": "Six zealots against twenty-four zerglings. In the open the zealots are "
+    "surrounded; in a choke point they are not.",
+    "6h_vs_8z": "Six hydralisks against eight zealots in a small arena. The zealots have to die "
+    "before they arrive.",
+    "2s_vs_1sc": "Two stalkers against a spine crawler with a longer range. They have to take "
+    "turns being its target.",
+    "so_many_baneling": "Seven zealots against thirty-two banelings in a narrow lane. Standing "
+    "apart limits the damage of each explosion.",
+    "bane_vs_bane": "Twenty zerglings and four banelings per side. The side whose banelings "
+    "explode among more enemies wins.",
+    "2c_vs_64zg": "Two colossi on a plateau against sixty-four zerglings that run up both ramps. "
+    "The colossi can climb cliffs.",
 }
-"""One line per map: what it asks of a team."""
+"""One line per map: the units and what it takes to win."""
 
-INTRODUCTION = """# How hard the maps are
+INTRODUCTION = """# Difficulty of the maps
 
-Every map of `env=smac` under `rules: sc2`, played by teams that nobody trained: what a trained one
-should be compared with. They see the whole battle and choose among the same available actions.
+Scripted policies on every map of `env=smac` under `rules: sc2`, as a baseline for trained agents.
+They see the whole battle and choose among the same available actions.
 
-| player | what it does |
+| policy | what it does |
 | --- | --- |
 | `random` | any available action |
-| `stop` | stands still (SMAC's agents never fight on their own) |
-| `closest` | attacks the nearest enemy in reach, else walks to the nearest one |
-| `focus` | attacks the weakest enemy in reach, else walks to the nearest one |
-| `heuristic` | SMAC's own with `heuristic_rest`: on the nearest enemy until it is dead |
-| `kite` | shoots whenever the weapon is ready, runs from what is near while it is not |
-| `spread` | stands so far from friends that no blast hits two |
-| `alternate` | whom the enemy aims at holds its fire; a friend shoots on and draws the next shot |
+| `stop` | stands still (SMAC's agents never attack by themselves) |
+| `closest` | attacks the nearest enemy in range, otherwise moves to the nearest one |
+| `focus` | attacks the weakest enemy in range, otherwise moves to the nearest one |
+| `heuristic` | SMAC's own, with `heuristic_rest`: attacks the nearest enemy until it is dead |
+| `kite` | attacks when the weapon is ready, otherwise retreats from enemies that are near |
+| `spread` | stands so far from allies that no explosion hits two units |
+| `alternate` | the unit that the enemy targets holds its fire while an ally draws the next shot |
 
-The last three are tactics for the maps where they are listed: they show that these can be won, and
-how.
+The last three are tactics for the maps where they are listed. They show that these maps can be won,
+and how.
 
-`env.heuristic_ai=true` is another player: it gives orders that are not among the available actions.
+`env.heuristic_ai=true` is a different policy: it gives orders that are not among the available
+actions.
 
-Healers mend whom of those in reach lacks the greatest share of its health, under `heuristic` the
-nearest hurt one until it is well. A number in brackets is half of a 95 % interval (normal), a range
-a 95 % interval (Wilson). A win returns about 20; the return of a loss says how much of the enemy
-fell.
+Healers heal the ally in range that lacks the largest share of its health; under `heuristic` they
+heal the nearest injured ally until it is healthy. Numbers in parentheses are half a 95 % confidence
+interval (normal), ranges are 95 % confidence intervals (Wilson). The return of a win is about 20;
+the return of a defeat measures how much damage was done.
 """
 
 
 def policies_of(map_name: str) -> list[str]:
-    """Who plays a map: everybody's five players, and its own."""
+    """The policies evaluated on a map: the common five and the tactic for it."""
     return [*POLICIES, *([TACTICS[map_name]] if map_name in TACTICS else [])]
 
 
 def version() -> str:
-    """12 hex digits over everything that decides how a battle goes."""
+    """12 hex digits of a hash over all environment code."""
     digest = hashlib.sha256()
     for path in sorted(Path(smac.__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
@@ -109,7 +113,7 @@ def version() -> str:
 
 
 def words(map_name: str, policy: str, episodes: int) -> list[str]:
-    """The command whose numbers a row shows."""
+    """The overrides of the command behind a row."""
     return [
         "mode=evaluate", "algo=scripted", f"algo.policy={policy}", "env=smac",
         f"env.map_name={map_name}", f"test.episodes={episodes}",
@@ -117,16 +121,16 @@ def words(map_name: str, policy: str, episodes: int) -> list[str]:
 
 
 def play(map_name: str, policy: str, episodes: int) -> dict[str, float]:
-    """Metrics of that many battles, those of ``mode=evaluate``."""
+    """Metrics of that many battles, as computed by ``mode=evaluate``."""
     settings = settings_from(words(map_name, policy, episodes))
-    player = build_scripted_player(settings)
-    played = player.run_episodes(episodes, settings.run.seed, Clock())
-    player.close()
+    rollout = build_scripted_player(settings)
+    played = rollout.run_episodes(episodes, settings.run.seed, Clock())
+    rollout.close()
     return summary(played)
 
 
 def play_missing(maps: list[str], episodes: int, path: Path) -> None:
-    """Every cell that ``path`` does not hold yet, appended to it."""
+    """Evaluate every combination that ``path`` does not contain yet and append it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     known = cells(path)
     with path.open("a", encoding="utf-8") as file:
@@ -145,15 +149,15 @@ def play_missing(maps: list[str], episodes: int, path: Path) -> None:
 
 
 def cells(path: Path) -> dict[tuple[str, str], dict[str, float]]:
-    """Metrics by map and policy, of what was played."""
+    """Metrics by map and policy."""
     if not path.exists():
         return {}
     found = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     return {(row["map"], row["policy"]): row["metrics"] for row in found}
 
 
-def still(map_name: str) -> str:
-    """The line that shows how the map's battles begin; empty where no picture can be drawn."""
+def first_frame(map_name: str) -> str:
+    """Draw the first frame of a map; returns its Markdown line, or nothing without a renderer."""
     path = PICTURES / f"{map_name}.png"
     try:
         picture: Any = importlib.import_module("rltrain.env.smac.render.painter").picture
@@ -168,8 +172,8 @@ def still(map_name: str) -> str:
 
 
 def table(map_name: str, played: dict[tuple[str, str], dict[str, float]]) -> str:
-    """Win rate, return and length of every player on a map."""
-    lines = ["| player | win rate | | return | length |", "| --- | --- | --- | --- | --- |"]
+    """Win rate, return and length of every policy on a map."""
+    lines = ["| policy | win rate | | return | length |", "| --- | --- | --- | --- | --- |"]
     for policy in policies_of(map_name):
         m = played[map_name, policy]
         half = m.get("test/return_high", m["test/return_mean"]) - m["test/return_mean"]
@@ -182,11 +186,11 @@ def table(map_name: str, played: dict[tuple[str, str], dict[str, float]]) -> str
 
 
 def section(map_name: str, episodes: int, played: dict[tuple[str, str], dict[str, float]]) -> str:
-    """All about one map."""
+    """The section of one map."""
     command = " ".join(["rltrain", *words(map_name, "closest", episodes)])
     return (
-        f"## {map_name}\n\n{ABOUT[map_name]} At most {find_map(map_name).limit} steps.\n\n"
-        f"{still(map_name)}{table(map_name, played)}\n\n```bash\n{command}\n```\n"
+        f"## {map_name}\n\n{ABOUT[map_name]}\nTime limit: {find_map(map_name).limit} steps.\n\n"
+        f"{first_frame(map_name)}{table(map_name, played)}\n\n```bash\n{command}\n```\n"
     )
 
 
@@ -201,10 +205,10 @@ def page(episodes: int, played: dict[tuple[str, str], dict[str, float]]) -> str:
         overview.append([f"[{name}](#{name.lower()})", *rates, own])
     parts = [
         INTRODUCTION,
-        f"Win rates over {episodes} battles each, seed 0:\n",
+        f"Win rates over {episodes} battles each, seed 0 (`tactic` is the policy for that map):\n",
         "\n".join(f"| {' | '.join(row)} |" for row in overview) + "\n",
         *(section(name, episodes, played) for name in maps),
-        "`python -m benchmarks.difficulty` plays all of this again and writes this page.\n",
+        "`python -m benchmarks.difficulty` repeats all evaluations and writes this page.\n",
     ]
     return "\n".join(parts)
 
@@ -216,7 +220,7 @@ def main() -> None:
     path = CELLS / f"{version()}-{episodes}.jsonl"
     play_missing(maps, episodes, path)
     PAGE.write_text(page(episodes, cells(path)), encoding="utf-8")
-    print(f"{PAGE} shows {episodes} battles per map and player")
+    print(f"{PAGE} shows {episodes} battles per map and policy")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,4 @@
-"""The pages for those who come from elsewhere: every name on the right exists here, and no key of
-theirs is forgotten on the left.
-"""
+"""Documents: links, examples, and the tables for users of other libraries."""
 
 from __future__ import annotations
 
@@ -163,11 +161,24 @@ def test_tables_are_those_of_the_aliases(page):
     assert tables["written"](page, text) == text
 
 
-@pytest.mark.parametrize("page", sorted(p.name for p in DOCS.glob("*.md")))
-def test_links_lead_somewhere(page):
-    text = (DOCS / page).read_text(encoding="utf-8")
-    for link in re.findall(r"\]\(([^)#:]+)\)", text):
-        assert (DOCS / link).exists(), link
+DOCUMENTS = [*sorted(DOCS.parent.glob("*.md")), *sorted(DOCS.glob("*.md"))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+def test_links_lead_somewhere(document):
+    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
+        assert (document.parent / link).exists(), link
+
+
+def test_the_index_lists_every_page():
+    listed = set(re.findall(r"\]\((\w+\.md)\)", (DOCS / "index.md").read_text(encoding="utf-8")))
+    assert listed == {path.name for path in DOCS.glob("*.md")} - {"index.md"}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+def test_lines_of_text_fit_on_a_screen(document):
+    text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert [line for line in text.splitlines() if len(line) > 120 and line[0] != "|"] == []
 
 
 def python_blocks(file):

@@ -25,7 +25,7 @@ ELSEWHERE = re.compile(
     r"backend=sc2|--|mode=doctor"
 )
 """Placeholders, files and runs of the reader, flags, the real game: other tests type these."""
-WRONG = {"env=smca algo.loss.gama=0.9"}
+WRONG = {"env=smca algo.loss.gama=0.9", "env=cartpole algo.batch_size=many"}
 """Mistakes that are shown for their message."""
 TINY = (
     "total_env_steps=1000000",
@@ -74,7 +74,9 @@ def commands():
 def of_one_run(line):
     """The overrides of a command, of the first job if it is a sweep."""
     overrides = shlex.split(line)
-    return list(jobs(parse(overrides[1:]))[0]) if overrides[0] == "-m" else overrides
+    if overrides[0] != "-m":
+        return overrides
+    return [word for word in jobs(parse(overrides[1:]))[0] if not word.startswith("hydra")]
 
 
 def is_short(settings):
