@@ -365,7 +365,7 @@ def test_questions_are_answered_from_the_composition(command, own_folder, capsys
     shown = OmegaConf.create(answers["--cfg"])
     assert (shown.seed, shown.env.id) == (7, "CartPole-v1")
     assert answers["--cfg"].startswith("# algo=dqn ")
-    assert "huber: 1.0" in answers["--cfg=job"]
+    assert "n_step: 3" in answers["--cfg=job"]  # of conf/tuned
     assert "seed" not in answers["--cfg=job"]
     for wrong in (["--help", "algo=qmx"], ["--cfg", "job", "seed=abc"], ["--cfg", "jobs"]):
         with pytest.raises(UsageError):

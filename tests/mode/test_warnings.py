@@ -20,7 +20,14 @@ def heard(caplog, words, folder):
     return caplog.text
 
 
-DQN = ["algo=dqn", "env=cartpole", "buffer.capacity=2000", "hardware.n_envs=2", "test.n_envs=1"]
+DQN = [
+    "algo=dqn",
+    "env=cartpole",
+    "tuned=none",
+    "buffer.capacity=2000",
+    "hardware.n_envs=2",
+    "test.n_envs=1",
+]
 SHORT = "algo.exploration.env_steps=100"
 ALONE = ["algo/exploration=greedy"]
 EXPLORES = [

@@ -27,7 +27,7 @@ def answer(*overrides):
     return str(caught.value)
 
 
-DQN = ("algo=dqn", "env=cartpole")
+DQN = ("algo=dqn", "env=cartpole", "tuned=none")
 NAMES = {
     "case": (["algo=QMIX"], "Type algo=qmix."),
     "case of three letters": (["algo=IQL"], "Type algo=iql."),
@@ -190,7 +190,7 @@ def test_wrong_command_is_refused_with_what_to_type(typed, said):
 
 def test_missing_launcher_is_answered_with_what_installs_it():
     submitit = for_plugin("In 'hydra/config': Could not find 'hydra/launcher/submitit_local'")
-    assert submitit == f" Type {install_command('hydra-submitit-launcher')}"
+    assert submitit == f". Type {install_command('hydra-submitit-launcher')}"
     assert "submitit_slurm" in for_plugin("Could not find 'hydra/launcher/slurm'")
     assert for_plugin("Could not find 'hydra/launcher/optuna'") == ""
     assert for_plugin("something else") == ""
