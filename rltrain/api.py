@@ -12,7 +12,9 @@ import numpy as np
 from rltrain.algo.greedy_policy import GreedyPolicy
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
-from rltrain.build import build_learner, load_agents, prepare_machine, view_of
+from rltrain.build.env import prepare_machine
+from rltrain.build.learner import build_learner, load_agents
+from rltrain.build.trainer import view_of
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.config.compose import compose_checked

@@ -14,7 +14,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 import rltrain
-from rltrain.build import title
+from rltrain.build.record import title
 from rltrain.config.schema import Settings
 from rltrain.logger.screen import plural, shown
 from rltrain.mode.resources import resource_plan

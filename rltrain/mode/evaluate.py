@@ -16,7 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from rich.table import Table
 
-from rltrain.build import build_player, build_scripted_player, title
+from rltrain.build.player import build_player, build_scripted_player
+from rltrain.build.record import title
 from rltrain.common import checkpoint
 from rltrain.config.loaded import load_config
 from rltrain.config.schema import Settings

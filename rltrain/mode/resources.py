@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from rltrain.algo.kernels import chosen
-from rltrain.build import n_threads
+from rltrain.build.env import n_threads
 from rltrain.common.memory import available_memory
 from rltrain.config.schema import Settings
 from rltrain.trainer import Trainer

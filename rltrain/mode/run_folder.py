@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import rltrain
-from rltrain.build import config_record
+from rltrain.build.record import config_record
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.config.schema import Settings

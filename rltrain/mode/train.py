@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.build import build_trainer, config_record, title
+from rltrain.build.record import config_record, title
+from rltrain.build.trainer import build_trainer
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.config.loaded import load_config

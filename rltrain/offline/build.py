@@ -13,15 +13,14 @@ import numpy as np
 import torch
 
 from rltrain.algo.exploration import FixedEpsilon
-from rltrain.build import (
+from rltrain.build.env import build_env, prepare_machine
+from rltrain.build.learner import build_learner
+from rltrain.build.trainer import (
     build_actor,
     build_buffer,
     build_callbacks,
-    build_env,
-    build_learner,
     build_test_rollout,
     obs_statistics,
-    prepare_machine,
     trainer_words,
 )
 from rltrain.callback import Callback

@@ -1,0 +1,1 @@
+"""The only place where configuration becomes objects, and objects meet."""

@@ -1,0 +1,106 @@
+"""Environments, threads and device, and the recording of what is played."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+import rltrain
+from rltrain.build.record import spec_record, title
+from rltrain.common.conformance import conform
+from rltrain.config.schema import Settings
+from rltrain.hardware.device import default_threads, resolve_device, set_threads
+from rltrain.interfaces import VectorEnv
+from rltrain.offline.recorder import Player, RecordedEnv
+from rltrain.offline.writer import Writer
+from rltrain.types import EnvSpec
+
+
+def prepare_machine(settings: Settings) -> torch.device:
+    """Device and threads of this process, as ``hardware`` says.
+
+    Raises:
+        ValueError: ``hardware=cuda`` without a GPU.
+    """
+    device = resolve_device(settings.hardware.device)
+    set_threads(n_threads(settings))
+    return device
+
+
+def announce_compilation() -> None:
+    """Say from now on when something is compiled."""
+    from rltrain.common import compilation  # imports numba, which not every use of us needs
+
+    compilation.announce_compilation()
+
+
+def n_threads(settings: Settings) -> int:
+    """Torch threads: as set, or by the kind of network."""
+    network = settings.nodes.get("algo.network")
+    recurrent = network is not None and "hidden_dim" in network.kwargs
+    return settings.hardware.threads or default_threads(recurrent)
+
+
+def build_env(
+    settings: Settings, n_envs: int, *, training: bool, scripted: bool = False
+) -> VectorEnv:
+    """Environment copies in lock-step, for learning, for tests, or for a player that is a script of
+    theirs.
+    """
+    announce_compilation()
+    node = settings.nodes["env" if training else "test.env"]
+    env = node.build(
+        n_envs=n_envs,
+        n_threads=n_threads(settings),
+        training=training,
+        scripted=scripted,
+        record=settings.run.record,
+    )
+    if hasattr(env, "action_space") and not hasattr(env, "n_envs"):
+        raise ValueError(
+            f"{type(env).__name__} (env) is a single environment: expected {n_envs} in lock-step. "
+            "Type env=gymnasium env.id=module:Id for one that Gymnasium has registered, or "
+            "hand its class to rltrain.make_trainer(…, env=…)."
+        )
+    return cast(VectorEnv, conform(env, VectorEnv, "env"))
+
+
+def need_same_sizes(spec: EnvSpec, test_spec: EnvSpec) -> None:
+    """ValueError unless the environments of tests look like those of training."""
+    for name, ours in spec_record(spec).items():
+        theirs = spec_record(test_spec)[name]
+        if name not in ("max_steps", "layout", "reports_win") and ours != theirs:
+            raise ValueError(
+                f"test.env makes environments that do not fit the network: {name} is {theirs} in "
+                f"tests, {ours} in training. Leave out the options that change it."
+            )
+
+
+def recorded(
+    settings: Settings, env: VectorEnv, player: Player, n_episodes: int | None = None
+) -> Any:
+    """The environment, with everything that is played in it written to ``dataset.write``.
+
+    Args:
+        n_episodes: keep only the first so many; None = all.
+    """
+    chosen = settings.run.dataset
+    assert chosen.write is not None
+    writer = Writer(
+        folder=Path(chosen.write).expanduser(),
+        spec=env.spec,
+        n_envs=env.n_envs,
+        about={
+            "version": rltrain.__version__,
+            "played": f"{settings.run.mode}: {title(settings)}",
+            "algo": settings.choices["algo"],
+            "env": settings.choices["env"],
+            "spec": spec_record(env.spec),
+        },
+        shard_bytes=chosen.shard_bytes,
+        max_bytes=chosen.max_bytes,
+        n_episodes=n_episodes,
+    )
+    return RecordedEnv(env=env, player=player, writer=writer)

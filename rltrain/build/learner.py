@@ -1,0 +1,161 @@
+"""Networks, loss and optimizer, joined into a learner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from rltrain.algo import kernels
+from rltrain.algo.learner import Learner
+from rltrain.algo.network.distribution import Distribution
+from rltrain.build.env import announce_compilation
+from rltrain.build.record import about
+from rltrain.common import checkpoint
+from rltrain.common.conformance import conform
+from rltrain.common.seeding import NETWORK_STREAM, seed_key
+from rltrain.config.schema import Settings
+from rltrain.hardware.device import seed_networks
+from rltrain.interfaces import Agents, Loss, Mixer, Optimizer, TargetUpdates
+from rltrain.trainer import MODEL, check_fits
+from rltrain.types import EnvSpec, Model
+
+
+def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Learner:
+    """Model, loss, optimizer and target update, joined."""
+    nodes, algo = settings.nodes, settings.algo
+    assert algo is not None, "check() refuses to train what does not learn"
+    model = build_model(settings, spec, device)
+
+    def optimizer(params: list[nn.Parameter]) -> torch.optim.Optimizer:
+        built = nodes["algo.optimizer"].build(params=params)
+        return cast(torch.optim.Optimizer, conform(built, Optimizer, "algo.optimizer"))
+
+    return Learner(
+        spec=spec,
+        model=model,
+        loss=build_loss(settings, spec, model),
+        optimizer=optimizer,
+        max_grad_norm=algo.max_grad_norm,
+        lr_schedule=algo.lr_schedule,
+        target_update=conform(
+            nodes["algo.target_update"].build(), TargetUpdates, "algo.target_update"
+        ),
+    )
+
+
+def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Model:
+    """Agents and mixer with their own seeded initialization, on their device.
+
+    Raises:
+        ValueError: there is nothing to learn in them.
+    """
+    with seed_networks(seed_key(settings.run.seed, NETWORK_STREAM)):
+        agents = build_agents(settings, spec)
+        mixer = module(settings.nodes["algo.mixer"].build(spec=spec), "algo.mixer")
+    model = Model(agents, conform(mixer, Mixer, "algo.mixer"))
+    if not any(True for _ in model.parameters()):
+        raise ValueError(
+            f"{type(agents).__name__} (algo.network) and {type(mixer).__name__} (algo.mixer) have "
+            "no parameters, so nothing can be learned."
+        )
+    return model.to(device)
+
+
+def build_agents(settings: Settings, spec: EnvSpec) -> nn.Module:
+    """The network that acts.
+
+    Raises:
+        ValueError: it lacks what agents must have, or cannot say what the distribution asks for.
+    """
+    node = settings.nodes["algo.network"]
+    distribution = build_distribution(settings)
+    agents = conform(
+        module(node.build(spec=spec, distribution=distribution), "algo.network"),
+        Agents,
+        "algo.network",
+    )
+    if not is_scalar(distribution) and not node.asks_for("distribution"):
+        raise ValueError(
+            f"{type(agents).__name__} (algo.network) says expected returns only: its constructor "
+            f"asks for no distribution, but algo.distribution is {type(distribution).__name__}. "
+            "Type algo/distribution=scalar algo/loss=td."
+        )
+    if kernels.chosen(settings.hardware.kernels) == "compiled":
+        announce_compilation()
+        kernels.compile_agents(agents)
+    return cast(nn.Module, agents)
+
+
+def build_distribution(settings: Settings) -> Any:
+    """What the network says about an action's return."""
+    return conform(settings.nodes["algo.distribution"].build(), Distribution, "algo.distribution")
+
+
+def is_scalar(distribution: Distribution) -> bool:
+    """Whether a distribution is the expected return alone."""
+    return distribution.n_outputs == 1 and not distribution.implicit
+
+
+def module(part: Any, name: str) -> nn.Module:
+    """A part that has parameters of its own.
+
+    Raises:
+        ValueError: it is no ``torch.nn.Module``.
+    """
+    if not isinstance(part, nn.Module):
+        raise ValueError(f"{type(part).__name__} ({name}): expected a torch.nn.Module.")
+    return part
+
+
+def build_loss(settings: Settings, spec: EnvSpec, model: Model) -> Loss:
+    """The loss, for these agents and this mixer.
+
+    Raises:
+        ValueError: it lacks what a loss must have, or does not fit the mixer or the distribution.
+    """
+    node, distribution = settings.nodes["algo.loss"], build_distribution(settings)
+    loss: Loss = conform(node.build(spec=spec, distribution=distribution), Loss, "algo.loss")
+    name = type(loss).__name__
+    if not is_scalar(distribution) and not node.asks_for("distribution"):
+        raise ValueError(
+            f"{name} (algo.loss) learns expected returns only: its constructor asks for no "
+            f"distribution, but algo.distribution is {type(distribution).__name__}, of which only "
+            "the mean would be learned. Type algo/distribution=scalar."
+        )
+    if loss.per_agent:
+        to_keep = "algo/loss=td algo/distribution=scalar"
+        need_independent(f"{name} (algo.loss) learns", model, spec, to_keep)
+    if kernels.chosen(settings.hardware.kernels) == "compiled":
+        return kernels.compile_loss(loss, model)
+    return loss
+
+
+def need_independent(part: str, model: Model, spec: EnvSpec, to_keep: str) -> None:
+    """ValueError unless every agent has a value stream of its own; ``to_keep`` are the overrides
+    with which the mixer can stay.
+    """
+    if model.mixer.n_streams != spec.n_agents:
+        raise ValueError(
+            f"{part} every agent's values by themselves, but the mixer "
+            f"{type(model.mixer).__name__} joins them. Type algo/mixer=independent, or to keep the "
+            f"mixer {to_keep}."
+        )
+
+
+def load_agents(settings: Settings, spec: EnvSpec, device: torch.device, folder: Path) -> nn.Module:
+    """The network that acts, with the weights of a checkpoint; nothing else of the run is built.
+
+    Raises:
+        UsageError: the weights belong to another environment or network.
+    """
+    with seed_networks(seed_key(settings.run.seed, NETWORK_STREAM)):
+        agents = build_agents(settings, spec).to(device)
+    saved = checkpoint.read(folder, MODEL).get("online", {})
+    own = {name: tensor for name, tensor in saved.items() if name.startswith("agents.")}
+    have = {f"agents.{name}": tensor for name, tensor in agents.state_dict().items()}
+    check_fits({"online": have}, {"online": own}, folder, about(settings, spec))
+    agents.load_state_dict({name.removeprefix("agents."): t for name, t in own.items()})
+    return agents

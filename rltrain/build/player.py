@@ -1,0 +1,51 @@
+"""Players of an evaluation: the policy of a checkpoint, or a scripted one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+from rltrain.build.env import build_env, prepare_machine, recorded
+from rltrain.build.learner import load_agents
+from rltrain.build.trainer import build_test_rollout
+from rltrain.common.seeding import TEST_POLICY_STREAM, generator
+from rltrain.config.schema import Settings
+from rltrain.hardware.rollout import Rollout, TestSeeds
+from rltrain.offline.recorder import Player
+
+
+def build_player(settings: Settings, folder: Path) -> Rollout:
+    """Environments and a policy with a checkpoint's weights, for evaluation."""
+    device = prepare_machine(settings)
+    n_envs = min(settings.run.test.n_envs, settings.run.test.episodes)
+    env = build_env(settings, n_envs, training=False)
+    agents = load_agents(settings, env.spec, device, folder)
+    return recorded_player(settings, build_test_rollout(settings, agents, env))
+
+
+def build_scripted_player(settings: Settings) -> Rollout:
+    """Environments and a player that needs no weights, for evaluation.
+
+    Raises:
+        ValueError: these environments have no such player.
+    """
+    run = settings.run
+    prepare_machine(settings)
+    scripted = settings.nodes["algo"].kwargs["policy"] != "random"
+    n_envs = min(run.test.n_envs, run.test.episodes)
+    env = build_env(settings, n_envs, training=False, scripted=scripted)
+    policy = settings.nodes["algo"].build(
+        env=env, epsilon=run.test.epsilon, rng=generator(run.seed, TEST_POLICY_STREAM)
+    )
+    player = Rollout(env=env, policy=policy, seeds=TestSeeds(run.seed, env.n_envs))
+    return recorded_player(settings, player)
+
+
+def recorded_player(settings: Settings, player: Rollout) -> Rollout:
+    """The player of an evaluation, whose episodes are written where ``dataset.write`` says so."""
+    run, played = settings.run, player.env
+    if run.dataset.write is None:
+        return player
+    env = recorded(settings, played, cast(Player, player.policy), run.test.episodes)
+    env.writer.begin()
+    return Rollout(env=env, policy=player.policy, seeds=TestSeeds(run.seed, played.n_envs))

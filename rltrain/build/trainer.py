@@ -1,0 +1,250 @@
+"""The trainer: environments, buffer and learner, joined with the callbacks of a run."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import nn
+
+from rltrain.algo.actor import Actor
+from rltrain.algo.exploration import Exploration, FixedEpsilon
+from rltrain.algo.learner import Learner
+from rltrain.algo.policy import Policy
+from rltrain.build.env import build_env, need_same_sizes, prepare_machine, recorded
+from rltrain.build.learner import build_learner, need_independent
+from rltrain.build.record import about, title
+from rltrain.callback import (
+    Callback,
+    Callbacks,
+    DrawCurve,
+    Health,
+    Log,
+    ObsStatistics,
+    Save,
+    Stop,
+    Test,
+)
+from rltrain.common.conformance import conform
+from rltrain.common.seeding import (
+    ACTOR_STREAM,
+    BUFFER_STREAM,
+    ENV_STREAM,
+    NOISE_STREAM,
+    POLICY_STREAM,
+    TEST_POLICY_STREAM,
+    generator,
+    seed_key,
+)
+from rltrain.config.schema import Settings, locate
+from rltrain.hardware.rollout import EpisodeSeeder, Rollout, TestSeeds
+from rltrain.interfaces import Agents, Buffer, Loss, VectorEnv
+from rltrain.logger.loggers import Loggers
+from rltrain.offline.recorder import Recording
+from rltrain.trainer import TestFunction, Trainer
+from rltrain.types import EnvSpec
+
+
+def build_trainer(
+    settings: Settings, run_dir: Path, loggers: Loggers, callbacks: Sequence[Callback] = ()
+) -> Trainer:
+    """A trainer whose parts fit each other.
+
+    Raises:
+        ValueError: parts that do not fit, such as a mixer without a team reward.
+    """
+    run, algo, nodes = settings.run, settings.algo, settings.nodes
+    assert algo is not None, "check() refuses to train what does not learn"
+    device = prepare_machine(settings)
+    torch.manual_seed(seed_key(run.seed, NOISE_STREAM))  # noisy layers and quantile levels
+    env = build_env(settings, settings.hardware.n_envs, training=True)
+    n_test_envs = min(run.test.n_envs, run.test.episodes)
+    test_env = build_env(settings, n_test_envs, training=False)
+    spec = env.spec
+    need_same_sizes(spec, test_env.spec)
+    learner = build_learner(settings, spec, device)
+    exploration = conform(
+        nodes["algo.exploration"].build(n_envs=env.n_envs), Exploration, "algo.exploration"
+    )
+    policy = Policy(
+        agents=learner.online.agents,
+        exploration=exploration,
+        spec=spec,
+        n_envs=env.n_envs,
+        rng=generator(run.seed, POLICY_STREAM),
+    )
+    buffer = build_buffer(settings, spec, learner, device)
+    first = obs_statistics(learner)
+    if run.dataset.write is not None:
+        env = recorded(settings, env, policy)
+        first.append(Recording(env.writer))
+    watchers = build_callbacks(settings, loggers, exploration, first, callbacks)
+    return Trainer(
+        rollout=Rollout(
+            env=env,
+            policy=policy,
+            seeds=EpisodeSeeder(run.seed, ENV_STREAM),
+            keeps_hidden=buffer.keeps_hidden,
+        ),
+        test_rollout=build_test_rollout(settings, learner.online.agents, test_env),
+        buffer=buffer,
+        learner=learner,
+        actor=build_actor(settings, learner, env, exploration),
+        callbacks=watchers,
+        run_dir=run_dir,
+        **trainer_words(settings, spec),
+    )
+
+
+def build_buffer(
+    settings: Settings, spec: EnvSpec, learner: Learner, device: torch.device
+) -> Buffer:
+    """The replay that this loss and these agents need.
+
+    Raises:
+        ValueError: it could never be sampled, or does not fit in memory.
+    """
+    loss: Loss = learner.loss
+    targets = loss.targets
+    buffer = settings.nodes["buffer"].build(
+        spec=spec,
+        n_envs=settings.hardware.n_envs,
+        device=device,
+        rng=generator(settings.run.seed, BUFFER_STREAM),
+        n_step=loss.n_step,
+        hidden_dim=learner.online.agents.hidden_dim,
+        total_env_steps=settings.run.total_env_steps,
+        targets=partial(targets, learner.online) if targets is not None else None,
+    )
+    buffer = cast(Buffer, conform(buffer, Buffer, "buffer"))
+    if targets is not None and buffer.targets is None:
+        raise ValueError(
+            f"{type(loss).__name__} computes targets for whole collects, which "
+            f"buffer={settings.choices['buffer']} does not keep. Type buffer=on_policy."
+        )
+    if buffer.per_agent:
+        to_keep = "buffer.agents=lockstep"
+        need_independent("buffer.agents=independent samples", learner.online, spec, to_keep)
+    algo, capacity = settings.algo, buffer.plan().steps
+    assert algo is not None
+    buffer.check(algo.batch_size)
+    if targets is not None and algo.learning_starts > 0:
+        raise ValueError(
+            f"algo.learning_starts={algo.learning_starts}: buffer=on_policy learns from every "
+            "collect as it is made, and keeps none. Type algo.learning_starts=0."
+        )
+    if capacity is not None and algo.learning_starts > capacity:
+        raise ValueError(
+            f"algo.learning_starts={algo.learning_starts} stored steps can never be "
+            f"reached: buffer.capacity={capacity}. Type algo.learning_starts={capacity}, or set "
+            "buffer.capacity to more."
+        )
+    return buffer
+
+
+def build_test_rollout(settings: Settings, agents: nn.Module, env: VectorEnv) -> Rollout:
+    """Test episodes: their own environments, seeds and exploration."""
+    policy = Policy(
+        agents=agents,
+        exploration=FixedEpsilon(epsilon=settings.run.test.epsilon),
+        noisy=False,
+        spec=env.spec,
+        n_envs=env.n_envs,
+        rng=generator(settings.run.seed, TEST_POLICY_STREAM),
+    )
+    return Rollout(env=env, policy=policy, seeds=TestSeeds(settings.run.seed, env.n_envs))
+
+
+def build_actor(
+    settings: Settings, learner: Learner, env: VectorEnv, exploration: Exploration
+) -> Actor:
+    """What answers single observations."""
+    return Actor(
+        agents=learner.online.agents,
+        exploration=exploration,
+        spec=env.spec,
+        rng=generator(settings.run.seed, ACTOR_STREAM),
+        view=view_of(env.spec),
+    )
+
+
+def view_of(spec: EnvSpec) -> Callable[[Any], np.ndarray] | None:
+    """From an observation as the environment gives it to [N, *O]; None where it is so already."""
+    if spec.obs_space is None:
+        return None
+    from rltrain.env.spaces import observation_view
+
+    return observation_view(spec.obs_space)
+
+
+def build_callbacks(
+    settings: Settings,
+    loggers: Loggers,
+    exploration: Any,
+    first: Sequence[Callback],
+    last: Sequence[Callback],
+) -> Callbacks:
+    """What looks at a run, in order: the user's own before those that test, log and save."""
+    run = settings.run
+    return Callbacks(
+        [
+            *first,
+            *(node.build() for node in settings.callbacks),
+            Test(interval=run.test.interval, loggers=loggers),
+            Log(interval=run.log.interval, loggers=loggers, exploration=exploration),
+            DrawCurve(title=title(settings)),
+            Stop(**asdict(run.stop)),
+            Health(),
+            Save(interval=run.save.interval, replay_buffer=run.save.replay_buffer),
+            *last,
+        ]
+    )
+
+
+def obs_statistics(learner: Learner) -> list[Callback]:
+    """What keeps the statistics of a network that normalises observations; before user operators,
+    so that they count as they were seen.
+    """
+    norm = cast(Agents, learner.online.agents).obs_norm
+    return [] if norm is None else [ObsStatistics(update=norm.update)]
+
+
+def build_test_function(settings: Settings) -> TestFunction | None:
+    """What ``test.function`` names: a function, with keywords of its own, or an object."""
+    node = settings.nodes.get("test.function")
+    if node is None:
+        return None
+    call: Any = locate(node.target)
+    found = call(**node.kwargs) if inspect.isclass(call) else partial(call, **node.kwargs)
+    if not callable(found):
+        raise ValueError(
+            f"test.function={node.target} cannot be called: expected a function of (trainer, "
+            "episodes), or a class whose objects are called so."
+        )
+    return cast(TestFunction, found)
+
+
+def trainer_words(settings: Settings, spec: EnvSpec) -> dict[str, Any]:
+    """The numbers that a trainer is told, and what it says about itself."""
+    run, algo = settings.run, settings.algo
+    assert algo is not None, "check() refuses to train what does not learn"
+    return {
+        "total_env_steps": run.total_env_steps,
+        "steps_per_collect": algo.steps_per_collect,
+        "batch_size": algo.batch_size,
+        "updates_per_episode": algo.updates_per_episode,
+        "updates_per_env_step": algo.updates_per_env_step,
+        "learning_starts": algo.learning_starts,
+        "log_interval": run.log.interval,
+        "keep_last": run.save.keep_last,
+        "test_episodes": run.test.episodes,
+        "test_seed": run.seed,
+        "test_function": build_test_function(settings),
+        "about": about(settings, spec),
+    }
