@@ -181,6 +181,15 @@ def test_lines_of_text_fit_on_a_screen(document):
     assert [line for line in text.splitlines() if len(line) > 120 and line[0] != "|"] == []
 
 
+def test_the_files_and_constants_of_the_battle_engine_exist():
+    text = (DOCS / "battles.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:data|engine|smaclite)/\w+\.py)(?:: ([^`]+))?`", text)
+    assert len(named) > 20
+    for file, constants in named:
+        source = (DOCS.parent / "rltrain/env/smac" / file).read_text(encoding="utf-8")
+        assert [name for name in constants.split(", ") if name not in source] == [], file
+
+
 def python_blocks(file):
     return re.findall(r"```python\n(.*?)```", file.read_text(encoding="utf-8"), re.DOTALL)
 
