@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 
 import rltrain
 from rltrain import main as entry
-from rltrain.common.checkpoint import digest
+from rltrain.common.files import digest
 from rltrain.env.toy import TwoStep
 from rltrain.errors import CheckpointError, RltrainError, UsageError
 from rltrain.mode import train as train_mode

@@ -7,7 +7,6 @@ copy to ``<part>.<path>.npy``, everything else to ``<part>.json``.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -17,18 +16,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from rltrain.common.files import digest, sync
+from rltrain.common.files import put_text as put_text
+from rltrain.common.state_tree import join, put_array, split
 from rltrain.errors import CheckpointError, UsageError
-from rltrain.types import Pieces
 
 FORMAT = 1
 """Version of the folder's layout; readers refuse a newer one."""
 MANIFEST = "manifest.json"
-TENSOR, ARRAY = "__tensor__", "__array__"
-"""Keys of the placeholders that stand in the JSON where a tensor or a large array was."""
 
 
 def write(
@@ -149,49 +147,6 @@ def has(folder: Path, part: str) -> bool:
     return f"{part}.json" in listed
 
 
-def split(state: Any, path: str = "") -> tuple[Any, dict[str, np.ndarray], dict[str, Pieces]]:
-    """A nested state into JSON with placeholders, its arrays and its large ones by dotted path."""
-    tensors: dict[str, np.ndarray] = {}
-    large: dict[str, Pieces] = {}
-
-    def walk(node: Any, path: str) -> Any:
-        if isinstance(node, Mapping):
-            return {str(k): walk(v, f"{path}.{k}" if path else str(k)) for k, v in node.items()}
-        if isinstance(node, (list, tuple)):
-            return [walk(v, f"{path}.{i}") for i, v in enumerate(node)]
-        if isinstance(node, torch.Tensor):
-            tensors[path] = node.detach().cpu().contiguous().numpy()
-            return {TENSOR: path, "torch": True}
-        if isinstance(node, np.ndarray):
-            tensors[path] = np.ascontiguousarray(node)
-            return {TENSOR: path}
-        if isinstance(node, Pieces):
-            large[path] = node
-            return {ARRAY: path}
-        if isinstance(node, np.generic):
-            return node.item()
-        if node is None or isinstance(node, (bool, int, float, str)):
-            return node
-        raise TypeError(f"{path}: {type(node).__name__} cannot be saved")
-
-    return walk(state, path), tensors, large
-
-
-def join(tree: Any, tensors: Mapping[str, np.ndarray]) -> Any:
-    """Undo ``split``."""
-    if isinstance(tree, dict):
-        if TENSOR in tree or ARRAY in tree:
-            path = str(tree.get(TENSOR, tree.get(ARRAY)))
-            array = tensors.get(path)
-            if array is None:
-                raise CheckpointError(f"the tensor '{path}' is missing.")
-            return torch.from_numpy(array) if tree.get("torch") else array
-        return {k: join(v, tensors) for k, v in tree.items()}
-    if isinstance(tree, list):
-        return [join(v, tensors) for v in tree]
-    return tree
-
-
 @dataclass(frozen=True)
 class Found:
     """A checkpoint that was chosen: its folder, its env step, and remarks for the person."""
@@ -217,9 +172,9 @@ def folder_of(path: Path) -> Path:
 
 def is_one(path: Path) -> bool:
     """Whether a path means a single checkpoint, by its step or by a pointer."""
-    a_run = (path / "checkpoints").is_dir()
-    a_step = (path / MANIFEST).is_file() or (path.name.isdigit() and not a_run)
-    return a_step or (path.name in ("best", "latest") and path.is_file())
+    is_run = (path / "checkpoints").is_dir()
+    is_step = (path / MANIFEST).is_file() or (path.name.isdigit() and not is_run)
+    return is_step or (path.name in ("best", "latest") and path.is_file())
 
 
 def find(
@@ -346,39 +301,3 @@ def kind_of(folder: Path) -> str:
         return str(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["kind"])
     except (OSError, ValueError, KeyError, TypeError):
         return "broken"
-
-
-def put_array(path: Path, array: Pieces) -> None:
-    """Write a large array as ``.npy``, piece by piece."""
-    header = {
-        "descr": np.lib.format.dtype_to_descr(array.dtype),
-        "fortran_order": False,
-        "shape": array.shape,
-    }
-    with path.open("wb") as file:
-        np.lib.format.write_array_header_2_0(file, header)
-        for piece in array.pieces():
-            file.write(np.ascontiguousarray(piece).data)
-
-
-def put_text(path: Path, text: str) -> None:
-    """Write a small file so that it is old or new, never half."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    sync(temporary)
-    os.replace(temporary, path)
-    sync(path.parent)
-
-
-def sync(path: Path) -> None:
-    """fsync a file or a folder."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

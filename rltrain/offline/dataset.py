@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from rltrain.common.checkpoint import digest
+from rltrain.common.files import digest
 from rltrain.errors import DatasetError
 from rltrain.interfaces import Watch
 from rltrain.offline.shards import fields_of, read_index, require_fit

@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 
 import rltrain
-from rltrain.common.checkpoint import digest
+from rltrain.common.files import digest
 from rltrain.errors import CheckpointError
 from tests.env.scripted import Scripted
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from rltrain.common.checkpoint import digest
+from rltrain.common.files import digest
 from rltrain.errors import DatasetError, UsageError
 from rltrain.offline.dataset import Reader, open_dataset
 from rltrain.offline.shards import INDEX, shard_name
