@@ -7,6 +7,7 @@ A part of a user's own is checked against them once, when it is built: members w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Protocol, TypeVar
 
@@ -64,6 +65,7 @@ class VectorEnv(Protocol):
     infos: Sequence[Mapping[str, Any]]  # [E]; where last is set: {"win": bool, "metrics": {…}}
     about: Mapping[str, Any] = MappingProxyType({})  # for records: {"backend": …}
     lost: np.ndarray | None = None  # [E] bool
+    frames_per_second: float | None = None  # of its videos; None: it cannot be rendered
 
     def reset(self, seeds: EpisodeSeeds) -> None:
         """Start episode 0 of every copy; from now on episode k of copy e is seeded with ``seeds(e,
@@ -84,27 +86,29 @@ class VectorEnv(Protocol):
 
 
 class DrawnEnv(VectorEnv, Protocol):
-    """A vector environment that can be drawn."""
+    """A vector environment that can be rendered."""
 
-    frames_per_second: float  # of its videos; None or absent where it cannot be drawn
+    frames_per_second: float
 
-    def render(self, copies: Sequence[int]) -> list[list[np.ndarray]]:
-        """For each of these copies one or several images (uint8 [H, W, 3]) of its last step; the
-        last one shows the current slot.
+    def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
+        """For each of these environments one or several images (uint8 [H, W, 3]) of its last step;
+        the last one shows the current time step.
         """
 
 
 class Watch(Protocol):
-    """Looks on while episodes are played, once per slot, before the step. One that also has
-    ``stepped(action [E, N], reward [E, R], terminated [E])`` is told what the step brought.
-    """
+    """Called in every time step while episodes are played."""
 
     def __call__(
         self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
     ) -> None:
-        """``numbers`` [E]: the episode each copy is in; ``finished``: those that this slot closes,
-        by copy.
+        """Called before a step. ``numbers`` [E]: the episode each environment is in; ``finished``:
+        the episodes that end at this time step, by environment.
         """
+
+    def stepped(self, action: np.ndarray, reward: np.ndarray, terminated: np.ndarray) -> None:
+        """Called after a step: action [E, N], reward [E, R], terminated [E]."""
+        return
 
 
 class Script(Protocol):
@@ -272,3 +276,52 @@ class Buffer(Protocol):
 
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+
+class RunningMeans(Protocol):
+    """Means of metrics since the last line of the log."""
+
+    def add(self, group: str, values: Mapping[str, Any]) -> None:
+        """Add values by name to the means ``group/name``."""
+
+    def take(self) -> dict[str, float]:
+        """The means by name; they start from scratch."""
+
+
+class Training(Protocol):
+    """The trainer as callbacks see it, those of users included; docs/callbacks.md describes it."""
+
+    clock: Clock
+    run_dir: Path
+    about: Mapping[str, Any]  # "config" and "spec" of the run, as saved in checkpoints
+    latest: dict[str, float]  # the last reported value of every metric
+    rollout: Rollouts
+    test_rollout: Rollouts
+    buffer: Buffer
+    learner: Learning
+    interrupted: bool  # the run ends because a person or the machine asked for it
+    diverging: bool  # the latest updates were all undone
+
+    @property
+    def metrics(self) -> RunningMeans:
+        """Where ``add("custom", {"name": value})`` adds to the next line of the log."""
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock seconds of the run, those before a resume included."""
+
+    @property
+    def untrained(self) -> bool:
+        """Whether the weights are still those of the initialization."""
+
+    def log(self, row: dict[str, float]) -> dict[str, float]:
+        """Pass training metrics through ``on_log`` and update ``latest``; returns what to write."""
+
+    def test(self, episodes: int | None = None) -> dict[str, float]:
+        """Run a test and return its metrics; nothing if the run is interrupted meanwhile."""
+
+    def save(self, kind: str = "full", *, with_replay: bool = True) -> Path:
+        """Write a checkpoint (``full`` or ``weights``) and return its folder."""
+
+    def stop(self, why: str, *, interrupted: bool = False) -> None:
+        """End the run after the present iteration."""

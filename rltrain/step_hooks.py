@@ -7,20 +7,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from rltrain.interfaces import VectorEnv
+from rltrain.callback import Callback
+from rltrain.interfaces import Training, VectorEnv, Watch
 from rltrain.types import (
     Episode,
     Steps,
     StepView,
     Trajectory,
 )
-
-if TYPE_CHECKING:
-    from rltrain.trainer import Trainer
 
 
 class TrainingStepHooks:
@@ -34,7 +32,7 @@ class TrainingStepHooks:
         self.begun = np.zeros(0, np.int64)  # [E] episodes begun so far
         self.t = np.zeros(0, np.int64)  # [E] transitions of the open episode
 
-    def replay(self, trainer: Trainer, steps: Steps) -> None:
+    def replay(self, trainer: Training, hooks: Callback, steps: Steps) -> None:
         """Call the hooks of every time step in temporal order, then those of every trajectory."""
         n_steps, n_envs = steps.last.shape
         if len(self.open) != n_envs:
@@ -45,14 +43,20 @@ class TrainingStepHooks:
         ended = iter(steps.episodes)
         for step in range(n_steps):
             for e in range(n_envs):
-                self._call_hooks(trainer, steps, step, e, ended)
+                self._call_hooks(trainer, hooks, steps, step, e, ended)
         for part in parts:
-            trainer.callbacks.on_trajectory(trainer, part)
+            hooks.on_trajectory(trainer, part)
 
     def _call_hooks(
-        self, trainer: Trainer, steps: Steps, step: int, e: int, ended: Iterator[Episode]
+        self,
+        trainer: Training,
+        hooks: Callback,
+        steps: Steps,
+        step: int,
+        e: int,
+        ended: Iterator[Episode],
     ) -> None:
-        hooks, begins = trainer.callbacks, not self.open[e]
+        begins = not self.open[e]
         if begins:
             self.open[e], self.t[e] = True, 0
             self.begun[e] += 1
@@ -120,13 +124,13 @@ def trajectories(steps: Steps, is_open: np.ndarray, begun: np.ndarray) -> Iterat
             begins, number = True, number + 1
 
 
-class TestStepHooks:
+class TestStepHooks(Watch):
     """Calls the hooks for the ``n`` episodes of a test."""
 
     __test__ = False  # its name looks like a test to pytest
 
-    def __init__(self, trainer: Trainer, n: int) -> None:
-        self.trainer, self.n = trainer, n
+    def __init__(self, trainer: Training, hooks: Callback, n: int) -> None:
+        self.trainer, self.hooks, self.n = trainer, hooks, n
         self.env: VectorEnv | None = None
         self.t: dict[int, int] = {}  # by environment, transitions of the episode it is in
         self.now: dict[int, StepView] = {}  # by environment, the current time step
@@ -135,7 +139,7 @@ class TestStepHooks:
         self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
     ) -> None:
         """Call the hooks for the current time step of every episode that counts."""
-        self.env, hooks = env, self.trainer.callbacks
+        self.env, hooks = env, self.hooks
         self.now.clear()
         for e, number in enumerate(numbers):
             if number >= self.n:
@@ -159,10 +163,10 @@ class TestStepHooks:
 
     def stepped(self, action: np.ndarray, reward: np.ndarray, terminated: np.ndarray) -> None:
         """Call the hooks for the step just made; a crashed environment restarts its episode."""
-        lost = getattr(self.env, "lost", None)
+        lost = None if self.env is None else self.env.lost
         for e, view in self.now.items():
             if lost is not None and lost[e]:
                 self.t.pop(e)
                 continue
             happened = stepped(view, action[e], reward[e], terminated[e])
-            self.trainer.callbacks.on_step(self.trainer, happened)
+            self.hooks.on_step(self.trainer, happened)

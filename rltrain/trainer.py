@@ -153,7 +153,7 @@ class Trainer:
         for row in episode_metrics(steps.episodes):
             self.metrics.add("train", row)
         if self.callbacks.watch_training:
-            self.step_hooks.replay(self, steps)
+            self.step_hooks.replay(self, self.callbacks, steps)
 
     def start(self) -> None:
         """Tell the callbacks once that training begins.
@@ -246,7 +246,7 @@ class Trainer:
 
     def play(self, n: int) -> list[Episode]:
         """Exactly ``n`` test episodes in the environments of tests."""
-        watch = TestStepHooks(self, n) if self.callbacks.watch_tests else None
+        watch = TestStepHooks(self, self.callbacks, n) if self.callbacks.watch_tests else None
         return self.test_rollout.run_episodes(
             n,
             self.test_seed,
@@ -295,6 +295,12 @@ class Trainer:
         action = found[0][0] if self.actor.remembers else found[0]
         action = int(action) if np.ndim(action) == 0 else action
         return (action, found[1]) if self.actor.remembers else action
+
+    def log(self, row: dict[str, float]) -> dict[str, float]:
+        """Pass training metrics through ``on_log`` and update ``latest``; returns what to write."""
+        row = self.callbacks.on_log(self, row)
+        self.latest.update(row)
+        return row
 
     def stop(self, why: str, *, interrupted: bool = False) -> None:
         """End the run after the present iteration; an interrupted one skips its last test."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -62,18 +63,9 @@ def part(path: Path) -> str:
 
 @cache
 def imports(path: Path) -> set[str]:
-    """Full names of imported modules; what only type checkers see is left out."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    hidden = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-        for inner in ast.walk(node)
-    }
+    """Full names of imported modules and names, for type checking included."""
     found = set()
-    for node in ast.walk(tree):
-        if id(node) in hidden:
-            continue
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -105,6 +97,23 @@ def test_imports_point_down(path):
         assert floor(target) <= floor(module), f"{module} imports upwards: {name}"
         beside = there != here and floor(target) == floor(module) == 2
         assert not beside, f"{module}: {here} imports {there}, which stands beside it"
+
+
+def test_no_import_cycles():
+    modules = {
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in FILES
+    }
+    modules = {name.removesuffix(".__init__"): path for name, path in modules.items()}
+    del modules["rltrain"]  # its names are imported on first use
+    graph = {}
+    for module, path in modules.items():
+        every = imports(path)  # "from a import b" is listed as a and as a.b
+        names = [n for n in every if not any(other.startswith(f"{n}.") for other in every)]
+        targets = {name if name in modules else name.rpartition(".")[0] for name in names}
+        graph[module] = targets & modules.keys() - {module}
+    with pytest.raises(CycleError):
+        tuple(TopologicalSorter({"a": {"b"}, "b": {"a"}}).static_order())
+    tuple(TopologicalSorter(graph).static_order())
 
 
 @pytest.mark.parametrize("library", sorted(ONLY_IN))

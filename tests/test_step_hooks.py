@@ -1,6 +1,4 @@
-"""Episodes and steps as callbacks are told them, in training and in tests; nobody watches for
-free.
-"""
+"""Per-step and per-episode hooks, in training and in tests; none is called unless defined."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from rltrain.types import Episode, Steps
 
 
 class Diary(Callback):
-    """Writes down what it is told."""
+    """Records the calls of the hooks."""
 
     def __init__(self):
         self.lines, self.views, self.parts = [], [], []
@@ -40,40 +38,33 @@ class Diary(Callback):
         return value
 
 
-class Trainer:
-    """As much of a trainer as the hooks need."""
-
-    def __init__(self, *callbacks):
-        self.callbacks = Callbacks(callbacks)
-
-
-def slots(last, lost=None):
-    """Steps of one agent with rewards 1, 2, … and these final slots [T, E]."""
+def collected(last, lost=None):
+    """Steps of one agent with rewards 1, 2, … and these final steps [T, E]."""
     last = np.array(last, bool)
-    n_slots, n_envs = last.shape
-    reward = np.arange(1, last.size + 1, dtype=np.float32).reshape(n_slots, n_envs, 1)
+    n_steps, n_envs = last.shape
+    reward = np.arange(1, last.size + 1, dtype=np.float32).reshape(n_steps, n_envs, 1)
     return Steps(
         obs=reward[..., None] * 10,
-        avail_actions=np.ones((n_slots, n_envs, 1, 2), np.uint8),
-        state=np.zeros((n_slots, n_envs, 0), np.float32),
+        avail_actions=np.ones((n_steps, n_envs, 1, 2), np.uint8),
+        state=np.zeros((n_steps, n_envs, 0), np.float32),
         last=last,
-        action=np.zeros((n_slots, n_envs, 1), np.int64),
+        action=np.zeros((n_steps, n_envs, 1), np.int64),
         reward=reward,
-        terminated=np.zeros((n_slots, n_envs), bool),
+        terminated=np.zeros((n_steps, n_envs), bool),
         lost=np.zeros(n_envs, bool) if lost is None else np.array(lost),
         episodes=tuple(Episode(float(i), 1) for i in range(int(last.sum()))),
     )
 
 
-def told(*collects):
+def recorded(*collects):
     diary, hooks = Diary(), TrainingStepHooks()
     for steps in collects:
-        hooks.replay(Trainer(diary), steps)
+        hooks.replay(None, diary, steps)
     return diary
 
 
 def test_a_collect_is_replayed_in_order_of_time():
-    diary = told(slots([[0, 0], [1, 0], [0, 1]]))
+    diary = recorded(collected([[0, 0], [1, 0], [0, 1]]))
     assert diary.lines == [
         ("start", False, 0, 0, 0),
         ("step", False, 0, 0, 0),
@@ -88,7 +79,7 @@ def test_a_collect_is_replayed_in_order_of_time():
 
 
 def test_every_view_carries_what_its_hook_is_about():
-    diary = told(slots([[0, 0], [1, 0], [0, 1]]))
+    diary = recorded(collected([[0, 0], [1, 0], [0, 1]]))
     start, step = diary.views[0][1], diary.views[1][1]
     assert (start.action, start.reward, start.episode) == (None, None, None)
     assert (step.obs.item(), step.action.item(), step.reward.item()) == (10, 0, 1)
@@ -97,13 +88,13 @@ def test_every_view_carries_what_its_hook_is_about():
 
 
 def test_an_episode_goes_on_over_collects_and_a_lost_one_begins_anew():
-    diary = told(slots([[0]]), slots([[0]]), slots([[0]], lost=[True]))
+    diary = recorded(collected([[0]]), collected([[0]]), collected([[0]], lost=[True]))
     assert [line[0] for line in diary.lines] == ["start", "step", "step", "start", "step"]
     assert [line[4] for line in diary.lines] == [0, 0, 1, 0, 0]
 
 
 def test_trajectories_are_what_each_collect_added_to_each_episode():
-    diary = told(slots([[0], [1], [0]]), slots([[0], [1], [0]]))
+    diary = recorded(collected([[0], [1], [0]]), collected([[0], [1], [0]]))
     facts = [(p.number, p.begins, p.ends, p.reward[:, 0].tolist()) for p in diary.parts]
     assert facts == [
         (0, True, True, [1, 2]),
@@ -115,9 +106,9 @@ def test_trajectories_are_what_each_collect_added_to_each_episode():
 
 def test_state_goes_on_in_mid_episode():
     one, other, diary = TrainingStepHooks(), TrainingStepHooks(), Diary()
-    one.replay(Trainer(), slots([[0], [0]]))
+    one.replay(None, Callback(), collected([[0], [0]]))
     other.load_state_dict(one.state_dict())
-    other.replay(Trainer(diary), slots([[1]]))
+    other.replay(None, diary, collected([[1]]))
     assert diary.lines == [("end", False, 0, 0, 2)]
 
 
@@ -132,7 +123,7 @@ class Env:
 
 def test_tests_tell_only_the_episodes_that_count():
     diary, env = Diary(), Env()
-    watch = TestStepHooks(Trainer(diary), 2)
+    watch = TestStepHooks(None, diary, 2)
     watch(env, [0, 1], {})
     env.obs[:] = 9  # the next slot overwrites this one
     watch.stepped(np.zeros((2, 1), int), np.ones((2, 1)), np.array([True, False]))
@@ -153,7 +144,7 @@ def test_tests_tell_only_the_episodes_that_count():
 
 def test_a_test_episode_that_was_lost_begins_anew():
     diary, env = Diary(), Env()
-    watch = TestStepHooks(Trainer(diary), 1)
+    watch = TestStepHooks(None, diary, 1)
     watch(env, [0, 1], {})
     env.lost[0] = True
     watch.stepped(np.zeros((2, 1), int), np.ones((2, 1)), np.zeros(2, bool))
@@ -230,6 +221,6 @@ def test_no_view_is_made_unless_a_hook_is_defined(trainer, monkeypatch):
 
 
 def test_views_are_frozen():
-    diary = told(slots([[0]]))
+    diary = recorded(collected([[0]]))
     with pytest.raises(dataclasses.FrozenInstanceError):
         diary.views[0][1].t = 5

@@ -10,7 +10,8 @@ from rltrain.build.learner import load_agents
 from rltrain.build.trainer import build_test_rollout
 from rltrain.common.seeding import TEST_POLICY_STREAM, generator
 from rltrain.config.schema import Settings
-from rltrain.hardware.rollout import Rollout, TestSeeds
+from rltrain.hardware.episode_seeds import TestSeeds
+from rltrain.hardware.rollout import Rollout
 from rltrain.offline.recorder import Player
 
 

@@ -43,7 +43,8 @@ from rltrain.common.seeding import (
     seed_key,
 )
 from rltrain.config.schema import Settings, locate
-from rltrain.hardware.rollout import EpisodeSeeder, Rollout, TestSeeds
+from rltrain.hardware.episode_seeds import EpisodeSeeder, TestSeeds
+from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import Agents, Buffer, Loss, VectorEnv
 from rltrain.logger.loggers import Loggers
 from rltrain.offline.recorder import Recording

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rltrain.callback.hooks import Callback
 from rltrain.common import checkpoint
 from rltrain.errors import DivergedError
+from rltrain.interfaces import Training
 from rltrain.types import UpdateResult
-
-if TYPE_CHECKING:
-    from rltrain.trainer import Trainer
 
 log = logging.getLogger("rltrain")
 
@@ -34,19 +32,19 @@ class Health(Callback):
         self.read_at = 0  # updates
         self.warned_of_support = False
 
-    def on_update(self, trainer: Trainer, value: UpdateResult) -> UpdateResult:
+    def on_update(self, trainer: Training, value: UpdateResult) -> UpdateResult:
         undone = value.metrics.get("skipped_updates", 0.0)
         self.undone = (self.undone + undone) * undone
         return value
 
-    def on_iteration(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_iteration(self, trainer: Training, value: Any = None) -> Any:
         updates = trainer.clock.updates
         if updates - self.read_at >= WARN_AFTER:
             self.read_at = updates
             self.judge(trainer, int(self.undone))
         return value
 
-    def judge(self, trainer: Trainer, undone: int) -> None:
+    def judge(self, trainer: Training, undone: int) -> None:
         """Warn of updates that are undone, or end the run.
 
         Raises:
@@ -69,7 +67,7 @@ class Health(Callback):
             )
         trainer.diverging = undone >= WARN_AFTER
 
-    def on_log(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+    def on_log(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         clipped = value.get("learn/clipped_target_mass", 0.0)
         if clipped > CLIPPED and not self.warned_of_support:
             self.warned_of_support = True

@@ -8,8 +8,9 @@ of the hooks, ``rltrain/examples/`` two callbacks to start from.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rltrain.interfaces import Training
 from rltrain.types import (
     Batch,
     Steps,
@@ -18,68 +19,65 @@ from rltrain.types import (
     UpdateResult,
 )
 
-if TYPE_CHECKING:
-    from rltrain.trainer import Trainer
-
 
 class Callback:
     """Every hook gives its value on, changed or not; whoever has state says so in
     ``state_dict``.
     """
 
-    def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_train_start(self, trainer: Training, value: Any = None) -> Any:
         return value
 
-    def on_episode_start(self, trainer: Trainer, value: StepView) -> StepView:
+    def on_episode_start(self, trainer: Training, value: StepView) -> StepView:
         """An episode's first observation, in training and in tests (``value.test``)."""
         return value
 
-    def on_step(self, trainer: Trainer, value: StepView) -> StepView:
+    def on_step(self, trainer: Training, value: StepView) -> StepView:
         """An observation, the action chosen at it, and what came of it."""
         return value
 
-    def on_episode_end(self, trainer: Trainer, value: StepView) -> StepView:
+    def on_episode_end(self, trainer: Training, value: StepView) -> StepView:
         """An episode's final observation; ``value.episode`` has its return, length and info."""
         return value
 
-    def on_trajectory(self, trainer: Trainer, value: Trajectory) -> Trajectory:
+    def on_trajectory(self, trainer: Training, value: Trajectory) -> Trajectory:
         """What one collect added to one episode, before it is stored; training only."""
         return value
 
-    def on_collect(self, trainer: Trainer, value: Steps) -> Steps:
+    def on_collect(self, trainer: Training, value: Steps) -> Steps:
         """Between acting and storing."""
         return value
 
-    def on_batch(self, trainer: Trainer, value: Batch) -> Batch:
+    def on_batch(self, trainer: Training, value: Batch) -> Batch:
         """Between sampling and learning."""
         return value
 
-    def on_update(self, trainer: Trainer, value: UpdateResult) -> UpdateResult:
+    def on_update(self, trainer: Training, value: UpdateResult) -> UpdateResult:
         """After a gradient step: priorities [B] and metrics, tensors on the device."""
         return value
 
-    def on_iteration(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_iteration(self, trainer: Training, value: Any = None) -> Any:
         return value
 
-    def on_log(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+    def on_log(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         """A line of training metrics, every ``log.interval`` env steps, before it is written."""
         return value
 
-    def on_test_start(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_test_start(self, trainer: Training, value: Any = None) -> Any:
         return value
 
-    def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+    def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         """The metrics of a test."""
         return value
 
-    def on_save(self, trainer: Trainer, value: dict[str, Any]) -> dict[str, Any]:
+    def on_save(self, trainer: Training, value: dict[str, Any]) -> dict[str, Any]:
         """The parts of a checkpoint, before they are written."""
         return value
 
-    def on_exception(self, trainer: Trainer, value: BaseException) -> BaseException:
+    def on_exception(self, trainer: Training, value: BaseException) -> BaseException:
         return value
 
-    def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_train_end(self, trainer: Training, value: Any = None) -> Any:
         return value
 
     def state_dict(self) -> dict[str, Any]:
@@ -109,54 +107,54 @@ class Callbacks(Callback):
         self.watch_training = any(self.hooks[name] for name in STEP_HOOKS)
         self.watch_tests = any(self.hooks[name] for name in TEST_HOOKS)
 
-    def each(self, hook: str, trainer: Trainer, value: Any) -> Any:
+    def each(self, hook: str, trainer: Training, value: Any) -> Any:
         for call in self.hooks[hook]:
             value = call(trainer, value)
         return value
 
-    def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_train_start(self, trainer: Training, value: Any = None) -> Any:
         return self.each("on_train_start", trainer, value)
 
-    def on_episode_start(self, trainer: Trainer, value: StepView) -> StepView:
+    def on_episode_start(self, trainer: Training, value: StepView) -> StepView:
         return self.each("on_episode_start", trainer, value)
 
-    def on_step(self, trainer: Trainer, value: StepView) -> StepView:
+    def on_step(self, trainer: Training, value: StepView) -> StepView:
         return self.each("on_step", trainer, value)
 
-    def on_episode_end(self, trainer: Trainer, value: StepView) -> StepView:
+    def on_episode_end(self, trainer: Training, value: StepView) -> StepView:
         return self.each("on_episode_end", trainer, value)
 
-    def on_trajectory(self, trainer: Trainer, value: Trajectory) -> Trajectory:
+    def on_trajectory(self, trainer: Training, value: Trajectory) -> Trajectory:
         return self.each("on_trajectory", trainer, value)
 
-    def on_collect(self, trainer: Trainer, value: Steps) -> Steps:
+    def on_collect(self, trainer: Training, value: Steps) -> Steps:
         return self.each("on_collect", trainer, value)
 
-    def on_batch(self, trainer: Trainer, value: Batch) -> Batch:
+    def on_batch(self, trainer: Training, value: Batch) -> Batch:
         return self.each("on_batch", trainer, value)
 
-    def on_update(self, trainer: Trainer, value: UpdateResult) -> UpdateResult:
+    def on_update(self, trainer: Training, value: UpdateResult) -> UpdateResult:
         return self.each("on_update", trainer, value)
 
-    def on_iteration(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_iteration(self, trainer: Training, value: Any = None) -> Any:
         return self.each("on_iteration", trainer, value)
 
-    def on_log(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+    def on_log(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         return self.each("on_log", trainer, value)
 
-    def on_test_start(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_test_start(self, trainer: Training, value: Any = None) -> Any:
         return self.each("on_test_start", trainer, value)
 
-    def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+    def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         return self.each("on_test_end", trainer, value)
 
-    def on_save(self, trainer: Trainer, value: dict[str, Any]) -> dict[str, Any]:
+    def on_save(self, trainer: Training, value: dict[str, Any]) -> dict[str, Any]:
         return self.each("on_save", trainer, value)
 
-    def on_exception(self, trainer: Trainer, value: BaseException) -> BaseException:
+    def on_exception(self, trainer: Training, value: BaseException) -> BaseException:
         return self.each("on_exception", trainer, value)
 
-    def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_train_end(self, trainer: Training, value: Any = None) -> Any:
         return self.each("on_train_end", trainer, value)
 
     def state_dict(self) -> dict[str, Any]:

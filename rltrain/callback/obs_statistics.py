@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rltrain.callback.hooks import Callback
+from rltrain.interfaces import Training
 from rltrain.types import Steps
-
-if TYPE_CHECKING:
-    from rltrain.trainer import Trainer
 
 
 class ObsStatistics(Callback):
@@ -22,6 +19,6 @@ class ObsStatistics(Callback):
     def __init__(self, *, update: Callable[[np.ndarray], None]) -> None:
         self.update = update
 
-    def on_collect(self, trainer: Trainer, value: Steps) -> Steps:
+    def on_collect(self, trainer: Training, value: Steps) -> Steps:
         self.update(value.obs)
         return value

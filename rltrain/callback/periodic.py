@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from rltrain.callback.hooks import Callback
 from rltrain.common import checkpoint
+from rltrain.interfaces import Training
 from rltrain.logger import curve
 from rltrain.logger.loggers import Loggers
-
-if TYPE_CHECKING:
-    from rltrain.trainer import Trainer
 
 
 class Due:
@@ -42,21 +40,21 @@ class Test(Callback):
         self.best: list[float] = []
         self.best_untrained = True
 
-    def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_train_start(self, trainer: Training, value: Any = None) -> Any:
         return self.on_iteration(trainer, value)
 
-    def on_iteration(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_iteration(self, trainer: Training, value: Any = None) -> Any:
         before = self.due.at
         if self.due(trainer.clock.env_steps) and not trainer.test():
             self.due.at = before  # interrupted: the resumed run begins with this test
         return value
 
-    def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_train_end(self, trainer: Training, value: Any = None) -> Any:
         if self.tested_at != trainer.clock.env_steps and not trainer.interrupted:
             trainer.test()
         return value
 
-    def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+    def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         self.tested_at = trainer.clock.env_steps
         self.loggers.write(trainer.clock, trainer.seconds, value)
         judged = ("test/win_rate", "test/return_mean")
@@ -94,16 +92,16 @@ class Save(Callback):
         self.due, self.replay_buffer = Due(interval, interval), replay_buffer
         self.saved_at = -1
 
-    def on_iteration(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_iteration(self, trainer: Training, value: Any = None) -> Any:
         if self.due(trainer.clock.env_steps) and not trainer.diverging:
             self.save(trainer)
         return value
 
-    def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_train_end(self, trainer: Training, value: Any = None) -> Any:
         self.save(trainer)
         return value
 
-    def save(self, trainer: Trainer) -> None:
+    def save(self, trainer: Training) -> None:
         """Write a full checkpoint, unless there is one of this env step."""
         if self.saved_at != trainer.clock.env_steps:
             self.saved_at = trainer.clock.env_steps
@@ -123,21 +121,21 @@ class Log(Callback):
         self.due, self.loggers, self.exploration = Due(interval, interval), loggers, exploration
         self.mark = (0, 0, time.monotonic())
 
-    def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_train_start(self, trainer: Training, value: Any = None) -> Any:
         self.mark = (trainer.clock.env_steps, trainer.clock.updates, time.monotonic())
         return value
 
-    def on_iteration(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_iteration(self, trainer: Training, value: Any = None) -> Any:
         if self.due(trainer.clock.env_steps):
             self.write(trainer)
         return value
 
-    def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_train_end(self, trainer: Training, value: Any = None) -> Any:
         if trainer.clock.env_steps > self.mark[0]:
             self.write(trainer)
         return value
 
-    def write(self, trainer: Trainer) -> None:
+    def write(self, trainer: Training) -> None:
         clock, now = trainer.clock, time.monotonic()
         env_steps, updates, then = self.mark
         passed = max(now - then, 1e-9)
@@ -146,9 +144,7 @@ class Log(Callback):
         row["time/env_steps_per_s"] = (clock.env_steps - env_steps) / passed
         row["time/updates_per_s"] = (clock.updates - updates) / passed
         self.mark = (clock.env_steps, clock.updates, now)
-        row = trainer.callbacks.on_log(trainer, row)
-        trainer.latest.update(row)
-        self.loggers.write(clock, trainer.seconds, row)
+        self.loggers.write(clock, trainer.seconds, trainer.log(row))
 
     def state_dict(self) -> dict[str, Any]:
         return {"at": self.due.at, "loggers": self.loggers.state_dict()}
@@ -173,7 +169,7 @@ class Stop(Callback):
     ) -> None:
         self.metric, self.mode, self.value, self.hours = metric, mode, value, hours
 
-    def on_iteration(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_iteration(self, trainer: Training, value: Any = None) -> Any:
         if self.metric is not None and self.value is not None:
             now = trainer.latest.get(self.metric, math.nan)
             if now >= self.value if self.mode == "max" else now <= self.value:
@@ -190,15 +186,15 @@ class DrawCurve(Callback):
         self.title, self.every = title, every
         self.drawn_at = time.monotonic()
 
-    def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+    def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         if time.monotonic() - self.drawn_at >= self.every:
             self.draw(trainer)
         return value
 
-    def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_train_end(self, trainer: Training, value: Any = None) -> Any:
         self.draw(trainer)
         return value
 
-    def draw(self, trainer: Trainer) -> None:
+    def draw(self, trainer: Training) -> None:
         curve.draw(trainer.run_dir, self.title)
         self.drawn_at = time.monotonic()

@@ -92,6 +92,7 @@ class SyncVectorEnv:
         self.n_envs, self.time_limit = n_envs, time_limit
         self.about: Mapping[str, Any] = {}
         self.lost: np.ndarray | None = None  # none of them crashes
+        self.frames_per_second: float | None = getattr(self.envs[0], "frames_per_second", None)
         self.spec = spec = self.envs[0].spec
         self.obs = np.zeros((n_envs, spec.n_agents, *spec.obs_shape), spec.obs_dtype)
         self.avail_actions = np.zeros((n_envs, spec.n_agents, spec.n_actions), np.uint8)
@@ -133,11 +134,6 @@ class SyncVectorEnv:
             for env in self.envs
         ]
         return [getattr(each, method)(*args) for each in whom]
-
-    @property
-    def frames_per_second(self) -> float | None:
-        """Of videos; None where the environments cannot be drawn."""
-        return getattr(self.envs[0], "frames_per_second", None)
 
     def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
         """The images, uint8 [H, W, 3], from ``RenderableEnv.render`` of these environments."""

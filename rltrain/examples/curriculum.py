@@ -10,7 +10,7 @@ from typing import Any
 from rltrain.callback import Callback
 from rltrain.common.metrics import METRICS
 from rltrain.common.number_types import Flag, Real
-from rltrain.trainer import Trainer
+from rltrain.interfaces import Training
 
 
 class Curriculum(Callback):
@@ -49,11 +49,11 @@ class Curriculum(Callback):
         self.present = 0
         self.settled = True  # the next line of training metrics is about the present task alone
 
-    def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_train_start(self, trainer: Training, value: Any = None) -> Any:
         self._set(trainer)
         return value
 
-    def on_log(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+    def on_log(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         settled, self.settled = self.settled, True
         value = {**value, "custom/task": float(self.present)}
         if settled and self._mastered(value):
@@ -61,7 +61,7 @@ class Curriculum(Callback):
             self.settled = False
         return value
 
-    def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+    def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         if self._mastered(value):
             self._advance(trainer)
         return value
@@ -70,11 +70,11 @@ class Curriculum(Callback):
         more = self.present + 1 < len(self.tasks)
         return more and self.metric in row and row[self.metric] >= self.threshold
 
-    def _advance(self, trainer: Trainer) -> None:
+    def _advance(self, trainer: Training) -> None:
         self.present += 1
         self._set(trainer)
 
-    def _set(self, trainer: Trainer) -> None:
+    def _set(self, trainer: Training) -> None:
         rollouts = [trainer.rollout, trainer.test_rollout] if self.in_tests else [trainer.rollout]
         for rollout in rollouts:
             try:

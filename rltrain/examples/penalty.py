@@ -11,7 +11,7 @@ import numpy as np
 
 from rltrain.callback import Callback
 from rltrain.common.number_types import NonNegative, Probability, Whole
-from rltrain.trainer import Trainer
+from rltrain.interfaces import Training
 from rltrain.types import Steps
 
 
@@ -39,7 +39,7 @@ class ActionPenalty(Callback):
     ) -> None:
         self.actions, self.weight, self.limit, self.rate = actions, weight, limit, rate
 
-    def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_train_start(self, trainer: Training, value: Any = None) -> Any:
         n_actions = trainer.about["spec"]["n_actions"]
         if any(action >= n_actions for action in self.actions):
             raise ValueError(
@@ -48,7 +48,7 @@ class ActionPenalty(Callback):
             )
         return value
 
-    def on_collect(self, trainer: Trainer, value: Steps) -> Steps:
+    def on_collect(self, trainer: Training, value: Steps) -> Steps:
         unwanted = np.isin(value.action, self.actions) & ~value.last[:, :, None]  # [T, E, N]
         if unwanted.shape != value.reward.shape:  # one reward for a team
             cost = unwanted.mean(-1, keepdims=True, dtype=np.float32)  # [T, E, 1]

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rltrain.common.seeding import TEST_STREAM, seed_key
 from rltrain.errors import Interrupted, WorldError
+from rltrain.hardware.episode_seeds import TestSeeds
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, Watch
 from rltrain.types import Clock, Episode, Steps
 
@@ -53,28 +53,6 @@ class Policy(Protocol):
         """Of a state only what outlives an episode."""
 
 
-class EpisodeSeeder:
-    """The seed of episode k of environment e depends on (seed, stream, e, k) alone."""
-
-    def __init__(self, seed: int, stream: int) -> None:
-        self.seed, self.stream = seed, stream
-
-    def __call__(self, e: int, k: int) -> int:
-        return seed_key(self.seed, self.stream, e, k)
-
-
-class TestSeeds:
-    """Test episode i has seed (seed, TEST_STREAM, i), whatever E is; environment i % E plays it."""
-
-    __test__ = False  # its name looks like a test to pytest
-
-    def __init__(self, seed: int, n_envs: int) -> None:
-        self.seed, self.n_envs = seed, n_envs
-
-    def __call__(self, e: int, k: int) -> int:
-        return seed_key(self.seed, TEST_STREAM, e + k * self.n_envs)
-
-
 class Rollout:
     """Acts with ``policy`` in ``env``, whose episodes ``seeds`` seeds; starts at the first use."""
 
@@ -88,7 +66,7 @@ class Rollout:
     ) -> None:
         self.env, self.policy, self.seeds = env, policy, seeds
         self.keeps_hidden = keeps_hidden
-        self.about: Mapping[str, Any] = getattr(env, "about", {})
+        self.about = env.about
         self._started = False
         self._skip = 0  # episodes whose seeds were used before
         self._returns = np.zeros((env.n_envs, env.spec.n_rewards))  # [E, R] of the open episodes
@@ -128,7 +106,7 @@ class Rollout:
             episodes += self._finished().values()
             steps.action[t], steps.reward[t], steps.terminated[t] = self._step(clock)
             if self._lost.any():
-                steps = first_slots(steps, t + 1)
+                steps = first_steps(steps, t + 1)
                 break
         return replace(
             steps,
@@ -160,7 +138,6 @@ class Rollout:
         self._start(TestSeeds(seed, n_envs))
         found: dict[int, Episode] = {}
         played = [0] * n_envs  # episodes of each environment
-        stepped = getattr(watch, "stepped", None)
         for step in itertools.count():
             if len(found) == n:
                 break
@@ -181,8 +158,8 @@ class Rollout:
             if report is not None and finished:
                 report(len(found))
             happened = self._step(clock)
-            if stepped is not None:
-                stepped(*happened)
+            if watch is not None:
+                watch.stepped(*happened)
         self._started = False
         return [found[i] for i in range(n)]
 
@@ -288,15 +265,22 @@ class Rollout:
             ) from error
         self._returns += reward * real[:, None]
         self._lengths += real
-        lost = getattr(env, "lost", None)  # [E] bool, of environments that can crash
-        if lost is not None and lost.any():
-            self._returns[lost], self._lengths[lost] = 0, 0
-            self._lost |= lost
-            self.policy.forget(lost)
+        if env.lost is not None and env.lost.any():
+            self._returns[env.lost], self._lengths[env.lost] = 0, 0
+            self._lost |= env.lost
+            self.policy.forget(env.lost)
         return action, reward, terminated
 
 
-def first_slots(steps: Steps, n: int) -> Steps:
+def first_steps(steps: Steps, n: int) -> Steps:
     """The first ``n`` time steps of ``steps``."""
-    cut = ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
-    return replace(steps, **{name: getattr(steps, name)[:n] for name in cut})
+    return replace(
+        steps,
+        obs=steps.obs[:n],
+        avail_actions=steps.avail_actions[:n],
+        state=steps.state[:n],
+        last=steps.last[:n],
+        action=steps.action[:n],
+        reward=steps.reward[:n],
+        terminated=steps.terminated[:n],
+    )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from rich.console import Console as RichConsole
 
 from rltrain.common.metrics import METRICS
+from rltrain.logger.loggers import Logger
 from rltrain.logger.pace import Pace, Run
 from rltrain.logger.screen import duration
 from rltrain.types import Clock
@@ -42,7 +43,7 @@ def added_name(key: str) -> str:
     return key.removeprefix("custom/").removesuffix("_mean").replace("/", " ").replace("_", " ")
 
 
-class PlainLines:
+class PlainLines(Logger):
     """A line for every row of metrics; those of tests begin with "test"."""
 
     def __init__(self, console: RichConsole, job: str | None = None) -> None:

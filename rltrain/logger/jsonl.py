@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from rltrain.logger.loggers import Logger
 from rltrain.types import Clock
 
 
@@ -17,7 +18,7 @@ def readable(row: Mapping[str, float]) -> dict[str, float | None]:
     return {k: (v if math.isfinite(v) else None) for k, v in row.items()}
 
 
-class JsonLines:
+class JsonLines(Logger):
     """``metrics.jsonl``: one object per line, flushed; append-only but for ``cut``, which a resume
     calls.
     """

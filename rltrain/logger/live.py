@@ -18,13 +18,14 @@ from rich.table import Table
 from rich.text import Text
 
 from rltrain.logger.console import added_metrics, pace_words, shown_metrics
+from rltrain.logger.loggers import Logger
 from rltrain.logger.pace import Pace, Run, activity
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
 
 
-class LivePanel:
+class LivePanel(Logger):
     """A panel that a thread of its own redraws twice a second."""
 
     INTERVAL = 0.5  # seconds

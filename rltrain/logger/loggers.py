@@ -9,13 +9,23 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from rltrain.logger.jsonl import JsonLines
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
 
 
 class Logger(Protocol):
+    """A destination of metrics. A subclass may leave out ``offset`` and ``cut``."""
+
+    @property
+    def offset(self) -> int | None:
+        """Bytes written so far, where a resumed run cuts off what a checkpoint did not see."""
+        return None
+
+    def cut(self, offset: int) -> None:
+        """Remove what was written after ``offset``."""
+        return
+
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None: ...
     def close(self) -> None: ...
 
@@ -55,9 +65,9 @@ class Loggers:
                 log.warning("%s could not be closed", type(logger).__name__, exc_info=True)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"offsets": [getattr(logger, "offset", None) for logger in self.loggers]}
+        return {"offsets": [logger.offset for logger in self.loggers]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         for logger, offset in zip(self.loggers, state["offsets"], strict=False):
-            if offset is not None and isinstance(logger, JsonLines):
+            if offset is not None:
                 logger.cut(offset)

@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console as RichConsole
 
 from rltrain.logger.console import added_metrics, shown_metrics
+from rltrain.logger.loggers import Logger
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
@@ -18,7 +19,7 @@ NOTICE = logging.INFO + 5
 """Level of messages that a person should see and that are no warnings."""
 
 
-class TrainLog:
+class TrainLog(Logger):
     """The rows in ``train.log`` in words, beside messages and tracebacks; ``metrics.jsonl`` has all
     of their numbers.
     """

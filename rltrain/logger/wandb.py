@@ -10,12 +10,13 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, cast
 
+from rltrain.logger.loggers import Logger
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
 
 
-class Wandb:
+class Wandb(Logger):
     """Weights & Biases. It starts in the background at the first row, and keeps rows until it has
     started. Without a network or a key the run is recorded offline; a start that fails is logged,
     and the rows are dropped.

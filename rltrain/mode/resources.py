@@ -12,11 +12,11 @@ from rltrain.algo.kernels import chosen
 from rltrain.build.env import n_threads
 from rltrain.common.memory import available_memory
 from rltrain.config.schema import Settings
-from rltrain.trainer import Trainer
+from rltrain.interfaces import Training
 from rltrain.types import Plan, torch_device_of
 
 
-def resource_plan(settings: Settings, trainer: Trainer) -> dict[str, Any]:
+def resource_plan(settings: Settings, trainer: Training) -> dict[str, Any]:
     """The plan in plain numbers; bytes are those of a full replay and of all copies of the
     weights.
     """
@@ -51,7 +51,7 @@ def count(part: nn.Module) -> int:
     return sum(p.numel() for p in part.parameters())
 
 
-def network_bytes(trainer: Trainer) -> int:
+def network_bytes(trainer: Training) -> int:
     """Weights, target weights, gradients and what the optimiser keeps."""
     state = trainer.learner.state_dict()
     kept = sum(t.nbytes for part in state.values() for t in part.values() if hasattr(t, "nbytes"))

@@ -22,8 +22,8 @@ from rltrain.common import checkpoint
 from rltrain.config.schema import Settings
 from rltrain.errors import RltrainError, UsageError
 from rltrain.hardware.device import machine
+from rltrain.interfaces import Training
 from rltrain.mode.resources import resource_plan
-from rltrain.trainer import Trainer
 
 log = logging.getLogger("rltrain")
 KEPT_ON_RESUME = ("seed", "env.", "algo.", "buffer.", "dataset.", "hardware.n_envs")
@@ -160,14 +160,14 @@ class Record(Callback):
             )
         self.facts["environment"] = dict(about)
 
-    def begin(self, settings: Settings, trainer: Trainer) -> None:
+    def begin(self, settings: Settings, trainer: Training) -> None:
         """Write both files."""
         link_latest(self.path.parent)
         config = config_record(settings)
         checkpoint.put_text(self.path.with_name("config.json"), json.dumps(config, indent=1))
         self.write(trainer, plan=resource_plan(settings, trainer))
 
-    def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+    def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         result = {"env_steps": trainer.clock.env_steps, **value}
         self.facts["final_test"] = result
         best = checkpoint.pointed(trainer.run_dir / "checkpoints", "best")
@@ -176,7 +176,7 @@ class Record(Callback):
         self.write(trainer)
         return value
 
-    def write(self, trainer: Trainer, **facts: Any) -> None:
+    def write(self, trainer: Training, **facts: Any) -> None:
         self.facts |= {**asdict(trainer.clock), "seconds": round(trainer.seconds, 1), **facts}
         checkpoint.put_text(self.path, json.dumps(self.facts, indent=1))
 
@@ -188,27 +188,27 @@ class Journal(Record):
         super().__init__(run_dir)
         self.settings = settings
 
-    def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_train_start(self, trainer: Training, value: Any = None) -> Any:
         if not self.facts:
             self.take_up(trainer.rollout.about)
             self.begin(self.settings, trainer)
         return value
 
-    def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+    def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         self.on_train_start(trainer)  # the first test comes before
         return super().on_test_end(trainer, value)
 
-    def on_save(self, trainer: Trainer, value: Any) -> Any:
+    def on_save(self, trainer: Training, value: Any) -> Any:
         if self.facts:
             self.write(trainer)
         return value
 
-    def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_train_end(self, trainer: Training, value: Any = None) -> Any:
         status = "interrupted" if trainer.interrupted else "finished"
         self.write(trainer, status=status, finished=now())
         return value
 
-    def on_exception(self, trainer: Trainer, value: Any) -> Any:
+    def on_exception(self, trainer: Training, value: Any) -> Any:
         status = "failed" if isinstance(value, Exception) else "interrupted"
         if self.facts:
             error = f"{type(value).__name__}: {value}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -13,13 +13,10 @@ from torch import nn
 from rltrain.algo.exploration import Exploration
 from rltrain.algo.policy import Frames
 from rltrain.callback import Callback
-from rltrain.interfaces import Agents
+from rltrain.interfaces import Agents, Training
 from rltrain.offline.dataset import Dataset
 from rltrain.offline.importance import estimates
 from rltrain.types import Clock, torch_device_of
-
-if TYPE_CHECKING:
-    from rltrain.trainer import Trainer
 
 AT_ONCE = 32
 """Episodes that are unrolled side by side."""
@@ -41,7 +38,7 @@ class Estimate(Callback):
         self.dataset, self.exploration, self.gamma = dataset, exploration, gamma
         self.held_out = held_out[np.argsort(dataset.length[held_out], kind="stable")]
 
-    def on_test_end(self, trainer: Trainer, value: dict[str, float]) -> dict[str, float]:
+    def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         agents = trainer.learner.online.agents
         ratio: list[np.ndarray] = []
         reward: list[np.ndarray] = []

@@ -6,16 +6,13 @@ Nothing else knows that something is recorded; without ``dataset.write`` neither
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from rltrain.callback import Callback
-from rltrain.interfaces import EpisodeSeeds, VectorEnv
+from rltrain.interfaces import EpisodeSeeds, Training, VectorEnv
 from rltrain.offline.writer import Writer
-
-if TYPE_CHECKING:
-    from rltrain.trainer import Trainer
 
 
 class Player(Protocol):
@@ -30,7 +27,7 @@ class RecordedEnv:
 
     def __init__(self, *, env: VectorEnv, player: Player, writer: Writer) -> None:
         self.env, self.player, self.writer = env, player, writer
-        self.about = {**getattr(env, "about", {}), "recorded into": str(writer.folder)}
+        self.about = {**env.about, "recorded into": str(writer.folder)}
         self._anew = False  # the open episodes are not gone on with
 
     def __getattr__(self, name: str) -> Any:
@@ -58,9 +55,8 @@ class RecordedEnv:
         }
         reward, terminated = env.step(action)
         self.writer.add({**step, "reward": reward, "terminated": terminated})
-        lost = getattr(env, "lost", None)
-        if lost is not None and lost.any():
-            self.writer.forget(lost)
+        if env.lost is not None and env.lost.any():
+            self.writer.forget(env.lost)
         return reward, terminated
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -82,11 +78,11 @@ class Recording(Callback):
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
 
-    def on_train_start(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_train_start(self, trainer: Training, value: Any = None) -> Any:
         self.writer.begin()
         return value
 
-    def on_train_end(self, trainer: Trainer, value: Any = None) -> Any:
+    def on_train_end(self, trainer: Training, value: Any = None) -> Any:
         self.writer.flush()
         return value
 

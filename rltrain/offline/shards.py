@@ -10,13 +10,14 @@ import json
 import math
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors.numpy import save
 
-from rltrain.common.checkpoint import digest, put_text, sync
+from rltrain.common.files import digest, put_text, sync
 from rltrain.errors import DatasetError, UsageError, WorldError
 from rltrain.types import EnvSpec
 
@@ -181,7 +182,7 @@ def require_fit(folder: Path, theirs: Mapping[str, Any], spec: EnvSpec) -> None:
     Raises:
         UsageError: with both sizes.
     """
-    ours = {name: getattr(spec, name) for name in SIZES}
+    ours = asdict(spec)
     if all(as_json(ours[name]) == theirs.get(name) for name in SIZES):
         return
     raise UsageError(

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from rltrain.errors import UsageError
-from rltrain.interfaces import DrawnEnv, VectorEnv
+from rltrain.interfaces import DrawnEnv, VectorEnv, Watch
 from rltrain.types import Episode
 from rltrain.video.ffmpeg import write_mp4
 from rltrain.video.gif import Gif
@@ -27,7 +27,7 @@ def require_drawable(env: VectorEnv, name: str) -> None:
     Raises:
         UsageError: it cannot be drawn.
     """
-    if getattr(env, "frames_per_second", None) is None:
+    if env.frames_per_second is None:
         raise UsageError(
             f"record=true: env '{name}' cannot be drawn. Expected an environment with pictures, "
             "such as env=smac or env=cartpole. Type record=false."
@@ -43,7 +43,7 @@ class Video:
 
 
 @dataclass
-class Recorder:
+class Recorder(Watch):
     """Draws the environments of a rollout at every time step and writes an episode's files when it
     is over.
 
@@ -59,12 +59,12 @@ class Recorder:
     def __call__(
         self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
     ) -> None:
-        """BattleObservation at the current slot.
+        """Render the current time step.
 
         Args:
             env: a ``DrawnEnv``.
-            numbers: the episode that each copy is in.
-            finished: by copy, the episodes that this slot closes.
+            numbers: the episode that each environment is in.
+            finished: by environment, the episodes that end at this time step.
         """
         drawn = cast(DrawnEnv, env)
         drawn_envs = [e for e, number in enumerate(numbers) if number < self.n_episodes]

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, cast
 
-from rltrain.interfaces import VectorEnv
+from rltrain.interfaces import VectorEnv, Watch
 from rltrain.types import Episode
 
 
 class GameEnv(VectorEnv, Protocol):
-    """A vector environment whose copies run in the game."""
+    """A vector environment that runs in the game."""
 
-    def save_replay(self, copy: int, folder: str, prefix: str) -> list[str]:
-        """Write what the copy's game played since its launch; returns the new files' paths."""
+    def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
+        """Write what environment e's game played since its launch; returns the new files' paths."""
 
 
 @dataclass
-class GameReplays:
+class GameReplays(Watch):
     """Has the game write a file when an episode is over, before the next one begins.
 
     ``files`` names them, by episode; ``remarks`` says what a person should know about them.
@@ -37,18 +37,18 @@ class GameReplays:
     def __call__(
         self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
     ) -> None:
-        """BattleObservation at the current slot.
+        """Save the replays of episodes that end at the current time step.
 
         Args:
             env: a ``GameEnv``.
-            numbers: the episode that each copy is in.
-            finished: by copy, the episodes that this slot closes.
+            numbers: the episode that each environment is in.
+            finished: by environment, the episodes that end at this time step.
         """
         game = cast(GameEnv, env)
-        for copy in finished:
-            number = numbers[copy]
+        for e in finished:
+            number = numbers[e]
             if number < self.n_episodes:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 folder = str(self.folder.absolute())
-                found = game.save_replay(copy, folder, f"episode-{number:03d}")
+                found = game.save_replay(e, folder, f"episode-{number:03d}")
                 self.files[number] = [Path(path) for path in found]

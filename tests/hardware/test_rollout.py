@@ -11,7 +11,8 @@ import pytest
 from rltrain.common.seeding import ENV_STREAM, TEST_STREAM, seed_key
 from rltrain.env.vector import Observation, SyncVectorEnv
 from rltrain.errors import Interrupted, WorldError
-from rltrain.hardware.rollout import EpisodeSeeder, Rollout, TestSeeds
+from rltrain.hardware.episode_seeds import EpisodeSeeder, TestSeeds
+from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock, EnvSpec
 
 CLOCK = Clock()

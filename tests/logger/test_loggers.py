@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from rltrain.logger.jsonl import JsonLines
-from rltrain.logger.loggers import Loggers
+from rltrain.logger.loggers import Logger, Loggers
 from rltrain.types import Clock
 
 ROW = {"test/return_mean": 12.5, "test/win_rate": 0.5}
@@ -23,7 +23,7 @@ def test_json_lines_are_flushed_and_cut_back(tmp_path):
     assert len(lines.path.read_text().splitlines()) == 1
 
 
-class Broken:
+class Broken(Logger):
     calls = 0
 
     def write(self, clock, seconds, row):
@@ -44,7 +44,7 @@ def test_a_logger_that_keeps_failing_is_switched_off(tmp_path):
     assert len(lines.path.read_text().splitlines()) == 10
 
 
-class Hanging:
+class Hanging(Logger):
     def write(self, clock, seconds, row):
         pass
 

@@ -13,7 +13,8 @@ from PIL import Image
 from rltrain.env.toy import TwoStep, matrix_game, two_step_game
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import UsageError
-from rltrain.hardware.rollout import Rollout, TestSeeds
+from rltrain.hardware.episode_seeds import TestSeeds
+from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock
 from rltrain.video.ffmpeg import find_ffmpeg
 from rltrain.video.recorder import HOLD, Recorder, require_drawable
