@@ -1,0 +1,93 @@
+"""Every key of the shipped YAML files is read: a setting by code outside the schema, a keyword of a
+part by the body of its constructor.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import textwrap
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+import rltrain
+from rltrain.config import schema
+from rltrain.config.catalog import conf_dir
+from rltrain.config.schema import FACTS, locate
+
+PACKAGE = Path(rltrain.__file__).parent
+RECORDS = (
+    schema.RunSettings,
+    schema.TestSettings,
+    schema.SaveSettings,
+    schema.DatasetSettings,
+    schema.LogSettings,
+    schema.StopSettings,
+    schema.AlgoSettings,
+    schema.HardwareSettings,
+    schema.LoggerSettings,
+)
+
+
+def shipped_targets(node):
+    """What the ``_target_`` nodes below a node name."""
+    values = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    if isinstance(node, dict) and isinstance(node.get("_target_"), str):
+        yield node["_target_"]
+    for value in values:
+        yield from shipped_targets(value)
+
+
+FILES = sorted(conf_dir().rglob("*.yaml"))
+CONTENTS = [OmegaConf.to_container(OmegaConf.load(path), resolve=False) for path in FILES]
+TARGETS = sorted({target for tree in CONTENTS for target in shipped_targets(tree)})
+
+
+@pytest.fixture(scope="module")
+def read_names():
+    """The names that rltrain reads as ``part.name`` or ``tree["name"]``, outside the schema."""
+    paths = [path for path in PACKAGE.rglob("*.py") if path.name != "schema.py"]
+    nodes = [n for p in paths for n in ast.walk(ast.parse(p.read_text(encoding="utf-8")))]
+    parts = {n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)}
+    trees = [n.slice for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load)]
+    return parts | {each.value for each in trees if isinstance(each, ast.Constant)}
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.__name__)
+def test_every_setting_is_read(record, read_names):
+    unread = {f.name for f in dataclasses.fields(record)} - read_names
+    assert not unread
+
+
+def test_every_record_of_the_schema_is_looked_at():
+    named = {v for n, v in vars(schema).items() if n.endswith("Settings") and n != "Settings"}
+    assert named == set(RECORDS)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_keyword_of_a_part_is_read(target):
+    call = locate(target)
+    if not call.__module__.startswith("rltrain."):
+        pytest.skip("a class of another library")
+    if dataclasses.is_dataclass(call):
+        names = {node.attr for node in ast.walk(source_of(call)) if isinstance(node, ast.Attribute)}
+        keywords = {f.name for f in dataclasses.fields(call)}
+    else:
+        body = call.__init__ if inspect.isclass(call) else call
+        if not inspect.isfunction(body):
+            return  # no constructor of its own
+        names = {node.id for node in ast.walk(source_of(body)) if isinstance(node, ast.Name)}
+        keywords = {*inspect.signature(body).parameters} - {"self"}
+    assert not keywords - names
+
+
+def source_of(part):
+    return ast.parse(textwrap.dedent(inspect.getsource(part)))
+
+
+def test_facts_are_asked_for_by_some_part():
+    asked = {name for target in TARGETS for name in inspect.signature(locate(target)).parameters}
+    assert {name for names in FACTS.values() for name in names} <= asked
