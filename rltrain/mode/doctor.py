@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from packaging.requirements import Requirement
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -88,12 +89,14 @@ def packages() -> Iterator[Finding]:
     """What rltrain requires, and the extras it names, as its own metadata tell."""
     for requirement, extra in requirements():
         name = distribution(requirement)
-        version = installed_version(name)
+        version, accepted = installed_version(name), Requirement(requirement).specifier
+        enough = bool(version) and accepted.contains(str(version), prereleases=True)
+        found = version or "not installed"
         yield Finding(
             f"{name} [{extra}]" if extra else name,
-            "ok" if version else "optional" if extra else "missing",
-            version or "not installed",
-            "" if version else install_command(requirement),
+            "ok" if enough else "optional" if extra else "missing",
+            found if enough or not version else f"{found}; expected {accepted}",
+            "" if enough else install_command(requirement),
         )
 
 

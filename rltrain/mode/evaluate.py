@@ -145,7 +145,7 @@ def judge(settings: Settings, player: Rollout, found: checkpoint.Found | None) -
 
 def plays_in_game(env: VectorEnv) -> bool:
     """Whether StarCraft II itself plays."""
-    return bool(getattr(env, "about", {}).get("backend") == "sc2")
+    return env.about.get("backend") == "sc2"
 
 
 def recorder_of(

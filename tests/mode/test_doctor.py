@@ -57,6 +57,15 @@ def test_a_missing_package_is_needed_unless_an_extra_names_it(monkeypatch, capsy
     assert f"no-such-core: {sys.executable} -m pip install 'no-such-core>=1'" in out
 
 
+def test_a_package_that_is_too_old_is_found_with_the_command_that_renews_it(monkeypatch):
+    lines = [("numpy>=99", ""), ("numpy>=2,<99", ""), ("rich>=99", "envs")]
+    monkeypatch.setattr(doctor, "requirements", lambda: lines)
+    old, enough, extra = packages()
+    assert (old.verdict, enough.verdict, extra.verdict) == ("missing", "ok", "optional")
+    assert old.found.endswith("; expected >=99")
+    assert old.fix == install_command("numpy>=99")
+
+
 def test_an_old_python_is_missing(monkeypatch):
     assert by_name(python())["Python"].verdict == "ok"
     monkeypatch.setattr(doctor, "OLDEST_PYTHON", (4, 0))

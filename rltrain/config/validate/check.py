@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import ValidationError
@@ -315,18 +315,9 @@ def converted(
     plain: Mapping[str, Any], run: Any, algo: Any, hardware: Any, nodes: Mapping[str, Node | None]
 ) -> dict[str, Any]:
     """``plain`` with the values as converted: 1e6 has become 1000000."""
-
-    def merge(node: Mapping[str, Any], record: Any) -> dict[str, Any]:
-        out = dict(node)
-        for f in fields(record):
-            value = getattr(record, f.name)
-            out[f.name] = merge(node[f.name], value) if is_dataclass(value) else value
-        return out
-
-    out = merge(plain, run)
-    out["hardware"] = merge(plain["hardware"], hardware)
-    if algo is not None:
-        out["algo"] = merge(plain["algo"], algo)
+    records = {"hardware": hardware, "algo": algo}
+    given = {name: asdict(record) for name, record in records.items() if record is not None}
+    out = overlaid(plain, {**asdict(run), **given})
     test_env = nodes["test.env"]
     assert test_env is not None
     out["test"]["env"] = {

@@ -23,7 +23,6 @@ from rltrain.common.number_types import (
     Probability,
     Real,
     Whole,
-    WholeNumber,
 )
 from rltrain.config.schema import locate
 from rltrain.config.validate.signature import UnreadableError, read_arguments
@@ -111,20 +110,20 @@ def hints_of(call: Callable[..., Any]) -> dict[str, Any]:
 
 def convert(annotation: Any, value: Any) -> Any:
     """A value from YAML or a command line as its annotation wants it: 1e6 becomes 1000000 where a
-    whole number is meant, a list a tuple.
+    whole number is expected, a list a tuple.
 
     Raises:
         ValidationError: the value is of another type or out of range.
     """
     try:
-        adapter = TypeAdapter(with_whole_numbers(annotation), config=_ANY_CLASS)
+        adapter = TypeAdapter(annotation, config=_ANY_CLASS)
     except PydanticUserError:  # an annotation for readers only
         return value
     try:
         return adapter.validate_python(value, strict=True)
     except ValidationError as error:
         try:  # JSON has no tuples, paths or members of enumerations: it is not strict about those
-            return adapter.validate_json(json.dumps(value), strict=True)
+            return adapter.validate_json(as_json(value), strict=True)
         except ValidationError:
             raise error from None
 
@@ -132,18 +131,14 @@ def convert(annotation: Any, value: Any) -> Any:
 _ANY_CLASS = ConfigDict(arbitrary_types_allowed=True)
 
 
-def with_whole_numbers(annotation: Any) -> Any:
-    """An annotation that takes 1e6 for every ``int`` in it."""
-    inner = get_args(annotation)
-    if annotation is int:
-        return WholeNumber
-    if get_origin(annotation) is Annotated:
-        return Annotated[(with_whole_numbers(inner[0]), *inner[1:])]
-    if get_origin(annotation) in (Union, types.UnionType):
-        return Union[tuple(with_whole_numbers(each) for each in inner)]  # noqa: UP007
-    if get_origin(annotation) in (list, tuple, dict):
-        return get_origin(annotation)[tuple(with_whole_numbers(each) for each in inner)]
-    return annotation
+def as_json(value: Any) -> str:
+    """A value as JSON, in which 1e6 is a whole number."""
+
+    def number(text: str) -> int | float:
+        found = float(text)
+        return int(found) if found.is_integer() else found
+
+    return json.dumps(json.loads(json.dumps(value), parse_float=number))
 
 
 def expected(annotation: Any) -> str:
