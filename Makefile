@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 install: $(STAMP) ## make .venv, install rltrain, compile what is compiled
 	@$(BIN)/python -m rltrain.env.smac
-	@$(BIN)/python -m rltrain.algo
+	@$(BIN)/python -m rltrain.algo.kernels
 	@$(BIN)/python -m rltrain.buffer
 
 train: install ## the main job: QMIX on the 3m battles

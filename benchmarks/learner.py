@@ -15,11 +15,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.reference_learner import ReferenceLearner
-from rltrain.algo.learner import Learner, TargetUpdate
+from rltrain.algo.learner import Learner
 from rltrain.algo.loss import TDLoss
 from rltrain.algo.mixer import QMix
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.optimizer import rmsprop
+from rltrain.algo.target_update import TargetUpdate
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.types import (
     Batch,

@@ -37,7 +37,8 @@ from rltrain.mode.train import (
 )
 from rltrain.mode.train import resume as continue_run
 from rltrain.mode.warnings import warn
-from rltrain.trainer import SPEC, Trainer
+from rltrain.trainer import Trainer
+from rltrain.trainer_state import SPEC
 from rltrain.types import EnvSpec
 
 __all__ = [
@@ -265,7 +266,7 @@ def load_policy(
     Raises:
         CheckpointError: nothing trustworthy at ``path``.
     """
-    from rltrain.algo.exploration import FixedEpsilon
+    from rltrain.algo.exploration.epsilon import FixedEpsilon
 
     found, settings = evaluation.open_checkpoint(path, trusted(trust), load_step, plays=False)
     saved = checkpoint.read(found.folder, SPEC)

@@ -197,17 +197,25 @@ class Learning(Protocol):
 class Acting(Protocol):
     """Actions for observations that come from elsewhere than a rollout."""
 
-    remembers: bool  # actions depend on more than the present observation
-
-    def act(
+    def compute_actions(
         self,
         obs: Sequence[Any],
         state: dict[str, Any] | None,
         explore: bool,
         avail_actions: Any,
         clock: Clock,
-    ) -> tuple[np.ndarray, dict[str, Any]]:
-        """X observations to actions [X, N] and what to hand back next time."""
+    ) -> Any:
+        """Actions for X observations; with a state where agents remember."""
+
+    def compute_single_action(
+        self,
+        obs: Any,
+        state: dict[str, Any] | None,
+        explore: bool,
+        avail_actions: Any,
+        clock: Clock,
+    ) -> Any:
+        """The action for one observation; with a state where agents remember."""
 
     def explores_until(self) -> int | None:
         """The env step at which training's exploration stops changing; None if it never does."""

@@ -4,44 +4,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
+from rltrain import trainer_state, trainer_tests
 from rltrain.callback import Callbacks
-from rltrain.common import checkpoint
-from rltrain.common.metrics import (
-    Metrics,
-    episode_metrics,
-    summarise,
-    test_metrics,
-)
+from rltrain.common.checkpoint import Found
+from rltrain.common.metrics import Metrics, episode_metrics
 from rltrain.common.progress import Progress
-from rltrain.errors import CheckpointError, Interrupted, UsageError
-from rltrain.interfaces import (
-    Acting,
-    Buffer,
-    Learning,
-    Rollouts,
-)
-from rltrain.step_hooks import TestStepHooks, TrainingStepHooks
+from rltrain.errors import UsageError
+from rltrain.interfaces import Acting, Buffer, Learning, Rollouts
+from rltrain.step_hooks import TrainingStepHooks
+from rltrain.trainer_tests import TestFunction
 from rltrain.types import Clock, Episode, Steps
-
-MODEL, TRAINER, REPLAY, SPEC, CONFIG = "model", "trainer", "replay", "spec", "config"
-"""The parts of a checkpoint; model, spec and config are enough to act."""
-INEXACT = (
-    "The environments cannot save their state: the open episodes are dropped and begun anew, so "
-    "the run goes on, but not number for number as it would have without the interruption."
-)
-
-TestFunction = Callable[["Trainer", int], Mapping[str, float]]
-"""A test of one's own: from the trainer and the number of episodes asked for to metrics."""
 
 
 class Trainer:
@@ -89,11 +68,8 @@ class Trainer:
         self.batch_size, self.learning_starts = batch_size, learning_starts
         self.per_episode = Fraction(str(updates_per_episode or 0))
         self.per_env_step = Fraction(str(updates_per_env_step or 0))
-        self.log_interval, self.test_episodes, self.test_seed = (
-            log_interval,
-            test_episodes,
-            test_seed,
-        )
+        self.log_interval = log_interval
+        self.test_episodes, self.test_seed = test_episodes, test_seed
         self.keep_last, self.test_function = keep_last, test_function
         self.clock = Clock()
         self.iterations = 0  # calls of ``iterate``
@@ -225,36 +201,15 @@ class Trainer:
             raise
 
     def test(self, episodes: int | None = None) -> dict[str, float]:
-        """Play test episodes (episode i with seed i, in their own environments) and give their
-        statistics; or what the test function says. Nothing, if the run is interrupted meanwhile.
+        """Run test episodes (episode i with seed i, in their own environments) and return their
+        statistics, or those of the test function; none if the run is interrupted meanwhile.
         """
         self.require_own_folder()
-        n = episodes or self.test_episodes
-        with self.progress.during("testing", n):
-            self.callbacks.on_test_start(self)
-            self.test_rollout.sync(self.learner)
-            try:
-                if self.test_function is None:
-                    result = summarise(self.play(n))
-                else:
-                    result = test_metrics(self.test_function(self, n))
-            except Interrupted:
-                return {}
-            result = self.callbacks.on_test_end(self, result)
-        self.latest.update(result)
-        return result
+        return trainer_tests.test(self, episodes or self.test_episodes)
 
     def play(self, n: int) -> list[Episode]:
         """Exactly ``n`` test episodes in the environments of tests."""
-        watch = TestStepHooks(self, self.callbacks, n) if self.callbacks.watch_tests else None
-        return self.test_rollout.run_episodes(
-            n,
-            self.test_seed,
-            self.clock,
-            watch,
-            stop=lambda: self.interrupted,
-            report=lambda done: self.progress.report(done, n),
-        )
+        return trainer_tests.play(self, n)
 
     def compute_actions(
         self,
@@ -263,24 +218,8 @@ class Trainer:
         explore: bool = False,
         avail_actions: Any = None,
     ) -> Any:
-        """Actions for several observations at once, each in an episode of its own; greedy and
-        without noise unless ``explore``. The run is not touched.
-
-        Args:
-            obs: X observations as the environment gives them; of a team [N, *O] each.
-            state: what the last call gave back; None where the X episodes begin.
-            explore: draw actions as training would now.
-            avail_actions: [X, N, A] (or [X, A] for one agent); None: all.
-
-        Returns:
-            actions [X] for one agent, [X, N] for a team. Agents that remember (recurrent ones,
-            stacked frames, previous actions): those and the state to hand back with the next
-            observations.
-        """
-        action, after = self.actor.act(obs, state, explore, avail_actions, self.clock)
-        if action.shape[1] == 1:
-            action = action[:, 0]
-        return (action, after) if self.actor.remembers else action
+        """Actions for several observations at once (``Actor.compute_actions``)."""
+        return self.actor.compute_actions(obs, state, explore, avail_actions, self.clock)
 
     def compute_single_action(
         self,
@@ -290,11 +229,7 @@ class Trainer:
         avail_actions: Any = None,
     ) -> Any:
         """``compute_actions`` for one observation: a number, or [N] for a team."""
-        masks = None if avail_actions is None else [avail_actions]
-        found = self.compute_actions([obs], state, explore, masks)
-        action = found[0][0] if self.actor.remembers else found[0]
-        action = int(action) if np.ndim(action) == 0 else action
-        return (action, found[1]) if self.actor.remembers else action
+        return self.actor.compute_single_action(obs, state, explore, avail_actions, self.clock)
 
     def log(self, row: dict[str, float]) -> dict[str, float]:
         """Pass training metrics through ``on_log`` and update ``latest``; returns what to write."""
@@ -330,165 +265,20 @@ class Trainer:
         """
         self.require_own_folder()
         with self.progress.during("saving"):
-            learner = self.learner.state_dict()
-            parts = self.to_act(learner)
-            if kind == "full":
-                rest = {name: learner[name] for name in learner if name not in parts[MODEL]}
-                parts[TRAINER] = {**self.state_dict(), "learner": rest}
-                if with_replay:
-                    parts[REPLAY] = self.buffer.state_dict()
-            parts = self.callbacks.on_save(self, parts)
-            checkpoints, step = self.run_dir / "checkpoints", self.clock.env_steps
-            folder = checkpoint.write(checkpoints, step, parts, kind)
-            if kind == "full":
-                checkpoint.make_latest(checkpoints, step, self.keep_last, REPLAY)
-            return folder
+            return trainer_state.save(self, kind, with_replay)
 
     def export(self, folder: str | Path) -> Path:
         """Write the present weights with all that acting needs into ``folder/<env_steps>/``, for
         ``rltrain.load_policy``, ``mode=evaluate`` and ``checkpoint=``; the run is not touched.
         """
-        parts = self.to_act(self.learner.state_dict())
-        return checkpoint.write(Path(folder), self.clock.env_steps, parts, "weights")
+        return trainer_state.export(self, Path(folder))
 
-    def to_act(self, learner: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-        """The parts of a checkpoint that acting needs, given the learner's state."""
-        model = {name: learner[name] for name in ("online", "target")}
-        return {MODEL: model, SPEC: self.about[SPEC], CONFIG: self.about[CONFIG]}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything but the learner and the replay, which have files of their own."""
-        return {
-            "clock": asdict(self.clock),
-            "owed": [self.owed.numerator, self.owed.denominator],
-            "seconds": self.seconds,
-            "iterations": self.iterations,
-            "pretrained": self.pretrained,
-            "metrics": self.metrics.state_dict(),
-            "latest": self.latest,
-            "rollout": self.rollout.state_dict(),
-            "test_rollout": self.test_rollout.state_dict(),
-            "callbacks": self.callbacks.state_dict(),
-            "step_hooks": self.step_hooks.state_dict(),
-            "torch_rng": torch.get_rng_state(),
-        }
-
-    def restore(self, path: str | Path) -> checkpoint.Found:
-        """Take over a full checkpoint: the run goes on as if it had not stopped.
-
-        Without a saved replay the copies begin new episodes, since the learner has not seen how the
-        open ones began.
-
-        Raises:
-            CheckpointError: the checkpoint cannot be read or holds weights only.
+    def restore(self, path: str | Path) -> Found:
+        """Restore a full checkpoint: the run goes on as if it had not stopped; without a saved
+        replay from new episodes, since the learner has not seen how the open ones began.
         """
-        found = checkpoint.find(Path(path), full=True)
-        if not checkpoint.has(found.folder, TRAINER):
-            raise CheckpointError(
-                f"{found.folder} holds weights only: a run can start from it "
-                f"(checkpoint={found.folder}) but not resume."
-            )
-        state = checkpoint.read(found.folder, TRAINER)
-        model = checkpoint.read(found.folder, MODEL)
-        check_fits(self.learner.state_dict(), model, found.folder, self.about)
-        try:
-            self.learner.load_state_dict({**state["learner"], **model})
-            if checkpoint.has(found.folder, REPLAY):
-                self.buffer.load_state_dict(checkpoint.read(found.folder, REPLAY))
-                self.rollout.load_state_dict(state["rollout"])
-                self.step_hooks.load_state_dict(state.get("step_hooks", {}))
-                if not state["rollout"].get("env", {}).get("exact", True):
-                    found = replace(found, remarks=(*found.remarks, INEXACT))
-            else:
-                self.rollout.restart(state["rollout"], state["clock"]["episodes"])
-                self.step_hooks.load_state_dict(state.get("step_hooks", {}))
-                self.step_hooks.open[:] = False
-                remark = "The replay was not saved: collecting anew, from new episodes."
-                found = replace(found, remarks=(*found.remarks, remark))
-            self.clock = Clock(**state["clock"])
-            self.owed = Fraction(*state["owed"])
-            self.seconds_before, self.begun = state["seconds"], time.monotonic()
-            self.iterations = int(state["iterations"])
-            self.pretrained = bool(state["pretrained"])
-            self.metrics.load_state_dict(state["metrics"])
-            self.latest = dict(state["latest"])
-            self.test_rollout.restart(state["test_rollout"], 0)
-            self.rollout.sync(self.learner)
-            self.callbacks.load_state_dict(state["callbacks"])
-            torch.set_rng_state(state["torch_rng"])
-            if found.folder.resolve().parents[1] == self.run_dir.resolve():
-                self.awaits_restore = False
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise CheckpointError(
-                f"{found.folder} does not fit this run: {type(error).__name__}: {error}"
-            ) from error
-        return found
+        return trainer_state.restore(self, Path(path))
 
     def load_weights(self, folder: Path) -> None:
-        """Start from the networks and targets of a checkpoint.
-
-        Raises:
-            UsageError: they belong to another environment or network.
-        """
-        model = checkpoint.read(folder, MODEL)
-        check_fits(self.learner.state_dict(), model, folder, self.about)
-        self.learner.load_state_dict({**self.learner.state_dict(), **model})
-        self.pretrained = True
-
-
-def check_fits(
-    have: Mapping[str, Any], model: Mapping[str, Any], folder: Path, about: Mapping[str, Any]
-) -> None:
-    """Compare names and shapes of the networks with those of a checkpoint.
-
-    Args:
-        about: ``spec`` and ``config`` of this run, as they are saved beside weights.
-
-    Raises:
-        UsageError: what differs, and what to type.
-    """
-    ours = {k: tuple(t.shape) for k, t in have["online"].items()}
-    theirs = {k: tuple(t.shape) for k, t in model.get("online", {}).items()}
-    if ours != theirs:
-        saved = {part: checkpoint.read(folder, part) for part in (SPEC, CONFIG)}
-        raise UsageError(f"The checkpoint {folder} does not fit: {difference(saved, about)}")
-
-
-def difference(saved: Mapping[str, Any], about: Mapping[str, Any]) -> str:
-    """Why a checkpoint's networks are not those of this run, and what to type."""
-    there, here = saved[CONFIG]["choices"], about[CONFIG]["choices"]
-    type_ = " ".join(f"{key}={there[key]}" for key in ("algo", "env") if there[key] != here[key])
-    advice = f"Type {type_}, or choose another checkpoint." if type_ else ""
-    sizes = [size_words(record[SPEC]) for record in (saved, about)]
-    if sizes[0] != sizes[1]:
-        return (
-            f"it is of {there['algo']} on {there['env']} ({sizes[0]}), this run is {here['algo']} "
-            f"on {here['env']} ({sizes[1]}). "
-            + (advice or "Choose the environment it was trained in, or another checkpoint.")
-        )
-    if there["algo"] != here["algo"]:
-        return f"it is a {there['algo']} checkpoint, this run is {here['algo']}. {advice}"
-    parts = ("network", "mixer", "distribution")
-    theirs, ours = (flat(r[CONFIG]["algo"], parts) for r in (saved, about))
-    keys = [k for k in {**theirs, **ours} if theirs.get(k) != ours.get(k)]
-    settings = ", ".join(f"{k}={theirs.get(k)}, here {ours.get(k)}" for k in keys)
-    return f"its networks have other settings ({settings}). Type them as they are there."
-
-
-def flat(algo: Mapping[str, Any], parts: Sequence[str]) -> dict[str, Any]:
-    """The settings of some parts of an algorithm by dotted key."""
-    return {
-        f"algo.{part}.{name}": value
-        for part in parts
-        for name, value in (algo.get(part) or {}).items()
-    }
-
-
-def size_words(spec: Mapping[str, Any]) -> str:
-    """3 agents, 9 actions, observation 30, state 48."""
-    many = "agent" if spec["n_agents"] == 1 else "agents"
-    shape = "×".join(map(str, spec["obs_shape"])) or "1"
-    return (
-        f"{spec['n_agents']} {many}, {spec['n_actions']} actions, observation {shape}, "
-        f"state {spec['state_dim']}"
-    )
+        """Start from the networks of a checkpoint; UsageError if they do not fit."""
+        trainer_state.load_weights(self, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -27,6 +28,8 @@ FLOORS = {
     "hardware": 2,
     "video": 2,
     "trainer": 3,
+    "trainer_state": 3,
+    "trainer_tests": 3,
     "callback": 3,
     "step_hooks": 3,
     "examples": 3,
@@ -131,3 +134,14 @@ def test_the_package_imports_nothing_heavy():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+PATH = ("trainer", "algo/learner", "algo/loss", "algo/targets", "algo/mixer", "algo/network/gru")
+
+
+def test_the_path_for_readers_is_short_and_about_the_method_only():
+    texts = [(PACKAGE / f"{name}.py").read_text(encoding="utf-8") for name in PATH]
+    assert sum(text.count("\n") for text in texts) < 1000
+    for name, text in zip(PATH, texts, strict=True):
+        found = re.findall(r"(?i)\b\w*(?:kernel|thread|crash|numba|compil)\w*", text)
+        assert not found, f"{name}.py: {found}"

@@ -10,16 +10,14 @@ if TYPE_CHECKING:
     from rltrain.algo.actor import Actor as Actor
     from rltrain.algo.distributional import CategoricalLoss as CategoricalLoss
     from rltrain.algo.distributional import QuantileLoss as QuantileLoss
-    from rltrain.algo.exploration import Boltzmann as Boltzmann
-    from rltrain.algo.exploration import EpsilonGreedy as EpsilonGreedy
-    from rltrain.algo.exploration import ExponentialEpsilon as ExponentialEpsilon
-    from rltrain.algo.exploration import FixedEpsilon as FixedEpsilon
-    from rltrain.algo.exploration import ParameterNoise as ParameterNoise
-    from rltrain.algo.exploration import PerCopyEpsilon as PerCopyEpsilon
-    from rltrain.algo.exploration import PiecewiseEpsilon as PiecewiseEpsilon
+    from rltrain.algo.exploration.boltzmann import Boltzmann as Boltzmann
+    from rltrain.algo.exploration.epsilon import EpsilonGreedy as EpsilonGreedy
+    from rltrain.algo.exploration.epsilon import ExponentialEpsilon as ExponentialEpsilon
+    from rltrain.algo.exploration.epsilon import FixedEpsilon as FixedEpsilon
+    from rltrain.algo.exploration.epsilon import PerCopyEpsilon as PerCopyEpsilon
+    from rltrain.algo.exploration.epsilon import PiecewiseEpsilon as PiecewiseEpsilon
+    from rltrain.algo.exploration.parameter_noise import ParameterNoise as ParameterNoise
     from rltrain.algo.learner import Learner as Learner
-    from rltrain.algo.learner import TargetUpdate as TargetUpdate
-    from rltrain.algo.loss import LambdaLoss as LambdaLoss
     from rltrain.algo.loss import TDLoss as TDLoss
     from rltrain.algo.mixer import Independent as Independent
     from rltrain.algo.mixer import QMix as QMix
@@ -36,25 +34,27 @@ if TYPE_CHECKING:
     from rltrain.algo.optimizer import radam as radam
     from rltrain.algo.optimizer import rmsprop as rmsprop
     from rltrain.algo.policy import Policy as Policy
+    from rltrain.algo.q_lambda import LambdaLoss as LambdaLoss
     from rltrain.algo.scripted import Scripted as Scripted
+    from rltrain.algo.target_update import TargetUpdate as TargetUpdate
 
 _EXPORTS = {
     "Actor": "actor",
-    "Boltzmann": "exploration",
+    "Boltzmann": "exploration.boltzmann",
     "Categorical": "network.distribution",
     "CategoricalLoss": "distributional",
-    "EpsilonGreedy": "exploration",
-    "ExponentialEpsilon": "exploration",
-    "FixedEpsilon": "exploration",
+    "EpsilonGreedy": "exploration.epsilon",
+    "ExponentialEpsilon": "exploration.epsilon",
+    "FixedEpsilon": "exploration.epsilon",
     "GRUAgents": "network.gru",
     "ImplicitQuantile": "network.distribution",
     "Independent": "mixer",
-    "LambdaLoss": "loss",
+    "LambdaLoss": "q_lambda",
     "Learner": "learner",
     "MunchausenLoss": "munchausen",
-    "ParameterNoise": "exploration",
-    "PerCopyEpsilon": "exploration",
-    "PiecewiseEpsilon": "exploration",
+    "ParameterNoise": "exploration.parameter_noise",
+    "PerCopyEpsilon": "exploration.epsilon",
+    "PiecewiseEpsilon": "exploration.epsilon",
     "Policy": "policy",
     "QMix": "mixer",
     "Quantile": "network.distribution",
@@ -63,7 +63,7 @@ _EXPORTS = {
     "Scripted": "scripted",
     "Sum": "mixer",
     "TDLoss": "loss",
-    "TargetUpdate": "learner",
+    "TargetUpdate": "target_update",
     "adam": "optimizer",
     "conv_agents": "network.conv",
     "mlp_agents": "network.mlp",

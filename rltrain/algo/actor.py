@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from rltrain.algo.checks import available_or_all, require_memory, require_observations
-from rltrain.algo.exploration import Exploration, FixedEpsilon
+from rltrain.algo.exploration.epsilon import FixedEpsilon
+from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.policy import Policy
 from rltrain.interfaces import Agents
 from rltrain.types import Clock, EnvSpec
@@ -78,6 +79,47 @@ class Actor:
         with torch.random.fork_rng(devices=self._devices()):  # noise is drawn from torch's stream
             action = policy.act(seen, available, np.zeros(n, np.bool_), clock)
         return action + spec.first_action, policy.memory()
+
+    def compute_actions(
+        self,
+        obs: Sequence[Any],
+        state: dict[str, Any] | None,
+        explore: bool,
+        avail_actions: Any,
+        clock: Clock,
+    ) -> Any:
+        """Actions for several observations at once, each in an episode of its own; greedy and
+        without noise unless ``explore``. Nothing that trains is touched.
+
+        Args:
+            obs: X observations as the environment gives them; of a team [N, *O] each.
+            state: what the last call returned; None where the X episodes begin.
+            explore: draw actions as training would now.
+            avail_actions: [X, N, A] (or [X, A] for one agent); None: all.
+
+        Returns:
+            actions [X] for one agent, [X, N] for a team. Agents that remember (recurrent ones,
+            stacked frames, previous actions): those and the state for the next observations.
+        """
+        action, after = self.act(obs, state, explore, avail_actions, clock)
+        if action.shape[1] == 1:
+            action = action[:, 0]
+        return (action, after) if self.remembers else action
+
+    def compute_single_action(
+        self,
+        obs: Any,
+        state: dict[str, Any] | None,
+        explore: bool,
+        avail_actions: Any,
+        clock: Clock,
+    ) -> Any:
+        """``compute_actions`` for one observation: a number, or [N] for a team."""
+        masks = None if avail_actions is None else [avail_actions]
+        found = self.compute_actions([obs], state, explore, masks, clock)
+        action = found[0][0] if self.remembers else found[0]
+        action = int(action) if np.ndim(action) == 0 else action
+        return (action, found[1]) if self.remembers else action
 
     def explores_until(self) -> int | None:
         """The env step at which training's exploration stops changing; None if it never does."""

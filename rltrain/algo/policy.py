@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rltrain.algo.exploration import Exploration, ParameterNoise
+from rltrain.algo.exploration.interface import Exploration
+from rltrain.algo.exploration.parameter_noise import ParameterNoise
 from rltrain.algo.network.distribution import ImplicitQuantile
 from rltrain.algo.network.head import NoisyLinear
 from rltrain.errors import DivergedError

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rltrain.algo.exploration import explore, likelihood
+from rltrain.algo.exploration.choice import explore, likelihood
 from rltrain.algo.policy import copied
 from rltrain.common.number_types import Probability
 from rltrain.interfaces import Script, VectorEnv

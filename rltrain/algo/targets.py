@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 
 def pick(q: Tensor, action: Tensor) -> Tensor:
@@ -141,8 +142,7 @@ def huber(error: Tensor, delta: float | None) -> Tensor:
     """½ e² up to ``delta``, linear beyond (Huber 1964); e² without one, as PyMARL has it."""
     if delta is None:
         return error.square()
-    size = error.abs()
-    return torch.where(size <= delta, 0.5 * error.square(), delta * (size - 0.5 * delta))
+    return F.huber_loss(error, torch.zeros_like(error), reduction="none", delta=delta)
 
 
 def quantile_huber(error: Tensor, tau: Tensor, kappa: float) -> Tensor:

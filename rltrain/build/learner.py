@@ -19,7 +19,7 @@ from rltrain.common.seeding import NETWORK_STREAM, seed_key
 from rltrain.config.schema import Settings
 from rltrain.hardware.device import seed_networks
 from rltrain.interfaces import Agents, Loss, Mixer, Optimizer, TargetUpdates
-from rltrain.trainer import MODEL, check_fits
+from rltrain.trainer_state import MODEL, check_fits
 from rltrain.types import EnvSpec, Model
 
 

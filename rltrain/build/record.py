@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rltrain.config.schema import Settings
-from rltrain.trainer import CONFIG, SPEC
+from rltrain.trainer_state import CONFIG, SPEC
 from rltrain.types import EnvSpec
 
 

@@ -14,7 +14,8 @@ import torch
 from torch import nn
 
 from rltrain.algo.actor import Actor
-from rltrain.algo.exploration import Exploration, FixedEpsilon
+from rltrain.algo.exploration.epsilon import FixedEpsilon
+from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
 from rltrain.build.env import build_env, need_same_sizes, prepare_machine, recorded
@@ -48,7 +49,8 @@ from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import Agents, Buffer, Loss, VectorEnv
 from rltrain.logger.loggers import Loggers
 from rltrain.offline.recorder import Recording
-from rltrain.trainer import TestFunction, Trainer
+from rltrain.trainer import Trainer
+from rltrain.trainer_tests import TestFunction
 from rltrain.types import EnvSpec
 
 

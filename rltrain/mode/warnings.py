@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Iterator
 
 from rltrain.config.schema import Settings
-from rltrain.trainer import SPEC, Trainer
+from rltrain.trainer import Trainer
+from rltrain.trainer_state import SPEC
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")

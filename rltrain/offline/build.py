@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from rltrain.algo.exploration import FixedEpsilon
+from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.build.env import build_env, prepare_machine
 from rltrain.build.learner import build_learner
 from rltrain.build.trainer import (

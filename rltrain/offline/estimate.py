@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from rltrain.algo.exploration import Exploration
+from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.policy import Frames
 from rltrain.callback import Callback
 from rltrain.interfaces import Agents, Training

@@ -9,7 +9,7 @@ from torch import nn
 
 from rltrain.algo import kernels
 from rltrain.algo.distributional import CategoricalLoss, QuantileLoss
-from rltrain.algo.learner import Learner, TargetUpdate
+from rltrain.algo.learner import Learner
 from rltrain.algo.loss import TDLoss
 from rltrain.algo.mixer import Independent, QMix, Sum
 from rltrain.algo.munchausen import MunchausenLoss
@@ -24,6 +24,7 @@ from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.network.mlp import mlp_agents
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.optimizer import rmsprop
+from rltrain.algo.target_update import TargetUpdate
 from rltrain.types import (
     Batch,
     EnvSpec,

@@ -5,16 +5,15 @@ import pytest
 import torch
 from torch import nn
 
-from rltrain.algo.exploration import (
-    Boltzmann,
+from rltrain.algo.exploration.boltzmann import Boltzmann
+from rltrain.algo.exploration.epsilon import (
     EpsilonGreedy,
     ExponentialEpsilon,
     FixedEpsilon,
-    ParameterNoise,
     PerCopyEpsilon,
     PiecewiseEpsilon,
-    divergence,
 )
+from rltrain.algo.exploration.parameter_noise import ParameterNoise, divergence
 from rltrain.algo.policy import Policy
 from rltrain.common import checkpoint
 from rltrain.types import Clock

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from rltrain.algo.learner import TargetUpdate
 from rltrain.algo.loss import TDLoss
 from rltrain.algo.mixer import Independent
 from rltrain.algo.optimizer import adam, radam, rmsprop
+from rltrain.algo.target_update import TargetUpdate
 from rltrain.types import Clock, Model, Output
 from tests.algo.batches import MIXERS, SPEC, make_batch, make_learner, make_model
 
@@ -132,7 +132,7 @@ def test_a_saved_state_is_made_of_tensors_and_numbers_of_its_own():
 
 def test_another_optimisers_state_is_refused():
     state = make_learner(optimizer=ADAM).state_dict()
-    with pytest.raises(ValueError, match=r"exp_avg.*but this optimiser keeps square_avg"):
+    with pytest.raises(ValueError, match=r"exp_avg.*but this optimizer keeps square_avg"):
         make_learner(optimizer=RMSPROP).load_state_dict(state)
 
 

@@ -8,11 +8,12 @@ from torch.nn import functional as F
 from rltrain.algo import kernels
 from rltrain.algo.kernels.feed_forward import Stack
 from rltrain.algo.kernels.td_step import CompiledTDLoss
-from rltrain.algo.learner import TargetUpdate
-from rltrain.algo.loss import LambdaLoss, TDLoss
+from rltrain.algo.loss import TDLoss
 from rltrain.algo.mixer import Independent
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.algo.optimizer import adam
+from rltrain.algo.q_lambda import LambdaLoss
+from rltrain.algo.target_update import TargetUpdate
 from rltrain.algo.targets import rescale, unscale
 from rltrain.types import Clock, EnvSpec, Model
 from tests.algo.batches import (

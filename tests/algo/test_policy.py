@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from rltrain.algo.exploration import FixedEpsilon
+from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.policy import Frames, Policy
 from rltrain.common import checkpoint
 from rltrain.errors import DivergedError

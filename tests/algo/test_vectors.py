@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from rltrain.algo.learner import Learner, TargetUpdate
+from rltrain.algo.learner import Learner
 from rltrain.algo.loss import TDLoss
 from rltrain.algo.mixer import Independent, QMix, Sum
 from rltrain.algo.optimizer import rmsprop
+from rltrain.algo.target_update import TargetUpdate
 from rltrain.types import (
     Batch,
     Clock,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 import torch
@@ -14,14 +13,9 @@ from rltrain.algo.network.distribution import Distribution, Scalar
 from rltrain.algo.network.head import Head, values
 from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.network.packing import PackedGRU, Packing, zero_outside
-from rltrain.algo.targets import at_step
+from rltrain.algo.network.warm_up import unroll_warmed_up
 from rltrain.common.number_types import Count, Flag
-from rltrain.types import (
-    Batch,
-    EnvSpec,
-    Output,
-    inside,
-)
+from rltrain.types import Batch, EnvSpec, Output, inside
 
 
 class GRUAgents(nn.Module):
@@ -91,23 +85,7 @@ class GRUAgents(nn.Module):
         warm_up = batch.warm_up if torch.is_grad_enabled() else None  # [B]
         if warm_up is None:
             return unroll(batch, real, first)
-        step = torch.arange(len(real), device=real.device).unsqueeze(1)
-        with torch.no_grad():
-            warm = unroll(batch, real & (step < warm_up), first).hidden
-        before = at_step(warm, (warm_up - 1).clamp(min=0).unsqueeze(0))[0]  # [B, N, H]
-        first = torch.where(warm_up.view(-1, 1, 1) > 0, before, first)
-        # each window again, from its first step after the warm-up on
-        later, sooner = (step + warm_up).clamp(max=len(real) - 1), (step - warm_up).clamp(min=0)
-        rest = replace(
-            batch, obs=at_step(batch.obs, later), last_action=at_step(batch.last_action, later)
-        )
-        output = unroll(rest, at_step(real, later) & (step + warm_up < len(real)), first)
-        q, hidden, dist, tau = (
-            None if x is None else zero_outside(at_step(x, sooner), step >= warm_up) for x in output
-        )
-        assert q is not None
-        assert hidden is not None
-        return Output(q, hidden, dist, tau)
+        return unroll_warmed_up(unroll, batch, real, first, warm_up)
 
     def _unroll_packed(self, batch: Batch, real: Tensor, first: Tensor) -> Output:
         order = real.sum(0).argsort(descending=True, stable=True)  # [B] longest first

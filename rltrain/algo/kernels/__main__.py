@@ -1,4 +1,4 @@
-"""``python -m rltrain.algo`` compiles the learner's kernels, so the first run does not have to."""
+"""``python -m rltrain.algo.kernels`` compiles the learner's kernels before the first run."""
 
 from __future__ import annotations
 

@@ -1,0 +1,110 @@
+"""Epsilon-greedy exploration."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from rltrain.algo.exploration.choice import epsilon_greedy, greedy, likelihood
+from rltrain.common.number_types import Count, NonNegative, Probability, Real
+from rltrain.common.schedule import exponential, linear, piecewise
+from rltrain.types import Clock
+
+
+class EpsilonGreedy:
+    """Epsilon falls in a straight line from ``start`` to ``end`` over ``env_steps``, then stays."""
+
+    def __init__(self, *, start: Probability, end: Probability, env_steps: Count) -> None:
+        self.start, self.end, self.env_steps = start, end, env_steps
+
+    def epsilon(self, clock: Clock) -> float:
+        return linear(self.start, self.end, self.env_steps, clock.env_steps)
+
+    def choose(
+        self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> np.ndarray:
+        return epsilon_greedy(q, available, self.epsilon(clock), rng)
+
+    def probability(
+        self, q: np.ndarray, available: np.ndarray, action: np.ndarray, clock: Clock
+    ) -> np.ndarray:
+        return likelihood(greedy(q, available), available, action, self.epsilon(clock))
+
+    def metrics(self, clock: Clock) -> dict[str, float]:
+        return {"epsilon": self.epsilon(clock)}
+
+    def ends_at(self) -> int | None:
+        return self.env_steps if self.start != self.end else None
+
+
+class ExponentialEpsilon(EpsilonGreedy):
+    """Epsilon goes from ``start`` to ``end``, half of the way every ``half_life`` env steps."""
+
+    def __init__(self, *, start: Probability, end: Probability, half_life: Count) -> None:
+        super().__init__(start=start, end=end, env_steps=10 * half_life)
+        self.half_life = half_life
+
+    def epsilon(self, clock: Clock) -> float:
+        return exponential(self.start, self.end, self.half_life, clock.env_steps)
+
+
+class PiecewiseEpsilon(EpsilonGreedy):
+    """Epsilon follows straight lines through ``points``: [env step, epsilon] pairs.
+
+    Raises:
+        ValueError: fewer than two points, not in order, or an epsilon outside 0 … 1.
+    """
+
+    def __init__(self, *, points: list[list[Real]]) -> None:
+        pairs = len(points) > 1 and all(len(p) == 2 and 0 <= p[1] <= 1 for p in points)
+        if not pairs or any(a[0] >= b[0] for a, b in pairwise(points)):
+            raise ValueError(
+                "algo.exploration.points: expected two or more [env step, epsilon] pairs in order, "
+                f"epsilon from 0 to 1, got {points}. Type for example "
+                "algo.exploration.points='[[0,1],[10000,0.1],[100000,0.01]]'."
+            )
+        super().__init__(start=points[0][1], end=points[-1][1], env_steps=int(points[-1][0]))
+        self.points = points
+
+    def epsilon(self, clock: Clock) -> float:
+        return piecewise(self.points, clock.env_steps)
+
+    def ends_at(self) -> int | None:
+        return self.env_steps
+
+
+class FixedEpsilon(EpsilonGreedy):
+    """The same epsilon always, as in tests and beside noisy networks."""
+
+    def __init__(self, *, epsilon: Probability) -> None:
+        super().__init__(start=epsilon, end=epsilon, env_steps=1)
+
+
+class PerCopyEpsilon:
+    """Every environment copy has an epsilon of its own, base^(1 + alpha e / (E - 1)) (Ape-X;
+    Horgan et al. 2018, section 4.1); a single copy has ``base``.
+    """
+
+    def __init__(self, *, base: Probability, alpha: NonNegative, n_envs: int) -> None:
+        share = np.arange(n_envs) / max(n_envs - 1, 1)
+        self.epsilons = (base ** (1 + alpha * share))[:, None]  # [E, 1]
+
+    def choose(
+        self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> np.ndarray:
+        epsilons = self.epsilons
+        if len(q) != len(epsilons):  # other observations than those of the copies
+            epsilons = epsilons[np.arange(len(q)) % len(epsilons)]
+        return epsilon_greedy(q, available, epsilons, rng)
+
+    def probability(
+        self, q: np.ndarray, available: np.ndarray, action: np.ndarray, clock: Clock
+    ) -> np.ndarray:
+        return likelihood(greedy(q, available), available, action, self.epsilons)
+
+    def metrics(self, clock: Clock) -> dict[str, float]:
+        return {"epsilon": float(self.epsilons.mean())}
+
+    def ends_at(self) -> int | None:
+        return None

@@ -1,0 +1,108 @@
+"""Exploration by noise on the parameters."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rltrain.algo.exploration.choice import greedy
+from rltrain.algo.exploration.epsilon import EpsilonGreedy
+from rltrain.common.number_types import Count, Positive, Probability
+from rltrain.types import Clock
+
+
+class ParameterNoise(EpsilonGreedy):
+    """Acts with weights that carry Gaussian noise, drawn anew when copy 0 begins an episode
+    (Plappert et al. 2018, appendix C).
+
+    The noise grows or shrinks by 1 % at every draw, so that the noisy agents differ from the others
+    as an epsilon of ``start`` … ``end`` over ``env_steps`` would make them: their softmax policies'
+    KL divergence, averaged over all steps since the last draw, is held at
+    -ln(1 - epsilon + epsilon / A).
+    """
+
+    def __init__(
+        self, *, start: Probability, end: Probability, env_steps: Count, stddev: Positive
+    ) -> None:
+        super().__init__(start=start, end=end, env_steps=env_steps)
+        self.stddev = stddev
+        self.noisy: nn.Module | None = None
+        self.divergence, self.n_compared = 0.0, 0  # sum and number of the present noise
+
+    def choose(
+        self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator
+    ) -> np.ndarray:
+        return greedy(q, available)
+
+    def probability(
+        self, q: np.ndarray, available: np.ndarray, action: np.ndarray, clock: Clock
+    ) -> np.ndarray:
+        """Unknown: what noise all weights would have needed cannot be counted."""
+        return np.full(action.shape, np.nan)
+
+    def metrics(self, clock: Clock) -> dict[str, float]:
+        return {**super().metrics(clock), "noise_stddev": self.stddev}
+
+    def perturbed(self, agents: nn.Module, rng: np.random.Generator) -> nn.Module:
+        """The agents to act with; the first time they get their first noise."""
+        if self.noisy is None:
+            self.noisy = copy.deepcopy(agents).requires_grad_(False)
+            self._add_noise(self.noisy, agents, rng)
+        return self.noisy
+
+    def compare(self, q: np.ndarray, noisy_q: np.ndarray) -> None:
+        """Take in how far the values [X, N, A] that were acted on are from those without noise."""
+        divergences = divergence(q, noisy_q)
+        self.divergence += float(divergences.sum())
+        self.n_compared += divergences.size
+
+    def draw(
+        self, agents: nn.Module, n_actions: int, clock: Clock, rng: np.random.Generator
+    ) -> None:
+        """New noise on the present weights; its size follows from what was compared."""
+        noisy = self.perturbed(agents, rng)
+        if self.n_compared:
+            epsilon = self.epsilon(clock)
+            bound = -math.log(1 - epsilon + epsilon / n_actions) if epsilon < 1 else math.inf
+            mean = self.divergence / self.n_compared
+            self.stddev *= 1.01 if mean < bound else 1 / 1.01
+        self.divergence, self.n_compared = 0.0, 0
+        self._add_noise(noisy, agents, rng)
+
+    def _add_noise(self, noisy: nn.Module, agents: nn.Module, rng: np.random.Generator) -> None:
+        with torch.no_grad():
+            for weight, clean in zip(noisy.parameters(), agents.parameters(), strict=True):
+                noise = rng.standard_normal(tuple(clean.shape), np.float32)
+                weight.copy_(clean + self.stddev * torch.from_numpy(noise).to(clean.device))
+            for buffer, present in zip(noisy.buffers(), agents.buffers(), strict=True):
+                buffer.copy_(present)
+
+    def state_dict(self) -> dict[str, Any]:
+        weights = {} if self.noisy is None else self.noisy.state_dict()
+        return {
+            "stddev": self.stddev,
+            "divergence": self.divergence,
+            "n_compared": self.n_compared,
+            "noisy": {k: v.clone() for k, v in weights.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any], agents: nn.Module) -> None:
+        self.stddev, self.divergence = float(state["stddev"]), float(state["divergence"])
+        self.n_compared = int(state["n_compared"])
+        self.noisy = None
+        if state["noisy"]:
+            self.noisy = copy.deepcopy(agents).requires_grad_(False)
+            self.noisy.load_state_dict(cast(dict[str, Tensor], state["noisy"]))
+
+
+def divergence(q: np.ndarray, noisy_q: np.ndarray) -> np.ndarray:
+    """KL divergence [E, N] of the softmax policies of q and noisy_q, both [E, N, A]."""
+    log_p, log_q = (x - np.logaddexp.reduce(x, -1, keepdims=True) for x in (q, noisy_q))
+    total: np.ndarray = (np.exp(log_p) * (log_p - log_q)).sum(-1)
+    return total

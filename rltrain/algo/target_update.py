@@ -1,0 +1,50 @@
+"""When the target network is updated, and how far."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+
+from rltrain.common.number_types import Count, Fraction
+from rltrain.types import Clock
+
+
+class TargetUpdate:
+    """When the target network is updated, every so many episodes, env_steps or updates; how far.
+
+    Counted from the last update, as PyMARL counts, and not at multiples: the distance between two
+    updates is the period, and never shorter because the one before was late.
+    ``tau`` = 1 copies; below 1 it moves that part of the way (Polyak) each time it is due. Exactly
+    one period is set.
+
+    Raises:
+        ValueError: none or several periods are set.
+    """
+
+    def __init__(
+        self,
+        *,
+        episodes: Count | None,
+        env_steps: Count | None,
+        updates: Count | None,
+        tau: Fraction,
+    ) -> None:
+        periods = {"episodes": episodes, "env_steps": env_steps, "updates": updates}
+        chosen = {unit: period for unit, period in periods.items() if period is not None}
+        if len(chosen) != 1:
+            raise ValueError(
+                "the target update needs exactly one period, "
+                f"got {', '.join(f'{k}={v}' for k, v in chosen.items()) or 'none'}: "
+                "set one of target_update.episodes, .env_steps, .updates, and the others to null."
+            )
+        ((unit, self.period),) = chosen.items()
+        self._count = attrgetter(unit)
+        self.tau = tau
+        self.done_at = 0
+
+    def due(self, clock: Clock) -> bool:
+        """Whether a period has passed since the last update; the next one begins then."""
+        now: int = self._count(clock)
+        if now - self.done_at < self.period:
+            return False
+        self.done_at = now
+        return True

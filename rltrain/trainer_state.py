@@ -1,0 +1,192 @@
+"""What a trainer saves and restores; whether a checkpoint's networks fit a run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from rltrain.common import checkpoint
+from rltrain.errors import CheckpointError, UsageError
+from rltrain.types import Clock
+
+if TYPE_CHECKING:
+    from rltrain.trainer import Trainer
+
+MODEL, TRAINER, REPLAY, SPEC, CONFIG = "model", "trainer", "replay", "spec", "config"
+"""The parts of a checkpoint; model, spec and config are enough to act."""
+INEXACT = (
+    "The environments cannot save their state: the open episodes are dropped and begun anew, so "
+    "the run goes on, but not number for number as it would have without the interruption."
+)
+
+
+def save(trainer: Trainer, kind: str, with_replay: bool) -> Path:
+    """Write a checkpoint of this moment into the run folder; ``Trainer.save``."""
+    learner = trainer.learner.state_dict()
+    parts = to_act(trainer, learner)
+    if kind == "full":
+        rest = {name: learner[name] for name in learner if name not in parts[MODEL]}
+        parts[TRAINER] = {**state_dict(trainer), "learner": rest}
+        if with_replay:
+            parts[REPLAY] = trainer.buffer.state_dict()
+    parts = trainer.callbacks.on_save(trainer, parts)
+    checkpoints, step = trainer.run_dir / "checkpoints", trainer.clock.env_steps
+    folder = checkpoint.write(checkpoints, step, parts, kind)
+    if kind == "full":
+        checkpoint.make_latest(checkpoints, step, trainer.keep_last, REPLAY)
+    return folder
+
+
+def export(trainer: Trainer, folder: Path) -> Path:
+    """Write the present weights with all that acting needs into ``folder/<env_steps>/``."""
+    parts = to_act(trainer, trainer.learner.state_dict())
+    return checkpoint.write(folder, trainer.clock.env_steps, parts, "weights")
+
+
+def to_act(trainer: Trainer, learner: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The parts of a checkpoint that acting needs, given the learner's state."""
+    model = {name: learner[name] for name in ("online", "target")}
+    return {MODEL: model, SPEC: trainer.about[SPEC], CONFIG: trainer.about[CONFIG]}
+
+
+def state_dict(trainer: Trainer) -> dict[str, Any]:
+    """Everything but the learner and the replay, which have files of their own."""
+    return {
+        "clock": asdict(trainer.clock),
+        "owed": [trainer.owed.numerator, trainer.owed.denominator],
+        "seconds": trainer.seconds,
+        "iterations": trainer.iterations,
+        "pretrained": trainer.pretrained,
+        "metrics": trainer.metrics.state_dict(),
+        "latest": trainer.latest,
+        "rollout": trainer.rollout.state_dict(),
+        "test_rollout": trainer.test_rollout.state_dict(),
+        "callbacks": trainer.callbacks.state_dict(),
+        "step_hooks": trainer.step_hooks.state_dict(),
+        "torch_rng": torch.get_rng_state(),
+    }
+
+
+def restore(trainer: Trainer, path: Path) -> checkpoint.Found:
+    """Restore a full checkpoint; ``Trainer.restore``.
+
+    Raises:
+        CheckpointError: the checkpoint cannot be read or holds weights only.
+    """
+    found = checkpoint.find(path, full=True)
+    if not checkpoint.has(found.folder, TRAINER):
+        raise CheckpointError(
+            f"{found.folder} holds weights only: a run can start from it "
+            f"(checkpoint={found.folder}) but not resume."
+        )
+    state = checkpoint.read(found.folder, TRAINER)
+    model = checkpoint.read(found.folder, MODEL)
+    check_fits(trainer.learner.state_dict(), model, found.folder, trainer.about)
+    try:
+        trainer.learner.load_state_dict({**state["learner"], **model})
+        if checkpoint.has(found.folder, REPLAY):
+            trainer.buffer.load_state_dict(checkpoint.read(found.folder, REPLAY))
+            trainer.rollout.load_state_dict(state["rollout"])
+            trainer.step_hooks.load_state_dict(state.get("step_hooks", {}))
+            if not state["rollout"].get("env", {}).get("exact", True):
+                found = replace(found, remarks=(*found.remarks, INEXACT))
+        else:
+            trainer.rollout.restart(state["rollout"], state["clock"]["episodes"])
+            trainer.step_hooks.load_state_dict(state.get("step_hooks", {}))
+            trainer.step_hooks.open[:] = False
+            remark = "The replay was not saved: collecting anew, from new episodes."
+            found = replace(found, remarks=(*found.remarks, remark))
+        trainer.clock = Clock(**state["clock"])
+        trainer.owed = Fraction(*state["owed"])
+        trainer.seconds_before, trainer.begun = state["seconds"], time.monotonic()
+        trainer.iterations = int(state["iterations"])
+        trainer.pretrained = bool(state["pretrained"])
+        trainer.metrics.load_state_dict(state["metrics"])
+        trainer.latest = dict(state["latest"])
+        trainer.test_rollout.restart(state["test_rollout"], 0)
+        trainer.rollout.sync(trainer.learner)
+        trainer.callbacks.load_state_dict(state["callbacks"])
+        torch.set_rng_state(state["torch_rng"])
+        if found.folder.resolve().parents[1] == trainer.run_dir.resolve():
+            trainer.awaits_restore = False
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise CheckpointError(
+            f"{found.folder} does not fit this run: {type(error).__name__}: {error}"
+        ) from error
+    return found
+
+
+def load_weights(trainer: Trainer, folder: Path) -> None:
+    """Start from the networks and targets of a checkpoint.
+
+    Raises:
+        UsageError: they belong to another environment or network.
+    """
+    model = checkpoint.read(folder, MODEL)
+    check_fits(trainer.learner.state_dict(), model, folder, trainer.about)
+    trainer.learner.load_state_dict({**trainer.learner.state_dict(), **model})
+    trainer.pretrained = True
+
+
+def check_fits(
+    have: Mapping[str, Any], model: Mapping[str, Any], folder: Path, about: Mapping[str, Any]
+) -> None:
+    """Compare names and shapes of the networks with those of a checkpoint.
+
+    Args:
+        about: ``spec`` and ``config`` of this run, as they are saved beside weights.
+
+    Raises:
+        UsageError: what differs, and what to type.
+    """
+    ours = {k: tuple(t.shape) for k, t in have["online"].items()}
+    theirs = {k: tuple(t.shape) for k, t in model.get("online", {}).items()}
+    if ours != theirs:
+        saved = {part: checkpoint.read(folder, part) for part in (SPEC, CONFIG)}
+        raise UsageError(f"The checkpoint {folder} does not fit: {difference(saved, about)}")
+
+
+def difference(saved: Mapping[str, Any], about: Mapping[str, Any]) -> str:
+    """Why a checkpoint's networks are not those of this run, and what to type."""
+    there, here = saved[CONFIG]["choices"], about[CONFIG]["choices"]
+    type_ = " ".join(f"{key}={there[key]}" for key in ("algo", "env") if there[key] != here[key])
+    advice = f"Type {type_}, or choose another checkpoint." if type_ else ""
+    sizes = [size_words(record[SPEC]) for record in (saved, about)]
+    if sizes[0] != sizes[1]:
+        return (
+            f"it is of {there['algo']} on {there['env']} ({sizes[0]}), this run is {here['algo']} "
+            f"on {here['env']} ({sizes[1]}). "
+            + (advice or "Choose the environment it was trained in, or another checkpoint.")
+        )
+    if there["algo"] != here["algo"]:
+        return f"it is a {there['algo']} checkpoint, this run is {here['algo']}. {advice}"
+    parts = ("network", "mixer", "distribution")
+    theirs, ours = (flat(r[CONFIG]["algo"], parts) for r in (saved, about))
+    keys = [k for k in {**theirs, **ours} if theirs.get(k) != ours.get(k)]
+    settings = ", ".join(f"{k}={theirs.get(k)}, here {ours.get(k)}" for k in keys)
+    return f"its networks have other settings ({settings}). Type them as they are there."
+
+
+def flat(algo: Mapping[str, Any], parts: Sequence[str]) -> dict[str, Any]:
+    """The settings of some parts of an algorithm by dotted key."""
+    return {
+        f"algo.{part}.{name}": value
+        for part in parts
+        for name, value in (algo.get(part) or {}).items()
+    }
+
+
+def size_words(spec: Mapping[str, Any]) -> str:
+    """3 agents, 9 actions, observation 30, state 48."""
+    many = "agent" if spec["n_agents"] == 1 else "agents"
+    shape = "×".join(map(str, spec["obs_shape"])) or "1"
+    return (
+        f"{spec['n_agents']} {many}, {spec['n_actions']} actions, observation {shape}, "
+        f"state {spec['state_dim']}"
+    )

@@ -1,0 +1,47 @@
+"""Tests of a trainer: episodes in environments of their own, or a function of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from rltrain.common.metrics import summarise, test_metrics
+from rltrain.errors import Interrupted
+from rltrain.step_hooks import TestStepHooks
+from rltrain.types import Episode
+
+if TYPE_CHECKING:
+    from rltrain.trainer import Trainer
+
+TestFunction = Callable[["Trainer", int], Mapping[str, float]]
+"""A test of one's own: from the trainer and the number of episodes asked for to metrics."""
+
+
+def test(trainer: Trainer, n: int) -> dict[str, float]:
+    """``Trainer.test`` of ``n`` episodes."""
+    with trainer.progress.during("testing", n):
+        trainer.callbacks.on_test_start(trainer)
+        trainer.test_rollout.sync(trainer.learner)
+        try:
+            if trainer.test_function is None:
+                result = summarise(trainer.play(n))
+            else:
+                result = test_metrics(trainer.test_function(trainer, n))
+        except Interrupted:
+            return {}
+        result = trainer.callbacks.on_test_end(trainer, result)
+    trainer.latest.update(result)
+    return result
+
+
+def play(trainer: Trainer, n: int) -> list[Episode]:
+    """Exactly ``n`` test episodes in the environments of tests."""
+    watch = TestStepHooks(trainer, trainer.callbacks, n) if trainer.callbacks.watch_tests else None
+    return trainer.test_rollout.run_episodes(
+        n,
+        trainer.test_seed,
+        trainer.clock,
+        watch,
+        stop=lambda: trainer.interrupted,
+        report=lambda done: trainer.progress.report(done, n),
+    )
