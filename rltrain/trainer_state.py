@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
+from rltrain.callback import Callbacks
 from rltrain.common import checkpoint
+from rltrain.common.metrics import Metrics
 from rltrain.errors import CheckpointError, UsageError
+from rltrain.interfaces import Training
+from rltrain.step_hooks import TrainingStepHooks
 from rltrain.types import Clock
-
-if TYPE_CHECKING:
-    from rltrain.trainer import Trainer
 
 MODEL, TRAINER, REPLAY, SPEC, CONFIG = "model", "trainer", "replay", "spec", "config"
 """The parts of a checkpoint; model, spec and config are enough to act."""
@@ -26,7 +27,24 @@ INEXACT = (
 )
 
 
-def save(trainer: Trainer, kind: str, with_replay: bool) -> Path:
+class Saved(Training, Protocol):
+    """What is saved and restored of a trainer."""
+
+    callbacks: Callbacks
+    step_hooks: TrainingStepHooks
+    keep_last: int
+    owed: Fraction
+    iterations: int
+    pretrained: bool
+    awaits_restore: bool
+    seconds_before: float
+    begun: float
+
+    @property
+    def metrics(self) -> Metrics: ...
+
+
+def save(trainer: Saved, kind: str, with_replay: bool) -> Path:
     """Write a checkpoint of this moment into the run folder; ``Trainer.save``."""
     learner = trainer.learner.state_dict()
     parts = to_act(trainer, learner)
@@ -43,19 +61,19 @@ def save(trainer: Trainer, kind: str, with_replay: bool) -> Path:
     return folder
 
 
-def export(trainer: Trainer, folder: Path) -> Path:
+def export(trainer: Saved, folder: Path) -> Path:
     """Write the present weights with all that acting needs into ``folder/<env_steps>/``."""
     parts = to_act(trainer, trainer.learner.state_dict())
     return checkpoint.write(folder, trainer.clock.env_steps, parts, "weights")
 
 
-def to_act(trainer: Trainer, learner: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def to_act(trainer: Saved, learner: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The parts of a checkpoint that acting needs, given the learner's state."""
     model = {name: learner[name] for name in ("online", "target")}
     return {MODEL: model, SPEC: trainer.about[SPEC], CONFIG: trainer.about[CONFIG]}
 
 
-def state_dict(trainer: Trainer) -> dict[str, Any]:
+def state_dict(trainer: Saved) -> dict[str, Any]:
     """Everything but the learner and the replay, which have files of their own."""
     return {
         "clock": asdict(trainer.clock),
@@ -73,7 +91,7 @@ def state_dict(trainer: Trainer) -> dict[str, Any]:
     }
 
 
-def restore(trainer: Trainer, path: Path) -> checkpoint.Found:
+def restore(trainer: Saved, path: Path) -> checkpoint.Found:
     """Restore a full checkpoint; ``Trainer.restore``.
 
     Raises:
@@ -122,7 +140,7 @@ def restore(trainer: Trainer, path: Path) -> checkpoint.Found:
     return found
 
 
-def load_weights(trainer: Trainer, folder: Path) -> None:
+def load_weights(trainer: Saved, folder: Path) -> None:
     """Start from the networks and targets of a checkpoint.
 
     Raises:

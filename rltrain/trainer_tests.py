@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
+from rltrain.callback import Callbacks
 from rltrain.common.metrics import summarise, test_metrics
+from rltrain.common.progress import Progress
 from rltrain.errors import Interrupted
+from rltrain.interfaces import Training
 from rltrain.step_hooks import TestStepHooks
 from rltrain.types import Episode
 
-if TYPE_CHECKING:
-    from rltrain.trainer import Trainer
-
-TestFunction = Callable[["Trainer", int], Mapping[str, float]]
+TestFunction = Callable[[Any, int], Mapping[str, float]]
 """A test of one's own: from the trainer and the number of episodes asked for to metrics."""
 
 
-def test(trainer: Trainer, n: int) -> dict[str, float]:
+class Tested(Training, Protocol):
+    """What a test reads of a trainer."""
+
+    callbacks: Callbacks
+    progress: Progress
+    test_function: TestFunction | None
+    test_seed: int
+
+    def play(self, n: int) -> list[Episode]: ...
+
+
+def test(trainer: Tested, n: int) -> dict[str, float]:
     """``Trainer.test`` of ``n`` episodes."""
     with trainer.progress.during("testing", n):
         trainer.callbacks.on_test_start(trainer)
@@ -34,7 +45,7 @@ def test(trainer: Trainer, n: int) -> dict[str, float]:
     return result
 
 
-def play(trainer: Trainer, n: int) -> list[Episode]:
+def play(trainer: Tested, n: int) -> list[Episode]:
     """Exactly ``n`` test episodes in the environments of tests."""
     watch = TestStepHooks(trainer, trainer.callbacks, n) if trainer.callbacks.watch_tests else None
     return trainer.test_rollout.run_episodes(
