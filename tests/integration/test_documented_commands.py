@@ -38,7 +38,7 @@ AT_ONCE = 100_000
 """Commands with at most as many env steps are tried by readers at once."""
 PENALTY = "[{_target_: rltrain.examples.ActionPenalty, actions: [1], weight: 0.1}]"
 CARTPOLE = "algo=dqn env=cartpole"
-RETURN, EXCESS = "test/return_mean", "test/excess_over_buy_and_hold"
+RETURN, EXCESS = "test/return_mean", "test/excess_over_buy_and_hold_mean"
 LEVELS = {
     "env=cartpole": (RETURN, 450),
     CARTPOLE: (RETURN, 450),
@@ -59,7 +59,7 @@ LEVELS = {
     "experiment=trading test.episodes=100": (EXCESS, 30),
     "algo=dqn env=trading total_env_steps=20_000": (EXCESS, 0),
 }
-"""The mean of the last three tests that every seed reaches, of what."""
+"""The metric and its mean over the last three tests of the trained network."""
 
 
 def commands():
@@ -153,4 +153,5 @@ def test_a_short_command_reaches_its_level(line, seed, tmp_path, monkeypatch):
     metric, level = LEVELS[line]
     result = rltrain.train([*shlex.split(line), f"seed={seed}", *TINY[1:-1]])
     values = result.history[metric]
-    assert values[~np.isnan(values)][-3:].mean() >= level
+    tests = values[~np.isnan(values)][1:]  # the first is that of the untrained network
+    assert tests[-3:].mean() >= level
