@@ -45,7 +45,7 @@ def run(arguments: Sequence[str]) -> int:
     require_overrides(line, arguments)
     from rltrain.mode.dispatch import dispatch
 
-    return dispatch(line.words, multirun="multirun" in line.switches)
+    return dispatch(line.overrides, multirun="multirun" in line.switches)
 
 
 def answer(line: CommandLine, arguments: Sequence[str]) -> None:
@@ -55,11 +55,11 @@ def answer(line: CommandLine, arguments: Sequence[str]) -> None:
     elif line.asks == "help":
         from rltrain.config.show.help import help_text
 
-        print(help_text(line.words, catalog_for(line)))
+        print(help_text(line.overrides, catalog_for(line)))
     elif line.asks == "completion":
         from rltrain.config.show.completion import complete
 
-        separator = "\n" if "query=fish" in line.words else " "
+        separator = "\n" if "query=fish" in line.overrides else " "
         typed = os.environ.get("COMP_LINE", "rltrain ")
         print(separator.join(complete(typed, catalog_for(read(typed.split())))))
     elif line.asks == "hydra":
@@ -72,14 +72,14 @@ def answer(line: CommandLine, arguments: Sequence[str]) -> None:
         from rltrain.config.show.configuration import config_text
         from rltrain.config.validate.check import check_composition
 
-        composed = compose_checked(line.words)
+        composed = compose_checked(line.overrides)
         check_composition(composed)
         resolve = "resolve" in line.switches
         print(config_text(composed, line.values.get("package"), resolve=resolve), end="")
 
 
 def require_overrides(line: CommandLine, arguments: Sequence[str]) -> None:
-    """Refuse words that are no ``key=value``.
+    """Refuse overrides that are no ``key=value``.
 
     Raises:
         UsageError: the command to type instead.

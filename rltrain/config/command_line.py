@@ -1,4 +1,4 @@
-"""The words of a command: flags, and the overrides between them."""
+"""A command line: flags, and the overrides between them."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ VALUED = {
 
 @dataclass(frozen=True)
 class CommandLine:
-    """What was typed after ``rltrain``: switches, the values of other flags, all other words."""
+    """What was typed after ``rltrain``: switches, the values of other flags, overrides."""
 
     switches: frozenset[str]
     values: dict[str, str]
-    words: tuple[str, ...]
+    overrides: tuple[str, ...]
 
     @property
     def asks(self) -> str | None:
@@ -46,7 +46,7 @@ class CommandLine:
         itself answers (``--hydra-help``, ``--info``, ``--cfg hydra|all``, the script that
         ``-sc install=bash`` prints).
         """
-        scripts = any(word.startswith(("install=", "uninstall=")) for word in self.words)
+        scripts = any(word.startswith(("install=", "uninstall=")) for word in self.overrides)
         about_hydra = self.values.get("cfg") in ("hydra", "all")
         if about_hydra or ("completion" in self.switches and scripts):
             return "hydra"
@@ -57,26 +57,26 @@ class CommandLine:
 
     @property
     def own(self) -> list[str]:
-        """Words that name configuration of the user's own."""
+        """Overrides that name configuration of the user's own."""
         return [
             word
-            for word in self.words
+            for word in self.overrides
             if word.startswith("hydra.searchpath=")
             or (word.startswith("experiment=") and word.endswith((".yaml", ".yml")))
         ]
 
     @property
     def strange(self) -> list[str]:
-        """Words that are neither flags nor ``key=value``."""
+        """What is neither a flag nor ``key=value``."""
         return [
             word
-            for word in self.words
+            for word in self.overrides
             if word.startswith("-") or not ("=" in word or word.startswith("~"))
         ]
 
 
 def read(arguments: Sequence[str]) -> CommandLine:
-    """Sort the words of a command.
+    """Sort a command line into flags and overrides.
 
     Raises:
         UsageError: a value that a flag does not have.

@@ -1,7 +1,7 @@
 """From what was typed to one composed configuration, every unknown name refused together.
 
-Names are judged before values, and values before anything is constructed or written. Typed names
-are judged against a composition of the chosen groups alone, so that a typo can never become a new
+Names are checked before values, and values before anything is constructed or written. Typed names
+are checked against a composition of the chosen groups alone, so that a typo can never become a new
 key.
 """
 
@@ -52,7 +52,7 @@ class Composition:
         tree: plain containers, interpolations as they stand.
         choices: what was chosen in each group.
         defaults: the same without the typed values, resolved.
-        words: the overrides.
+        overrides: what was typed, ``key=value``.
         remarks: what a person should know about the choices.
         algo_of_env: the algorithm is that of the environment's file; none was typed.
     """
@@ -60,26 +60,26 @@ class Composition:
     tree: dict[str, Any]
     choices: dict[str, str]
     defaults: dict[str, Any]
-    words: tuple[str, ...]
+    overrides: tuple[str, ...]
     remarks: tuple[str, ...] = ()
     algo_of_env: bool = False
 
     @property
     def plain(self) -> dict[str, Any]:
         """The configuration, resolved."""
-        return resolved(self.tree, self.words, self.choices)
+        return resolved(self.tree, self.overrides, self.choices)
 
     def run_dir(self) -> Path | None:
         """The folder that ``hydra.run.dir`` names, where it was typed."""
-        typed = typed_value(self.words, "hydra.run.dir")
+        typed = typed_value(self.overrides, "hydra.run.dir")
         if typed is None:
             return None
-        folder = resolved({**self.tree, "run_dir": str(typed)}, self.words, self.choices)["run_dir"]
-        return original_cwd(folder)
+        tree = {**self.tree, "run_dir": str(typed)}
+        return original_cwd(resolved(tree, self.overrides, self.choices)["run_dir"])
 
     def files(self, run_dir: Path) -> dict[str, str]:
         """What Hydra writes of a run: names and texts of the files in ``.hydra/``."""
-        config = hydra_part(self.words, self.choices)
+        config = hydra_part(self.overrides, self.choices)
         config.hydra.run.dir = config.hydra.runtime.output_dir = str(run_dir)
         return {
             "config.yaml": OmegaConf.to_yaml(OmegaConf.create(self.tree)),
@@ -88,24 +88,24 @@ class Composition:
         }
 
 
-def compose_checked(words: Sequence[str]) -> Composition:
-    """Compose the words of one job, refusing every unknown name together.
+def compose_checked(overrides: Sequence[str]) -> Composition:
+    """Compose the overrides of one job, refusing every unknown name together.
 
     Raises:
         UsageError: unknown keys or choices, two choices of one group, paths as choices, ``+``
             outside the free-form nodes, deletions, Hydra's own settings.
     """
-    overrides = parse(words)
-    if typed_value(words, "config") is not None:
-        return repeated(words)
-    own = own_configuration(overrides)
+    parsed = parse(overrides)
+    if typed_value(overrides, "config") is not None:
+        return repeated(overrides)
+    own = own_configuration(parsed)
     catalog = catalog_of(own)
-    choices = [o for o in overrides if o.key_or_group in catalog.groups]
-    custom = typed_targets(overrides)
+    choices = [o for o in parsed if o.key_or_group in catalog.groups]
+    custom = typed_targets(parsed)
     try:
-        found = of_choices(tuple(own.words(choices)), frozenset(map(group_of, custom)), own)
+        found = of_choices(tuple(own.overrides(choices)), frozenset(map(group_of, custom)), own)
         problems = [text for texts in found.wrong.values() for text in texts]
-        for o in overrides:
+        for o in parsed:
             if is_of_hydra(o):
                 problems += hydra_problem(o)
             elif o not in choices and o.key_or_group.partition(".")[0] not in found.wrong:
@@ -114,7 +114,7 @@ def compose_checked(words: Sequence[str]) -> Composition:
             raise UsageError("\n".join(problems))
         defaults = with_targets(found.tree, custom)
         tree = copy.deepcopy(defaults)
-        for o in overrides:
+        for o in parsed:
             if o not in choices and not is_of_hydra(o):
                 set_value(tree, o)
         named = {group_of(path): target.rpartition(".")[2] for path, target in custom.items()}
@@ -124,54 +124,56 @@ def compose_checked(words: Sequence[str]) -> Composition:
         return Composition(
             tree,
             picked,
-            resolved(defaults, words, picked),
-            tuple(words),
+            resolved(defaults, overrides, picked),
+            tuple(overrides),
             tuple(found.remarks),
             algo_of_env=not {"algo", "experiment"} & {o.key_or_group for o in choices},
         )
     except (HydraException, OmegaConfBaseException, YAMLError) as error:
-        raise UsageError(f"The configuration cannot be composed: {told(error)}") from error
+        raise UsageError(f"The configuration cannot be composed: {problem_line(error)}") from error
 
 
-def repeated(words: Sequence[str]) -> Composition:
-    """The configuration of the run that ``config=`` names, with the other words over it.
+def repeated(overrides: Sequence[str]) -> Composition:
+    """The configuration of the run that ``config=`` names, with the other overrides over it.
 
     Raises:
         CheckpointError: it cannot be read or names classes that nobody trusts.
-        UsageError: words that do not fit it.
+        UsageError: overrides that do not fit it.
     """
-    path = original_cwd(str(typed_value(words, "config")))
+    path = original_cwd(str(typed_value(overrides, "config")))
     file = path / "config.json" if path.is_dir() else path
-    overrides = [o for o in parse(words) if o.key_or_group != "config"]
-    problems = [text for o in overrides if is_of_hydra(o) for text in hydra_problem(o)]
+    parsed = [o for o in parse(overrides) if o.key_or_group != "config"]
+    problems = [text for o in parsed if is_of_hydra(o) for text in hydra_problem(o)]
     if problems:
         raise UsageError("\n".join(problems))
-    others = [str(o.input_line) for o in overrides if not is_of_hydra(o)]
+    others = [str(o.input_line) for o in parsed if not is_of_hydra(o)]
     tree, choices, _ = load_config(file, others, learns=True)
-    return Composition({**tree, "config": str(path)}, choices, tree, tuple(words))
+    return Composition({**tree, "config": str(path)}, choices, tree, tuple(overrides))
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What ``group=name`` words come to, without Hydra's own part."""
+    """What ``group=name`` overrides come to, without Hydra's own part."""
 
     tree: dict[str, Any]  # interpolations as they stand
     picked: dict[str, str]  # the option of every group
-    wrong: dict[str, list[str]]  # what is wrong with the words, which then are left out, by group
+    wrong: dict[str, list[str]]  # problems of the overrides that are left out, by group
     remarks: list[str]
 
 
 @lru_cache(maxsize=64)
-def of_choices(words: tuple[str, ...], custom: frozenset[str], own: Own = NOTHING_OWN) -> Choices:
-    """Compose ``group=name`` words; options that only work together are chosen together, and every
-    part has the values that were written for it. A configuration folder does not change while a
-    process lives, so its jobs share their compositions.
+def of_choices(
+    overrides: tuple[str, ...], custom: frozenset[str], own: Own = NOTHING_OWN
+) -> Choices:
+    """Compose ``group=name`` overrides; options that only work together are chosen together, and
+    every part has the values that were written for it. A configuration folder does not change while
+    a process lives, so its jobs share their compositions.
 
     Args:
         custom: groups whose part was typed as a ``_target_``.
         own: configuration of the user's own.
     """
-    choices, catalog = parse(words), catalog_of(own)
+    choices, catalog = parse(overrides), catalog_of(own)
     with hydra_loader(own) as loader:
         wrong = choice_problems(choices, catalog)
         right = [o for o in choices if o.key_or_group not in wrong]
@@ -185,8 +187,8 @@ def of_choices(words: tuple[str, ...], custom: frozenset[str], own: Own = NOTHIN
             changes = partners(picked, typed, preferred, custom)
         except UsageError as error:
             wrong["partners"], changes = [str(error)], []
-        words_of = [f"{change.group}={change.option}" for change in changes]
-        tree, remarks = fitting_values(layers, [*chosen, *words_of])
+        of_changes = [f"{change.group}={change.option}" for change in changes]
+        tree, remarks = fitting_values(layers, [*chosen, *of_changes])
     picked = {**picked, **{change.group: change.option for change in changes}}
     return Choices(tree, picked, wrong, [*(change.remark for change in changes), *remarks])
 
@@ -201,9 +203,9 @@ def hydra_problem(o: Override) -> list[str]:
     ]
 
 
-def hydra_part(words: Sequence[str], choices: Mapping[str, str]) -> DictConfig:
+def hydra_part(overrides: Sequence[str], choices: Mapping[str, str]) -> DictConfig:
     """Hydra's own configuration of a run."""
-    lines = {str(o.input_line): is_of_hydra(o) for o in parse(words)}
+    lines = {str(o.input_line): is_of_hydra(o) for o in parse(overrides)}
     with hydra_loader(NOTHING_OWN):
         config = compose("config", return_hydra_config=True)
     config = OmegaConf.masked_copy(config, "hydra")
@@ -214,17 +216,17 @@ def hydra_part(words: Sequence[str], choices: Mapping[str, str]) -> DictConfig:
 
 
 def resolved(
-    tree: Mapping[str, Any], words: Sequence[str], choices: Mapping[str, str]
+    tree: Mapping[str, Any], overrides: Sequence[str], choices: Mapping[str, str]
 ) -> dict[str, Any]:
     """A composition with its interpolations resolved."""
     if any("${hydra:" in text for text in texts(tree)):
-        HydraConfig.instance().set_config(hydra_part(words, choices))
+        HydraConfig.instance().set_config(hydra_part(overrides, choices))
     out = OmegaConf.to_container(OmegaConf.create(dict(tree)), resolve=True, throw_on_missing=True)
     assert isinstance(out, dict)
     return {str(k): v for k, v in out.items()}
 
 
-def told(error: Exception) -> str:
-    """What Hydra, OmegaConf or YAML say, on one line."""
+def problem_line(error: Exception) -> str:
+    """The message of Hydra, OmegaConf or YAML on one line."""
     lines = str(error).strip().splitlines()
     return " ".join(line.strip() for line in lines) if isinstance(error, YAMLError) else lines[0]

@@ -42,7 +42,7 @@ TOGETHER: tuple[Mapping[str, tuple[str, ...]], ...] = (
     },
 )
 """Rows of options of two groups that work with each other. Where one of two that do not was typed,
-the other is replaced by the first that does. Options that stand in no row are not judged here.
+the other is replaced by the first that does. Options that stand in no row are not checked here.
 """
 
 
@@ -64,7 +64,7 @@ def partners(
         picked: the option of every group.
         typed: groups whose option was typed.
         preferred: what the typed algorithm chooses by itself; it wins over a preset's choices.
-        custom: groups whose part was typed as a ``_target_``; they are not judged.
+        custom: groups whose part was typed as a ``_target_``; they are not checked.
 
     Raises:
         UsageError: two options that do not work together, neither of which can give way.
@@ -134,12 +134,12 @@ class Layers:
         self._files: dict[str, dict[str, Any]] = {}
         self._compositions: dict[tuple[str, ...], tuple[list[Layer], dict[str, str]]] = {}
 
-    def of(self, words: Sequence[str]) -> tuple[list[Layer], dict[str, str]]:
-        """The files that ``group=option`` words compose, in order, and the option of every
+    def of(self, overrides: Sequence[str]) -> tuple[list[Layer], dict[str, str]]:
+        """The files that ``group=option`` overrides compose, in order, and the option of every
         group.
         """
-        if tuple(words) not in self._compositions:
-            found = self.loader.compute_defaults_list("config", list(words), RunMode.RUN)
+        if tuple(overrides) not in self._compositions:
+            found = self.loader.compute_defaults_list("config", list(overrides), RunMode.RUN)
             files = [d for d in found.defaults if not d.config_path.startswith("hydra/")]
             layers = [
                 Layer(d.config_path, embedded(self._read(d.config_path), d.package or ""))
@@ -147,8 +147,8 @@ class Layers:
             ]
             picked = found.overrides.known_choices
             own = {group: o for group, o in picked.items() if not group.startswith("hydra/")}
-            self._compositions[tuple(words)] = layers, own
-        return self._compositions[tuple(words)]
+            self._compositions[tuple(overrides)] = layers, own
+        return self._compositions[tuple(overrides)]
 
     def _read(self, file: str) -> dict[str, Any]:
         """A file's own keys, interpolations as they stand."""
@@ -161,15 +161,15 @@ class Layers:
         return self._files[file]
 
 
-def fitting_values(layers: Layers, words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """The composition of ``group=option`` words, in which every part has the values of its own file
-    and those that were written for its class.
+def fitting_values(layers: Layers, overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """The composition of ``group=option`` overrides, in which every part has the values of its own
+    file and those that were written for its class.
 
     Returns:
         the composition, and in words which of a preset's values were left out.
     """
-    files, picked = layers.of(words)
-    if all(word.partition("=")[0] in WHOLE for word in words):
+    files, picked = layers.of(overrides)
+    if all(word.partition("=")[0] in WHOLE for word in overrides):
         return stacked(layer.tree for layer in files), []
     chosen = stacked(layer.tree for layer in files if not layer.sets_values)
     trees, remarks = [], []
@@ -189,7 +189,7 @@ def fitting_values(layers: Layers, words: Sequence[str]) -> tuple[dict[str, Any]
 
 
 def alone(file: str) -> list[str]:
-    """The words that choose a file and nothing else."""
+    """The overrides that choose a file and nothing else."""
     group, _, name = file.partition("/")
     if group == "tuned":
         algo, _, env = name.partition("-")

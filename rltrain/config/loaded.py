@@ -21,9 +21,9 @@ from rltrain.errors import CheckpointError, UsageError
 
 
 def load_config(
-    file: Path, words: Sequence[str], *, learns: bool, env: bool = True
+    file: Path, overrides: Sequence[str], *, learns: bool, env: bool = True
 ) -> tuple[dict[str, Any], dict[str, str], list[str]]:
-    """A run's configuration with the typed words applied, and only classes that may be built.
+    """A run's configuration with the typed overrides applied, and only classes that may be built.
 
     A file cannot vouch for itself: what counts is the ``trust`` that was typed.
 
@@ -37,7 +37,7 @@ def load_config(
 
     Raises:
         CheckpointError: the file cannot be read or names classes that nobody trusts.
-        UsageError: words that do not fit it.
+        UsageError: overrides that do not fit it.
     """
     saved = read_config(file)
     choices = saved.pop("choices", None)
@@ -59,7 +59,7 @@ def load_config(
             saved["test"]["function"] = None
         if isinstance(saved.get("stop"), dict):  # it may wait for what that function says
             saved["stop"] = shipped["stop"]
-    tree, changed = apply(words, saved, with_newer_keys(saved, str(choices["env"])))
+    tree, changed = apply(overrides, saved, with_newer_keys(saved, str(choices["env"])))
     leave_out(tree, learns=learns, env=env)
     trust = tree["trust"]
     if not isinstance(trust, list) or not all(isinstance(name, str) for name in trust):
@@ -82,9 +82,9 @@ def with_newer_keys(saved: Mapping[str, Any], env: str) -> Mapping[str, Any]:
 
 
 def apply(
-    words: Sequence[str], saved: Mapping[str, Any], known: Mapping[str, Any] | None = None
+    overrides: Sequence[str], saved: Mapping[str, Any], known: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], list[str]]:
-    """Typed ``key=value`` words over a saved configuration.
+    """Typed ``key=value`` overrides over a saved configuration.
 
     Args:
         known: the keys that can be typed; those of the saved configuration if not given.
@@ -95,10 +95,10 @@ def apply(
     Raises:
         UsageError: new keys and group choices, both refused.
     """
-    problems, changed, overrides = [], [], parse(words)
-    custom = typed_targets(overrides)
+    problems, changed, parsed = [], [], parse(overrides)
+    custom = typed_targets(parsed)
     tree = json.loads(json.dumps(with_targets(saved, custom)))
-    for o in overrides:
+    for o in parsed:
         key, before = o.key_or_group, pick(tree, o.key_or_group)
         if isinstance(o.value(), Sweep):
             problems.append(f"{o.input_line}: a loaded run takes one value per key.")

@@ -54,7 +54,7 @@ def key_problem(
     """What is wrong with the name in a ``key=value`` word, given the keys there are.
 
     Args:
-        custom: parts whose ``_target_`` was typed; their constructors judge the keys below.
+        custom: parts whose ``_target_`` was typed; their constructors check the keys below.
     """
     key = o.key_or_group.replace("/", ".")
     free = any(key.startswith(f"{node}.") for node in FREE_FORM)

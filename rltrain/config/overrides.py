@@ -56,14 +56,14 @@ def is_file(value: Any) -> bool:
     return isinstance(value, str) and value.endswith((".yaml", ".yml"))
 
 
-def parse(words: Sequence[str]) -> list[Override]:
+def parse(overrides: Sequence[str]) -> list[Override]:
     """Hydra's grammar, with every word that does not follow it named.
 
     Raises:
-        UsageError: words that are no ``key=value``.
+        UsageError: overrides that are no ``key=value``.
     """
     parsed, problems = [], []
-    for word in words:
+    for word in overrides:
         try:
             parsed.append(_parse(quoted(word)))
         except HydraException:
@@ -87,7 +87,7 @@ def is_of_hydra(o: Override) -> bool:
 
 
 def jobs(overrides: Sequence[Override]) -> list[list[str]]:
-    """The product of all sweeps: one list of words per job, in argument order."""
+    """The product of all sweeps: one list of overrides per job, in argument order."""
     out: list[list[str]] = [[]]
     for override in overrides:
         if isinstance(override.value(), Sweep):
@@ -98,9 +98,9 @@ def jobs(overrides: Sequence[Override]) -> list[list[str]]:
     return out
 
 
-def typed_value(words: Sequence[str], key: str) -> Any:
+def typed_value(overrides: Sequence[str], key: str) -> Any:
     """What was typed for a key, or None."""
-    for o in parse(words):
+    for o in parse(overrides):
         if o.key_or_group == key and not isinstance(o.value(), (Sweep, list, dict)):
             return o.value()
     return None
@@ -140,7 +140,7 @@ def with_targets(tree: Mapping[str, Any], custom: Mapping[str, str]) -> dict[str
 
 
 def set_value(tree: dict[str, Any], o: Override) -> None:
-    """Do what Hydra does with one ``key=value`` word that ``key_problem`` let pass."""
+    """Do what Hydra does with one ``key=value`` override that ``key_problem`` let pass."""
     key, value = o.key_or_group.replace("/", "."), contained(o.value())
     before = pick(tree, key)
     if o.is_add() and before is not None and not isinstance(value, (dict, list)):

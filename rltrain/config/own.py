@@ -51,7 +51,7 @@ class Own:
         taken = Catalog(conf_dir(), *self.folders).options("experiment")
         return f"my_{name}" if name in taken else name
 
-    def words(self, overrides: Sequence[Override]) -> list[str]:
+    def overrides(self, overrides: Sequence[Override]) -> list[str]:
         """The overrides, with the preset by its name."""
         return [
             f"experiment={self.option}"

@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rltrain.config.command_line import in_quotes
-from rltrain.config.compose import compose_checked, told
+from rltrain.config.compose import compose_checked, problem_line
 from rltrain.config.overrides import RECOMMENDED, is_of_hydra, jobs, parse
 from rltrain.config.own import hydra_loader, own_configuration
 from rltrain.config.schema import Settings
@@ -46,7 +46,7 @@ class JobLoader(ConfigLoaderImpl):
     def load_sweep_config(
         self, master_config: DictConfig, sweep_overrides: list[str]
     ) -> DictConfig:
-        composed = compose_checked([*sweep_overrides, *own_words(master_config.hydra)])
+        composed = compose_checked([*sweep_overrides, *own_overrides(master_config.hydra)])
         config = OmegaConf.create({**composed.tree, "hydra": master_config.hydra.copy()})
         OmegaConf.set_struct(config, True)
         OmegaConf.set_readonly(config.hydra, False)
@@ -60,27 +60,27 @@ class JobLoader(ConfigLoaderImpl):
         return config
 
 
-def own_words(hydra: Any) -> list[str]:
-    """The words of a sweep that name folders of the user's own; every job has them."""
+def own_overrides(hydra: Any) -> list[str]:
+    """The overrides of a sweep that name folders of the user's own; every job has them."""
     return [word for word in hydra.overrides.hydra if word.startswith(SEARCH_PATH)]
 
 
-def job_words(words: Sequence[str]) -> list[list[str]]:
+def job_overrides(overrides: Sequence[str]) -> list[list[str]]:
     """The overrides of every job, without those for Hydra itself.
 
     Raises:
         UsageError: nothing is swept over.
     """
-    overrides = parse(words)
-    chosen = {o.key_or_group for o in overrides if is_of_hydra(o)}
+    parsed = parse(overrides)
+    chosen = {o.key_or_group for o in parsed if is_of_hydra(o)}
     started_elsewhere = any(key.startswith(("hydra/", "hydra.sweeper")) for key in chosen)
-    if not started_elsewhere and not any(o.is_sweep_override() for o in overrides):
-        meant = "".join(numbers(str(o.input_line)) for o in overrides)
+    if not started_elsewhere and not any(o.is_sweep_override() for o in parsed):
+        meant = "".join(numbers(str(o.input_line)) for o in parsed)
         raise UsageError(
             "-m runs one job per combination of values, but no key has several."
             + (meant or " Type for example seed=1,2,3, or leave out -m for a single run.")
         )
-    return jobs([o for o in overrides if not is_of_hydra(o) or o.key_or_group == SEARCH_PATH])
+    return jobs([o for o in parsed if not is_of_hydra(o) or o.key_or_group == SEARCH_PATH])
 
 
 @dataclass(frozen=True)
@@ -95,32 +95,32 @@ class Job:
 
     def __call__(self, config: DictConfig) -> None:
         about = HydraConfig.get()
-        composed = compose_checked([*about.overrides.task, *own_words(about)])
+        composed = compose_checked([*about.overrides.task, *own_overrides(about)])
         self.train(check_composition(composed), Path(about.runtime.output_dir))
 
 
-def sweep(words: Sequence[str], folder: Path, train: Callable[[Settings, Path], None]) -> None:
+def sweep(overrides: Sequence[str], folder: Path, train: Callable[[Settings, Path], None]) -> None:
     """Call ``train`` for every combination, each with a folder of its own below ``folder``.
 
     Raises:
         UsageError: Hydra's own settings that Hydra refuses.
     """
-    overrides = parse(words)
-    task = [str(o.input_line) for o in overrides if not is_of_hydra(o)]
-    unswept = [o.key_or_group for o in overrides if not o.is_sweep_override()]
+    parsed = parse(overrides)
+    task = [str(o.input_line) for o in parsed if not is_of_hydra(o)]
+    unswept = [o.key_or_group for o in parsed if not o.is_sweep_override()]
     of_hydra = [
-        *(str(o.input_line) for o in overrides if is_of_hydra(o)),
+        *(str(o.input_line) for o in parsed if is_of_hydra(o)),
         f"hydra.job.config.override_dirname.exclude_keys=[{','.join(unswept)}]",
     ]
     of_hydra = [w for w in of_hydra if not w.startswith((SEARCH_PATH, "hydra.sweep.dir="))]
     of_hydra.append(f"hydra.sweep.dir={in_quotes(str(folder))}")
     try:
-        with hydra_loader(own_configuration(overrides)) as loader:
+        with hydra_loader(own_configuration(parsed)) as loader:
             config = compose("config", overrides=of_hydra, return_hydra_config=True)
             config.hydra.mode = RunMode.MULTIRUN
             config.hydra.overrides.task = task
             config.hydra.overrides.hydra += [
-                str(o.input_line) for o in overrides if o.key_or_group == SEARCH_PATH
+                str(o.input_line) for o in parsed if o.key_or_group == SEARCH_PATH
             ]
             config = OmegaConf.masked_copy(config, "hydra")
             context = HydraContext(
@@ -130,6 +130,6 @@ def sweep(words: Sequence[str], folder: Path, train: Callable[[Settings, Path], 
                 hydra_context=context, task_function=Job(train), config=config
             )
     except (HydraException, OmegaConfBaseException) as error:
-        problem = told(error)
+        problem = problem_line(error)
         raise UsageError(f"The sweep cannot begin: {problem}{for_plugin(problem)}") from error
     sweeper.sweep(arguments=task)

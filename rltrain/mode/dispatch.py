@@ -58,7 +58,7 @@ def new_mode(overrides: Sequence[str]) -> int:
 
 
 def single(overrides: Sequence[str]) -> Sequence[str]:
-    """The words of one run.
+    """The overrides of one run.
 
     Raises:
         UsageError: several values for a key without -m.
@@ -75,9 +75,9 @@ def single(overrides: Sequence[str]) -> Sequence[str]:
 
 def sweep_mode(overrides: Sequence[str]) -> int:
     """One run per combination of values, all composed and checked before the first begins."""
-    from rltrain.config.sweep import job_words, sweep
+    from rltrain.config.sweep import job_overrides, sweep
 
-    settings = [check_composition(compose_checked(words)) for words in job_words(overrides)]
+    settings = [check_composition(compose_checked(others)) for others in job_overrides(overrides)]
     from rltrain.mode.sweep import new_sweep_dir, require_new, require_own_datasets, summarize
     from rltrain.mode.train import run_job
 
@@ -111,8 +111,10 @@ def evaluate_mode(overrides: Sequence[str]) -> int:
     from rltrain.mode.evaluate import evaluate, show
 
     path = str(typed_value(overrides, "checkpoint"))
-    words = other_words(overrides, about=("mode", "load_step", "checkpoint"), never=("resume",))
-    show(evaluate(path, words, load_step))
+    others = other_overrides(
+        overrides, about=("mode", "load_step", "checkpoint"), never=("resume",)
+    )
+    show(evaluate(path, others, load_step))
     return 0
 
 
@@ -134,15 +136,19 @@ def resume_mode(overrides: Sequence[str]) -> int:
     """Continue a run in its own folder."""
     from rltrain.mode.train import resume
 
-    words = other_words(overrides, about=("resume",), never=("mode", "checkpoint", "load_step"))
-    return resume(str(typed_value(overrides, "resume")), words).exit_code
+    others = other_overrides(
+        overrides, about=("resume",), never=("mode", "checkpoint", "load_step")
+    )
+    return resume(str(typed_value(overrides, "resume")), others).exit_code
 
 
-def other_words(overrides: Sequence[str], about: Sequence[str], never: Sequence[str]) -> list[str]:
-    """The words that change a loaded configuration.
+def other_overrides(
+    overrides: Sequence[str], about: Sequence[str], never: Sequence[str]
+) -> list[str]:
+    """The overrides that change a loaded configuration.
 
     Raises:
-        UsageError: words that mean nothing beside those in ``about``.
+        UsageError: overrides that mean nothing beside those in ``about``.
     """
     names = {word: word.partition("=")[0] for word in overrides}
     senseless = [word for word, name in names.items() if name in never]

@@ -143,7 +143,7 @@ def engine_cache() -> Iterator[Finding]:
     folder = cache_folder(*SOURCES)
     if folder.name.startswith("rltrain-numba-"):
         fix = "export XDG_CACHE_HOME=FOLDER, a folder you can write"
-        found = "cannot be written: every run compiles anew, a minute or two"
+        found = "cannot be written: every run compiles again, a minute or two"
         yield Finding("compile cache", "optional", found, fix)
     elif all(is_compiled(rules.advance_serial) for rules in (engine_step, smaclite_step)):
         yield Finding("compile cache", "ok", f"the battle engine is compiled, in {folder}")

@@ -56,14 +56,14 @@ def open_checkpoint(
     *,
     plays: bool,
 ) -> tuple[checkpoint.Found, Settings]:
-    """A checkpoint and its settings, with the typed words applied.
+    """A checkpoint and its settings, with the typed overrides applied.
 
     Args:
         plays: its environment will be built; otherwise that may be one that nobody trusts.
 
     Raises:
         CheckpointError: nothing trustworthy there.
-        UsageError: words that name no key of the saved configuration.
+        UsageError: overrides that name no key of the saved configuration.
     """
     found = find_checkpoint(path, load_step)
     tree, choices, _ = load_config(found.folder / "config.json", words, learns=False, env=plays)
@@ -92,7 +92,7 @@ def evaluate(
         player = build_player(settings, found.folder)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    return judge(settings, player, found)
+    return evaluated(settings, player, found)
 
 
 def evaluate_script(settings: Settings) -> Evaluation:
@@ -101,10 +101,10 @@ def evaluate_script(settings: Settings) -> Evaluation:
         player = build_scripted_player(settings)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    return judge(settings, player, None)
+    return evaluated(settings, player, None)
 
 
-def judge(settings: Settings, player: Rollout, found: checkpoint.Found | None) -> Evaluation:
+def evaluated(settings: Settings, player: Rollout, found: checkpoint.Found | None) -> Evaluation:
     """Play, count and write; with ``record``, write videos."""
     recorded = settings.run.record
     if recorded and not plays_in_game(player.env):

@@ -99,7 +99,7 @@ class Checker:
         return kind(**values) if len(self.problems) == before else None
 
     def node(self, node: Any, path: str, n_given: int = 0) -> Node | None:
-        """A ``_target_`` node, its keywords judged by the constructor's annotations.
+        """A ``_target_`` node, its keywords checked by the constructor's annotations.
 
         Args:
             n_given: how many of a function's first arguments its caller fills.

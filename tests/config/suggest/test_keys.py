@@ -124,7 +124,7 @@ def test_unknown_choice_is_answered_with_what_to_type(override):
 
 
 def test_same_name_follows_the_algorithm():
-    dqn = answer(*DQN, "tuned=none", "target_update_interval=9", "hidden_size=64")
+    dqn = answer(*DQN, "target_update_interval=9", "hidden_size=64")
     assert "Type algo.target_update.env_steps=9 (" in dqn
     assert "Type 'algo.network.hidden_sizes=[64]'." in dqn
     assert "Type algo.network.hidden_dim=64." in answer("hidden_size=64")
