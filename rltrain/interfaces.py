@@ -66,6 +66,7 @@ class VectorEnv(Protocol):
     about: Mapping[str, Any] = MappingProxyType({})  # for records: {"backend": …}
     lost: np.ndarray | None = None  # [E] bool
     frames_per_second: float | None = None  # of its videos; None: it cannot be rendered
+    script: Callable[[str], Script] | None = None  # scripted policies by name
 
     def reset(self, seeds: EpisodeSeeds) -> None:
         """Start episode 0 of every copy; from now on episode k of copy e is seeded with ``seeds(e,
@@ -128,6 +129,7 @@ class Agents(Protocol):
 
     hidden_dim: Annotated[int, "size of the recurrent state, 0 for feed-forward agents"]
     uses_last_action: bool = False  # the previous action is an input
+    draws_noise: bool = False  # in training mode the same observation gets different values
     obs_norm: Any = None  # a RunningNorm of observations, which ``update`` shows every collect
 
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:

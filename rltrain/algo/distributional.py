@@ -9,10 +9,7 @@ from torch import Tensor, nn
 
 from rltrain.algo.loss import total
 from rltrain.algo.network.distribution import (
-    Categorical,
     Distribution,
-    ImplicitQuantile,
-    Quantile,
 )
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.targets import (
@@ -103,19 +100,20 @@ class CategoricalLoss:
         n_step: Count,
         distribution: nn.Module,
     ) -> None:
-        if not isinstance(distribution, Categorical):
+        if cast(Distribution, distribution).support is None:
             raise ValueError(
                 "the categorical loss needs algo/distribution=categorical, got "
                 f"{type(distribution).__name__.lower()}."
             )
-        self.n_step, self.support = n_step, distribution
-        self.bellman = _Bellman(gamma, double, n_step, distribution)
+        self.n_step, self.distribution = n_step, cast(Distribution, distribution)
+        self.bellman = _Bellman(gamma, double, n_step, cast(Distribution, distribution))
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
         """Loss sum, count (learned transitions × N), priority [B]."""
         output, logits = self.bellman.taken(online, batch)
         reward, discount, ahead = self.bellman.target(online, target, batch, output)
-        support = self.support.support.to(logits.device)
+        assert self.distribution.support is not None
+        support = self.distribution.support.to(logits.device)
         prob = ahead.softmax(-1)
         aim = categorical_projection(prob, support, reward, discount)
         clipped = clipped_mass(prob, support, reward, discount)
@@ -156,14 +154,14 @@ class QuantileLoss:
         kappa: NonNegative,
         distribution: nn.Module,
     ) -> None:
-        if not isinstance(distribution, (Quantile, ImplicitQuantile)):
+        tau = cast(Distribution, distribution).tau
+        if tau is None and not cast(Distribution, distribution).implicit:
             raise ValueError(
                 "the quantile loss needs algo/distribution=quantile or implicit_quantile, got "
                 f"{type(distribution).__name__.lower()}."
             )
-        self.n_step, self.kappa = n_step, kappa
-        self.tau = distribution.tau if isinstance(distribution, Quantile) else None
-        self.bellman = _Bellman(gamma, double, n_step, distribution)
+        self.n_step, self.kappa, self.tau = n_step, kappa, tau
+        self.bellman = _Bellman(gamma, double, n_step, cast(Distribution, distribution))
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
         """Loss sum, count (learned transitions × N), priority [B]."""

@@ -11,9 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from rltrain.algo.exploration.interface import Exploration
-from rltrain.algo.exploration.parameter_noise import ParameterNoise
-from rltrain.algo.network.distribution import ImplicitQuantile
-from rltrain.algo.network.head import NoisyLinear
 from rltrain.errors import DivergedError
 from rltrain.interfaces import Agents
 from rltrain.types import Clock, EnvSpec, torch_device_of
@@ -70,7 +67,7 @@ class Policy:
         available = avail_actions.astype(bool, copy=False)
         if self._frames is not None:
             obs = self._frames.push(obs)
-        noise = self.exploration if isinstance(self.exploration, ParameterNoise) else None
+        noise = self.exploration.noise
         agents = self.agents if noise is None else noise.perturbed(self.agents, self.rng)
         hidden = self._hidden
         q, self._hidden = self._values(agents, obs, hidden)
@@ -97,7 +94,7 @@ class Policy:
         """
         assert self._acted is not None, "nothing was chosen yet"
         q, available, action, clock = self._acted
-        if self.noisy and draws_noise(self.agents):
+        if self.noisy and cast(Agents, self.agents).draws_noise:
             return np.full(action.shape, np.nan)
         return self.exploration.probability(q, available, action, clock)
 
@@ -153,8 +150,8 @@ class Policy:
     def state_dict(self) -> dict[str, Any]:
         """What is carried between slots, and where the random stream is."""
         state = {**self.memory(), "rng": copied(self.rng.bit_generator.state)}
-        if isinstance(self.exploration, ParameterNoise):
-            state["exploration"] = self.exploration.state_dict()
+        if self.exploration.noise is not None:
+            state["exploration"] = self.exploration.noise.state_dict()
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -166,14 +163,8 @@ class Policy:
         """Of what ``state_dict`` said only what outlives an episode, whatever the number of
         copies: where the random stream is, and what the exploration adapts."""
         self.rng.bit_generator.state = copied(state["rng"])
-        if isinstance(self.exploration, ParameterNoise):
-            self.exploration.load_state_dict(state["exploration"], self.agents)
-
-
-def draws_noise(agents: nn.Module) -> bool:
-    """Whether agents in training mode give the same observation different values."""
-    noisy = (NoisyLinear, ImplicitQuantile)
-    return any(isinstance(part, noisy) for part in agents.modules())
+        if self.exploration.noise is not None:
+            self.exploration.noise.load_state_dict(state["exploration"], self.agents)
 
 
 class Frames:

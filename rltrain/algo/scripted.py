@@ -105,11 +105,9 @@ def script_of(env: VectorEnv, name: str) -> Script:
     Raises:
         ValueError: it has none.
     """
-    scripts = getattr(env, "script", None)
-    if scripts is None:
+    if env.script is None:
         raise ValueError(
             f"algo.policy={name} needs battles, and this environment has none: type env=smac, or "
             "algo.policy=random, which plays everywhere."
         )
-    script: Script = scripts(name)
-    return script
+    return env.script(name)

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from rltrain.interfaces import EpisodeSeeds
+from rltrain.interfaces import EpisodeSeeds, Script
 from rltrain.types import EnvSpec
 
 
@@ -80,6 +80,8 @@ class SyncVectorEnv:
         time_limit: ``bootstrap``: a truncated episode has ``last`` without ``terminated``;
             ``terminal``: it counts as terminated.
     """
+
+    script: Callable[[str], Script] | None = None  # no scripted policies
 
     def __init__(
         self,

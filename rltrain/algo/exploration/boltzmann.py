@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from rltrain.algo.exploration.interface import Exploration
 from rltrain.common.number_types import Count, Positive
 from rltrain.common.schedule import linear
 from rltrain.types import Clock
 
 
-class Boltzmann:
+class Boltzmann(Exploration):
     """Actions in proportion to exp(q / temperature) (soft-Q); the temperature falls in a straight
     line from ``start`` to ``end`` over ``env_steps``.
     """

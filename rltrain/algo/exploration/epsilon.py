@@ -7,12 +7,13 @@ from itertools import pairwise
 import numpy as np
 
 from rltrain.algo.exploration.choice import epsilon_greedy, greedy, likelihood
+from rltrain.algo.exploration.interface import Exploration
 from rltrain.common.number_types import Count, NonNegative, Probability, Real
 from rltrain.common.schedule import exponential, linear, piecewise
 from rltrain.types import Clock
 
 
-class EpsilonGreedy:
+class EpsilonGreedy(Exploration):
     """Epsilon falls in a straight line from ``start`` to ``end`` over ``env_steps``, then stays."""
 
     def __init__(self, *, start: Probability, end: Probability, env_steps: Count) -> None:
@@ -81,7 +82,7 @@ class FixedEpsilon(EpsilonGreedy):
         super().__init__(start=epsilon, end=epsilon, env_steps=1)
 
 
-class PerCopyEpsilon:
+class PerCopyEpsilon(Exploration):
     """Every environment copy has an epsilon of its own, base^(1 + alpha e / (E - 1)) (Ape-X;
     Horgan et al. 2018, section 4.1); a single copy has ``base``.
     """

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import numpy as np
+from torch import nn
 
 from rltrain.interfaces import optional
 from rltrain.types import Clock
 
 
+class AgentNoise(Protocol):
+    """Noise on the parameters of the agents that act."""
+
+    def perturbed(self, agents: nn.Module, rng: np.random.Generator) -> nn.Module:
+        """The agents to act with."""
+
+    def compare(self, q: np.ndarray, noisy_q: np.ndarray) -> None:
+        """Count how far values [X, N, A] with noise are from those without."""
+
+    def draw(
+        self, agents: nn.Module, n_actions: int, clock: Clock, rng: np.random.Generator
+    ) -> None:
+        """New noise on the present parameters."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: Mapping[str, Any], agents: nn.Module) -> None: ...
+
+
 class Exploration(Protocol):
     """How values become actions."""
+
+    noise: AgentNoise | None = None  # it acts with agents whose parameters carry noise
 
     def choose(
         self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from rltrain.algo.exploration.choice import greedy
 from rltrain.algo.exploration.epsilon import EpsilonGreedy
+from rltrain.algo.exploration.interface import AgentNoise
 from rltrain.common.number_types import Count, Positive, Probability
 from rltrain.types import Clock
 
@@ -34,6 +35,11 @@ class ParameterNoise(EpsilonGreedy):
         self.stddev = stddev
         self.noisy: nn.Module | None = None
         self.divergence, self.n_compared = 0.0, 0  # sum and number of the present noise
+
+    @property
+    def noise(self) -> AgentNoise:  # type: ignore[override]
+        """Itself."""
+        return self
 
     def choose(
         self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator

@@ -1,10 +1,12 @@
-"""What a network says about an action's return: its mean, a histogram, or quantiles.
+"""Distributions of an action's return: its mean, a histogram, or quantiles.
 
-A new one has ``n_outputs`` per action and ``mean``; ``implicit`` ones are asked at quantile levels.
+A new one has ``n_outputs`` per action and ``mean``; ``implicit`` ones are evaluated at quantile
+levels.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import torch
@@ -14,8 +16,15 @@ from rltrain.common.number_types import Count, Real
 
 
 class Distribution(Protocol):
+    """How K outputs per action describe its return."""
+
     n_outputs: int  # K
-    implicit: bool  # the outputs belong to quantile levels that are handed in
+    implicit: bool  # the outputs belong to quantile levels that are passed in
+    scalar: bool = False  # the only output is the expected return
+    support: Tensor | None = None  # [K], the returns whose probabilities are the outputs
+    tau: Tensor | None = None  # [K], the quantile levels of the outputs
+    levels: Mapping[str, int] | None = None  # of an implicit one: how many, by use
+    cosines: int = 0  # of an implicit one: terms of a level's embedding
 
     def mean(self, dist: Tensor) -> Tensor:
         """[..., K] to [...]."""
@@ -24,7 +33,8 @@ class Distribution(Protocol):
 class Scalar(nn.Module):
     """The expected return itself: K = 1."""
 
-    n_outputs, implicit = 1, False
+    n_outputs, implicit, scalar = 1, False, True
+    support, tau, levels, cosines = None, None, None, 0
 
     def mean(self, dist: Tensor) -> Tensor:
         return dist.squeeze(-1)
@@ -38,7 +48,8 @@ class Categorical(nn.Module):
         ValueError: ``v_min`` is not below ``v_max``, or fewer than two atoms.
     """
 
-    implicit = False
+    implicit, scalar = False, False
+    tau, levels, cosines = None, None, 0
     support: Tensor  # [K]
 
     def __init__(self, *, atoms: Count, v_min: Real, v_max: Real) -> None:
@@ -61,7 +72,8 @@ class Quantile(nn.Module):
     section 4).
     """
 
-    implicit = False
+    implicit, scalar = False, False
+    support, levels, cosines = None, None, 0
     tau: Tensor  # [K]
 
     def __init__(self, *, quantiles: Count) -> None:
@@ -75,7 +87,7 @@ class Quantile(nn.Module):
 
 
 class ImplicitQuantile(nn.Module):
-    """Returns at quantile levels drawn anew for every call (IQN; Dabney et al. 2018b); networks in
+    """Returns at quantile levels drawn for every call (IQN; Dabney et al. 2018b); networks in
     evaluation mode use midpoints instead.
 
     Args:
@@ -84,12 +96,14 @@ class ImplicitQuantile(nn.Module):
         cosines: terms of a level's embedding (equation 4).
     """
 
-    implicit = True
+    implicit, scalar = True, False
     n_outputs = 1  # per level
+    support, tau = None, None
 
     def __init__(self, *, online: Count, target: Count, acting: Count, cosines: Count) -> None:
         super().__init__()
-        self.online, self.target, self.acting, self.cosines = online, target, acting, cosines
+        self.levels = {"online": online, "target": target, "acting": acting}
+        self.cosines = cosines
 
     def mean(self, dist: Tensor) -> Tensor:
         return dist.mean(-1)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from rltrain.algo.network.agent_input import ActionAndAgent, AgentInput
 from rltrain.algo.network.convolutions import PictureInput
+from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.head import Head, values
 from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.network.packing import zero_outside
@@ -49,6 +51,11 @@ class FeedForward(nn.Module):
     def obs_norm(self) -> RunningNorm | None:
         """The running statistics of observations, if it normalizes them."""
         return self.input.norm
+
+    @property
+    def draws_noise(self) -> bool:
+        """Whether the same observation gets different values in training mode."""
+        return self.head.noisy or cast(Distribution, self.distribution).implicit
 
     @property
     def uses_last_action(self) -> bool:

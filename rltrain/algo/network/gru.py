@@ -46,7 +46,7 @@ class GRUAgents(nn.Module):
         self.rnn = PackedGRU(hidden_dim, hidden_dim)
         self.distribution = Scalar() if distribution is None else distribution
         self.head: Head | None = None
-        if isinstance(self.distribution, Scalar):
+        if cast(Distribution, self.distribution).scalar:
             self.fc2 = nn.Linear(hidden_dim, spec.n_actions)
         else:
             self.head = Head(
@@ -63,6 +63,11 @@ class GRUAgents(nn.Module):
     def obs_norm(self) -> RunningNorm | None:
         """The running statistics of observations, if it normalizes them."""
         return self.input.norm
+
+    @property
+    def draws_noise(self) -> bool:
+        """Whether the same observation gets different values in training mode."""
+        return cast(Distribution, self.distribution).implicit
 
     @property
     def uses_last_action(self) -> bool:

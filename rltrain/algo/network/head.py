@@ -1,4 +1,4 @@
-"""From features to what is said about every action: plain, dueling, noisy, for any distribution."""
+"""From features to the outputs of every action: plain, dueling, noisy, for any distribution."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rltrain.algo.network.distribution import Distribution, ImplicitQuantile, Scalar
+from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.layers import Layers
 
 
 class NoisyLinear(nn.Module):
     """A linear layer whose weights carry learned, factorised Gaussian noise (Fortunato et al. 2018,
-    section 3, equations 10 and 11). The noise is drawn anew for every call while training, and is
-    absent in evaluation.
+    section 3, equations 10 and 11). The noise is drawn for every call in training mode and absent
+    in evaluation.
     """
 
     def __init__(self, n_in: int, n_out: int, sigma: float) -> None:
@@ -92,7 +92,8 @@ class Head(nn.Module):
         self.advantage = stream(n_actions * self.n_outputs)
         self.value = stream(self.n_outputs) if dueling else None
         self.embed = None
-        if isinstance(distribution, ImplicitQuantile):
+        self.noisy = sigma is not None
+        if distribution.implicit:
             cosines = distribution.cosines
             self.embed = nn.Sequential(nn.Linear(cosines, n_in), nn.ReLU())
             self.register_buffer("steps", math.pi * torch.arange(cosines), persistent=False)
@@ -123,11 +124,13 @@ def values(
         uses: what levels are drawn for (online, target, acting): the outputs are those of the
             first, the means those of the last.
     """
-    mean = cast(Distribution, distribution).mean
-    if not isinstance(distribution, ImplicitQuantile):
+    described = cast(Distribution, distribution)
+    mean = described.mean
+    if not described.implicit:
         dist = head(features)
-        return mean(dist), None if isinstance(distribution, Scalar) else dist, None
-    counts = [int(getattr(distribution, use)) for use in uses]
+        return mean(dist), None if described.scalar else dist, None
+    assert described.levels is not None
+    counts = [described.levels[use] for use in uses]
     drawn = [_levels(head, len(features), n, features.device) for n in counts]
     parts = head(features, torch.cat(drawn, -1)).split(counts, -1)  # [X, A, K] each
     return mean(parts[-1]), parts[0], drawn[0]

@@ -127,7 +127,13 @@ def test_saved_weights_bring_their_statistics():
     assert norm.mean.dtype == torch.float64
 
 
-WORDS = ["algo=dqn", "env=cartpole", "algo.network.normalize_obs=true", "hardware.n_envs=2"]
+WORDS = [
+    "tuned=none",
+    "algo=dqn",
+    "env=cartpole",
+    "algo.network.normalize_obs=true",
+    "hardware.n_envs=2",
+]
 WORDS += ["test.n_envs=2", "test.episodes=2", "buffer.capacity=500", "algo.learning_starts=20"]
 WORDS += ["hardware.threads=1", "logger.wandb.mode=disabled", "algo.network.hidden_sizes=[8]"]
 
