@@ -141,7 +141,7 @@ class EpisodeBuffer:
         """Do nothing: episodes are drawn uniformly."""
 
     def state_dict(self) -> dict[str, Any]:
-        """A flat dict: finished episodes by age, then the open ones, and the generator.
+        """Finished episodes by age, then the open ones, and the generator.
 
         The steps are ``Pieces``, read from the store only when they are taken.
         """
@@ -152,7 +152,8 @@ class EpisodeBuffer:
         n_steps = np.concatenate([self._length[row] + 1, open_length])
         rows = self.store.consecutive_rows(env, start, n_steps)
         return {
-            **store_state.generator_state(self.rng, self.n_envs),
+            "n_envs": self.n_envs,
+            "rng": self.rng.bit_generator.state,
             "oldest": self._oldest,
             "begin": self.store.begin.copy(),
             "env": self._env[row],
@@ -182,7 +183,7 @@ class EpisodeBuffer:
         for e, n_steps in enumerate(state["open_length"].tolist()):
             self._restore(e, first, n_steps, state)
             first += n_steps
-        store_state.load_generator(self.rng, state)
+        self.rng.bit_generator.state = state["rng"]
 
     def _windows(
         self, env: np.ndarray, start: np.ndarray, length: np.ndarray, index: np.ndarray

@@ -179,7 +179,8 @@ class OnPolicyBuffer:
         """The steps held, their targets and what is left of the shuffle."""
         targets = np.zeros(0) if self.td_target is None else self.td_target.cpu().numpy()
         return {
-            **store_state.generator_state(self.rng, self.n_envs),
+            "n_envs": self.n_envs,
+            "rng": self.rng.bit_generator.state,
             **{f"steps.{name}": array for name, array in self.steps.items()},
             "last_action": self.last_action,
             "first": self.first,
@@ -200,4 +201,4 @@ class OnPolicyBuffer:
         self.first = np.asarray(state["first"])
         targets = np.asarray(state["td_target"])
         self.td_target = self._tensor(targets) if targets.size else None
-        store_state.load_generator(self.rng, state)
+        self.rng.bit_generator.state = state["rng"]

@@ -224,7 +224,9 @@ class ReplayBuffer:
     ) -> Batch:
         """Windows whose learned transitions begin at ``step`` [B] of environment ``env`` [B]."""
         store, n_learned = self.store, self.length - self.n_step + 1 - self.burn_in
-        start = look_back(store, self.starts.oldest, env, step, self.burn_in)
+        start = step
+        if self.burn_in > 0:
+            start = look_back(store, self.starts.oldest, env, step, self.burn_in)
         found = windows(store, env, start, self.length, step - start, n_learned)
         batch = Batch(
             obs=self._observations(env, start, found.rows),
@@ -255,11 +257,12 @@ class ReplayBuffer:
         return self.store.observations(env, start, first, rows)
 
     def state_dict(self) -> dict[str, Any]:
-        """A flat dict: steps of one environment after the other, priorities, the generator."""
+        """Steps of one environment after the other, priorities, the generator."""
         lengths = self.store.end - self.store.begin
         rows = self.store.consecutive_rows(np.arange(self.n_envs), self.store.begin, lengths)
         return {
-            **store_state.generator_state(self.rng, self.n_envs),
+            "n_envs": self.n_envs,
+            "rng": self.rng.bit_generator.state,
             "steps_per_env": self.steps_per_env,
             "length": self.length,
             "begin": self.store.begin.copy(),
@@ -283,7 +286,7 @@ class ReplayBuffer:
             first += n_steps
         self._open[:] = state["open"]
         self.starts.load_state_dict(state)
-        store_state.load_generator(self.rng, state)
+        self.rng.bit_generator.state = state["rng"]
 
     def _require_fit(self, state: Mapping[str, Any]) -> None:
         """Raise ValueError unless a saved state fits this buffer."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rich.filesize import decimal
+
 from rltrain.buffer.store import BLOCK
 from rltrain.types import EnvSpec
 
@@ -17,8 +19,8 @@ def require_bytes(needed: int, cap: int, capacity: int, n_envs: int, step_bytes:
     fits = (cap // step_bytes // n_envs - 3 * BLOCK) * n_envs
     smaller = f"set buffer.capacity={fits} or less, or" if fits > 0 else "set"
     raise ValueError(
-        f"The buffer needs {needed / 1e9:.2f} GB for buffer.capacity={capacity} steps "
-        f"({step_bytes} bytes each), but may use {cap / 1e9:.2f} GB: "
+        f"The buffer needs {decimal(needed, precision=2)} for buffer.capacity={capacity} steps "
+        f"({step_bytes} bytes each), but may use {decimal(cap, precision=2)}: "
         f"{smaller} buffer.max_bytes={needed} or more."
     )
 
@@ -68,9 +70,9 @@ def require_batch(
     needed, block_bytes = episode_blocks(batch_size, spec.max_steps, n_envs), BLOCK * step_bytes
     if n_blocks < needed:
         raise ValueError(
-            f"The buffer may use {n_blocks * block_bytes / 1e6:.1f} MB, but one batch of "
+            f"The buffer may use {decimal(n_blocks * block_bytes, precision=2)}, but one batch of "
             f"{batch_size} episodes of {spec.max_steps} steps, beside the {n_envs} open episodes, "
-            f"needs {needed * block_bytes / 1e6:.1f} MB ({step_bytes} bytes a step): set "
+            f"needs {decimal(needed * block_bytes, precision=2)} ({step_bytes} bytes a step): set "
             f"buffer.max_bytes={needed * block_bytes}, or buffer.storage=float16, or a smaller "
             "algo.batch_size."
         )

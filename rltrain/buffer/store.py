@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from rich.filesize import decimal
 from torch import Tensor
 
 from rltrain.buffer.fields import Storage, bytes_per_step, fields_of
@@ -237,7 +238,7 @@ def _reserve(n_rows: int, width: int, dtype: np.dtype) -> np.ndarray:
             pages = mmap.mmap(-1, n_bytes)
     except OSError as error:
         raise RuntimeError(
-            f"the buffer could not reserve {n_bytes / 1e9:.1f} GB of address space ({error}): "
+            f"the buffer could not reserve {decimal(n_bytes)} of address space ({error}): "
             "set buffer.max_bytes to less."
         ) from error
     return np.frombuffer(pages, dtype, n_rows * width).reshape(n_rows, width)

@@ -1,6 +1,4 @@
-"""State that all buffers save alike: stored steps, the random generator, the number of
-environments.
-"""
+"""Saved steps of a store, and refusals of states that do not fit."""
 
 from __future__ import annotations
 
@@ -14,28 +12,6 @@ from rltrain.types import Pieces
 
 PIECE = 4096
 """Steps that a checkpoint reads at once."""
-
-
-def generator_state(rng: np.random.Generator, n_envs: int) -> dict[str, int]:
-    """State of a PCG64 generator and the number of environments, as integers."""
-    generator: Mapping[str, Any] = rng.bit_generator.state
-    return {
-        "n_envs": n_envs,
-        "rng.state": int(generator["state"]["state"]),
-        "rng.inc": int(generator["state"]["inc"]),
-        "rng.has_uint32": int(generator["has_uint32"]),
-        "rng.uinteger": int(generator["uinteger"]),
-    }
-
-
-def load_generator(rng: np.random.Generator, state: Mapping[str, Any]) -> None:
-    """Set a generator to a saved ``generator_state``."""
-    rng.bit_generator.state = {
-        "bit_generator": "PCG64",
-        "state": {"state": state["rng.state"], "inc": state["rng.inc"]},
-        "has_uint32": state["rng.has_uint32"],
-        "uinteger": state["rng.uinteger"],
-    }
 
 
 def require_n_envs(state: Mapping[str, Any], n_envs: int) -> None:

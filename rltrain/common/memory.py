@@ -1,10 +1,11 @@
-"""How much memory this process may still use: what the machine has free, or less in a container."""
+"""Memory that this process may still use: what the machine has free, or less in a container."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import psutil
+from rich.filesize import decimal
 
 SHARE = 0.6
 """Share of the free memory that a buffer may fill where ``max_bytes`` is null."""
@@ -34,12 +35,12 @@ def available_memory(groups: Path = Path("/sys/fs/cgroup")) -> int:
 
 
 def memory_cap(max_bytes: int | None) -> int:
-    """Bytes that a buffer may keep; null = a share of the memory that is free now."""
+    """Bytes that a buffer may use; null = a share of the memory that is free now."""
     return int(SHARE * available_memory()) if max_bytes is None else max_bytes
 
 
 def require_memory(needed: int, capacity: int) -> None:
-    """Refuse a replay of ``needed`` bytes that this machine cannot hold.
+    """Refuse a buffer of ``needed`` bytes that this machine cannot hold.
 
     Raises:
         ValueError: with what it needs, what there is and what to type.
@@ -49,8 +50,8 @@ def require_memory(needed: int, capacity: int) -> None:
         return
     share = SHARE * free / needed
     raise ValueError(
-        f"The replay may grow to {needed / 1e9:.2f} GB (buffer.capacity={capacity}), but "
-        f"{free / 1e9:.2f} GB of memory are free here: set "
+        f"The buffer may grow to {decimal(needed, precision=2)} (buffer.capacity={capacity}), but "
+        f"{decimal(free, precision=2)} of memory are free here: set "
         f"buffer.capacity={max(int(share * capacity), 1)} or less, or "
         f"buffer.max_bytes={int(SHARE * free)}, or buffer.storage=float16."
     )

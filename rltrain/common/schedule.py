@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 
 def linear(start: float, end: float, duration: float, at: float) -> float:
     """From ``start`` at 0 straight to ``end`` at ``duration``, then flat; ``at`` has its unit."""
@@ -19,11 +21,5 @@ def exponential(start: float, end: float, half_life: int, at: int) -> float:
 
 def piecewise(points: Sequence[Sequence[float]], at: int) -> float:
     """Straight lines through ``points``, pairs of (when, value) in order; flat before and after."""
-    before = points[0]
-    if at <= before[0]:
-        return before[1]
-    for after in points[1:]:
-        if at < after[0]:
-            return linear(before[1], after[1], after[0] - before[0], at - before[0])
-        before = after
-    return before[1]
+    when, value = zip(*points, strict=True)
+    return float(np.interp(at, when, value))

@@ -338,12 +338,11 @@ def test_a_loaded_replay_goes_on_bit_for_bit(max_bytes: int | None) -> None:
             assert torch.equal(x, y) if isinstance(x, torch.Tensor) else x == y
 
 
-def test_a_state_is_flat_and_its_numbers_survive_json() -> None:
+def test_the_numbers_of_a_state_survive_json() -> None:
     buffer = make()
     buffer.add(Stream(5).steps(50))
     state = saved(buffer)
     plain = {name: v for name, v in state.items() if not isinstance(v, np.ndarray)}
-    assert all(type(v) is int for v in plain.values())
     other = make(rng=generator(1))
     other.load_state_dict({**state, **json.loads(json.dumps(plain))})
     assert torch.equal(buffer.sample(4, CLOCK).obs, other.sample(4, CLOCK).obs)

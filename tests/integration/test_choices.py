@@ -166,7 +166,7 @@ REFUSED = [
         ["algo=dqn", "buffer.capacity=6"],
         r"buffer\.capacity=6 .* set buffer\.capacity=\d+ or more",
     ),
-    (["algo=dqn", "buffer.capacity=1e12"], r"needs .* GB .* set buffer\.capacity=\d+ or less"),
+    (["algo=dqn", "buffer.capacity=1e12"], r"needs .* TB .* set buffer\.capacity=\d+ or less"),
     (["buffer=on_policy", "algo/loss=td"], r"Type algo/loss=td buffer=replay"),
     (["algo=dqn", "buffer=on_policy"], r"Type algo\.learning_starts=0"),
     (["buffer=replay", "algo/loss=q_lambda"], r"or algo/loss=td buffer=replay"),
