@@ -105,9 +105,4 @@ def script_of(env: VectorEnv, name: str) -> Script:
     Raises:
         ValueError: it has none.
     """
-    if env.script is None:
-        raise ValueError(
-            f"algo.policy={name} needs battles, and this environment has none: type env=smac, or "
-            "algo.policy=random, which plays everywhere."
-        )
-    return env.script(name)
+    return env.scripted(name)

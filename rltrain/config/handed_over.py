@@ -36,7 +36,7 @@ class OwnEnv:
 
     def build(self, *, n_envs: int, training: bool, record: bool, **_: Any) -> VectorEnv:
         """``n_envs`` environments in lock-step."""
-        from rltrain.env.gymnasium import from_class
+        from rltrain.env.make_gymnasium import from_class
 
         options = {name: self.kwargs[name] for name in OWN_OPTIONS}
         env: VectorEnv = from_class(

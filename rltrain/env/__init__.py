@@ -8,8 +8,8 @@ from rltrain.common.exports import import_name
 
 if TYPE_CHECKING:
     from rltrain.env.atari import AtariVectorEnv as AtariVectorEnv
-    from rltrain.env.gymnasium import from_class as from_class
-    from rltrain.env.gymnasium import gymnasium_env as gymnasium_env
+    from rltrain.env.make_gymnasium import from_class as from_class
+    from rltrain.env.make_gymnasium import gymnasium_env as gymnasium_env
     from rltrain.env.minatar import minatar_env as minatar_env
     from rltrain.env.toy import matrix_game as matrix_game
     from rltrain.env.toy import two_step_game as two_step_game
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _EXPORTS = {
     "AtariVectorEnv": "atari",
-    "from_class": "gymnasium",
-    "gymnasium_env": "gymnasium",
+    "from_class": "make_gymnasium",
+    "gymnasium_env": "make_gymnasium",
     "matrix_game": "toy",
     "minatar_env": "minatar",
     "trading_env": "trading",

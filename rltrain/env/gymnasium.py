@@ -1,29 +1,17 @@
-"""Any Gymnasium environment with discrete actions as a one-agent ``Env``; presets by name.
-
-To bring one of your own: register it, or name it ``env.id=module:Id``, or hand its class to
-``make_trainer``.
-"""
+"""A Gymnasium environment with discrete actions as an ``Env`` of one agent."""
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import math
-import os
-import warnings
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.common.beside import beside_user
-from rltrain.common.number_types import Count, Positive
-from rltrain.env.gymnasium_advice import advice, missing_packages
 from rltrain.env.spaces import to_record, viewed
-from rltrain.env.vector import Observation, SyncVectorEnv
+from rltrain.env.vector import Env, Observation
 from rltrain.types import EnvSpec
 
 NO_STATE = np.zeros(0, np.float32)
@@ -31,10 +19,10 @@ FRAMES_PER_SECOND = 30.0  # of videos, where an environment does not say
 LARGEST = float(np.finfo(np.float32).max)
 
 
-class GymnasiumEnv:
+class GymnasiumEnv(Env):
     """One Gymnasium environment: N = 1, no global state.
 
-    Observations: Box as it is (images channels first, as uint8, grey ones with one channel),
+    Observations: Box as it is (images channels first, as uint8, gray ones with one channel),
     Discrete as one-hot, MultiBinary, MultiDiscrete, Tuple and Dict flattened, bytes in them / 255.
     ``info["action_mask"]`` says which actions are available; at an episode's end ``info["win"]``
     and the numbers in ``info["metrics"]`` are reported with its return.
@@ -62,7 +50,7 @@ class GymnasiumEnv:
         if not isinstance(env.action_space, spaces.Discrete):
             raise ValueError(
                 f"{name} has actions {env.action_space}, but rltrain learns values of discrete "
-                "actions: choose an environment with a Discrete action space, or discretise it "
+                "actions: choose an environment with a Discrete action space, or discretize it "
                 "with a wrapper."
             )
         self.env, self.name, self.reward_clip = env, name, reward_clip
@@ -80,7 +68,8 @@ class GymnasiumEnv:
             first_action=int(env.action_space.start),
         )
         self._seed, self._t, self._return = 0, 0, 0.0
-        self.task: Any = None  # from the next reset on; None: as the environment was made
+        if env.render_mode == "rgb_array":
+            self.frames_per_second = float(env.metadata.get("render_fps") or FRAMES_PER_SECOND)
         self._all = np.ones((1, self.spec.n_actions), np.uint8)
 
     def reset(self, seed: int) -> Observation:
@@ -89,7 +78,7 @@ class GymnasiumEnv:
         try:
             obs, info = self.env.reset(seed=self._seed)
         except Exception as error:
-            raise RuntimeError(f"{self._where()} failed: {told(error)}") from error
+            raise RuntimeError(f"{self._where()} failed: {reason(error)}") from error
         return self._observation(obs, info, final=False)
 
     def step(
@@ -102,42 +91,42 @@ class GymnasiumEnv:
         try:
             happened = self.env.step(int(action[0]) + self.spec.first_action)
         except Exception as error:
-            raise RuntimeError(f"{self._where()} failed: {told(error)}") from error
+            raise RuntimeError(f"{self._where()} failed: {reason(error)}") from error
         obs, reward, terminated, truncated, info = happened
         reward = float(reward)
         if not abs(reward) <= LARGEST:
             raise RuntimeError(f"{self._where()} gave the reward {reward}.")
         self._return += reward
         final = bool(terminated) or bool(truncated)
-        said: dict[str, Any] = {"win": bool(info["win"])} if "win" in info else {}
+        outcome: dict[str, Any] = {"win": bool(info["win"])} if "win" in info else {}
         if final and "metrics" in info:
-            said["metrics"] = {str(name): float(x) for name, x in info["metrics"].items()}
+            outcome["metrics"] = {str(name): float(x) for name, x in info["metrics"].items()}
         if self.reward_clip is not None:
             reward = min(max(reward, -self.reward_clip), self.reward_clip)
             if final:
-                said["metrics"] = {**said.get("metrics", {}), "game_return": self._return}
-        slot = self._observation(obs, info, final=final)
-        return slot, np.array([reward], np.float32), bool(terminated), bool(truncated), said
+                outcome["metrics"] = {**outcome.get("metrics", {}), "game_return": self._return}
+        observation = self._observation(obs, info, final=final)
+        return (
+            observation,
+            np.array([reward], np.float32),
+            bool(terminated),
+            bool(truncated),
+            outcome,
+        )
 
     def render(self) -> Any:
-        """What the environment draws, if it was made with ``render_mode: rgb_array``."""
+        """The environment's image, if it was made with ``render_mode: rgb_array``."""
         return self.env.render()
 
-    @property
-    def frames_per_second(self) -> float | None:
-        """Of videos; None where the environment was not made to be drawn."""
-        drawn = self.env.render_mode == "rgb_array"
-        return float(self.env.metadata.get("render_fps") or FRAMES_PER_SECOND) if drawn else None
-
-    @property
-    def unwrapped(self) -> gymnasium.Env:
-        """The environment itself, whose methods ``VectorEnv.call`` reaches."""
-        return self.env.unwrapped
+    def call(self, method: str, *args: Any) -> Any:
+        """Call a method of the unwrapped environment; ``set_task`` is the one below."""
+        target = self if method == "set_task" else self.env.unwrapped
+        return getattr(target, method)(*args)
 
     def set_task(self, task: Any) -> None:
-        """Play this task from the next episode on: what the environment's own ``set_task`` takes,
-        or else some of its attributes by name, such as ``{"gravity": 12.0}``. Plain values only:
-        checkpoints keep them.
+        """Change the task from the next episode on: an argument of the environment's own
+        ``set_task``, or else some of its attributes by name, such as ``{"gravity": 12.0}``. Plain
+        values only, since checkpoints save them.
 
         Raises:
             ValueError: the environment has neither.
@@ -170,7 +159,7 @@ class GymnasiumEnv:
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise RuntimeError(
                 f"{self._where()} gave the observation {obs}, which is not of its space "
-                f"({told(error)})."
+                f"({reason(error)})."
             ) from error
         if seen.shape != self.spec.obs_shape:
             raise RuntimeError(
@@ -196,154 +185,21 @@ class GymnasiumEnv:
 
 
 def need_spaces(env: gymnasium.Env, name: str) -> None:
-    """ValueError unless the environment says what its actions and observations are."""
+    """ValueError unless the environment has an action and an observation space."""
     for attribute, example in (("action_space", "Discrete(2)"), ("observation_space", "Box(…)")):
         found = getattr(env, attribute, None)
         if not isinstance(found, spaces.Space):
-            said = "has no" if found is None else f"has the {type(found).__name__} {found!r} as"
+            has = "has no" if found is None else f"has the {type(found).__name__} {found!r} as"
             raise ValueError(
-                f"{name} {said} {attribute}: expected a gymnasium.spaces.Space. Set "
+                f"{name} {has} {attribute}: expected a gymnasium.spaces.Space. Set "
                 f"self.{attribute} = gymnasium.spaces.{example} in its constructor."
             )
 
 
-def told(error: Exception) -> str:
+def reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
 def is_finite(x: np.ndarray) -> bool:
     """Whether every element is; a finite sum says so at once."""
     return math.isfinite(x.sum()) or bool(np.isfinite(x).all())
-
-
-def gymnasium_env(
-    *,
-    id: str,
-    n_envs: int,
-    training: bool,
-    record: bool,
-    kwargs: Mapping[str, Any],
-    time_limit: Literal["bootstrap", "terminal"],
-    max_episode_steps: Count | None,
-    frame_stack: Count,
-    reward_clip: Positive | None,
-) -> SyncVectorEnv:
-    """``n_envs`` copies of a registered Gymnasium environment, made to be drawn for a ``record``;
-    rewards are clipped in training only.
-
-    Raises:
-        ValueError: an unknown id, a missing package, or spaces that do not fit.
-    """
-    made_with = dict(kwargs)
-
-    def make() -> GymnasiumEnv:
-        try:
-            own_module = beside_user() if ":" in id else nullcontext()
-            with own_module, warnings.catch_warnings():  # said in our words if it cannot be made
-                warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)
-                env = gymnasium.make(
-                    id, max_episode_steps=max_episode_steps, disable_env_checker=True, **made_with
-                )
-        except (gymnasium.error.Error, ImportError, TypeError, AttributeError) as error:
-            raise ValueError(f"env.id={id} cannot be made: {advice(id, error)}") from error
-        except Exception as error:
-            raise ValueError(f"env.id={id} cannot be made: {told(error)}") from error
-        return GymnasiumEnv(env, frame_stack, reward_clip if training else None)
-
-    if record and "rgb_array" in make().env.metadata.get("render_modes", ()):
-        made_with.setdefault("render_mode", "rgb_array")
-        draw_without_display()
-        try_to_draw(make(), id)
-    return SyncVectorEnv(make=make, n_envs=n_envs, time_limit=time_limit)
-
-
-def draw_without_display() -> None:
-    """Let pygame draw into memory, without a word; it reads this when it is imported."""
-    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
-    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
-    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-
-
-def try_to_draw(env: GymnasiumEnv, id: str) -> None:
-    """Draw a first image.
-
-    Raises:
-        ValueError: what drawing needs is missing.
-    """
-    try:
-        env.reset(0)
-        env.render()
-    except (gymnasium.error.Error, ImportError) as error:
-        needed = missing_packages(error)
-        told = f"it needs packages that are not installed. {needed}" if needed else str(error)
-        raise ValueError(f"record=true: env.id={id} cannot be drawn: {told}") from error
-    finally:
-        env.close()
-
-
-def from_class(
-    maker: str | Callable[..., gymnasium.Env],
-    *,
-    n_envs: int,
-    training: bool,
-    record: bool,
-    kwargs: Mapping[str, Any],
-    time_limit: Literal["bootstrap", "terminal"],
-    max_episode_steps: Count | None,
-    frame_stack: Count,
-    reward_clip: Positive | None,
-) -> SyncVectorEnv:
-    """Copies of a Gymnasium class or factory, made with ``kwargs``; one with a keyword ``training``
-    is told whether its copies are for learning or for tests, one with ``render_mode`` when they
-    are to be drawn. A saved run knows its maker by name, ``module:Name``.
-
-    Raises:
-        ValueError: what it makes is no Gymnasium environment, or has spaces that do not fit.
-    """
-    maker = named(maker) if isinstance(maker, str) else maker
-    known = inspect.signature(maker).parameters
-    purpose = {"training": training} if "training" in known else {}
-    drawn = {"render_mode": "rgb_array"} if record and "render_mode" in known else {}
-    arguments = {**drawn, **purpose, **kwargs}
-    try:
-        inspect.signature(maker).bind(**arguments)
-    except TypeError as error:
-        raise ValueError(
-            f"{maker!r} cannot make an environment: {error}. Give it with env=gymnasium "
-            "env.kwargs={name: value}, or hand over a function that knows it."
-        ) from error
-
-    def make() -> GymnasiumEnv:
-        try:
-            env: Any = maker(**arguments)
-        except Exception as error:
-            raise ValueError(f"{maker!r} cannot make an environment: {told(error)}") from error
-        if not isinstance(env, gymnasium.Env):
-            raise ValueError(
-                f"{maker!r} made {type(env).__name__}: expected a gymnasium.Env, or a class or "
-                "factory of one."
-            )
-        if max_episode_steps is not None:
-            env = gymnasium.wrappers.TimeLimit(env, max_episode_steps)
-        clip = reward_clip if training else None
-        return GymnasiumEnv(env, frame_stack, clip, max_episode_steps)
-
-    return SyncVectorEnv(make=make, n_envs=n_envs, time_limit=time_limit)
-
-
-def named(maker: str) -> Callable[..., gymnasium.Env]:
-    """The class or factory ``module:Name``.
-
-    Raises:
-        ValueError: there is none by that name (a lambda, or a class inside a function).
-    """
-    module, _, name = maker.partition(":")
-    try:
-        with beside_user():
-            found: Callable[..., gymnasium.Env] = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(
-            f"The environment {maker} was handed over from Python and cannot be found by that name "
-            f"({error}). Hand it over again: rltrain.evaluate(RUN_FOLDER, env=YOUR_CLASS)."
-        ) from error
-    return found

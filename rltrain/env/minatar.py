@@ -14,7 +14,7 @@ import numpy as np
 
 from rltrain.common.install import install_extra
 from rltrain.common.number_types import Count, Flag, Probability
-from rltrain.env.vector import Observation, SyncVectorEnv
+from rltrain.env.vector import Env, Observation, SyncVectorEnv
 from rltrain.types import EnvSpec
 
 CONSTANT = ("channels", "action_map", "random", "ramping")  # what is no state of a game
@@ -38,7 +38,7 @@ COLOURS = np.array(
 """Of channels in videos; where several are set, the last one shows."""
 
 
-class MinAtarGame:
+class MinAtarGame(Env):
     """One game; observations are its channels [C, 10, 10] as 0 and 1.
 
     An episode is what the package's own ``Environment`` plays after ``seed`` and ``reset``: with

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rltrain.common.number_types import Real
-from rltrain.env.vector import Observation, SyncVectorEnv
+from rltrain.env.vector import Env, Observation, SyncVectorEnv
 from rltrain.types import EnvSpec
 
 PAYOFFS: Mapping[str, list[list[float]]] = {
@@ -22,7 +22,7 @@ PAYOFFS: Mapping[str, list[list[float]]] = {
 """Team rewards by name: rows are the first agent's actions, columns the second's."""
 
 
-class MatrixGame:
+class MatrixGame(Env):
     """Two agents act once for the team reward ``payoff[first][second]``; all they see is a 1.
 
     Raises:
@@ -61,7 +61,7 @@ class MatrixGame:
         """Nothing to close."""
 
 
-class TwoStep:
+class TwoStep(Env):
     """The two-step game of Rashid et al. (2018), section 5: a safe branch (7) or coordination (8).
 
     In state 0 the first agent's action chooses state 1 (action 0) or 2 (action 1), for reward 0.

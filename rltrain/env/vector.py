@@ -6,11 +6,12 @@ To add an environment, write an ``Env``; this module handles seeds and resets.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, cast
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from rltrain.interfaces import EpisodeSeeds, Script
+from rltrain.common.conformance import conform
+from rltrain.interfaces import EpisodeSeeds, optional
 from rltrain.types import EnvSpec
 
 
@@ -23,14 +24,15 @@ class Observation(NamedTuple):
 
 
 class Env(Protocol):
-    """One environment. Nothing is random in it but what ``reset`` seeds.
+    """One environment. Nothing in it is random that ``reset`` does not seed.
 
-    A final observation is an ``Observation`` like any other; after it comes ``reset``. An
-    environment that can be continued exactly also has ``state_dict`` and ``load_state_dict`` (see
-    ``ExactEnv``).
+    A final observation is an ``Observation`` like any other; ``reset`` follows it. Attributes with
+    a value and ``optional`` methods may be left out.
     """
 
     spec: EnvSpec
+    task: Any = None  # plain values; None: the one it was made with
+    frames_per_second: float | None = None  # of its videos; None: it cannot be rendered
 
     def reset(self, seed: int) -> Observation:
         """Begin the episode that ``seed`` (63 bits) determines."""
@@ -40,35 +42,36 @@ class Env(Protocol):
     ) -> tuple[Observation, np.ndarray, bool, bool, Mapping[str, Any]]:
         """``action`` [N] int64 to (next observation, reward [R], terminated, truncated, info).
 
-        ``info`` matters when the episode ends: {"win": bool, "metrics": {name: number}}, both
-        only where there is something to say; plain values.
+        ``info`` is read at the end of an episode: {"win": bool, "metrics": {name: number}}, both
+        optional; plain values.
         """
 
     def close(self) -> None: ...
 
+    @optional
+    def set_task(self, task: Any) -> None:
+        """Change the task from the next episode on."""
+        raise AttributeError(f"{type(self).__name__} has no method set_task")
 
-class ExactEnv(Env, Protocol):
-    """An environment that can save its state as plain values and arrays, also within an episode."""
+    @optional
+    def call(self, method: str, *args: Any) -> Any:
+        """Call a method of the environment, or of the one that it wraps."""
+        return getattr(self, method)(*args)
 
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
-
-
-class TaskEnv(Env, Protocol):
-    """An environment whose task can be changed, in plain values, from its next episode on."""
-
-    task: Any  # None: as it was made
-
-    def set_task(self, task: Any) -> None: ...
-
-
-class RenderableEnv(Env, Protocol):
-    """An environment that can be drawn."""
-
-    frames_per_second: float
-
+    @optional
     def render(self) -> np.ndarray | Sequence[np.ndarray]:
-        """What the last step brought: one image uint8 [H, W, 3], or several."""
+        """The last step: one image uint8 [H, W, 3], or several."""
+        raise ValueError(f"{type(self).__name__} cannot be rendered.")
+
+    @optional
+    def state_dict(self) -> dict[str, Any] | None:
+        """The state as plain values and arrays, also within an episode; None: it has none."""
+        return None
+
+    @optional
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue exactly from what ``state_dict`` returned."""
+        return
 
 
 class SyncVectorEnv:
@@ -81,8 +84,6 @@ class SyncVectorEnv:
             ``terminal``: it counts as terminated.
     """
 
-    script: Callable[[str], Script] | None = None  # no scripted policies
-
     def __init__(
         self,
         *,
@@ -90,11 +91,11 @@ class SyncVectorEnv:
         n_envs: int,
         time_limit: Literal["bootstrap", "terminal"] = "bootstrap",
     ) -> None:
-        self.envs = [make() for _ in range(n_envs)]
+        self.envs: list[Env] = [conform(make(), Env, "env") for _ in range(n_envs)]
         self.n_envs, self.time_limit = n_envs, time_limit
         self.about: Mapping[str, Any] = {}
         self.lost: np.ndarray | None = None  # none of them crashes
-        self.frames_per_second: float | None = getattr(self.envs[0], "frames_per_second", None)
+        self.frames_per_second = self.envs[0].frames_per_second
         self.spec = spec = self.envs[0].spec
         self.obs = np.zeros((n_envs, spec.n_agents, *spec.obs_shape), spec.obs_dtype)
         self.avail_actions = np.zeros((n_envs, spec.n_agents, spec.n_actions), np.uint8)
@@ -128,26 +129,21 @@ class SyncVectorEnv:
         return reward, terminated
 
     def call(self, method: str, *args: Any) -> list[Any]:
-        """Call a method of every environment, or of what it wraps (``unwrapped``); ``set_task`` is
-        the environment's own where it has one, which keeps the task for its next episode.
-        """
-        whom = [
-            env if method == "set_task" and hasattr(env, method) else getattr(env, "unwrapped", env)
-            for env in self.envs
-        ]
-        return [getattr(each, method)(*args) for each in whom]
+        """Call a method of every environment."""
+        return [env.call(method, *args) for env in self.envs]
 
     def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
-        """The images, uint8 [H, W, 3], from ``RenderableEnv.render`` of these environments."""
-        images = [cast(RenderableEnv, self.envs[e]).render() for e in envs]
+        """The images, uint8 [H, W, 3], of the last step of these environments."""
+        images = [self.envs[e].render() for e in envs]
         return [[one] if isinstance(one, np.ndarray) else list(one) for one in images]
 
     def state_dict(self) -> dict[str, Any]:
         """Exact where the environments can save their state; else only each environment's episode
         number.
         """
-        if not self._exact:
-            tasks = [getattr(env, "task", None) for env in self.envs]
+        states = [env.state_dict() for env in self.envs]
+        if None in states:
+            tasks = [env.task for env in self.envs]
             return {"exact": False, "episode": self._episode.copy(), "tasks": tasks}
         return {
             "exact": True,
@@ -157,7 +153,7 @@ class SyncVectorEnv:
             "state": self.state.copy(),
             "last": self.last.copy(),
             "infos": [dict(info) for info in self.infos],
-            "envs": [cast(ExactEnv, env).state_dict() for env in self.envs],
+            "envs": states,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -176,7 +172,7 @@ class SyncVectorEnv:
             tasks = state.get("tasks", [None] * self.n_envs)
             for e, k in enumerate(state["episode"].tolist()):
                 if tasks[e] is not None:
-                    cast(TaskEnv, self.envs[e]).set_task(tasks[e])
+                    self.envs[e].set_task(tasks[e])
                 self._begin(e, k + 1)
             return
         self._episode[:] = state["episode"]
@@ -184,16 +180,12 @@ class SyncVectorEnv:
         self.state[:], self.last[:] = state["state"], state["last"]
         self._infos[:] = [dict(info) for info in state["infos"]]
         for env, saved in zip(self.envs, state["envs"], strict=True):
-            cast(ExactEnv, env).load_state_dict(saved)
+            env.load_state_dict(saved)
 
     def close(self) -> None:
         """Close every environment."""
         for env in self.envs:
             env.close()
-
-    @property
-    def _exact(self) -> bool:
-        return all(hasattr(env, "state_dict") for env in self.envs)
 
     def _begin(self, e: int, k: int) -> None:
         assert self._seeds is not None, "an episode before reset"

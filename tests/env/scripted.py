@@ -8,7 +8,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.env.gymnasium import GymnasiumEnv, gymnasium_env
+from rltrain.env.gymnasium import GymnasiumEnv
+from rltrain.env.make_gymnasium import gymnasium_env
 from rltrain.env.vector import SyncVectorEnv
 
 

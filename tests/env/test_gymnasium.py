@@ -12,7 +12,8 @@ import pytest
 from gymnasium import spaces
 
 from rltrain.common.install import install_extra
-from rltrain.env.gymnasium import GymnasiumEnv, from_class
+from rltrain.env.gymnasium import GymnasiumEnv
+from rltrain.env.make_gymnasium import from_class
 from rltrain.errors import WorldError
 from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock, EnvSpec

@@ -52,7 +52,7 @@ def test_the_keys_of_env_hold_for_it(tmp_path):
     trainer = rltrain.make_trainer([*WORDS, *words], tmp_path, env=Corridor)
     env = trainer.rollout.env
     assert (env.spec.frame_stack, env.spec.max_steps, env.time_limit) == (2, 5, "terminal")
-    assert (env.envs[0].reward_clip, env.envs[0].unwrapped.prize) == (1, 7)
+    assert (env.envs[0].reward_clip, env.envs[0].env.unwrapped.prize) == (1, 7)
     assert trainer.test_rollout.env.envs[0].reward_clip is None
 
 
