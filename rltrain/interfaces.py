@@ -79,7 +79,19 @@ class VectorEnv(Protocol):
         """
 
     def call(self, method: str, *args: Any) -> list[Any]:
-        """Call a method of every copy."""
+        """Call a method of every environment."""
+
+    @optional
+    def scripted(self, name: str) -> DecisionFunction:
+        """The decision function of a scripted policy.
+
+        Raises:
+            ValueError: the environment has none by this name.
+        """
+        raise ValueError(
+            f"algo.policy={name} needs battles, and this environment has none: type env=smac, or "
+            "algo.policy=random, which runs in every environment."
+        )
 
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
@@ -112,13 +124,13 @@ class Watch(Protocol):
         return
 
 
-class Script(Protocol):
-    """A player written for an environment; it reads the true state, and sees where an episode
-    begins. An environment that has such players has ``script(name)``.
+class DecisionFunction(Protocol):
+    """The decisions of a scripted policy. It reads the true state of its environments, and from it
+    where an episode begins.
     """
 
     def __call__(self) -> np.ndarray:
-        """Actions [E, N] int64 of the current slot, available ones."""
+        """Available actions [E, N] int64 of the current time step."""
 
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...

@@ -1,7 +1,7 @@
-"""``algo=scripted``: players that nobody trained, usable wherever a policy is.
+"""``algo=scripted``: policies without parameters.
 
-``random`` plays everywhere; the others belong to environments (``types.Script``). A new one is a
-script of an environment and its name here.
+``random`` runs in every environment; the others are an environment's own
+(``VectorEnv.scripted``). A new one is a decision function of an environment and its name here.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import numpy as np
 from rltrain.algo.exploration.choice import explore, likelihood
 from rltrain.algo.policy import copied
 from rltrain.common.number_types import Probability
-from rltrain.interfaces import Script, VectorEnv
+from rltrain.interfaces import VectorEnv
 from rltrain.types import Clock
 
 
 class Scripted:
-    """Plays by a script of its environment; with probability ``epsilon`` an agent acts at random.
+    """A scripted policy; with probability ``epsilon`` an agent takes a random action.
 
     Args:
-        policy: the script's name, or ``random``.
-        env: what is played: ``act`` is about its current slot.
-        epsilon: 0 = the script alone; ``random`` is 1 whatever is given.
-        rng: this policy's own stream.
+        policy: name of the decision function, or ``random``.
+        env: the environments that ``act`` chooses actions for.
+        epsilon: probability of a random action; ``random`` has 1.
+        rng: draws the random actions.
 
     Raises:
-        ValueError: ``env`` has no such script.
+        ValueError: ``env`` has no such decision function.
     """
 
     def __init__(
@@ -44,47 +44,47 @@ class Scripted:
         self.rng = rng
         self.hidden = np.zeros((env.n_envs, env.spec.n_agents, 0), np.float32)  # no memory
         self._epsilon = 1.0 if policy == "random" else epsilon
-        self._script = Chance(env) if policy == "random" else script_of(env, policy)
+        self._decide = NoDecisions(env) if policy == "random" else env.scripted(policy)
         self._acted: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def act(
         self, obs: np.ndarray, avail_actions: np.ndarray, last: np.ndarray, clock: Clock
     ) -> np.ndarray:
-        """Actions [E, N] int64 of the environment's current slot, available ones."""
-        action = self._script()
+        """Actions [E, N] int64 of the environment's current time step, available ones."""
+        action = self._decide()
         available = avail_actions.astype(bool, copy=False)
-        planned = action.copy()
+        chosen = action.copy()
         explore(action, available, self._epsilon, self.rng)
-        self._acted = planned, available, action
+        self._acted = chosen, available, action
         return action
 
     def probability(self) -> np.ndarray:
-        """[E, N]: how likely the last ``act`` was to choose what it chose."""
+        """[E, N]: probability that the last ``act`` had of choosing what it chose."""
         assert self._acted is not None, "nothing was chosen yet"
         return likelihood(*self._acted, self._epsilon)
 
     def reset(self) -> None:
-        """Nothing: a script sees where an episode begins."""
+        """Do nothing: decision functions read from the state where an episode begins."""
 
-    def forget(self, copies: np.ndarray) -> None:
-        """Nothing: a script sees where an episode begins."""
+    def forget(self, envs: np.ndarray) -> None:
+        """Do nothing: decision functions read from the state where an episode begins."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What the script remembers, and where the random stream is."""
-        return {"script": self._script.state_dict(), "rng": copied(self.rng.bit_generator.state)}
+        """The memory of the decision function, and the generator."""
+        return {"decisions": self._decide.state_dict(), "rng": copied(self.rng.bit_generator.state)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state_dict`` said."""
-        self._script.load_state_dict(state["script"])
+        """Load what ``state_dict`` returned."""
+        self._decide.load_state_dict(state["decisions"])
         self.carry_on(state)
 
     def carry_on(self, state: Mapping[str, Any]) -> None:
-        """Of what ``state_dict`` said only what outlives an episode: where the random stream is."""
+        """Load what outlives an episode: the generator."""
         self.rng.bit_generator.state = copied(state["rng"])
 
 
-class Chance:
-    """No plan at all: zeros [E, N], for exploration to overwrite."""
+class NoDecisions:
+    """Zeros [E, N], which a random policy overwrites."""
 
     def __init__(self, env: VectorEnv) -> None:
         self._shape = env.n_envs, env.spec.n_agents
@@ -96,13 +96,4 @@ class Chance:
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Nothing to remember."""
-
-
-def script_of(env: VectorEnv, name: str) -> Script:
-    """The script ``name`` of an environment.
-
-    Raises:
-        ValueError: it has none.
-    """
-    return env.scripted(name)
+        """Do nothing: there is no state."""

@@ -13,7 +13,7 @@ from rltrain.common.conformance import conform
 from rltrain.config.schema import Settings
 from rltrain.hardware.device import default_threads, resolve_device, set_threads
 from rltrain.interfaces import VectorEnv
-from rltrain.offline.recorder import Player, RecordedEnv
+from rltrain.offline.recorder import BehaviorPolicy, RecordedEnv
 from rltrain.offline.writer import Writer
 from rltrain.types import EnvSpec
 
@@ -46,7 +46,7 @@ def n_threads(settings: Settings) -> int:
 def build_env(
     settings: Settings, n_envs: int, *, training: bool, scripted: bool = False
 ) -> VectorEnv:
-    """Environment copies in lock-step, for learning, for tests, or for a player that is a script of
+    """Environments in lockstep for training, for tests, or for a scripted policy of
     theirs.
     """
     announce_compilation()
@@ -79,7 +79,7 @@ def need_same_sizes(spec: EnvSpec, test_spec: EnvSpec) -> None:
 
 
 def recorded(
-    settings: Settings, env: VectorEnv, player: Player, n_episodes: int | None = None
+    settings: Settings, env: VectorEnv, policy: BehaviorPolicy, n_episodes: int | None = None
 ) -> Any:
     """The environment, with everything that is played in it written to ``dataset.write``.
 
@@ -103,4 +103,4 @@ def recorded(
         max_bytes=chosen.max_bytes,
         n_episodes=n_episodes,
     )
-    return RecordedEnv(env=env, player=player, writer=writer)
+    return RecordedEnv(env=env, policy=policy, writer=writer)

@@ -12,12 +12,12 @@ from rltrain.types import EnvSpec
 
 def title(settings: Settings) -> str:
     """``qmix on smac 3m, seed 0``, ``scripted closest on smac 3m, seed 0``."""
-    env, player = settings.nodes["env"].kwargs, settings.nodes.get("algo")
+    env, scripted = settings.nodes["env"].kwargs, settings.nodes.get("algo")
     preset = settings.choices["env"] not in ("gymnasium", "own")
     keys = ("map_name", "game") if preset else ("maker", "id")
     scenario = str(next((env[key] for key in keys if env.get(key)), ""))
     name = " ".join(filter(None, [settings.choices["env"], scenario]))
-    algo = settings.choices["algo"] + (f" {player.kwargs['policy']}" if player else "")
+    algo = settings.choices["algo"] + (f" {scripted.kwargs['policy']}" if scripted else "")
     return f"{algo} on {name}, seed {settings.run.seed}"
 
 

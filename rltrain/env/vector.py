@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from rltrain.common.conformance import conform
-from rltrain.interfaces import EpisodeSeeds, optional
+from rltrain.interfaces import EpisodeSeeds, VectorEnv, optional
 from rltrain.types import EnvSpec
 
 
@@ -74,7 +74,7 @@ class Env(Protocol):
         return
 
 
-class SyncVectorEnv:
+class SyncVectorEnv(VectorEnv):
     """``n_envs`` environments made by ``make``, stepped one after the other.
 
     Args:

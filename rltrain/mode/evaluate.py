@@ -1,4 +1,4 @@
-"""mode=evaluate: an exact number of episodes with a checkpoint's weights or a player that needs
+"""mode=evaluate: an exact number of episodes with a checkpoint's weights or a policy that needs
 none, a table, and ``evaluation.json``.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from rich.table import Table
 
-from rltrain.build.player import build_player, build_scripted_player
+from rltrain.build.evaluation import build_evaluation, build_scripted_evaluation
 from rltrain.build.record import title
 from rltrain.common import checkpoint
 from rltrain.config.loaded import load_config
@@ -70,7 +70,7 @@ def open_checkpoint(
     tree["mode"] = "evaluate"
     settings = check(tree, choices, {})
     if settings.algo is None:
-        raise CheckpointError(f"{found.folder} names a player without weights: nothing to load.")
+        raise CheckpointError(f"{found.folder} is of a policy without weights: nothing to load.")
     return found, settings
 
 
@@ -89,39 +89,39 @@ def evaluate(
     found, settings = open_checkpoint(path, words, load_step, plays=handed is None)
     settings = settings if handed is None else handed(settings)
     try:
-        player = build_player(settings, found.folder)
+        rollout = build_evaluation(settings, found.folder)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    return evaluated(settings, player, found)
+    return evaluated(settings, rollout, found)
 
 
 def evaluate_script(settings: Settings) -> Evaluation:
-    """The same with a player that needs no checkpoint."""
+    """The same with a scripted policy."""
     try:
-        player = build_scripted_player(settings)
+        rollout = build_scripted_evaluation(settings)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    return evaluated(settings, player, None)
+    return evaluated(settings, rollout, None)
 
 
-def evaluated(settings: Settings, player: Rollout, found: checkpoint.Found | None) -> Evaluation:
+def evaluated(settings: Settings, rollout: Rollout, found: checkpoint.Found | None) -> Evaluation:
     """Play, count and write; with ``record``, write videos."""
     recorded = settings.run.record
-    if recorded and not plays_in_game(player.env):
-        require_drawable(player.env, settings.choices["env"])
+    if recorded and not plays_in_game(rollout.env):
+        require_drawable(rollout.env, settings.choices["env"])
     place, step = (home(found), found.step) if found else (new_folder(), 0)
-    recorder = recorder_of(player.env, settings, place, step) if recorded else None
+    recorder = recorder_of(rollout.env, settings, place, step) if recorded else None
     began = time.monotonic()
     episodes = tuple(
-        player.run_episodes(settings.run.test.episodes, settings.run.seed, Clock(), recorder)
+        rollout.run_episodes(settings.run.test.episodes, settings.run.seed, Clock(), recorder)
     )
-    player.close()
+    rollout.close()
     metrics = summary(episodes)
     record: dict[str, Any] = {
         "checkpoint": str(found.folder) if found else None,
         "env_steps": step,
         "what": title(settings),
-        "environment": dict(player.about),
+        "environment": dict(rollout.about),
         "seed": settings.run.seed,  # episode i is seeded with (seed, test stream, i)
         "epsilon": settings.run.test.epsilon,
         "n_envs": min(settings.run.test.n_envs, settings.run.test.episodes),

@@ -17,7 +17,7 @@ class Estimates(NamedTuple):
 
     is_return: float  # per decision: unbiased, large variance
     wis_return: float  # weighted: biased, small variance; NaN where no episode has weight
-    behaviour_return: float  # of the player that was recorded
+    behaviour_return: float  # of the recorded policy
     effective_sample_size: float  # (sum w)^2 / sum w^2 (Kong 1992): episodes that count
 
 

@@ -1,6 +1,6 @@
 """An environment that also writes every time step, and the callback that ends shards.
 
-Nothing else knows that something is recorded; without ``dataset.write`` neither exists.
+They exist with ``dataset.write`` only.
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ from rltrain.interfaces import EpisodeSeeds, Training, VectorEnv
 from rltrain.offline.writer import Writer
 
 
-class Player(Protocol):
-    """The acting policy."""
+class BehaviorPolicy(Protocol):
+    """The policy whose actions are recorded."""
 
     def probability(self) -> np.ndarray:
-        """[E, N]: how likely it was to choose what it has just chosen; NaN = unknown."""
+        """[E, N]: probability of the actions that it has just chosen; NaN = unknown."""
 
 
 class RecordedEnv:
-    """A vector environment, played by ``player``, that hands every time step to ``writer``."""
+    """A vector environment that hands every time step to ``writer``, with the probabilities of the
+    actions under ``policy``.
+    """
 
-    def __init__(self, *, env: VectorEnv, player: Player, writer: Writer) -> None:
-        self.env, self.player, self.writer = env, player, writer
+    def __init__(self, *, env: VectorEnv, policy: BehaviorPolicy, writer: Writer) -> None:
+        self.env, self.policy, self.writer = env, policy, writer
         self.about = {**env.about, "recorded into": str(writer.folder)}
-        self._anew = False  # the open episodes are not gone on with
+        self._drop_open = False  # the open episodes will not be continued
 
     def __getattr__(self, name: str) -> Any:
         """Everything else is the environment's."""
@@ -42,16 +44,16 @@ class RecordedEnv:
     def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Step, and write the time step."""
         env = self.env
-        if self._anew:
+        if self._drop_open:
             self.writer.forget(np.ones(env.n_envs, np.bool_))
-            self._anew = False
+            self._drop_open = False
         step = {
             "obs": env.obs.copy(),  # the step overwrites these
             "avail_actions": env.avail_actions.astype(np.bool_),
             "state": env.state.copy(),
             "last": env.last.copy(),
             "action": action,
-            "probability": self.player.probability(),
+            "probability": self.policy.probability(),
         }
         reward, terminated = env.step(action)
         self.writer.add({**step, "reward": reward, "terminated": terminated})
@@ -62,7 +64,7 @@ class RecordedEnv:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue; an environment without exact state begins new episodes."""
         self.env.load_state_dict(state)
-        self._anew = not state.get("exact", True)
+        self._drop_open = not state.get("exact", True)
 
     def close(self) -> None:
         """Write what is left, and close."""

@@ -31,8 +31,8 @@ SIZES = ("n_agents", "n_actions", "obs_shape", "obs_dtype", "state_dim", "n_rewa
 
 
 def fields_of(spec: EnvSpec) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-    """Shape and type of every field of a time step, as stored. ``probability``: how likely the
-    player was to choose each agent's action; NaN = unknown.
+    """Shape and type of every field of a time step, as stored. ``probability``: probability that
+    each agent's action had under the recorded policy; NaN = unknown.
     """
     n = spec.n_agents
     action = np.dtype(np.int16 if spec.n_actions < 1 << 15 else np.int32)

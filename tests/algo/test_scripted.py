@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rltrain.algo.scripted import Scripted
-from rltrain.env.smac.scripted.policies import SCRIPTS
+from rltrain.env.smac.scripted.policies import DECISIONS
 from rltrain.env.toy import two_step_game
 from rltrain.types import Clock, EnvSpec
 
@@ -22,7 +22,7 @@ class Ones:
         self.spec = EnvSpec(n_agents=3, n_actions=4, obs_shape=(1,))
         self.calls = 0
 
-    def script(self, name):
+    def scripted(self, name):
         assert name == "closest"
         return self
 
@@ -82,4 +82,4 @@ def test_its_state_is_the_scripts_and_the_random_streams():
 
 def test_the_choices_are_random_and_every_script_of_the_battles():
     choices = get_args(get_type_hints(Scripted.__init__)["policy"])
-    assert sorted(choices) == sorted(["random", *SCRIPTS])
+    assert sorted(choices) == sorted(["random", *DECISIONS])

@@ -138,7 +138,7 @@ def test_tests_report_estimates_beside_the_real_return(offline, tmp_path):
     words = [*offline, "dataset.held_out=0.5", "test.epsilon=1", "algo.loss.gamma=1"]
     trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run")
     found = trainer.test(episodes=400)
-    # the same player as the recorded one: every ratio is 1
+    # the same policy as the recorded one: every ratio is 1
     assert found["offline/is_return"] == pytest.approx(found["offline/behaviour_return"])
     assert found["offline/wis_return"] == pytest.approx(found["offline/behaviour_return"])
     assert found["offline/effective_sample_size"] == pytest.approx(250, abs=8)

@@ -118,7 +118,7 @@ def test_an_evaluation_writes_exactly_its_episodes(small, command, own_folder):
     assert found <= {0.25, 0.75}
 
 
-def test_a_scripted_player_is_recorded_with_its_probabilities(command, own_folder):
+def test_a_scripted_policy_is_recorded_with_its_probabilities(command, own_folder):
     words = ["algo=scripted", "algo.policy=random", "env=two_step", "test.n_envs=2"]
     assert command("mode=evaluate", *words, "dataset.write=random", "test.episodes=5") == 0
     index = read_index(own_folder / "random")

@@ -19,7 +19,7 @@ from rltrain.env.smac.battle_view import BattleView
 from rltrain.env.smac.engine.battles import Battles
 from rltrain.env.smac.options import Options, spec_of
 from rltrain.env.smac.scripted.observation import NO_TARGET, observe_battles
-from rltrain.env.smac.scripted.policies import Player, heuristic_orders
+from rltrain.env.smac.scripted.policies import BattleDecisions, heuristic_orders
 from rltrain.env.smac.smaclite.maps import RULES, find_map_under
 from rltrain.env.smac.starcraft2.games import Games
 from rltrain.env.smac.starcraft2.installation import Backend, about_game, choose_backend
@@ -244,18 +244,18 @@ class SmacVectorEnv:
             raise RuntimeError("save_replay: .SC2Replay files are written by env.backend=sc2 only")
         return list(self.battles.call_one(e, "save_replay", folder, prefix))
 
-    def script(self, name: str) -> Player:
-        """The scripted policy of this name, one of ``scripted.SCRIPTS``.
+    def scripted(self, name: str) -> BattleDecisions:
+        """The decision function of this name, one of ``scripted.policies.DECISIONS``.
 
         Raises:
-            ValueError: StarCraft II itself plays.
+            ValueError: an unknown name, or battles in StarCraft II itself.
         """
         if isinstance(self.battles, Games):
             raise ValueError(
                 "scripted policies read the built-in engine's battles: type "
                 "env.backend=native, or algo.policy=random."
             )
-        return Player(self.battles, name)
+        return BattleDecisions(self.battles, name)
 
     def state_dict(self) -> dict[str, Any]:
         """The state of all environments; of a game only which episode it is in. The seeds are the

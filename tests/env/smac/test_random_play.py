@@ -21,7 +21,7 @@ MOST = 12
 def wins(make: Callable[..., SmacVectorEnv], map_name: str, name: str) -> int:
     """How many of 16 battles the script wins."""
     env = make(map_name, N)
-    player, won = env.script(name), {}
+    player, won = env.scripted(name), {}
     while len(won) < N:
         env.step(player())
         for e in np.flatnonzero(env.last).tolist():

@@ -85,7 +85,7 @@ def test_players_written_by_hand_turn_and_do_not_shoot_out_of_range(
     name: str, options: Any
 ) -> None:
     env = make("terran_5_vs_5", 8, **options)
-    player, first = env.script(name), env.battles.shown.first_attack
+    player, first = env.scripted(name), env.battles.shown.first_attack
     attacks = turns = 0
     for _ in range(60):
         action = player()

@@ -1,7 +1,7 @@
 """Scripted policies, as baselines for trained teams.
 
-A new one is a function and a row of ``SCRIPTS``. It gets a ``BattleObservation`` and its memory [E,
-A] int64: what it noted about each agent, to read and overwrite; ``NO_TARGET`` where a battle
+A new one is a function and a row of ``DECISIONS``. Its arguments are a ``BattleObservation`` and a
+memory [E, A] int64, one number per agent, to read and overwrite; ``NO_TARGET`` where a battle
 begins.
 """
 
@@ -73,7 +73,7 @@ def heuristic_targets(seen: BattleObservation, memory: np.ndarray) -> np.ndarray
     return memory
 
 
-SCRIPTS: Mapping[str, Callable[[BattleObservation, np.ndarray], np.ndarray]] = {
+DECISIONS: Mapping[str, Callable[[BattleObservation, np.ndarray], np.ndarray]] = {
     "stop": stop,
     "closest": closest,
     "focus": focus,
@@ -84,28 +84,30 @@ SCRIPTS: Mapping[str, Callable[[BattleObservation, np.ndarray], np.ndarray]] = {
 }
 
 
-class Player:
-    """The script ``name`` in all of these battles; each call gives the actions of their current
+class BattleDecisions:
+    """The decisions ``name`` of these battles; each call returns the actions of their current time
     step.
 
     Raises:
-        ValueError: there is no such script.
+        ValueError: an unknown name.
     """
 
     def __init__(self, battles: Battles, name: str) -> None:
-        if name not in SCRIPTS:
-            raise ValueError(f"unknown script {name!r}: expected one of {', '.join(SCRIPTS)}")
-        self.battles, self._script = battles, SCRIPTS[name]
+        if name not in DECISIONS:
+            raise ValueError(
+                f"unknown scripted policy {name!r}: expected one of {', '.join(DECISIONS)}"
+            )
+        self.battles, self._decide = battles, DECISIONS[name]
         self._memory = np.full(battles.avail.shape[:2], NO_TARGET)  # [E, A]
 
     def __call__(self) -> np.ndarray:
         """[E, A] int64, available actions; where a battle is over they mean nothing."""
         seen = observe_battles(self.battles)
         self._memory[self.battles.world.clock == 0] = NO_TARGET
-        return np.where(seen.avail[:, :, 0], 0, self._script(seen, self._memory))
+        return np.where(seen.avail[:, :, 0], 0, self._decide(seen, self._memory))
 
     def state_dict(self) -> dict[str, Any]:
-        """What the script noted."""
+        """The remembered targets."""
         return {"memory": self._memory.copy()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from rltrain.env.smac.engine.world import (
     TARGET,
     WINDUP,
 )
-from rltrain.env.smac.scripted.policies import SCRIPTS, Player
+from rltrain.env.smac.scripted.policies import DECISIONS, BattleDecisions
 from tests.env.smac.conftest import ATTACK, EAST, NORTH, SOUTH, STOP, WEST, place
 
 MARINE_MAP = "8m"  # agents 0 … 7, enemies 8 … 15
@@ -19,10 +19,10 @@ TEAM = 8
 
 
 def choose(b, name: str) -> list[int]:
-    return Player(b, name)()[0].tolist()
+    return BattleDecisions(b, name)()[0].tolist()
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", DECISIONS)
 @pytest.mark.parametrize(
     "map_name",
     [
@@ -32,7 +32,7 @@ def choose(b, name: str) -> list[int]:
 )
 def test_actions_are_always_available(make, name: str, map_name: str) -> None:
     env = make(map_name, 3)
-    player = env.script(name)
+    player = env.scripted(name)
     for _ in range(60):
         action = player()
         assert (action.shape, action.dtype) == ((3, env.spec.n_agents), np.int64)
@@ -40,8 +40,8 @@ def test_actions_are_always_available(make, name: str, map_name: str) -> None:
 
 
 def test_an_unknown_script_names_the_known_ones(make) -> None:
-    with pytest.raises(ValueError, match=r"unknown script 'closet'.*closest"):
-        make().script("closet")
+    with pytest.raises(ValueError, match=r"unknown scripted policy 'closet'.*closest"):
+        make().scripted("closet")
 
 
 def test_stop_stands_and_the_dead_do_nothing(battle) -> None:
@@ -110,7 +110,7 @@ def test_healers_go_to_the_hurt_then_along_with_the_team(battle) -> None:
 def test_heuristic_stays_with_its_target_until_it_is_dead(battle) -> None:
     b = battle(MARINE_MAP)
     place(b, {0: (10.0, 16.0), 8: (14.0, 16.0), 9: (15.0, 16.0)})
-    player = Player(b, "heuristic")
+    player = BattleDecisions(b, "heuristic")
     assert player()[0, 0] == ATTACK + 0
     b.world.clock[0] = 1
     place(b, {0: (10.0, 16.0), 8: (15.0, 16.0), 9: (12.0, 16.0)})
@@ -122,7 +122,7 @@ def test_heuristic_stays_with_its_target_until_it_is_dead(battle) -> None:
 
 def test_what_a_script_noted_is_forgotten_when_a_battle_begins(battle) -> None:
     b = battle(MARINE_MAP)
-    player = Player(b, "heuristic")
+    player = BattleDecisions(b, "heuristic")
     player()
     b.reset({0: 1})
     place(b, {0: (10.0, 16.0), 15: (14.0, 16.0), 14: (15.0, 16.0)})
@@ -132,7 +132,7 @@ def test_what_a_script_noted_is_forgotten_when_a_battle_begins(battle) -> None:
 def test_a_players_memory_survives_its_state(battle) -> None:
     b = battle(MARINE_MAP)
     place(b, {0: (10.0, 16.0), 8: (14.0, 16.0), 9: (15.0, 16.0)})
-    player, other = Player(b, "heuristic"), Player(b, "heuristic")
+    player, other = BattleDecisions(b, "heuristic"), BattleDecisions(b, "heuristic")
     player()
     b.world.clock[0] = 1
     place(b, {0: (10.0, 16.0), 8: (15.0, 16.0), 9: (12.0, 16.0)})

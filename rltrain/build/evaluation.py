@@ -1,4 +1,4 @@
-"""Players of an evaluation: the policy of a checkpoint, or a scripted one."""
+"""The rollouts of an evaluation: with the policy of a checkpoint, or a scripted one."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from rltrain.common.seeding import TEST_POLICY_STREAM, generator
 from rltrain.config.schema import Settings
 from rltrain.hardware.episode_seeds import TestSeeds
 from rltrain.hardware.rollout import Rollout
-from rltrain.offline.recorder import Player
+from rltrain.offline.recorder import BehaviorPolicy
 
 
-def build_player(settings: Settings, folder: Path) -> Rollout:
+def build_evaluation(settings: Settings, folder: Path) -> Rollout:
     """Environments and a policy with a checkpoint's weights, for evaluation."""
     device = prepare_machine(settings)
     n_envs = min(settings.run.test.n_envs, settings.run.test.episodes)
     env = build_env(settings, n_envs, training=False)
     agents = load_agents(settings, env.spec, device, folder)
-    return recorded_player(settings, build_test_rollout(settings, agents, env))
+    return recorded_rollout(settings, build_test_rollout(settings, agents, env))
 
 
-def build_scripted_player(settings: Settings) -> Rollout:
-    """Environments and a player that needs no weights, for evaluation.
+def build_scripted_evaluation(settings: Settings) -> Rollout:
+    """Environments and a scripted policy, for evaluation.
 
     Raises:
-        ValueError: these environments have no such player.
+        ValueError: the environments have no such policy.
     """
     run = settings.run
     prepare_machine(settings)
@@ -38,15 +38,15 @@ def build_scripted_player(settings: Settings) -> Rollout:
     policy = settings.nodes["algo"].build(
         env=env, epsilon=run.test.epsilon, rng=generator(run.seed, TEST_POLICY_STREAM)
     )
-    player = Rollout(env=env, policy=policy, seeds=TestSeeds(run.seed, env.n_envs))
-    return recorded_player(settings, player)
+    rollout = Rollout(env=env, policy=policy, seeds=TestSeeds(run.seed, env.n_envs))
+    return recorded_rollout(settings, rollout)
 
 
-def recorded_player(settings: Settings, player: Rollout) -> Rollout:
-    """The player of an evaluation, whose episodes are written where ``dataset.write`` says so."""
-    run, played = settings.run, player.env
+def recorded_rollout(settings: Settings, rollout: Rollout) -> Rollout:
+    """The rollout of an evaluation, recorded if ``dataset.write`` is set."""
+    run, inner = settings.run, rollout.env
     if run.dataset.write is None:
-        return player
-    env = recorded(settings, played, cast(Player, player.policy), run.test.episodes)
+        return rollout
+    env = recorded(settings, inner, cast(BehaviorPolicy, rollout.policy), run.test.episodes)
     env.writer.begin()
-    return Rollout(env=env, policy=player.policy, seeds=TestSeeds(run.seed, played.n_envs))
+    return Rollout(env=env, policy=rollout.policy, seeds=TestSeeds(run.seed, inner.n_envs))
