@@ -38,7 +38,7 @@ TOGETHER: tuple[Mapping[str, tuple[str, ...]], ...] = (
     {"algo/loss": ("q_lambda",), "buffer": ("on_policy",)},
     {
         "algo/loss": ("td", "munchausen", "categorical", "quantile"),
-        "buffer": ("replay", "prioritized", "sequence", "episode"),
+        "buffer": ("replay", "prioritized", "sequence", "prioritized_sequence", "episode"),
     },
 )
 """Rows of options of two groups that work with each other. Where one of two that do not was typed,
