@@ -57,9 +57,10 @@ def test_keys_and_values_are_those_of_hydra(typed):
 def test_comment_is_that_of_the_first_definition():
     keys = CATALOG.all_keys({"algo": "dqn", "buffer": "prioritized"})
     assert keys["algo.loss.huber"].value == "1.0"
-    assert keys["algo.loss.huber"].meaning.endswith("null = squared throughout")
+    assert keys["algo.loss.huber"].meaning.endswith("null = squared error")
     assert keys["buffer.sampler"].values == ["uniform", "proportional"]
-    assert CATALOG.about("env", "cartpole") == "A pole on a cart that must not fall, for 500 steps."
+    about = CATALOG.about("env", "cartpole")
+    assert about == "Balance a pole on a cart; reward 1 per step, at most 500 steps."
 
 
 def test_first_folder_hides_the_second(tmp_path):

@@ -9,13 +9,14 @@ import json
 import pytest
 
 from rltrain.api import settings_from
-from rltrain.config.catalog import conf_dir
+from rltrain.config.catalog import PRESETS, Catalog, conf_dir
 from rltrain.config.compose import compose_checked
 from rltrain.config.loaded import apply
 from rltrain.config.overrides import jobs, parse, quoted
 from rltrain.config.trust import read_config, refuse_foreign_targets, shipped_targets
 from rltrain.errors import CheckpointError, UsageError
 
+CATALOG = Catalog()
 SHIPPED = shipped_targets(conf_dir())
 
 REFUSED = [
@@ -178,16 +179,26 @@ def test_shipped_targets_are_our_own():
     assert all(t.startswith("rltrain.") for t in found)
 
 
-def test_every_yaml_value_is_explained_where_it_is_first_defined():
-    """Presets hold deviations only."""
-    presets = {*(conf_dir() / "experiment").rglob("*.yaml"), *(conf_dir() / "tuned").glob("*.yaml")}
-    for file in {*conf_dir().rglob("*.yaml")} - presets:
-        ours = file.read_text().partition("\nhydra:")[0].partition("defaults:")
-        for line in (ours[0] + ours[2]).splitlines():
-            words = line.strip()
-            a_value = words and words[0] not in "#-" and not words.endswith(":")
-            if a_value and not words.startswith("_target_"):
-                assert "#" in line, f"{file.name}: '{words}' has no comment"
+def first_definitions():
+    """Every key with its comment, by the choice that has it."""
+    yield "config.yaml", CATALOG.root.keys
+    for group in CATALOG.groups:
+        for option in CATALOG.options(group) if group not in PRESETS else ():
+            yield f"{group}={option}", CATALOG.keys(group, option, {})
+
+
+def test_every_value_has_a_comment_where_it_is_first_defined():
+    for choice, keys in first_definitions():
+        assert [path for path, key in keys.items() if not key.meaning] == [], choice
+
+
+def test_presets_do_not_repeat_the_comments_of_the_keys_they_set():
+    known = {(path, key.meaning) for _, keys in first_definitions() for path, key in keys.items()}
+    for group in PRESETS:
+        for option in CATALOG.options(group):
+            file = CATALOG.file(group, option)
+            repeated = {(p, k.meaning) for p, k in file.keys.items()} & known if file else set()
+            assert repeated == set(), f"{group}={option}"
 
 
 def test_plain_configuration_survives_json():

@@ -84,8 +84,8 @@ def test_a_presets_counts_stay_with_the_kind_of_buffer_they_count():
 
 
 def test_a_preset_that_sets_one_of_two_keys_clears_the_other():
-    algo = settings_from(["experiment=rllib/dqn", "algo=iql"])
-    assert (algo.algo.updates_per_episode, algo.algo.updates_per_env_step) == (None, 0.25)
+    algo = settings_from(["experiment=zoo/acrobot", "algo=iql", "buffer=prioritized"])
+    assert (algo.algo.updates_per_episode, algo.algo.updates_per_env_step) == (None, 1.0)
     assert algo.nodes["algo.target_update"].kwargs["episodes"] is None
 
 

@@ -8,9 +8,11 @@ import pytest
 
 import rltrain
 from rltrain.api import settings_from
-from rltrain.config.catalog import conf_dir
+from rltrain.config.catalog import Catalog, conf_dir
+from rltrain.config.tree import pick
 from tests.helpers import weights
 
+CATALOG = Catalog()
 FOLDER = conf_dir() / "experiment"
 PRESETS = sorted(p.relative_to(FOLDER).with_suffix("").as_posix() for p in FOLDER.rglob("*.yaml"))
 FIRST = {preset.partition("/")[0]: preset for preset in reversed(PRESETS)}.values()
@@ -35,6 +37,15 @@ def test_every_preset_composes(preset):
     assert settings.choices["experiment"] == preset
     assert settings.choices["tuned"] == "none"
     assert settings.run.total_env_steps >= settings.run.test.interval
+    assert repeated(preset, settings) == [], "presets hold deviations only"
+
+
+def repeated(preset, settings):
+    """The keys that a preset sets to the values that its choices have by themselves."""
+    chosen = {g: o for g, o in settings.choices.items() if g in CATALOG.groups and o != "default"}
+    own = settings_from([f"{g}={o}" for g, o in chosen.items() if g != "experiment"]).plain
+    keys = CATALOG.file("experiment", preset).keys
+    return [k for k in keys if pick(settings.plain, k) == pick(own, k)]
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -143,9 +143,22 @@ def _choice(group: str, option: str, typed: Mapping[str, str], catalog: Catalog)
     if group == "experiment":
         chosen = catalog.choices({group: option})
         yield f"It chooses algo={chosen['algo']} env={chosen['env']} and sets"
+    if group in PRESETS:
+        yield from _preset(group, option, catalog)
+        return
     for path, key in catalog.keys(group, option, catalog.choices(typed)).items():
-        if path.startswith(f"{group.replace('/', '.')}.") or (group in PRESETS and key.meaning):
+        if path.startswith(f"{group.replace('/', '.')}."):
             yield from _wrapped(f"{path}={key.value}", key.meaning, 40)
+
+
+def _preset(group: str, option: str, catalog: Catalog) -> Iterator[str]:
+    """The keys that a preset sets, with their meaning and the preset's reason, if it has one."""
+    of_name = dict(zip(("algo", "env"), option.split("-"), strict=False))
+    first = catalog.all_keys({group: option, **(of_name if "env" in of_name else {})})
+    for path, key in catalog.keys(group, option, {}).items():
+        meaning = first[path].meaning
+        reason = f"; here: {key.meaning}" if key.meaning not in ("", meaning) else ""
+        yield from _wrapped(f"{path}={key.value}", meaning + reason, 40)
 
 
 def _keys(name: str, value: str, typed: Mapping[str, str], catalog: Catalog) -> Iterator[str]:

@@ -69,6 +69,8 @@ SAID = {
     ("buffer.alpha",): ["exponent of the priorities", "buffer=replay"],
     ("lr",): ["algo.optimizer.lr=5e-4", "learning rate"],
     ("experiment=zoo/cartpole",): ["It chooses algo=dqn env=cartpole and sets", "lr=2.3e-3"],
+    ("experiment=minatar/dqn",): ["final epsilon", "learning rate; here: best per game"],
+    ("tuned=dqn-cartpole",): ["env steps between target-network updates", "; here: falls are rare"],
     ("seed=3", "env=two_step"): ["seed=0", "env=two_step"],
 }
 
