@@ -45,7 +45,7 @@ class _Bellman:
         self.chooses_apart = double and distribution.implicit
 
     def taken(self, online: Model, batch: Batch) -> tuple[Output, Tensor]:
-        """What the online agents say, and of that the outputs of the actions taken [T, B, N, K]."""
+        """The online agents' outputs, and those of the actions taken [T, B, N, K]."""
         stop = None if self.double and not self.chooses_apart else len(batch.action)
         output = cast(Agents, online.agents).unroll(batch, stop=stop)
         assert output.dist is not None, "the agents give no distribution"
@@ -70,7 +70,7 @@ class _Bellman:
         step = n_step_bootstrap(reward, batch.terminated, batch.last, self.gamma, self.n_step)
         shape = batch.action.shape
         reward_sum = step.reward_sum.expand(shape)  # R = 1 or N
-        return reward_sum, step.discount.unsqueeze(-1).expand(shape), at_step(dist, step.slot)
+        return reward_sum, step.discount.unsqueeze(-1).expand(shape), at_step(dist, step.step)
 
 
 def outputs_of(dist: Tensor, action: Tensor) -> Tensor:

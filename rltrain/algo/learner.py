@@ -27,7 +27,7 @@ class Learner:
     Args:
         spec: sizes that batches are checked against.
         model: agents, mixer and critic, on their device; becomes ``online``.
-        loss: what a batch teaches.
+        loss: of a batch.
         optimizer, max_grad_norm, lr_schedule: of ``GradientStep``.
         target_update: when and how far the target network is updated.
     """

@@ -1,4 +1,4 @@
-"""Losses: what a batch teaches.
+"""Losses of a batch.
 
 A new one is a callable of (online, target, batch, clock) that gives a ``Result``.
 """

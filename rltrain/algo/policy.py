@@ -1,4 +1,4 @@
-"""Acting: observations to actions, with what agents remember between slots."""
+"""Acting: observations to actions, with what agents remember between steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rltrain.types import Clock, EnvSpec, torch_device_of
 
 
 class Policy:
-    """Actions of E copies in lock-step; carries what agents remember between slots.
+    """Actions in E environments in lock-step; carries what agents remember between steps.
 
     Args:
         agents: per-agent values (``Agents``).
@@ -50,7 +50,7 @@ class Policy:
     def act(
         self, obs: np.ndarray, avail_actions: np.ndarray, last: np.ndarray, clock: Clock
     ) -> np.ndarray:
-        """Actions of one slot; where ``last`` is set they mean nothing, a new episode begins next.
+        """Actions of one step; where ``last`` is set they mean nothing, a new episode begins next.
 
         Args:
             obs: [E, N, *O].
@@ -90,7 +90,7 @@ class Policy:
 
     def probability(self) -> np.ndarray:
         """[E, N]: how likely the last ``act`` was to choose what it chose; NaN where agents draw
-        noise of their own, whose share nobody can tell.
+        noise of their own, whose share is unknown.
         """
         assert self._acted is not None, "nothing was chosen yet"
         q, available, action, clock = self._acted
@@ -118,20 +118,20 @@ class Policy:
         """[E, N, H]: the recurrent state before the coming ``act`` (a copy)."""
         return self._hidden.cpu().numpy().copy()
 
-    def forget(self, copies: np.ndarray) -> None:
-        """Start anew in some copies ([E] bool, or their numbers): a new episode begins there."""
+    def forget(self, envs: np.ndarray) -> None:
+        """Forget some environments ([E] bool, or their numbers): a new episode begins there."""
         with torch.inference_mode():
-            self._hidden[self._tensor(np.asarray(copies))] = 0
-        self._last_action[copies] = -1
+            self._hidden[self._tensor(np.asarray(envs))] = 0
+        self._last_action[envs] = -1
         if self._frames is not None:
-            self._frames.fresh[copies] = True
+            self._frames.fresh[envs] = True
 
     def reset(self) -> None:
-        """Start anew in every copy."""
+        """Forget every environment."""
         self.forget(np.ones(len(self._last_action), bool))
 
     def memory(self) -> dict[str, Any]:
-        """What is carried between slots (copies)."""
+        """What is carried between steps (copies)."""
         state: dict[str, Any] = {
             "hidden": torch.from_numpy(self.hidden),
             "last_action": torch.from_numpy(self._last_action.copy()),
@@ -141,35 +141,35 @@ class Policy:
         return state
 
     def remember(self, state: Mapping[str, Any]) -> None:
-        """Go on from what ``memory`` said."""
+        """Go on from what ``memory`` returned."""
         self._hidden = state["hidden"].to(self._device, copy=True)
         self._last_action = state["last_action"].numpy().copy()
         if self._frames is not None:
             self._frames.load_state_dict(state["frames"])
 
     def state_dict(self) -> dict[str, Any]:
-        """What is carried between slots, and where the random stream is."""
+        """What is carried between steps, and the state of the random stream."""
         state = {**self.memory(), "rng": copied(self.rng.bit_generator.state)}
         if self.exploration.noise is not None:
             state["exploration"] = self.exploration.noise.state_dict()
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state_dict`` said."""
+        """Restore what ``state_dict`` returned."""
         self.remember(state)
         self.carry_on(state)
 
     def carry_on(self, state: Mapping[str, Any]) -> None:
-        """Of what ``state_dict`` said only what outlives an episode, whatever the number of
-        copies: where the random stream is, and what the exploration adapts."""
+        """Restore only what outlives an episode, whatever the number of environments: the random
+        stream, and what the exploration adapts."""
         self.rng.bit_generator.state = copied(state["rng"])
         if self.exploration.noise is not None:
             self.exploration.noise.load_state_dict(state["exploration"], self.agents)
 
 
 class Frames:
-    """The last ``frame_stack`` observations of every copy, oldest first; an episode's first one
-    fills the places before it.
+    """The last ``frame_stack`` observations of every environment, oldest first; an episode's first
+    one fills the places before it.
     """
 
     def __init__(self, spec: EnvSpec, n_envs: int) -> None:

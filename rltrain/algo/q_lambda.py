@@ -40,7 +40,7 @@ class LambdaLoss:
 
     @torch.no_grad()
     def targets(self, online: Model, transitions: Batch, last: Tensor) -> Tensor:
-        """[T, E, M] for ``transitions`` (T = 1, B = T · E, slot by slot) and ``last`` [T+1, E]."""
+        """[T, E, M] for ``transitions`` (T = 1, B = T · E, step by step) and ``last`` [T+1, E]."""
         q = cast(Agents, online.agents).unroll(transitions, start=1).q[1:]
         action = greedy(q, transitions.avail_actions[1:])
         best = pick(q, action)

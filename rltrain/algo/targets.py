@@ -25,14 +25,14 @@ def n_step_target(
     """n-step returns that pass neither an episode's nor the window's end.
 
     y¹_t = r_t + γ (1 − terminated_t) X_{t+1} and yᵏ_t = r_t + γ (1 − terminated_t) Z_{t+1}, where
-    Z_{t+1} is X_{t+1} if slot t + 1 is ``last`` or the window's end, else yᵏ⁻¹_{t+1}: the discount
+    Z_{t+1} is X_{t+1} if step t + 1 is ``last`` or the window's end, else yᵏ⁻¹_{t+1}: the discount
     is that of the steps really summed (Sutton & Barto 2018, equation 7.1).
 
     Args:
         reward: [T, B, R], R = 1 or M.
         terminated: [T, B] bool.
         last: [T+1, B] bool.
-        value: [T, B, M], the bootstrap X of slots 1 … T.
+        value: [T, B, M], the bootstrap X of steps 1 … T.
         gamma: discount of one step.
         n_step: most steps summed, 1 or more.
 
@@ -40,20 +40,20 @@ def n_step_target(
         [T, B, M]
     """
     stop = last[1:].unsqueeze(-1)  # [T, B, 1]
-    goes_on = torch.where(terminated, 0.0, gamma).to(value.dtype).unsqueeze(-1)  # [T, B, 1]
-    target = reward + goes_on * value
+    discounts = torch.where(terminated, 0.0, gamma).to(value.dtype).unsqueeze(-1)  # [T, B, 1]
+    target = reward + discounts * value
     for _ in range(n_step - 1):
         shifted = torch.cat([target[1:], value[-1:]])  # the window's end bootstraps
-        target = reward + goes_on * torch.where(stop, value, shifted)
+        target = reward + discounts * torch.where(stop, value, shifted)
     return target
 
 
 class Bootstrap(NamedTuple):
-    """An n-step target in parts: ``reward_sum + discount * X[slot]`` for any bootstrap X."""
+    """An n-step target in parts: ``reward_sum + discount * X[step]`` for any bootstrap X."""
 
     reward_sum: Tensor  # [T, B, R]
     discount: Tensor  # [T, B], 0 where the episode terminates first
-    slot: Tensor  # [T, B] int64, 1 … T
+    step: Tensor  # [T, B] int64, 1 … T
 
 
 def n_step_bootstrap(
@@ -61,17 +61,17 @@ def n_step_bootstrap(
 ) -> Bootstrap:
     """The parts of ``n_step_target``, for bootstraps that cannot be added up on the way."""
     stop = last[1:]  # [T, B]
-    goes_on = torch.where(terminated, 0.0, gamma).to(reward.dtype)
+    discounts = torch.where(terminated, 0.0, gamma).to(reward.dtype)
     own = torch.arange(1, len(stop) + 1, device=stop.device).unsqueeze(-1).expand_as(stop)
-    summed, discount, slot = reward, goes_on, own
+    summed, discount, step = reward, discounts, own
     for _ in range(n_step - 1):
         further = torch.cat([summed[1:], torch.zeros_like(summed[-1:])])
-        summed = reward + goes_on.unsqueeze(-1) * further.masked_fill(stop.unsqueeze(-1), 0)
-        discount = goes_on * torch.cat([discount[1:], discount.new_ones(1, stop.shape[1])]).where(
+        summed = reward + discounts.unsqueeze(-1) * further.masked_fill(stop.unsqueeze(-1), 0)
+        discount = discounts * torch.cat([discount[1:], discount.new_ones(1, stop.shape[1])]).where(
             ~stop, torch.ones_like(discount)
         )
-        slot = torch.cat([slot[1:], own[-1:]]).where(~stop, own)
-    return Bootstrap(summed, discount, slot)
+        step = torch.cat([step[1:], own[-1:]]).where(~stop, own)
+    return Bootstrap(summed, discount, step)
 
 
 def at_step(x: Tensor, step: Tensor) -> Tensor:
@@ -87,29 +87,29 @@ def lambda_return(
     gamma: float,
     trace: float,
 ) -> Tensor:
-    """Q(λ) returns of a stream of slots that runs through episodes (Gallici et al. 2025, equation
+    """Q(λ) returns of a stream of steps that runs through episodes (Gallici et al. 2025, equation
     6, after Peng & Williams 1996).
 
-    y_t = r_t + γ (1 − terminated_t) ((1 − λ) X_{t+1} + λ y_{t+1}), with X instead of y where slot
+    y_t = r_t + γ (1 − terminated_t) ((1 − λ) X_{t+1} + λ y_{t+1}), with X instead of y where step
     t + 1 closes its episode or the stream ends. Meaningless where ``last[t]`` is set.
 
     Args:
         reward: [T, B, R].
         terminated: [T, B] bool.
         last: [T+1, B] bool.
-        value: [T, B, M], the bootstrap X of slots 1 … T.
+        value: [T, B, M], the bootstrap X of steps 1 … T.
         gamma, trace: discount and λ.
 
     Returns:
         [T, B, M]
     """
-    goes_on = torch.where(terminated, 0.0, gamma).to(value.dtype).unsqueeze(-1)
+    discounts = torch.where(terminated, 0.0, gamma).to(value.dtype).unsqueeze(-1)
     stop = last[1:].unsqueeze(-1)
     target = torch.empty_like(value)
-    follows = value[-1]
+    following = value[-1]
     for t in range(len(value) - 1, -1, -1):
-        mixed = torch.lerp(value[t], follows, trace)
-        target[t] = follows = reward[t] + goes_on[t] * torch.where(stop[t], value[t], mixed)
+        mixed = torch.lerp(value[t], following, trace)
+        target[t] = following = reward[t] + discounts[t] * torch.where(stop[t], value[t], mixed)
     return target
 
 

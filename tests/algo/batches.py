@@ -134,12 +134,12 @@ def make_batch(lengths, spec=SPEC, n_steps=None, seed=0, cut_off=()) -> Batch:
     lengths = np.asarray(lengths)
     n_steps, n_windows = n_steps or int(lengths.max()), len(lengths)
     slot = np.arange(n_steps + 1)[:, None]
-    real, taught = slot <= lengths, slot[:-1] < lengths  # [T+1, B], [T, B]
+    real, learned = slot <= lengths, slot[:-1] < lengths  # [T+1, B], [T, B]
     shape = (n_steps + 1, n_windows, spec.n_agents)
     avail_actions = rng.random((*shape, spec.n_actions)) < 0.6
     avail_actions[..., 0] = True
     avail_actions &= real[..., None, None]
-    action = rng.integers(0, spec.n_actions, (n_steps, *shape[1:])) * taught[..., None]
+    action = rng.integers(0, spec.n_actions, (n_steps, *shape[1:])) * learned[..., None]
     last_action = np.concatenate([np.full((1, *shape[1:]), -1), action])
     terminated = slot[:-1] == lengths - 1
     terminated[:, list(cut_off)] = False
@@ -154,9 +154,9 @@ def make_batch(lengths, spec=SPEC, n_steps=None, seed=0, cut_off=()) -> Batch:
         last_action=torch.from_numpy(last_action),
         last=torch.from_numpy(slot >= lengths),
         action=torch.from_numpy(action),
-        reward=normal(n_steps, n_windows, spec.n_rewards) * torch.from_numpy(taught)[..., None],
+        reward=normal(n_steps, n_windows, spec.n_rewards) * torch.from_numpy(learned)[..., None],
         terminated=torch.from_numpy(terminated),
-        mask=torch.from_numpy(taught),
+        mask=torch.from_numpy(learned),
         weight=torch.ones(n_windows),
         index=torch.arange(n_windows),
     )

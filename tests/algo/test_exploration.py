@@ -264,12 +264,12 @@ def test_actions_are_chosen_as_often_as_their_probability_says(exploration):
     rng, counts, draws = np.random.default_rng(0), np.zeros((E, N, A)), 4000
     for _ in range(draws):
         np.add.at(counts, (*np.indices((E, N)), exploration.choose(q, available, at(50), rng)), 1)
-    said = np.stack(
+    expected = np.stack(
         [exploration.probability(q, available, np.full((E, N), a), at(50)) for a in range(A)], -1
     )
-    np.testing.assert_allclose(said.sum(-1), 1)
-    np.testing.assert_allclose(counts / draws, said, atol=0.03)
-    assert (said[~available] == 0).all()
+    np.testing.assert_allclose(expected.sum(-1), 1)
+    np.testing.assert_allclose(counts / draws, expected, atol=0.03)
+    assert (expected[~available] == 0).all()
 
 
 def test_the_probability_of_epsilon_greedy_by_hand():

@@ -130,7 +130,7 @@ def test_a_saved_state_is_made_of_tensors_and_numbers_of_its_own():
         assert all(isinstance(value, torch.Tensor | int) for value in part.values())
 
 
-def test_another_optimisers_state_is_refused():
+def test_another_optimizers_state_is_refused():
     state = make_learner(optimizer=ADAM).state_dict()
     with pytest.raises(ValueError, match=r"exp_avg.*but this optimizer keeps square_avg"):
         make_learner(optimizer=RMSPROP).load_state_dict(state)
@@ -186,7 +186,7 @@ def test_without_a_schedule_the_learning_rate_stays():
     assert "lr" not in result.metrics
 
 
-def test_a_learning_rate_of_zero_teaches_nothing():
+def test_a_learning_rate_of_zero_changes_nothing():
     learner = make_learner(lr_schedule=[[0, 0.0]])
     before = [p.detach().clone() for p in learner.online.parameters()]
     learner.update(BATCH, Clock())

@@ -91,7 +91,7 @@ def test_garbage_in_the_padding_does_not_change_q_lambda():
 
 @pytest.mark.parametrize("name", [*LOSSES, "q_lambda"])
 def test_importance_weights_are_honoured_by_every_loss(name):
-    """A window of weight 0 teaches nothing; one of weight 2 twice as much."""
+    """A window of weight 0 changes nothing; one of weight 2 twice as much."""
     batch = make_batch([1, 1], n_steps=1)
     if name == "q_lambda":
         online = target = make_model("mlp", "independent")
@@ -189,7 +189,7 @@ PLAIN = {
 def test_the_compiled_step_says_what_tensors_say(
     network, mask_end, double, huber, n_step, n_agents
 ):
-    """Windows of unequal length, some of them cut off, of which the first slot is not taught."""
+    """Windows of unequal length, some of them cut off, of which the first step is masked."""
     kind, obs_shape, changes = PLAIN[network]
     spec = EnvSpec(n_agents=n_agents, n_actions=5, obs_shape=obs_shape)
     online, target = (make_model(kind, "independent", spec, seed, **changes) for seed in range(2))
@@ -255,7 +255,7 @@ def tiny():
     return online, target, batch
 
 
-def test_metrics_are_means_over_the_taught_transitions(tiny):
+def test_metrics_are_means_over_the_transitions_in_the_mask(tiny):
     """q: 1, 2 | 2; targets: 1 + 0.9 · 20, 3 | 2; errors: -18, -1 | 0."""
     result = LOSS(*tiny, Clock())
     metrics = {name: value.item() for name, value in result.metrics.items()}
@@ -281,7 +281,7 @@ def test_weight_scales_a_windows_squared_errors(tiny):
     assert LOSS(online, target, batch, Clock()).loss_sum.item() == pytest.approx((18**2 + 1) / 2)
 
 
-def test_only_masked_transitions_teach(tiny):
+def test_only_transitions_in_the_mask_count(tiny):
     online, target, batch = tiny
     mask = torch.tensor([[False, False], [True, False]])
     result = LOSS(online, target, replace(batch, mask=mask), Clock())
@@ -322,7 +322,7 @@ def test_each_agent_may_have_its_own_reward():
     assert result.metrics["target_mean"].item() == pytest.approx(batch.reward.mean().item())
 
 
-def test_no_taught_transition_gives_zeros_not_nan():
+def test_an_empty_mask_gives_zeros_not_nan():
     model, batch = make_model(), make_batch([2, 2])
     result = LOSS(model, model, replace(batch, mask=torch.zeros_like(batch.mask)), Clock())
     assert result.loss_sum.item() == result.count.item() == 0

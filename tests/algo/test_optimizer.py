@@ -12,7 +12,7 @@ def params():
     return [nn.Parameter(torch.zeros(3))]
 
 
-def test_options_reach_the_optimiser():
+def test_options_reach_the_optimizer():
     optimizer = rmsprop(params(), lr=0.1, alpha=0.9, eps=1e-3, weight_decay=1e-5)
     group = optimizer.param_groups[0]
     assert [group[k] for k in ("lr", "alpha", "eps", "weight_decay")] == [0.1, 0.9, 1e-3, 1e-5]

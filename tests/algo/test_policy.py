@@ -76,7 +76,7 @@ def test_random_actions_are_uniform_over_the_available_ones():
     assert share[0][0] == share[0][2] == share[1][3] == 0
 
 
-def test_hidden_state_and_last_action_start_anew_behind_an_episodes_last_slot():
+def test_hidden_state_and_last_action_are_reset_behind_an_episodes_last_step():
     policy, fresh = make_policy(), make_policy()
     first = observe(0)
     policy.act(first, ALL, OPEN, Clock())
@@ -101,7 +101,7 @@ def test_hidden_is_the_state_before_the_coming_act():
 
 
 @pytest.mark.parametrize("copies", [np.array([False, True, False]), np.array([1])])
-def test_forget_starts_some_copies_anew(copies):
+def test_forget_resets_some_environments(copies):
     policy = make_policy()
     policy.act(observe(), ALL, OPEN, Clock())
     policy.forget(copies)
@@ -109,7 +109,7 @@ def test_forget_starts_some_copies_anew(copies):
     assert (policy.state_dict()["last_action"] == -1).all(1).tolist() == [False, True, False]
 
 
-def test_reset_starts_every_copy_anew():
+def test_reset_resets_every_environment():
     policy = make_policy()
     policy.act(observe(), ALL, OPEN, Clock())
     policy.reset()

@@ -153,7 +153,7 @@ def test_n_step_discounts_by_the_steps_really_summed(n_step):
         assert y[t] == total + discount * value[slot - 1]
         assert parts.reward_sum[t, 0, 0] == total
         assert parts.discount[t, 0] == discount
-        assert parts.slot[t, 0] == slot
+        assert parts.step[t, 0] == slot
 
 
 @pytest.mark.parametrize("n_step", [1, 2, 4])

@@ -30,7 +30,7 @@ class Boltzmann(Exploration):
         self, q: np.ndarray, available: np.ndarray, action: np.ndarray, clock: Clock
     ) -> np.ndarray:
         x = np.where(available, q.astype(np.float64) / self.temperature(clock), -np.inf)
-        with np.errstate(invalid="ignore"):  # final slots may offer nothing
+        with np.errstate(invalid="ignore"):  # final steps may have no available action
             weight = np.exp(x - x.max(-1, keepdims=True))
             taken = np.take_along_axis(weight, action[..., None], -1)[..., 0]
             share: np.ndarray = taken / weight.sum(-1)

@@ -83,8 +83,8 @@ class FixedEpsilon(EpsilonGreedy):
 
 
 class PerCopyEpsilon(Exploration):
-    """Every environment copy has an epsilon of its own, base^(1 + alpha e / (E - 1)) (Ape-X;
-    Horgan et al. 2018, section 4.1); a single copy has ``base``.
+    """Every environment has an epsilon of its own, base^(1 + alpha e / (E - 1)) (Ape-X;
+    Horgan et al. 2018, section 4.1); a single one has ``base``.
     """
 
     def __init__(self, *, base: Probability, alpha: NonNegative, n_envs: int) -> None:
@@ -95,7 +95,7 @@ class PerCopyEpsilon(Exploration):
         self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator
     ) -> np.ndarray:
         epsilons = self.epsilons
-        if len(q) != len(epsilons):  # other observations than those of the copies
+        if len(q) != len(epsilons):  # other observations than those of a rollout
             epsilons = epsilons[np.arange(len(q)) % len(epsilons)]
         return epsilon_greedy(q, available, epsilons, rng)
 

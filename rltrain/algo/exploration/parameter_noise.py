@@ -19,7 +19,7 @@ from rltrain.types import Clock
 
 
 class ParameterNoise(EpsilonGreedy):
-    """Acts with weights that carry Gaussian noise, drawn anew when copy 0 begins an episode
+    """Acts with weights that carry Gaussian noise, drawn when environment 0 begins an episode
     (Plappert et al. 2018, appendix C).
 
     The noise grows or shrinks by 1 % at every draw, so that the noisy agents differ from the others
@@ -71,7 +71,7 @@ class ParameterNoise(EpsilonGreedy):
     def draw(
         self, agents: nn.Module, n_actions: int, clock: Clock, rng: np.random.Generator
     ) -> None:
-        """New noise on the present weights; its size follows from what was compared."""
+        """New noise on the present weights; its size is adapted by what was compared."""
         noisy = self.perturbed(agents, rng)
         if self.n_compared:
             epsilon = self.epsilon(clock)

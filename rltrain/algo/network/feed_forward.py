@@ -63,14 +63,14 @@ class FeedForward(nn.Module):
         return self.input.last_action or (self.rest is not None and self.rest.last_action)
 
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
-        """The values of the slots from ``start`` to ``stop``, every slot by itself."""
-        n_slots, n_windows, n_agents = batch.last_action.shape
-        stop = n_slots if stop is None else stop
+        """The values of the steps from ``start`` to ``stop``, each by itself."""
+        n_steps, n_windows, n_agents = batch.last_action.shape
+        stop = n_steps if stop is None else stop
         obs = zero_outside(batch.obs, batch.real)
         learning = torch.is_grad_enabled()
-        learned = n_slots - 1 if batch.mask_end is None else batch.mask_end
-        parts = ((0, learned), (learned, n_slots)) if learning else ((0, n_slots),)
-        said = []
+        learned = n_steps - 1 if batch.mask_end is None else batch.mask_end
+        parts = ((0, learned), (learned, n_steps)) if learning else ((0, n_steps),)
+        found = []
         uses = ("online",) if learning else ("target", "acting")
         for number, (first, end) in enumerate(parts):
             first, end = max(start, first), min(stop, end)
@@ -81,12 +81,12 @@ class FeedForward(nn.Module):
                 agent = agent.expand(end - first, n_windows, n_agents).flatten(0, 1)
             rows = obs[first:end].flatten(0, 1), batch.last_action[first:end].flatten(0, 1)
             with torch.set_grad_enabled(learning and number == 0):
-                said.append(self._evaluate(*rows, agent, uses))
+                found.append(self._evaluate(*rows, agent, uses))
         shape = (stop - start, n_windows, n_agents)
-        full = (start, n_slots - stop)
-        q, dist, tau = (_placed(x, shape, full) for x in zip(*said, strict=True))
+        full = (start, n_steps - stop)
+        q, dist, tau = (_placed(x, shape, full) for x in zip(*found, strict=True))
         assert q is not None
-        return Output(q, q.new_empty(n_slots, n_windows, n_agents, 0), dist, tau)
+        return Output(q, q.new_empty(n_steps, n_windows, n_agents, 0), dist, tau)
 
     def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Acting: obs [E, N, *O], last_action [E, N], hidden [E, N, 0] to (q [E, N, A], hidden)."""
@@ -106,7 +106,7 @@ class FeedForward(nn.Module):
 def _placed(
     parts: tuple[Tensor | None, ...], shape: tuple[int, ...], around: tuple[int, int]
 ) -> Tensor | None:
-    """Parts one after the other as [T+1, B, N, …]; zeros for the slots left out around them."""
+    """Parts one after the other as [T+1, B, N, …]; zeros for the steps left out around them."""
     if parts[0] is None:
         return None
     whole = [p for p in parts if p is not None]

@@ -21,7 +21,7 @@ from rltrain.types import Batch, EnvSpec, Output, inside
 class GRUAgents(nn.Module):
     """Linear, ReLU, GRU cell, Linear (DRQN; Hausknecht & Stone 2015, as in Rashid et al. 2018).
 
-    On the CPU only the real slots are computed, as packed sequences; elsewhere the whole window is
+    On the CPU only the real steps are computed, as packed sequences; elsewhere the whole window is
     handed to the device's own recurrence. ``q`` and ``hidden`` are zero behind a window's end.
 
     The last layer gives a value per action, or with a distribution its outputs.
@@ -75,8 +75,8 @@ class GRUAgents(nn.Module):
         return self.input.last_action
 
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
-        """The values of whole windows, starting from ``batch.hidden`` or zeros; what comes before
-        ``start`` is needed for what follows, so nothing is left out.
+        """The values of whole windows, starting from ``batch.hidden`` or zeros; steps before
+        ``start`` are needed for later ones, so none is left out.
 
         With gradients, the steps that only warm up a window's recurrent state (R2D2; Kapturowski et
         al. 2019, section 3) are unrolled without, and their values are zero.
@@ -113,18 +113,18 @@ class GRUAgents(nn.Module):
         )
 
     def _unroll_padded(self, batch: Batch, real: Tensor, first: Tensor) -> Output:
-        n_slots, n_windows, n_agents = batch.last_action.shape
+        n_steps, n_windows, n_agents = batch.last_action.shape
         agent = batch.agent
         if agent is not None:
             agent = agent.expand_as(batch.last_action).flatten(0, 1)
         obs = zero_outside(batch.obs, real)
         x = self._embed(obs.flatten(0, 1), batch.last_action.flatten(0, 1), agent)
-        x = x.view(n_slots, n_windows * n_agents, -1)
+        x = x.view(n_steps, n_windows * n_agents, -1)
         weights = [self.rnn.weight_ih, self.rnn.weight_hh, self.rnn.bias_ih, self.rnn.bias_hh]
         first = first.flatten(0, 1).unsqueeze(0)  # [1, B·N, H]
         learning = torch.is_grad_enabled()
         hidden, _ = torch.gru(x, first, weights, True, 1, 0.0, learning, False, False)
-        hidden = hidden.view(n_slots, n_windows, n_agents, -1)
+        hidden = hidden.view(n_steps, n_windows, n_agents, -1)
         q, dist, tau = self._values(hidden, learning=learning)
         return Output(zero_outside(q, real), zero_outside(hidden, real), dist, tau)
 

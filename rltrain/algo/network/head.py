@@ -16,7 +16,7 @@ from rltrain.algo.network.layers import Layers
 
 
 class NoisyLinear(nn.Module):
-    """A linear layer whose weights carry learned, factorised Gaussian noise (Fortunato et al. 2018,
+    """A linear layer whose weights carry learned, factorized Gaussian noise (Fortunato et al. 2018,
     section 3, equations 10 and 11). The noise is drawn for every call in training mode and absent
     in evaluation.
     """

@@ -31,7 +31,7 @@ def mlp_agents(
 ) -> FeedForward:
     """Linear and ReLU layers of ``hidden_sizes``, then a head with layers of ``head_sizes``.
 
-    ``noisy_sigma`` makes the head's layers noisy; ``layer_norm`` normalises every hidden layer,
+    ``noisy_sigma`` makes the head's layers noisy; ``layer_norm`` normalizes every hidden layer,
     ``normalize_obs`` the observations.
     """
     embed = AgentInput(

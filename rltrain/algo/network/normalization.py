@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from rltrain.types import EnvSpec
 
 CLIP = 10.0
-"""Normalised observations end here."""
+"""Normalized observations end here."""
 EPSILON = 1e-8
 """Added to variances: features that never changed give 0."""
 
@@ -21,7 +21,7 @@ class RunningNorm(nn.Module):
     """(x - mean) / sqrt(variance), feature by feature, clipped to ± 10; of everything ``update``
     was shown, and nothing else. All agents and stacked frames share the statistics.
 
-    There is one of it per run: copies of a network (targets, noisy ones) see through the same.
+    There is one of it per run: copies of a network (targets, noisy ones) share it.
     """
 
     count: Tensor  # [] observations seen, float64
@@ -43,7 +43,7 @@ class RunningNorm(nn.Module):
         self.register_load_state_dict_post_hook(lambda module, keys: self._refresh())
 
     def forward(self, x: Tensor) -> Tensor:
-        """Observations [..., D * frame_stack], normalised."""
+        """Observations [..., D * frame_stack], normalized."""
         return ((x - self.shift) * self.scale).clamp(-CLIP, CLIP)
 
     def update(self, obs: np.ndarray) -> None:

@@ -16,7 +16,7 @@ def zero_outside(x: Tensor, real: Tensor | None) -> Tensor:
 
 
 class Packing:
-    """The real slots of a batch as P rows: slot 0 of all windows, slot 1 of those that have one, …
+    """The real steps of a batch as P rows: step 0 of all windows, step 1 of those that have one, …
 
     Args:
         real: [T+1, B] bool, no gaps.
@@ -25,8 +25,8 @@ class Packing:
 
     def __init__(self, real: Tensor, order: Tensor) -> None:
         self.shape = real.shape
-        slot, rank = real.index_select(1, order).nonzero(as_tuple=True)
-        self.row = slot * real.shape[1] + order[rank]  # [P], numbers of the slots
+        step, rank = real.index_select(1, order).nonzero(as_tuple=True)
+        self.row = step * real.shape[1] + order[rank]  # [P], numbers of the steps
         self.dense = len(self.row) == real.numel()
 
     def pack(self, x: Tensor) -> Tensor:

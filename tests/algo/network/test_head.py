@@ -102,7 +102,7 @@ def test_noisy_layers_are_silent_in_evaluation():
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_noisy_layers_draw_anew_for_every_call():
+def test_noisy_layers_draw_noise_for_every_call():
     layer, x = NoisyLinear(4, 3, 0.5), torch.randn(2, 4)
     assert not torch.equal(layer(x), layer(x))
 

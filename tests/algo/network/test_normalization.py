@@ -90,9 +90,9 @@ def test_stacked_frames_share_the_statistics_of_one():
 
 
 def network(**changes):
-    said = {"hidden_sizes": [4], "head_sizes": [], "dueling": False, "noisy_sigma": None}
-    said |= {"layer_norm": False, "last_action": True, "agent_id": True, "normalize_obs": True}
-    return mlp_agents(spec=SPEC, distribution=Scalar(), **{**said, **changes})
+    settings = {"hidden_sizes": [4], "head_sizes": [], "dueling": False, "noisy_sigma": None}
+    settings |= {"layer_norm": False, "last_action": True, "agent_id": True, "normalize_obs": True}
+    return mlp_agents(spec=SPEC, distribution=Scalar(), **{**settings, **changes})
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def network(**changes):
     ],
     ids=["mlp", "gru"],
 )
-def test_networks_see_normalised_observations_and_plain_actions(agents):
+def test_networks_see_normalized_observations_and_plain_actions(agents):
     agents.input.norm.update(np.array([[0.0, 0.0], [2.0, 4.0]]))
     x = agents.input(torch.tensor([[[2.0, 0.0]]]), torch.tensor([[1]]), None)
     torch.testing.assert_close(x, torch.tensor([[[1.0, -1.0, 0.0, 1.0]]]))
@@ -200,7 +200,7 @@ def test_weights_without_statistics_do_not_fit(tmp_path):
     ],
     ids=lambda words: words[0],
 )
-def test_other_methods_normalise_too(tmp_path, words):
+def test_other_methods_normalize_too(tmp_path, words):
     given = [w for w in WORDS if not w.startswith(("algo=", "algo.network.hidden"))]
     if words == ["algo=pqn"]:
         given = [w for w in given if not w.startswith(("buffer.", "algo.learning"))]
