@@ -1,7 +1,7 @@
-"""Protocols: what environments, agents, losses, buffers and rollouts must offer each other.
+"""Protocols of environments, agents, losses, buffers, rollouts and the trainer.
 
-A part of a user's own is checked against them once, when it is built: members with a value, and
-``optional`` methods, may be left out.
+A part of a user's own is checked against its protocol once, when it is built. Members with a value
+and ``optional`` methods may be left out.
 """
 
 from __future__ import annotations
@@ -37,23 +37,21 @@ def optional(method: Method) -> Method:
 
 
 class EpisodeSeeds(Protocol):
-    """The seed of the k-th episode (k = 0, 1, …) of one environment copy, keyed, never drawn from
-    a counter.
-    """
+    """The seed of episode k = 0, 1, … of environment e, a function of both."""
 
     def __call__(self, e: int, k: int) -> int: ...
 
 
 class VectorEnv(Protocol):
-    """E copies in lock-step with next-step resets: every observation, final ones included, owns
-    one slot.
+    """E environments in lockstep with next-step autoreset: every observation, final ones included,
+    has a time step of its own.
 
-    The arrays are the *current* slot; they are overwritten by the next ``step``. Where ``last`` is
-    set the next ``step`` ignores that copy's action, gives reward 0 and shows the first
-    observation of a new episode.
+    The arrays hold the current time step; the next ``step`` overwrites them. Where ``last`` is
+    set, the next ``step`` ignores the action of that environment, returns reward 0 and writes the
+    first observation of a new episode.
 
-    ``lost`` [E] bool marks environments that crashed in the last ``step``: it gave them reward 0,
-    and they show the first observation of the same episode, which begins again.
+    ``lost`` [E] bool marks environments that crashed in the last ``step``: their reward is 0, and
+    their episode has begun again with its first observation.
     """
 
     spec: EnvSpec
@@ -68,13 +66,13 @@ class VectorEnv(Protocol):
     frames_per_second: float | None = None  # of its videos; None: it cannot be rendered
 
     def reset(self, seeds: EpisodeSeeds) -> None:
-        """Start episode 0 of every copy; from now on episode k of copy e is seeded with ``seeds(e,
-        k)``.
+        """Begin episode 0 of every environment; episode k of environment e is seeded with
+        ``seeds(e, k)``.
         """
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """``action`` [E, N] to ``(reward [E, R] float32, terminated [E] bool)``; moves the arrays
-        on by one slot.
+        """``action`` [E, N] to ``(reward [E, R] float32, terminated [E] bool)``; the arrays then
+        hold the next time step.
         """
 
     def call(self, method: str, *args: Any) -> list[Any]:
@@ -109,13 +107,16 @@ class DrawnEnv(VectorEnv, Protocol):
 
 
 class Watch(Protocol):
-    """Called in every time step while episodes are played."""
+    """Called at every time step of ``run_episodes``."""
 
     def __call__(
         self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
     ) -> None:
-        """Called before a step. ``numbers`` [E]: the episode each environment is in; ``finished``:
-        the episodes that end at this time step, by environment.
+        """Called before a step.
+
+        Args:
+            numbers: the episode that each environment is in, [E].
+            finished: the episodes that end at this time step, by environment.
         """
 
     def stepped(self, action: np.ndarray, reward: np.ndarray, terminated: np.ndarray) -> None:
@@ -140,17 +141,17 @@ class Agents(Protocol):
 
     hidden_dim: Annotated[int, "size of the recurrent state, 0 for feed-forward agents"]
     uses_last_action: bool = False  # the previous action is an input
-    draws_noise: bool = False  # in training mode the same observation gets different values
-    obs_norm: Any = None  # a RunningNorm of observations, which ``update`` shows every collect
+    draws_noise: bool = False  # values differ from call to call in training mode
+    obs_norm: Any = None  # a RunningNorm of observations, updated with all collected steps
 
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
-        """The values of a window. Only slots ``start … stop`` are needed: what feed-forward agents
-        say of the others means nothing.
+        """The values of a window. Only time steps ``start … stop`` are used; feed-forward agents
+        need not compute the others.
         """
 
     def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Acting: obs [E, N, *O], last_action [E, N], hidden [E, N, H] to (q [E, N, A], next
-        hidden).
+        """One time step of acting: obs [E, N, *O], last_action [E, N], hidden [E, N, H] to
+        (q [E, N, A], next hidden).
         """
 
 
@@ -167,20 +168,22 @@ class Mixer(Protocol):
 
 
 class Loss(Protocol):
-    """What a batch teaches. One that learns a distribution of returns asks for ``distribution`` in
-    its constructor.
+    """The loss of a batch. A loss for a distribution of returns has a constructor keyword
+    ``distribution``.
     """
 
     n_step: Annotated[int, "rewards summed before the bootstrap"]
-    per_agent: bool = False  # every agent's values are learned by themselves, without a mixer
-    targets: Callable[..., Tensor] | None = None  # (online, transitions, last) of a whole collect
+    per_agent: bool = False  # every agent's values are trained independently, without a mixer
+    targets: Callable[..., Tensor] | None = (
+        None  # of (online, transitions, last), all collected steps at once
+    )
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
         """Loss sum, count (transitions trained on × M), priority [B] and metrics."""
 
 
 class Optimizer(Protocol):
-    """A ``torch.optim.Optimizer``, or what the learner reads of one."""
+    """A ``torch.optim.Optimizer``, or an object with the members that the learner uses."""
 
     param_groups: Annotated[list[dict[str, Any]], "where a schedule sets the learning rate"]
     state: Annotated[Any, "by parameter, its tensors; saved in checkpoints"]
@@ -189,16 +192,16 @@ class Optimizer(Protocol):
 
 
 class TargetUpdates(Protocol):
-    """When the target network is updated, and how far."""
+    """When and how far the target network is updated."""
 
-    tau: Annotated[float, "1 copies; below 1 the target moves that part of the way"]
+    tau: Annotated[float, "1: copy; below 1: Polyak averaging with this factor"]
     done_at: Annotated[int, "the count of the last update; saved in checkpoints"]
 
     def due(self, clock: Clock) -> bool: ...
 
 
 class Learning(Protocol):
-    """What the loop asks of a learner."""
+    """A learner as the training loop uses it."""
 
     online: Model
 
@@ -208,7 +211,7 @@ class Learning(Protocol):
 
 
 class Acting(Protocol):
-    """Actions for observations that come from elsewhere than a rollout."""
+    """Actions for observations that are not a rollout's own."""
 
     def compute_actions(
         self,
@@ -218,7 +221,7 @@ class Acting(Protocol):
         avail_actions: Any,
         clock: Clock,
     ) -> Any:
-        """Actions for X observations; with a state where agents remember."""
+        """Actions for X observations; with a recurrent state if the agents have one."""
 
     def compute_single_action(
         self,
@@ -228,22 +231,22 @@ class Acting(Protocol):
         avail_actions: Any,
         clock: Clock,
     ) -> Any:
-        """The action for one observation; with a state where agents remember."""
+        """The action for one observation; with a recurrent state if the agents have one."""
 
     def explores_until(self) -> int | None:
         """The env step at which training's exploration stops changing; None if it never does."""
 
     def exploration_metrics(self, clock: Clock) -> dict[str, float]:
-        """How much training explores at ``clock``."""
+        """Metrics of exploration at ``clock``, such as epsilon."""
 
 
 class Rollouts(Protocol):
-    """Where experience comes from: policy and environments, here or elsewhere."""
+    """A policy in environments, in this process or elsewhere."""
 
-    about: Mapping[str, Any]  # what the environments say about themselves: {"backend": …}
+    about: Mapping[str, Any]  # of the environments: {"backend": …}
 
     def collect(self, n_steps: int, clock: Clock) -> Steps:
-        """``n_steps`` slots of every copy."""
+        """``n_steps`` time steps of every environment."""
 
     def run_episodes(
         self,
@@ -254,16 +257,23 @@ class Rollouts(Protocol):
         stop: Callable[[], bool] | None = None,
         report: Callable[[int], None] | None = None,
     ) -> list[Episode]:
-        """Exactly n episodes, episode i with seed i, in that order; ``watch`` sees every slot,
-        ``report`` gets the number of finished episodes. Raises Interrupted as soon as ``stop``
-        says so.
+        """Run exactly n episodes, episode i with seed i, and return them in that order.
+
+        Args:
+            watch: called at every time step.
+            report: called with the number of finished episodes.
+
+        Raises:
+            Interrupted: ``stop`` returned True.
         """
 
     def sync(self, learner: Learning) -> None:
-        """Take over what was learned."""
+        """Load the learner's current weights."""
 
     def restart(self, state: Mapping[str, Any], episodes: int) -> None:
-        """Begin episodes that were not played yet, with what outlives them as ``state`` says."""
+        """Begin new episodes, those after the first ``episodes``; ``state`` restores what outlives
+        an episode.
+        """
 
     def call(self, method: str, *args: Any) -> list[Any]: ...
     def state_dict(self) -> dict[str, Any]: ...
@@ -281,11 +291,11 @@ class Buffer(Protocol):
     targets: Any = None  # of the loss, computed for all collected steps at once
 
     def plan(self) -> Plan:
-        """Bytes and steps that it will store."""
+        """Bytes and steps that it will store, for the banner."""
 
     @optional
     def check(self, batch_size: int) -> None:
-        """Refuse a batch that could never be sampled (ValueError)."""
+        """Raise ValueError if a batch could never be sampled."""
 
     def add(self, steps: Steps) -> None: ...
     def ready(self, batch_size: int) -> bool: ...
@@ -293,7 +303,7 @@ class Buffer(Protocol):
 
     @optional
     def update_priority(self, index: Tensor, priority: Tensor) -> None:
-        """The priorities [B] that the loss gave the windows ``index`` [B]."""
+        """Set the priorities [B] of the windows ``index`` [B]."""
 
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
@@ -320,7 +330,7 @@ class Training(Protocol):
     test_rollout: Rollouts
     buffer: Buffer
     learner: Learning
-    interrupted: bool  # the run ends because a person or the machine asked for it
+    interrupted: bool  # the run ends on a signal
     diverging: bool  # the latest updates were all undone
 
     @property
@@ -345,4 +355,4 @@ class Training(Protocol):
         """Write a checkpoint (``full`` or ``weights``) and return its folder."""
 
     def stop(self, why: str, *, interrupted: bool = False) -> None:
-        """End the run after the present iteration."""
+        """End the run after the current iteration."""

@@ -1,10 +1,10 @@
-"""Every shape, unit and protocol of the project, written once; all other modules stand on it.
+"""Data classes, and every array shape of the project.
 
-Letters: T transitions, B windows in a batch, E environment copies, N agents, A actions, R reward
+Letters: T transitions, B windows in a batch, E environments, N agents, A actions, R reward
 streams (1 = team, N = one each), M value streams after mixing (1 or N), O observation dims, S state
 size, H hidden size, K atoms. Time is always the first axis. ``action[t]`` is chosen at ``obs[t]``;
-``reward[t]`` and ``terminated[t]`` are its consequence; ``last[t]`` says that ``obs[t]`` closed its
-episode, so slot t holds no real transition.
+``reward[t]`` and ``terminated[t]`` are its consequence; ``last[t]`` marks ``obs[t]`` as the final
+observation of its episode, so time step t holds no transition.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, kw_only=True)
 class EnvSpec:
-    """What an environment looks like from outside: sizes, not behaviour."""
+    """Sizes and properties of an environment."""
 
     n_agents: int
     n_actions: int
@@ -30,19 +30,21 @@ class EnvSpec:
     n_rewards: int = 1  # 1 = one team reward, N = one per agent
     max_steps: int | None = None  # longest episode, transitions
     obs_dtype: str = "float32"  # as stored: float32 or uint8
-    obs_scale: float = 1.0  # the networks see obs * obs_scale
+    obs_scale: float = 1.0  # the networks' input is obs * obs_scale
     frame_stack: int = 1
-    reports_win: bool = False  # episodes say who won (info["win"])
+    reports_win: bool = False  # episodes have info["win"]
     layout: Mapping[str, Any] | None = None  # named entity blocks of obs and state
-    obs_space: Mapping[str, Any] | None = None  # the environment's own observations, if converted
+    obs_space: Mapping[str, Any] | None = (
+        None  # the environment's own observation space, if converted
+    )
     first_action: int = 0  # the environment's own number of action 0
     masks_actions: bool = False  # not all actions are available at all times
 
 
 @dataclass(frozen=True)
 class Episode:
-    """One finished episode: undiscounted return (mean over reward streams), transitions, what the
-    environment said.
+    """One finished episode: undiscounted return (mean over reward streams), length in transitions
+    and info.
     """
 
     episode_return: float
@@ -52,8 +54,8 @@ class Episode:
 
 @dataclass(frozen=True)
 class Steps:
-    """What acting produced: T slots of E copies (numpy). ``env_steps`` counts the real transitions
-    among them.
+    """Collected steps: T time steps of E environments (numpy). ``env_steps`` counts their real
+    transitions.
     """
 
     obs: np.ndarray  # [T, E, N, *O]
@@ -65,8 +67,8 @@ class Steps:
     terminated: np.ndarray  # [T, E] bool
     lost: (
         np.ndarray
-    )  # [E] bool: the copy crashed; forget its open episode before adding these slots
-    episodes: tuple[Episode, ...] = ()  # in the order of their final slots: by slot, then by copy
+    )  # [E] bool: the environment crashed; drop its open episode before adding these steps
+    episodes: tuple[Episode, ...] = ()  # in the order of their final steps, then of environments
     hidden: np.ndarray | None = None  # [T, E, N, H], where a buffer stores it
 
     @property
@@ -76,35 +78,35 @@ class Steps:
 
 @dataclass(frozen=True)
 class StepView:
-    """One slot of one environment copy, as the hooks of episodes and steps get it.
+    """One time step of one environment, the argument of step and episode hooks.
 
-    The arrays are views: keep copies. What a step brought is there in ``on_step``, ``episode`` in
-    ``on_episode_end``.
+    The arrays are views: keep copies. ``action``, ``reward`` and ``terminated`` are set in
+    ``on_step``, ``episode`` in ``on_episode_end``.
     """
 
-    test: bool  # a test episode, or one of training
+    test: bool  # of a test episode
     env: int  # which environment, 0 … E - 1
-    number: int  # tests: which episode of the test; training: episodes this copy began before
-    t: int  # transitions of the episode before this slot
+    number: int  # tests: episode of the test; training: episodes that the environment began before
+    t: int  # transitions of the episode before this time step
     obs: np.ndarray  # [N, *O]
     avail_actions: np.ndarray  # [N, A] uint8
     state: np.ndarray  # [S]
     action: np.ndarray | None = None  # [N]
     reward: np.ndarray | None = None  # [R]
     terminated: bool = False
-    episode: Episode | None = None  # return, length and what the environment said
+    episode: Episode | None = None  # return, length and info
 
 
 @dataclass(frozen=True)
 class Trajectory:
-    """The slots that one collect added to one episode of one copy: T of them, the final one
-    included. The arrays are views: what is written into them is what will be stored.
+    """The T time steps that one ``collect`` added to one episode of one environment, the final one
+    included. The arrays are views: values written into them are stored.
     """
 
     env: int  # which environment, 0 … E - 1
     number: int  # episodes that this environment began before
-    begins: bool  # the episode's first slot is here
-    ends: bool  # its final slot is here
+    begins: bool  # it holds the episode's first step
+    ends: bool  # it holds its final step
     obs: np.ndarray  # [T, N, *O]
     avail_actions: np.ndarray  # [T, N, A] uint8
     state: np.ndarray  # [T, S]
@@ -116,7 +118,7 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class Clock:
-    """How far a run is: real transitions of all copies together, finished episodes, gradient
+    """Counters of a run: real transitions of all environments together, finished episodes, gradient
     steps.
     """
 
@@ -139,8 +141,8 @@ class Clock:
 class Batch:
     """B windows of T transitions, each inside one episode (torch, on the learner's device).
 
-    After a window's first ``last`` everything is padding. ``mask`` marks the transitions that are
-    learned from.
+    After a window's first ``last`` everything is padding. ``mask`` marks the transitions to
+    train on.
     """
 
     obs: Tensor  # [T+1, B, N, *O] float32
@@ -153,19 +155,19 @@ class Batch:
     terminated: Tensor  # [T, B] bool
     mask: Tensor  # [T, B] bool
     weight: Tensor  # [B] float32, importance weights
-    index: Tensor  # [B] int64, what update_priority is told
-    hidden: Tensor | None = None  # [B, N, H], recurrent state at the first slot
+    index: Tensor  # [B] int64, argument of update_priority
+    hidden: Tensor | None = None  # [B, N, H], recurrent state at the first step
     agent: Tensor | None = None  # [B, N], which agent a row is, where not 0 … N-1
     td_target: Tensor | None = None  # [T, B, M], where targets were computed before
     mask_end: int | None = None  # from this step on mask is not set, or ignored; None = T
     burn_in: int | None = None  # bound of warm_up; None = T
     eta: float = 0.0  # a window's priority: eta * largest + (1 - eta) * mean error of its steps
-    whole: bool = False  # True: nothing is padding, so nobody needs to look for it
+    whole: bool = False  # True: nothing is padding
 
     @cached_property
     def real(self) -> Tensor | None:
-        """[T+1, B] bool: slots up to and including their window's first ``last``; None = all.
-        Transition t is real where slot t + 1 is.
+        """[T+1, B] bool: steps up to and including their window's first ``last``; None = all.
+        Transition t is real where step t + 1 is.
         """
         return None if self.whole else inside(self.last)
 
@@ -178,7 +180,7 @@ class Batch:
             mask[self.mask_end :] = False
         if self.real is not None:
             return mask & self.real[1:]
-        # asking costs nothing on the CPU; elsewhere it would wait for the device
+        # free on the CPU; elsewhere it would wait for the device
         return None if mask.is_cpu and bool(mask.all()) else mask
 
     @cached_property
@@ -195,23 +197,23 @@ class Batch:
 
 
 def inside(last: Tensor) -> Tensor:
-    """Which slots of a window are real: those up to and including its first ``last``.
+    """Which steps of a window are real: those up to and including its first ``last``.
 
     ``last`` [T+1, B] bool to [T+1, B] bool.
     """
-    ended = last.cumsum(0)  # [T+1, B] lasts seen up to this slot
+    ended = last.cumsum(0)  # [T+1, B] lasts up to this step
     return (ended == 0) | (last & (ended == 1))
 
 
 class Output(NamedTuple):
-    """What agents say about a window: values and the recurrent states behind them (H = 0 for
-    feed-forward agents); distributional agents also say of what ``q`` is the mean.
+    """The agents' output for a window: values and recurrent states (H = 0 for feed-forward agents),
+    of distributional agents also the distributions whose means are ``q``.
     """
 
     q: Tensor  # [T+1, B, N, A]
     hidden: Tensor  # [T+1, B, N, H]
     dist: Tensor | None = None  # [T+1, B, N, A, K], logits or quantiles
-    tau: Tensor | None = None  # [T+1, B, N, K], the quantile levels, where they were drawn
+    tau: Tensor | None = None  # [T+1, B, N, K], quantile levels, if they were drawn
 
 
 class Model(nn.Module):
@@ -226,7 +228,7 @@ class Model(nn.Module):
 
 @dataclass(frozen=True)
 class Result:
-    """What a loss says: sum and count (so that ranks can add up), a priority per window, metrics
+    """The output of a loss: sum and count (which ranks can add up), a priority per window, metrics
     as 0-d tensors.
     """
 
@@ -234,11 +236,11 @@ class Result:
     count: Tensor
     priority: Tensor  # [B]
     metrics: dict[str, Tensor]
-    gradient: Tensor | None = None  # of loss_sum by all weights, flat, where it is known already
+    gradient: Tensor | None = None  # of loss_sum by all weights, flat, if already computed
 
 
 class UpdateResult(NamedTuple):
-    """What a gradient step says: priorities [B] and 0-d metrics, both left on the device."""
+    """The output of a gradient step: priorities [B] and 0-d metrics, both on the device."""
 
     priority: Tensor
     metrics: dict[str, Tensor]
@@ -246,9 +248,9 @@ class UpdateResult(NamedTuple):
 
 @dataclass(frozen=True)
 class Pieces:
-    """A large array told piece by piece along its first axis, so that saving it makes no copy.
+    """A large array in pieces along its first axis, so that saving it makes no copy.
 
-    The pieces are read when they are asked for: take them before their owner changes.
+    The pieces are read lazily: take them before their owner changes.
     """
 
     shape: tuple[int, ...]
@@ -262,15 +264,15 @@ class Pieces:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a replay will cost, known before anything is stored."""
+    """The memory of a buffer, known before anything is stored."""
 
-    bytes_per_step: int  # of one slot: an observation and what followed it
+    bytes_per_step: int  # an observation and its transition
     worst_case_bytes: int | None  # ``capacity`` full-length episodes; None if no length is known
     cap_bytes: int  # never more than this
     capacity: int  # of what the buffer counts: episodes or steps
-    steps: int | None = None  # steps kept at most, where the buffer counts steps
+    steps: int | None = None  # steps stored at most, if the buffer counts steps
 
 
 def torch_device_of(module: nn.Module) -> torch.device:
-    """Where a module's parameters live."""
+    """The device of a module's parameters."""
     return next((p.device for p in module.parameters()), torch.device("cpu"))
