@@ -1,4 +1,4 @@
-"""Callbacks look at a run from outside: the hooks, and those that test, save, log and stop."""
+"""Callbacks: the base class with its hooks, and those that test, save, log and stop."""
 
 from rltrain.callback.health import Health
 from rltrain.callback.hooks import Callback, Callbacks

@@ -1,4 +1,4 @@
-"""What goes wrong in learning without an error: undone updates, a support that is too narrow."""
+"""Problems that raise no error: undone updates, a categorical support that is too narrow."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class Health(Callback):
         updates = trainer.clock.updates
         if updates - self.read_at >= WARN_AFTER:
             self.read_at = updates
-            self.judge(trainer, int(self.undone))
+            self.check(trainer, int(self.undone))
         return value
 
-    def judge(self, trainer: Training, undone: int) -> None:
+    def check(self, trainer: Training, undone: int) -> None:
         """Warn of updates that are undone, or end the run.
 
         Raises:
-            DivergedError: none was made for too long.
+            DivergedError: too many updates in a row were undone.
         """
         if undone >= STOP_AFTER:
             kept = checkpoint.pointed(trainer.run_dir / "checkpoints", "latest")

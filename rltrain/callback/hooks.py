@@ -1,4 +1,4 @@
-"""Callbacks look at a run from outside: ``hook(trainer, value) -> value``.
+"""Base class of callbacks, whose hooks are ``hook(trainer, value) -> value``.
 
 To add one of your own: subclass ``Callback``, define the hooks you need, and name it in
 ``callbacks`` as a ``_target_``. Test, Save and Log are callbacks too. docs/callbacks.md has a table
@@ -21,8 +21,8 @@ from rltrain.types import (
 
 
 class Callback:
-    """Every hook gives its value on, changed or not; whoever has state says so in
-    ``state_dict``.
+    """Hooks that a run calls. Each returns its value, changed or not; a callback with state returns
+    it from ``state_dict``.
     """
 
     def on_train_start(self, trainer: Training, value: Any = None) -> Any:
@@ -33,7 +33,7 @@ class Callback:
         return value
 
     def on_step(self, trainer: Training, value: StepView) -> StepView:
-        """An observation, the action chosen at it, and what came of it."""
+        """An observation, the action chosen at it, and its outcome."""
         return value
 
     def on_episode_end(self, trainer: Training, value: StepView) -> StepView:
@@ -41,7 +41,7 @@ class Callback:
         return value
 
     def on_trajectory(self, trainer: Training, value: Trajectory) -> Trajectory:
-        """What one collect added to one episode, before it is stored; training only."""
+        """The collected steps of one episode, before they are stored; training only."""
         return value
 
     def on_collect(self, trainer: Training, value: Steps) -> Steps:
@@ -84,16 +84,16 @@ class Callback:
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state_dict`` said."""
+        """Continue from ``state_dict``."""
 
 
 TEST_HOOKS = ("on_episode_start", "on_step", "on_episode_end")
 STEP_HOOKS = (*TEST_HOOKS, "on_trajectory")
-"""Hooks that are told of single slots, only if anybody defines them."""
+"""Per-step hooks, called only if a callback defines one."""
 
 
 class Callbacks(Callback):
-    """Several callbacks in order, each handing its value to the next; only hooks that are defined
+    """Several callbacks in order, each passing its value to the next; only hooks that are defined
     are called.
     """
 
@@ -161,7 +161,7 @@ class Callbacks(Callback):
         return {name: c.state_dict() for name, c in self.named()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Callbacks that were not there when the state was saved start afresh."""
+        """Callbacks that were not there when the state was saved keep their initial state."""
         for name, c in self.named():
             if name in state:
                 c.load_state_dict(state[name])

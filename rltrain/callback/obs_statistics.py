@@ -12,8 +12,8 @@ from rltrain.types import Steps
 
 
 class ObsStatistics(Callback):
-    """Every collected observation counts once in the network's running mean and variance; nothing
-    else moves them: neither tests nor what is sampled again.
+    """Updates the network's running mean and variance with every collected observation once;
+    neither tests nor sampled batches change them.
     """
 
     def __init__(self, *, update: Callable[[np.ndarray], None]) -> None:

@@ -15,9 +15,7 @@ from rltrain.logger.loggers import Loggers
 
 
 class Due:
-    """A remembered threshold: what belongs to a multiple happens at the first look at or after
-    it.
-    """
+    """A threshold: True for the first count at or after each multiple of ``interval``."""
 
     def __init__(self, interval: int, at: int = 0) -> None:
         self.interval, self.at = interval, at
@@ -57,12 +55,12 @@ class Test(Callback):
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         self.tested_at = trainer.clock.env_steps
         self.loggers.write(trainer.clock, trainer.seconds, value)
-        judged = ("test/win_rate", "test/return_mean")
-        score = [value.get(name, 0.0) for name in judged]
+        compared = ("test/win_rate", "test/return_mean")
+        score = [value.get(name, 0.0) for name in compared]
         score = [-math.inf if math.isnan(x) else x for x in score]
         first_trained = self.best_untrained and not trainer.untrained
         better = score >= self.best or first_trained
-        if better and any(name in value for name in judged):
+        if better and any(name in value for name in compared):
             self.best, self.best_untrained = score, trainer.untrained
             checkpoints = trainer.run_dir / "checkpoints"
             if not (checkpoints / str(self.tested_at)).exists():
@@ -115,7 +113,7 @@ class Save(Callback):
 
 
 class Log(Callback):
-    """Means of everything since the last line, every ``interval`` env steps, with speeds."""
+    """Means of all metrics since the last line, every ``interval`` env steps, with speeds."""
 
     def __init__(self, *, interval: int, loggers: Loggers, exploration: Any) -> None:
         self.due, self.loggers, self.exploration = Due(interval, interval), loggers, exploration

@@ -21,7 +21,7 @@ def announce_compilation() -> None:
 
 
 class CompileListener(event.Listener):
-    """Hears of every function that is compiled, not of those loaded from Numba's cache."""
+    """Listens for compiled functions; those loaded from Numba's cache are no events."""
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress

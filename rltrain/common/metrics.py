@@ -1,4 +1,4 @@
-"""What a run reports: every metric's name, running means, and what episodes and tests come to."""
+"""Metrics of a run: their names, running means, and the metrics of episodes and tests."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class Metrics:
 
 
 def episode_metrics(episodes: list[Episode] | tuple[Episode, ...]) -> list[dict[str, float]]:
-    """What each finished episode adds to the means; ``win_rate`` only where the environment says
-    who won, and what else it counts itself (``info["metrics"]``) by name.
+    """Metrics of each finished episode; ``win_rate`` only where the environment reports ``win``,
+    and its own metrics (``info["metrics"]``) by name.
     """
     out = []
     for e in episodes:
@@ -90,18 +90,18 @@ def summarise(episodes: list[Episode]) -> dict[str, float]:
     return {**out, "test/return_std": math.sqrt(variance)}
 
 
-def test_metrics(said: Any) -> dict[str, float]:
-    """What a test function said, names without a group in the group ``test``.
+def test_metrics(returned: Any) -> dict[str, float]:
+    """What a test function returned, names without a group in the group ``test``.
 
     Raises:
         ValueError: no metrics, or values that are no numbers.
     """
-    if not isinstance(said, Mapping) or not said:
+    if not isinstance(returned, Mapping) or not returned:
         raise ValueError(
             "test.function: expected metrics by name, such as {'return_mean': 1.5}, got "
-            f"{said!r}."
+            f"{returned!r}."
         )
-    for name, value in said.items():
+    for name, value in returned.items():
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise ValueError(f"test.function: {name} is {value!r}, expected a number.")
-    return {k if "/" in k else f"test/{k}": float(v) for k, v in said.items()}
+    return {k if "/" in k else f"test/{k}": float(v) for k, v in returned.items()}

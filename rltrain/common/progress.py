@@ -1,4 +1,4 @@
-"""What a run does besides learning (a test, a checkpoint), readable from another thread."""
+"""Activities besides learning (a test, a checkpoint), readable from another thread."""
 
 from __future__ import annotations
 

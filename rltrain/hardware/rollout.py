@@ -185,7 +185,7 @@ class Rollout:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from ``state_dict``; an environment without exact state begins new episodes.
 
-        It says so by ``exact: False`` in its state; the open episodes are then dropped (``lost``).
+        Its state then has ``exact: False``; the open episodes are then dropped (``lost``).
 
         Raises:
             ValueError: the state was written with another number of environments.

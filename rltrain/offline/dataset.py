@@ -37,7 +37,7 @@ class Dataset:
 
     @property
     def knows_probabilities(self) -> bool:
-        """Whether it says of every action how likely it was."""
+        """Whether the probability of every action was recorded."""
         return all(shard["probabilities"] for shard in self.shards)
 
     def piece(self, i: int) -> dict[str, np.ndarray]:

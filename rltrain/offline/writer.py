@@ -38,7 +38,7 @@ class Writer:
         shard_bytes: bytes of experience per shard.
         max_bytes: recording ends before the dataset is larger; None = never.
         n_episodes: of the episodes numbered e + k E, only the first so many are kept; None =
-            all. Whoever keeps the first to end keeps the short ones.
+            all. The first to end would be the short ones.
     """
 
     def __init__(

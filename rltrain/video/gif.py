@@ -1,5 +1,5 @@
 """An animated GIF, compressed frame by frame: one palette, and of each frame only the rectangle
-that differs from the frame before, so that a video takes little memory while it is recorded."""
+that differs from the frame before, so that recording takes little memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from PIL import GifImagePlugin, Image
 
 LEVELS = (0, 64, 128, 191, 255)  # of each primary, for colors that the first frame lacks
-EXACT = 64  # colours of the first frame that are kept as they are
+EXACT = 64  # colors of the first frame that are stored unchanged
 
 
 class Gif:
@@ -46,9 +46,9 @@ class Gif:
     def write(self, path: Path) -> None:
         """Write the video, which repeats forever."""
         height, width = self.shape[:2]
-        colours = bytes(self._palette.getpalette() or ()).ljust(768, b"\0")
+        colors = bytes(self._palette.getpalette() or ()).ljust(768, b"\0")
         with path.open("wb") as file:
-            file.write(b"GIF89a" + struct.pack("<HHBBB", width, height, 0xF7, 0, 0) + colours)
+            file.write(b"GIF89a" + struct.pack("<HHBBB", width, height, 0xF7, 0, 0) + colors)
             file.write(b"!\xff\x0bNETSCAPE2.0\x03\x01\x00\x00\x00")
             file.writelines(self._parts)
             file.write(b";")
@@ -67,11 +67,11 @@ class Gif:
 
 
 def palette_of(image: np.ndarray) -> Image.Image:
-    """A palette image of 256 colours: the most frequent ones of ``image``, a fair choice of the
+    """A palette image of 256 colors: the most frequent ones of ``image``, a fair choice of the
     others (median cut), and a cube for what comes later."""
     packed = image.astype(np.uint32) @ np.array([65536, 256, 1], np.uint32)
-    colours, counts = np.unique(packed, return_counts=True)
-    frequent = colours[np.argsort(-counts, kind="stable")[:EXACT]]
+    colors, counts = np.unique(packed, return_counts=True)
+    frequent = colors[np.argsort(-counts, kind="stable")[:EXACT]]
     exact = [int(c) >> shift & 255 for c in frequent for shift in (16, 8, 0)]
     cube = [v for red in LEVELS for green in LEVELS for blue in LEVELS for v in (red, green, blue)]
     n_others = 256 - len(LEVELS) ** 3 - len(frequent)
