@@ -160,8 +160,8 @@ def steps_of(checkpoints: Path) -> list[int]:
     """The steps of all folders that look like checkpoints, newest first."""
     if not checkpoints.is_dir():
         return []
-    names = [p.name for p in checkpoints.iterdir() if p.is_dir() and p.name.isdigit()]
-    return sorted(map(int, names), reverse=True)
+    folders = [p for p in checkpoints.iterdir() if p.is_dir() and p.name.isdigit()]
+    return sorted((int(p.name) for p in folders), reverse=True)
 
 
 def folder_of(path: Path) -> Path:
@@ -260,9 +260,7 @@ def pointed(checkpoints: Path, pointer: str) -> int | None:
 
 
 def make_latest(checkpoints: Path, step: int, keep_last: int, newest_only: str) -> None:
-    """Let ``latest`` name a new full checkpoint, drop the part ``newest_only`` of all others, and
-    keep ``keep_last``.
-    """
+    """Point ``latest`` to a full checkpoint; of the others drop the part ``newest_only``; prune."""
     name_pointer(checkpoints, "latest", step)
     prune(checkpoints, keep_last)
     for other in steps_of(checkpoints):
@@ -271,9 +269,7 @@ def make_latest(checkpoints: Path, step: int, keep_last: int, newest_only: str) 
 
 
 def prune(checkpoints: Path, keep_last: int) -> None:
-    """Delete old checkpoints but the newest ``keep_last`` full ones, and the best; sweep
-    unfinished folders.
-    """
+    """Delete all but the newest ``keep_last`` full checkpoints and the best; sweep leftovers."""
     keep = {pointed(checkpoints, "best"), pointed(checkpoints, "latest")}
     kinds = {s: kind_of(checkpoints / str(s)) for s in steps_of(checkpoints)}
     keep |= set([s for s, kind in kinds.items() if kind == "full"][:keep_last])
