@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from rltrain.callback import Callbacks
-from rltrain.common.metrics import summarise, test_metrics
+from rltrain.common.metrics import summarize, test_metrics
 from rltrain.common.progress import Progress
 from rltrain.errors import Interrupted
 from rltrain.interfaces import Training
@@ -35,7 +35,7 @@ def test(trainer: Tested, n: int) -> dict[str, float]:
         trainer.test_rollout.sync(trainer.learner)
         try:
             if trainer.test_function is None:
-                result = summarise(trainer.play(n))
+                result = summarize(trainer.play(n))
             else:
                 result = test_metrics(trainer.test_function(trainer, n))
         except Interrupted:

@@ -13,7 +13,7 @@ import torch
 
 import rltrain
 from rltrain.callback import Callback, Callbacks, Due
-from rltrain.common.metrics import Metrics, episode_metrics, summarise
+from rltrain.common.metrics import Metrics, episode_metrics, summarize
 from rltrain.errors import WorldError
 from rltrain.types import Clock, Episode
 from tests.helpers import Failing, trained, weights
@@ -255,7 +255,7 @@ def test_metrics_are_plain_means_since_the_last_take():
 
 def test_summary_of_a_hand_made_batch():
     episodes = [Episode(1.0, 10, {"win": False}), Episode(3.0, 20, {"win": True})]
-    assert summarise(episodes) == {
+    assert summarize(episodes) == {
         "test/return_mean": 2.0,
         "test/return_std": 1.0,
         "test/episode_length_mean": 15.0,
@@ -265,7 +265,7 @@ def test_summary_of_a_hand_made_batch():
 
 def test_what_an_environment_counts_is_averaged_over_the_episodes_that_tell_it():
     told = [Episode(1.0, 2, {"metrics": {"score": x}}) for x in (2.0, 5.0)]
-    found = summarise([Episode(1.0, 2), *told])
+    found = summarize([Episode(1.0, 2), *told])
     assert found["test/score_mean"] == 3.5
     assert episode_metrics(told)[0]["score_mean"] == 2.0
 

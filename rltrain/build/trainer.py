@@ -211,7 +211,7 @@ def build_callbacks(
 
 
 def obs_statistics(learner: Learner) -> list[Callback]:
-    """What keeps the statistics of a network that normalises observations; before user operators,
+    """What keeps the statistics of a network that normalizes observations; before user operators,
     so that they count as they were seen.
     """
     norm = cast(Agents, learner.online.agents).obs_norm

@@ -31,7 +31,7 @@ METRICS = (
     "learn/lr",
     "offline/is_return",
     "offline/wis_return",
-    "offline/behaviour_return",
+    "offline/behavior_return",
     "offline/effective_sample_size",
     "time/env_steps_per_s",
     "time/updates_per_s",
@@ -79,7 +79,7 @@ def episode_metrics(episodes: list[Episode] | tuple[Episode, ...]) -> list[dict[
     return out
 
 
-def summarise(episodes: list[Episode]) -> dict[str, float]:
+def summarize(episodes: list[Episode]) -> dict[str, float]:
     """Plain means over test episodes, and the returns' standard deviation."""
     rows = episode_metrics(episodes)
     names = dict.fromkeys(k for row in rows for k in row)

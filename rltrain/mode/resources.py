@@ -52,7 +52,7 @@ def count(part: nn.Module) -> int:
 
 
 def network_bytes(trainer: Training) -> int:
-    """Weights, target weights, gradients and what the optimiser keeps."""
+    """Weights, target weights, gradients and what the optimizer keeps."""
     state = trainer.learner.state_dict()
     kept = sum(t.nbytes for part in state.values() for t in part.values() if hasattr(t, "nbytes"))
     return int(kept) + sum(p.nbytes for p in trainer.learner.online.parameters())

@@ -46,8 +46,8 @@ class Estimate(Callback):
             episodes = [self.dataset.piece(int(n)) for n in self.held_out[i : i + AT_ONCE]]
             target = probabilities(agents, episodes, self.exploration, self.dataset, trainer.clock)
             for e, p in zip(episodes, target, strict=True):
-                behaviour = e["probability"][:-1].astype(np.float64).prod(-1)
-                ratio.append(p.prod(-1) / behaviour)  # agents choose independently of each other
+                behavior = e["probability"][:-1].astype(np.float64).prod(-1)
+                ratio.append(p.prod(-1) / behavior)  # agents choose independently of each other
                 reward.append(e["reward"][:-1].mean(-1, dtype=np.float64))
         found = estimates(ratio, reward, self.gamma)._asdict()
         known = {f"offline/{name}": x for name, x in found.items() if math.isfinite(x)}

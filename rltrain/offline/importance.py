@@ -17,7 +17,7 @@ class Estimates(NamedTuple):
 
     is_return: float  # per decision: unbiased, large variance
     wis_return: float  # weighted: biased, small variance; NaN where no episode has weight
-    behaviour_return: float  # of the recorded policy
+    behavior_return: float  # of the recorded policy
     effective_sample_size: float  # (sum w)^2 / sum w^2 (Kong 1992): episodes that count
 
 
@@ -49,6 +49,6 @@ def estimates(ratio: Sequence[np.ndarray], reward: Sequence[np.ndarray], gamma: 
     return Estimates(
         is_return=float(np.mean(per_decision)),
         wis_return=float((weight * returns).sum() / weight.sum()),
-        behaviour_return=float(returns.mean()),
+        behavior_return=float(returns.mean()),
         effective_sample_size=float(weight.sum() ** 2 / (weight**2).sum()),
     )

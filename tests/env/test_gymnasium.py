@@ -215,8 +215,8 @@ def test_a_missing_module_is_refused() -> None:
 
 
 def test_a_wrong_keyword_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"cannot be made: .*colour"):
-        made("Scripted-v0", kwargs={"colour": 1})
+    with pytest.raises(ValueError, match=r"cannot be made: .*color"):
+        made("Scripted-v0", kwargs={"color": 1})
 
 
 def test_a_module_may_register_its_own_environment(tmp_path: Any, monkeypatch: Any) -> None:

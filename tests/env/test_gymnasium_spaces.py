@@ -78,7 +78,7 @@ SPACES: dict[str, tuple[spaces.Space, Any, tuple[int, ...], str, float, Any]] = 
         1,
         [np.float32(51) * np.float32(1 / 255), 1, 0, 1],
     ),
-    "grey image": (
+    "gray image": (
         spaces.Box(0, 255, (4, 5), np.uint8),
         HWC[..., 0],
         (1, 4, 5),

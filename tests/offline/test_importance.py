@@ -20,14 +20,14 @@ def test_two_episodes_of_two_steps_by_hand():
     assert found.is_return == pytest.approx((4 + 7) / 2)
     # G = 1 + 2 = 3 and 2 + 3 = 5, w = 1 and 2
     assert found.wis_return == pytest.approx((1 * 3 + 2 * 5) / 3)
-    assert found.behaviour_return == pytest.approx(4)
+    assert found.behavior_return == pytest.approx(4)
     assert found.effective_sample_size == pytest.approx(9 / 5)
 
 
 def test_the_recorded_policy_itself_is_estimated_by_its_mean_return():
     reward = [np.array([1.0, 2.0]), np.array([5.0])]
     found = estimates([np.ones(2), np.ones(1)], reward, 0.9)
-    assert found.is_return == found.wis_return == found.behaviour_return == pytest.approx(3.9)
+    assert found.is_return == found.wis_return == found.behavior_return == pytest.approx(3.9)
     assert found.effective_sample_size == 2
 
 
@@ -50,7 +50,7 @@ STATES, ACTIONS, STEPS, GAMMA = 2, 2, 3, 0.9
 RNG = np.random.default_rng(0)
 MOVES = RNG.dirichlet(np.ones(STATES), (STATES, ACTIONS))  # [S, A, S]
 PAYS = RNG.normal(size=(STATES, ACTIONS))
-BEHAVIOUR = np.array([[0.7, 0.3], [0.4, 0.6]])
+BEHAVIOR = np.array([[0.7, 0.3], [0.4, 0.6]])
 TARGET = np.array([[0.1, 0.9], [0.5, 0.5]])
 
 
@@ -69,11 +69,11 @@ def test_the_ordinary_estimate_is_unbiased_over_all_trajectories():
             states = (0, *later)
             chance = 1.0
             for t, (s, a) in enumerate(zip(states, actions, strict=True)):
-                chance *= BEHAVIOUR[s, a]
+                chance *= BEHAVIOR[s, a]
                 if t + 1 < STEPS:
                     chance *= MOVES[s, a, states[t + 1]]
             s, a = np.array(states), np.array(actions)
-            found = estimates([TARGET[s, a] / BEHAVIOUR[s, a]], [PAYS[s, a]], GAMMA)
+            found = estimates([TARGET[s, a] / BEHAVIOR[s, a]], [PAYS[s, a]], GAMMA)
             expected += chance * found.is_return
     assert expected == pytest.approx(value(TARGET), abs=1e-12)
 
@@ -84,14 +84,14 @@ def test_both_estimates_of_many_drawn_episodes_are_near_the_truth():
     for _ in range(5000):
         s, ratios, rewards = 0, [], []
         for _ in range(STEPS):
-            a = int(rng.random() < BEHAVIOUR[s, 1])
-            ratios.append(TARGET[s, a] / BEHAVIOUR[s, a])
+            a = int(rng.random() < BEHAVIOR[s, 1])
+            ratios.append(TARGET[s, a] / BEHAVIOR[s, a])
             rewards.append(PAYS[s, a])
             s = int(rng.random() < MOVES[s, a, 1])
         ratio.append(np.array(ratios))
         reward.append(np.array(rewards))
     found = estimates(ratio, reward, GAMMA)
-    assert found.behaviour_return == pytest.approx(value(BEHAVIOUR), abs=0.05)
+    assert found.behavior_return == pytest.approx(value(BEHAVIOR), abs=0.05)
     assert found.is_return == pytest.approx(value(TARGET), abs=0.08)
     assert found.wis_return == pytest.approx(value(TARGET), abs=0.05)
-    assert abs(value(TARGET) - value(BEHAVIOUR)) > 0.1  # else it would show nothing
+    assert abs(value(TARGET) - value(BEHAVIOR)) > 0.1  # else it would show nothing

@@ -139,8 +139,8 @@ def test_tests_report_estimates_beside_the_real_return(offline, tmp_path):
     trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run")
     found = trainer.test(episodes=400)
     # the same policy as the recorded one: every ratio is 1
-    assert found["offline/is_return"] == pytest.approx(found["offline/behaviour_return"])
-    assert found["offline/wis_return"] == pytest.approx(found["offline/behaviour_return"])
+    assert found["offline/is_return"] == pytest.approx(found["offline/behavior_return"])
+    assert found["offline/wis_return"] == pytest.approx(found["offline/behavior_return"])
     assert found["offline/effective_sample_size"] == pytest.approx(250, abs=8)
     assert found["offline/is_return"] == pytest.approx(found["test/return_mean"], abs=1)
 
@@ -152,7 +152,7 @@ def test_the_estimate_of_a_greedy_team_is_near_its_real_return(offline, tmp_path
     trainer.run(400)
     found = trainer.test(episodes=400)
     assert found["offline/wis_return"] == pytest.approx(found["test/return_mean"], abs=1.2)
-    assert abs(found["offline/behaviour_return"] - found["test/return_mean"]) > 1
+    assert abs(found["offline/behavior_return"] - found["test/return_mean"]) > 1
 
 
 @pytest.mark.slow

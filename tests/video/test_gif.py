@@ -12,7 +12,7 @@ from rltrain.video.gif import Gif
 
 
 def field(x: int, y: int) -> np.ndarray:
-    """A grey image [20, 30, 3] with a red pixel."""
+    """A gray image [20, 30, 3] with a red pixel."""
     image = np.full((20, 30, 3), 60, np.uint8)
     image[y, x] = (250, 60, 40)
     return image
@@ -50,7 +50,7 @@ def test_colours_that_come_later_are_near(tmp_path):
     video = written([field(3, 4), later], tmp_path / "a.gif")
     video.seek(1)
     error = np.asarray(video.convert("RGB")).astype(int) - later
-    assert np.abs(error).max() <= 48  # half a step of the cube of colours, and some rounding
+    assert np.abs(error).max() <= 48  # half a step of the cube of colors, and some rounding
 
 
 def test_a_video_repeats_for_ever(tmp_path):
