@@ -18,23 +18,18 @@ from rltrain.build.trainer import view_of
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.config.compose import compose_checked
-from rltrain.config.handed_over import env_overrides, with_callbacks, with_env
 from rltrain.config.mapping import Overrides, as_texts
 from rltrain.config.overrides import typed_value
+from rltrain.config.python_objects import env_overrides, with_callbacks, with_env
 from rltrain.config.schema import Settings
-from rltrain.config.validate.check import check_composition
+from rltrain.config.validate.settings import check_composition
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.mode import evaluate as evaluation
 from rltrain.mode.run_folder import Journal, holds_run, new_run_dir
 from rltrain.mode.signals import SIGNAL_CODES
-from rltrain.mode.train import (
-    Result,
-    built,
-    run_training,
-    start_from,
-)
+from rltrain.mode.train import Result, built, run_training, start_from
 from rltrain.mode.train import resume as continue_run
 from rltrain.mode.warnings import warn
 from rltrain.trainer import Trainer

@@ -70,7 +70,7 @@ def answer(line: CommandLine, arguments: Sequence[str]) -> None:
         require_overrides(line, arguments)
         from rltrain.config.compose import compose_checked
         from rltrain.config.show.configuration import config_text
-        from rltrain.config.validate.check import check_composition
+        from rltrain.config.validate.settings import check_composition
 
         composed = compose_checked(line.overrides)
         check_composition(composed)
@@ -95,7 +95,7 @@ def catalog_for(line: CommandLine) -> Catalog:
     if not line.own:
         return Catalog()
     from rltrain.config.overrides import parse
-    from rltrain.config.own import catalog_of, own_configuration
+    from rltrain.config.user_yaml import catalog_of, own_configuration
 
     return catalog_of(own_configuration(parse(line.own)))
 

@@ -11,15 +11,15 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from rltrain import trainer_state, trainer_tests
+from rltrain import periodic_tests, trainer_state
 from rltrain.callback import Callbacks
 from rltrain.common.checkpoint import Found
 from rltrain.common.metrics import Metrics, episode_metrics
 from rltrain.common.progress import Progress
 from rltrain.errors import UsageError
 from rltrain.interfaces import Acting, Buffer, Learning, Rollouts
+from rltrain.periodic_tests import TestFunction
 from rltrain.step_hooks import TrainingStepHooks
-from rltrain.trainer_tests import TestFunction
 from rltrain.types import Clock, Episode, Steps
 
 
@@ -205,11 +205,11 @@ class Trainer:
         statistics, or those of the test function; none if the run is interrupted meanwhile.
         """
         self.require_own_folder()
-        return trainer_tests.test(self, episodes or self.test_episodes)
+        return periodic_tests.test(self, episodes or self.test_episodes)
 
     def play(self, n: int) -> list[Episode]:
         """Exactly ``n`` test episodes in the environments of tests."""
-        return trainer_tests.play(self, n)
+        return periodic_tests.play(self, n)
 
     def compute_actions(
         self,

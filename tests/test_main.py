@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 import rltrain
 from rltrain import main as entry
 from rltrain.common.files import digest
-from rltrain.env.toy import TwoStep
+from rltrain.env.matrix_games import TwoStep
 from rltrain.errors import CheckpointError, RltrainError, UsageError
 from rltrain.mode import train as train_mode
 from rltrain.mode.sweep import worst

@@ -8,9 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rltrain.algo.loss import total
-from rltrain.algo.network.distribution import (
-    Distribution,
-)
+from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.targets import (
     at_step,
@@ -19,20 +17,9 @@ from rltrain.algo.targets import (
     n_step_bootstrap,
     quantile_huber,
 )
-from rltrain.common.number_types import (
-    Count,
-    Flag,
-    NonNegative,
-    Probability,
-)
+from rltrain.common.number_types import Count, Flag, NonNegative, Probability
 from rltrain.interfaces import Agents
-from rltrain.types import (
-    Batch,
-    Clock,
-    Model,
-    Output,
-    Result,
-)
+from rltrain.types import Batch, Clock, Model, Output, Result
 
 
 class _Bellman:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rltrain.algo.checks import BatchCheck
-from rltrain.algo.flat import Buffers, flatten
+from rltrain.algo.flat_parameters import Buffers, flatten
 from rltrain.algo.optimizer import GradientStep
 from rltrain.algo.target_update import TargetUpdate
 from rltrain.common.number_types import Positive

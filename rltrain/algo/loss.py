@@ -11,14 +11,7 @@ import torch
 from torch import Tensor
 
 from rltrain.algo.network.packing import zero_outside
-from rltrain.algo.targets import (
-    greedy,
-    huber,
-    n_step_target,
-    pick,
-    rescale,
-    unscale,
-)
+from rltrain.algo.targets import greedy, huber, n_step_target, pick, rescale, unscale
 from rltrain.common.number_types import Count, Flag, Positive, Probability
 from rltrain.interfaces import Agents, Mixer
 from rltrain.types import Batch, Clock, Model, Result

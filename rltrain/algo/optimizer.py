@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rltrain.algo.flat import FlatParameters
+from rltrain.algo.flat_parameters import FlatParameters
 from rltrain.common.number_types import Fraction, Positive, Probability
 from rltrain.common.schedule import piecewise
 from rltrain.types import Result

@@ -20,9 +20,9 @@ from rltrain.buffer.fields import Storage, bytes_per_step, fields_to_store
 from rltrain.buffer.priorities import Priorities
 from rltrain.buffer.single_agent import one_agent
 from rltrain.buffer.sizes import require_bytes, require_window
-from rltrain.buffer.starts import WindowStarts
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK, Store
+from rltrain.buffer.window_starts import WindowStarts
 from rltrain.buffer.windows import look_back, windows
 from rltrain.common.memory import memory_cap, require_memory
 from rltrain.common.number_types import Count, Positive, Probability, Whole

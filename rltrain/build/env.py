@@ -31,7 +31,7 @@ def prepare_machine(settings: Settings) -> torch.device:
 
 def announce_compilation() -> None:
     """Say from now on when something is compiled."""
-    from rltrain.common import compilation  # imports numba, which not every use of us needs
+    from rltrain.common import compilation
 
     compilation.announce_compilation()
 

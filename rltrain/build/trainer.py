@@ -49,8 +49,8 @@ from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import Agents, Buffer, Loss, VectorEnv
 from rltrain.logger.loggers import Loggers
 from rltrain.offline.recorder import Recording
+from rltrain.periodic_tests import TestFunction
 from rltrain.trainer import Trainer
-from rltrain.trainer_tests import TestFunction
 from rltrain.types import EnvSpec
 
 

@@ -23,7 +23,6 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from rltrain.config.exchange import Layers, fitting_values, partners
-from rltrain.config.loaded import load_config
 from rltrain.config.names import choice_problems, key_problem
 from rltrain.config.overrides import (
     group_of,
@@ -35,8 +34,9 @@ from rltrain.config.overrides import (
     typed_value,
     with_targets,
 )
-from rltrain.config.own import Own, catalog_of, hydra_loader, own_configuration
+from rltrain.config.saved_config import load_config
 from rltrain.config.trust import texts
+from rltrain.config.user_yaml import Own, catalog_of, hydra_loader, own_configuration
 from rltrain.errors import UsageError
 
 OF_A_RUN = ("hydra.run.dir", "hydra.searchpath")

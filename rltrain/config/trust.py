@@ -20,7 +20,7 @@ ACTING = ("env", "algo.distribution", "algo.network")
 """The parts that acting needs; all others only learn."""
 HANDED_OVER = "rltrain.env.from_class"
 """What builds an environment that was handed over from Python."""
-HANDED_OVER_CALLBACK = "rltrain.config.handed_over.own_callback"
+HANDED_OVER_CALLBACK = "rltrain.config.python_objects.own_callback"
 """What stands for a callback object that was handed over from Python."""
 
 

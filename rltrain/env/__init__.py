@@ -10,19 +10,19 @@ if TYPE_CHECKING:
     from rltrain.env.atari import AtariVectorEnv as AtariVectorEnv
     from rltrain.env.make_gymnasium import from_class as from_class
     from rltrain.env.make_gymnasium import gymnasium_env as gymnasium_env
+    from rltrain.env.matrix_games import matrix_game as matrix_game
+    from rltrain.env.matrix_games import two_step_game as two_step_game
     from rltrain.env.minatar import minatar_env as minatar_env
-    from rltrain.env.toy import matrix_game as matrix_game
-    from rltrain.env.toy import two_step_game as two_step_game
     from rltrain.env.trading import trading_env as trading_env
 
 _EXPORTS = {
     "AtariVectorEnv": "atari",
     "from_class": "make_gymnasium",
     "gymnasium_env": "make_gymnasium",
-    "matrix_game": "toy",
+    "matrix_game": "matrix_games",
     "minatar_env": "minatar",
     "trading_env": "trading",
-    "two_step_game": "toy",
+    "two_step_game": "matrix_games",
 }
 __all__ = [
     "AtariVectorEnv",

@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 import gymnasium
 
-from rltrain.common.beside import beside_user
 from rltrain.common.number_types import Count, Positive
+from rltrain.common.user_modules import beside_user
 from rltrain.env.gymnasium import GymnasiumEnv, reason
 from rltrain.env.gymnasium_advice import advice, missing_packages
 from rltrain.env.vector import SyncVectorEnv

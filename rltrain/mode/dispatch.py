@@ -14,7 +14,7 @@ from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import original_cwd, parse, typed_value
 from rltrain.config.schema import Settings
 from rltrain.config.suggest.keys import numbers
-from rltrain.config.validate.check import check_composition
+from rltrain.config.validate.settings import check_composition
 from rltrain.errors import UsageError
 
 
@@ -75,7 +75,7 @@ def single(overrides: Sequence[str]) -> Sequence[str]:
 
 def sweep_mode(overrides: Sequence[str]) -> int:
     """One run per combination of values, all composed and checked before the first begins."""
-    from rltrain.config.sweep import job_overrides, sweep
+    from rltrain.config.hydra_sweep import job_overrides, sweep
 
     settings = [check_composition(compose_checked(others)) for others in job_overrides(overrides)]
     from rltrain.mode.sweep import new_sweep_dir, require_new, require_own_datasets, summarize

@@ -19,9 +19,9 @@ from rich.table import Table
 from rltrain.build.evaluation import build_evaluation, build_scripted_evaluation
 from rltrain.build.record import title
 from rltrain.common import checkpoint
-from rltrain.config.loaded import load_config
+from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
-from rltrain.config.validate.check import check
+from rltrain.config.validate.settings import check
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
 from rltrain.hardware.rollout import Rollout

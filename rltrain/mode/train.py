@@ -17,10 +17,10 @@ from rltrain.build.record import config_record, title
 from rltrain.build.trainer import build_trainer
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
-from rltrain.config.loaded import load_config
+from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.trust import module_of_env
-from rltrain.config.validate.check import check
+from rltrain.config.validate.settings import check
 from rltrain.errors import RltrainError, UsageError
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.logger.console import PlainLines

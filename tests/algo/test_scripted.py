@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from rltrain.algo.scripted import Scripted
+from rltrain.env.matrix_games import two_step_game
 from rltrain.env.smac.scripted.policies import DECISIONS
-from rltrain.env.toy import two_step_game
 from rltrain.types import Clock, EnvSpec
 
 

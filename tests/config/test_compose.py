@@ -11,8 +11,8 @@ import pytest
 from rltrain.api import settings_from
 from rltrain.config.catalog import PRESETS, Catalog, conf_dir
 from rltrain.config.compose import compose_checked
-from rltrain.config.loaded import apply
 from rltrain.config.overrides import jobs, parse, quoted
+from rltrain.config.saved_config import apply
 from rltrain.config.trust import read_config, refuse_foreign_targets, shipped_targets
 from rltrain.errors import CheckpointError, UsageError
 

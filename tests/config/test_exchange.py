@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from rltrain.api import settings_from
 from rltrain.config.compose import of_choices
-from rltrain.config.own import Own, hydra_loader
+from rltrain.config.user_yaml import Own, hydra_loader
 from rltrain.errors import UsageError
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from rltrain.api import settings_from
 from rltrain.config.compose import of_choices
-from rltrain.config.loaded import apply
-from rltrain.config.own import Own
+from rltrain.config.saved_config import apply
+from rltrain.config.user_yaml import Own
 from rltrain.config.validate.constructor import convert, expected
 from rltrain.errors import UsageError
 

@@ -9,8 +9,8 @@ from omegaconf import OmegaConf
 
 from rltrain.api import settings_from
 from rltrain.config.catalog import conf_dir
-from rltrain.config.loaded import apply
 from rltrain.config.overrides import jobs, parse
+from rltrain.config.saved_config import apply
 from rltrain.errors import UsageError
 from rltrain.mode.banner import recommended
 

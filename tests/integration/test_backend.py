@@ -8,8 +8,8 @@ import shutil
 import pytest
 
 from rltrain import main as entry
-from rltrain.config.loaded import load_config
-from rltrain.config.validate.check import check
+from rltrain.config.saved_config import load_config
+from rltrain.config.validate.settings import check
 from rltrain.errors import CheckpointError, UsageError
 from tests.conftest import SMALL
 from tests.env.smac.starcraft2.stand_in import install_game, install_package

@@ -57,7 +57,7 @@ def test_options_of_tests_lie_over_those_of_training():
 def test_what_was_typed_for_tests_is_recorded_and_read_again():
     settings = settings_from([*CARTPOLE, "+test.env.max_episode_steps=1e2"])
     assert settings.plain["test"]["env"] == {"max_episode_steps": 100}
-    from rltrain.config.validate.check import check
+    from rltrain.config.validate.settings import check
 
     again = check(json.loads(json.dumps(settings.plain)), dict(settings.choices), {})
     assert again.nodes["test.env"].kwargs["max_episode_steps"] == 100
@@ -147,8 +147,8 @@ def test_a_test_function_of_a_loaded_run_needs_trust(tmp_path):
 
 
 def test_runs_from_before_there_were_such_options_can_be_read(tmp_path):
-    from rltrain.config.loaded import load_config
-    from rltrain.config.validate.check import check
+    from rltrain.config.saved_config import load_config
+    from rltrain.config.validate.settings import check
 
     saved = {**settings_from([]).plain, "choices": {"algo": "qmix", "env": "smac"}}
     for key in ("env", "function"):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from rltrain.env.toy import TwoStep, matrix_game, two_step_game
+from rltrain.env.matrix_games import TwoStep, matrix_game, two_step_game
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import UsageError
 from rltrain.hardware.episode_seeds import TestSeeds

@@ -9,9 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rltrain.algo.network.normalization import RunningNorm
-from rltrain.types import (
-    EnvSpec,
-)
+from rltrain.types import EnvSpec
 
 
 class ActionAndAgent(nn.Module):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from rltrain.types import (
-    EnvSpec,
-)
+from rltrain.types import EnvSpec
 
 
 class PictureInput(nn.Module):

@@ -14,10 +14,7 @@ from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.head import Head, values
 from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.network.packing import zero_outside
-from rltrain.types import (
-    Batch,
-    Output,
-)
+from rltrain.types import Batch, Output
 
 
 class FeedForward(nn.Module):

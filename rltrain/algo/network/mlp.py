@@ -11,9 +11,7 @@ from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.algo.network.head import Head, perceptron
 from rltrain.common.number_types import Count, Flag, Positive
-from rltrain.types import (
-    EnvSpec,
-)
+from rltrain.types import EnvSpec
 
 
 def mlp_agents(

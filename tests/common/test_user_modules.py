@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from rltrain.common.beside import beside_user
+from rltrain.common.user_modules import beside_user
 
 
 @pytest.fixture

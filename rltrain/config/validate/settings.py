@@ -23,7 +23,7 @@ from rltrain.config.schema import (
 )
 from rltrain.config.suggest.keys import for_metric, for_value
 from rltrain.config.tree import overlaid, pick, put
-from rltrain.config.validate.checker import ALGO_NODES, Checker, show
+from rltrain.config.validate.values import ALGO_NODES, Checker, show
 from rltrain.errors import UsageError
 
 WANDB_MODES = ("online", "offline", "disabled")

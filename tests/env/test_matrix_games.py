@@ -7,13 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from rltrain.env.toy import (
-    PAYOFFS,
-    MatrixGame,
-    TwoStep,
-    matrix_game,
-    two_step_game,
-)
+from rltrain.env.matrix_games import PAYOFFS, MatrixGame, TwoStep, matrix_game, two_step_game
 
 
 def play(env: TwoStep, *joint: tuple[int, int]) -> list[tuple[float, bool]]:

@@ -21,10 +21,10 @@ from omegaconf.errors import OmegaConfBaseException
 from rltrain.config.command_line import in_quotes
 from rltrain.config.compose import compose_checked, problem_line
 from rltrain.config.overrides import RECOMMENDED, is_of_hydra, jobs, parse
-from rltrain.config.own import hydra_loader, own_configuration
 from rltrain.config.schema import Settings
 from rltrain.config.suggest.keys import for_plugin, numbers
-from rltrain.config.validate.check import check_composition
+from rltrain.config.user_yaml import hydra_loader, own_configuration
+from rltrain.config.validate.settings import check_composition
 from rltrain.errors import UsageError
 
 JOB_NAME_LENGTH = 100

@@ -13,10 +13,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import ValidationError
 
-from rltrain.config.schema import (
-    FACTS,
-    Node,
-)
+from rltrain.config.schema import FACTS, Node
 from rltrain.config.suggest.keys import for_value
 from rltrain.config.tree import overlaid, pick
 from rltrain.config.validate.constructor import constructor_at, convert, expected
