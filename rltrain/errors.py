@@ -44,6 +44,11 @@ class DivergedError(RltrainError):
     exit_code = 5
 
 
+def exit_code_of(error: BaseException) -> int:
+    """The exit code of the command that ``error`` ends."""
+    return error.exit_code if isinstance(error, RltrainError) else 1
+
+
 class Interrupted(Exception):
     """A test was left because the run is to end."""
 

@@ -20,7 +20,7 @@ from rltrain.build.record import config_record
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.config.schema import Settings
-from rltrain.errors import RltrainError, UsageError
+from rltrain.errors import UsageError, exit_code_of
 from rltrain.hardware.device import machine
 from rltrain.interfaces import Training
 from rltrain.mode.resources import resource_plan
@@ -85,7 +85,7 @@ def record_failure(run_dir: Path, error: Exception) -> None:
     """The ``run.json`` of a run that could not begin."""
     facts = {
         "status": "failed",
-        "exit_code": error.exit_code if isinstance(error, RltrainError) else 1,
+        "exit_code": exit_code_of(error),
         "error": f"{type(error).__name__}: {error}",
         "finished": now(),
     }

@@ -21,7 +21,7 @@ from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.trust import module_of_env
 from rltrain.config.validate.settings import check
-from rltrain.errors import RltrainError, UsageError
+from rltrain.errors import RltrainError, UsageError, exit_code_of
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.logger.console import PlainLines
 from rltrain.logger.curve import history
@@ -170,7 +170,7 @@ def run_training(
         except KeyboardInterrupt:
             trainer.interrupted = True
         except Exception as error:
-            code = error.exit_code if isinstance(error, RltrainError) else 1
+            code = exit_code_of(error)
             status = "failed"
             log.error("%s", traceback.format_exc())
             record.facts["error"] = f"{type(error).__name__}: {error}"
@@ -199,15 +199,21 @@ def run_job(settings: Settings, run_dir: Path, n_jobs: int) -> None:
     """
     try:
         code = run_training(settings, run_dir, job=Job(run_dir.name, n_jobs)).exit_code
+    except RltrainError as error:
+        job_failed(run_dir, error)
+        return
     except Exception as error:
-        known = isinstance(error, RltrainError)
-        record_failure(run_dir, error)
-        print(f"rltrain: {run_dir.name}: {error}", file=sys.stderr)
-        if not known:
-            traceback.print_exc()
+        job_failed(run_dir, error)
+        traceback.print_exc()
         return
     if code in SIGNAL_CODES.values():
         raise KeyboardInterrupt
+
+
+def job_failed(run_dir: Path, error: Exception) -> None:
+    """Record and print why a job of a sweep could not begin."""
+    record_failure(run_dir, error)
+    print(f"rltrain: {run_dir.name}: {error}", file=sys.stderr)
 
 
 def resume(
