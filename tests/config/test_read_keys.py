@@ -9,6 +9,7 @@ import dataclasses
 import inspect
 import textwrap
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 from omegaconf import OmegaConf
@@ -68,7 +69,7 @@ def test_every_record_of_the_schema_is_looked_at():
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_every_keyword_of_a_part_is_read(target):
+def test_every_keyword_of_a_part_is_read(target, read_names):
     call = locate(target)
     if not call.__module__.startswith("rltrain."):
         pytest.skip("a class of another library")
@@ -80,8 +81,19 @@ def test_every_keyword_of_a_part_is_read(target):
         if not inspect.isfunction(body):
             return  # no constructor of its own
         names = {node.id for node in ast.walk(source_of(body)) if isinstance(node, ast.Name)}
-        keywords = {*inspect.signature(body).parameters} - {"self"}
+        keywords = {*inspect.signature(inspect.unwrap(body)).parameters} - {"self"}
+        for name, record in flat_records(body).items():
+            if f"asdict({name})" not in inspect.getsource(body):  # all of it goes to the game
+                keywords |= {f.name for f in dataclasses.fields(record)} - read_names
     assert not keywords - names
+
+
+def flat_records(function):
+    """The dataclasses that ``flat_keywords`` takes apart, by argument."""
+    if not hasattr(function, "__wrapped__"):
+        return {}
+    hints = get_type_hints(inspect.unwrap(function), include_extras=True)
+    return {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
 
 
 def source_of(part):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Set
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 PACKAGE = Path(__file__).parents[2]
 LIGHT = ("typing", "collections", "pydantic", "annotated_types", "pathlib", "enum")
@@ -27,19 +27,62 @@ class UnreadableError(Exception):
 
 
 class Arguments:
-    """The arguments of a function as its source writes them, without those in ``skip``."""
+    """The arguments of a function as its source writes them, without those in ``skip``; the fields
+    of dataclasses in their place where the function is decorated with ``flat_keywords``.
+    """
 
-    def __init__(self, module: Module, args: ast.arguments, n_given: int, skip: Set[str]) -> None:
+    def __init__(
+        self, module: Module, function: ast.FunctionDef, n_given: int, skip: Set[str]
+    ) -> None:
+        args = function.args
         listed = [*args.posonlyargs, *args.args]
         defaults: list[ast.expr | None] = [None] * (len(listed) - len(args.defaults))
         pairs = [*zip(listed, [*defaults, *args.defaults], strict=True)][n_given:]
         pairs += zip(args.kwonlyargs, args.kw_defaults, strict=True)
-        named = [(arg, default) for arg, default in pairs if arg.arg not in skip]
-        self.annotations = {arg.arg: module.annotation(arg.annotation) for arg, _ in named}
+        named = [Argument(module, arg.arg, arg.annotation, default) for arg, default in pairs]
+        if is_flat(function):
+            named = [each for argument in named for each in argument.fields() or [argument]]
+        kept = [argument for argument in named if argument.name not in skip]
+        self.annotations = {a.name: a.module.annotation(a.annotation) for a in kept}
         self.defaults = {
-            arg.arg: module.evaluate(default) for arg, default in named if default is not None
+            a.name: a.module.evaluate(a.default) for a in kept if a.default is not None
         }
         self.free = args.kwarg is not None
+
+
+class Argument(NamedTuple):
+    """An argument or a field, and the module that writes it."""
+
+    module: Module
+    name: str
+    annotation: ast.expr | None
+    default: ast.expr | None
+
+    def fields(self) -> list[Argument]:
+        """The fields of the dataclass that the annotation names, if it names one."""
+        if not isinstance(self.annotation, ast.Name) or hasattr(builtins, self.annotation.id):
+            return []
+        module, node = self.module.find(self.annotation.id)
+        return list(fields_of(module, node).values()) if isinstance(node, ast.ClassDef) else []
+
+
+def fields_of(module: Module, node: ast.ClassDef) -> dict[str, Argument]:
+    """The fields of a dataclass by name, those of its bases first."""
+    found: dict[str, Argument] = {}
+    for base in node.bases:
+        where, parent = module.find(ast.unparse(base))
+        if isinstance(parent, ast.ClassDef):
+            found |= fields_of(where, parent)
+    for member in node.body:
+        if isinstance(member, ast.AnnAssign):
+            name = ast.unparse(member.target)
+            found[name] = Argument(module, name, member.annotation, member.value)
+    return found
+
+
+def is_flat(function: ast.FunctionDef) -> bool:
+    """Whether ``flat_keywords`` is the one decorator."""
+    return [ast.unparse(each) for each in function.decorator_list] == ["flat_keywords"]
 
 
 def read_arguments(target: str, n_given: int, skip: Set[str]) -> Arguments:
@@ -55,10 +98,10 @@ def read_arguments(target: str, n_given: int, skip: Set[str]) -> Arguments:
     name, _, leaf = target.rpartition(".")
     module, node = module_of(name).find(leaf)
     if isinstance(node, ast.FunctionDef) and not node.decorator_list:
-        return Arguments(module, node.args, n_given, skip)
+        return Arguments(module, node, n_given, skip)
     if isinstance(node, ast.ClassDef):
         module, function = constructor(module, node)
-        return Arguments(module, function.args, 1, skip)
+        return Arguments(module, function, 1, skip)
     raise UnreadableError(target)
 
 
@@ -68,7 +111,8 @@ def constructor(module: Module, node: ast.ClassDef) -> tuple[Module, ast.Functio
         raise UnreadableError(node.name)
     for member in node.body:
         if isinstance(member, ast.FunctionDef) and member.name in ("__new__", "__init__"):
-            if member.name == "__new__" or member.decorator_list:
+            plain = not member.decorator_list or is_flat(member)
+            if member.name == "__new__" or not plain:
                 raise UnreadableError(node.name)
             return module, member
     if [ast.unparse(base) for base in node.bases] in ([], ["nn.Module"]):

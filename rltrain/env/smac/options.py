@@ -6,11 +6,11 @@ Everything is computed from tables: no world is built and nothing is compiled.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
+from rltrain.common.number_types import Count, Flag, NonNegative, Positive, Probability, Real
 from rltrain.env.smac.data.maps import MapData
 from rltrain.env.smac.data.units import UnitType
 from rltrain.env.smac.smaclite.maps import find_map_under
@@ -19,52 +19,50 @@ from rltrain.types import EnvSpec
 N_ACTIONS_NO_ATTACK, N_ACTIONS_MOVE = 6, 4
 
 
-N_SMAC_OPTIONS, N_SMACV2_OPTIONS = 19, 27
-"""The first so many fields of ``Options`` are SMAC's, the first so many SMACv2's."""
+@dataclass(frozen=True, kw_only=True)
+class SmacOptions:
+    """SMAC's constructor options that matter to a battle."""
+
+    step_mul: Count = 8  # simulation loops per env step
+    move_amount: Positive = 2.0  # length of a move order, cells
+    obs_all_health: Flag = True  # health of visible units; includes obs_own_health
+    obs_own_health: Flag = True
+    obs_last_action: Flag = False  # last actions of visible allies
+    obs_pathing_grid: Flag = False  # 8 pathing values around the agent
+    obs_terrain_height: Flag = False  # 9 height values
+    obs_instead_of_state: Flag = False  # state = all observations
+    obs_timestep_number: Flag = False  # t / limit at the end
+    state_last_action: Flag = True
+    state_timestep_number: Flag = False
+    reward_sparse: Flag = False  # 1, -1 or 0 at the end
+    reward_only_positive: Flag = True  # ignore ally damage and deaths
+    reward_death_value: NonNegative = 10.0
+    reward_win: Real = 200.0
+    reward_defeat: Real = 0.0
+    reward_negative_scale: NonNegative = 0.5  # weight of ally damage and deaths
+    reward_scale: Flag = True  # divide by max_reward / reward_scale_rate
+    reward_scale_rate: Positive = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """The constructor options of SMAC and SMACv2 that matter to a battle, with SMAC's defaults."""
+class Options(SmacOptions):
+    """The options of a battle: SMAC's, and SMACv2's with the values that leave SMAC as it is."""
 
-    step_mul: int = 8  # simulation loops per env step
-    move_amount: float = 2.0  # length of a move order, cells
-    obs_all_health: bool = True  # health of visible units; includes obs_own_health
-    obs_own_health: bool = True
-    obs_last_action: bool = False  # last actions of visible allies
-    obs_pathing_grid: bool = False  # 8 pathing values around the agent
-    obs_terrain_height: bool = False  # 9 height values
-    obs_instead_of_state: bool = False  # state = all observations
-    obs_timestep_number: bool = False  # t / limit at the end
-    state_last_action: bool = True
-    state_timestep_number: bool = False
-    reward_sparse: bool = False  # 1, -1 or 0 at the end
-    reward_only_positive: bool = True  # ignore ally damage and deaths
-    reward_death_value: float = 10.0
-    reward_win: float = 200.0
-    reward_defeat: float = 0.0
-    reward_negative_scale: float = 0.5  # weight of ally damage and deaths
-    reward_scale: bool = True  # divide by max_reward / reward_scale_rate
-    reward_scale_rate: float = 20.0
-    # SMACv2's, with the values that leave SMAC as it is
-    obs_own_pos: bool = False  # own position, share of the map
-    use_unit_ranges: bool = False  # every unit type has its own sight and shooting range
-    min_attack_range: float = 2.0  # no shooting range is shorter, cells
-    conic_fov: bool = False  # agents see and shoot in a cone that they turn
-    num_fov_actions: int = 12  # directions of the cone; it is one such part of a circle wide
-    prob_obs_enemy: float = 1.0  # of seeing an enemy that another agent saw first
-    action_mask: bool = True  # enemies out of range are not available
-    fully_observable: bool = False  # all living units are in sight
-    zero_enemy_block: bool = False  # SMACv2 as published: see field_of_view.register
-    fixed_max_reward: bool = False  # SMACv2 as published: rewards are scaled by the first team
-
-    def of_smac(self) -> dict[str, Any]:
-        """Those that SMAC has."""
-        return dict(itertools.islice(asdict(self).items(), N_SMAC_OPTIONS))
+    obs_own_pos: Flag = False  # own position, share of the map
+    use_unit_ranges: Flag = False  # every unit type has its own sight and shooting range
+    min_attack_range: NonNegative = 2.0  # no shooting range is shorter, cells
+    conic_fov: Flag = False  # agents see and shoot in a cone that they turn
+    num_fov_actions: Count = 12  # directions of the cone; it is one such part of a circle wide
+    prob_obs_enemy: Probability = 1.0  # of seeing an enemy that another agent saw first
+    action_mask: Flag = True  # enemies out of range are not available
+    fully_observable: Flag = False  # all living units are in sight
+    zero_enemy_block: Flag = False  # SMACv2 as published: see field_of_view.register
+    fixed_max_reward: Flag = False  # SMACv2 as published: rewards are scaled by the first team
 
     def of_smacv2(self) -> dict[str, Any]:
-        """Those that SMACv2 has: all but the switches for its own slips."""
-        return dict(itertools.islice(asdict(self).items(), N_SMACV2_OPTIONS))
+        """Those that the ``smacv2`` package has: all but the switches for its bugs."""
+        bugs = ("zero_enemy_block", "fixed_max_reward")
+        return {name: value for name, value in asdict(self).items() if name not in bugs}
 
     @property
     def own_health(self) -> bool:
@@ -75,6 +73,29 @@ class Options:
     def n_actions_no_attack(self) -> int:
         """No-op, stop, moves and turns of the view: the first attack."""
         return N_ACTIONS_NO_ATTACK + self.num_fov_actions * self.conic_fov
+
+
+@dataclass(frozen=True, kw_only=True)
+class Smacv2Options(Options):
+    """The options of a battle, with the values that SMACv2 is published with."""
+
+    obs_own_pos: Flag = True
+    use_unit_ranges: Flag = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramOptions:
+    """SMAC's constructor options that only steer the StarCraft II program. No map script starts the
+    built-in AI whose difficulty this is.
+    """
+
+    difficulty: Literal[1, 2, 3, 4, 5, 6, 7, 8, 9, "A"] = 7
+    game_version: str | None = None  # None: the newest installed one
+    replay_dir: str = ""
+    replay_prefix: str = ""
+    window_size_x: Count = 1920
+    window_size_y: Count = 1200
+    debug: Flag = False
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from rltrain.common.seeding import seed_key
 from rltrain.env.smac.battle_view import BattleView
 from rltrain.env.smac.data.terrain import SIZE
 from rltrain.env.smac.engine.battles import Battles, IllegalAction
-from rltrain.env.smac.options import N_ACTIONS_MOVE, Options
+from rltrain.env.smac.options import N_ACTIONS_MOVE, Options, ProgramOptions
 from rltrain.env.smac.scripted.observation import NO_TARGET, observe_battles
 from rltrain.env.smac.scripted.policies import heuristic_orders
 from rltrain.env.smac.smaclite.maps import RULES
@@ -30,25 +30,13 @@ from rltrain.errors import did_you_mean
 if TYPE_CHECKING:
     from rltrain.env.smac.render.painter import Painter
 
-PROGRAM_OPTIONS = frozenset(
-    {
-        "difficulty",
-        "game_version",
-        "replay_dir",
-        "replay_prefix",
-        "window_size_x",
-        "window_size_y",
-        "debug",
-    }
-)
-"""The settings that SMAC passes to the StarCraft II program. No map script starts the computer
-player whose difficulty this is, and there is no window, log or replay file here.
-"""
+PROGRAM_OPTIONS = frozenset(f.name for f in fields(ProgramOptions))
+"""Accepted and not used: there is no window, log or replay file here."""
 
 
 class StarCraft2Env(BattleView):
-    """SMAC's single environment on the compiled engine; ``options`` are those of ``sizes.Options``
-    and ``PROGRAM_OPTIONS``.
+    """SMAC's single environment on the compiled engine; ``options`` are those of ``Options`` and
+    ``ProgramOptions``.
 
     ``seed=None`` draws a seed. An action that is not available raises AssertionError, as in SMAC.
     """

@@ -22,6 +22,8 @@ from rltrain.env.smac.data.terrain import (
 from rltrain.env.smac.data.units import LOOPS_PER_SECOND, UNITS, damage_per_hit
 from rltrain.env.smac.options import (
     Options,
+    SmacOptions,
+    Smacv2Options,
     env_spec,
     max_reward_of,
     sizes_of,
@@ -167,16 +169,14 @@ def test_sizes_need_no_numba() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=_repository())
 
 
-def test_the_vector_environment_has_the_same_defaults() -> None:
+def test_vector_environments_take_the_options_of_their_package_as_keywords() -> None:
     from rltrain.env.smac.smacv2 import Smacv2VectorEnv
     from rltrain.env.smac.vector import SmacVectorEnv
 
-    of_smac = inspect.signature(SmacVectorEnv.__init__).parameters
-    of_smacv2 = inspect.signature(Smacv2VectorEnv.__init__).parameters
-    for name, default in vars(Options()).items():
-        if name in of_smac:
-            assert of_smac[name].default == default
-        assert of_smacv2[name].default in (default, inspect.Parameter.empty)
+    for env, options in ((SmacVectorEnv, SmacOptions()), (Smacv2VectorEnv, Smacv2Options())):
+        keywords = inspect.signature(env.__init__).parameters
+        assert vars(options).items() <= {k: p.default for k, p in keywords.items()}.items()
+    assert "conic_fov" not in inspect.signature(SmacVectorEnv.__init__).parameters
 
 
 def _repository() -> str:
@@ -186,7 +186,7 @@ def _repository() -> str:
 
 
 def test_options_of_the_packages_are_their_own():
-    smac, smacv2 = Options().of_smac(), Options().of_smacv2()
+    smac, smacv2 = vars(SmacOptions()), Options().of_smacv2()
     assert list(smac)[-1] == "reward_scale_rate"
     assert set(smacv2) - set(smac) == {
         "obs_own_pos",

@@ -10,8 +10,8 @@ import logging
 import os
 import time
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -37,13 +37,23 @@ class Games:
         spec: the sizes that the game must have.
         max_restarts: crashes within an hour, of all environments together, before giving up.
         patience: seconds that a game may take for a reset or a step.
+        about: the package and the version of the game, for records.
     """
 
+    exact = False
+
     def __init__(
-        self, *, recipe: Recipe, spec: EnvSpec, n_envs: int, max_restarts: int, patience: float
+        self,
+        *,
+        recipe: Recipe,
+        spec: EnvSpec,
+        n_envs: int,
+        max_restarts: int,
+        patience: float,
+        about: Mapping[str, str],
     ) -> None:
         self.recipe, self.spec, self.n_envs = recipe, spec, n_envs
-        self.max_restarts, self.patience = max_restarts, patience
+        self.max_restarts, self.patience, self.about = max_restarts, patience, about
         agents, actions = spec.n_agents, spec.n_actions
         self.obs = np.zeros((n_envs, agents, *spec.obs_shape), np.float32)
         self.avail = np.zeros((n_envs, agents, actions), np.uint8)
@@ -59,7 +69,7 @@ class Games:
         self._games: dict[int, GameProcess] = {}  # launched at the first reset
         weakref.finalize(self, _kill_all, self._games)
 
-    def reset(self, seeds: Mapping[int, int]) -> None:
+    def start(self, seeds: Mapping[int, int]) -> None:
         """Begin an episode in the environments e of ``seeds``. A seed becomes the game's own where
         it is launched; a running game goes on with its random stream.
         """
@@ -86,13 +96,12 @@ class Games:
         playing = [e for e in range(self.n_envs) if e not in begin and not self.ended[e]]
         self._check(action, playing)
         self.lost[:], self.reward[:] = False, 0.0
-        frames = self._ask({e: ("step", action[e].tolist()) for e in playing})
+        frames, crashes = self._ask({e: ("step", action[e].tolist()) for e in playing})
         for e, frame in frames.items():
-            if isinstance(frame, Crash):
-                self._drop(e, frame)
-                self.lost[e], begin[e] = True, self._seed[e]
-            else:
-                self._show(e, frame)
+            self._show(e, frame)
+        for e, crash in crashes.items():
+            self._drop(e, crash)
+            self.lost[e], begin[e] = True, self._seed[e]
         self._begin(begin)
 
     def result(self, e: int) -> dict[str, Any]:
@@ -124,12 +133,36 @@ class Games:
         """
         if e not in self._games:
             raise RuntimeError(f"{method}: no game runs before the first reset")
-        answer = self._ask({e: (method, *args)})[e]
-        if isinstance(answer, Crash):
-            raise RuntimeError(f"{method} failed in environment {e}: {answer}")
+        answers, crashes = self._ask({e: (method, *args)})
+        for crash in crashes.values():
+            raise RuntimeError(f"{method} failed in environment {e}: {crash}")
         if method == "get_stats":
-            answer["restarts"] += int(self.restarts[e])
-        return answer
+            answers[e]["restarts"] += int(self.restarts[e])
+        return answers[e]
+
+    def render(self, envs: Sequence[int]) -> NoReturn:
+        """The game has its own window."""
+        raise RuntimeError("render: the game is drawn by itself; record its .SC2Replay files")
+
+    def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
+        """Have game e write ``<prefix>_<date>.SC2Replay`` into a folder; returns its path."""
+        return list(self.call_one(e, "save_replay", folder, prefix))
+
+    def scripted(self, name: str) -> NoReturn:
+        """Scripted policies cannot see into the game."""
+        raise ValueError(
+            "scripted policies read the built-in engine's battles: type "
+            "env.backend=native, or algo.policy=random."
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing of a running game can be saved."""
+        return {"exact": False}
+
+    def resume(self, state: Mapping[str, Any], seed_of: Callable[[int], int]) -> None:
+        """Launch the games again with the seeds of these episodes."""
+        self.close()
+        self.start({e: seed_of(e) for e in range(self.n_envs)})
 
     def close(self) -> None:
         """End every game."""
@@ -165,13 +198,13 @@ class Games:
             while waiting:
                 self._launch([(e, seeds[e]) for e in waiting if e not in self._games])
                 ready = {e: ("reset",) for e in waiting if e in self._games}
-                for e, frame in self._ask(ready).items():
-                    if isinstance(frame, Crash):
-                        self._drop(e, frame)
-                    else:
-                        self._seed[e] = seeds[e]
-                        self._show(e, frame)
-                        waiting.remove(e)
+                frames, crashes = self._ask(ready)
+                for e, frame in frames.items():
+                    self._seed[e] = seeds[e]
+                    self._show(e, frame)
+                    waiting.remove(e)
+                for e, crash in crashes.items():
+                    self._drop(e, crash)
 
     def _launch(self, envs: list[tuple[int, int]]) -> None:
         """Start a process per (e, seed).
@@ -209,22 +242,24 @@ class Games:
                 "the package's newest version, or type env.backend=native."
             )
 
-    def _ask(self, messages: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
-        """Send each game its message and wait for all; a game without an answer gives a Crash."""
-        out: dict[int, Any] = {}
+    def _ask(
+        self, messages: Mapping[int, tuple[Any, ...]]
+    ) -> tuple[dict[int, Any], dict[int, Crash]]:
+        """Send each game its message and wait for all: answers and crashes by environment."""
+        answers: dict[int, Any] = {}
+        crashes: dict[int, Crash] = {}
         for e, message in messages.items():
             try:
                 self._games[e].send(*message)
             except Crash as crash:
-                out[e] = crash
+                crashes[e] = crash
         until = time.monotonic() + self.patience
-        for e in messages.keys() - out.keys():
+        for e in [e for e in messages if e not in crashes]:
             try:
-                kind, value = self._games[e].receive(until)
-                out[e] = Crash(value) if kind == "error" else value
+                _, answers[e] = self._games[e].receive(until)
             except Crash as crash:
-                out[e] = crash
-        return {e: out[e] for e in messages}
+                crashes[e] = crash
+        return answers, crashes
 
     def _show(self, e: int, frame: Frame) -> None:
         self.obs[e], self.avail[e], self.state[e] = frame.obs, frame.avail, frame.state
@@ -255,9 +290,7 @@ class Games:
             level,
             "the game of environment %d crashed (%s) and is launched again; its open episode is "
             "forgotten, not counted as a defeat (restart %d; later ones are in train.log only)",
-            e,
-            why,
-            self.restarts.sum(),
+            *(e, why, self.restarts.sum()),
         )
 
 

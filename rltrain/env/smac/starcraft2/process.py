@@ -43,14 +43,15 @@ class GameProcess:
             raise Crash("its process died") from error
 
     def receive(self, until: float) -> tuple[str, Any]:
-        """The next answer, before the monotonic time ``until``. Raises Crash."""
+        """The next answer, before the monotonic time ``until``. Raises Crash, also for a call that
+        failed."""
         try:
             if not self.connection.poll(max(0.0, until - time.monotonic())):
                 raise Crash("it gave no answer in time")
             kind, value = self.connection.recv()
         except (EOFError, OSError) as error:
             raise Crash("its process died") from error
-        if kind == "crash":
+        if kind in ("crash", "error"):
             raise Crash(value)
         return kind, value
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,7 @@ RESET_TRIES = 10
 class Recipe:
     """What a worker needs to make its game: the package, and the keywords of its class."""
 
-    package: str
+    package: Literal["smac", "smacv2"]
     options: Mapping[str, Any]
 
 

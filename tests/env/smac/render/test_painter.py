@@ -222,7 +222,7 @@ def test_the_end_is_written_across_the_field(battle, outcome) -> None:
 def test_the_reward_is_summed_while_it_is_watched(make) -> None:
     env = make("3m")
     env.render([0])
-    painter = env._painters[0]
+    painter = env.battles._painters[0]
     total, rng = 0.0, np.random.default_rng(0)
     while not env.last[0]:
         legal = np.where(env.avail_actions == 1, rng.random(env.avail_actions.shape), -1)

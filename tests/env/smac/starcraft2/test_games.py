@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import torch
 from rltrain.buffer.episode import EpisodeBuffer
 from rltrain.common.seeding import generator
 from rltrain.env.smac.engine.battles import IllegalAction
-from rltrain.env.smac.options import Options, env_spec
+from rltrain.env.smac.options import Options, SmacOptions, env_spec
 from rltrain.env.smac.starcraft2 import worker
 from rltrain.env.smac.starcraft2.process import Crash, GameProcess
 from rltrain.env.smac.starcraft2.smacv2_config import scenario_options
@@ -243,7 +244,7 @@ def test_an_illegal_action_reaches_no_game(env: SmacVectorEnv) -> None:
 
 def test_options_arrive_under_their_own_names(env: SmacVectorEnv) -> None:
     found = env.call("get_options")[0]
-    expected = Options().of_smac() | {"map_name": "3m", "difficulty": "7", "game_version": None}
+    expected = asdict(SmacOptions()) | {"map_name": "3m", "difficulty": "7", "game_version": None}
     expected |= {"heuristic_ai": False, "window_size_x": 1920, "debug": False}
     expected.pop("map_name")  # the stand-in's own argument
     assert expected.items() <= found.items()

@@ -1,0 +1,45 @@
+"""``flat_keywords``: a dataclass as the keywords of a constructor."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from typing import Any, get_type_hints
+
+
+def flat_keywords(function: Callable[..., None]) -> Callable[..., None]:
+    """Take the fields of every dataclass among the keyword-only arguments of ``function`` as
+    keywords in its place::
+
+        @flat_keywords
+        def __init__(self, *, map_name: str, options: Options) -> None: ...
+
+    is called as ``(map_name="3m", step_mul=8)``. The signature lists the fields, and
+    ``rltrain.config.validate.signature`` reads them from the source.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    written = inspect.signature(function)
+    records = {name: hints[name] for name in written.parameters if is_dataclass(hints.get(name))}
+    names = {name: [f.name for f in fields(record)] for name, record in records.items()}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in written.parameters.items():
+        if name in records:
+            types = get_type_hints(records[name], include_extras=True)
+            given = inspect.signature(records[name]).parameters.values()
+            parameters += [p.replace(annotation=types[p.name]) for p in given]
+        else:
+            parameters.append(parameter.replace(annotation=hints.get(name, parameter.annotation)))
+
+    @wraps(function)
+    def flat(*args: Any, **keywords: Any) -> None:
+        for name, record in records.items():
+            values = {field: keywords.pop(field) for field in names[name] if field in keywords}
+            keywords[name] = record(**values)
+        function(*args, **keywords)
+
+    signature = written.replace(parameters=parameters)
+    vars(flat)["__signature__"] = signature
+    flat.__annotations__ = {p.name: p.annotation for p in parameters if p.annotation is not p.empty}
+    return flat

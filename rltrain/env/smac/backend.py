@@ -1,0 +1,129 @@
+"""What plays the battles of a ``SmacVectorEnv``: the built-in engine or StarCraft II."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from rltrain.common.number_types import Count, Flag, Positive
+from rltrain.env.smac.data.maps import MapData
+from rltrain.env.smac.native import NativeBattles
+from rltrain.env.smac.options import Options, spec_of
+from rltrain.env.smac.starcraft2.games import Games
+from rltrain.env.smac.starcraft2.installation import Backend, about_game, choose_backend
+from rltrain.env.smac.starcraft2.worker import Recipe
+from rltrain.interfaces import DecisionFunction
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackendOptions:
+    """What plays the battles. ``auto`` is StarCraft II where it is installed, unless a ``scripted``
+    policy is to play, which needs the built-in engine.
+    """
+
+    backend: Backend = "native"
+    scripted: Flag = False
+    n_threads: Count = 1  # native
+    max_restarts: Count = 20  # sc2: crashes within an hour, of all environments together
+    game_timeout: Positive = 300.0  # sc2: seconds that a game may take for a reset or a step
+
+
+class BattleBackend(Protocol):
+    """E battles side by side. The arrays show the current time step."""
+
+    n_envs: int
+    obs: np.ndarray  # [E, A, O] float32
+    avail: np.ndarray  # [E, A, n_actions] uint8
+    state: np.ndarray  # [E, S] float32
+    reward: np.ndarray  # [E]
+    lost: np.ndarray  # [E] bool: the last step had to restart this episode
+    exact: bool  # state_dict is that of running battles; False: only of the episodes to come
+    about: Mapping[str, str]  # for records
+
+    @property
+    def ended(self) -> np.ndarray:
+        """bool [E]."""
+
+    @property
+    def timeout(self) -> np.ndarray:
+        """bool [E]: ended by the time limit only."""
+
+    def start(self, seeds: Mapping[int, int]) -> None:
+        """Begin the first episode of every environment e of ``seeds``, from scratch."""
+
+    def step(self, action: np.ndarray, restarts: Mapping[int, int] | None = None) -> None:
+        """One env step with action [E, A]; environments in ``restarts`` (e to seed) begin an
+        episode instead. Raises IllegalAction.
+        """
+
+    def result(self, e: int) -> dict[str, Any]:
+        """How battle e stands: won, dead allies and enemies, timed out."""
+
+    def results(self, envs: Sequence[int]) -> list[dict[str, Any]]:
+        """``result`` of several battles."""
+
+    def call(self, method: str, *args: Any) -> list[Any]:
+        """Call one of SMAC's methods on every battle."""
+
+    def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
+        """Images [H, W, 3] of these battles since they were rendered last."""
+
+    def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
+        """Write the .SC2Replay file of environment e; returns its path."""
+
+    def scripted(self, name: str) -> DecisionFunction:
+        """The decision function of a scripted policy. Raises ValueError."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def resume(self, state: Mapping[str, Any], seed_of: Callable[[int], int]) -> None:
+        """Continue where ``state_dict`` was taken, or, where that is not ``exact``, begin the
+        episodes with the seeds ``seed_of(e)``.
+        """
+
+    def close(self) -> None: ...
+
+
+def open_battles(
+    map_data: MapData,
+    options: Options,
+    play: BackendOptions,
+    *,
+    n_envs: int,
+    recipe: Recipe,
+    map_file: str,
+    rules: str = "sc2",
+    heuristic_ai: bool = False,
+    heuristic_rest: bool = False,
+) -> BattleBackend:
+    """Battles on the backend that ``play`` asks for; their first episodes begin with ``start``.
+
+    Args:
+        recipe: what StarCraft II needs to play the same.
+        map_file: the file of the map in StarCraft II.
+
+    Raises:
+        ValueError: StarCraft II is to play, and a part of it is missing.
+    """
+    package, wanted = recipe.package, play.backend if rules == "sc2" else "native"
+    if choose_backend(wanted, package, map_file, scripted=play.scripted) == "sc2":
+        return Games(
+            recipe=recipe,
+            spec=spec_of(map_data, options),
+            n_envs=n_envs,
+            max_restarts=play.max_restarts,
+            patience=play.game_timeout,
+            about=about_game(package, recipe.options.get("game_version")),
+        )
+    return NativeBattles(
+        map_name=map_data.name,
+        n_envs=n_envs,
+        options=options,
+        n_threads=play.n_threads,
+        rules=rules,
+        heuristic_ai=heuristic_ai,
+        heuristic_rest=heuristic_rest,
+    )

@@ -1,0 +1,105 @@
+"""``NativeBattles``: the built-in engine as a backend of ``SmacVectorEnv``, with SMAC's methods,
+scripted policies and rendering."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rltrain.env.smac.battle_view import BattleView
+from rltrain.env.smac.engine.battles import Battles
+from rltrain.env.smac.options import Options
+from rltrain.env.smac.scripted.observation import NO_TARGET, observe_battles
+from rltrain.env.smac.scripted.policies import BattleDecisions, heuristic_orders
+
+if TYPE_CHECKING:
+    from rltrain.env.smac.render.painter import Painter
+
+
+class NativeBattles(Battles):
+    """E battles of the built-in engine; see ``BattleBackend``.
+
+    With ``heuristic_ai`` SMAC's heuristic policy gives the orders in place of the actions.
+    """
+
+    exact = True
+
+    def __init__(
+        self,
+        *,
+        map_name: str,
+        n_envs: int,
+        options: Options,
+        n_threads: int = 1,
+        rules: str = "sc2",
+        heuristic_ai: bool = False,
+        heuristic_rest: bool = False,
+    ) -> None:
+        super().__init__(
+            map_name=map_name, n_envs=n_envs, options=options, n_threads=n_threads, rules=rules
+        )
+        self.about: Mapping[str, str] = {"backend": "native"}
+        if rules != "sc2":
+            self.about = {**self.about, "rules": rules}
+        self.lost = np.zeros(n_envs, np.bool_)
+        self.heuristic_ai, self.heuristic_rest = heuristic_ai, heuristic_rest
+        self._targets = np.full((n_envs, self.map_data.n_agents), NO_TARGET)
+        self._painters: dict[int, Painter] = {}
+
+    def start(self, seeds: Mapping[int, int]) -> None:
+        """Begin the first episodes; with ``fixed_max_reward`` their teams scale the rewards."""
+        if self.roster is not None:
+            self.world.factor[:] = 0.0
+        self._targets[:] = NO_TARGET
+        self.reset(seeds)
+
+    def step(
+        self,
+        action: np.ndarray,
+        restarts: Mapping[int, int] | None = None,
+        orders: np.ndarray | None = None,
+    ) -> None:
+        """As in ``Battles``, with the orders of the heuristic policy if it plays."""
+        if self.heuristic_ai:
+            seen = observe_battles(self)
+            orders = heuristic_orders(seen, self._targets, rest=self.heuristic_rest)
+        super().step(action, restarts, orders)
+        self._targets[list(restarts or ())] = NO_TARGET
+
+    def call(self, method: str, *args: Any) -> list[Any]:
+        """Call a method of ``BattleView`` on every battle."""
+        return [getattr(BattleView(self, e), method)(*args) for e in range(self.n_envs)]
+
+    def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
+        """Images [H, W, 3] of these battles since they were rendered last."""
+        from rltrain.env.smac.render.painter import Painter
+
+        for e in envs:
+            if e not in self._painters:
+                self._painters[e] = Painter(self, e)
+        return [self._painters[e].frames() for e in envs]
+
+    def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
+        """Only StarCraft II writes them."""
+        raise RuntimeError("save_replay: .SC2Replay files are written by env.backend=sc2 only")
+
+    def scripted(self, name: str) -> BattleDecisions:
+        """The decision function of this name, one of ``scripted.policies.DECISIONS``. Raises
+        ValueError for an unknown one."""
+        return BattleDecisions(self, name)
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Every array that a battle and the heuristic policy remember, copied."""
+        targets = {"targets": self._targets.copy()} if self.heuristic_ai else {}
+        return {**targets, **super().state_dict()}
+
+    def resume(self, state: Mapping[str, Any], seed_of: Callable[[int], int]) -> None:
+        """Continue exactly where ``state_dict`` was taken."""
+        self.load_state_dict(state)
+        if self.heuristic_ai:
+            self._targets[:] = state["targets"]
+
+    def close(self) -> None:
+        """There is no process and no file to close."""

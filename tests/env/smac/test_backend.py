@@ -1,0 +1,55 @@
+"""The built-in engine and StarCraft II behind one interface."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rltrain.env.smac.backend import BattleBackend
+from rltrain.env.smac.native import NativeBattles
+from rltrain.env.smac.options import Options, env_spec
+from rltrain.env.smac.starcraft2.games import Games
+from rltrain.env.smac.starcraft2.worker import Recipe
+
+MEMBERS = {*BattleBackend.__annotations__, *vars(BattleBackend)} - {*vars(type), "_is_protocol"}
+ENGINE = Path(__file__).parents[3] / "rltrain" / "env" / "smac" / "engine"
+
+
+def native() -> NativeBattles:
+    return NativeBattles(map_name="3m", n_envs=2, options=Options(), heuristic_ai=True)
+
+
+def games() -> Games:
+    recipe, about = Recipe("smac", {}), {"backend": "sc2"}
+    return Games(
+        recipe=recipe, spec=env_spec("3m"), n_envs=2, max_restarts=1, patience=1.0, about=about
+    )
+
+
+@pytest.mark.parametrize("backend", [native, games])
+def test_a_backend_has_every_member_of_the_interface(backend) -> None:
+    public = {name for name in MEMBERS if not name.startswith("_")}
+    assert {"start", "step", "lost", "exact", "about", "resume"} <= public
+    assert not {name for name in public if not hasattr(backend(), name)}
+
+
+def test_a_battle_of_the_engine_is_never_lost() -> None:
+    battles = native()
+    battles.start({0: 0, 1: 1})
+    battles.step(np.ones((2, 3), np.int64))
+    assert not battles.lost.any()
+
+
+def test_the_game_is_neither_rendered_nor_played_by_scripted_policies() -> None:
+    with pytest.raises(RuntimeError, match=r"record its \.SC2Replay files"):
+        games().render([0])
+    with pytest.raises(ValueError, match=r"env\.backend=native, or algo\.policy=random"):
+        games().scripted("focus")
+
+
+def test_the_engine_knows_neither_rendering_nor_scripted_policies() -> None:
+    for path in ENGINE.glob("*.py"):
+        assert "smac.render" not in path.read_text(encoding="utf-8"), path.name
+        assert "smac.scripted" not in path.read_text(encoding="utf-8"), path.name
