@@ -17,8 +17,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rltrain.api import settings_from
 from rltrain.build.player import build_scripted_player
+
+from rltrain.api import settings_from
 from rltrain.env import smac
 from rltrain.env.smac.data.maps import find_map, map_names
 from rltrain.env.smac.engine.battles import Battles

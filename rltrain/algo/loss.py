@@ -68,7 +68,7 @@ class TDLoss:
 
     @torch.no_grad()
     def _td_target(self, target: Model, batch: Batch, online_q: Tensor, state: Tensor) -> Tensor:
-        """[T, B, M]"""
+        """TD targets [T, B, M]."""
         mixer, available = cast(Mixer, target.mixer), batch.avail_actions[1:]
         q = cast(Agents, target.agents).unroll(batch, start=1).q[1:]
         best = greedy(online_q if self.double else q, available)  # [T, B, N]

@@ -70,7 +70,7 @@ class MunchausenLoss:
 
     @torch.no_grad()
     def _td_target(self, target: Model, batch: Batch) -> Tensor:
-        """[T, B, N]"""
+        """TD targets [T, B, N]."""
         q = cast(Agents, target.agents).unroll(batch).q  # [T+1, B, N, A]
         logits = q.masked_fill(~batch.avail_actions, -torch.inf) / self.temperature
         log_policy = self.temperature * logits.log_softmax(-1)  # -inf where not available

@@ -173,4 +173,5 @@ class Callbacks(Callback):
 
 
 def defines(callback: Callback, hook: str) -> bool:
+    """Whether a callback's class overrides a hook."""
     return getattr(type(callback), hook) is not getattr(Callback, hook)

@@ -110,7 +110,7 @@ class Catalog:
 
     @cached_property
     def groups(self) -> list[str]:
-        """Every group and sub-group: algo, algo/network, env, …"""
+        """Every group and sub-group: algo, algo/network, env, and so on."""
         found: dict[str, None] = {}
         root = next(folder for folder in self.folders if (folder / "config.yaml").is_file())
         for path in sorted(root.rglob("*")):

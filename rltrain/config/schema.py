@@ -17,6 +17,8 @@ from rltrain.errors import UsageError
 
 @dataclass(frozen=True, kw_only=True)
 class TestSettings:
+    """The node ``test``: periodic tests."""
+
     interval: Count
     episodes: Count
     epsilon: Probability
@@ -27,6 +29,8 @@ class TestSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class SaveSettings:
+    """The node ``save``: checkpoints."""
+
     interval: Count
     keep_last: Count
     replay_buffer: Flag
@@ -34,6 +38,8 @@ class SaveSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetSettings:
+    """The node ``dataset``: recording and offline training."""
+
     write: str | None
     shard_bytes: Count
     max_bytes: Count | None
@@ -43,11 +49,15 @@ class DatasetSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class LogSettings:
+    """The node ``log``."""
+
     interval: Count
 
 
 @dataclass(frozen=True, kw_only=True)
 class StopSettings:
+    """The node ``stop``: when a run ends early."""
+
     metric: str | None
     mode: Literal["max", "min"]
     value: Real | None
@@ -56,6 +66,8 @@ class StopSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
+    """The top level of a configuration."""
+
     mode: Literal["train", "evaluate", "doctor"]
     seed: Whole
     total_env_steps: Count
@@ -74,6 +86,8 @@ class RunSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class AlgoSettings:
+    """The scalars of the node ``algo``."""
+
     batch_size: Count
     steps_per_collect: Count
     updates_per_episode: Positive | None
@@ -85,6 +99,8 @@ class AlgoSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class HardwareSettings:
+    """The node ``hardware``."""
+
     device: Literal["auto", "cpu", "cuda"]
     threads: Count | None
     kernels: Literal["auto", "compiled", "torch"]
@@ -93,6 +109,8 @@ class HardwareSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class LoggerSettings:
+    """The node ``logger``."""
+
     console: Flag
     wandb: dict[str, Any]
 

@@ -130,6 +130,7 @@ def test_functions(tree: Mapping[str, Any]) -> Iterator[str]:
 
 
 def targets(tree: Any) -> Iterator[str]:
+    """Every ``_target_`` in a configuration."""
     if isinstance(tree, dict):
         if "_target_" in tree:
             yield str(tree["_target_"])

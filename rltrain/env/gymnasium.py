@@ -197,6 +197,7 @@ def need_spaces(env: gymnasium.Env, name: str) -> None:
 
 
 def reason(error: Exception) -> str:
+    """An exception's type and message."""
     return f"{type(error).__name__}: {error}"
 
 

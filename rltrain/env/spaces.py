@@ -20,7 +20,7 @@ class View(NamedTuple):
     scale: float  # the networks see array * scale
 
 
-def viewed(space: spaces.Space, name: str) -> View:
+def viewed(space: spaces.Space[Any], name: str) -> View:
     """The view of a space.
 
     Args:
@@ -60,7 +60,7 @@ def observation_view(record: Mapping[str, Any]) -> Callable[[Any], np.ndarray]:
     return view
 
 
-def require_like(obs: Any, space: spaces.Space) -> None:
+def require_like(obs: Any, space: spaces.Space[Any]) -> None:
     """ValueError unless ``obs`` has the structure and the shapes of ``space``, bytes and categories
     that are in it.
     """
@@ -106,7 +106,7 @@ def viewed_box(space: spaces.Box) -> View:
     return View(lambda obs: np.asarray(obs, dtype).reshape(flat), flat, dtype, scale)
 
 
-def scales_of(space: spaces.Space) -> np.ndarray:
+def scales_of(space: spaces.Space[Any]) -> np.ndarray:
     """What to multiply each element of a flattened observation with: bytes come to 0 … 1."""
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
         inner = space.values() if isinstance(space, spaces.Dict) else space.spaces
@@ -120,7 +120,7 @@ def holds_bytes(space: spaces.Box) -> bool:
     return space.dtype == np.uint8 and bool(space.high.max() > 1)
 
 
-def to_record(space: spaces.Space) -> dict[str, Any]:
+def to_record(space: spaces.Space[Any]) -> dict[str, Any]:
     """A space that can be viewed as plain data."""
     match space:
         case spaces.Box():
@@ -139,7 +139,7 @@ def to_record(space: spaces.Space) -> dict[str, Any]:
     raise ValueError(f"{space} has no fixed shape.")
 
 
-def from_record(record: Mapping[str, Any]) -> spaces.Space:
+def from_record(record: Mapping[str, Any]) -> spaces.Space[Any]:
     """The space of a record.
 
     Raises:

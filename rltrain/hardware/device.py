@@ -81,7 +81,7 @@ def seed_networks(seed: int) -> Iterator[None]:
     Only the CPU generator is set: networks are born there and moved, the same on every device.
     """
     with torch.random.fork_rng(devices=[]):
-        torch.random.default_generator.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         yield
 
 

@@ -172,6 +172,7 @@ def disk(outputs: Path) -> Iterator[Finding]:
 
 
 def gigabytes(n_bytes: int) -> str:
+    """A number of bytes in GB."""
     return f"{n_bytes / 1e9:.1f} GB"
 
 

@@ -75,6 +75,7 @@ def typed_path(typed: str | Path) -> Path:
 
 
 def no_run(typed: str | Path, path: Path) -> str:
+    """The message where no run was found."""
     expected = "Expected latest, a run folder (outputs/<algo>-<env>/<run>), a folder of runs, or "
     found = "no run below" if path.is_dir() else "nothing at"
     return f"{typed}: there is {found} {path}. {expected}checkpoints/<env_steps> in a run."

@@ -239,6 +239,7 @@ def refuse_changes(changed: list[str]) -> None:
 
 
 def now() -> str:
+    """The local time with its offset, ISO 8601."""
     return time.strftime("%Y-%m-%dT%H:%M:%S%z")
 
 

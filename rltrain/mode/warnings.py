@@ -150,6 +150,7 @@ def of_stopping(settings: Settings, trainer: Trainer) -> Iterator[str]:
 
 
 def categorical(settings: Settings) -> bool:
+    """Whether values are a categorical distribution."""
     return "atoms" in settings.nodes["algo.distribution"].kwargs
 
 

@@ -129,6 +129,7 @@ def checked(folder: Path, entry: Mapping[str, Any], spec: EnvSpec) -> Any:
 
 
 def damaged(path: Path, why: str) -> DatasetError:
+    """The error of a damaged dataset."""
     return DatasetError(f"{path} is damaged: {why}. Copy the dataset again, or record a new one.")
 
 

@@ -54,6 +54,7 @@ def bytes_per_step(spec: EnvSpec) -> int:
 
 
 def shard_name(number: int) -> str:
+    """The file name of a shard."""
     return f"shard-{number:05d}.safetensors"
 
 
@@ -192,4 +193,5 @@ def require_fit(folder: Path, theirs: Mapping[str, Any], spec: EnvSpec) -> None:
 
 
 def as_json(value: Any) -> Any:
+    """A tuple as JSON would return it."""
     return list(value) if isinstance(value, tuple) else value

@@ -22,7 +22,8 @@ def compile_td_loss(loss: Loss, model: Model) -> Loss:
     """The loss in compiled code, if it is a ``TDLoss`` of independent agents that are nothing but
     layers; else the loss itself.
     """
-    plain = type(loss) is TDLoss and loss.rescale is None
+    kind: type = type(loss)
+    plain = kind is TDLoss and cast(TDLoss, loss).rescale is None
     if not plain or type(model.mixer) is not Independent or Stack.of(model.agents) is None:
         return loss
     return CompiledTDLoss(cast(TDLoss, loss))

@@ -151,5 +151,5 @@ class GRUAgents(nn.Module):
         return q, dist, tau
 
     def _embed(self, obs: Tensor, last_action: Tensor, agent: Tensor | None) -> Tensor:
-        """[X, N, H]"""
+        """Input of the recurrent cell [X, N, H]."""
         return F.relu_(self.fc1(self.input(obs, last_action, agent)))

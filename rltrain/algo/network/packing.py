@@ -16,7 +16,8 @@ def zero_outside(x: Tensor, real: Tensor | None) -> Tensor:
 
 
 class Packing:
-    """The real steps of a batch as P rows: step 0 of all windows, step 1 of those that have one, …
+    """The real steps of a batch as P rows: step 0 of all windows, step 1 of those that have one,
+    and so on.
 
     Args:
         real: [T+1, B] bool, no gaps.

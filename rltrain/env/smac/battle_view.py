@@ -29,6 +29,8 @@ FIRST_AGENT_TYPE = (
 
 @dataclass(frozen=True)
 class Position:
+    """A point on the map."""
+
     x: float
     y: float
 

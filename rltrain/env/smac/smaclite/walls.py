@@ -173,6 +173,7 @@ def is_covered(lines, n, ax, ay, bx, by, radius):
 
 @njit(inline="always")
 def squared(x, y):
+    """Squared length of a vector."""
     return x * x + y * y
 
 

@@ -156,6 +156,7 @@ def answer(game: Game, method: str, *args: Any) -> tuple[str, Any]:
 
 
 def in_words(error: Exception) -> str:
+    """An exception's type and message."""
     return f"{type(error).__name__}: {error}"
 
 
