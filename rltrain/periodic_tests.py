@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from rltrain.callback import Callbacks
+from rltrain.callback.training import Training
 from rltrain.common.metrics import summarize, test_metrics
 from rltrain.common.progress import Progress
 from rltrain.errors import Interrupted
-from rltrain.interfaces import Training
 from rltrain.step_hooks import TestStepHooks
 from rltrain.types import Episode
 

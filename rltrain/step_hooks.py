@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from rltrain.callback import Callback
-from rltrain.interfaces import Training, VectorEnv, Watch
+from rltrain.callback.training import Training
+from rltrain.interfaces import VectorEnv, Watch
 from rltrain.types import (
     Episode,
     Steps,

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 import torch
 
 from rltrain.callback import Callbacks
+from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.common.metrics import Metrics
 from rltrain.errors import CheckpointError, UsageError
-from rltrain.interfaces import Training
 from rltrain.step_hooks import TrainingStepHooks
 from rltrain.types import Clock
 

@@ -4,6 +4,7 @@ from rltrain.callback.health import Health
 from rltrain.callback.hooks import Callback, Callbacks
 from rltrain.callback.obs_statistics import ObsStatistics
 from rltrain.callback.periodic import DrawCurve, Due, Log, Save, Stop, Test
+from rltrain.callback.training import Training
 
 __all__ = [
     "Callback",
@@ -16,4 +17,5 @@ __all__ = [
     "Save",
     "Stop",
     "Test",
+    "Training",
 ]

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltrain.callback.hooks import Callback
+from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.errors import DivergedError
-from rltrain.interfaces import Training
 from rltrain.types import UpdateResult
 
 log = logging.getLogger("rltrain")

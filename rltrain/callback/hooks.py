@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rltrain.interfaces import Training
+from rltrain.callback.training import Training
 from rltrain.types import (
     Batch,
     Steps,

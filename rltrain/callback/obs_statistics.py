@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rltrain.callback.hooks import Callback
-from rltrain.interfaces import Training
+from rltrain.callback.training import Training
 from rltrain.types import Steps
 
 

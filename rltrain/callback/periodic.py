@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from rltrain.callback.hooks import Callback
+from rltrain.callback.training import Training
 from rltrain.common import checkpoint
-from rltrain.interfaces import Training
 from rltrain.logger import curve
 from rltrain.logger.loggers import Loggers
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltrain.callback import Callback
+from rltrain.callback.training import Training
 from rltrain.common.metrics import METRICS
 from rltrain.common.number_types import Flag, Real
-from rltrain.interfaces import Training
 
 
 class Curriculum(Callback):

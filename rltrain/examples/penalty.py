@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from rltrain.callback import Callback
+from rltrain.callback.training import Training
 from rltrain.common.number_types import NonNegative, Probability, Whole
-from rltrain.interfaces import Training
 from rltrain.types import Steps
 
 

@@ -18,11 +18,11 @@ from typing import Any
 import rltrain
 from rltrain.build.record import config_record
 from rltrain.callback import Callback
+from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError, exit_code_of
 from rltrain.hardware.device import machine
-from rltrain.interfaces import Training
 from rltrain.mode.resources import resource_plan
 
 log = logging.getLogger("rltrain")

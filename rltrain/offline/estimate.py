@@ -13,7 +13,8 @@ from torch import nn
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.policy import Frames
 from rltrain.callback import Callback
-from rltrain.interfaces import Agents, Training
+from rltrain.callback.training import Training
+from rltrain.interfaces import Agents
 from rltrain.offline.dataset import Dataset
 from rltrain.offline.importance import estimates
 from rltrain.types import Clock, torch_device_of

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from rltrain.callback import Callback
-from rltrain.interfaces import EpisodeSeeds, Training, VectorEnv
+from rltrain.callback.training import Training
+from rltrain.interfaces import EpisodeSeeds, VectorEnv
 from rltrain.offline.writer import Writer
 
 
