@@ -78,6 +78,13 @@ class VectorEnv(Protocol):
         """Call a method of every environment."""
 
     @optional
+    def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
+        """For each of these environments the images (uint8 [H, W, 3]) of its last step; the last
+        one shows the current time step.
+        """
+        raise ValueError("this environment cannot be rendered")
+
+    @optional
     def scripted(self, name: str) -> DecisionFunction:
         """The decision function of a scripted policy.
 
@@ -92,17 +99,6 @@ class VectorEnv(Protocol):
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
     def close(self) -> None: ...
-
-
-class DrawnEnv(VectorEnv, Protocol):
-    """A vector environment that can be rendered."""
-
-    frames_per_second: float
-
-    def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
-        """For each of these environments one or several images (uint8 [H, W, 3]) of its last step;
-        the last one shows the current time step.
-        """
 
 
 class Watch(Protocol):

@@ -7,13 +7,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 from PIL import Image
 
 from rltrain.errors import UsageError
-from rltrain.interfaces import DrawnEnv, VectorEnv, Watch
+from rltrain.interfaces import VectorEnv, Watch
 from rltrain.types import Episode
 from rltrain.video.ffmpeg import write_mp4
 from rltrain.video.gif import Gif
@@ -62,16 +61,16 @@ class Recorder(Watch):
         """Render the current time step.
 
         Args:
-            env: a ``DrawnEnv``.
+            env: an environment that can be rendered.
             numbers: the episode that each environment is in.
             finished: by environment, the episodes that end at this time step.
         """
-        drawn = cast(DrawnEnv, env)
-        drawn_envs = [e for e, number in enumerate(numbers) if number < self.n_episodes]
-        for e, images in zip(drawn_envs, drawn.render(drawn_envs), strict=True):
+        assert env.frames_per_second is not None, "this environment cannot be rendered"
+        recorded = [e for e, number in enumerate(numbers) if number < self.n_episodes]
+        for e, images in zip(recorded, env.render(recorded), strict=True):
             if e not in self._videos:
                 self._videos[e] = Video(Gif(images[0]), images[0])
-            video, seconds = self._videos[e], 1 / drawn.frames_per_second
+            video, seconds = self._videos[e], 1 / env.frames_per_second
             for image in images[:-1]:
                 video.gif.add(image, seconds)
             video.gif.add(images[-1], HOLD if e in finished else seconds)
