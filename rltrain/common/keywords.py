@@ -10,8 +10,9 @@ from typing import Any, get_type_hints
 
 
 def flat_keywords(function: Callable[..., None]) -> Callable[..., None]:
-    """Take the fields of every dataclass among the keyword-only arguments of ``function`` as
-    keywords in its place::
+    """Replace every dataclass among the keyword-only arguments of ``function`` by its fields.
+
+    ::
 
         @flat_keywords
         def __init__(self, *, map_name: str, options: Options) -> None: ...
