@@ -193,8 +193,8 @@ def summary(episodes: Sequence[Episode]) -> dict[str, float]:
 def wilson(wins: int, n: int) -> tuple[float, float]:
     """The 95 % interval of a proportion (Wilson, 1927, J. Am. Stat. Assoc. 22, p. 209)."""
     p, z2 = wins / n, Z95 * Z95
-    centre, spread = p + z2 / (2 * n), Z95 * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
-    return max(0.0, (centre - spread) / (1 + z2 / n)), min(1.0, (centre + spread) / (1 + z2 / n))
+    center, spread = p + z2 / (2 * n), Z95 * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
+    return max(0.0, (center - spread) / (1 + z2 / n)), min(1.0, (center + spread) / (1 + z2 / n))
 
 
 def home(found: checkpoint.Found) -> Path:

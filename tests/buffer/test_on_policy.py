@@ -87,7 +87,7 @@ def test_the_last_step_is_carried_into_the_next_collect() -> None:
     assert shown(buffer, buffer.n_steps) == rewards_of(carried, second)
 
 
-def test_a_window_is_two_neighbouring_steps() -> None:
+def test_a_window_is_two_neighboring_steps() -> None:
     buffer, stream = make(), Stream(1)
     first, second = stream.steps(8), stream.steps(6)
     buffer.add(first)

@@ -26,7 +26,7 @@ def written(frames: list[np.ndarray], path: Path, seconds: float = 0.08) -> Imag
     return Image.open(path)
 
 
-def test_frames_come_back_exactly_in_the_colours_of_the_first(tmp_path):
+def test_frames_come_back_exactly_in_the_colors_of_the_first(tmp_path):
     frames = [field(3, 4), field(25, 4), field(25, 18)]
     video = written(frames, tmp_path / "a.gif")
     assert (video.n_frames, video.size) == (3, (30, 20))
@@ -44,7 +44,7 @@ def test_a_frame_that_shows_nothing_new_keeps_its_time(tmp_path):
     assert durations == [500, 500, 500]
 
 
-def test_colours_that_come_later_are_near(tmp_path):
+def test_colors_that_come_later_are_near(tmp_path):
     later = field(3, 4)
     later[0, :] = np.random.default_rng(0).integers(0, 256, (30, 3))
     video = written([field(3, 4), later], tmp_path / "a.gif")
@@ -62,7 +62,7 @@ def test_images_of_different_sizes_make_no_video():
         Gif(field(1, 1)).add(field(1, 1)[:, :29], 0.1)
 
 
-def test_a_palette_of_many_colours_has_256():
+def test_a_palette_of_many_colors_has_256():
     noise = np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8)
     gif = Gif(noise)
     assert len(gif._palette.getpalette()) == 768

@@ -115,7 +115,7 @@ def open_battles(
             spec=spec_of(map_data, options),
             n_envs=n_envs,
             max_restarts=play.max_restarts,
-            patience=play.game_timeout,
+            timeout_s=play.game_timeout,
             about=about_game(package, recipe.options.get("game_version")),
         )
     return NativeBattles(

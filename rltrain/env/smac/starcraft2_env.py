@@ -130,7 +130,7 @@ class StarCraft2Env(BattleView):
         return self.reward, terminated, info
 
     def _heuristic_orders(self) -> np.ndarray | None:
-        """What SMAC's built-in player orders [1, A] in place of the actions, if it plays."""
+        """The orders [1, A] of SMAC's heuristic policy in place of the actions, if it plays."""
         if not self.heuristic_ai:
             return None
         seen = observe_battles(self.battles)
@@ -246,4 +246,4 @@ class StarCraft2Env(BattleView):
         self._painter = Painter(self.battles, 0)
 
     def close(self) -> None:
-        """Nothing to let go of: there is no game process."""
+        """There is no game process to end."""

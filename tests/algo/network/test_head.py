@@ -39,7 +39,7 @@ def test_every_action_has_its_outputs(distribution, n_outputs, dueling):
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
-def test_dueling_adds_the_value_to_advantages_centred_over_the_actions(distribution):
+def test_dueling_adds_the_value_to_advantages_centered_over_the_actions(distribution):
     """Output by output: an atom's mean over actions is the value stream's logit of that atom."""
     head = make_head(distribution, dueling=True)
     given = inputs(distribution)

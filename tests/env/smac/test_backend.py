@@ -24,7 +24,7 @@ def native() -> NativeBattles:
 def games() -> Games:
     recipe, about = Recipe("smac", {}), {"backend": "sc2"}
     return Games(
-        recipe=recipe, spec=env_spec("3m"), n_envs=2, max_restarts=1, patience=1.0, about=about
+        recipe=recipe, spec=env_spec("3m"), n_envs=2, max_restarts=1, timeout_s=1.0, about=about
     )
 
 

@@ -153,13 +153,13 @@ def _between(a: Point, b: Point, share: float) -> Point:
     return a[0] + (b[0] - a[0]) * share, a[1] + (b[1] - a[1]) * share
 
 
-def _dot(draw: ImageDraw.ImageDraw, at: Point, radius: float, colour: tuple[int, ...]) -> None:
+def _dot(draw: ImageDraw.ImageDraw, at: Point, radius: float, color: tuple[int, ...]) -> None:
     x, y = at
-    draw.ellipse((x - radius, y - radius, x + radius, y + radius), colour)
+    draw.ellipse((x - radius, y - radius, x + radius, y + radius), color)
 
 
-def _spark(draw: ImageDraw.ImageDraw, at: Point, radius: float, colour: tuple[int, ...]) -> None:
+def _spark(draw: ImageDraw.ImageDraw, at: Point, radius: float, color: tuple[int, ...]) -> None:
     x, y = at
     for k in range(4):
         dx, dy = (radius * f(math.pi * (k + 0.5) / 4) for f in (math.cos, math.sin))
-        draw.line((x - dx, y - dy, x + dx, y + dy), colour, 3)
+        draw.line((x - dx, y - dy, x + dx, y + dy), color, 3)

@@ -62,7 +62,7 @@ TAIL = 6  # images after the end, while the dead fade
 
 LARGER, LARGEST, SMALLEST = 1.12, 1.4, 8.5  # how much larger than they are units are drawn: so
 # much that a radius of 0.375 cells becomes so many pixels, within limits
-CROWD = 12  # where more units fight, only the hurt show bars
+CROWD = 12  # where more units fight, only injured units show bars
 FLIGHT = 0.55  # cells that air units are drawn above their shadows
 
 

@@ -11,34 +11,34 @@ from functools import lru_cache
 
 from PIL import Image, ImageDraw
 
-Colour = tuple[int, int, int]
+Color = tuple[int, int, int]
 
 ALLY, ENEMY = 0, 1
-TEAMS: tuple[Mapping[str, Colour], ...] = (
+TEAMS: tuple[Mapping[str, Color], ...] = (
     {"body": (64, 152, 255), "dark": (18, 52, 110), "light": (214, 234, 255)},
     {"body": (246, 84, 62), "dark": (104, 22, 18), "light": (255, 224, 208)},
 )
 """Blue agents and red enemies, distinguishable by color-blind people too."""
-ACID: Colour = (168, 232, 64)
-BLADE: Colour = (150, 240, 255)
-WHITE: Colour = (255, 255, 255)
+ACID: Color = (168, 232, 64)
+BLADE: Color = (150, 240, 255)
+WHITE: Color = (255, 255, 255)
 
 HEADINGS = 24  # directions in which a shape is drawn
 SPAN = 1.7  # half the side of a sprite, in radii of its unit
 _FINE = 4  # a shape is drawn this much larger and reduced
 
 Shape = tuple[str, str, tuple[tuple[float, float], ...]]
-"""Kind (disc: centre and a point on its rim; bar: two ends and (width, 0); area: corners), colour
+"""Kind (disc: center and a point on its rim; bar: two ends and (width, 0); area: corners), color
 (of the team or by itself) and points in radii of the unit, which looks along +x."""
 
 
 def _mirrored(*shapes: Shape) -> tuple[Shape, ...]:
     """The shapes and their mirror images across the line of sight."""
     out = list(shapes)
-    for kind, colour, points in shapes:
+    for kind, color, points in shapes:
         flip = points[:2] if kind == "bar" else points
         rest = points[2:] if kind == "bar" else ()
-        out.append((kind, colour, tuple((x, -y) for x, y in flip) + rest))
+        out.append((kind, color, tuple((x, -y) for x, y in flip) + rest))
     return tuple(out)
 
 
@@ -48,12 +48,12 @@ def _star(n: int, outer: float, inner: float) -> tuple[tuple[float, float], ...]
     return tuple((r * math.cos(a), r * math.sin(a)) for a, r in zip(angles, radii, strict=True))
 
 
-def _disc(colour: str, x: float, y: float, radius: float) -> Shape:
-    return "disc", colour, ((x, y), (x + radius, y))
+def _disc(color: str, x: float, y: float, radius: float) -> Shape:
+    return "disc", color, ((x, y), (x + radius, y))
 
 
-def _bar(colour: str, a: tuple[float, float], b: tuple[float, float], width: float) -> Shape:
-    return "bar", colour, (a, b, (width, 0.0))
+def _bar(color: str, a: tuple[float, float], b: tuple[float, float], width: float) -> Shape:
+    return "bar", color, (a, b, (width, 0.0))
 
 
 SHAPES: Mapping[str, tuple[Shape, ...]] = {
@@ -132,12 +132,12 @@ def heading_of(dx: float, dy: float) -> int:
 
 @lru_cache(maxsize=4096)
 def sprite(kind: str, team: int, heading: int, radius: float, fade: float = 0.0) -> Image.Image:
-    """RGBA picture of a unit whose radius is that many pixels, its centre in the middle.
+    """RGBA picture of a unit whose radius is that many pixels, its center in the middle.
 
-    ``fade`` from 0 to 1 makes it greyer and clearer: for dead units.
+    ``fade`` from 0 to 1 makes it grayer and clearer: for dead units.
     """
     half = math.ceil(radius * SPAN)
-    colours = {**TEAMS[team], "white": WHITE, "blade": BLADE, "acid": ACID}
+    colors = {**TEAMS[team], "white": WHITE, "blade": BLADE, "acid": ACID}
     turn = 2 * math.pi * heading / HEADINGS
     cos, sin = math.cos(turn), math.sin(turn)
     unit = radius * _FINE
@@ -152,15 +152,15 @@ def sprite(kind: str, team: int, heading: int, radius: float, fade: float = 0.0)
     image = Image.new("RGBA", (2 * half * _FINE,) * 2, (*TEAMS[team]["dark"], 0))
     draw = ImageDraw.Draw(image)
     for form, name, points in SHAPES.get(kind, PLAIN):
-        colour = (*colours[name], 255)
+        color = (*colors[name], 255)
         if form == "disc":
             x, y = at(points[0])
             r = (points[1][0] - points[0][0]) * unit
-            draw.ellipse((x - r, y - r, x + r, y + r), colour)
+            draw.ellipse((x - r, y - r, x + r, y + r), color)
         elif form == "bar":
-            draw.line((at(points[0]), at(points[1])), colour, max(1, round(points[2][0] * unit)))
+            draw.line((at(points[0]), at(points[1])), color, max(1, round(points[2][0] * unit)))
         else:
-            draw.polygon([at(point) for point in points], colour)
+            draw.polygon([at(point) for point in points], color)
     image = image.reduce(_FINE)
     return _faded(image, fade) if fade else image
 
@@ -183,8 +183,8 @@ def paste(image: Image.Image, what: Image.Image, x: float, y: float) -> None:
 
 def _faded(image: Image.Image, fade: float) -> Image.Image:
     red, green, blue, alpha = image.split()
-    grey = image.convert("L").point(lambda value: value * 0.55)
+    gray = image.convert("L").point(lambda value: value * 0.55)
     solid = Image.merge("RGB", (red, green, blue))
-    mixed = Image.blend(solid, Image.merge("RGB", (grey,) * 3), min(1.0, 0.5 + fade))
+    mixed = Image.blend(solid, Image.merge("RGB", (gray,) * 3), min(1.0, 0.5 + fade))
     mixed.putalpha(alpha.point(lambda value: value * (1 - fade)))
     return mixed

@@ -1,6 +1,6 @@
 """What scripted policies observe of their battles, and the moves they share.
 
-They read the true state, as SMAC's built-in player does: fog and sight hide nothing from them.
+They read the true state, as SMAC's heuristic policy does: fog and sight range hide nothing.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class BattleObservation(NamedTuple):
     heals: np.ndarray  # [E, A] bool
     dx: np.ndarray  # [E, A, K] from agent to target
     dy: np.ndarray  # [E, A, K]
-    distance: np.ndarray  # [E, A, K] between centres
+    distance: np.ndarray  # [E, A, K] between centers
     strength: np.ndarray  # [E, A, K] health and shield, for healers the share of its health
-    wanted: np.ndarray  # [E, A, K] bool: alive and can be hit, for healers hurt and can be mended
+    wanted: np.ndarray  # [E, A, K] bool: can be hit, for healers injured and can be healed
     goals: np.ndarray  # [E, A, K] bool: units to walk to; healers without a patient follow the team
     near: np.ndarray  # [E, A, K] bool: within the range of its weapon, whatever its cone
     reach: np.ndarray  # [E, A, K] bool: an attack on it is available now, and would be carried out

@@ -44,19 +44,19 @@ def focus(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
 
 
 def heuristic(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
-    """SMAC's built-in player: attack the nearest enemy wherever it is, until it is dead; healers
-    mend the nearest hurt friend until it is well.
+    """SMAC's heuristic policy: attack the nearest enemy wherever it is, until it is dead; healers
+    heal the nearest injured ally until its health is full.
 
-    An attack on somebody out of reach is no action, so as a policy it walks there first.
+    An attack out of range is not an available action, so as a policy it walks there first.
     """
     target = heuristic_targets(seen, memory)
     return attack(seen, target, approach(seen, target))
 
 
 def heuristic_orders(seen: BattleObservation, memory: np.ndarray, *, rest: bool) -> np.ndarray:
-    """Orders of SMAC's built-in player [E, A], in SMAC's numbers, available or not:
+    """Orders of SMAC's heuristic policy [E, A], in SMAC's numbers, available or not:
     attack from any distance, or with ``rest`` walk along the longer axis, walls or not, while the
-    attack is not available. Whoever has no target does nothing: 0.
+    attack is not available; 0 for agents without a target.
     """
     target = heuristic_targets(seen, memory)
     order = FIRST_ATTACK + target

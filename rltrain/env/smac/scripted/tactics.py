@@ -24,7 +24,7 @@ from rltrain.env.smac.scripted.observation import BattleObservation, fight
 
 WAYS = np.array([[0, 1], [0, -1], [1, 0], [-1, 0]], np.float32)  # of the actions from NORTH on
 AHEAD = 2.0  # where a move would lead, cells
-CROWDED = 5.0  # nearer than this a foe is too close, to a kiting unit, or a friend, to a spread one
+CROWDED = 5.0  # cells within which an enemy is too close to a kiting unit, an ally to a spread one
 DOORSTEP = 6.0  # foes nearer than this are fought, crowded or not
 WALL_AHEAD, WALL_DANGER = 4.0, 0.1  # a wall so far ahead counts like a foe three cells away
 SOON = 1.0  # loops: whose cooldown ends earlier is about to take aim
@@ -66,7 +66,7 @@ def kite(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
 
 
 def spread(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
-    """Move away from friends until no blast can hit two, then wait for the enemies."""
+    """Move away from allies until no blast can hit two, then wait for the enemies."""
     x, y, alive = seen.agents(X), seen.agents(Y), seen.agents(HEALTH) > 0
     others = alive[:, None] & ~np.eye(x.shape[1], dtype=bool)  # [E, A, A]
     gap = np.where(others, np.hypot(x[:, :, None] - x[:, None], y[:, :, None] - y[:, None]), np.inf)

@@ -16,14 +16,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from rltrain.env.smac.engine.battles import IllegalAction
-from rltrain.env.smac.starcraft2.process import FAREWELL, Crash, GameProcess
+from rltrain.env.smac.starcraft2.process import EXIT_TIMEOUT, Crash, GameProcess
 from rltrain.env.smac.starcraft2.worker import Frame, Recipe
 from rltrain.errors import WorldError
 from rltrain.types import EnvSpec
 
 log = logging.getLogger("rltrain")
 HOUR = 3600.0
-IMPORT_PATIENCE = 300.0
+IMPORT_TIMEOUT = 300.0
 """Seconds that a worker may take to import the package; the game is launched later, by reset."""
 SEED_BITS = 31  # the game's seed is a signed 32-bit number
 
@@ -36,7 +36,7 @@ class Games:
         recipe: what every worker makes.
         spec: the sizes that the game must have.
         max_restarts: crashes within an hour, of all environments together, before giving up.
-        patience: seconds that a game may take for a reset or a step.
+        timeout_s: seconds that a game may take for a reset or a step.
         about: the package and the version of the game, for records.
     """
 
@@ -49,11 +49,11 @@ class Games:
         spec: EnvSpec,
         n_envs: int,
         max_restarts: int,
-        patience: float,
+        timeout_s: float,
         about: Mapping[str, str],
     ) -> None:
         self.recipe, self.spec, self.n_envs = recipe, spec, n_envs
-        self.max_restarts, self.patience, self.about = max_restarts, patience, about
+        self.max_restarts, self.timeout_s, self.about = max_restarts, timeout_s, about
         agents, actions = spec.n_agents, spec.n_actions
         self.obs = np.zeros((n_envs, agents, *spec.obs_shape), np.float32)
         self.avail = np.zeros((n_envs, agents, actions), np.uint8)
@@ -168,7 +168,7 @@ class Games:
         """End every game."""
         for game in self._games.values():
             game.connection.close()
-        until = time.monotonic() + FAREWELL
+        until = time.monotonic() + EXIT_TIMEOUT
         for game in self._games.values():
             game.process.join(max(0.0, until - time.monotonic()))
         _kill_all(self._games)
@@ -214,7 +214,7 @@ class Games:
         """
         for e, seed in envs:
             self._games[e] = GameProcess(self.recipe, seed % (1 << SEED_BITS))
-        until = time.monotonic() + IMPORT_PATIENCE
+        until = time.monotonic() + IMPORT_TIMEOUT
         for e, _ in envs:
             try:
                 kind, value = self._games[e].receive(until)
@@ -253,7 +253,7 @@ class Games:
                 self._games[e].send(*message)
             except Crash as crash:
                 crashes[e] = crash
-        until = time.monotonic() + self.patience
+        until = time.monotonic() + self.timeout_s
         for e in [e for e in messages if e not in crashes]:
             try:
                 _, answers[e] = self._games[e].receive(until)

@@ -93,7 +93,7 @@ def package_fix(package: Package) -> str:
 
 def game_fix() -> str:
     """The commands that install the game; its password accepts Blizzard's AI and machine learning
-    licence."""
+    license."""
     if sys.platform != "linux":
         return "install StarCraft II from https://battle.net, or set SC2PATH to its folder"
     folder = game_folder()

@@ -15,8 +15,8 @@ from typing import Any
 
 from rltrain.env.smac.starcraft2.worker import Recipe, play
 
-FAREWELL = 5.0
-"""Seconds that a game has to end by itself."""
+EXIT_TIMEOUT = 5.0
+"""Seconds in which a game must end."""
 
 
 class Crash(Exception):
@@ -64,9 +64,9 @@ class GameProcess:
             os.killpg(pid, signal.SIGKILL)
         except (AttributeError, ProcessLookupError, PermissionError):  # no groups, or not yet one
             self.process.kill()
-        self.process.join(FAREWELL)
+        self.process.join(EXIT_TIMEOUT)
         if self.process.exitcode is not None:
-            self.process.close()  # lets go of its file descriptor
+            self.process.close()  # frees its file descriptor
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 is the other end.
 
 This module runs in the child and imports little. An answer is ``(kind, value)`` with the kinds
-``ready`` (sizes), ``slot`` (a ``Frame``), ``value`` (of a call), ``error`` (a call that failed),
+``ready`` (sizes), ``frame`` (a ``Frame``), ``value`` (of a call), ``error`` (a call that failed),
 ``crash`` (this game is over) and ``broken`` (no game can be made here).
 """
 
@@ -54,7 +54,7 @@ class GameOver(Exception):
 
 
 class Game:
-    """SMAC's or SMACv2's environment, with its traps closed."""
+    """SMAC's or SMACv2's environment, with workarounds for its bugs."""
 
     def __init__(self, recipe: Recipe, seed: int) -> None:
         use_python_protobuf()
@@ -136,7 +136,7 @@ def play(connection: Connection, recipe: Recipe, seed: int) -> None:
         game = Game(recipe, seed)
         connection.send(("ready", game.get_env_info()))
     except Exception as error:
-        connection.send(("broken", in_words(error)))
+        connection.send(("broken", describe(error)))
         return
     try:
         while True:
@@ -151,18 +151,18 @@ def answer(game: Game, method: str, *args: Any) -> tuple[str, Any]:
     try:
         value = getattr(game, method)(*args) if episode else game.call(method, *args)
     except Exception as error:
-        return ("crash" if episode else "error"), in_words(error)
-    return ("slot" if episode else "value"), value
+        return ("crash" if episode else "error"), describe(error)
+    return ("frame" if episode else "value"), value
 
 
-def in_words(error: Exception) -> str:
+def describe(error: Exception) -> str:
     """An exception's type and message."""
     return f"{type(error).__name__}: {error}"
 
 
 def lead_own_group() -> None:
-    """Ctrl-C is the parent's business; whoever ends this process ends its game too, and both end
-    with the parent."""
+    """Ignore Ctrl-C, which the parent handles. Killing the group ends this process and its game;
+    both end with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "setsid"):
         os.setsid()

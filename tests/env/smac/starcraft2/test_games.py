@@ -161,7 +161,7 @@ def test_a_hanging_game_gives_no_answer_in_time_and_can_be_killed(there: Path) -
     game = GameProcess(recipe, 0)
     assert game.receive(time.monotonic() + 60)[0] == "ready"
     game.send("reset")
-    assert game.receive(time.monotonic() + 60)[0] == "slot"
+    assert game.receive(time.monotonic() + 60)[0] == "frame"
     game.send("step", [HANG, STOP, STOP])
     with pytest.raises(Crash, match="no answer in time"):
         game.receive(time.monotonic() + 0.05)
