@@ -113,7 +113,7 @@ def test_enemy_type_bits_of_stalkers_and_zealots_are_reversed() -> None:
 def test_attacks_to_kill_follow_from_the_unit_table() -> None:
     marine, marauder = UNITS["marine"], UNITS["marauder"]
     assert -(-marine.health // damage_per_hit(marine, marine)) == 8
-    assert -(-marauder.health // (damage_per_hit(marauder, marauder) - marauder.armour)) == 7
+    assert -(-marauder.health // (damage_per_hit(marauder, marauder) - marauder.armor)) == 7
     assert damage_per_hit(UNITS["baneling"], UNITS["zealot"]) == 35
 
 

@@ -120,7 +120,7 @@ def test_overkill_pays_only_what_was_left(battle) -> None:
     assert b.reward[0] == pytest.approx(0.5 + 10)
 
 
-def test_sight_and_range_are_from_centre_to_centre_whatever_the_radii(battle) -> None:
+def test_sight_and_range_are_from_center_to_center_whatever_the_radii(battle) -> None:
     b = battle("2c_vs_64zg")
     place(
         b, {0: (10.0, 16.0), 2: (19.0, 16.0), 3: (18.99, 16.0), 4: (16.0, 16.0), 5: (16.01, 16.0)}
@@ -187,7 +187,7 @@ def test_a_medivac_begins_with_a_quarter_of_its_energy_in_place_of_a_cooldown(ba
     assert b.state[0, 9 * 7 + 1] == 0.25
 
 
-def test_own_place_of_smacv2_is_from_the_corner_and_in_the_state_from_the_centre(scenario) -> None:
+def test_own_place_of_smacv2_is_from_the_corner_and_in_the_state_from_the_center(scenario) -> None:
     b = scenario("protoss_1_vs_1")
     enlist(b, "zealot", "zealot")
     place(b, {0: (8.0, 24.0), 1: (12.0, 24.0)})

@@ -14,14 +14,9 @@ from rltrain.env.smac.data.scenarios import (
     race_of,
 )
 from rltrain.env.smac.data.terrain import SIZE
+from rltrain.env.smac.engine.tables import build_scene
 from rltrain.env.smac.engine.teams import Roster
-from rltrain.env.smac.engine.world import (
-    N_MARK,
-    N_PARAM,
-    N_UNIT,
-    Scene,
-    build_scene,
-)
+from rltrain.env.smac.engine.world import N_MARK, N_PARAM, N_UNIT, Scene
 from rltrain.env.smac.options import Options
 
 

@@ -16,13 +16,13 @@ from rltrain.errors import closest
 LIMIT = 200  # env steps
 MAX_UNITS = 64  # of one side
 REFLECT = 0.5  # probability that the teams face each other, else the agents begin surrounded
-SURROUND_AT = 14.0  # west and south side of the square around the centre that groups keep out of
+SURROUND_AT = 14.0  # west and south side of the square around the center that groups keep out of
 MAX_GROUPS = 4  # of enemies around the agents, one on each diagonal
 SHOOT_RANGES: Mapping[str, float] = {
     "stalker": 6, "zealot": 0.1, "colossus": 7, "zergling": 0.1, "baneling": 0.25, "hydralisk": 5,
     "marine": 5, "marauder": 6, "medivac": 4,
 }  # fmt: skip
-"""Centre distances, cells: where attacks (a healer's healing) become available, weapons aside."""
+"""Center distances, cells: where attacks (a healer's healing) become available, weapons aside."""
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def height_of(name: str) -> np.ndarray:
 
 
 def cells_near_walls(cells: np.ndarray) -> np.ndarray:
-    """uint8 [32, 32]: 1 where the cell or one of its eight neighbours is blocked."""
+    """uint8 [32, 32]: 1 where the cell or one of its eight neighbors is blocked."""
     padded = np.pad(cells, 1)
     free = np.ones_like(cells)
     for dx in range(3):

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 LOOPS_PER_SECOND = 16
 
 LAYERS = ("ground", "air", "colossus")
-"""Where a unit moves; only units of one layer collide. Air knows no terrain, colossi no cliffs."""
+"""Where a unit moves; only units of one layer collide. Terrain does not stop air
+units; cliffs do not stop colossi."""
 
 WEAPONS = ("instant", "missile", "twice", "beam", "blast", "none")
 """What an attack does: one hit, one hit on arrival, two hits in a row, two hits on all units on a
@@ -23,13 +24,13 @@ line across the shot, or the end of the attacker and a hit on all units around i
 
 @dataclass(frozen=True, kw_only=True)
 class UnitType:
-    """One kind of unit; ``damage`` is per hit and before armour, ``bonus`` adds to it by the
+    """One kind of unit; ``damage`` is per hit and before armor, ``bonus`` adds to it by the
     target's attribute."""
 
     sc2_id: int  # id of the unmodified unit in StarCraft II
     health: float
     shield: float = 0.0
-    armour: float = 0.0
+    armor: float = 0.0
     speed: float  # cells per second
     weapon_range: float = 0.0  # edge to edge
     range_slop: float = 1.0  # extra reach at the damage point
@@ -60,30 +61,30 @@ UNITS: Mapping[str, UnitType] = {
         separation_radius=0.375, sight=9, hits_air=True, cooldown_norm=15,
     ),
     "marauder": UnitType(
-        sc2_id=51, health=125, armour=1, speed=2.25, weapon_range=6, damage=10,
-        bonus={"armoured": 10}, period=1.5, attributes=("armoured", "biological"), radius=0.5625,
+        sc2_id=51, health=125, armor=1, speed=2.25, weapon_range=6, damage=10,
+        bonus={"armored": 10}, period=1.5, attributes=("armored", "biological"), radius=0.5625,
         separation_radius=0.5, sight=10, weapon="missile", missile_speed=20, cooldown_norm=25,
     ),
     "medivac": UnitType(
-        sc2_id=54, health=150, armour=1, speed=2.75, weapon_range=4,
-        attributes=("armoured", "mechanical"), radius=0.75, separation_radius=0.75, sight=11,
+        sc2_id=54, health=150, armor=1, speed=2.75, weapon_range=4,
+        attributes=("armored", "mechanical"), radius=0.75, separation_radius=0.75, sight=11,
         weapon="none", energy=200, acceleration=2.3125, layer="air", cooldown_norm=200,
     ),
     "stalker": UnitType(
-        sc2_id=74, health=80, shield=80, armour=1, speed=2.9531, weapon_range=6, damage=10,
-        bonus={"armoured": 4}, period=1.44, damage_point=0.167,
-        attributes=("armoured", "mechanical"), radius=0.625, separation_radius=0.625, sight=10,
+        sc2_id=74, health=80, shield=80, armor=1, speed=2.9531, weapon_range=6, damage=10,
+        bonus={"armored": 4}, period=1.44, damage_point=0.167,
+        attributes=("armored", "mechanical"), radius=0.625, separation_radius=0.625, sight=10,
         hits_air=True, weapon="missile", missile_speed=18.75, cooldown_norm=35,
     ),
     "zealot": UnitType(
-        sc2_id=73, health=100, shield=50, armour=1, speed=2.25, weapon_range=0.1, damage=8,
+        sc2_id=73, health=100, shield=50, armor=1, speed=2.25, weapon_range=0.1, damage=8,
         weapon="twice", second_hit=0.28, period=1.2, attributes=("light", "biological"), radius=0.5,
         separation_radius=0.375, sight=9, cooldown_norm=22,
     ),
     "colossus": UnitType(
-        sc2_id=4, health=200, shield=150, armour=1, speed=2.25, weapon_range=6, range_slop=0,
+        sc2_id=4, health=200, shield=150, armor=1, speed=2.25, weapon_range=6, range_slop=0,
         damage=20, weapon="beam", period=2.2, damage_point=0.0832,
-        attributes=("armoured", "mechanical", "massive"), radius=1.0, separation_radius=0.75,
+        attributes=("armored", "mechanical", "massive"), radius=1.0, separation_radius=0.75,
         sight=10, layer="colossus", cooldown_norm=24,
     ),
     "zergling": UnitType(
@@ -103,16 +104,16 @@ UNITS: Mapping[str, UnitType] = {
         cooldown_norm=10,
     ),
     "spine_crawler": UnitType(
-        sc2_id=98, health=300, armour=2, speed=0, weapon_range=7, range_slop=0, damage=25,
-        bonus={"armoured": 5}, weapon="missile", missile_speed=25, period=1.6, damage_point=0.3332,
-        attributes=("armoured", "biological", "structure"), radius=0.875, separation_radius=0.875,
+        sc2_id=98, health=300, armor=2, speed=0, weapon_range=7, range_slop=0, damage=25,
+        bonus={"armored": 5}, weapon="missile", missile_speed=25, period=1.6, damage_point=0.3332,
+        attributes=("armored", "biological", "structure"), radius=0.875, separation_radius=0.875,
         sight=11, health_regeneration=0.2734, turn_rate=360,
     ),
 }  # fmt: skip
 
 
 def damage_per_hit(attacker: UnitType, target: UnitType) -> float:
-    """Damage of one hit before armour, bonuses against the target's attributes included."""
+    """Damage of one hit before armor, bonuses against the target's attributes included."""
     return attacker.damage + sum(attacker.bonus.get(name, 0.0) for name in target.attributes)
 
 

@@ -1,7 +1,7 @@
 """Collision avoidance: velocities that keep units from running into each other (compiled).
 
 Optimal reciprocal collision avoidance (van den Berg et al. 2011, "Reciprocal n-body collision
-avoidance"): every neighbour and wall allows a half-plane of velocities, a small linear program
+avoidance"): every neighbor and wall allows a half-plane of velocities, a small linear program
 picks the allowed one nearest to the wanted one. A half-plane is a line (point qx, qy, unit
 direction dx, dy); velocities to its left are allowed. Units look one second ahead for others and
 one loop ahead for walls: they slide along walls without braking.
@@ -21,14 +21,8 @@ from rltrain.env.smac.engine.world import (
     NY,
     P_DISC,
     P_LAYER,
-    P_NEIGHBOUR,
+    P_NEIGHBOR,
     P_SPEED,
-    P_TOUCH,
-    P_X_FROM,
-    P_X_TO,
-    P_Y_FROM,
-    P_Y_TO,
-    STANDS,
     UX,
     UY,
     VX,
@@ -53,7 +47,7 @@ def choose_velocities(unit, param, walls, near_walls, lines, spare, near):
         if unit[HEALTH, i] <= ZERO or (ux == ZERO and uy == ZERO):
             continue
         n_walls = wall_lines(unit, param, i, walls, near_walls, lines)
-        count = find_neighbours(unit, param, i, spare, near)
+        count = find_neighbors(unit, param, i, spare, near)
         n = n_walls
         for k in range(count):
             unit_line(unit, param, i, near[k], lines, n)
@@ -67,10 +61,10 @@ def choose_velocities(unit, param, walls, near_walls, lines, spare, near):
 
 
 @njit(forceinline=True)
-def find_neighbours(unit, param, i, spare, near):
+def find_neighbors(unit, param, i, spare, near):
     """Living units of i's layer in reach of it into ``near``, nearest first, ties by index; how
     many."""
-    x, y, count, reach = unit[X, i], unit[Y, i], 0, param[P_NEIGHBOUR, i]
+    x, y, count, reach = unit[X, i], unit[Y, i], 0, param[P_NEIGHBOR, i]
     units = unit.shape[1]
     for start in range(0, units, LANES):
         bits = who_is_near(unit, start, units, x, y, reach * reach)
@@ -240,77 +234,3 @@ def least_violation(lines, n, n_walls, failed, x, y, speed, spare):
             x, y = new_x, new_y
         depth = dx * (qy - y) - dy * (qx - x)
     return x, y
-
-
-@njit()
-def move_units(unit, mark, param, walls, near_walls):
-    """One loop of motion: go, push remaining overlaps apart once, stay inside the walls or, off the
-    ground, in its place."""
-    for i in range(unit.shape[1]):
-        unit[VX, i], unit[VY, i] = unit[NX, i], unit[NY, i]
-        unit[X, i] += unit[VX, i] * LOOP
-        unit[Y, i] += unit[VY, i] * LOOP
-    push_apart(unit, mark, param)
-    for i in range(unit.shape[1]):
-        if param[P_LAYER, i] != F(GROUND):
-            unit[X, i] = min(max(unit[X, i], param[P_X_FROM, i]), param[P_X_TO, i])
-            unit[Y, i] = min(max(unit[Y, i], param[P_Y_FROM, i]), param[P_Y_TO, i])
-        elif unit[HEALTH, i] > ZERO:
-            bits = near_walls[int(unit[X, i]), int(unit[Y, i])]
-            if bits != 0:
-                leave_walls(unit, i, param[P_DISC, i], walls, bits)
-
-
-@njit()
-def push_apart(unit, mark, param):
-    """Moves every overlapping pair apart, half each; a unit that fights standing or cannot move
-    leaves it to the other.
-    """
-    for i in range(1, unit.shape[1]):
-        if unit[HEALTH, i] <= ZERO:
-            continue
-        reach2 = param[P_TOUCH, i] * param[P_TOUCH, i]
-        for start in range(0, i, LANES):
-            bits = who_is_near(unit, start, i, unit[X, i], unit[Y, i], reach2)
-            while bits != 0:
-                j = start + lowest(bits)
-                bits &= bits - 1
-                dx, dy = unit[X, i] - unit[X, j], unit[Y, i] - unit[Y, j]
-                radius = param[P_DISC, i] + param[P_DISC, j]
-                if dx * dx + dy * dy >= radius * radius or param[P_LAYER, i] != param[P_LAYER, j]:
-                    continue
-                fixed_i = mark[STANDS, i] != 0 or param[P_SPEED, i] == ZERO
-                fixed_j = mark[STANDS, j] != 0 or param[P_SPEED, j] == ZERO
-                if not (fixed_i and fixed_j):
-                    share = ZERO if fixed_i else (ONE if fixed_j else HALF)
-                    push_pair(unit, i, j, dx, dy, radius, share)
-                    behind = -2 << (j - start)  # i has moved: look again at those after j
-                    bits = behind & who_is_near(unit, start, i, unit[X, i], unit[Y, i], reach2)
-
-
-@njit(forceinline=True)
-def push_pair(unit, i, j, dx, dy, radius, share):
-    """Moves i by ``share`` of the pair's overlap and j by the rest, along the line (dx, dy) from j
-    to i."""
-    d = np.sqrt(dx * dx + dy * dy)
-    nx, ny = ONE, ZERO
-    if d > ZERO:
-        nx, ny = dx / d, dy / d
-    gap = radius - d
-    unit[X, i] += nx * gap * share
-    unit[Y, i] += ny * gap * share
-    unit[X, j] -= nx * gap * (ONE - share)
-    unit[Y, j] -= ny * gap * (ONE - share)
-
-
-@njit()
-def leave_walls(unit, i, radius, walls, bits):
-    """Safety net: puts the disc of unit i back outside of every wall in the set ``bits`` that it
-    touches."""
-    while bits != 0:
-        w = lowest(bits)
-        bits &= bits - 1
-        hx, hy, d = from_wall(walls, w, unit[X, i], unit[Y, i])
-        if ZERO < d < radius:
-            unit[X, i] += hx / d * (radius - d)
-            unit[Y, i] += hy / d * (radius - d)

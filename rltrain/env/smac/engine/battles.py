@@ -17,6 +17,7 @@ from rltrain.env.smac.data.scenarios import find_scenario, is_scenario
 from rltrain.env.smac.data.units import UNITS, UnitType
 from rltrain.env.smac.engine import env_step as engine_step
 from rltrain.env.smac.engine import teams
+from rltrain.env.smac.engine.tables import build_reward, build_scene, build_view
 from rltrain.env.smac.engine.world import (
     HEALTH,
     RUNNING,
@@ -24,9 +25,6 @@ from rltrain.env.smac.engine.world import (
     WIN,
     World,
     build_frame,
-    build_reward,
-    build_scene,
-    build_view,
     build_world,
 )
 from rltrain.env.smac.options import Options, max_reward_against, sizes_of
@@ -62,7 +60,7 @@ class Battles:
         if is_scenario(map_name):
             if rules != "sc2":
                 raise ValueError(
-                    f"the scenario {map_name!r} cannot be played with rules={rules}: it knows no "
+                    f"the scenario {map_name!r} cannot be played with rules={rules}: it has no "
                     "drawn teams. Choose rules=sc2, or one of the maps of SMAC."
                 )
             self.map_data = find_scenario(map_name)

@@ -57,7 +57,7 @@ from rltrain.env.smac.engine.world import (
 ZERO, HALF = F(0), F(0.5)
 LOOPS = F(16)  # per second
 SCAN_EVERY = 4  # loops between two scans of a unit without a target
-ROOTED_SCAN_EVERY = 8  # of one that cannot move
+IMMOBILE_SCAN_EVERY = 8  # of one that cannot move
 LEASH = F(21)  # longest pursuit of an attacker, from where it began
 TOUCH = F(1 / 16)  # a gap that counts as contact
 FAR = F(1e4)  # more than any squared distance on a map
@@ -65,7 +65,7 @@ FAR = F(1e4)  # more than any squared distance on a map
 
 @njit(inline="always")
 def distance2(unit, i, j):
-    """Squared centre distance."""
+    """Squared center distance."""
     dx, dy = unit[X, j] - unit[X, i], unit[Y, j] - unit[Y, i]
     return dx * dx + dy * dy
 
@@ -92,7 +92,7 @@ def choose_targets(unit, mark, param, affects, n_agents, loop):
             if target != NO_ONE and not keeps(unit, mark, param, i, target):
                 mark[PURSUES, i], target = 0, NO_ONE
             free = target == NO_ONE or mark[PURSUES, i] != 0
-            pause = ROOTED_SCAN_EVERY if param[P_SPEED, i] == ZERO else SCAN_EVERY
+            pause = IMMOBILE_SCAN_EVERY if param[P_SPEED, i] == ZERO else SCAN_EVERY
             if free and (loop + mark[PHASE, i]) % pause == 0:
                 target = scan(unit, mark, param, affects, n_agents, i, target)
         elif order == HUNT:

@@ -1,6 +1,6 @@
 """One env step of one battle, and the batch of them side by side (compiled).
 
-A battle has its own random stream and touches nothing of its neighbours, so neither the number of
+A battle has its own random stream and touches nothing of its neighbors, so neither the number of
 battles nor the number of threads changes a result. A finished battle stays frozen on its last frame
 until it is restarted.
 """
@@ -8,10 +8,8 @@ until it is restarted.
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-import numpy as np
-
 from rltrain.common.numba_cache import prange
-from rltrain.env.smac.engine.avoidance import choose_velocities, move_units
+from rltrain.env.smac.engine.avoidance import choose_velocities
 from rltrain.env.smac.engine.combat import (
     SCAN_EVERY,
     choose_desires,
@@ -32,6 +30,7 @@ from rltrain.env.smac.engine.kernel import (
     njit,
     stream_of,
 )
+from rltrain.env.smac.engine.motion import move_units
 from rltrain.env.smac.engine.observe import (
     EAST,
     FIRST_ATTACK,
@@ -41,6 +40,7 @@ from rltrain.env.smac.engine.observe import (
     WEST,
     write_frame,
 )
+from rltrain.env.smac.engine.outcome import outcome_of, reward_of
 from rltrain.env.smac.engine.turret import turn_turrets
 from rltrain.env.smac.engine.weapons import (
     explode_killed,
@@ -51,8 +51,6 @@ from rltrain.env.smac.engine.weapons import (
 from rltrain.env.smac.engine.world import (
     ATTACK,
     BEFORE,
-    DEFEAT,
-    DRAW,
     GOAL_X,
     GOAL_Y,
     HEAL,
@@ -67,8 +65,6 @@ from rltrain.env.smac.engine.world import (
     RUNNING,
     SHIELD,
     TARGET,
-    TIMEOUT,
-    WIN,
     WINDUP,
     X,
     Y,
@@ -153,7 +149,7 @@ def give_orders(view, unit, mark, param, affects, facing, visible, e, action, fr
 @njit()
 def step_battle(scene, shown, rule, world, frame, e, action, orders, free):
     """One env step of battle e: actions [E, A] are remembered, orders [E, A] (as a rule the same)
-    carried out; ``free`` ones count as SMAC's actions do, and may aim at anybody."""
+    carried out; ``free`` ones count as SMAC's actions do, and may aim at any unit."""
     unit, mark, A = world.unit[e], world.mark[e], scene.n_agents
     lines, spare, queue = frame.lines[e], frame.spare[e], frame.queue[e]
     own, hops = e * scene.per_battle, scene.hops
@@ -210,58 +206,6 @@ def end_step(scene, shown, rule, world, frame, e):
         if unit[HEALTH, i] <= ZERO:
             unit[SHIELD, i] = ZERO
     show(scene, shown, world, frame, e)
-
-
-@njit()
-def outcome_of(unit, param, n_agents, heals, limit, steps):
-    """Outcome after a step, in SMAC's order: defeat, win, no unit left, time limit.
-
-    With healers on the map a team with nothing else left has lost, the agents' one first; then
-    there is no draw.
-    """
-    allies = enemies = fighters = 0
-    for i in range(unit.shape[1]):
-        if unit[HEALTH, i] > ZERO:
-            fights = param[P_ENERGY, i] == ZERO
-            if i >= n_agents:
-                enemies += 1
-                fighters += fights
-            elif fights:
-                allies += 1
-    if allies == 0:
-        return DEFEAT if enemies > 0 or heals else DRAW
-    if fighters == 0:
-        return WIN
-    return TIMEOUT if steps >= limit else RUNNING
-
-
-@njit()
-def reward_of(rule, unit, n_agents, outcome):
-    """SMAC's reward (float64): damage dealt and kills, absolute value included, then the bonus of
-    the end."""
-    if rule.sparse:
-        reward = 1.0 if outcome == WIN else (-1.0 if outcome == DEFEAT else 0.0)
-        return reward * rule.factor
-    gain = loss = 0.0
-    for i in range(unit.shape[1]):
-        before = np.float64(unit[BEFORE, i])
-        if before <= 0.0:
-            continue
-        dies = unit[HEALTH, i] <= ZERO
-        change = before if dies else before - unit[HEALTH, i] - unit[SHIELD, i]
-        worth = change + rule.death_value if dies else change
-        if i >= n_agents:
-            gain += worth
-        else:
-            loss += worth * rule.negative_scale
-    reward = gain - loss
-    if rule.only_positive:
-        reward = max(gain, 0.0) if rule.clamps else abs(gain)
-    if outcome == WIN:
-        reward += rule.win
-    elif outcome == DEFEAT:
-        reward += rule.defeat
-    return reward * rule.factor
 
 
 @njit(inline="always")

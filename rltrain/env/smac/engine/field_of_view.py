@@ -29,7 +29,7 @@ SEEN, IN_RANGE = 1, 2  # bits of Frame.visible
 
 @njit(inline="always")
 def in_view(view, unit, facing, i, j, reach, inclusive):
-    """Whether j is within ``reach`` of i (centres) and in its cone, if it has one."""
+    """Whether j is within ``reach`` of i (centers) and in its cone, if it has one."""
     dx, dy = unit[X, j] - unit[X, i], unit[Y, j] - unit[Y, i]
     d2 = dx * dx + dy * dy
     if d2 > reach * reach or (d2 == reach * reach and not inclusive):

@@ -29,7 +29,7 @@ from rltrain.env.smac.engine.world import (
 )
 
 ZERO, HALF, ONE, TWO = F(0), F(0.5), F(1), F(2)
-SIZE, CENTRE = F(32), F(16)
+SIZE, CENTER = F(32), F(16)
 STOP, NORTH, SOUTH, EAST, WEST, FIRST_ATTACK = 1, 2, 3, 4, 5, 6
 
 
@@ -247,7 +247,7 @@ def write_state(view, param, type_bit, unit, facing, last_action, e, timestep, s
                 loads = unit[ENERGY, k] if param[P_ENERGY, k] > ZERO else unit[COOLDOWN, k]
                 state[p] = max(loads, ZERO) / param[P_COOLDOWN_NORM, k]
                 p += 1
-            state[p], state[p + 1] = (unit[X, k] - CENTRE) / SIZE, (unit[Y, k] - CENTRE) / SIZE
+            state[p], state[p + 1] = (unit[X, k] - CENTER) / SIZE, (unit[Y, k] - CENTER) / SIZE
             if shield:
                 state[p + 2] = unit[SHIELD, k] / param[P_SHIELD, k]
             if turns:

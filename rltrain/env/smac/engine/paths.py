@@ -59,7 +59,7 @@ def _shortest_ways(
 
 
 def _clear_walks(cells: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """bool [n, n]: whether the straight walk between the centres of two pathable cells is clear."""
+    """bool [n, n]: whether the straight walk between the centers of two pathable cells is clear."""
     at = np.arange(STEPS_PER_CELL * (SIZE - 1) + 1)
     low, high = at // STEPS_PER_CELL, -(-at // STEPS_PER_CELL)
     roomy = cells[low][:, low] & cells[low][:, high] & cells[high][:, low] & cells[high][:, high]

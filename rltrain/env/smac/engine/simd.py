@@ -24,7 +24,7 @@ LANES = 8
 @njit(forceinline=True)
 def who_is_near(unit, start, end, x, y, reach2):
     """Bits 0 … 7 for units start … start + 7, those before ``end`` only: alive, and the squared
-    distance of their centre to (x, y) at most ``reach2``."""
+    distance of their center to (x, y) at most ``reach2``."""
     bits = _eight(unit, start, x, y, reach2)
     return bits if end - start >= LANES else bits & ((1 << (end - start)) - 1)
 

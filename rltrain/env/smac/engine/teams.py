@@ -123,7 +123,7 @@ def reflect(roster, unit, n_agents, rng, e):
 
 @njit(allocates=True)
 def surround(roster, unit, n_agents, rng, e):
-    """Agents in the centre; enemies in one to four groups, each on a diagonal of its own."""
+    """Agents in the center; enemies in one to four groups, each on a diagonal of its own."""
     for i in range(n_agents):
         unit[X, i] = unit[Y, i] = roster.size * HALF
     n_groups = 1 + int(draw(rng, e) * F(roster.max_groups))

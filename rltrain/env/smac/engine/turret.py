@@ -29,7 +29,7 @@ EXACTLY = F(1e-3)  # radians: rounding
 
 @njit()
 def lets_go(unit, mark, param, i, target):
-    """Whether the target does not attack unit i while somebody else in its reach does."""
+    """Whether the target does not attack unit i while another unit in its reach does."""
     if mark[TARGET, target] == i:
         return False
     for j in range(unit.shape[1]):

@@ -30,7 +30,7 @@ from rltrain.env.smac.engine.world import (
     MISSILE,
     NO_ONE,
     ORDER,
-    P_ARMOUR,
+    P_ARMOR,
     P_DAMAGE_POINT,
     P_DELAY,
     P_ENERGY,
@@ -124,14 +124,14 @@ def attack(unit, mark, param, damage, affects, n_agents, special, loop, rng, e, 
 
 @njit(forceinline=True)
 def hit(unit, mark, param, damage, n_agents, loop, i, target):
-    """One hit of unit i: shields take it without armour, health the rest; the victim remembers and
+    """One hit of unit i: shields take it without armor, health the rest; the victim remembers and
     calls for help."""
     amount = damage[i, target]
     unit[SHIELD_WAIT, target] = SHIELD_DELAY
     absorbed = min(unit[SHIELD, target], amount)
     unit[SHIELD, target] -= absorbed
     if amount > absorbed:
-        reaching = max(amount - absorbed - param[P_ARMOUR, target], MIN_DAMAGE)
+        reaching = max(amount - absorbed - param[P_ARMOR, target], MIN_DAMAGE)
         unit[HEALTH, target] = max(unit[HEALTH, target] - reaching, ZERO)
     if mark[ORDER, target] < ATTACK_MOVE:
         return

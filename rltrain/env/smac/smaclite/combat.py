@@ -48,7 +48,7 @@ from rltrain.env.smac.engine.world import (
 )
 
 ZERO = F(0)
-P_LOOK = P_KEEP  # centre distance up to which others come into question at all
+P_LOOK = P_KEEP  # center distance up to which others come into question at all
 FAR = F(2e9)  # the distance of an attacker that is not in reach of P_LOOK
 
 

@@ -23,7 +23,7 @@ from rltrain.env.smac.smaclite.weapons import act_in_turn
 @njit()
 def step_battle(scene, shown, rule, world, frame, e, action, orders, free):
     """One env step of battle e: actions [E, A] are remembered, orders [E, A] (as a rule the same)
-    carried out; ``free`` ones count as SMAC's actions do, and may aim at anybody."""
+    carried out; ``free`` ones count as SMAC's actions do, and may aim at any unit."""
     unit, mark, A = world.unit[e], world.mark[e], scene.n_agents
     lines, spare, queue = frame.lines[e], frame.spare[e], frame.queue[e]
     param, damage, affects, walls = scene.param[0], scene.damage[0], scene.affects[0], scene.walls

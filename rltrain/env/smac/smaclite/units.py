@@ -42,26 +42,26 @@ LITE_UNITS: Mapping[str, UnitType] = {
         attributes=("light", "biological"), size=0.75,
     ),
     "marauder": _unit(
-        "marauder", health=125, armour=1, speed=3.15, weapon_range=6, damage=10,
-        bonus={"armoured": 10}, period=1.07, attributes=("armoured", "biological"), size=1.125,
+        "marauder", health=125, armor=1, speed=3.15, weapon_range=6, damage=10,
+        bonus={"armored": 10}, period=1.07, attributes=("armored", "biological"), size=1.125,
     ),
     "medivac": _unit(
-        "medivac", health=150, armour=1, speed=3.5, weapon_range=4, weapon="none", energy=200,
-        attributes=("armoured", "mechanical"), size=1.5, layer="air",
+        "medivac", health=150, armor=1, speed=3.5, weapon_range=4, weapon="none", energy=200,
+        attributes=("armored", "mechanical"), size=1.5, layer="air",
     ),
     "stalker": _unit(
-        "stalker", health=80, shield=80, armour=1, speed=4.13, weapon_range=6, damage=13,
-        bonus={"armoured": 5}, period=1.34, hits_air=True, attributes=("armoured", "mechanical"),
+        "stalker", health=80, shield=80, armor=1, speed=4.13, weapon_range=6, damage=13,
+        bonus={"armored": 5}, period=1.34, hits_air=True, attributes=("armored", "mechanical"),
         size=1.25,
     ),
     "zealot": _unit(
-        "zealot", health=100, shield=50, armour=1, speed=3.15, weapon_range=0.1, damage=8,
+        "zealot", health=100, shield=50, armor=1, speed=3.15, weapon_range=0.1, damage=8,
         weapon="twice", period=0.86, attributes=("light", "biological"), size=1.0,
     ),
     "colossus": _unit(
-        "colossus", health=200, shield=150, armour=1, speed=3.15, weapon_range=7, damage=10,
+        "colossus", health=200, shield=150, armor=1, speed=3.15, weapon_range=7, damage=10,
         bonus={"light": 5}, weapon="beam", period=1.07,
-        attributes=("armoured", "mechanical", "massive"), size=2.0,
+        attributes=("armored", "mechanical", "massive"), size=2.0,
     ),
     "zergling": _unit(
         "zergling", health=35, speed=4.13, weapon_range=0.1, damage=5, period=0.497,
@@ -72,8 +72,8 @@ LITE_UNITS: Mapping[str, UnitType] = {
         attributes=("biological",), size=0.75, health_regeneration=0.38,
     ),
     "spine_crawler": _unit(
-        "spine_crawler", health=300, armour=2, speed=0, weapon_range=7, damage=25,
-        bonus={"armoured": 5}, period=1.32, attributes=("armoured", "biological", "structure"),
+        "spine_crawler", health=300, armor=2, speed=0, weapon_range=7, damage=25,
+        bonus={"armored": 5}, period=1.32, attributes=("armored", "biological", "structure"),
         size=1.0, health_regeneration=0.38, scan_range=10,
     ),
 }  # fmt: skip

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.data.terrain import SIZE
-from rltrain.env.smac.engine.avoidance import find_neighbours, from_wall
+from rltrain.env.smac.engine.avoidance import find_neighbors, from_wall
 from rltrain.env.smac.engine.kernel import F, njit
 from rltrain.env.smac.engine.world import (
     GROUND,
@@ -49,7 +49,7 @@ def choose_velocities(unit, param, walls, lines, spare, near):
         if param[P_LAYER, i] == F(GROUND):
             n_walls = wall_lines(unit, param, i, walls, lines, spare, near)
         n = n_walls
-        for k in range(find_neighbours(unit, param, i, spare, near)):
+        for k in range(find_neighbors(unit, param, i, spare, near)):
             unit_line(unit, param, i, near[k], lines, n)
             n += 1
         if n == 0:
@@ -93,7 +93,7 @@ def find_walls(unit, param, i, walls, spare, near):
 
 @njit()
 def wall_line(unit, param, i, walls, w, lines, n):
-    """Line n for edge w, unless an earlier one covers it or a neighbouring edge is in charge: 1 or
+    """Line n for edge w, unless an earlier one covers it or a neighboring edge is in charge: 1 or
     0.
 
     a is the left end of the edge as unit i sees it, b the right one.

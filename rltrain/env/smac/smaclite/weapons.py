@@ -24,7 +24,7 @@ from rltrain.env.smac.engine.world import (
     HIT,
     NX,
     NY,
-    P_ARMOUR,
+    P_ARMOR,
     P_ENERGY,
     P_HEALTH,
     P_PERIOD,
@@ -129,11 +129,11 @@ def act(unit, mark, param, damage, affects, i):
 
 @njit()
 def hit(unit, param, amount, target):
-    """One hit: shields take it without armour, health what armour leaves of the rest."""
+    """One hit: shields take it without armor, health what armor leaves of the rest."""
     unit[SHIELD_WAIT, target] = SHIELD_DELAY
     absorbed = min(unit[SHIELD, target], amount)
     unit[SHIELD, target] -= absorbed
-    reaching = max(amount - absorbed - param[P_ARMOUR, target], ZERO)
+    reaching = max(amount - absorbed - param[P_ARMOR, target], ZERO)
     unit[HEALTH, target] = max(unit[HEALTH, target] - reaching, ZERO)
 
 

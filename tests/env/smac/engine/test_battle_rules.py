@@ -57,7 +57,7 @@ def test_an_attack_on_foot_from_six_away_is_a_chase(battle, map_name, agent, foe
 
 
 @pytest.mark.parametrize(("distance", "stands"), [(1.09, 1), (1.11, 0)])
-def test_zealots_fight_edge_to_edge_at_centres_1_1_apart(battle, distance, stands) -> None:
+def test_zealots_fight_edge_to_edge_at_centers_1_1_apart(battle, distance, stands) -> None:
     b = battle("2s3z", step_mul=1)
     place(b, {2: (14.0, 16.0), 7: (14.0 + distance, 16.0)})
     b.step(actions(b, a2=ATTACK + 2))
@@ -67,7 +67,7 @@ def test_zealots_fight_edge_to_edge_at_centres_1_1_apart(battle, distance, stand
 
 
 @pytest.mark.parametrize(("shield", "left"), [(50, (34, 100)), (5, (0, 91)), (0, (0, 86))])
-def test_both_hits_of_a_zealot_lose_armour_behind_the_shield(battle, shield, left) -> None:
+def test_both_hits_of_a_zealot_lose_armor_behind_the_shield(battle, shield, left) -> None:
     b = battle("2s3z")
     place(b, {2: (14.0, 16.0), 7: (15.0, 16.0)})
     b.world.unit[0, SHIELD, 7] = shield

@@ -26,7 +26,7 @@ def enemy_blocks(b, e: int = 0) -> np.ndarray:
 
 
 def duel(b, distance: float, degrees: float, agent: str = "stalker") -> None:
-    """One agent in the centre, a zealot at that distance and direction."""
+    """One agent in the center, a zealot at that distance and direction."""
     enlist(b, agent, "zealot")
     angle = np.deg2rad(degrees)
     there = (16 + distance * np.cos(angle), 16 + distance * np.sin(angle))

@@ -7,17 +7,8 @@ import pytest
 
 from rltrain.env.smac.data.maps import find_map
 from rltrain.env.smac.engine.env_step import write_frames
-from rltrain.env.smac.engine.world import (
-    COOLDOWN,
-    HEALTH,
-    SHIELD,
-    X,
-    Y,
-    build_frame,
-    build_scene,
-    build_view,
-    build_world,
-)
+from rltrain.env.smac.engine.tables import build_scene, build_view
+from rltrain.env.smac.engine.world import COOLDOWN, HEALTH, SHIELD, X, Y, build_frame, build_world
 from rltrain.env.smac.options import Options, sizes_of
 from tests.env.smac.conftest import ATTACK, EAST, NORTH, STOP, actions, place
 

@@ -18,7 +18,7 @@ from rltrain.env.smac.engine.world import (
 
 
 def begins_surrounded(b) -> np.ndarray:
-    """bool [E]: all agents stand around the centre."""
+    """bool [E]: all agents stand around the center."""
     agents = b.world.unit[:, :, : b.map_data.n_agents]
     return (np.hypot(agents[:, X] - 16, agents[:, Y] - 16) < 2.5).all(1)
 

@@ -23,7 +23,7 @@ from rltrain.env.smac.engine.world import (
 from tests.env.smac.conftest import ATTACK, SOUTH, STOP, actions, place
 
 SPINE = 2
-REACH = 7 + 0.875 + 0.625  # between centres
+REACH = 7 + 0.875 + 0.625  # between centers
 
 
 @pytest.fixture

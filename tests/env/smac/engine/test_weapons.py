@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rltrain.env.smac.data.units import UNITS, damage_per_hit
-from rltrain.env.smac.engine.env_step import outcome_of
 from rltrain.env.smac.engine.healing import mend
+from rltrain.env.smac.engine.outcome import outcome_of
 from rltrain.env.smac.engine.weapons import explode_killed, fire, land_hits
 from rltrain.env.smac.engine.world import (
     BURST,
@@ -141,7 +141,7 @@ def test_shields_recover_ten_seconds_after_the_last_hit(battle) -> None:
     assert b.world.unit[0, SHIELD, 0] == 80
 
 
-def test_zerg_regenerate_and_armour_counts_for_the_rest_behind_a_shield(battle) -> None:
+def test_zerg_regenerate_and_armor_counts_for_the_rest_behind_a_shield(battle) -> None:
     b = battle("6h_vs_8z")
     place(b, {0: (9.0, 9.0), 6: (20.0, 18.0)})
     b.world.unit[0, HEALTH, 0], b.world.unit[0, SHIELD, 6] = 70, 5

@@ -42,7 +42,7 @@ from rltrain.env.smac.render.sprites import (
 )
 from tests.env.smac.conftest import ATTACK, EAST, STOP, actions, place, seeds
 
-RED, YELLOW, GREEN = (colour for _, colour in HEALTH_BAR)
+RED, YELLOW, GREEN = (color for _, color in HEALTH_BAR)
 
 
 def pixel_of(battles, x: float, y: float) -> tuple[int, int]:
@@ -51,9 +51,9 @@ def pixel_of(battles, x: float, y: float) -> tuple[int, int]:
     return int(down / FINE), int(across / FINE)
 
 
-def longest_run(image: np.ndarray, colour: tuple[int, int, int]) -> int:
-    """Most pixels of exactly this colour in one row."""
-    return int((image == colour).all(-1).sum(1).max())
+def longest_run(image: np.ndarray, color: tuple[int, int, int]) -> int:
+    """Most pixels of exactly this color in one row."""
+    return int((image == color).all(-1).sum(1).max())
 
 
 @pytest.mark.parametrize("terrain", PATHABLE)
@@ -90,7 +90,7 @@ def test_the_plateau_is_lighter_and_its_ramps_between(battle) -> None:
     assert low < ramp < high
 
 
-def test_units_stand_at_their_places_in_their_teams_colours(battle) -> None:
+def test_units_stand_at_their_places_in_their_teams_colors(battle) -> None:
     b = battle()
     place(b, {0: (10.0, 16.0), 3: (20.0, 12.0)})
     image = picture(b)
@@ -104,9 +104,9 @@ def test_bars_are_as_long_as_what_is_left(battle) -> None:
     b = battle()
     place(b, {0: (10.0, 16.0)})
     lengths = []
-    for health, colour in ((45.0, GREEN), (22.5, YELLOW), (9.0, RED)):
+    for health, color in ((45.0, GREEN), (22.5, YELLOW), (9.0, RED)):
         b.world.unit[0, HEALTH, 0] = health
-        lengths.append(longest_run(picture(b), colour))
+        lengths.append(longest_run(picture(b), color))
     # The bar is 15 pixels wide; of 7.5 pixels one is mixed with the trough.
     assert lengths == [15, 7, 3]
 
@@ -213,10 +213,10 @@ def test_a_painter_gives_images_of_a_step_and_a_tail_at_the_end(make) -> None:
 @pytest.mark.parametrize("outcome", BANNERS)
 def test_the_end_is_written_across_the_field(battle, outcome) -> None:
     b = battle()
-    colour = BANNERS[outcome][1]
-    assert longest_run(picture(b)[30:-30], colour) < 5
+    color = BANNERS[outcome][1]
+    assert longest_run(picture(b)[30:-30], color) < 5
     b.world.outcome[0] = outcome
-    assert longest_run(picture(b)[30:-30], colour) > 20
+    assert longest_run(picture(b)[30:-30], color) > 20
 
 
 def test_the_reward_is_summed_while_it_is_watched(make) -> None:

@@ -148,7 +148,7 @@ def test_kite_shoots_when_ready_and_runs_while_it_is_not(battle) -> None:
     assert choose(b, "kite")[0] == WEST
 
 
-def test_spread_leaves_its_neighbour_and_stands_once_alone(battle) -> None:
+def test_spread_leaves_its_neighbor_and_stands_once_alone(battle) -> None:
     b = battle("so_many_baneling")
     place(b, {0: (7.0, 7.0), 1: (7.0, 8.5), 7: (28.0, 28.0)})
     assert choose(b, "spread")[:2] == [SOUTH, NORTH]

@@ -20,7 +20,7 @@ from rltrain.env.smac.engine.world import (
     COOLDOWN,
     ENERGY,
     HEALTH,
-    P_ARMOUR,
+    P_ARMOR,
     P_WEAPON,
     SHIELD,
     TARGET,
@@ -97,7 +97,7 @@ def test_attacks_to_kill(lite, attacker: str, target: str, expected: int) -> Non
         b.world.unit[0], b.world.mark[0], b.scene.param[0], b.scene.damage[0].copy(),
     )  # fmt: skip
     param[P_WEAPON, 0] = WEAPONS.index(one.weapon)
-    param[P_ARMOUR, 2], damage[0, 2] = other.armour, damage_per_hit(one, other)
+    param[P_ARMOR, 2], damage[0, 2] = other.armor, damage_per_hit(one, other)
     unit[[HEALTH, SHIELD], 2], mark[TARGET, 0] = (other.health, other.shield), 2
     attacks = 0
     while unit[HEALTH, 2] > 0:
