@@ -32,7 +32,7 @@ class DatasetError(RltrainError):
     exit_code = 3
 
 
-class WorldError(RltrainError):
+class EnvError(RltrainError):
     """The environment or a worker is broken beyond the retry budget."""
 
     exit_code = 4

@@ -682,6 +682,6 @@ def test_every_refusal_has_an_exit_code():
         "UsageError": 2,
         "CheckpointError": 3,
         "DatasetError": 3,
-        "WorldError": 4,
+        "EnvError": 4,
         "DivergedError": 5,
     }

@@ -14,7 +14,7 @@ import torch
 import rltrain
 from rltrain.callback import Callback, Callbacks, Due
 from rltrain.common.metrics import Metrics, episode_metrics, summarize
-from rltrain.errors import WorldError
+from rltrain.errors import EnvError
 from rltrain.types import Clock, Episode
 from tests.helpers import Failing, trained, weights
 
@@ -469,7 +469,7 @@ def test_a_broken_environment_is_named_as_such(small, tmp_path):
         raise OSError("the game is gone")
 
     trainer.rollout.env.step = broken
-    with pytest.raises(WorldError, match=r"step.*the game is gone") as caught:
+    with pytest.raises(EnvError, match=r"step.*the game is gone") as caught:
         trainer.run(50)
     assert caught.value.exit_code == 4
 

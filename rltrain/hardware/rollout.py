@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rltrain.errors import Interrupted, WorldError
+from rltrain.errors import EnvError, Interrupted
 from rltrain.hardware.episode_seeds import TestSeeds
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, Watch
 from rltrain.types import Clock, Episode, Steps
@@ -228,10 +228,10 @@ class Rollout:
     def _start(self, seeds: EpisodeSeeds) -> None:
         try:
             self.env.reset(seeds)
-        except WorldError:
+        except EnvError:
             raise
         except Exception as error:
-            raise WorldError(
+            raise EnvError(
                 f"The environment failed in reset(): {type(error).__name__}: {error}"
             ) from error
         self.policy.reset()
@@ -257,10 +257,10 @@ class Rollout:
         real = ~env.last  # read before the step overwrites it
         try:
             reward, terminated = env.step(action)
-        except WorldError:
+        except EnvError:
             raise
         except Exception as error:
-            raise WorldError(
+            raise EnvError(
                 f"The environment failed in step(): {type(error).__name__}: {error}"
             ) from error
         self._returns += reward * real[:, None]

@@ -18,7 +18,7 @@ import numpy as np
 from safetensors.numpy import save
 
 from rltrain.common.files import digest, put_text, sync
-from rltrain.errors import DatasetError, UsageError, WorldError
+from rltrain.errors import DatasetError, EnvError, UsageError
 from rltrain.types import EnvSpec
 
 FORMAT = 1
@@ -69,7 +69,7 @@ def write_shard(
             piece is an episode from its first to its final step.
 
     Raises:
-        WorldError: the disk refuses.
+        EnvError: the disk refuses.
     """
     content = save({k: np.ascontiguousarray(v) for k, v in arrays.items()})
     if room is not None and len(content) > room:
@@ -94,7 +94,7 @@ def write_shard(
         sync(folder)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise WorldError(
+        raise EnvError(
             f"The dataset {folder} cannot be written: {error}. Make room, or type "
             "dataset.max_bytes=BYTES to stop recording in time."
         ) from error
@@ -105,7 +105,7 @@ def write_index(folder: Path, facts: Mapping[str, Any], shards: list[dict[str, A
     """List the shards, with their sums and ``facts`` such as spec and origin.
 
     Raises:
-        WorldError: the disk refuses.
+        EnvError: the disk refuses.
     """
     sums = {
         name: sum(shard[name] for shard in shards) for name in ("episodes", "transitions", "bytes")
@@ -114,7 +114,7 @@ def write_index(folder: Path, facts: Mapping[str, Any], shards: list[dict[str, A
     try:
         put_text(folder / INDEX, json.dumps(record, indent=1))
     except OSError as error:
-        raise WorldError(f"The dataset {folder} cannot be written: {error}.") from error
+        raise EnvError(f"The dataset {folder} cannot be written: {error}.") from error
 
 
 def read_index(folder: Path) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class Writer:
         """One time step of every environment, each field [E, …]; episodes that it closes are kept.
 
         Raises:
-            WorldError: the disk refuses.
+            EnvError: the disk refuses.
         """
         if self.stopped:
             return
@@ -117,7 +117,7 @@ class Writer:
 
         Raises:
             UsageError: the folder is in use.
-            WorldError: the disk refuses.
+            EnvError: the disk refuses.
         """
         if not self.pending or self.stopped:
             return

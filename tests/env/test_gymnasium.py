@@ -14,7 +14,7 @@ from gymnasium import spaces
 from rltrain.common.install import install_extra
 from rltrain.env.gymnasium import GymnasiumEnv
 from rltrain.env.make_gymnasium import from_class
-from rltrain.errors import WorldError
+from rltrain.errors import EnvError
 from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock, EnvSpec
 from tests.env.scripted import BROKEN_OBS, DEFAULTS, Counting, Scripted, go, made
@@ -364,7 +364,7 @@ class Zeros:
 def test_a_broken_environment_is_a_broken_world() -> None:
     policy: Any = Zeros()
     rollout = Rollout(env=made("BrokenReward-v0"), policy=policy, seeds=lambda copy, k: 6)
-    with pytest.raises(WorldError, match=r"BrokenReward-v0 at step 2 .* with seed 6 gave"):
+    with pytest.raises(EnvError, match=r"BrokenReward-v0 at step 2 .* with seed 6 gave"):
         rollout.collect(5, Clock())
 
 

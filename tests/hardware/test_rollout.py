@@ -10,7 +10,7 @@ import pytest
 
 from rltrain.common.seeding import ENV_STREAM, TEST_STREAM, seed_key
 from rltrain.env.vector import Observation, SyncVectorEnv
-from rltrain.errors import Interrupted, WorldError
+from rltrain.errors import EnvError, Interrupted
 from rltrain.hardware.episode_seeds import EpisodeSeeder, TestSeeds
 from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock, EnvSpec
@@ -363,8 +363,8 @@ def test_a_lost_test_episode_is_played_again() -> None:
 def test_a_broken_world_keeps_its_own_words() -> None:
     class Broken(SyncVectorEnv):
         def reset(self, seeds: Any) -> None:
-            raise WorldError("nothing works here")
+            raise EnvError("nothing works here")
 
     r = Rollout(env=Broken(make=Walk, n_envs=1), policy=Counter(1), seeds=lambda copy, k: k)
-    with pytest.raises(WorldError, match=r"^nothing works here$"):
+    with pytest.raises(EnvError, match=r"^nothing works here$"):
         r.collect(1, CLOCK)

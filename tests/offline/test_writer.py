@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from rltrain.errors import UsageError, WorldError
+from rltrain.errors import EnvError, UsageError
 from rltrain.offline.dataset import open_dataset
 from rltrain.offline.shards import INDEX, shard_name
 from tests.offline.slots import SPEC, Lane, play, writer
@@ -137,7 +137,7 @@ def test_a_disk_that_refuses_is_named_and_leaves_no_half_shard(tmp_path, monkeyp
     monkeypatch.setattr("rltrain.offline.shards.sync", full)
     to = writer(tmp_path / "d")
     play(to, [Lane([2])])
-    with pytest.raises(WorldError, match=r"No space left .* dataset\.max_bytes"):
+    with pytest.raises(EnvError, match=r"No space left .* dataset\.max_bytes"):
         to.flush()
     assert list((tmp_path / "d").iterdir()) == []
     to.flush()  # once is enough

@@ -18,7 +18,7 @@ import numpy as np
 from rltrain.env.smac.engine.battles import IllegalAction
 from rltrain.env.smac.starcraft2.process import EXIT_TIMEOUT, Crash, GameProcess
 from rltrain.env.smac.starcraft2.worker import Frame, Recipe
-from rltrain.errors import WorldError
+from rltrain.errors import EnvError
 from rltrain.types import EnvSpec
 
 log = logging.getLogger("rltrain")
@@ -90,7 +90,7 @@ class Games:
 
         Raises:
             IllegalAction: an action is not available; nothing was changed.
-            WorldError: more crashes than ``max_restarts`` within an hour.
+            EnvError: more crashes than ``max_restarts`` within an hour.
         """
         begin = dict(restarts or {})
         playing = [e for e in range(self.n_envs) if e not in begin and not self.ended[e]]
@@ -210,7 +210,7 @@ class Games:
         """Start a process per (e, seed).
 
         Raises:
-            WorldError: there the package makes no environment, or one of other sizes.
+            EnvError: there the package makes no environment, or one of other sizes.
         """
         for e, seed in envs:
             self._games[e] = GameProcess(self.recipe, seed % (1 << SEED_BITS))
@@ -223,7 +223,7 @@ class Games:
                 continue
             if kind == "broken":
                 self.close()
-                raise WorldError(
+                raise EnvError(
                     f"The {self.recipe.package} package cannot make its environment: {value}. "
                     "Type rltrain mode=doctor to see what is missing, or env.backend=native to "
                     "play on the built-in engine."
@@ -236,7 +236,7 @@ class Games:
         expected = (spec.n_agents, spec.n_actions, *spec.obs_shape, spec.state_dim)
         if given != expected:
             self.close()
-            raise WorldError(
+            raise EnvError(
                 f"The installed {self.recipe.package} package has other sizes than its reference: "
                 f"expected agents, actions, observation, state {expected}, got {given}. Install "
                 "the package's newest version, or type env.backend=native."
@@ -271,7 +271,7 @@ class Games:
         """End a crashed game and count it; it is launched again with its next episode.
 
         Raises:
-            WorldError: the budget is spent.
+            EnvError: the budget is spent.
         """
         self._games.pop(e).kill()
         self.restarts[e] += 1
@@ -279,7 +279,7 @@ class Games:
         self._crashes = [then for then in self._crashes if now - then < HOUR] + [now]
         if len(self._crashes) > self.max_restarts:
             self.close()
-            raise WorldError(
+            raise EnvError(
                 f"StarCraft II crashed {len(self._crashes)} times within an hour, more than "
                 f"env.max_restarts={self.max_restarts} allows; the last time in environment {e}: "
                 f"{why}. Fewer environments need less memory (hardware.n_envs, test.n_envs); "

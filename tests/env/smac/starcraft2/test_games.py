@@ -26,7 +26,7 @@ from rltrain.env.smac.starcraft2.process import Crash, GameProcess
 from rltrain.env.smac.starcraft2.smacv2_config import scenario_options
 from rltrain.env.smac.starcraft2.worker import Game, GameOver, Recipe
 from rltrain.env.smac.vector import SmacVectorEnv
-from rltrain.errors import WorldError
+from rltrain.errors import EnvError
 from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock, Episode
 from rltrain.video.sc2_replay import GameReplays
@@ -360,9 +360,7 @@ def test_the_budget_of_restarts(there: Path) -> None:
         map_name="3m", n_envs=1, backend="sc2", max_restarts=1, replay_prefix="no reset"
     )
     rollout = Rollout(env=env, policy=Script([]), seeds=seeds)
-    with pytest.raises(
-        WorldError, match=r"crashed 2 times.*env\.max_restarts=1.*OSError: the"
-    ) as e:
+    with pytest.raises(EnvError, match=r"crashed 2 times.*env\.max_restarts=1.*OSError: the") as e:
         rollout.collect(1, Clock())
     assert e.value.exit_code == 4
     assert not env.battles._games
@@ -377,7 +375,7 @@ def test_the_budget_of_restarts(there: Path) -> None:
 )
 def test_a_package_that_does_not_work_ends_at_once(there: Path, prefix: str, message: str) -> None:
     env = SmacVectorEnv(map_name="3m", n_envs=1, backend="sc2", replay_prefix=prefix)
-    with pytest.raises(WorldError, match=message):
+    with pytest.raises(EnvError, match=message):
         env.reset(seeds)
 
 
