@@ -9,6 +9,7 @@ import json
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
@@ -116,8 +117,10 @@ def convert(annotation: Any, value: Any) -> Any:
         ValidationError: the value is of another type or out of range.
     """
     try:
-        adapter = TypeAdapter(annotation, config=_ANY_CLASS)
-    except PydanticUserError:  # an annotation for readers only
+        adapter = adapter_of(annotation)
+    except TypeError:  # metadata that cannot be a key
+        adapter = adapter_of.__wrapped__(annotation)
+    if adapter is None:  # an annotation for readers only
         return value
     try:
         return adapter.validate_python(value, strict=True)
@@ -129,6 +132,17 @@ def convert(annotation: Any, value: Any) -> Any:
 
 
 _ANY_CLASS = ConfigDict(arbitrary_types_allowed=True)
+
+
+@cache
+def adapter_of(annotation: Any) -> TypeAdapter[Any] | None:
+    """Pydantic's validator of an annotation, None if it cannot have one; made once, since the same
+    few annotations recur.
+    """
+    try:
+        return TypeAdapter(annotation, config=_ANY_CLASS)
+    except PydanticUserError:
+        return None
 
 
 def as_json(value: Any) -> str:
