@@ -67,6 +67,7 @@ class Poisoned(Callback):
         return value
 
 
+@pytest.mark.slow
 def test_a_run_whose_updates_are_all_undone_exits_with_5_and_its_last_good_checkpoint(
     command, small, own_folder
 ):

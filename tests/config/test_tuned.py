@@ -57,6 +57,7 @@ def test_they_can_be_named_for_an_environment_by_its_id():
     assert chosen(*words) == ("dqn-acrobot", 128)
 
 
+@pytest.mark.slow
 def test_every_job_of_a_sweep_takes_its_own():
     words = ["algo=dqn,c51", "env=acrobot,mountaincar", "tuned=auto,none"]
     found = [settings_from(job).choices["tuned"] for job in jobs(parse(words))]

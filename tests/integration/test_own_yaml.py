@@ -158,6 +158,7 @@ def test_a_run_is_repeated_from_its_config(command, small, folder):
     assert again["config"] == str(folder / "first")
 
 
+@pytest.mark.slow
 def test_repeated_runs_can_be_swept(command, small, folder):
     words = [word.replace("env=two_step", "env=matrix") for word in small]
     assert command(*words, "algo=vdn", "total_env_steps=40", "hydra.run.dir=first") == 0

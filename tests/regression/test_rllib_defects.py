@@ -6,13 +6,10 @@ from __future__ import annotations
 
 import ast
 import functools
-import inspect
 import json
 import random
 import sys
-import textwrap
-from collections import Counter
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium
@@ -23,10 +20,6 @@ import torch
 import rltrain
 from rltrain.algo.targets import n_step_target
 from rltrain.api import settings_from
-from rltrain.config import schema
-from rltrain.config.catalog import conf_dir
-from rltrain.config.schema import locate
-from rltrain.config.trust import shipped_targets
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.mode.train import built
@@ -65,7 +58,6 @@ TESTS = {
 ``test_categorical_probabilities_of_every_action_sum_to_one``; 7: also
 ``test_noisy_layers_are_silent_in_evaluation``.
 """
-PACKAGE = Path(rltrain.__file__).parent
 
 
 class Endless(gymnasium.Env):
@@ -149,30 +141,6 @@ def test_n_step_targets_discount_by_the_steps_really_summed(tmp_path, piece):
         assert float(target[b]) == pytest.approx(sum(rewards) + 0.9**m * 10, rel=1e-5)
         summed.add(m)
     assert summed == {1, 2, 3}
-
-
-def loaded(tree, kind):
-    """Names, or attributes, that a piece of source reads, as often as it does."""
-    found = [n for n in ast.walk(tree) if isinstance(n, kind) and isinstance(n.ctx, ast.Load)]
-    return Counter(n.id if isinstance(n, ast.Name) else n.attr for n in found)
-
-
-def test_every_key_of_the_configuration_is_read():
-    nodes = [ast.parse(p.read_text(encoding="utf-8")) for p in PACKAGE.rglob("*.py")]
-    read = {name for tree in nodes for name in loaded(tree, ast.Attribute)}
-    read |= {n.value for tree in nodes for n in ast.walk(tree) if isinstance(n, ast.Constant)}
-    names = [name for name in vars(schema) if name.endswith("Settings") and name != "Settings"]
-    assert {f.name for name in names for f in fields(getattr(schema, name))} <= read
-    for target in sorted(shipped_targets(conf_dir())):
-        call = locate(target)
-        body = call.__init__ if inspect.isclass(call) else call
-        tree = ast.parse(textwrap.dedent(inspect.getsource(body)))
-        kept = {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
-        used = loaded(tree, ast.Name)
-        for name in inspect.signature(call).parameters:
-            only_kept = used[name] == 1 and name in kept  # self.name = name, and nothing else
-            is_read = used[name] > 0 and (not only_kept or name in read)
-            assert is_read, f"{target} does not read {name}"
 
 
 def test_a_restored_run_keeps_target_epsilon_and_replay(tmp_path):
