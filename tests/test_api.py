@@ -67,7 +67,7 @@ def test_a_result_has_the_history_of_every_metric(small):
     assert {len(values) for values in history.values()} == {len(history["env_steps"])}
 
 
-@pytest.mark.parametrize("progress", [True, False])
+@pytest.mark.parametrize("progress", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_progress_is_what_the_command_shows(progress, capsys):
     rltrain.train({**DQN, "logger.console": True, "logger": {}}, env=Coin, progress=progress)
     assert ("Finished at 60 env steps" in capsys.readouterr().out) is progress
@@ -83,6 +83,7 @@ def test_an_environment_of_ones_own_is_trained_resumed_and_evaluated():
     assert rltrain.evaluate(result.run_dir, episodes=1, env=Coin).metrics["test/return_mean"] < 2
 
 
+@pytest.mark.slow
 def test_a_callback_object_is_called_recorded_by_name_and_takes_its_state_up(small):
     first = Count()
     result = rltrain.train(small, callbacks=[first])
@@ -96,6 +97,7 @@ def test_a_callback_object_is_called_recorded_by_name_and_takes_its_state_up(sma
     assert first.n < second.n == whole.n
 
 
+@pytest.mark.slow
 def test_a_run_with_callback_objects_does_not_go_on_without_them(small, command):
     result = rltrain.train(small, callbacks=[Count()])
     for go_on in (

@@ -51,6 +51,7 @@ def test_steps_equal_those_of_torch(make):
     assert torch.equal(ours, theirs)
 
 
+@pytest.mark.slow
 def test_the_first_optimizer_does_not_import_the_compiler():
     code = (
         "import sys, torch\n"

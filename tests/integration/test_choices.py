@@ -144,7 +144,13 @@ def test_every_network_for_images_runs(small, tmp_path, network):
     three_iterations([*words, "env.id=Pixels-v0", "env.frame_stack=2"], tmp_path)
 
 
-@pytest.mark.parametrize("algo", LEARNING)
+@pytest.mark.parametrize(
+    "algo",
+    [
+        a if a in ("dqn", "rainbow", "drqn") else pytest.param(a, marks=pytest.mark.slow)
+        for a in LEARNING
+    ],
+)
 def test_every_method_for_one_agent_learns_from_what_it_stored(small, tmp_path, algo):
     trainer = rltrain.make_trainer(words_for(small, "algo", algo), run_dir=tmp_path)
     trainer.run(120 if algo != "pqn" else 500)

@@ -116,13 +116,8 @@ def test_every_exchange_trains_or_says_what_to_type(algo):
 SAMPLE = [
     ("dqn", "algo/loss", "quantile"),
     ("dqn", "buffer", "on_policy"),
-    ("iqn", "algo/loss", "td"),
-    ("c51", "algo/network", "gru"),
     ("c51", "algo/mixer", "sum"),
-    ("pqn", "algo/network", "gru"),
     ("pqn", "buffer", "replay"),
-    ("qmix", "algo/network", "conv"),
-    ("qmix", "algo/loss", "munchausen"),
 ]
 
 

@@ -67,6 +67,7 @@ def test_typed_classes_and_environments_lie_beside_the_user(command, my_line):
     assert command("resume=run", "total_env_steps=60", "trust=[my_line]") == 0
 
 
+@pytest.mark.slow
 def test_jobs_of_a_sweep_find_them_too(command, my_line):
     assert command("-m", *LINE, *SHORT, COUNTING, "seed=1,2", "hydra.sweep.dir=s") == 0
     assert len(list(my_line.glob("s/*/counted"))) == 2

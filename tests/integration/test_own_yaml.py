@@ -62,7 +62,14 @@ def test_options_of_groups_of_ones_own(folder):
     assert settings_from(words).choices["env"] == "my_game"
 
 
-@pytest.mark.parametrize("flag", ["--config-dir=myconf", "--config-dir myconf", "-cd myconf"])
+@pytest.mark.parametrize(
+    "flag",
+    [
+        pytest.param(f, marks=pytest.mark.slow)
+        for f in ("--config-dir=myconf", "--config-dir myconf")
+    ]
+    + ["-cd myconf"],
+)
 def test_the_flag_of_the_command(command, small, folder, flag):
     base = [word for word in small if not word.startswith(("env=", "algo."))]
     assert command(*flag.split(), *base, "experiment=mine", "hydra.run.dir=run") == 0
@@ -70,6 +77,7 @@ def test_the_flag_of_the_command(command, small, folder, flag):
     assert (config["choices"]["experiment"], config["algo"]["batch_size"]) == ("mine", 9)
 
 
+@pytest.mark.slow
 def test_in_a_sweep_and_from_python(command, small, folder):
     base = [word for word in small if not word.startswith(("env=", "algo."))]
     base = [*base, "total_env_steps=40"]

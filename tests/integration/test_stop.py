@@ -75,7 +75,8 @@ def results_of(trainer):
     return [(r["env_steps"], r["test/return_mean"]) for r in lines if "test/return_mean" in r]
 
 
-@pytest.mark.parametrize("at", [pytest.param(0, marks=pytest.mark.slow), 200])
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [0, 200])
 def test_a_test_cut_short_is_played_again_by_the_resumed_run(small, tmp_path, at):
     words = [*small, "test.epsilon=0.5", "test.episodes=16"]
     whole = rltrain.make_trainer(words, run_dir=tmp_path / "whole")
