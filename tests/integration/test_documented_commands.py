@@ -21,7 +21,7 @@ from rltrain.errors import UsageError
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "Makefile", *ROOT.glob("docs/*.md")]
 ELSEWHERE = re.compile(
-    r"…|<|\.\.\.|NAME|RUN|mine\.|my_package|my\.yaml|my_preset|prices\.csv|outputs/|=latest|"
+    r"…|<|\.\.\.|NAME|RUN|FOLDER|mine\.|my_package|my\.yaml|my_preset|prices\.csv|outputs/|=latest|"
     r"backend=sc2|--|mode=doctor"
 )
 """Placeholders, files and runs of the reader, flags, the real game: other tests type these."""
@@ -112,12 +112,11 @@ def test_the_pages_have_commands():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("line", sorted(set(ALL) - WRONG - set(LEVELS)))
-def test_a_documented_command_runs(line, tmp_path, monkeypatch):
+def test_a_documented_command_runs(line, command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     overrides = [o for o in of_one_run(line) if not o.startswith(("dataset.read", "test.episodes"))]
     if "mode=evaluate" in overrides:
-        overrides.remove("mode=evaluate")
-        assert rltrain.evaluate(None, [*overrides, "test.episodes=2", "test.n_envs=2"])
+        assert command(*overrides, "test.episodes=2", "test.n_envs=2", "hardware.threads=1") == 0
         return
     typed = {o.partition("=")[0] for o in overrides}
     tiny = [o for o in TINY if o.partition("=")[0] not in typed]
