@@ -31,7 +31,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 def optional(method: Method) -> Method:
     """Mark a protocol's method as one that may be left out: its body is the default."""
-    method.optional = True  # type: ignore[attr-defined]
+    vars(method)["optional"] = True
     return method
 
 

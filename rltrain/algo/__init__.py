@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rltrain.algo.exploration.epsilon import EpsilonGreedy as EpsilonGreedy
     from rltrain.algo.exploration.epsilon import ExponentialEpsilon as ExponentialEpsilon
     from rltrain.algo.exploration.epsilon import FixedEpsilon as FixedEpsilon
-    from rltrain.algo.exploration.epsilon import PerCopyEpsilon as PerCopyEpsilon
+    from rltrain.algo.exploration.epsilon import PerEnvEpsilon as PerEnvEpsilon
     from rltrain.algo.exploration.epsilon import PiecewiseEpsilon as PiecewiseEpsilon
     from rltrain.algo.exploration.parameter_noise import ParameterNoise as ParameterNoise
     from rltrain.algo.learner import Learner as Learner
@@ -53,7 +53,7 @@ _EXPORTS = {
     "Learner": "learner",
     "MunchausenLoss": "munchausen",
     "ParameterNoise": "exploration.parameter_noise",
-    "PerCopyEpsilon": "exploration.epsilon",
+    "PerEnvEpsilon": "exploration.epsilon",
     "PiecewiseEpsilon": "exploration.epsilon",
     "Policy": "policy",
     "QMix": "mixer",
@@ -85,7 +85,7 @@ __all__ = [
     "Learner",
     "MunchausenLoss",
     "ParameterNoise",
-    "PerCopyEpsilon",
+    "PerEnvEpsilon",
     "PiecewiseEpsilon",
     "Policy",
     "QMix",

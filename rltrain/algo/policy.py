@@ -67,7 +67,7 @@ class Policy:
         available = avail_actions.astype(bool, copy=False)
         if self._frames is not None:
             obs = self._frames.push(obs)
-        noise = self.exploration.noise
+        noise = self.exploration.noise()
         agents = self.agents if noise is None else noise.perturbed(self.agents, self.rng)
         hidden = self._hidden
         q, self._hidden = self._values(agents, obs, hidden)
@@ -150,8 +150,8 @@ class Policy:
     def state_dict(self) -> dict[str, Any]:
         """What is carried between steps, and the state of the random stream."""
         state = {**self.memory(), "rng": copied(self.rng.bit_generator.state)}
-        if self.exploration.noise is not None:
-            state["exploration"] = self.exploration.noise.state_dict()
+        if (noise := self.exploration.noise()) is not None:
+            state["exploration"] = noise.state_dict()
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -163,8 +163,8 @@ class Policy:
         """Restore only what outlives an episode, whatever the number of environments: the random
         stream, and what the exploration adapts."""
         self.rng.bit_generator.state = copied(state["rng"])
-        if self.exploration.noise is not None:
-            self.exploration.noise.load_state_dict(state["exploration"], self.agents)
+        if (noise := self.exploration.noise()) is not None:
+            noise.load_state_dict(state["exploration"], self.agents)
 
 
 class Frames:

@@ -234,7 +234,7 @@ def build_test_function(settings: Settings) -> TestFunction | None:
 
 
 def trainer_words(settings: Settings, spec: EnvSpec) -> dict[str, Any]:
-    """The numbers that a trainer is told, and what it says about itself."""
+    """The numbers of a trainer's loop, and its ``about``."""
     run, algo = settings.run, settings.algo
     assert algo is not None, "check() refuses to train what does not learn"
     return {

@@ -137,7 +137,7 @@ def repeated(overrides: Sequence[str]) -> Composition:
     """The configuration of the run that ``config=`` names, with the other overrides over it.
 
     Raises:
-        CheckpointError: it cannot be read or names classes that nobody trusts.
+        CheckpointError: it cannot be read or names classes that are not trusted.
         UsageError: overrides that do not fit it.
     """
     path = original_cwd(str(typed_value(overrides, "config")))

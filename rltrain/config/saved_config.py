@@ -36,7 +36,7 @@ def load_config(
         the configuration, the chosen options, and the keys that differ from the file.
 
     Raises:
-        CheckpointError: the file cannot be read or names classes that nobody trusts.
+        CheckpointError: the file cannot be read or names classes that are not trusted.
         UsageError: overrides that do not fit it.
     """
     saved = read_config(file)

@@ -68,7 +68,7 @@ def texts(tree: Any) -> Iterator[str]:
 
 def refuse_foreign_targets(tree: Any, trust: Sequence[str], path: Path, shipped: Set[str]) -> None:
     """Refuse classes and environment modules in a loaded configuration that rltrain does not ship
-    and nobody vouched for.
+    and are not trusted.
 
     Args:
         path: the file it was read from.

@@ -59,7 +59,7 @@ def open_checkpoint(
     """A checkpoint and its settings, with the typed overrides applied.
 
     Args:
-        plays: its environment will be built; otherwise that may be one that nobody trusts.
+        plays: its environment will be built; otherwise it need not be trusted.
 
     Raises:
         CheckpointError: nothing trustworthy there.

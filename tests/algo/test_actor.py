@@ -77,7 +77,7 @@ def test_exploring_draws_as_training_does(tmp_path):
     assert set(drawn.tolist()) == {3, 4}
 
 
-@pytest.mark.parametrize("exploration", ["per_copy", "boltzmann", "parameter_noise"])
+@pytest.mark.parametrize("exploration", ["per_env", "boltzmann", "parameter_noise"])
 def test_every_exploration_can_be_asked_for_any_number(tmp_path, exploration):
     trainer = make(tmp_path, "algo=dqn", f"algo/exploration={exploration}")
     assert trainer.compute_actions([5, 6, 7], explore=True).shape == (3,)

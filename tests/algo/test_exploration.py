@@ -10,7 +10,7 @@ from rltrain.algo.exploration.epsilon import (
     EpsilonGreedy,
     ExponentialEpsilon,
     FixedEpsilon,
-    PerCopyEpsilon,
+    PerEnvEpsilon,
     PiecewiseEpsilon,
 )
 from rltrain.algo.exploration.parameter_noise import ParameterNoise, divergence
@@ -53,7 +53,7 @@ def test_epsilon_follows_its_schedule(exploration, expected):
         (PiecewiseEpsilon(points=POINTS), 300),
         (PiecewiseEpsilon(points=[[0, 0.1], [50, 1.0], [100, 0.1]]), 100),  # back to where it began
         (FixedEpsilon(epsilon=0.3), None),
-        (PerCopyEpsilon(base=0.4, alpha=7.0, n_envs=2), None),
+        (PerEnvEpsilon(base=0.4, alpha=7.0, n_envs=2), None),
         (Boltzmann(start=1.0, end=0.1, env_steps=40), 40),
     ],
 )
@@ -71,7 +71,7 @@ def test_points_that_are_no_schedule_are_refused(points):
 
 def test_every_copy_has_the_epsilon_of_ape_x():
     """0.4^(1 + 7 e / (E - 1)) for E = 8: from 0.4 to 0.4^8."""
-    exploration = PerCopyEpsilon(base=0.4, alpha=7.0, n_envs=8)
+    exploration = PerEnvEpsilon(base=0.4, alpha=7.0, n_envs=8)
     assert exploration.epsilons[:, 0] == pytest.approx([0.4 ** (1 + e) for e in range(8)])
     assert exploration.metrics(Clock())["epsilon"] == pytest.approx(
         sum(0.4 ** (1 + e) for e in range(8)) / 8
@@ -79,11 +79,11 @@ def test_every_copy_has_the_epsilon_of_ape_x():
 
 
 def test_a_single_copy_explores_with_the_base():
-    assert PerCopyEpsilon(base=0.4, alpha=7.0, n_envs=1).epsilons.tolist() == [[0.4]]
+    assert PerEnvEpsilon(base=0.4, alpha=7.0, n_envs=1).epsilons.tolist() == [[0.4]]
 
 
 def test_copies_explore_with_their_own_epsilon():
-    exploration = PerCopyEpsilon(base=0.5, alpha=1.0, n_envs=2)  # 1/2, 1/4
+    exploration = PerEnvEpsilon(base=0.5, alpha=1.0, n_envs=2)  # 1/2, 1/4
     q = np.broadcast_to(np.array([1.0, 0.0], np.float32), (2, 40000, 2))
     action = exploration.choose(q, np.ones(q.shape, bool), Clock(), np.random.default_rng(0))
     assert action.mean(1) == pytest.approx([1 / 4, 1 / 8], abs=0.01)
@@ -252,7 +252,7 @@ VALUES = np.array([0.3, 0.9, 0.1, 0.9][:A] + [0.0] * (A - 4), np.float32)
     [
         FixedEpsilon(epsilon=0.4),
         EpsilonGreedy(start=1.0, end=0.0, env_steps=100),
-        PerCopyEpsilon(base=0.4, alpha=7.0, n_envs=E),
+        PerEnvEpsilon(base=0.4, alpha=7.0, n_envs=E),
         Boltzmann(start=1.0, end=0.2, env_steps=100),
     ],
     ids=lambda e: type(e).__name__,

@@ -173,9 +173,9 @@ def test_the_learning_rate_follows_its_schedule():
     learner = make_learner(lr_schedule=[[100, 1e-2], [200, 2e-3]])
     rates = []
     for env_steps in (0, 100, 150, 200, 999):
-        told = learner.update(BATCH, Clock(env_steps=env_steps)).metrics["lr"]
-        assert told.item() == pytest.approx(learner.optimizer.param_groups[0]["lr"])
-        rates.append(told.item())
+        reported = learner.update(BATCH, Clock(env_steps=env_steps)).metrics["lr"]
+        assert reported.item() == pytest.approx(learner.optimizer.param_groups[0]["lr"])
+        rates.append(reported.item())
     assert rates == pytest.approx([1e-2, 1e-2, 6e-3, 2e-3, 2e-3])
 
 

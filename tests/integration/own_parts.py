@@ -13,10 +13,8 @@ from rltrain.env.vector import Observation, SyncVectorEnv
 from rltrain.types import EnvSpec, Output, Plan, Result
 
 
-class Net(nn.Module):
+class NoHiddenDim(nn.Module):
     """Feed-forward agents with BatchNorm: parameters and buffers."""
-
-    hidden_dim = 0
 
     def __init__(self, *, spec, width: Annotated[int, Field(ge=2)] = 8) -> None:
         super().__init__()
@@ -33,6 +31,10 @@ class Net(nn.Module):
 
     def step(self, obs, last_action, hidden):
         return self.q(obs), hidden
+
+
+class Net(NoHiddenDim):
+    hidden_dim = 0
 
 
 class Table(nn.Module):
@@ -52,10 +54,6 @@ class Table(nn.Module):
         return torch.zeros(*last_action.shape, self.n_actions), hidden
 
 
-class NoHiddenDim(Net):
-    hidden_dim = property()  # type: ignore[assignment]
-
-
 class NotAModule:
     hidden_dim = 0
 
@@ -64,10 +62,8 @@ class NotAModule:
     def step(self, obs, last_action, hidden): ...
 
 
-class Loss:
-    """Monte-Carlo-free: the value of the action taken moves to the reward."""
-
-    n_step = 1
+class LossWithoutSteps:
+    """The value of the action taken moves to the reward."""
 
     def __init__(self, *, scale: float = 1.0) -> None:
         self.scale = scale
@@ -83,21 +79,19 @@ class Loss:
         )
 
 
-class LossWithoutSteps(Loss):
-    n_step = property()  # type: ignore[assignment]
+class Loss(LossWithoutSteps):
+    n_step = 1
 
 
-class Mean(nn.Module):
+class MeanWithoutStreams(nn.Module):
     """The team's value is the mean of the agents' values."""
-
-    n_streams = 1
 
     def forward(self, q, greedy_q, action, state):
         return q.mean(-1, keepdim=True)
 
 
-class MeanWithoutStreams(Mean):
-    n_streams = property()  # type: ignore[assignment]
+class Mean(MeanWithoutStreams):
+    n_streams = 1
 
 
 class Cycle:

@@ -124,10 +124,13 @@ def test_a_server_that_does_not_answer_means_offline(fake, tmp_path):
 def test_a_run_of_somebody_without_an_account(small, own_folder, mode, warnings):
     words = [w for w in small if not w.startswith("logger.")]
     words += [f"logger.wandb.mode={mode}", "hydra.run.dir=run"]
-    nobody = {k: v for k, v in os.environ.items() if not k.startswith("WANDB")}
-    nobody["NETRC"] = str(own_folder / "none")
+    without_account = {k: v for k, v in os.environ.items() if not k.startswith("WANDB")}
+    without_account["NETRC"] = str(own_folder / "none")
     done = subprocess.run(
-        [sys.executable, "-m", "rltrain", *words], capture_output=True, text=True, env=nobody
+        [sys.executable, "-m", "rltrain", *words],
+        capture_output=True,
+        text=True,
+        env=without_account,
     )
     assert done.returncode == 0
     assert len(done.stderr.splitlines()) == warnings

@@ -36,8 +36,8 @@ EXPLORES = [
     (["algo=rainbow", *DQN[1:], "algo.network.noisy_sigma=null"], "nothing explores"),
     ([*DQN, SHORT, "algo.network.noisy_sigma=0.5"], "both explore"),
     ([*DQN, "algo.exploration.start=0", "algo.exploration.end=0"], "nothing explores"),
-    ([*DQN, "algo/exploration=per_copy", "hardware.n_envs=1"], "epsilon stays 0.4"),
-    ([*DQN, "algo/exploration=per_copy"], None),
+    ([*DQN, "algo/exploration=per_env", "hardware.n_envs=1"], "epsilon stays 0.4"),
+    ([*DQN, "algo/exploration=per_env"], None),
     ([*DQN, SHORT], None),
 ]
 
@@ -120,11 +120,11 @@ def test_an_exploration_twice_as_long_as_the_run_is_warned_of(small, tmp_path, c
 
 @pytest.mark.parametrize(
     "words",
-    [[], ["total_env_steps=80"], ["algo/exploration=per_copy"]],
+    [[], ["total_env_steps=80"], ["algo/exploration=per_env"]],
     ids=["shorter", "a little longer", "constant"],
 )
 def test_others_are_not(small, tmp_path, caplog, words):
-    if "algo/exploration=per_copy" in words:
+    if "algo/exploration=per_env" in words:
         small = without(small, "algo.exploration")
     rltrain.make_trainer([*small, *words], run_dir=tmp_path)
     assert "exploration" not in caplog.text

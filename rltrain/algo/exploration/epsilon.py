@@ -82,7 +82,7 @@ class FixedEpsilon(EpsilonGreedy):
         super().__init__(start=epsilon, end=epsilon, env_steps=1)
 
 
-class PerCopyEpsilon(Exploration):
+class PerEnvEpsilon(Exploration):
     """Every environment has an epsilon of its own, base^(1 + alpha e / (E - 1)) (Ape-X;
     Horgan et al. 2018, section 4.1); a single one has ``base``.
     """

@@ -33,7 +33,10 @@ class AgentNoise(Protocol):
 class Exploration(Protocol):
     """How values become actions."""
 
-    noise: AgentNoise | None = None  # it acts with agents whose parameters carry noise
+    @optional
+    def noise(self) -> AgentNoise | None:
+        """What adds noise to the parameters of the agents that act; None if nothing does."""
+        return None
 
     def choose(
         self, q: np.ndarray, available: np.ndarray, clock: Clock, rng: np.random.Generator

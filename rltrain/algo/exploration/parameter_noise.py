@@ -36,8 +36,7 @@ class ParameterNoise(EpsilonGreedy):
         self.noisy: nn.Module | None = None
         self.divergence, self.n_compared = 0.0, 0  # sum and number of the present noise
 
-    @property
-    def noise(self) -> AgentNoise:  # type: ignore[override]
+    def noise(self) -> AgentNoise:
         """Itself."""
         return self
 

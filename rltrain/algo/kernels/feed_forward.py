@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rltrain.algo.kernels.replace import replace_method
 from rltrain.algo.network.convolutions import Convolutions
 from rltrain.algo.network.distribution import Scalar
 from rltrain.algo.network.feed_forward import FeedForward
@@ -21,11 +22,11 @@ def compile_feed_forward(agents: FeedForward) -> None:
     """Let agents act in compiled code, if they are nothing but layers."""
     stack = Stack.of(agents)
     if stack is not None:
-        agents.step = partial(_step, agents, stack)  # type: ignore[method-assign]
+        replace_method(agents, "step", partial(_step, stack))
 
 
 def _step(
-    agents: FeedForward, stack: Stack, obs: Tensor, last_action: Tensor, hidden: Tensor
+    stack: Stack, agents: FeedForward, obs: Tensor, last_action: Tensor, hidden: Tensor
 ) -> tuple[Tensor, Tensor]:
     if not stack.compiles or torch.is_grad_enabled():
         return FeedForward.step(agents, obs, last_action, hidden)

@@ -7,7 +7,6 @@ and other types than float32 get here.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,13 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from rltrain.algo.kernels.replace import replace_method
 from rltrain.algo.network.packing import PackedGRU
 
 
 def compile_gru(cell: PackedGRU) -> None:
     """Let a cell run over packed sequences in compiled code."""
-    cell.unroll = partial(gru, cell)  # type: ignore[method-assign]
+    replace_method(cell, "unroll", gru)
 
 
 def gru(cell: PackedGRU, x: Tensor, first: Tensor, n_rows: list[int]) -> Tensor:

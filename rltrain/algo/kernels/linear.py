@@ -5,20 +5,20 @@ Small networks spend more time between operations than in them: one node instead
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from rltrain.algo.kernels.replace import replace_method
 from rltrain.algo.network.layers import Layers
 
 
 def fuse(layers: Layers) -> None:
     """Let linear layers with ReLU between them compute as one node."""
     if layers.plain:
-        layers.forward = partial(_forward, layers)  # type: ignore[method-assign]
+        replace_method(layers, "forward", _forward)
 
 
 def _forward(layers: Layers, x: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from rltrain.env.smac.smacv2 import StarCraftCapabilityEnv
 from rltrain.env.smac.starcraft2_env import StarCraft2Env
 
 
-class SmacParallelEnv(ParallelEnv):  # type: ignore[misc]
+class SmacParallelEnv(ParallelEnv):  # type: ignore[misc]  # it has no types
     """Agents ``marine_0`` …, in SMACv2 ``agent_0`` …; observations are {"observation",
     "action_mask"}; the dead leave the battle.
 
