@@ -55,6 +55,7 @@ ONLY_IN = {
     "numba": {"common", "algo", "env"},  # buffer compiles through rltrain.common.numba_cache
     "pettingzoo": {"env"},
     "gymnasium": {"env"},
+    "onnxruntime": {"mode"},
 }
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import original_cwd, parse, typed_value
@@ -25,22 +26,25 @@ def dispatch(overrides: Sequence[str], *, multirun: bool) -> int:
         RltrainError: with the exit code in it.
     """
     resumes = typed_value(overrides, "resume") is not None
-    evaluates = typed_value(overrides, "mode") == "evaluate"
-    if multirun and (resumes or evaluates):
-        raise UsageError("A sweep (-m) starts new runs: leave out resume= and mode=evaluate.")
+    mode = typed_value(overrides, "mode")
+    evaluates, exports = mode == "evaluate", mode == "export"
+    if multirun and (resumes or evaluates or exports):
+        raise UsageError(f"A sweep (-m) starts new runs: leave out resume= and mode={mode}.")
     of_hydra = [word for word in overrides if word.lstrip("+~").startswith("hydra.")]
-    if of_hydra and (resumes or evaluates):
+    if of_hydra and (resumes or evaluates or exports):
         raise UsageError(
             f"{of_hydra[0]}: Hydra's own settings are for new training runs. Leave it out: a "
             "resumed run stays in its folder, and an evaluation writes beside its checkpoint or, "
             "without one, into a new folder in outputs/evaluate."
         )
-    if typed_value(overrides, "mode") == "doctor":
+    if mode == "doctor":
         return doctor_mode(overrides)
     if resumes:
         return resume_mode(overrides)
     if evaluates and typed_value(overrides, "checkpoint") is not None:
         return evaluate_mode(overrides)
+    if exports:
+        return export_mode(overrides)
     return sweep_mode(overrides) if multirun else new_mode(overrides)
 
 
@@ -104,18 +108,40 @@ def doctor_mode(overrides: Sequence[str]) -> int:
 
 def evaluate_mode(overrides: Sequence[str]) -> int:
     """Evaluate a checkpoint."""
+    path, load_step, others = loaded(overrides)
+    from rltrain.mode.evaluate import evaluate, show
+
+    show(evaluate(path, others, load_step))
+    return 0
+
+
+def export_mode(overrides: Sequence[str]) -> int:
+    """Write a checkpoint's network as ONNX."""
+    if typed_value(overrides, "checkpoint") is None:
+        raise UsageError(
+            "mode=export needs a checkpoint: type mode=export checkpoint=RUN_FOLDER "
+            "(outputs/<algo>-<env>/<run>), or checkpoint=latest for the newest run."
+        )
+    path, load_step, others = loaded(overrides)
+    from rltrain.mode.export import export, show
+
+    show(export(path, others, load_step))
+    return 0
+
+
+def loaded(overrides: Sequence[str]) -> tuple[str, Any, list[str]]:
+    """The checkpoint that is loaded, its step, and the other overrides.
+
+    Raises:
+        UsageError: a step that is none, or overrides that mean nothing here.
+    """
     load_step = typed_value(overrides, "load_step")
     whole = isinstance(load_step, int) and not isinstance(load_step, bool)
     if not (whole or load_step in (None, "best")):
         raise UsageError(f"load_step={load_step}: expected the env step of a checkpoint, or best.")
-    from rltrain.mode.evaluate import evaluate, show
-
-    path = str(typed_value(overrides, "checkpoint"))
-    others = other_overrides(
-        overrides, about=("mode", "load_step", "checkpoint"), never=("resume",)
-    )
-    show(evaluate(path, others, load_step))
-    return 0
+    about = ("mode", "load_step", "checkpoint")
+    others = other_overrides(overrides, about=about, never=("resume",))
+    return str(typed_value(overrides, "checkpoint")), load_step, others
 
 
 def evaluate_script(settings: Settings) -> int:

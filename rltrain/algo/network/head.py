@@ -131,7 +131,7 @@ def values(
         return mean(dist), None if described.scalar else dist, None
     assert described.levels is not None
     counts = [described.levels[use] for use in uses]
-    drawn = [_levels(head, len(features), n, features.device) for n in counts]
+    drawn = [_levels(head, features.shape[0], n, features.device) for n in counts]
     parts = head(features, torch.cat(drawn, -1)).split(counts, -1)  # [X, A, K] each
     return mean(parts[-1]), parts[0], drawn[0]
 

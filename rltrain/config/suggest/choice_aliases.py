@@ -161,7 +161,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "eval": "evaluate", "test": "evaluate", "evaluation": "evaluate", "testing": "evaluate",
         "play": "evaluate", "enjoy": "evaluate", "record": "evaluate", "render": "evaluate",
         "training": "train", "learn": "train", "fit": "train", "run": "train",
-        "check": "doctor", "diagnose": "doctor",
+        "check": "doctor", "diagnose": "doctor", "onnx": "export", "save": "export",
     },
     "hardware.device": {"gpu": "cuda", "cuda:0": "cuda", "nvidia": "cuda", "default": "auto"},
     "logger.wandb.mode": {

@@ -1,0 +1,293 @@
+"""mode=export: the acting network of a checkpoint as ONNX, and a script that acts with it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import rltrain
+from rltrain.algo.checks import stacked_shape
+from rltrain.build.env import build_env, prepare_machine
+from rltrain.build.learner import load_agents
+from rltrain.build.record import title
+from rltrain.build.trainer import build_test_rollout
+from rltrain.common import checkpoint
+from rltrain.common.install import install_extra
+from rltrain.config.schema import Settings
+from rltrain.errors import Interrupted, UsageError
+from rltrain.interfaces import Agents
+from rltrain.logger.screen import Screen, shown
+from rltrain.mode.evaluate import home, open_checkpoint
+from rltrain.types import Clock, EnvSpec
+
+POLICY, SCRIPT, RECORD = "policy.onnx", "act.py", "export.json"
+PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+COMPARED_STEPS = 200
+"""Time steps of all environments, at most, whose values are compared."""
+TOLERANCE = 1e-4
+"""Largest difference, relative to the largest value, or to 1 if all values are smaller."""
+
+
+@dataclass(frozen=True)
+class Export:
+    """The files of an export, and how far their values are from those of the policy."""
+
+    folder: Path
+    record: dict[str, Any]
+    remarks: tuple[str, ...] = ()
+
+
+class ActingNetwork(nn.Module):
+    """A network of agents as an ONNX graph takes it: every input and output is a tensor, and those
+    that the agents do not use are left out.
+    """
+
+    def __init__(self, agents: nn.Module, spec: EnvSpec) -> None:
+        super().__init__()
+        self.agents, network = agents, cast(Agents, agents)
+        n_agents = spec.n_agents
+        self.examples = {  # two environments: sizes of 1 would become constants of the graph
+            "obs": torch.zeros(2, n_agents, *stacked_shape(spec), dtype=dtype_of(spec)),
+            "avail_actions": torch.ones(2, n_agents, spec.n_actions, dtype=torch.bool),
+        }
+        if network.uses_last_action:
+            self.examples["last_action"] = torch.zeros(2, n_agents, dtype=torch.int64)
+        if network.hidden_dim:
+            self.examples["hidden"] = torch.zeros(2, n_agents, network.hidden_dim)
+        self.outputs = ["action", "q"] + (["next_hidden"] if network.hidden_dim else [])
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """``examples`` of E environments to actions [E, N], values [E, N, A] and hidden states."""
+        given = dict(zip(self.examples, inputs, strict=True))
+        obs, shape = given["obs"].float(), given["avail_actions"].shape[:2]
+        last_action = given.get("last_action", obs.new_full(shape, -1, dtype=torch.int64))
+        hidden = given.get("hidden", obs.new_zeros(*shape, 0))
+        q, hidden = cast(Agents, self.agents).step(obs, last_action, hidden)
+        action = q.masked_fill(~given["avail_actions"], -torch.inf).argmax(-1)
+        return (action, q, hidden)[: len(self.outputs)]
+
+
+class ComparedAgents(nn.Module):
+    """Agents that compute every step with the exported file as well, and keep the largest
+    difference.
+    """
+
+    def __init__(self, network: ActingNetwork, file: Path) -> None:
+        import onnxruntime
+
+        super().__init__()
+        self.network, self.agents = network, cast(Agents, network.agents)
+        self.hidden_dim, self.uses_last_action = self.agents.hidden_dim, True
+        self.session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+        self.n_steps, self.difference = 0, 0.0
+
+    def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """The agents' own values."""
+        q, after = self.agents.step(obs, last_action, hidden)
+        examples = self.network.examples
+        given = {
+            "obs": obs.to(examples["obs"].dtype),
+            "avail_actions": torch.ones_like(q, dtype=torch.bool),
+            "last_action": last_action,
+            "hidden": hidden,
+        }
+        inputs = {name: given[name].numpy() for name in examples}
+        found = self.session.run(None, inputs)
+        for ours, theirs in zip((q, after), found[1:], strict=False):
+            scale = max(1.0, float(ours.abs().max()))
+            self.difference = max(self.difference, np.abs(ours.numpy() - theirs).max() / scale)
+        self.n_steps += 1
+        return q, after
+
+
+def export(
+    path: str | Path, words: Sequence[str], load_step: int | Literal["best"] | None
+) -> Export:
+    """Write ``onnx/<env_steps>/`` beside the checkpoint: ``policy.onnx``, ``act.py``,
+    ``export.json``. Nothing is left there unless the file gives the policy's values.
+
+    Raises:
+        CheckpointError: nothing trustworthy at ``path``.
+        UsageError: a missing package, a folder that cannot be written, or a network that cannot be
+            exported.
+    """
+    require_packages()
+    plain = ("hardware.device=cpu", "hardware.kernels=torch")
+    found, settings = open_checkpoint(path, (*words, *plain), load_step, plays=True)
+    folder = home(found) / "onnx" / str(found.step)
+    temporary = temporary_folder(folder)
+    try:
+        record = written(settings, found, temporary)
+        shutil.rmtree(folder, ignore_errors=True)
+        temporary.replace(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        with suppress(OSError):  # not empty
+            folder.parent.rmdir()
+    return Export(folder, record, found.remarks)
+
+
+def require_packages() -> None:
+    """UsageError unless the extra is installed."""
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"mode=export needs {', '.join(missing)}, which this Python does not have. Type\n"
+            f"  {install_extra('onnx')}"
+        )
+
+
+def temporary_folder(folder: Path) -> Path:
+    """A new folder beside ``folder``.
+
+    Raises:
+        UsageError: it cannot be made.
+    """
+    try:
+        temporary = folder.with_name(f".tmp-{folder.name}-{os.getpid()}")
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        return temporary
+    except OSError as error:
+        raise UsageError(
+            f"{folder} cannot be written: {error.strerror}. The files of an export belong beside "
+            "the checkpoint: copy the checkpoint (checkpoints/<env_steps>) to a folder of yours, "
+            "and type rltrain mode=export checkpoint=COPY."
+        ) from error
+
+
+def written(settings: Settings, found: checkpoint.Found, folder: Path) -> dict[str, Any]:
+    """Write the files of an export and compare them with the policy; returns ``export.json``."""
+    device = prepare_machine(settings)
+    try:
+        env = build_env(settings, min(settings.run.test.n_envs, 4), training=False)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    try:
+        agents = load_agents(settings, env.spec, device, found.folder).eval()
+        network = ActingNetwork(agents, env.spec)
+        about = {
+            "what": title(settings),
+            "checkpoint": str(found.folder),
+            "env_steps": str(found.step),
+            "frame_stack": str(env.spec.frame_stack),
+            "first_action": str(env.spec.first_action),
+            "rltrain": rltrain.__version__,
+        }
+        write_onnx(network, folder / POLICY, about)
+        compared = ComparedAgents(network, folder / POLICY)
+        rollout = build_test_rollout(settings, compared, env)
+        try:
+            episodes, seed = settings.run.test.episodes, settings.run.seed
+            rollout.run_episodes(
+                episodes, seed, Clock(), stop=lambda: compared.n_steps >= COMPARED_STEPS
+            )
+        except Interrupted:
+            pass
+    finally:
+        env.close()
+    if not compared.difference <= TOLERANCE:
+        raise UsageError(
+            f"{type(agents).__name__} (algo.network) gives other values as ONNX: they differ by "
+            f"{compared.difference:.2g} of the largest value, expected at most {TOLERANCE:g}. "
+            "Nothing was written. A network that draws noise in evaluation mode, or keeps state "
+            "besides hidden, cannot be exported."
+        )
+    shutil.copyfile(Path(__file__).with_name(SCRIPT), folder / SCRIPT)
+    record = {
+        **about,
+        "inputs": {name: described(x) for name, x in network.examples.items()},
+        "outputs": network.outputs,
+        "compared_steps": compared.n_steps * env.n_envs,
+        "largest_relative_difference": float(compared.difference),
+    }
+    checkpoint.put_text(folder / RECORD, json.dumps(record, indent=1))
+    return record
+
+
+def write_onnx(network: ActingNetwork, file: Path, about: dict[str, str]) -> None:
+    """The network as one ONNX file with ``about`` as its metadata.
+
+    Raises:
+        UsageError: it does something that has no ONNX form.
+    """
+    batch = torch.export.Dim("batch")
+    try:
+        with quiet(), torch.no_grad():
+            program = torch.onnx.export(
+                network,
+                tuple(network.examples.values()),
+                dynamo=True,
+                input_names=list(network.examples),
+                output_names=network.outputs,
+                dynamic_shapes=(tuple({0: batch} for _ in network.examples),),
+                verbose=False,
+            )
+    except Exception as error:  # of torch.export, of any kind
+        kind, reason = type(network.agents).__name__, str(error).strip().partition("\n")[0]
+        raise UsageError(
+            f"{kind} (algo.network) cannot be exported: {type(error).__name__}: {reason} Expected "
+            "a step(obs, last_action, hidden) of tensor operations that torch.export can trace for "
+            "any number of environments: no Python branches on values of tensors, no NumPy. "
+            "Change it, then export the checkpoint again."
+        ) from error
+    assert program is not None
+    program.model.metadata_props.update(about)
+    program.save(file, external_data=False)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without what the exporter says about itself."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def dtype_of(spec: EnvSpec) -> torch.dtype:
+    """The type of stored observations."""
+    return cast(torch.dtype, getattr(torch, spec.obs_dtype))
+
+
+def described(example: Tensor) -> str:
+    """``float32 [batch, 3, 30]``."""
+    sizes = ", ".join(["batch", *map(str, example.shape[1:])])
+    return f"{str(example.dtype).removeprefix('torch.')} [{sizes}]"
+
+
+def show(done: Export) -> None:
+    """What was written, and what to do with it."""
+    console, record = Screen(highlight=False), done.record
+    for remark in done.remarks:
+        console.print(remark, markup=False, soft_wrap=True)
+    inputs = ", ".join(f"{name} {size}" for name, size in record["inputs"].items())
+    for line in (
+        f"Wrote {record['what']}, env step {int(record['env_steps']):,}, as {shown(done.folder)}/"
+        f"{POLICY}.",
+        f"Inputs: {inputs}. Outputs: {', '.join(record['outputs'])}.",
+        f"Its values are those of the policy on {record['compared_steps']:,} observations of the "
+        f"environment (largest relative difference {record['largest_relative_difference']:.1e}).",
+        f"{shown(done.folder)}/{SCRIPT} acts with it: Policy().act(obs, avail_actions).",
+    ):
+        console.print(line, markup=False, soft_wrap=True)

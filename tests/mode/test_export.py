@@ -1,0 +1,190 @@
+"""mode=export: the file gives the policy's values, the script acts with it, and what cannot be
+exported is said.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import rltrain
+from rltrain.errors import UsageError
+from rltrain.mode.export import export
+
+ONE_AGENT = ["env=cartpole", "hardware.threads=1", "hardware.n_envs=1", "tuned=none"]
+IMAGES = ["env=gymnasium", "algo/network=conv", "algo.network.filters=[[4,3,2]]"]
+IMAGES += ["algo.network.hidden_sizes=[8]", "hardware.threads=1", "env.frame_stack=2"]
+
+
+def saved(words, folder, env=None):
+    """A run folder with the weights of the initialization."""
+    trainer = rltrain.make_trainer([*words, "test.n_envs=2"], run_dir=folder, env=env)
+    trainer.start()
+    trainer.save("weights")
+    trainer.close()
+    return folder
+
+
+def loaded_script(folder):
+    """The ``Policy`` of the script beside an exported network."""
+    spec = importlib.util.spec_from_file_location("act", folder / "act.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Policy()
+
+
+@pytest.mark.slow
+def test_script_acts_as_the_policy_of_a_recurrent_team(command, small, own_folder):
+    run = rltrain.train(small).run_dir
+    assert command("mode=export", f"checkpoint={run}", "load_step=best", "test.episodes=4") == 0
+    (folder,) = (run / "onnx").iterdir()
+    record = json.loads((folder / "export.json").read_text())
+    assert record["compared_steps"] > 0
+    assert record["largest_relative_difference"] < 1e-5
+    exported, policy = loaded_script(folder), rltrain.load_policy(run, load_step="best")
+    rng = np.random.default_rng(0)
+    for t in range(20):
+        if t == 10:
+            exported.reset(), policy.reset()
+        obs = rng.normal(size=(2, 3)).astype(np.float32)
+        available = np.array([[1, t % 2], [t % 3 == 0, 1]])
+        assert (exported.act(obs, available) == policy.act(obs, available)).all()
+        assert exported.hidden == pytest.approx(policy.policy.hidden, abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["algo=dqn", "algo.network.dueling=true", "algo.network.layer_norm=true"],
+        ["algo=c51", "algo.network.noisy_sigma=0.5"],
+        ["algo=qrdqn", "algo.network.last_action=true"],
+        ["algo=iqn", "algo.network.normalize_obs=true"],
+        ["algo=drqn", "algo/distribution=quantile", "algo/loss=quantile"],
+    ],
+    ids=["dueling", "categorical-noisy", "quantile", "implicit-quantile", "recurrent-quantile"],
+)
+def test_every_kind_of_network_is_exported(words, own_folder):
+    run = saved([*ONE_AGENT, *words], own_folder / "run")
+    done = export(run, ["test.episodes=2"], None)
+    exported, policy = loaded_script(done.folder), rltrain.load_policy(run)
+    for obs in np.random.default_rng(0).normal(size=(20, 1, 4)).astype(np.float32):
+        assert exported.act(obs) == policy.act(obs)
+
+
+def images():
+    """Six steps of bytes."""
+    import gymnasium
+    from gymnasium import spaces
+
+    class Images(gymnasium.Env):
+        observation_space = spaces.Box(0, 255, (6, 6, 1), np.uint8)
+        action_space = spaces.Discrete(3, start=1)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.t = 0
+            return self.np_random.integers(0, 256, (6, 6, 1), np.uint8), {}
+
+        def step(self, action):
+            self.t += 1
+            obs = self.np_random.integers(0, 256, (6, 6, 1), np.uint8)
+            return obs, 0.0, self.t == 6, False, {}
+
+    return Images()
+
+
+@pytest.mark.slow
+def test_stacked_images_reach_the_network_as_bytes(own_folder, monkeypatch):
+    monkeypatch.setattr("rltrain.mode.export.open_checkpoint", opened_with(images))
+    run = saved(["algo=dqn", *IMAGES], own_folder / "run", env=images)
+    done = export(run, ["test.episodes=2"], None)
+    assert done.record["inputs"]["obs"] == "uint8 [batch, 1, 2, 6, 6]"
+    exported, policy = loaded_script(done.folder), rltrain.load_policy(run)
+    for _ in range(2):
+        exported.reset(), policy.reset()
+        for obs in np.random.default_rng(0).integers(0, 256, (4, 1, 1, 6, 6), np.uint8):
+            assert exported.act(obs) == policy.act(obs)
+
+
+def opened_with(maker):
+    """``open_checkpoint`` for a run whose environment was handed over."""
+    from rltrain.config.python_objects import with_env
+    from rltrain.mode.evaluate import open_checkpoint
+
+    def opened(*arguments, **options):
+        found, settings = open_checkpoint(*arguments, **{**options, "plays": False})
+        return found, with_env(settings, maker)
+
+    return opened
+
+
+class Branching(nn.Module):
+    """Agents whose computation depends on the values of a tensor."""
+
+    hidden_dim = 0
+
+    def __init__(self, *, spec):
+        super().__init__()
+        self.linear = nn.Linear(spec.obs_shape[0], spec.n_actions)
+
+    def unroll(self, batch, start=0, stop=None): ...
+
+    def step(self, obs, last_action, hidden):
+        q = self.linear(obs)
+        return (q if float(q.sum()) > 0 else q.detach().numpy()), hidden
+
+
+@pytest.mark.slow
+def test_a_network_that_cannot_be_traced_is_named(own_folder):
+    network = "algo.network={_target_: tests.mode.test_export.Branching}"
+    run = saved([*ONE_AGENT, "algo=dqn", network], own_folder / "run")
+    with pytest.raises(UsageError, match=r"Branching \(algo\.network\) cannot be exported"):
+        export(run, ["trust=[tests]"], None)
+    assert not (run / "onnx").exists()
+
+
+class Drawing(Branching):
+    """Agents that draw noise in evaluation mode."""
+
+    def step(self, obs, last_action, hidden):
+        return self.linear(obs) + torch.rand(obs.shape[0], 1, 1), hidden
+
+
+@pytest.mark.slow
+def test_a_network_with_other_values_as_onnx_is_refused(own_folder):
+    network = "algo.network={_target_: tests.mode.test_export.Drawing}"
+    run = saved([*ONE_AGENT, "algo=dqn", network], own_folder / "run")
+    with pytest.raises(UsageError, match="gives other values as ONNX"):
+        export(run, ["trust=[tests]"], None)
+    assert not (run / "onnx").exists()
+
+
+def test_a_network_of_ones_own_must_be_trusted(own_folder):
+    network = "algo.network={_target_: tests.mode.test_export.Drawing}"
+    run = saved([*ONE_AGENT, "algo=dqn", network], own_folder / "run")
+    with pytest.raises(rltrain.errors.CheckpointError, match=r"trust=\[tests\]"):
+        export(run, [], None)
+
+
+def test_missing_packages_are_named_with_the_command_that_installs_them(monkeypatch, own_folder):
+    monkeypatch.setattr("rltrain.mode.export.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"mode=export needs onnx, .*(?s:.)*pip install .*onnx"):
+        export(own_folder, [], None)
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_anything_is_built(own_folder):
+    run = saved([*ONE_AGENT, "algo=dqn"], own_folder / "run")
+    (run / "onnx").touch()  # a file where the folder belongs: not writable by root either
+    with pytest.raises(UsageError, match=r"onnx/0 cannot be written.*copy the checkpoint"):
+        export(run, [], None)
+
+
+def test_an_export_needs_a_checkpoint(command, small):
+    with pytest.raises(UsageError, match="mode=export checkpoint=RUN_FOLDER"):
+        command("mode=export", *small)
