@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rltrain.buffer import store_state
-from rltrain.buffer.fields import Storage, bytes_per_step, fields_to_store
+from rltrain.buffer.fields import Storage, bytes_per_step
 from rltrain.buffer.sizes import episode_blocks, require_batch, require_first_blocks
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK, Store
@@ -113,9 +113,8 @@ class EpisodeBuffer:
         self._step_check(steps)
         for e in np.flatnonzero(steps.lost).tolist():
             self.store.rewind(e, int(self._open[e]))
-        fields = fields_to_store(steps)
         for t in range(0, len(steps.last), BLOCK):
-            part = {name: field[t : t + BLOCK] for name, field in fields.items()}
+            part = {name: getattr(steps, name)[t : t + BLOCK] for name in self.store.arrays}
             self._make_room(self.store.blocks_to_append(len(part["last"])))
             first = self.store.end.copy()
             self.store.append(part)
@@ -131,11 +130,30 @@ class EpisodeBuffer:
         holds their ids. The clock is not read.
         """
         drawn = self.rng.choice(self.n_episodes, batch_size, replace=False) + self._oldest
-        length = self._length[drawn % self._size]
-        order = np.argsort(-length, kind="stable")
-        episode, length = drawn[order], length[order]  # [B]
-        row = episode % self._size
-        return self._windows(self._env[row], self._start[row], length, episode)
+        longest_first = np.argsort(-self._length[drawn % self._size], kind="stable")
+        episode = drawn[longest_first]  # [B]
+        index = episode % self._size
+        env, start, length = self._env[index], self._start[index], self._length[index]
+        store, rows = self.store, self.store.window_rows(env, start, length)  # [T+1, B]
+        action = store.tensor("action", rows[:-1]).to(torch.int64)  # [T, B, N]
+        mask = store.to_device(np.arange(length[0])[:, None] < length)  # [T, B]
+        last_action = torch.full((len(rows), *action.shape[1:]), -1, device=self.device)
+        last_action[1:] = action.masked_fill(~mask[:, :, None], -1)
+        frames = store.frame_rows(env, start, start, rows)
+        return Batch(
+            obs=store.tensor("obs", frames).to(torch.float32),
+            avail_actions=store.tensor("avail_actions", rows),
+            state=store.tensor("state", rows).to(torch.float32),
+            last_action=last_action,
+            last=store.tensor("last", rows),
+            action=action,
+            reward=store.tensor("reward", rows[:-1]),
+            terminated=store.tensor("terminated", rows[:-1]),
+            mask=mask,
+            weight=torch.ones(batch_size, device=self.device),
+            index=store.to_device(episode),
+            burn_in=0,
+        )
 
     def update_priority(self, index: Tensor, priority: Tensor) -> None:
         """Do nothing: episodes are drawn uniformly."""
@@ -185,30 +203,6 @@ class EpisodeBuffer:
             first += n_steps
         self.rng.bit_generator.state = state["rng"]
 
-    def _windows(
-        self, env: np.ndarray, start: np.ndarray, length: np.ndarray, index: np.ndarray
-    ) -> Batch:
-        """Windows of ``length`` [B] transitions from step ``start`` [B] on, padded."""
-        store, rows = self.store, self.store.window_rows(env, start, length)
-        action = store.tensor("action", rows[:-1]).to(torch.int64)  # [T, B, N]
-        mask = store.to_device(np.arange(length.max())[:, None] < length)  # [T, B]
-        last_action = torch.full((len(rows), *action.shape[1:]), -1, device=self.device)
-        last_action[1:] = action.masked_fill(~mask[:, :, None], -1)
-        return Batch(
-            obs=store.observations(env, start, start, rows),
-            avail_actions=store.tensor("avail_actions", rows),
-            state=store.tensor("state", rows).to(torch.float32),
-            last_action=last_action,
-            last=store.tensor("last", rows),
-            action=action,
-            reward=store.tensor("reward", rows[:-1]),
-            terminated=store.tensor("terminated", rows[:-1]),
-            mask=mask,
-            weight=torch.ones(len(index), device=self.device),
-            index=store.to_device(index),
-            burn_in=0,
-        )
-
     def _make_room(self, n_blocks: int) -> None:
         """Remove the oldest episodes until ``n_blocks`` blocks are free."""
         while self.store.free_blocks < n_blocks:
@@ -243,5 +237,5 @@ class EpisodeBuffer:
 
     def _restore(self, e: int, first: int, n_steps: int, state: Mapping[str, Any]) -> None:
         """Append the steps ``first … first + n_steps`` of a saved state to environment ``e``."""
-        self._make_room(self.store.blocks_to_extend(e, n_steps))
+        self._make_room(self.store.blocks_to_append(n_steps, np.array([e])))
         store_state.append_saved(self.store, e, state, first, n_steps)

@@ -1,6 +1,4 @@
-"""Fields of a stored time step: names, shapes and types. To store one more, extend ``fields_of``
-and ``fields_to_store``.
-"""
+"""Fields of a stored time step: names, shapes, types. To store one more, extend ``fields_of``."""
 
 from __future__ import annotations
 
@@ -9,9 +7,11 @@ from typing import Literal
 
 import numpy as np
 
-from rltrain.types import EnvSpec, Steps
+from rltrain.types import EnvSpec
 
 Storage = Literal["float32", "float16"]
+TRANSITION = ("action", "reward", "terminated")
+"""Fields of a transition: zero at an episode's final step, which has none."""
 
 
 def fields_of(
@@ -41,20 +41,3 @@ def bytes_per_step(spec: EnvSpec, storage: Storage, hidden_dim: int = 0) -> int:
     """Bytes of one stored time step."""
     fields = fields_of(spec, storage, hidden_dim)
     return sum(math.prod(shape) * dtype.itemsize for shape, dtype in fields.values())
-
-
-def fields_to_store(steps: Steps) -> dict[str, np.ndarray]:
-    """Fields [T, E, …] of collected steps; final steps have no transition, so their action, reward
-    and ``terminated`` are zero.
-    """
-    real = ~steps.last
-    real_of = real[:, :, None]
-    return {
-        "obs": steps.obs,
-        "avail_actions": steps.avail_actions,
-        "state": steps.state,
-        "last": steps.last,
-        "action": np.where(real_of, steps.action, 0),
-        "reward": np.where(real_of, steps.reward, 0),
-        "terminated": steps.terminated & real,
-    }

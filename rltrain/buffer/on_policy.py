@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rltrain.buffer import store_state
-from rltrain.buffer.fields import fields_to_store
+from rltrain.buffer.fields import TRANSITION
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import join_frames
 from rltrain.types import Batch, Clock, EnvSpec, Plan, Steps
@@ -83,7 +83,10 @@ class OnPolicyBuffer:
             ValueError: the steps do not fit the environments (see ``StepCheck``).
         """
         self._step_check(steps)
-        new = fields_to_store(steps)
+        new = {name: getattr(steps, name) for name in FIELDS}
+        for name in TRANSITION:
+            new[name] = new[name].copy()
+            new[name][steps.last] = 0
         before = np.full((1, *steps.action.shape[1:]), -1)
         n_frames = self.spec.frame_stack
         if not self.steps:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from rltrain.buffer import store_state
-from rltrain.buffer.fields import Storage, bytes_per_step, fields_to_store
+from rltrain.buffer.fields import Storage, bytes_per_step
 from rltrain.buffer.priorities import Priorities
 from rltrain.buffer.single_agent import one_agent
 from rltrain.buffer.sizes import require_bytes, require_window
@@ -166,12 +166,8 @@ class ReplayBuffer:
         self._step_check(steps)
         for e in np.flatnonzero(steps.lost).tolist():
             self._drop_open_episode(e)
-        fields = fields_to_store(steps)
-        if self.keeps_hidden:
-            assert steps.hidden is not None
-            fields["hidden"] = steps.hidden
         for t in range(0, len(steps.last), BLOCK):
-            part = {name: field[t : t + BLOCK] for name, field in fields.items()}
+            part = {name: getattr(steps, name)[t : t + BLOCK] for name in self.store.arrays}
             self._make_room(len(part["last"]))
             first = self.store.end.copy()
             self.store.append(part)
@@ -228,8 +224,12 @@ class ReplayBuffer:
         if self.burn_in > 0:
             start = look_back(store, self.starts.oldest, env, step, self.burn_in)
         found = windows(store, env, start, self.length, step - start, n_learned)
+        first = start
+        if self.spec.frame_stack > 1:  # stacked as far back as the episode and the store go
+            first = look_back(store, store.begin, env, start, self.spec.frame_stack - 1)
+        frames = store.frame_rows(env, start, first, found.rows)
         batch = Batch(
-            obs=self._observations(env, start, found.rows),
+            obs=store.tensor("obs", frames).to(torch.float32),
             avail_actions=store.tensor("avail_actions", found.rows),
             state=store.tensor("state", found.rows).to(torch.float32),
             last_action=store.to_device(found.last_action),
@@ -249,12 +249,6 @@ class ReplayBuffer:
             whole=self.length == 1,  # a start has a transition
         )
         return one_agent(batch, store.to_device(agent)) if self.per_agent else batch
-
-    def _observations(self, env: np.ndarray, start: np.ndarray, rows: np.ndarray) -> Tensor:
-        """[T+1, B, N, *O], stacked as far back as the episode and the store go."""
-        n = self.spec.frame_stack
-        first = look_back(self.store, self.store.begin, env, start, n - 1) if n > 1 else start
-        return self.store.observations(env, start, first, rows)
 
     def state_dict(self) -> dict[str, Any]:
         """Steps of one environment after the other, priorities, the generator."""

@@ -19,7 +19,7 @@ import torch
 from rich.filesize import decimal
 from torch import Tensor
 
-from rltrain.buffer.fields import Storage, bytes_per_step, fields_of
+from rltrain.buffer.fields import TRANSITION, Storage, bytes_per_step, fields_of
 from rltrain.types import EnvSpec
 
 BLOCK = 32
@@ -58,6 +58,7 @@ class Store:
         self.begin = np.zeros(n_envs, np.int64)  # [E] number of the oldest stored step
         self.end = np.zeros(n_envs, np.int64)  # [E] number of the next step
         self.table = np.zeros((n_envs, 8), np.int64)  # block of step n: n // BLOCK % width
+        self._all_envs = np.arange(n_envs)
         self._unused = 0  # blocks from this one on were never used
         self._freed: list[int] = []
 
@@ -70,34 +71,28 @@ class Store:
         """Bytes of the blocks that hold steps."""
         return (self.n_blocks - self.free_blocks) * BLOCK * self.bytes_per_step
 
-    def blocks_to_append(self, n_steps: int) -> int:
+    def blocks_to_append(self, n_steps: int, env: np.ndarray | None = None) -> int:
         """Blocks that ``append`` of ``n_steps`` steps takes from the pool."""
-        return int((_blocks_until(self.end + n_steps) - _blocks_until(self.end)).sum())
+        end = self.end[self._all_envs if env is None else env]
+        return int((_blocks_until(end + n_steps) - _blocks_until(end)).sum())
 
-    def append(self, fields: Mapping[str, np.ndarray]) -> None:
-        """Add T steps to every environment, fields [T, E, …]."""
-        n_steps = len(fields["last"])
-        taken, needed = _blocks_until(self.end), _blocks_until(self.end + n_steps)
-        self._widen(int((needed - self.begin // BLOCK).max()))
-        for e in np.flatnonzero(needed > taken).tolist():
-            self._take_blocks(e, int(taken[e]), int(needed[e]))
-        step = self.end + np.arange(n_steps)[:, None]  # [T, E]
-        self.write(self.rows(np.arange(self.n_envs), step), fields)
-        self.end += n_steps
+    def append(self, fields: Mapping[str, np.ndarray], env: np.ndarray | None = None) -> None:
+        """Add T steps to the environments ``env`` [K], None for all of them; fields [T, K, …].
 
-    def blocks_to_extend(self, e: int, n_steps: int) -> int:
-        """Blocks that ``extend`` takes from the pool."""
-        end = int(self.end[e])
-        return int(_blocks_until(end + n_steps) - _blocks_until(end))
-
-    def extend(self, e: int, n_steps: int) -> np.ndarray:
-        """Add ``n_steps`` unwritten steps to environment ``e`` and return their rows [n_steps]."""
-        first = int(self.end[e])
-        needed = _blocks_until(first + n_steps)
-        self._widen(needed - int(self.begin[e]) // BLOCK)
-        self._take_blocks(e, _blocks_until(first), needed)
-        self.end[e] += n_steps
-        return self.rows(e, first + np.arange(n_steps))
+        Final steps have no transition: their action, reward and ``terminated`` are stored as zero.
+        """
+        env = self._all_envs if env is None else env
+        last, end = fields["last"], self.end[env]
+        taken, needed = _blocks_until(end), _blocks_until(end + len(last))
+        self._widen(int((needed - self.begin[env] // BLOCK).max()))
+        for k in np.flatnonzero(needed > taken).tolist():
+            self._take_blocks(int(env[k]), int(taken[k]), int(needed[k]))
+        rows = self.rows(env, end + np.arange(len(last))[:, None]).reshape(-1)  # [T * K]
+        real = ~last.reshape(-1, 1)
+        for name, array in self.arrays.items():
+            field = fields[name].reshape(len(rows), array.shape[1])
+            array[rows] = np.where(real, field, 0) if name in TRANSITION else field
+        self.end[env] += len(last)
 
     def release(self, e: int, step: int) -> None:
         """Remove the steps of environment ``e`` before ``step``; empty blocks become free."""
@@ -140,41 +135,36 @@ class Store:
         step = np.repeat(start, n_steps) + np.arange(n_steps.sum()) - before
         return self.rows(np.repeat(env, n_steps), step)
 
-    def write(self, rows: np.ndarray, fields: Mapping[str, np.ndarray]) -> None:
-        """Store each field [*rows.shape, …] in ``rows``."""
-        flat = rows.reshape(-1)
-        for name, array in self.arrays.items():
-            array[flat] = fields[name].reshape(len(flat), array.shape[1])
-
-    def read(self, name: str, rows: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """Gather a field into [*rows.shape, …] in its stored type, or into ``out``."""
+    def read(self, name: str, rows: np.ndarray) -> np.ndarray:
+        """A field [*rows.shape, …] in its stored type, in memory that goes back to the system
+        when the array is deleted.
+        """
         array = self.arrays[name]
-        if out is None:  # pages of its own: a large copy goes back to the kernel when dropped
-            out = _reserve(rows.size, array.shape[1], array.dtype)
-            out = out.reshape(rows.shape + self.shapes[name])
-        flat = out.reshape(rows.size, array.shape[1])
-        np.take(array, rows.reshape(-1), axis=0, out=flat, mode="clip")  # "raise" would buffer
-        return out
+        out = _reserve(rows.size, array.shape[1], array.dtype)
+        np.take(array, rows.reshape(-1), axis=0, out=out, mode="clip")  # "raise" would buffer
+        return out.reshape(rows.shape + self.shapes[name])
 
     def tensor(self, name: str, rows: np.ndarray) -> Tensor:
         """A field [*rows.shape, …] on the device in its stored type, which is smaller to transfer
-        than float32.
+        than float32. The frames of rows [T, B, n_frames] are joined (``join_frames``).
         """
-        shape = rows.shape + self.shapes[name]
-        dtype = getattr(torch, self.arrays[name].dtype.name)
+        array, shape = self.arrays[name], rows.shape + self.shapes[name]
+        dtype = getattr(torch, array.dtype.name)
         if 0 in shape:
             return torch.empty(shape, dtype=dtype, device=self.device)
         out = torch.empty(shape, dtype=dtype, pin_memory=self.device.type == "cuda")
-        self.read(name, rows, out=out.numpy())
-        return out.to(self.device, non_blocking=True)
+        flat = out.numpy().reshape(rows.size, array.shape[1])
+        np.take(array, rows.reshape(-1), axis=0, out=flat, mode="clip")  # "raise" would buffer
+        out = out.to(self.device, non_blocking=True)
+        return out if rows.ndim < 3 else join_frames(out)
 
     def to_device(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.device, non_blocking=True)
 
-    def observations(
+    def frame_rows(
         self, env: np.ndarray, start: np.ndarray, first: np.ndarray, rows: np.ndarray
-    ) -> Tensor:
-        """Observations of windows with stacked frames: [T+1, B, N, n_frames * O0, …] float32.
+    ) -> np.ndarray:
+        """Rows of the frames of windows, oldest first: [T+1, B, n_frames]; ``rows`` without stacks.
 
         Args:
             env, start: [B], where each window begins.
@@ -183,12 +173,12 @@ class Store:
             rows: [T+1, B] of the windows; padding stays zero.
         """
         if self.n_frames == 1:
-            return self.tensor("obs", rows).to(torch.float32)
+            return rows
         step = start + np.arange(len(rows))[:, None]  # [T+1, B]
         frames = np.maximum(step[:, :, None] - np.arange(self.n_frames)[::-1], first[:, None])
-        frame_rows = self.rows(env[:, None], frames)  # [T+1, B, n_frames], oldest first
+        frame_rows = self.rows(env[:, None], frames)
         frame_rows[rows == self.padding] = self.padding
-        return join_frames(self.tensor("obs", frame_rows)).to(torch.float32)
+        return frame_rows
 
     def _take_blocks(self, e: int, first: int, stop: int) -> None:
         for block in range(first, stop):

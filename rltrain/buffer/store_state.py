@@ -71,7 +71,6 @@ def require_fields(state: Mapping[str, Any], store: Store) -> None:
 
 def append_saved(store: Store, e: int, state: Mapping[str, Any], first: int, n_steps: int) -> None:
     """Append the saved steps ``first … first + n_steps`` to environment ``e``."""
-    rows = store.extend(e, n_steps)
-    store.write(
-        rows, {name: state[f"steps.{name}"][first : first + n_steps] for name in store.arrays}
-    )
+    saved = slice(first, first + n_steps)
+    fields = {name: state[f"steps.{name}"][saved, None] for name in store.arrays}
+    store.append(fields, np.array([e]))

@@ -104,7 +104,10 @@ class Rollout:
             steps.obs[t], steps.avail_actions[t] = env.obs, env.avail_actions
             steps.state[t], steps.last[t] = env.state, env.last
             episodes += self._finished().values()
-            steps.action[t], steps.reward[t], steps.terminated[t] = self._step(clock)
+            steps.action[t] = self.policy.act(env.obs, env.avail_actions, env.last, clock)
+            with FAILING_STEP:
+                steps.reward[t], steps.terminated[t] = env.step(steps.action[t])
+            self._count(steps.reward[t], steps.last[t])
             if self._lost.any():
                 steps = first_steps(steps, t + 1)
                 break
@@ -133,7 +136,7 @@ class Rollout:
         Raises:
             Interrupted: ``stop`` returned True; it is called in every time step.
         """
-        n_envs = self.env.n_envs
+        env, n_envs = self.env, self.env.n_envs
         before = {} if stop is None else self.policy.state_dict()
         self._start(TestSeeds(seed, n_envs))
         found: dict[int, Episode] = {}
@@ -145,11 +148,11 @@ class Rollout:
                 self._started = False
                 self.policy.carry_on(before)  # the test is played again, whole
                 raise Interrupted
-            if step == LONG == self._lengths.max() and self.env.spec.max_steps is None:
+            if step == LONG == self._lengths.max() and env.spec.max_steps is None:
                 log.warning("%s", ENDLESS)
             finished = self._finished()
             if watch is not None:
-                watch(self.env, [e + k * n_envs for e, k in enumerate(played)], finished)
+                watch(env, [e + k * n_envs for e, k in enumerate(played)], finished)
             for e, episode in finished.items():
                 number = e + played[e] * n_envs
                 played[e] += 1
@@ -157,9 +160,13 @@ class Rollout:
                     found[number] = episode
             if report is not None and finished:
                 report(len(found))
-            happened = self._step(clock)
+            last = env.last.copy()  # the step overwrites it
+            action = self.policy.act(env.obs, env.avail_actions, last, clock)
+            with FAILING_STEP:
+                reward, terminated = env.step(action)
+            self._count(reward, last)
             if watch is not None:
-                watch.stepped(*happened)
+                watch.stepped(action, reward, terminated)
         self._started = False
         return [found[i] for i in range(n)]
 
@@ -226,14 +233,8 @@ class Rollout:
         self.env.close()
 
     def _start(self, seeds: EpisodeSeeds) -> None:
-        try:
+        with EnvFailure("reset"):
             self.env.reset(seeds)
-        except EnvError:
-            raise
-        except Exception as error:
-            raise EnvError(
-                f"The environment failed in reset(): {type(error).__name__}: {error}"
-            ) from error
         self.policy.reset()
         self._returns[:], self._lengths[:] = 0, 0
         self._started = True
@@ -250,37 +251,39 @@ class Rollout:
             self._returns[e], self._lengths[e] = 0, 0
         return episodes
 
-    def _step(self, clock: Clock) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Act in the current time step and go on: action [E, N], reward [E, R], terminated [E]."""
-        env = self.env
-        action = self.policy.act(env.obs, env.avail_actions, env.last, clock)
-        real = ~env.last  # read before the step overwrites it
-        try:
-            reward, terminated = env.step(action)
-        except EnvError:
-            raise
-        except Exception as error:
-            raise EnvError(
-                f"The environment failed in step(): {type(error).__name__}: {error}"
-            ) from error
+    def _count(self, reward: np.ndarray, last: np.ndarray) -> None:
+        """Add a step to the open episodes: reward [E, R], and where it was a final one, last [E].
+        Crashed environments begin another episode.
+        """
+        real, lost = ~last, self.env.lost
         self._returns += reward * real[:, None]
         self._lengths += real
-        if env.lost is not None and env.lost.any():
-            self._returns[env.lost], self._lengths[env.lost] = 0, 0
-            self._lost |= env.lost
-            self.policy.forget(env.lost)
-        return action, reward, terminated
+        if lost is not None and lost.any():
+            self._returns[lost], self._lengths[lost] = 0, 0
+            self._lost |= lost
+            self.policy.forget(lost)
+
+
+class EnvFailure:
+    """Context in which any error of the environment's ``method`` becomes an ``EnvError``."""
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, Exception) and not isinstance(error, EnvError):
+            raise EnvError(
+                f"The environment failed in {self.method}(): {type(error).__name__}: {error}"
+            ) from error
+
+
+FAILING_STEP = EnvFailure("step")
 
 
 def first_steps(steps: Steps, n: int) -> Steps:
     """The first ``n`` time steps of ``steps``."""
-    return replace(
-        steps,
-        obs=steps.obs[:n],
-        avail_actions=steps.avail_actions[:n],
-        state=steps.state[:n],
-        last=steps.last[:n],
-        action=steps.action[:n],
-        reward=steps.reward[:n],
-        terminated=steps.terminated[:n],
-    )
+    names = ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
+    return replace(steps, **{name: getattr(steps, name)[:n] for name in names})
