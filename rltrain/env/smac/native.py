@@ -11,8 +11,7 @@ import numpy as np
 from rltrain.env.smac.battle_view import BattleView
 from rltrain.env.smac.engine.battles import Battles
 from rltrain.env.smac.options import Options
-from rltrain.env.smac.scripted.observation import NO_TARGET, observe_battles
-from rltrain.env.smac.scripted.policies import BattleDecisions, heuristic_orders
+from rltrain.env.smac.scripted.policies import BattleDecisions, HeuristicOrders
 
 if TYPE_CHECKING:
     from rltrain.env.smac.render.painter import Painter
@@ -44,29 +43,15 @@ class NativeBattles(Battles):
         if rules != "sc2":
             self.about = {**self.about, "rules": rules}
         self.lost = np.zeros(n_envs, np.bool_)
-        self.heuristic_ai, self.heuristic_rest = heuristic_ai, heuristic_rest
-        self._targets = np.full((n_envs, self.map_data.n_agents), NO_TARGET)
+        self._heuristic = HeuristicOrders(self, rest=heuristic_rest) if heuristic_ai else None
+        self.orders = self._heuristic
         self._painters: dict[int, Painter] = {}
 
     def start(self, seeds: Mapping[int, int]) -> None:
         """Begin the first episodes; with ``fixed_max_reward`` their teams scale the rewards."""
         if self.roster is not None:
             self.world.factor[:] = 0.0
-        self._targets[:] = NO_TARGET
         self.reset(seeds)
-
-    def step(
-        self,
-        action: np.ndarray,
-        restarts: Mapping[int, int] | None = None,
-        orders: np.ndarray | None = None,
-    ) -> None:
-        """As in ``Battles``, with the orders of the heuristic policy if it plays."""
-        if self.heuristic_ai:
-            seen = observe_battles(self)
-            orders = heuristic_orders(seen, self._targets, rest=self.heuristic_rest)
-        super().step(action, restarts, orders)
-        self._targets[list(restarts or ())] = NO_TARGET
 
     def call(self, method: str, *args: Any) -> list[Any]:
         """Call a method of ``BattleView`` on every battle."""
@@ -92,14 +77,14 @@ class NativeBattles(Battles):
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Every array that a battle and the heuristic policy remember, copied."""
-        targets = {"targets": self._targets.copy()} if self.heuristic_ai else {}
+        targets = {} if self._heuristic is None else {"targets": self._heuristic.memory.copy()}
         return {**targets, **super().state_dict()}
 
     def resume(self, state: Mapping[str, Any], seed_of: Callable[[int], int]) -> None:
         """Continue exactly where ``state_dict`` was taken."""
         self.load_state_dict(state)
-        if self.heuristic_ai:
-            self._targets[:] = state["targets"]
+        if self._heuristic is not None:
+            self._heuristic.memory[:] = state["targets"]
 
     def close(self) -> None:
         """There is no process and no file to close."""

@@ -21,8 +21,7 @@ from rltrain.env.smac.battle_view import BattleView
 from rltrain.env.smac.data.terrain import SIZE
 from rltrain.env.smac.engine.battles import Battles, IllegalAction
 from rltrain.env.smac.options import N_ACTIONS_MOVE, Options, ProgramOptions
-from rltrain.env.smac.scripted.observation import NO_TARGET, observe_battles
-from rltrain.env.smac.scripted.policies import heuristic_orders
+from rltrain.env.smac.scripted.policies import HeuristicOrders
 from rltrain.env.smac.smaclite.maps import RULES
 from rltrain.env.smac.vector import check_choice
 from rltrain.errors import did_you_mean
@@ -81,10 +80,10 @@ class StarCraft2Env(BattleView):
             ["health", *place] + ["shield"] * self.shield_bits_enemy + types
         )
         self.continuing_episode = continuing_episode
-        self.heuristic_ai, self.heuristic_rest = heuristic_ai, heuristic_rest
+        if heuristic_ai:
+            self.battles.orders = HeuristicOrders(self.battles, rest=heuristic_rest)
         self._seed = secrets.randbits(31) if seed is None else int(seed)
         self._episode = 0
-        self._heuristic_memory = np.full((1, self.n_agents), NO_TARGET)
         self._painter: Painter | None = None
         self.reward = 0.0
         self.battles_won = self.battles_game = self.timeouts = self.force_restarts = 0
@@ -93,7 +92,6 @@ class StarCraft2Env(BattleView):
         """Start the next episode; returns (obs list, state)."""
         self.battles.reset({0: seed_key(self._seed, self._episode)})
         self._episode += 1
-        self._heuristic_memory[:] = NO_TARGET
         self.reward = 0.0
         if self._painter is not None:
             self._start_painter()
@@ -110,7 +108,7 @@ class StarCraft2Env(BattleView):
         action = np.array([int(a) for a in actions], np.int64)[None]
         already_over = bool(self.battles.ended[0])
         try:
-            self.battles.step(action, orders=self._heuristic_orders())
+            self.battles.step(action)
         except IllegalAction as error:
             raise AssertionError(str(error)) from None
         result = self.battles.result(0)
@@ -128,13 +126,6 @@ class StarCraft2Env(BattleView):
             self.battles_won += result["win"]
             self.timeouts += result["timeout"]
         return self.reward, terminated, info
-
-    def _heuristic_orders(self) -> np.ndarray | None:
-        """The orders [1, A] of SMAC's heuristic policy in place of the actions, if it plays."""
-        if not self.heuristic_ai:
-            return None
-        seen = observe_battles(self.battles)
-        return heuristic_orders(seen, self._heuristic_memory, rest=self.heuristic_rest)
 
     def get_env_info(self) -> dict[str, Any]:
         """Sizes and feature names; works before the first reset."""

@@ -6,7 +6,7 @@ write into ``world`` and call ``refresh``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,6 +81,7 @@ class Battles:
         self.frame = build_frame(self.scene, self.sizes, n_envs)
         self.obs, self.avail, self.state = self.frame.obs, self.frame.avail, self.frame.state
         self.reward = self.frame.reward
+        self.orders: Callable[[], np.ndarray] | None = None  # of the current step, [E, A]
         self.n_threads = min(n_threads, numba_cache.MAX_THREADS, n_envs)
         self._seed = np.zeros(n_envs, np.uint64)
         self._restart = np.zeros(n_envs, np.bool_)
@@ -98,18 +99,14 @@ class Battles:
                 self.scene, self.shown, self.world, self.frame, e, self._seed[e]
             )
 
-    def step(
-        self,
-        action: np.ndarray,
-        restarts: Mapping[int, int] | None = None,
-        orders: np.ndarray | None = None,
-    ) -> None:
+    def step(self, action: np.ndarray, restarts: Mapping[int, int] | None = None) -> None:
         """One env step with action [E, A]; battles in ``restarts`` (e to seed) restart instead.
 
-        Finished battles that are not restarted stay frozen with reward 0. ``orders`` [E, A], in
-        SMAC's numbers (attacks from 6 on), are carried out in place of the actions; neither need be
-        available then. Raises ``IllegalAction``.
+        Finished battles that are not restarted stay frozen with reward 0. If ``self.orders`` is
+        set, what it returns (in SMAC's numbers, attacks from 6 on) is carried out in place of the
+        actions; neither need be available then. Raises ``IllegalAction``.
         """
+        orders = None if self.orders is None else self.orders()
         action = np.ascontiguousarray(action, np.int64)
         if action.shape != self._no_action.shape:
             raise ValueError(

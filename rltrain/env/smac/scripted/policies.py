@@ -84,6 +84,22 @@ DECISIONS: Mapping[str, Callable[[BattleObservation, np.ndarray], np.ndarray]] =
 }
 
 
+class HeuristicOrders:
+    """The orders of SMAC's heuristic policy for these battles; each call returns those of their
+    current time step. ``rest``: see ``heuristic_orders``.
+    """
+
+    def __init__(self, battles: Battles, *, rest: bool) -> None:
+        self.battles, self.rest = battles, rest
+        self.memory = np.full(battles.avail.shape[:2], NO_TARGET)  # [E, A]
+
+    def __call__(self) -> np.ndarray:
+        """[E, A] int64, in SMAC's numbers, available or not."""
+        seen = observe_battles(self.battles)
+        self.memory[self.battles.world.clock == 0] = NO_TARGET
+        return heuristic_orders(seen, self.memory, rest=self.rest)
+
+
 class BattleDecisions:
     """The decisions ``name`` of these battles; each call returns the actions of their current time
     step.

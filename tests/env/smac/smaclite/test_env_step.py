@@ -137,9 +137,10 @@ def test_a_step_of_walking_and_braking_at_a_wall(lite) -> None:
     assert b.world.unit[0, X, 0] == pytest.approx(10 + 8 * 3.15 / 16, abs=1e-5)
     b.world.unit[0, Y, 0] = 21.5
     b.refresh()
+    b.orders = lambda: np.array([[NORTH, 0, 0]])
     gaps = []
     for _ in range(4):
-        b.step(actions(b, a0=NORTH), orders=np.array([[NORTH, 0, 0]]))
+        b.step(actions(b, a0=NORTH))
         gaps.append(24 - 0.375 - float(b.world.unit[0, Y, 0]))
     assert all(0 < later < sooner for sooner, later in itertools.pairwise(gaps))
     assert gaps[0] > 1  # slower than 1.575 long before contact
