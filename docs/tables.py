@@ -1,11 +1,11 @@
-"""Write the tables of the from_*.md pages from config/suggest/aliases.py: python docs/tables.py"""
+"""Write the tables of the from_*.md pages from config/suggest/names/: python docs/tables.py"""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from rltrain.config.suggest.aliases import TABLES, Row
+from rltrain.config.suggest.aliases import Row, tables
 
 PAGES = {
     "from_pymarl.md": ["PyMARL"],
@@ -36,7 +36,7 @@ def table(library: str, rows: tuple[Row, ...]) -> str:
 def written(page: str, text: str) -> str:
     """A page with the table below each of its generated headings replaced."""
     for library in PAGES[page]:
-        for title, rows in TABLES[library].items():
+        for title, rows in tables()[library].items():
             pattern = rf"(^## {re.escape(title)}\n(?:(?!##|\|).*\n)*)(?:\|.*\n)+"
             parts = re.split(pattern, text, flags=re.MULTILINE)
             assert len(parts) == 3, f"{page}: expected one table below '## {title}'"

@@ -1,7 +1,7 @@
 """What was probably meant by a key or value that does not exist, and what to type for it.
 
-Names of other libraries come from ``aliases.py``, all others from the YAML files. Nothing here
-imports hydra or torch. Choices of groups are the subject of ``suggest_choice.py``.
+Names of other libraries come from ``names/``, all others from the YAML files. Nothing here
+imports hydra or torch. Choices of groups are the subject of ``choices.py``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from rltrain.common.install import install_command
 from rltrain.config.catalog import Catalog
-from rltrain.config.suggest.aliases import TABLES, Row
+from rltrain.config.suggest.aliases import Row, tables
 from rltrain.config.suggest.choice_aliases import VALUES
 from rltrain.config.suggest.choices import Answer, for_choice
 from rltrain.errors import closest, normal, one_edit
@@ -130,7 +130,7 @@ def foreign(name: str, value: str, known: Mapping[str, Any], catalog: Catalog) -
     """Answers from the table of other libraries' names; those that fit this composition first."""
     found = [
         (library, row)
-        for library, sections in TABLES.items()
+        for library, sections in tables().items()
         for section, rows in sections.items()
         for row in (rows if section != "Metrics" else ())
         if name in row.theirs.split()
@@ -267,7 +267,7 @@ def for_plugin(problem: str) -> str:
 
 def for_metric(name: str, metrics: Sequence[str]) -> Answer:
     """The metric that was probably meant by ``stop.metric=name``; tests before training."""
-    for sections in TABLES.values():
+    for sections in tables().values():
         for row in sections.get("Metrics", ()):
             if name in row.theirs.split() and row.ours:
                 return Answer((f"stop.metric={row.target(name)}",))

@@ -12,7 +12,7 @@ from rltrain.api import settings_from
 from rltrain.common.install import install_command
 from rltrain.config.catalog import Catalog
 from rltrain.config.compose import compose_checked
-from rltrain.config.suggest.aliases import TABLES
+from rltrain.config.suggest.aliases import tables
 from rltrain.config.suggest.choice_aliases import CHOICES, VALUES
 from rltrain.config.suggest.choices import for_choice
 from rltrain.config.suggest.keys import FREE_FORM, for_key, for_plugin, for_value, quoted
@@ -240,7 +240,7 @@ def test_one_edit_typos_of_choices_find_them():
 
 
 def overrides_of_the_tables():
-    for sections in TABLES.values():
+    for sections in tables().values():
         for section, rows in sections.items():
             for row in rows if section != "Metrics" else ():
                 keys = [key for word in row.ours.split() for key in word.split("|")]
@@ -266,7 +266,7 @@ def test_everything_that_is_suggested_exists(override):
 
 
 def test_names_of_a_row_have_a_target_each():
-    for sections in TABLES.values():
+    for sections in tables().values():
         for rows in sections.values():
             for row in rows:
                 assert len(row.ours.split()) in (0, 1, len(row.theirs.split())), row
@@ -285,3 +285,9 @@ def test_suggested_keys_are_accepted():
     compose_checked(
         ["algo.optimizer.lr=0.1", "+algo.optimizer.weight_decay=1e-5", "algo/mixer=sum"]
     )
+
+
+def test_a_correct_command_reads_no_names_of_other_libraries():
+    tables.cache_clear()
+    compose_checked(["algo=dqn", "env=cartpole", "algo.optimizer.lr=0.1"])
+    assert tables.cache_info().currsize == 0
