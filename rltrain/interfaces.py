@@ -49,8 +49,8 @@ class VectorEnv(Protocol):
     set, the next ``step`` ignores the action of that environment, returns reward 0 and writes the
     first observation of a new episode.
 
-    ``lost`` [E] bool marks environments that crashed in the last ``step``: their reward is 0, and
-    their episode has begun again with its first observation.
+    ``lost`` [E] bool marks environments that crashed in the last ``step``, or could not continue in
+    ``load_state_dict``: their reward is 0, and an episode has begun with its first observation.
     """
 
     spec: EnvSpec
@@ -95,6 +95,11 @@ class VectorEnv(Protocol):
             f"algo.policy={name} needs battles, and this environment has none: type env=smac, or "
             "algo.policy=random, which runs in every environment."
         )
+
+    @optional
+    def restart(self, state: Mapping[str, Any]) -> None:
+        """Of a state only what outlives an episode, such as tasks; ``reset`` follows."""
+        return
 
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...

@@ -5,14 +5,25 @@ To add an environment, write an ``Env``; this module handles seeds and resets.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from rltrain.common.conformance import conform
+from rltrain.errors import EnvError
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, optional
 from rltrain.types import EnvSpec
+
+log = logging.getLogger(__name__)
+
+ARRAYS = ("obs", "avail_actions", "state", "last")
+LOST = (
+    "The environments {} do not repeat their open episodes from the same seeds and actions, and "
+    "cannot save their state: these episodes are dropped and begun anew, so the run goes on, but "
+    "not number for number as it would have without the interruption."
+)
 
 
 class Observation(NamedTuple):
@@ -94,7 +105,7 @@ class SyncVectorEnv(VectorEnv):
         self.envs: list[Env] = [conform(make(), Env, "env") for _ in range(n_envs)]
         self.n_envs, self.time_limit = n_envs, time_limit
         self.about: Mapping[str, Any] = {}
-        self.lost: np.ndarray | None = None  # none of them crashes
+        self.lost: np.ndarray | None = np.zeros(n_envs, np.bool_)  # only after load_state_dict
         self.frames_per_second = self.envs[0].frames_per_second
         self.spec = spec = self.envs[0].spec
         self.obs = np.zeros((n_envs, spec.n_agents, *spec.obs_shape), spec.obs_dtype)
@@ -104,6 +115,8 @@ class SyncVectorEnv(VectorEnv):
         self._infos: list[Mapping[str, Any]] = [{} for _ in range(n_envs)]
         self.infos: Sequence[Mapping[str, Any]] = self._infos
         self._episode = np.zeros(n_envs, np.int64)  # k of each environment's current episode
+        self._actions: list[list[np.ndarray]] = [[] for _ in range(n_envs)]  # of this episode
+        self._tasks: list[Any] = [None] * n_envs  # that this episode began with
         self._seeds: EpisodeSeeds | None = None
 
     def reset(self, seeds: EpisodeSeeds) -> None:
@@ -117,12 +130,15 @@ class SyncVectorEnv(VectorEnv):
     def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``action`` [E, N] to (reward [E, R], terminated [E]); a new episode where ``last``."""
         assert self._seeds is not None, "step before reset"
+        assert self.lost is not None
+        self.lost[:] = False
         reward = np.zeros((self.n_envs, self.spec.n_rewards), np.float32)
         terminated = np.zeros(self.n_envs, np.bool_)
         for e, env in enumerate(self.envs):
             if self.last[e]:
                 self._begin(e, int(self._episode[e]) + 1)
                 continue
+            self._actions[e].append(action[e].copy())
             observation, reward[e], ended, cut_off, info = env.step(action[e])
             terminated[e] = ended or (cut_off and self.time_limit == "terminal")
             self._show(e, observation, last=ended or cut_off, info=info)
@@ -138,27 +154,28 @@ class SyncVectorEnv(VectorEnv):
         return [[one] if isinstance(one, np.ndarray) else list(one) for one in images]
 
     def state_dict(self) -> dict[str, Any]:
-        """Exact where the environments can save their state; else only each environment's episode
-        number.
+        """The arrays, the state of environments that have one, and the actions of the current
+        episodes of those that have none.
         """
         states = [env.state_dict() for env in self.envs]
-        if None in states:
-            tasks = [env.task for env in self.envs]
-            return {"exact": False, "episode": self._episode.copy(), "tasks": tasks}
+        actions = [
+            np.array(taken, np.int64).reshape(-1, self.spec.n_agents) if state is None else None
+            for taken, state in zip(self._actions, states, strict=True)
+        ]
         return {
-            "exact": True,
             "episode": self._episode.copy(),
-            "obs": self.obs.copy(),
-            "avail_actions": self.avail_actions.copy(),
-            "state": self.state.copy(),
-            "last": self.last.copy(),
+            **{name: getattr(self, name).copy() for name in ARRAYS},
             "infos": [dict(info) for info in self.infos],
             "envs": states,
+            "actions": actions,
+            "began_with": list(self._tasks),
+            "tasks": [env.task for env in self.envs],
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue, after ``reset``; from an inexact state every environment begins its next
-        episode.
+        """Continue, after ``reset``. An environment without a state of its own repeats the actions
+        of its episode; where that does not lead to the same observation, it begins its next
+        episode, and ``lost`` is set.
 
         Raises:
             ValueError: the state was written with another number of environments.
@@ -168,28 +185,60 @@ class SyncVectorEnv(VectorEnv):
                 f"The saved state has {len(state['episode'])} environments, this run has "
                 f"{self.n_envs}: set hardware.n_envs={len(state['episode'])}."
             )
-        if not state["exact"]:
-            tasks = state.get("tasks", [None] * self.n_envs)
-            for e, k in enumerate(state["episode"].tolist()):
-                if tasks[e] is not None:
-                    self.envs[e].set_task(tasks[e])
-                self._begin(e, k + 1)
-            return
-        self._episode[:] = state["episode"]
-        self.obs[:], self.avail_actions[:] = state["obs"], state["avail_actions"]
-        self.state[:], self.last[:] = state["state"], state["last"]
-        self._infos[:] = [dict(info) for info in state["infos"]]
-        for env, saved in zip(self.envs, state["envs"], strict=True):
-            env.load_state_dict(saved)
+        assert self.lost is not None
+        for e, env in enumerate(self.envs):
+            if state["envs"][e] is None:
+                self.lost[e] = not self._repeat(e, state)
+                continue
+            env.load_state_dict(state["envs"][e])
+            self._episode[e] = state["episode"][e]
+            for name in ARRAYS:
+                getattr(self, name)[e] = state[name][e]
+            self._infos[e] = dict(state["infos"][e])
+        if self.lost.any():
+            log.warning("%s", LOST.format(np.flatnonzero(self.lost).tolist()))
+
+    def restart(self, state: Mapping[str, Any]) -> None:
+        """Of a state only the tasks, from the next episode on."""
+        for e, task in enumerate(state["tasks"]):
+            if task is not None:
+                self.envs[e].set_task(task)
 
     def close(self) -> None:
         """Close every environment."""
         for env in self.envs:
             env.close()
 
+    def _repeat(self, e: int, state: Mapping[str, Any]) -> bool:
+        """Play the saved episode of environment e again, with its seed and its actions; whether it
+        shows what it showed then. If not, the next episode begins.
+        """
+        began_with, task, k = state["began_with"][e], state["tasks"][e], int(state["episode"][e])
+        env = self.envs[e]
+        if began_with is not None:
+            env.set_task(began_with)
+        self._begin(e, k)
+        actions, taken = state["actions"][e], self._actions[e]
+        try:
+            while len(taken) < len(actions) and not self.last[e]:
+                taken.append(actions[len(taken)])
+                observation, _, ended, cut_off, info = env.step(taken[-1])
+                self._show(e, observation, last=ended or cut_off, info=info)
+        except (EnvError, RuntimeError):  # what it did not do the first time
+            taken.clear()
+        same = len(taken) == len(actions) and all(
+            np.array_equal(getattr(self, name)[e], state[name][e]) for name in ARRAYS
+        )
+        if task is not None:
+            env.set_task(task)
+        if not same:
+            self._begin(e, k + 1)
+        return same
+
     def _begin(self, e: int, k: int) -> None:
         assert self._seeds is not None, "an episode before reset"
-        self._episode[e] = k
+        self._episode[e], self._actions[e] = k, []
+        self._tasks[e] = self.envs[e].task
         observation = self.envs[e].reset(self._seeds(e, k))
         self._show(e, observation, last=False, info={})
 

@@ -190,9 +190,8 @@ class Rollout:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from ``state_dict``; an environment without exact state begins new episodes.
-
-        Its state then has ``exact: False``; the open episodes are then dropped (``lost``).
+        """Continue from ``state_dict``; open episodes are dropped where an environment cannot
+        continue: its state has ``exact: False``, or it sets ``lost``.
 
         Raises:
             ValueError: the state was written with another number of environments.
@@ -210,9 +209,12 @@ class Rollout:
         self.policy.load_state_dict(state["policy"])
         self._returns[:], self._lengths[:] = state["returns"], state["lengths"]
         self._lost[:] = state["lost"]
-        if self._started and not state["env"].get("exact", True):
-            self._returns[:], self._lengths[:], self._lost[:] = 0, 0, True
-            self.policy.forget(self._lost)
+        if self._started:
+            lost = np.zeros(n_envs, np.bool_) if self.env.lost is None else self.env.lost
+            lost = lost | (not state["env"].get("exact", True))
+            self._returns[lost], self._lengths[lost] = 0, 0
+            self._lost |= lost
+            self.policy.forget(lost)
 
     def restart(self, state: Mapping[str, Any], episodes: int) -> None:
         """Begin new episodes, seeded as if every environment had played ``episodes``, with all that
@@ -222,6 +224,8 @@ class Rollout:
         if state["started"] and not state["env"].get("exact", True):
             self.load_state_dict(state)
             return
+        if state["started"]:
+            self.env.restart(state["env"])
         self.policy.carry_on(state["policy"])
         self._started, self._skip = False, episodes
 

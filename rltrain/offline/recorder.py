@@ -31,7 +31,7 @@ class RecordedEnv:
     def __init__(self, *, env: VectorEnv, policy: BehaviorPolicy, writer: Writer) -> None:
         self.env, self.policy, self.writer = env, policy, writer
         self.about = {**env.about, "recorded into": str(writer.folder)}
-        self._drop_open = False  # the open episodes will not be continued
+        self._dropped: np.ndarray | None = None  # [E] open episodes that will not be continued
 
     def __getattr__(self, name: str) -> Any:
         """Everything else is the environment's."""
@@ -45,9 +45,9 @@ class RecordedEnv:
     def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Step, and write the time step."""
         env = self.env
-        if self._drop_open:
-            self.writer.forget(np.ones(env.n_envs, np.bool_))
-            self._drop_open = False
+        if self._dropped is not None:
+            self.writer.forget(self._dropped)
+            self._dropped = None
         step = {
             "obs": env.obs.copy(),  # the step overwrites these
             "avail_actions": env.avail_actions.astype(np.bool_),
@@ -63,9 +63,10 @@ class RecordedEnv:
         return reward, terminated
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue; an environment without exact state begins new episodes."""
+        """Continue; an environment that cannot begins a new episode."""
         self.env.load_state_dict(state)
-        self._drop_open = not state.get("exact", True)
+        lost = np.zeros(self.env.n_envs, np.bool_) if self.env.lost is None else self.env.lost
+        self._dropped = lost | (not state.get("exact", True))
 
     def close(self) -> None:
         """Write what is left, and close."""

@@ -124,17 +124,52 @@ def test_a_loaded_state_goes_on_exactly(n_before: int) -> None:
             np.testing.assert_array_equal(a, b)
 
 
-def test_without_exact_state_every_copy_begins_its_next_episode() -> None:
-    one = SyncVectorEnv(make=Counting, n_envs=2)
+@pytest.mark.parametrize("n_before", range(4))
+def test_without_a_state_of_its_own_an_environment_repeats_its_actions(n_before: int) -> None:
+    one, other = (SyncVectorEnv(make=Counting, n_envs=2) for _ in range(2))
+    one.reset(seeds)
+    for _ in range(n_before):
+        one.step(ACTION)
+    other.reset(seeds)
+    other.load_state_dict(one.state_dict())
+    for _ in range(6):
+        for name in ("obs", "avail_actions", "state", "last"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+        assert other.lost is not None
+        assert not other.lost.any()
+        for a, b in zip(one.step(ACTION), other.step(ACTION), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+class Unseeded(Counting):
+    """Its observations depend on how many environments there are."""
+
+    made = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        Unseeded.made += 1
+        self.number = Unseeded.made
+
+    def _observation(self) -> Observation:
+        found = super()._observation()
+        return found._replace(state=found.state + self.number)
+
+
+def test_an_episode_that_is_not_repeated_gives_way_to_the_next_one(caplog: Any) -> None:
+    one = SyncVectorEnv(make=Unseeded, n_envs=2)
     one.reset(seeds)
     one.step(ACTION)
     one.step(ACTION)  # copy 0 is in episode 1, copy 1 in episode 0
-    state = one.state_dict()
-    assert state["exact"] is False
-    other = SyncVectorEnv(make=Counting, n_envs=2)
+    other = SyncVectorEnv(make=Unseeded, n_envs=2)
     other.reset(seeds)
-    other.load_state_dict(state)
+    other.load_state_dict(one.state_dict())
     assert other.obs[:, 0].tolist() == [[2, 0], [11, 0]]
+    assert other.lost is not None
+    assert other.lost.tolist() == [True, True]
+    assert "[0, 1] do not repeat their open episodes" in caplog.text
+    other.step(ACTION)
+    assert not other.lost.any()
 
 
 def test_a_state_of_another_number_of_environments_is_refused() -> None:

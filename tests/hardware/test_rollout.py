@@ -52,13 +52,25 @@ class Walk:
 
 
 class Forgetful:
-    """A walk that cannot tell its state."""
+    """A walk that cannot tell its state, and no episode is like another of the same seed."""
 
     spec = Walk.spec
+    n_calls = 0
 
     def __init__(self) -> None:
-        walk = Walk()
-        self.reset, self.step, self.close = walk.reset, walk.step, walk.close
+        self.walk = Walk()
+        self.close = self.walk.close
+
+    def reset(self, seed: int) -> Observation:
+        Forgetful.n_calls += 1
+        return self._other(self.walk.reset(seed))
+
+    def step(self, action: np.ndarray) -> Any:
+        seen, *rest = self.walk.step(action)
+        return self._other(seen), *rest
+
+    def _other(self, seen: Observation) -> Observation:
+        return seen._replace(state=seen.state + Forgetful.n_calls)
 
 
 class Counter:
@@ -296,7 +308,7 @@ def test_a_state_is_a_copy() -> None:
     np.testing.assert_array_equal(state["lengths"], lengths)
 
 
-def test_without_exact_state_the_open_episodes_are_lost_once() -> None:
+def test_open_episodes_that_cannot_be_repeated_are_lost_once() -> None:
     one, other = rollout(2, Forgetful), rollout(2, Forgetful)
     one.collect(4, CLOCK)
     other.load_state_dict(one.state_dict())
