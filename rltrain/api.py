@@ -69,8 +69,8 @@ def train(
     Args:
         overrides: what would follow ``rltrain`` on a command line, ``["algo=dqn", "seed=1"]``, or a
             mapping, ``{"algo": "dqn", "seed": 1}``.
-        env: a Gymnasium class or factory, for which the keys of ``env=gymnasium`` hold; None for
-            the environment that the overrides name.
+        env: a class or factory of Gymnasium or PettingZoo, for which the keys of ``env=gymnasium``
+            or ``env=pettingzoo`` hold; None for the environment that the overrides name.
         callbacks: objects that are called after the callbacks that the overrides name.
         progress: show what the command shows; ``logger.console=false`` switches it off as well.
 
@@ -137,7 +137,7 @@ def texts_for(overrides: Overrides, env: Callable[..., Any] | None) -> list[str]
         UsageError: options of another environment.
     """
     texts = as_texts(overrides)
-    return texts if env is None else env_overrides(texts)
+    return texts if env is None else env_overrides(texts, env)
 
 
 def handed(
@@ -176,7 +176,7 @@ def evaluate(
     Args:
         path: a run folder, its ``checkpoints/``, one checkpoint, a folder of runs for the newest
             one, or ``latest`` for the newest one below ``outputs/``.
-        env: the Gymnasium class or factory that ``make_trainer`` was given, if it was given one.
+        env: the class or factory that ``make_trainer`` was given, if it was given one.
         trust: packages of one's own whose environments may be imported.
         load_step: take the checkpoint nearest to this env step, or that of the best test.
 
@@ -201,8 +201,8 @@ def make_trainer(
     ``export``, ``close``.
 
     Args:
-        env: a Gymnasium class or factory, for which the keys of ``env=gymnasium`` hold; None for
-            the environment that the overrides name.
+        env: a class or factory of Gymnasium or PettingZoo, for which the keys of ``env=gymnasium``
+            or ``env=pettingzoo`` hold; None for the environment that the overrides name.
         callbacks: objects that are called after the callbacks that the overrides name.
         run_dir: None for a new folder below ``outputs/``. In a folder that holds a run the trainer
             does nothing before ``restore`` of one of its checkpoints.

@@ -38,7 +38,12 @@ class EnvSpec:
         None  # the environment's own observation space, if converted
     )
     first_action: int = 0  # the environment's own number of action 0
+    action_space: Mapping[str, Any] | None = None  # its own, if actions are numbered combinations
     masks_actions: bool = False  # not all actions are available at all times
+    obs_sizes: tuple[int, ...] | None = None  # each agent's own, if observations are padded
+    action_sizes: tuple[int, ...] | None = (
+        None  # each agent's own number of actions, if they differ
+    )
 
 
 @dataclass(frozen=True)

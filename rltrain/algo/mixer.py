@@ -103,5 +103,5 @@ def _need_team_reward(name: str, spec: EnvSpec) -> None:
     if spec.n_rewards != 1:
         raise ValueError(
             f"{name} needs one team reward, but the environment gives {spec.n_rewards}, one per "
-            "agent: set algo=iql, which learns from each agent's own."
+            "agent: set env.reward=sum, or algo=iql, which learns from each agent's own."
         )

@@ -17,12 +17,16 @@ from rltrain.interfaces import VectorEnv
 
 OWN = "own"
 """The choice of ``env`` in the records of runs whose environment was handed over."""
+KINDS = ("gymnasium", "pettingzoo")
+"""The choices of ``env`` whose keys hold for environments that are handed over."""
 OWN_OPTIONS: Mapping[str, Any] = {
     "kwargs": {},
     "time_limit": "bootstrap",
     "max_episode_steps": None,
     "frame_stack": 1,
     "reward_clip": None,
+    "reward": "sum",
+    "factored": False,
 }
 """What can be set for it, with ``env.NAME=VALUE``."""
 
@@ -64,17 +68,18 @@ def with_env(settings: Settings, env: Callable[..., Any]) -> Settings:
     """
     if not callable(env):
         raise UsageError(
-            f"env={env!r}: expected a Gymnasium class or a factory of environments, got "
-            f"{type(env).__name__}. Hand over the class itself, or lambda: YOUR_ENVIRONMENT; an "
-            "environment that rltrain knows by name is named in the overrides: "
-            "['env=gymnasium', 'env.id=CartPole-v1']."
+            f"env={env!r}: expected a class of Gymnasium or PettingZoo, or a factory of "
+            f"environments, got {type(env).__name__}. Hand over the class itself, or lambda: "
+            "YOUR_ENVIRONMENT; an environment that rltrain knows by name is named in the "
+            "overrides: ['env=gymnasium', 'env.id=CartPole-v1']."
         )
     maker = f"{getattr(env, '__module__', '')}:{getattr(env, '__qualname__', repr(env))}"
-    given = settings.choices["env"] in ("gymnasium", OWN)
+    given = settings.choices["env"] in (*KINDS, OWN)
 
     def node(name: str) -> Any:
-        options = settings.nodes[name].kwargs if given else OWN_OPTIONS
-        return OwnEnv(env, {"maker": maker, **{key: options[key] for key in OWN_OPTIONS}})
+        options = settings.nodes[name].kwargs if given else {}
+        values = {key: options.get(key, default) for key, default in OWN_OPTIONS.items()}
+        return OwnEnv(env, {"maker": maker, **values})
 
     own = node("env")
     return replace(
@@ -85,15 +90,15 @@ def with_env(settings: Settings, env: Callable[..., Any]) -> Settings:
     )
 
 
-def env_overrides(overrides: Sequence[str]) -> list[str]:
-    """The overrides of a run whose environment is handed over: ``env=gymnasium``, unless they name
-    an environment.
+def env_overrides(overrides: Sequence[str], env: Callable[..., Any]) -> list[str]:
+    """The overrides of a run whose environment is handed over: ``env=gymnasium``, for a class of
+    PettingZoo's ``env=pettingzoo``, unless they name an environment.
 
     Raises:
         UsageError: options of another environment.
     """
     typed = typed_value(overrides, "env")
-    keeps = typed in (None, "gymnasium")
+    keeps = typed in (None, *KINDS)
     own = tuple(f"{start}.{name}" for start in ("env", "test.env") for name in OWN_OPTIONS)
     texts = [text for text in overrides if text.lstrip("+").startswith(("env.", "test.env."))]
     lost = [text for text in texts if not (keeps and text.lstrip("+").startswith(own))]
@@ -102,7 +107,11 @@ def env_overrides(overrides: Sequence[str]) -> list[str]:
             f"{', '.join(lost)}: an environment was handed over, and these are options of another "
             f"one. Leave them out; yours has {', '.join(f'env.{name}' for name in OWN_OPTIONS)}."
         )
-    return [*overrides, "env=gymnasium"] if typed is None else [*overrides]
+    if typed is not None:
+        return [*overrides]
+    from rltrain.env.adapt import is_team_class
+
+    return [*overrides, f"env={'pettingzoo' if is_team_class(env) else 'gymnasium'}"]
 
 
 def with_callbacks(settings: Settings, callbacks: Sequence[Any]) -> Settings:

@@ -20,6 +20,10 @@ ACTING = ("env", "algo.distribution", "algo.network")
 """The parts that acting needs; all others only learn."""
 HANDED_OVER = "rltrain.env.from_class"
 """What builds an environment that was handed over from Python."""
+PETTINGZOO = "rltrain.env.pettingzoo_env"
+"""What builds environments whose ``id`` names a module."""
+PETTINGZOO_PACKAGES = ("pettingzoo", "mpe2", "magent2")
+"""Packages of published environments, which need no trust."""
 HANDED_OVER_CALLBACK = "rltrain.config.python_objects.own_callback"
 """What stands for a callback object that was handed over from Python."""
 
@@ -94,12 +98,17 @@ def refuse_foreign_targets(tree: Any, trust: Sequence[str], path: Path, shipped:
 
 def module_of_env(tree: Mapping[str, Any]) -> str | None:
     """The module, other than the class of a ``_target_``, that building the environment imports:
-    that of ``env.id=module:Id``, or of a class that was handed over.
+    that of ``env.id=module:Id``, of a class that was handed over, or of PettingZoo's, unless it is
+    one of its own packages.
     """
     env = tree.get("env")
     if not isinstance(env, dict) or env.get("_target_") == NOWHERE:
         return None
-    module, colon, _ = str(env.get("maker") or env.get("id") or "").rpartition(":")
+    name = str(env.get("maker") or env.get("id") or "")
+    if env.get("_target_") == PETTINGZOO:
+        module = name.partition(":")[0]
+        return None if module.partition(".")[0] in PETTINGZOO_PACKAGES else module
+    module, colon, _ = name.rpartition(":")
     return module if colon else None
 
 

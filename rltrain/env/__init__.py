@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rltrain.env.matrix_games import matrix_game as matrix_game
     from rltrain.env.matrix_games import two_step_game as two_step_game
     from rltrain.env.minatar import minatar_env as minatar_env
+    from rltrain.env.team.make_pettingzoo import pettingzoo_env as pettingzoo_env
     from rltrain.env.trading import trading_env as trading_env
 
 _EXPORTS = {
@@ -21,6 +22,7 @@ _EXPORTS = {
     "gymnasium_env": "make_gymnasium",
     "matrix_game": "matrix_games",
     "minatar_env": "minatar",
+    "pettingzoo_env": "team.make_pettingzoo",
     "trading_env": "trading",
     "two_step_game": "matrix_games",
 }
@@ -30,6 +32,7 @@ __all__ = [
     "gymnasium_env",
     "matrix_game",
     "minatar_env",
+    "pettingzoo_env",
     "trading_env",
     "two_step_game",
 ]

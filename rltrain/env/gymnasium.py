@@ -10,7 +10,9 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from rltrain.env.actions import numbered
 from rltrain.env.spaces import to_record, viewed
+from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.vector import Env, Observation
 from rltrain.types import EnvSpec
 
@@ -24,6 +26,7 @@ class GymnasiumEnv(Env):
 
     Observations: Box as it is (images channels first, as uint8, gray ones with one channel),
     Discrete as one-hot, MultiBinary, MultiDiscrete, Tuple and Dict flattened, bytes in them / 255.
+    Actions: Discrete, or every combination of a MultiDiscrete or MultiBinary.
     ``info["action_mask"]`` says which actions are available; at an episode's end ``info["win"]``
     and the numbers in ``info["metrics"]`` are reported with its return.
 
@@ -47,25 +50,22 @@ class GymnasiumEnv(Env):
     ) -> None:
         name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
         need_spaces(env, name)
-        if not isinstance(env.action_space, spaces.Discrete):
-            raise ValueError(
-                f"{name} has actions {env.action_space}, but rltrain learns values of discrete "
-                "actions: choose an environment with a Discrete action space, or discretize it "
-                "with a wrapper."
-            )
+        self._actions = numbered(env.action_space, name, "Type env.factored=true: an agent each.")
         self.env, self.name, self.reward_clip = env, name, reward_clip
         self._view = viewed(env.observation_space, name)
         limit = env.spec.max_episode_steps if env.spec is not None else max_steps
+        discrete = isinstance(env.action_space, spaces.Discrete)
         self.spec = EnvSpec(
             n_agents=1,
-            n_actions=int(env.action_space.n),
+            n_actions=self._actions.n,
             obs_shape=self._view.shape,
             max_steps=limit,
             obs_dtype=self._view.dtype,
             obs_scale=self._view.scale,
             frame_stack=frame_stack,
             obs_space=to_record(env.observation_space),
-            first_action=int(env.action_space.start),
+            first_action=int(getattr(env.action_space, "start", 0)) if discrete else 0,
+            action_space=None if discrete else to_record(env.action_space),
         )
         self._seed, self._t, self._return = 0, 0, 0.0
         if env.render_mode == "rgb_array":
@@ -74,7 +74,7 @@ class GymnasiumEnv(Env):
 
     def reset(self, seed: int) -> Observation:
         self._seed, self._t, self._return = seed % 2**32, 0, 0.0
-        self._begin_task()
+        begin_task(self.env.unwrapped, self.task)
         try:
             obs, info = self.env.reset(seed=self._seed)
         except Exception as error:
@@ -89,7 +89,7 @@ class GymnasiumEnv(Env):
         """
         self._t += 1
         try:
-            happened = self.env.step(int(action[0]) + self.spec.first_action)
+            happened = self.env.step(self._actions.own(int(action[0])))
         except Exception as error:
             raise RuntimeError(f"{self._where()} failed: {reason(error)}") from error
         obs, reward, terminated, truncated, info = happened
@@ -124,31 +124,9 @@ class GymnasiumEnv(Env):
         return getattr(target, method)(*args)
 
     def set_task(self, task: Any) -> None:
-        """Change the task from the next episode on: an argument of the environment's own
-        ``set_task``, or else some of its attributes by name, such as ``{"gravity": 12.0}``. Plain
-        values only, since checkpoints save them.
-
-        Raises:
-            ValueError: the environment has neither.
-        """
-        inner = self.env.unwrapped
-        named = isinstance(task, Mapping) and all(hasattr(inner, str(name)) for name in task)
-        if not hasattr(inner, "set_task") and not named:
-            raise ValueError(
-                f"{self.name} cannot play the task {task}: it has no method set_task, so the task "
-                "must name attributes that it has, such as {gravity: 12.0}."
-            )
+        """Change the task from the next episode on; see ``rltrain.env.tasks``."""
+        require_task(self.env.unwrapped, task, self.name)
         self.task = task
-
-    def _begin_task(self) -> None:
-        inner: Any = self.env.unwrapped
-        if self.task is None:
-            return
-        if hasattr(inner, "set_task"):
-            inner.set_task(self.task)
-            return
-        for name, value in self.task.items():
-            setattr(inner, name, value)
 
     def close(self) -> None:
         self.env.close()

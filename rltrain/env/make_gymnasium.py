@@ -1,4 +1,4 @@
-"""Gymnasium environments by id, or made by a class or factory.
+"""Gymnasium environments by id, and environments made by a class or factory.
 
 To bring one of your own: register it, or name it ``env.id=module:Id``, or hand its class to
 ``make_trainer``.
@@ -12,15 +12,17 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, Literal
 
 import gymnasium
 
-from rltrain.common.number_types import Count, Positive
+from rltrain.common.number_types import Count, Flag, Positive
 from rltrain.common.user_modules import beside_user
-from rltrain.env.gymnasium import GymnasiumEnv, reason
+from rltrain.env.adapt import adapted
+from rltrain.env.gymnasium import reason
 from rltrain.env.gymnasium_advice import advice, missing_packages
-from rltrain.env.vector import SyncVectorEnv
+from rltrain.env.vector import Env, SyncVectorEnv
 
 
 def gymnasium_env(
@@ -34,6 +36,8 @@ def gymnasium_env(
     max_episode_steps: Count | None,
     frame_stack: Count,
     reward_clip: Positive | None,
+    reward: Literal["sum", "mean", "individual"],
+    factored: Flag,
 ) -> SyncVectorEnv:
     """``n_envs`` environments of a registered id, made for rendering if ``record``; rewards are
     clipped in training only.
@@ -43,25 +47,31 @@ def gymnasium_env(
     """
     made_with = dict(kwargs)
 
-    def make() -> GymnasiumEnv:
+    def make() -> gymnasium.Env:
         try:
             own_module = beside_user() if ":" in id else nullcontext()
             with own_module, warnings.catch_warnings():  # our own message if it cannot be made
                 warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)
-                env = gymnasium.make(
+                return gymnasium.make(
                     id, max_episode_steps=max_episode_steps, disable_env_checker=True, **made_with
                 )
         except (gymnasium.error.Error, ImportError, TypeError, AttributeError) as error:
             raise ValueError(f"env.id={id} cannot be made: {advice(id, error)}") from error
         except Exception as error:
             raise ValueError(f"env.id={id} cannot be made: {reason(error)}") from error
-        return GymnasiumEnv(env, frame_stack, reward_clip if training else None)
 
-    if record and "rgb_array" in make().env.metadata.get("render_modes", ()):
+    if record and "rgb_array" in make().metadata.get("render_modes", ()):
         made_with.setdefault("render_mode", "rgb_array")
         draw_without_display()
         try_to_draw(make(), id)
-    return SyncVectorEnv(make=make, n_envs=n_envs, time_limit=time_limit)
+    seen = partial(
+        adapted,
+        frame_stack=frame_stack,
+        reward_clip=reward_clip if training else None,
+        reward=reward,
+        factored=factored,
+    )
+    return SyncVectorEnv(make=lambda: seen(make()), n_envs=n_envs, time_limit=time_limit)
 
 
 def draw_without_display() -> None:
@@ -71,14 +81,14 @@ def draw_without_display() -> None:
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
 
-def try_to_draw(env: GymnasiumEnv, id: str) -> None:
+def try_to_draw(env: gymnasium.Env, id: str) -> None:
     """Render a first image.
 
     Raises:
         ValueError: a package that rendering needs is missing.
     """
     try:
-        env.reset(0)
+        env.reset(seed=0)
         env.render()
     except (gymnasium.error.Error, ImportError) as error:
         needed = missing_packages(error)
@@ -89,7 +99,7 @@ def try_to_draw(env: GymnasiumEnv, id: str) -> None:
 
 
 def from_class(
-    maker: str | Callable[..., gymnasium.Env],
+    maker: str | Callable[..., Any],
     *,
     n_envs: int,
     training: bool,
@@ -99,18 +109,20 @@ def from_class(
     max_episode_steps: Count | None,
     frame_stack: Count,
     reward_clip: Positive | None,
+    reward: Literal["sum", "mean", "individual"],
+    factored: Flag,
 ) -> SyncVectorEnv:
-    """``n_envs`` environments of a Gymnasium class or factory, made with ``kwargs``. A keyword
-    ``training`` is set to whether they are for training or for tests, a keyword ``render_mode`` if
-    they are recorded. A saved run names its maker, ``module:Name``.
+    """``n_envs`` environments of a class or factory of Gymnasium or PettingZoo, made with
+    ``kwargs``. A keyword ``training`` is set to whether they are for training or for tests, a
+    keyword ``render_mode`` if they are recorded. A saved run names its maker, ``module:Name``.
 
     Raises:
-        ValueError: what it makes is no Gymnasium environment, or has spaces that do not fit.
+        ValueError: what it makes is no environment, or has spaces that do not fit.
     """
     maker = named(maker) if isinstance(maker, str) else maker
     known = inspect.signature(maker).parameters
     purpose = {"training": training} if "training" in known else {}
-    drawn = {"render_mode": "rgb_array"} if record and "render_mode" in known else {}
+    drawn = {"render_mode": "rgb_array"} if record and draws(maker) else {}
     arguments = {**drawn, **purpose, **kwargs}
     try:
         inspect.signature(maker).bind(**arguments)
@@ -120,25 +132,39 @@ def from_class(
             "env.kwargs={name: value}, or hand over a function that knows it."
         ) from error
 
-    def make() -> GymnasiumEnv:
+    def make() -> Env:
         try:
             env: Any = maker(**arguments)
         except Exception as error:
             raise ValueError(f"{maker!r} cannot make an environment: {reason(error)}") from error
-        if not isinstance(env, gymnasium.Env):
-            raise ValueError(
-                f"{maker!r} made {type(env).__name__}: expected a gymnasium.Env, or a class or "
-                "factory of one."
-            )
-        if max_episode_steps is not None:
+        if isinstance(env, gymnasium.Env) and max_episode_steps is not None:
             env = gymnasium.wrappers.TimeLimit(env, max_episode_steps)
-        clip = reward_clip if training else None
-        return GymnasiumEnv(env, frame_stack, clip, max_episode_steps)
+        return adapted(
+            env,
+            max_episode_steps=max_episode_steps,
+            frame_stack=frame_stack,
+            reward_clip=reward_clip if training else None,
+            reward=reward,
+            factored=factored,
+        )
 
     return SyncVectorEnv(make=make, n_envs=n_envs, time_limit=time_limit)
 
 
-def named(maker: str) -> Callable[..., gymnasium.Env]:
+def draws(maker: Callable[..., Any]) -> bool:
+    """Whether a class or factory takes a ``render_mode``, also one that passes keywords on."""
+    known = inspect.signature(maker).parameters
+    if all(p.kind is not p.VAR_KEYWORD for p in known.values()):
+        return "render_mode" in known
+    draw_without_display()
+    try:
+        maker(render_mode="rgb_array").close()
+    except Exception:
+        return False
+    return True
+
+
+def named(maker: str) -> Callable[..., Any]:
     """The class or factory ``module:Name``.
 
     Raises:
@@ -147,7 +173,7 @@ def named(maker: str) -> Callable[..., gymnasium.Env]:
     module, _, name = maker.partition(":")
     try:
         with beside_user():
-            found: Callable[..., gymnasium.Env] = getattr(importlib.import_module(module), name)
+            found: Callable[..., Any] = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(
             f"The environment {maker} was handed over from Python and cannot be found by that name "

@@ -82,6 +82,8 @@ DEFAULTS: dict[str, Any] = {
     "max_episode_steps": None,
     "frame_stack": 1,
     "reward_clip": None,
+    "reward": "sum",
+    "factored": False,
 }
 
 

@@ -168,6 +168,17 @@ def test_a_task_is_part_of_the_state() -> None:
         env.reset(lambda copy, k: k)
     one.call("set_task", {"gravity": 12.0})
     other.load_state_dict(one.state_dict())
+    assert other.envs[0].env.unwrapped.gravity == 9.8  # until the open episode ends
+    other.reset(lambda copy, k: k)
+    assert other.envs[0].env.unwrapped.gravity == 12.0
+
+
+def test_a_restart_keeps_the_task() -> None:
+    one, other = made("CartPole-v1"), made("CartPole-v1")
+    one.reset(lambda copy, k: k)
+    one.call("set_task", {"gravity": 12.0})
+    other.restart(one.state_dict())
+    other.reset(lambda copy, k: k)
     assert other.envs[0].env.unwrapped.gravity == 12.0
 
 
@@ -268,7 +279,7 @@ def test_a_maker_that_lacks_an_argument_is_refused() -> None:
 
 
 def test_what_makes_no_environment_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"made int: expected a gymnasium\.Env"):
+    with pytest.raises(ValueError, match="int is no environment: it has no reset, step"):
         from_class(lambda: 3, n_envs=1, **DEFAULTS)
 
 

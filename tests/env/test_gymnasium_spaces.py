@@ -159,12 +159,9 @@ def test_observations_without_a_fixed_shape_are_refused(space: spaces.Space) -> 
         GymnasiumEnv(Scripted(space))
 
 
-@pytest.mark.parametrize(
-    "actions", [spaces.Box(-1, 1, (2,)), spaces.MultiDiscrete([2, 2]), spaces.MultiBinary(2)]
-)
-def test_actions_that_are_not_discrete_are_refused(actions: spaces.Space) -> None:
+def test_actions_that_are_not_discrete_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^Scripted has actions .* values of discrete actions"):
-        GymnasiumEnv(Scripted(actions=actions))
+        GymnasiumEnv(Scripted(actions=spaces.Box(-1, 1, (2,))))
 
 
 def test_actions_count_from_the_first_one_of_their_space() -> None:

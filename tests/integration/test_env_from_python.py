@@ -68,7 +68,9 @@ def test_options_of_another_environment_are_refused(words, tmp_path):
 
 @pytest.mark.parametrize("env", [Corridor(), "CartPole-v1"])
 def test_what_is_no_maker_is_refused(env, tmp_path):
-    with pytest.raises(UsageError, match="expected a Gymnasium class or a factory"):
+    with pytest.raises(
+        UsageError, match="expected a class of Gymnasium or PettingZoo, or a factory"
+    ):
         rltrain.make_trainer(WORDS, tmp_path, env=env)
 
 

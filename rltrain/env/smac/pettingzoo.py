@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,8 @@ class SmacParallelEnv(ParallelEnv):  # type: ignore[misc]  # it has no types
 
     The last step of an episode terminates all agents; at the time limit it truncates instead.
     """
+
+    seed_bits = 64  # that ``reset`` takes; see rltrain.env.team.adapter
 
     def __init__(
         self,
@@ -60,10 +63,11 @@ class SmacParallelEnv(ParallelEnv):  # type: ignore[misc]  # it has no types
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A new episode; ``seed`` restarts the sequence of episodes."""
-        if seed is not None:
-            self.env = self._make(seed=seed, **self._options)
-        self.env.reset()
+        """A new episode; ``seed`` determines it, as in ``env=smac``, and those that follow it."""
+        if seed is None:
+            self.env.reset()
+        else:
+            self.env.begin(seed)
         self.agents = list(self.possible_agents)
         return self._observe(self.agents), {agent: {} for agent in self.agents}
 
@@ -105,6 +109,15 @@ class SmacParallelEnv(ParallelEnv):  # type: ignore[misc]  # it has no types
     def state(self) -> np.ndarray:
         """float32 [S]."""
         return self.env.get_state()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state as plain values and arrays, also within an episode."""
+        return {**self.env.state_dict(), "agents": list(self.agents)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue exactly from what ``state_dict`` returned."""
+        self.env.load_state_dict(state)
+        self.agents = list(state["agents"])
 
     def render(self) -> np.ndarray:
         """uint8 [H, W, 3]: the battle as it stands."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -90,12 +90,37 @@ class StarCraft2Env(BattleView):
 
     def reset(self) -> tuple[list[np.ndarray], np.ndarray]:
         """Start the next episode; returns (obs list, state)."""
-        self.battles.reset({0: seed_key(self._seed, self._episode)})
+        self._start(seed_key(self._seed, self._episode))
+        return self.get_obs(), self.get_state()
+
+    def begin(self, seed: int) -> None:
+        """Start the episode that ``seed`` determines, the first of a new sequence."""
+        self._seed, self._episode = seed, 0
+        if self.battles.roster is not None:
+            self.battles.world.factor[:] = 0.0  # the first team of a sequence scales its rewards
+        self._start(seed)
+
+    def _start(self, seed: int) -> None:
+        self.battles.reset({0: seed})
         self._episode += 1
         self.reward = 0.0
         if self._painter is not None:
             self._start_painter()
-        return self.get_obs(), self.get_state()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state as plain values and arrays, also within an episode."""
+        return {
+            "battles": self.battles.state_dict(),
+            "heuristic": self._heuristic_memory.copy(),
+            "seed": self._seed,
+            "episode": self._episode,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue exactly from what ``state_dict`` returned."""
+        self.battles.load_state_dict(state["battles"])
+        self._heuristic_memory[:] = state["heuristic"]
+        self._seed, self._episode = int(state["seed"]), int(state["episode"])
 
     def step(self, actions: Sequence[int]) -> tuple[float, bool, dict[str, Any]]:
         """One env step with one action per agent: (reward, terminated, info).

@@ -1,0 +1,1 @@
+"""Environments of several agents: PettingZoo's, and Gymnasium's with Tuple spaces."""

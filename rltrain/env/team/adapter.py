@@ -1,0 +1,293 @@
+"""A PettingZoo parallel environment as an ``Env`` of its agents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from rltrain.env.gymnasium import FRAMES_PER_SECOND, LARGEST, NO_STATE, is_finite, reason
+from rltrain.env.tasks import begin_task, require_task
+from rltrain.env.team.spaces import MASK, Agent, team_spaces
+from rltrain.env.vector import Env, Observation
+from rltrain.errors import EnvError
+from rltrain.types import EnvSpec
+
+Reward = Literal["sum", "mean", "individual"]
+SEED_BITS = 32
+"""Seeds of episodes have so many bits, unless the environment's ``seed_bits`` says otherwise."""
+
+
+class TeamEnv(Env):
+    """One PettingZoo parallel environment: N = ``possible_agents``, in that order.
+
+    An agent that has left has zero observations, reward 0 and only action 0. The episode ends when
+    no agent is left: it is truncated if one of the last ones was, else terminated. Actions that an
+    agent's ``action_mask`` (in its Dict observation or its info) excludes, and those beyond its own
+    number of actions, are not available. The global state is the environment's ``state()``, or else
+    all observations one after the other; images without ``state()`` have none.
+
+    Args:
+        env: the environment.
+        reward: of the team: ``sum`` or ``mean`` over the agents that acted; ``individual``: each
+            agent's own.
+        max_episode_steps: time steps after which an episode is truncated; None = never.
+        frame_stack: observations that the network sees together.
+
+    Raises:
+        ValueError: spaces that do not fit.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        *,
+        reward: Reward = "sum",
+        max_episode_steps: int | None = None,
+        frame_stack: int = 1,
+    ) -> None:
+        self.env, self.name, self._reward = env, name_of(env), reward
+        self._inner = getattr(env, "unwrapped", env)
+        self._limit = max_episode_steps
+        names = list(getattr(env, "possible_agents", ()))
+        if not names:
+            raise ValueError(
+                f"{self.name} has no possible_agents: expected the names of all agents that an "
+                "episode can have. Set self.possible_agents in its constructor."
+            )
+        spaces = team_spaces(names, env.observation_space, env.action_space, self.name)
+        self._agents, self._index = spaces.agents, {name: i for i, name in enumerate(names)}
+        self._shape = (len(names), *spaces.obs_shape)
+        self._n_actions = np.array([agent.actions.n for agent in spaces.agents])
+        self._seed_bits = int(getattr(self._inner, "seed_bits", SEED_BITS))
+        self._seed, self._t, self._present = 0, 0, list[str]()
+        self._own_state, masked, size = self._try_out()
+        self.spec = EnvSpec(
+            n_agents=len(names),
+            n_actions=spaces.n_actions,
+            obs_shape=spaces.obs_shape,
+            state_dim=size,
+            n_rewards=len(names) if reward == "individual" else 1,
+            max_steps=max_episode_steps,
+            obs_dtype=spaces.obs_dtype,
+            obs_scale=spaces.obs_scale,
+            frame_stack=frame_stack,
+            masks_actions=masked or spaces.action_sizes is not None,
+            obs_sizes=spaces.obs_sizes,
+            action_sizes=spaces.action_sizes,
+        )
+        if getattr(env, "render_mode", None) == "rgb_array":
+            fps = getattr(env, "metadata", {}).get("render_fps")
+            self.frames_per_second = float(fps or FRAMES_PER_SECOND)
+
+    def reset(self, seed: int) -> Observation:
+        """Raises EnvError where the environment fails or shows what is not of its spaces."""
+        self._seed, self._t = seed % 2**self._seed_bits, 0
+        begin_task(self._inner, self.task)
+        try:
+            obs, infos = self.env.reset(seed=self._seed)
+        except Exception as error:
+            raise EnvError(f"{self._where()} failed: {reason(error)}") from error
+        self._require_names("observations", obs)
+        self._present = [name for name in self._index if name in obs]
+        if not self._present:
+            raise EnvError(f"{self._where()} began without an agent: expected one at least.")
+        return self._observation(obs, infos, self._present, final=False)
+
+    def step(
+        self, action: np.ndarray
+    ) -> tuple[Observation, np.ndarray, bool, bool, Mapping[str, Any]]:
+        """Raises EnvError where the environment fails, or what it returns is not of its spaces."""
+        self._t += 1
+        acting = self._present
+        given = {
+            name: self._agent(name).actions.own(int(action[self._index[name]])) for name in acting
+        }
+        try:
+            obs, rewards, terminated, truncated, infos = self.env.step(given)
+        except Exception as error:
+            raise EnvError(f"{self._where()} failed: {reason(error)}") from error
+        self._require_names("observations", obs)
+        self._require_names("agents", self.env.agents)
+        reward = self._rewarded(rewards, acting)
+        ended = {name for name in acting if terminated.get(name, False)}
+        cut = {name for name in acting if truncated.get(name, False)} - ended
+        self._present = [n for n in self._index if n in self.env.agents and n not in ended | cut]
+        over = not self._present
+        timeout = not over and self._t == self._limit
+        shown = set(acting) if over and not cut else set(self._present) | (cut if over else set())
+        final = over or timeout
+        outcome = outcome_of([infos.get(name, {}) for name in acting], final)
+        observation = self._observation(obs, infos, shown, final=final)
+        return observation, reward, over and not cut, (over and bool(cut)) or timeout, outcome
+
+    def render(self) -> Any:
+        """The environment's image, if it was made with ``render_mode: rgb_array``."""
+        return self.env.render()
+
+    def call(self, method: str, *args: Any) -> Any:
+        """Call a method of the unwrapped environment; ``set_task`` is the one below."""
+        target = self if method == "set_task" else self._inner
+        return getattr(target, method)(*args)
+
+    def set_task(self, task: Any) -> None:
+        """Change the task from the next episode on; see ``rltrain.env.tasks``."""
+        require_task(self._inner, task, self.name)
+        self.task = task
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """The environment's own state, if it has ``state_dict`` and ``load_state_dict``."""
+        if not all(hasattr(self._inner, name) for name in ("state_dict", "load_state_dict")):
+            return None
+        return {"env": self._inner.state_dict(), "present": list(self._present), "t": self._t}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._inner.load_state_dict(state["env"])
+        self._present, self._t = list(state["present"]), int(state["t"])
+
+    def close(self) -> None:
+        self.env.close()
+
+    def _try_out(self) -> tuple[bool, bool, int]:
+        """Begin an episode: whether the environment has a state of its own, whether it masks
+        actions, and the size of the global state.
+        """
+        try:
+            _, infos = self.env.reset(seed=0)
+        except Exception as error:
+            raise ValueError(f"{self.name} cannot begin an episode: {reason(error)}") from error
+        has_info = any(MASK in info for info in infos.values() if isinstance(info, Mapping))
+        masked = has_info or any(agent.has_mask for agent in self._agents)
+        try:
+            return True, masked, np.asarray(self.env.state(), np.float32).size
+        except (NotImplementedError, AttributeError):
+            images = len(self._shape) > 2
+            sizes = [math.prod(agent.view.shape) for agent in self._agents]
+            return False, masked, 0 if images else sum(sizes)
+
+    def _rewarded(self, rewards: Any, acting: list[str]) -> np.ndarray:
+        """Rewards [R] of one step; a number in place of one per agent is the team's."""
+        if not isinstance(rewards, Mapping):
+            return np.full(self.spec.n_rewards, self._finite(rewards), np.float32)
+        self._require_names("rewards", rewards)
+        each = np.zeros(len(self._index))
+        for name in acting:
+            each[self._index[name]] = self._finite(rewards.get(name, 0.0))
+        if self._reward == "individual":
+            return each.astype(np.float32)
+        total = math.fsum(each) / (len(acting) if self._reward == "mean" else 1)
+        return np.array([total], np.float32)
+
+    def _finite(self, reward: Any) -> float:
+        if not abs(x := float(reward)) <= LARGEST:
+            raise EnvError(f"{self._where()} gave the reward {x}.")
+        return x
+
+    def _observation(
+        self, obs: Mapping[str, Any], infos: Mapping[str, Any], shown: Iterable[str], *, final: bool
+    ) -> Observation:
+        """What the agents in ``shown`` see; zeros and action 0 for the others."""
+        seen = np.zeros(self._shape, self.spec.obs_dtype)
+        available = np.zeros((len(self._index), self.spec.n_actions), np.uint8)
+        available[:, 0] = 1
+        own = [np.zeros(math.prod(agent.view.shape), np.float32) for agent in self._agents]
+        for name in shown:
+            agent, i = self._agent(name), self._index[name]
+            if name not in obs:
+                raise EnvError(f"{self._where()} gave no observation for the agent {name}.")
+            row = self._converted(agent, obs[name])
+            if self.spec.obs_sizes is None:
+                seen[i] = row
+            else:
+                seen[i, : row.size] = row
+            if not self._own_state:
+                own[i] = row.reshape(-1)
+            mask = self._mask(agent, obs[name], infos.get(name, {}), final=final)
+            available[i, : mask.size] = mask
+        return Observation(seen, available, self._state(own))
+
+    def _state(self, own: list[np.ndarray]) -> np.ndarray:
+        """The global state [S]."""
+        if not self.spec.state_dim:
+            return NO_STATE
+        if not self._own_state:
+            return np.concatenate(own).astype(np.float32)
+        try:
+            state = np.asarray(self.env.state(), np.float32).reshape(-1)
+        except Exception as error:
+            raise EnvError(f"{self._where()} failed in state(): {reason(error)}") from error
+        if state.size != self.spec.state_dim or not is_finite(state):
+            raise EnvError(
+                f"{self._where()} gave a state of {state.size} numbers: expected "
+                f"{self.spec.state_dim} finite ones."
+            )
+        return state
+
+    def _converted(self, agent: Agent, obs: Any) -> np.ndarray:
+        """An agent's observation, as its own space has it."""
+        try:
+            row = agent.convert(obs["observation"] if agent.has_mask else obs)
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            raise EnvError(
+                f"{self._where()} gave {agent.name} the observation {obs}, which is not of its "
+                f"space ({reason(error)})."
+            ) from error
+        if row.shape != agent.view.shape or (row.dtype != np.uint8 and not is_finite(row)):
+            raise EnvError(
+                f"{self._where()} gave {agent.name} an observation of the shape {row.shape}: "
+                f"expected finite numbers of the shape {agent.view.shape}."
+            )
+        return row
+
+    def _mask(self, agent: Agent, obs: Any, info: Mapping[str, Any], *, final: bool) -> np.ndarray:
+        """Which of an agent's own actions are available."""
+        given = obs[MASK] if agent.has_mask else info.get(MASK)
+        if given is None:
+            return np.ones(agent.actions.n, np.uint8)
+        mask = np.asarray(given)
+        if mask.shape != (agent.actions.n,) or not (mask.any() or final):
+            raise EnvError(
+                f"{self._where()} gave {agent.name} the {MASK} {given}: expected {agent.actions.n} "
+                "entries, of which one at least is 1. An agent that can do nothing needs an "
+                "action for that, or leaves (terminated)."
+            )
+        return (mask != 0).astype(np.uint8)
+
+    def _agent(self, name: str) -> Agent:
+        return self._agents[self._index[name]]
+
+    def _require_names(self, what: str, names: Iterable[str]) -> None:
+        """EnvError if agents appear that ``possible_agents`` does not name."""
+        unknown = [name for name in names if name not in self._index]
+        if unknown:
+            raise EnvError(
+                f"{self._where()} gave {what} of {unknown}: expected names among possible_agents "
+                f"{list(self._index)}, which stay the same in all episodes. A new agent needs a "
+                "name in that list from the start."
+            )
+
+    def _where(self) -> str:
+        return f"{self.name} at step {self._t} of the episode with seed {self._seed}"
+
+
+def outcome_of(infos: list[Mapping[str, Any]], final: bool) -> dict[str, Any]:
+    """``win`` (SMAC's ``battle_won`` as well) and ``metrics`` of the first agent whose info has
+    them.
+    """
+    outcome: dict[str, Any] = {}
+    for info in infos if final else ():
+        for name in ("win", "battle_won"):
+            if name in info:
+                outcome.setdefault("win", bool(info[name]))
+        if "metrics" in info:
+            metrics = {str(name): float(x) for name, x in info["metrics"].items()}
+            outcome.setdefault("metrics", metrics)
+    return outcome
+
+
+def name_of(env: Any) -> str:
+    """The name of an environment, for messages."""
+    named = getattr(env, "metadata", {}).get("name")
+    return str(named or type(getattr(env, "unwrapped", env)).__name__)

@@ -1,0 +1,156 @@
+"""Gymnasium environments as PettingZoo parallel environments: those of several agents, and those
+whose one agent has several actions at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+from rltrain.env.spaces import viewed
+from rltrain.env.team.spaces import MASK
+
+Stepped = tuple[dict[str, Any], Any, dict[str, bool], dict[str, bool], dict[str, Any]]
+
+
+class TupleTeam(ParallelEnv):  # type: ignore[misc]  # it has no types
+    """A Gymnasium environment with a Tuple of actions and one of observations, of one agent each.
+
+    Rewards, terminated and truncated are one value for all agents, or one for each.
+    ``info["action_mask"]`` has a row for each agent.
+
+    Raises:
+        ValueError: the two Tuples have different lengths.
+    """
+
+    def __init__(self, env: gymnasium.Env) -> None:
+        self.env, self.metadata, self.render_mode = env, env.metadata, env.render_mode
+        actions, seen = env.action_space, env.observation_space
+        assert isinstance(actions, spaces.Tuple)
+        if not isinstance(seen, spaces.Tuple) or len(seen.spaces) != len(actions.spaces):
+            raise ValueError(
+                f"{type(env.unwrapped).__name__} has a Tuple of {len(actions.spaces)} action "
+                f"spaces, so of as many agents, but the observations {seen}: expected a Tuple of "
+                f"{len(actions.spaces)} as well."
+            )
+        self.possible_agents = [f"agent_{i}" for i in range(len(actions.spaces))]
+        self.observation_spaces = dict(zip(self.possible_agents, seen.spaces, strict=True))
+        self.action_spaces = dict(zip(self.possible_agents, actions.spaces, strict=True))
+        self.agents: list[str] = []
+
+    @property
+    def unwrapped(self) -> Any:
+        """Gymnasium's environment below all wrappers."""
+        return self.env.unwrapped
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        return self.action_spaces[agent]
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        obs, info = self.env.reset(seed=seed, options=options)
+        self.agents = list(self.possible_agents)
+        return self._by_agent(obs), self._infos(info)
+
+    def step(self, actions: dict[str, Any]) -> Stepped:
+        """All agents act; one that has left is given its first action."""
+        joint = tuple(actions.get(name, 0) for name in self.possible_agents)
+        reward: Any  # one number, or one for each agent
+        obs, reward, terminated, truncated, info = self.env.step(joint)
+        rewards = self._by_agent(reward) if np.ndim(reward) else reward
+        ended, cut = self._flags(terminated), self._flags(truncated)
+        self.agents = [a for a in self.agents if not ended[a] and not cut[a]]
+        return self._by_agent(obs), rewards, ended, cut, self._infos(info)
+
+    def render(self) -> Any:
+        return self.env.render()
+
+    def close(self) -> None:
+        self.env.close()
+
+    def _by_agent(self, values: Sequence[Any]) -> dict[str, Any]:
+        return dict(zip(self.possible_agents, values, strict=True))
+
+    def _flags(self, value: Any) -> dict[str, bool]:
+        each = value if np.ndim(value) else [value] * len(self.possible_agents)
+        return {name: bool(x) for name, x in self._by_agent(each).items()}
+
+    def _infos(self, info: Mapping[str, Any]) -> dict[str, Any]:
+        masks = info.get(MASK)
+        if masks is None:
+            return {name: dict(info) for name in self.possible_agents}
+        rows = self._by_agent(masks)
+        return {name: {**info, MASK: rows[name]} for name in self.possible_agents}
+
+
+class FactoredActions(ParallelEnv):  # type: ignore[misc]  # it has no types
+    """A Gymnasium environment with MultiDiscrete or MultiBinary actions of one agent, as one agent
+    for each component: all of them see its observation, which is the state as well unless it is an
+    image, and get its reward.
+
+    Args:
+        env: the environment.
+        sizes: numbers of values of the components.
+    """
+
+    def __init__(self, env: gymnasium.Env, sizes: Sequence[int]) -> None:
+        self.env, self.metadata, self.render_mode = env, env.metadata, env.render_mode
+        self.possible_agents = [f"component_{i}" for i in range(len(sizes))]
+        self._sizes = dict(zip(self.possible_agents, sizes, strict=True))
+        self._starts = np.asarray(getattr(env.action_space, "start", 0))
+        self._view = viewed(env.observation_space, type(env.unwrapped).__name__)
+        self._obs: Any = None
+        self.agents: list[str] = []
+
+    @property
+    def unwrapped(self) -> Any:
+        """Gymnasium's environment below all wrappers."""
+        return self.env.unwrapped
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        return self.env.observation_space
+
+    def action_space(self, agent: str) -> spaces.Discrete:
+        return spaces.Discrete(self._sizes[agent])
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        self._obs, info = self.env.reset(seed=seed, options=options)
+        self.agents = list(self.possible_agents)
+        return dict.fromkeys(self.agents, self._obs), dict.fromkeys(self.agents, info)
+
+    def step(self, actions: dict[str, int]) -> Stepped:
+        joint = np.array([actions[name] for name in self.possible_agents]) + self._starts
+        joint = joint.astype(self.env.action_space.dtype)
+        self._obs, reward, terminated, truncated, info = self.env.step(joint)
+        everyone = self.possible_agents
+        self.agents = [] if terminated or truncated else list(everyone)
+        return (
+            dict.fromkeys(everyone, self._obs),
+            reward,
+            dict.fromkeys(everyone, bool(terminated)),
+            dict.fromkeys(everyone, bool(truncated)),
+            dict.fromkeys(everyone, info),
+        )
+
+    def state(self) -> np.ndarray:
+        """The observation, once."""
+        if len(self._view.shape) > 1:
+            raise NotImplementedError
+        return self._view.convert(self._obs) * self._view.scale
+
+    def render(self) -> Any:
+        return self.env.render()
+
+    def close(self) -> None:
+        self.env.close()

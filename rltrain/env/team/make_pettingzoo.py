@@ -1,0 +1,93 @@
+"""PettingZoo environments by the name of a package, or of a class or function of one's own."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from rltrain.common.install import install_extra
+from rltrain.common.number_types import Count
+from rltrain.common.user_modules import beside_user
+from rltrain.env.make_gymnasium import from_class
+from rltrain.env.vector import SyncVectorEnv
+
+EXTRA = ("mpe2", "lbforaging", "rware", "magent2")
+"""Packages of the extra ``marl``."""
+MAKERS = ("parallel_env", "env")
+"""What a module of PettingZoo's calls the function that makes its environment."""
+
+
+def pettingzoo_env(
+    *,
+    id: str,
+    n_envs: int,
+    training: bool,
+    record: bool,
+    kwargs: Mapping[str, Any],
+    time_limit: Literal["bootstrap", "terminal"],
+    max_episode_steps: Count | None,
+    frame_stack: Count,
+    reward: Literal["sum", "mean", "individual"],
+) -> SyncVectorEnv:
+    """``n_envs`` environments of PettingZoo's, parallel or AEC.
+
+    Args:
+        id: a module with ``parallel_env`` or ``env`` (mpe2.simple_spread_v3), or ``module:Name`` of
+            a class or function.
+
+    Raises:
+        ValueError: there is none by that name, or spaces that do not fit.
+    """
+    return from_class(
+        find_maker(id),
+        n_envs=n_envs,
+        training=training,
+        record=record,
+        kwargs=kwargs,
+        time_limit=time_limit,
+        max_episode_steps=max_episode_steps,
+        frame_stack=frame_stack,
+        reward_clip=None,
+        reward=reward,
+        factored=False,
+    )
+
+
+def find_maker(id: str) -> Callable[..., Any]:
+    """What makes the environments of an id.
+
+    Raises:
+        ValueError: what to type instead.
+    """
+    module, _, name = id.partition(":")
+    try:
+        with beside_user():
+            found = importlib.import_module(module)
+    except ImportError as error:
+        raise ValueError(f"env.id={id} cannot be made: {missing(module, error)}") from error
+    for candidate in [name] if name else MAKERS:
+        maker = getattr(found, candidate, None)
+        if callable(maker):
+            return maker
+    expected = f"class or function {name}" if name else "parallel_env or env"
+    raise ValueError(
+        f"env.id={id} cannot be made: the module {module} has no {expected}. Expected a module of "
+        "PettingZoo's such as mpe2.simple_spread_v3, or module:Name of a class or function of "
+        "your own."
+    )
+
+
+def missing(module: str, error: ImportError) -> str:
+    """Why a module cannot be imported, and what to type."""
+    package = module.partition(".")[0]
+    if package in EXTRA and importlib.util.find_spec(package) is None:
+        return (
+            f"it needs {package}, which is not installed. Type {install_extra('marl')} (the extra "
+            "marl of rltrain)."
+        )
+    return (
+        f"{str(error).rstrip('. ')}. Expected an installed module such as mpe2.simple_spread_v3, "
+        "or module:Name of one in this folder."
+    )

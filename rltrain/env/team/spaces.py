@@ -1,0 +1,99 @@
+"""The spaces of a team's agents as arrays of one size: smaller observations are padded with zeros,
+missing actions are never available.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+
+from rltrain.env.actions import Actions, numbered
+from rltrain.env.spaces import View, viewed
+
+MASK = "action_mask"
+"""Where PettingZoo's environments say which actions are available: in an agent's Dict observation
+or in its info."""
+
+
+class Agent(NamedTuple):
+    """One agent's observations and actions."""
+
+    name: str
+    view: View
+    convert: Callable[[Any], np.ndarray]  # from its observation to its row, without padding
+    actions: Actions
+    has_mask: bool  # its observations are {"observation", "action_mask"}
+
+
+class TeamSpaces(NamedTuple):
+    """The agents and the arrays that hold them all."""
+
+    agents: tuple[Agent, ...]
+    obs_shape: tuple[int, ...]
+    obs_dtype: str
+    obs_scale: float
+    n_actions: int
+
+    @property
+    def obs_sizes(self) -> tuple[int, ...] | None:
+        """Each agent's own observation size where they differ."""
+        return different([math.prod(agent.view.shape) for agent in self.agents])
+
+    @property
+    def action_sizes(self) -> tuple[int, ...] | None:
+        """Each agent's own number of actions where they differ."""
+        return different([agent.actions.n for agent in self.agents])
+
+
+def different(sizes: list[int]) -> tuple[int, ...] | None:
+    """The sizes, or None where all are the same."""
+    return tuple(sizes) if len(set(sizes)) > 1 else None
+
+
+def team_spaces(
+    names: Sequence[str],
+    observation_space: Callable[[str], Any],
+    action_space: Callable[[str], Any],
+    env_name: str,
+) -> TeamSpaces:
+    """The spaces of a team.
+
+    Raises:
+        ValueError: actions that are not discrete, observations without a fixed shape, or images of
+            different sizes.
+    """
+    agents = []
+    for name in names:
+        whose, space = f"{env_name}, agent {name},", observation_space(name)
+        has_mask = is_masked(space)
+        view = viewed(space["observation"] if has_mask else space, whose)
+        actions = numbered(action_space(name), whose)
+        agents.append(Agent(name, view, view.convert, actions, has_mask))
+    n_actions = max(agent.actions.n for agent in agents)
+    first = agents[0].view
+    if all(agent.view[1:] == first[1:] for agent in agents):
+        return TeamSpaces(tuple(agents), first.shape, first.dtype, first.scale, n_actions)
+    shapes = {agent.name: agent.view.shape for agent in agents}
+    if any(len(shape) > 1 for shape in shapes.values()):
+        raise ValueError(
+            f"{env_name} has agents with observations of the shapes {shapes}: expected images of "
+            "one size, or flat numbers, which are padded to the longest. Resize or flatten them "
+            "with a wrapper."
+        )
+    padded = tuple(agent._replace(convert=scaled(agent.view)) for agent in agents)
+    size = max(shape[0] for shape in shapes.values())
+    return TeamSpaces(padded, (size,), "float32", 1.0, n_actions)
+
+
+def is_masked(space: Any) -> bool:
+    """Whether observations of a space are {"observation", "action_mask"}."""
+    return isinstance(space, spaces.Dict) and set(space.spaces) == {"observation", MASK}
+
+
+def scaled(view: View) -> Callable[[Any], np.ndarray]:
+    """The conversion of a view, with its scale applied."""
+    return lambda obs: np.asarray(view.convert(obs), np.float32) * np.float32(view.scale)

@@ -1,0 +1,63 @@
+"""A parallel environment in which everything is prescribed."""
+
+from __future__ import annotations
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+
+class Scripted(ParallelEnv):
+    """Agents a, b, … see (seed, t); agent i is paid (i + 1) · its action at every step.
+
+    ``leaves`` names the step at which an agent leaves, and how.
+    """
+
+    def __init__(self, leaves=None, sizes=(2, 2), actions=(2, 2), length=3, cut=False, mask=None):
+        self.metadata = {"name": "scripted"}
+        self.leaves, self.length, self.cut, self.mask = leaves or {}, length, cut, mask
+        self.possible_agents = [chr(97 + i) for i in range(len(sizes))]
+        self.sizes = dict(zip(self.possible_agents, sizes, strict=True))
+        self.observation_spaces = {a: spaces.Box(-1, 99, (n,)) for a, n in self.sizes.items()}
+        self.action_spaces = {
+            a: n if isinstance(n, spaces.Space) else spaces.Discrete(n)
+            for a, n in zip(self.possible_agents, actions, strict=False)
+        }
+        self.given = []
+
+    def observation_space(self, agent):
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent):
+        return self.action_spaces[agent]
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.t, self.seed = list(self.possible_agents), 0, seed
+        return self.seen(self.agents), self.infos(self.agents)
+
+    def step(self, actions):
+        self.t += 1
+        self.given.append(actions)
+        acting, over = self.agents, self.t == self.length
+        leave = {a: self.leaves.get(a) == self.t for a in acting}
+        terminated = {a: leave[a] or (over and not self.cut) for a in acting}
+        truncated = {a: over and self.cut and not leave[a] for a in acting}
+        rewards = {a: float(np.sum(actions[a]) * (ord(a) - 96)) for a in acting}
+        self.agents = [a for a in acting if not terminated[a] and not truncated[a]]
+        return self.seen(acting), rewards, terminated, truncated, self.infos(acting)
+
+    def seen(self, agents):
+        return {
+            a: np.resize([(self.seed or 0) % 50, self.t], self.sizes[a]).astype(np.float32)
+            for a in agents
+        }
+
+    def infos(self, agents):
+        return {a: {} if self.mask is None else {"action_mask": self.mask} for a in agents}
+
+
+class Stateful(Scripted):
+    """The same with a global state: the time step."""
+
+    def state(self):
+        return np.array([self.t], np.float32)

@@ -1,0 +1,205 @@
+"""PettingZoo's environments as teams: who is there, what they see, how episodes end."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from rltrain.env.adapt import adapted
+from rltrain.errors import EnvError
+from tests.env.team.scripted import Scripted, Stateful
+
+
+def begun(env, **options):
+    team = adapted(env, **options)
+    return team, team.reset(7)
+
+
+def act(team, *action):
+    return team.step(np.array(action))
+
+
+def test_sizes_and_first_observation():
+    team, first = begun(Scripted())
+    assert (team.spec.n_agents, team.spec.n_actions, team.spec.obs_shape) == (2, 2, (2,))
+    assert (team.spec.n_rewards, team.spec.masks_actions, team.spec.obs_sizes) == (1, False, None)
+    assert first.obs.tolist() == [[7, 0], [7, 0]]
+    assert first.avail_actions.tolist() == [[1, 1], [1, 1]]
+
+
+def test_without_state_all_observations_are_the_state():
+    team, first = begun(Scripted(sizes=(1, 3)))
+    assert team.spec.state_dim == 4
+    assert first.state.tolist() == [7, 7, 0, 7]
+
+
+def test_the_state_of_the_environment_where_it_has_one():
+    team, first = begun(Stateful())
+    assert (team.spec.state_dim, first.state.tolist()) == (1, [0])
+    assert act(team, 0, 0)[0].state.tolist() == [1]
+
+
+def test_smaller_observations_are_padded_and_missing_actions_are_never_available():
+    team, first = begun(Scripted(sizes=(1, 3), actions=(4, 2)))
+    assert (team.spec.obs_shape, team.spec.n_actions) == ((3,), 4)
+    assert (team.spec.obs_sizes, team.spec.action_sizes) == ((1, 3), (4, 2))
+    assert first.obs.tolist() == [[7, 0, 0], [7, 0, 7]]
+    assert first.avail_actions.tolist() == [[1, 1, 1, 1], [1, 1, 0, 0]]
+    assert team.spec.masks_actions
+
+
+def test_an_agent_that_has_left_sees_zeros_has_action_0_and_no_reward():
+    env = Scripted(leaves={"a": 1})
+    team, _ = begun(env, reward="individual")
+    seen, reward, terminated, truncated, _ = act(team, 1, 1)
+    assert reward.tolist() == [1, 2]  # of the step that it left in, too
+    assert (terminated, truncated) == (False, False)
+    assert (seen.obs.tolist(), seen.avail_actions.tolist()) == ([[0, 0], [7, 1]], [[1, 0], [1, 1]])
+    assert act(team, 0, 1)[1].tolist() == [0, 2]
+    assert env.given[-1] == {"b": 1}
+
+
+@pytest.mark.parametrize(
+    ("reward", "expected"), [("sum", [3]), ("mean", [1.5]), ("individual", [1, 2])]
+)
+def test_rewards_of_the_team_or_of_each_agent(reward, expected):
+    team, _ = begun(Scripted(), reward=reward)
+    assert act(team, 1, 1)[1].tolist() == expected
+    assert team.spec.n_rewards == len(expected)
+
+
+def test_the_mean_is_over_the_agents_that_acted():
+    team, _ = begun(Scripted(leaves={"a": 1}), reward="mean")
+    act(team, 1, 1)
+    assert act(team, 0, 1)[1].tolist() == [2]
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_the_final_step_keeps_reward_observation_and_kind_of_end(cut):
+    team, _ = begun(Scripted(length=1, cut=cut))
+    seen, reward, terminated, truncated, _ = act(team, 1, 0)
+    assert (reward.tolist(), terminated, truncated) == ([1], not cut, cut)
+    assert seen.obs.tolist() == [[7, 1], [7, 1]]
+
+
+def test_an_agent_that_terminated_before_others_were_truncated_has_no_value_to_bootstrap():
+    team, _ = begun(Scripted(length=1, cut=True, leaves={"a": 1}))
+    seen, _, terminated, truncated, _ = act(team, 1, 1)
+    assert (terminated, truncated) == (False, True)
+    assert seen.obs.tolist() == [[0, 0], [7, 1]]
+
+
+def test_a_time_limit_of_ours_truncates():
+    team, _ = begun(Scripted(), max_episode_steps=2)
+    assert [act(team, 0, 0)[2:4] for _ in range(2)] == [(False, False), (False, True)]
+    assert team.spec.max_steps == 2
+
+
+def test_an_environment_that_never_empties_its_agents_ends_all_the_same():
+    class Keeps(Scripted):
+        def step(self, actions):
+            found = super().step(actions)
+            self.agents = list(self.possible_agents)
+            return found
+
+    team, _ = begun(Keeps(length=1))
+    assert act(team, 0, 0)[2:4] == (True, False)
+
+
+def test_masks_in_the_info_and_in_the_observation():
+    class Masked(Scripted):
+        def observation_space(self, agent):
+            own = {"observation": spaces.Box(-1, 99, (2,)), "action_mask": spaces.MultiBinary(2)}
+            return spaces.Dict(own)
+
+        def seen(self, agents):
+            mask = np.array([0, 1], np.int8)
+            return {
+                a: {"observation": x, "action_mask": mask} for a, x in super().seen(agents).items()
+            }
+
+    for env in (Masked(), Scripted(mask=np.array([0, 1], np.int8))):
+        team, first = begun(env)
+        assert team.spec.masks_actions
+        assert first.obs.tolist() == [[7, 0], [7, 0]]
+        assert first.avail_actions.tolist() == [[0, 1], [0, 1]]
+
+
+def test_actions_are_given_as_the_environment_has_them():
+    own = (spaces.Discrete(2, start=5), spaces.MultiDiscrete([2, 3]))
+    env = Scripted(actions=own)
+    team, first = begun(env)
+    assert team.spec.action_sizes == (2, 6)
+    act(team, 1, 5)
+    assert (env.given[0]["a"], env.given[0]["b"].tolist()) == (6, [1, 2])
+    assert first.avail_actions[0].tolist() == [1, 1, 0, 0, 0, 0]
+
+
+def test_win_and_metrics_come_from_an_agents_info():
+    class Won(Scripted):
+        def infos(self, agents):
+            return {a: {"battle_won": True, "metrics": {"kills": 3}} for a in agents}
+
+    team, _ = begun(Won(length=1))
+    assert act(team, 0, 0)[4] == {"win": True, "metrics": {"kills": 3.0}}
+
+
+def test_seeds_have_as_many_bits_as_the_environment_takes():
+    env = Scripted()
+    adapted(env).reset(2**40 + 3)
+    assert env.seed == 3
+    env.seed_bits = 64
+    adapted(env).reset(2**40 + 3)
+    assert env.seed == 2**40 + 3
+
+
+class Renamed(Scripted):
+    def step(self, actions):
+        found = super().step(actions)
+        self.agents = ["a", "c"]
+        return found
+
+
+def test_agents_that_change_names_are_refused():
+    team, _ = begun(Renamed())
+    with pytest.raises(EnvError, match=r"scripted at step 1 .* agents of \['c'\].*possible_agents"):
+        act(team, 0, 0)
+
+
+def test_a_mask_that_forbids_everything_is_refused():
+    with pytest.raises(EnvError, match=r"gave a the action_mask .* one at least is 1"):
+        begun(Scripted(mask=np.zeros(2, np.int8)))
+
+
+def test_continuous_actions_are_refused():
+    with pytest.raises(ValueError, match=r"agent b, has actions Box.*discrete"):
+        adapted(Scripted(actions=(2, spaces.Box(0, 1, (2,)))))
+
+
+def test_images_of_different_sizes_are_refused():
+    class Images(Scripted):
+        def observation_space(self, agent):
+            return spaces.Box(0, 255, (8, 8 + ord(agent), 3), np.uint8)
+
+    with pytest.raises(ValueError, match="images of one size"):
+        adapted(Images())
+
+
+def test_names_of_all_agents_are_asked_for():
+    env = Scripted()
+    env.possible_agents = []
+    with pytest.raises(ValueError, match=r"Set self\.possible_agents"):
+        adapted(env)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_rewards_that_are_no_numbers_name_environment_step_and_seed(bad):
+    class Broken(Scripted):
+        def step(self, actions):
+            obs, rewards, *rest = super().step(actions)
+            return obs, dict.fromkeys(rewards, bad), *rest
+
+    team, _ = begun(Broken())
+    with pytest.raises(EnvError, match="scripted at step 1 of the episode with seed 7 gave the re"):
+        act(team, 0, 0)
