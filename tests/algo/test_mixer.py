@@ -52,7 +52,7 @@ def test_qmix_never_falls_when_an_agents_value_rises(layers):
 def test_team_mixers_refuse_one_reward_per_agent(kind, name):
     message = (
         rf"{name} needs one team reward, but the environment gives 2, one per agent: "
-        r"set algo=iql, which learns from each agent's own\."
+        r"set env\.reward=sum, or algo=iql, which learns from each agent's own\."
     )
     with pytest.raises(ValueError, match=message):
         MIXERS[kind](spec=replace(SPEC, n_rewards=2))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -109,15 +108,6 @@ class SmacParallelEnv(ParallelEnv):  # type: ignore[misc]  # it has no types
     def state(self) -> np.ndarray:
         """float32 [S]."""
         return self.env.get_state()
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state as plain values and arrays, also within an episode."""
-        return {**self.env.state_dict(), "agents": list(self.agents)}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue exactly from what ``state_dict`` returned."""
-        self.env.load_state_dict(state)
-        self.agents = list(state["agents"])
 
     def render(self) -> np.ndarray:
         """uint8 [H, W, 3]: the battle as it stands."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -106,21 +106,6 @@ class StarCraft2Env(BattleView):
         self.reward = 0.0
         if self._painter is not None:
             self._start_painter()
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state as plain values and arrays, also within an episode."""
-        return {
-            "battles": self.battles.state_dict(),
-            "heuristic": self._heuristic_memory.copy(),
-            "seed": self._seed,
-            "episode": self._episode,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue exactly from what ``state_dict`` returned."""
-        self.battles.load_state_dict(state["battles"])
-        self._heuristic_memory[:] = state["heuristic"]
-        self._seed, self._episode = int(state["seed"]), int(state["episode"])
 
     def step(self, actions: Sequence[int]) -> tuple[float, bool, dict[str, Any]]:
         """One env step with one action per agent: (reward, terminated, info).
