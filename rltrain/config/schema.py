@@ -68,7 +68,7 @@ class StopSettings:
 class RunSettings:
     """The top level of a configuration."""
 
-    mode: Literal["train", "evaluate", "export", "doctor"]
+    mode: Literal["train", "evaluate", "export", "import", "doctor"]
     seed: Whole
     total_env_steps: Count
     test: TestSettings

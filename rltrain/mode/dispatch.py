@@ -28,7 +28,7 @@ def dispatch(overrides: Sequence[str], *, multirun: bool) -> int:
     resumes = typed_value(overrides, "resume") is not None
     mode = typed_value(overrides, "mode")
     evaluates, exports = mode == "evaluate", mode == "export"
-    if multirun and (resumes or evaluates or exports):
+    if multirun and (resumes or mode in ("evaluate", "export", "import")):
         raise UsageError(f"A sweep (-m) starts new runs: leave out resume= and mode={mode}.")
     of_hydra = [word for word in overrides if word.lstrip("+~").startswith("hydra.")]
     if of_hydra and (resumes or evaluates or exports):
@@ -45,6 +45,8 @@ def dispatch(overrides: Sequence[str], *, multirun: bool) -> int:
         return evaluate_mode(overrides)
     if exports:
         return export_mode(overrides)
+    if mode == "import":
+        return import_mode(overrides)
     return sweep_mode(overrides) if multirun else new_mode(overrides)
 
 
@@ -126,6 +128,25 @@ def export_mode(overrides: Sequence[str]) -> int:
     from rltrain.mode.export import export, show
 
     show(export(path, others, load_step))
+    return 0
+
+
+def import_mode(overrides: Sequence[str]) -> int:
+    """Make a run of a checkpoint of PyMARL."""
+    path, load_step, others = loaded(overrides)
+    if path == "None" or load_step == "best":
+        raise UsageError(
+            "mode=import needs a checkpoint folder of PyMARL: type mode=import checkpoint=DIR "
+            "algo=… env=…, for example with DIR=results/models/<run>/<env_steps>; of a run's "
+            "folder the newest one is taken, or that which load_step=N names."
+        )
+    composed = compose_checked(single(others))
+    settings = check_composition(composed)
+    from rltrain.mode.pymarl import import_run, show
+    from rltrain.mode.run_folder import new_run_dir
+
+    run_dir = composed.run_dir() or new_run_dir(settings)
+    show(import_run(settings, path, load_step, run_dir, composed.files(run_dir)))
     return 0
 
 

@@ -162,6 +162,7 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "play": "evaluate", "enjoy": "evaluate", "record": "evaluate", "render": "evaluate",
         "training": "train", "learn": "train", "fit": "train", "run": "train",
         "check": "doctor", "diagnose": "doctor", "onnx": "export", "save": "export",
+        "pymarl": "import", "convert": "import",
     },
     "hardware.device": {"gpu": "cuda", "cuda:0": "cuda", "nvidia": "cuda", "default": "auto"},
     "logger.wandb.mode": {

@@ -34,7 +34,7 @@ COMPLETED = {
     "env=smacv2 env.map_name=z": ["env.map_name=zerg_5_vs_5"],
     "env=minatar env.game=": ["env.game=breakout", "env.game=seaquest"],
     "env=atari env.game=p": ["env.game=pong", "env.game=pitfall"],
-    "mode=": ["mode=train", "mode=evaluate", "mode=export", "mode=doctor"],
+    "mode=": ["mode=train", "mode=evaluate", "mode=export", "mode=import", "mode=doctor"],
     "logger.wandb.mode=o": ["logger.wandb.mode=online", "logger.wandb.mode=offline"],
     "hardware.device=": ["hardware.device=auto", "hardware.device=cpu", "hardware.device=cuda"],
     "algo=dqn buffer.sampler=": ["buffer.sampler=uniform", "buffer.sampler=proportional"],

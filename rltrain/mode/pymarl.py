@@ -1,0 +1,273 @@
+"""mode=import: a checkpoint of PyMARL, EPyMARL or PyMARL2 as a run that can be evaluated and
+resumed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from rltrain.algo.learner import Learner
+from rltrain.build.record import spec_record
+from rltrain.config.schema import Settings
+from rltrain.errors import UsageError
+from rltrain.logger.jsonl import JsonLines
+from rltrain.logger.loggers import Loggers
+from rltrain.logger.screen import Screen, shown
+from rltrain.mode.closing import evaluate_command, resume_command
+from rltrain.mode.pymarl_files import AGENT, MIXER, OPTIMIZER, PymarlFiles, read_folder
+from rltrain.mode.run_folder import Record, make_folder, now, require_new
+from rltrain.mode.train import built
+from rltrain.trainer_state import size_words
+from rltrain.types import Clock, EnvSpec
+
+FEED_FORWARD = ("torso.0", "torso.2", "head.advantage.0")
+"""The layers of agents without memory (fc1, rnn, fc2 in EPyMARL with use_rnn: False; fc1, fc2, fc3
+in PyMARL2), as ``algo/network=mlp`` calls them."""
+ANOTHER = (
+    "Choose the environment that it was trained in, such as env.map_name=NAME, with the options "
+    "of env that change its observations."
+)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A run folder with an imported checkpoint."""
+
+    run_dir: Path
+    files: PymarlFiles
+    total_env_steps: int
+    remarks: tuple[str, ...]
+
+
+def import_run(
+    settings: Settings,
+    path: str | Path,
+    load_step: int | None,
+    run_dir: Path,
+    texts: Mapping[str, str],
+) -> Imported:
+    """Write a run folder whose checkpoint has the weights and the optimizer's moments of a folder
+    of PyMARL; targets are copies of the networks, as PyMARL's ``load_models`` makes them.
+
+    Args:
+        texts: what to write into ``.hydra/``, by name.
+
+    Raises:
+        CheckpointError: the folder cannot be read, or has something else than tensors.
+        UsageError: its networks are not those of this environment and algorithm.
+    """
+    require_new(run_dir)
+    files = read_folder(Path(path).expanduser().resolve(), load_step)
+    record = Record(run_dir)
+    loggers = Loggers([JsonLines(run_dir / "metrics.jsonl")])
+    trainer = built(settings, run_dir, loggers, [record])
+    try:
+        learner = cast(Learner, trainer.learner)
+        remarks = files.remarks + load_files(learner, files)
+        updates = int(learner.state_dict()["optimizer"]["step"])
+        trainer.clock = Clock(env_steps=files.env_steps, updates=updates)
+        trainer.pretrained = True
+        learner.target_update.due(trainer.clock)  # the targets are copies from now
+        make_folder(run_dir, texts)
+        record.take_up(trainer.rollout.about)
+        record.facts["imported"] = str(files.folder)
+        record.begin(settings, trainer)
+        trainer.save(with_replay=False)
+        record.write(trainer, status="interrupted", finished=now())
+    finally:
+        trainer.close()
+    return Imported(run_dir, files, settings.run.total_env_steps, remarks)
+
+
+def load_files(learner: Learner, files: PymarlFiles) -> tuple[str, ...]:
+    """Load networks, targets and the optimizer's moments; returns what a person should know.
+
+    Raises:
+        UsageError: they do not fit; names the tensors and what to type.
+    """
+    given = renamed(files)
+    require_fit(learner, files, given)
+    moments, remarks = optimizer_moments(learner, files, list(given))
+    state = {**learner.state_dict(), "online": given, "target": given, "optimizer": moments}
+    learner.load_state_dict(state)
+    if not files.folder.name.isdigit():
+        remarks += (f"{files.folder.name} is no env step: the run is counted from 0.",)
+    return remarks
+
+
+def renamed(files: PymarlFiles) -> dict[str, Tensor]:
+    """The tensors by the names that they have here, in the order of PyMARL's parameters.
+
+    Raises:
+        UsageError: every agent has a network of its own.
+    """
+    if any(re.match(r"agents\.\d", name) for name in files.agent):
+        raise UsageError(
+            f"{files.folder / AGENT} has a network per agent (mac: non_shared_mac): expected one "
+            "that all agents share, with fc1, rnn and fc2. Import a checkpoint of mac=basic_mac."
+        )
+    theirs = dict.fromkeys(name.partition(".")[0] for name in files.agent)
+    layers = {} if has_memory(files) else dict(zip(theirs, FEED_FORWARD, strict=False))
+    named = {}
+    for name, tensor in files.agent.items():
+        layer, dot, rest = name.partition(".")
+        named[f"agents.{layers.get(layer, layer)}{dot}{rest}"] = tensor
+    return named | {f"mixer.{name}": tensor for name, tensor in files.mixer.items()}
+
+
+def has_memory(files: PymarlFiles) -> bool:
+    """Whether the agents are recurrent."""
+    return "rnn.weight_ih" in files.agent
+
+
+def require_fit(learner: Learner, files: PymarlFiles, given: Mapping[str, Tensor]) -> None:
+    """UsageError unless names and sizes are those of the learner's networks."""
+    own = {name: list(tensor.shape) for name, tensor in learner.online.state_dict().items()}
+    theirs = {name: list(tensor.shape) for name, tensor in given.items()}
+    wrong = [
+        f"{file_of(name)} has {there or 'no such tensor'}, expected {here or 'none'}"
+        for name in {**own, **theirs}
+        if (here := own.get(name)) != (there := theirs.get(name))
+    ]
+    if not wrong:
+        return
+    more = f" (and {len(wrong) - 3} more)" if len(wrong) > 3 else ""
+    spec = learner.check.spec
+    typed = list(dict.fromkeys(advice(files, own, spec)))
+    raise UsageError(
+        f"{files.folder} does not fit: {'; '.join(wrong[:3])}{more}. This environment has "
+        f"{size_words(spec_record(spec))}. {'Type ' + ' '.join(typed) + '.' if typed else ANOTHER}"
+    )
+
+
+def file_of(name: str) -> str:
+    """Where a tensor belongs: ``agent.th: fc1.weight``."""
+    part, _, rest = name.partition(".")
+    return f"{AGENT if part == 'agents' else MIXER}: {rest}"
+
+
+def advice(files: PymarlFiles, own: Mapping[str, Any], spec: EnvSpec) -> Iterator[str]:
+    """The overrides with which the networks would fit, as far as sizes tell."""
+    weights = [tensor for name, tensor in files.agent.items() if re.fullmatch(r"\w+\.weight", name)]
+    memory = has_memory(files)
+    if not weights or len(weights[-1]) != spec.n_actions:
+        return
+    here = own.get("agents.fc1.weight" if memory else "agents.torso.0.weight")
+    if here is None:
+        yield f"algo/network={'gru' if memory else 'mlp'}"
+    widths = [len(tensor) for tensor in weights[:-1]]
+    if memory and (here is None or here[0] != widths[0]):
+        yield f"algo.network.hidden_dim={widths[0]}"
+    elif not memory and (here is None or here[0] != widths[0]):
+        yield f"algo.network.hidden_sizes=[{','.join(map(str, widths))}]"
+    inputs, n_obs = weights[0].shape[1], math.prod(spec.obs_shape) * spec.frame_stack
+    if here is None or here[1] != inputs:
+        choices = itertools.product((True, False), repeat=2)
+        sizes = {(a, i): n_obs + a * spec.n_actions + i * spec.n_agents for a, i in choices}
+        fitting = [flags for flags, size in sizes.items() if size == inputs]
+        for last_action, agent_id in fitting[:1]:
+            yield f"algo.network.last_action={str(last_action).lower()}"
+            yield f"algo.network.agent_id={str(agent_id).lower()}"
+    yield from mixer_advice(files, own)
+
+
+def mixer_advice(files: PymarlFiles, own: Mapping[str, Any]) -> Iterator[str]:
+    """The same for the mixer."""
+    mixes = any(name.startswith("mixer.") for name in own)
+    if bool(files.mixer) != mixes:
+        yield "algo=qmix" if files.mixer else "algo=vdn (or algo=iql)"
+    if "hyper_b_1.weight" not in files.mixer or not mixes:
+        return
+    theirs = {f"mixer.{name}": list(tensor.shape) for name, tensor in files.mixer.items()}
+    first, embed = "mixer.hyper_w_1.0.weight", "mixer.hyper_b_1.weight"
+    if own.get(embed) != theirs[embed]:
+        yield f"algo.mixer.embed_dim={theirs[embed][0]}"
+    if (first in own) != (first in theirs):
+        yield f"algo.mixer.hypernet_layers={2 if first in theirs else 1}"
+    if first in theirs and own.get(first) != theirs[first]:
+        yield f"algo.mixer.hypernet_dim={theirs[first][0]}"
+
+
+def optimizer_moments(
+    learner: Learner, files: PymarlFiles, names: Sequence[str]
+) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """The optimizer's state with the moments of ``opt.th``, and what is not taken over.
+
+    Args:
+        names: of the parameters, in the order of PyMARL's optimizer: agents, then mixer.
+
+    Raises:
+        UsageError: ``opt.th`` is of another optimizer.
+    """
+    own = cast(dict[str, Tensor], learner.state_dict()["optimizer"])
+    if files.optimizer is None:
+        return own, (f"There is no {OPTIMIZER}: the optimizer starts from scratch.",)
+    state, groups = files.optimizer["state"], files.optimizer["param_groups"]
+    numbers = [number for group in groups for number in group["params"]]
+    shapes = {name: p.shape for name, p in learner.online.named_parameters()}
+    if len(numbers) != len(names) or not all(number in state for number in numbers):
+        return own, (
+            f"{OPTIMIZER} has the moments of {len(state)} tensors, the networks have "
+            f"{len(names)}: the optimizer starts from scratch.",
+        )
+    of_name = dict(zip(names, (state[number] for number in numbers), strict=True))
+    theirs = {key for moments in of_name.values() for key in moments}
+    if theirs != set(own):
+        kind = "adam" if "exp_avg" in theirs else "rmsprop"
+        raise UsageError(
+            f"{files.folder / OPTIMIZER} has {', '.join(sorted(theirs))}, but the optimizer of "
+            f"this run keeps {', '.join(sorted(own))}. Type algo/optimizer={kind} "
+            f"algo.optimizer.lr={groups[0]['lr']:g}, or remove {OPTIMIZER} to start the optimizer "
+            "from scratch."
+        )
+    moments = {"step": torch.full_like(own["step"], float(next(iter(of_name.values()))["step"]))}
+    for key in theirs - {"step"}:
+        parts = [of_name[name][key] for name in shapes]
+        if any(part.shape != shape for part, shape in zip(parts, shapes.values(), strict=True)):
+            raise UsageError(
+                f"{files.folder / OPTIMIZER}: {key} has other sizes than the networks in {AGENT} "
+                f"and {MIXER}. Expected the files of one checkpoint; remove {OPTIMIZER} to start "
+                "the optimizer from scratch."
+            )
+        moments[key] = torch.cat([part.flatten() for part in parts])
+    return moments, tuple(other_options(learner.optimizer.param_groups[0], groups[0]))
+
+
+def other_options(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[str]:
+    """Settings of the optimizer that are not those it was trained with."""
+    for name in ("lr", "alpha", "betas", "eps"):
+        if name in ours and name in theirs and ours[name] != theirs[name]:
+            value = str(theirs[name]).replace("(", "[").replace(")", "]").replace(" ", "")
+            yield (
+                f"It was trained with {name}={value}, this run goes on with {ours[name]}: type "
+                f"algo.optimizer.{name}={value} to keep it."
+            )
+
+
+def show(done: Imported) -> None:
+    """What was written, and what to type next."""
+    console, files = Screen(highlight=False), done.files
+    path, more = shown(done.run_dir), None
+    if done.total_env_steps <= files.env_steps:
+        more = 2 * files.env_steps
+    parts = ", ".join(
+        name
+        for name, part in ((AGENT, True), (MIXER, files.mixer), (OPTIMIZER, files.optimizer))
+        if part
+    )
+    for line in (
+        *done.remarks,
+        f"Imported {parts} of {files.folder} (env step {files.env_steps:,}) as {path}.",
+        f"  {evaluate_command(path, None)}",
+        f"  {resume_command(path, None, more)}",
+    ):
+        console.print(line, markup=False, soft_wrap=True)

@@ -1,0 +1,137 @@
+"""Checkpoint folders of PyMARL, EPyMARL and PyMARL2: found and read, without executing anything
+that is in them.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rltrain.errors import CheckpointError, UsageError
+
+AGENT, MIXER, OPTIMIZER = "agent.th", "mixer.th", "opt.th"
+LAYOUT = (
+    "Expected a folder with agent.th (and mixer.th and opt.th, where there are any), such as "
+    "results/models/<run>/<env_steps>, or the folder of a run, results/models/<run>."
+)
+
+
+@dataclass(frozen=True)
+class PymarlFiles:
+    """The content of a checkpoint folder, tensors on the CPU."""
+
+    folder: Path
+    env_steps: int  # the folder's name
+    agent: Mapping[str, Tensor]
+    mixer: Mapping[str, Tensor]  # empty where there is none (IQL, VDN)
+    optimizer: Mapping[str, Any] | None  # ``state`` and ``param_groups``
+    remarks: tuple[str, ...] = ()
+
+
+def read_folder(path: Path, load_step: int | None) -> PymarlFiles:
+    """A checkpoint folder, or of a run's folder its newest one.
+
+    Args:
+        load_step: of a run's folder the checkpoint nearest to this env step.
+
+    Raises:
+        CheckpointError: nothing there, or files that are no plain tensors.
+        UsageError: a step beside a single checkpoint, or several runs.
+    """
+    folder, remarks = found_folder(path, load_step)
+    mixer, optimizer = folder / MIXER, folder / OPTIMIZER
+    return PymarlFiles(
+        folder=folder,
+        env_steps=int(folder.name) if folder.name.isdigit() else 0,
+        agent=tensors(folder / AGENT),
+        mixer=tensors(mixer) if mixer.is_file() else {},
+        optimizer=optimizer_state(optimizer) if optimizer.is_file() else None,
+        remarks=remarks,
+    )
+
+
+def found_folder(path: Path, load_step: int | None) -> tuple[Path, tuple[str, ...]]:
+    """The folder with ``agent.th`` that a path and a step mean, and remarks on the choice."""
+    if (path / AGENT).is_file():
+        if load_step is not None:
+            raise UsageError(
+                f"load_step={load_step} chooses a checkpoint of a run, and {path} is one. Leave "
+                "out load_step."
+            )
+        return path, ()
+    inner = sorted(p for p in path.iterdir() if p.is_dir()) if path.is_dir() else []
+    steps = {int(p.name): p for p in inner if p.name.isdigit() and (p / AGENT).is_file()}
+    if steps:
+        if load_step is None:
+            return steps[max(steps)], ()
+        step = min(steps, key=lambda s: abs(s - load_step))
+        remark = f"There is no checkpoint of env step {load_step:,}: {step:,} is the nearest."
+        return steps[step], () if step == load_step else (remark,)
+    runs = [p for p in inner if any(p.glob(f"*/{AGENT}"))]
+    if len(runs) == 1:
+        return found_folder(runs[0], load_step)
+    if runs:
+        names = ", ".join(p.name for p in runs[:5]) + (", …" if len(runs) > 5 else "")
+        raise UsageError(
+            f"{path} has the models of {len(runs)} runs ({names}). Type checkpoint={runs[0]} for "
+            "one of them."
+        )
+    raise CheckpointError(f"There is no {AGENT} in {path}. {LAYOUT}")
+
+
+def tensors(file: Path) -> dict[str, Tensor]:
+    """The tensors of a ``state_dict`` by name, in the order of the parameters.
+
+    Raises:
+        CheckpointError: the file has something else in it.
+    """
+    found = loaded(file)
+    if not isinstance(found, Mapping) or not all(isinstance(x, Tensor) for x in found.values()):
+        raise CheckpointError(f"{file} is no state_dict: expected tensors by name.")
+    return {str(name): tensor for name, tensor in found.items()}
+
+
+def optimizer_state(file: Path) -> dict[str, Any]:
+    """The ``state_dict`` of a torch optimizer.
+
+    Raises:
+        CheckpointError: the file has something else in it.
+    """
+    found = loaded(file)
+    if not isinstance(found, Mapping) or not {"state", "param_groups"} <= set(found):
+        raise CheckpointError(
+            f"{file} is no optimizer's state_dict: expected state and param_groups. Without this "
+            "file the optimizer starts from scratch."
+        )
+    return dict(found)
+
+
+def loaded(file: Path) -> Any:
+    """What ``torch.save`` wrote, if it is tensors, numbers and text in plain containers.
+
+    Raises:
+        CheckpointError: the file cannot be read, or its pickle names a class or function.
+    """
+    try:
+        return torch.load(file, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        named = re.search(r"GLOBAL (\S+)", str(error))
+        what = f" ({named[1]})" if named else ""
+        raise CheckpointError(
+            f"{file} is refused: besides tensors it contains an object whose loading would execute "
+            f"code{what}. Nothing in it was executed. Expected a state_dict, as PyMARL saves it. "
+            "If the file is your own, write it again where it was made: "
+            "torch.save(agent.state_dict(), 'agent.th')."
+        ) from error
+    except Exception as error:  # of a damaged file, of any kind
+        raise CheckpointError(
+            f"{file} cannot be read ({type(error).__name__}: {error}). Expected a file that "
+            "torch.save wrote."
+        ) from error

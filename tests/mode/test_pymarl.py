@@ -1,0 +1,232 @@
+"""mode=import: weights, moments and step of PyMARL's checkpoint folders, and what is refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import rltrain
+from rltrain.algo import adam, rmsprop
+from rltrain.errors import CheckpointError, UsageError
+from rltrain.mode.pymarl import load_files
+from rltrain.mode.pymarl_files import read_folder
+from rltrain.types import EnvSpec
+
+SPEC = EnvSpec(n_agents=2, n_actions=2, obs_shape=(3,), state_dim=3)  # of env=two_step
+OVERRIDES = ["algo=qmix", "algo.network.hidden_dim=8", "algo.mixer.embed_dim=4"]
+DEFAULTS = {
+    rmsprop: {"lr": 5e-4, "alpha": 0.99, "eps": 1e-5},
+    adam: {"lr": 5e-4, "betas": [0.9, 0.999], "eps": 1e-8},
+}
+OVERRIDES += ["algo.mixer.hypernet_dim=5", "hardware.threads=1"]
+
+
+class RNNAgent(nn.Module):
+    """PyMARL's, by its names."""
+
+    def __init__(self, n_inputs=3 + 2 + 2, hidden=8, memory=True):
+        super().__init__()
+        self.fc1 = nn.Linear(n_inputs, hidden)
+        self.rnn = nn.GRUCell(hidden, hidden) if memory else nn.Linear(hidden, hidden)
+        self.fc2 = nn.Linear(hidden, 2)
+
+    def forward(self, inputs, hidden):
+        x = F.relu(self.fc1(inputs))
+        h = self.rnn(x, hidden) if isinstance(self.rnn, nn.GRUCell) else F.relu(self.rnn(x))
+        return self.fc2(h), h
+
+
+class QMixer(nn.Module):
+    """The parameters of PyMARL's, in its order."""
+
+    def __init__(self):
+        super().__init__()
+        self.hyper_w_1 = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 8))
+        self.hyper_w_final = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 4))
+        self.hyper_b_1 = nn.Linear(3, 4)
+        self.V = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+
+
+def pymarl_folder(path, agent, mixer=None, kind=rmsprop, **options):
+    """Write a folder as PyMARL does, after a step on random gradients; returns the optimizer.
+
+    The file is that of ``optimizer.state_dict()``, which would import torch._dynamo (seconds).
+    """
+    path.mkdir(parents=True)
+    parameters = [*agent.parameters(), *(mixer.parameters() if mixer else ())]
+    optimizer = kind(parameters, **(options or DEFAULTS[kind]))
+    for parameter in parameters:
+        parameter.grad = torch.randn_like(parameter)
+    optimizer.step()
+    torch.save(agent.state_dict(), path / "agent.th")
+    if mixer is not None:
+        torch.save(mixer.state_dict(), path / "mixer.th")
+    (group,) = optimizer.param_groups
+    state = {i: optimizer.state[parameter] for i, parameter in enumerate(parameters)}
+    options = {**group, "params": list(state)}
+    torch.save({"state": state, "param_groups": [options]}, path / "opt.th")
+    return optimizer
+
+
+@pytest.fixture
+def folder(own_folder):
+    torch.manual_seed(0)
+    return own_folder / "models" / "qmix_2026" / "4000"
+
+
+def test_imported_run_has_the_values_of_pymarl_and_goes_on_from_its_step(command, folder, small):
+    agent = RNNAgent()
+    pymarl_folder(folder, agent, QMixer())
+    pymarl_folder(folder.with_name("2000"), RNNAgent(), QMixer())
+    code = command("mode=import", f"checkpoint={folder.parents[1]}", *small, *OVERRIDES)
+    assert code == 0
+    (run,) = Path("outputs/qmix-two_step").glob("*-s0-*")
+    policy = rltrain.load_policy(run)
+    assert policy.step == 4000
+    obs, hidden, last = torch.rand(4, 2, 3), torch.zeros(2, 8), torch.zeros(2, 2)
+    for step in obs:
+        q, hidden = agent(torch.cat([step, last, torch.eye(2)], -1), hidden)
+        action = policy.act(step.numpy())
+        assert (action == q.argmax(-1).numpy()).all()
+        assert torch.allclose(torch.from_numpy(policy.policy.hidden[0]), hidden, atol=1e-6)
+        last = F.one_hot(q.argmax(-1), 2).float()
+    assert rltrain.evaluate(run, episodes=2).metrics["test/episode_length_mean"] == 2
+    resumed = rltrain.resume(run, total_env_steps=4300)
+    assert resumed.history["env_steps"][0] == 4000
+    assert resumed.history["env_steps"][-1] >= 4300
+    assert resumed.metrics["train/epsilon"] == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("kind", [rmsprop, adam])
+def test_next_step_is_that_of_the_optimizer_that_was_saved(folder, kind):
+    agent, mixer = RNNAgent(), QMixer()
+    optimizer = pymarl_folder(folder, agent, mixer, kind)
+    learner = rltrain.make_learner([*OVERRIDES, f"algo/optimizer={kind.__name__}"], SPEC)
+    assert load_files(learner, read_folder(folder, None)) == ()
+    named = {f"agents.{name}": p for name, p in agent.named_parameters()}
+    named |= {f"mixer.{name}": p for name, p in mixer.named_parameters()}
+    ours = dict(learner.online.named_parameters())
+    assert ours.keys() == named.keys()
+    for name, parameter in named.items():
+        gradient = torch.randn_like(parameter)
+        parameter.grad = gradient
+        ours[name].grad.copy_(gradient)
+    optimizer.step()
+    learner.optimizer.step()
+    for name, parameter in named.items():
+        assert torch.allclose(ours[name], parameter, atol=1e-7), name
+    target = learner.target.state_dict()
+    assert not torch.equal(target["agents.fc1.weight"], ours["agents.fc1.weight"])
+
+
+def test_agents_without_memory_become_feed_forward_ones(folder):
+    agent = RNNAgent(memory=False)
+    pymarl_folder(folder, agent)
+    words = ["algo=vdn", "algo/network=mlp", "algo.network.hidden_sizes=[8,8]"]
+    learner = rltrain.make_learner([*words, "algo.network.last_action=true"], SPEC)
+    load_files(learner, read_folder(folder, None))
+    obs, last = torch.rand(1, 2, 3), torch.tensor([[-1, 1]])
+    q, _ = learner.online.agents.step(obs, last, torch.zeros(1, 2, 0))
+    one_hot = torch.tensor([[0.0, 0.0], [0.0, 1.0]])
+    theirs, _ = agent(torch.cat([obs[0], one_hot, torch.eye(2)], -1), None)
+    assert torch.allclose(q[0], theirs, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("agent", "words", "message"),
+    [
+        (
+            RNNAgent(hidden=16),
+            OVERRIDES,
+            r"fc1.weight has \[16, 7\], expected \[8, 7\]; .*Type algo.network.hidden_dim=16",
+        ),
+        (
+            RNNAgent(n_inputs=3),
+            OVERRIDES,
+            r"Type algo.network.last_action=false algo.network.agent_id=false\.",
+        ),
+        (
+            RNNAgent(n_inputs=9),
+            OVERRIDES,
+            "2 agents, 2 actions, observation 3, state 3. .*map_name",
+        ),
+        (RNNAgent(memory=False), OVERRIDES, r"algo/network=mlp algo.network.hidden_sizes=\[8,8\]"),
+        (RNNAgent(), ["algo=vdn", "algo.network.hidden_dim=8"], "Type algo=qmix"),
+        (RNNAgent(), [*OVERRIDES[:2], "algo.mixer.embed_dim=9"], "algo.mixer.embed_dim=4 .*dim=5"),
+    ],
+)
+def test_other_sizes_are_named_with_what_to_type(folder, agent, words, message):
+    pymarl_folder(folder, agent, QMixer())
+    with pytest.raises(UsageError, match=message):
+        load_files(rltrain.make_learner(words, SPEC), read_folder(folder, None))
+
+
+def test_moments_of_another_optimizer_are_refused_with_its_name(folder):
+    pymarl_folder(folder, RNNAgent(), QMixer(), adam, **{**DEFAULTS[adam], "lr": 1e-3})
+    with pytest.raises(UsageError, match=r"Type algo/optimizer=adam algo\.optimizer\.lr=0\.001"):
+        load_files(rltrain.make_learner(OVERRIDES, SPEC), read_folder(folder, None))
+
+
+def test_what_differs_or_is_missing_is_said(folder):
+    pymarl_folder(folder, RNNAgent(), QMixer(), lr=1e-3, alpha=0.99, eps=1e-5)
+    learner = rltrain.make_learner(OVERRIDES, SPEC)
+    (remark,) = load_files(learner, read_folder(folder, None))
+    assert "type algo.optimizer.lr=0.001 to keep it" in remark
+    (folder / "opt.th").unlink()
+    (remark,) = load_files(learner, read_folder(folder, None))
+    assert remark == "There is no opt.th: the optimizer starts from scratch."
+
+
+class Evil:
+    """Runs a command where it is unpickled."""
+
+    def __reduce__(self):
+        return os.system, ("touch executed",)
+
+
+@pytest.mark.parametrize("name", ["agent.th", "mixer.th", "opt.th"])
+def test_a_pickle_that_wants_to_run_code_is_refused(command, folder, small, name):
+    pymarl_folder(folder, RNNAgent(), QMixer())
+    torch.save({"fc1.weight": torch.zeros(8, 7), "more": Evil()}, folder / name)
+    with pytest.raises(CheckpointError, match=rf"{name} is refused: .*posix.system"):
+        command("mode=import", f"checkpoint={folder}", *small, *OVERRIDES)
+    assert not Path("executed").exists()
+    assert not Path("outputs").exists()
+
+
+def test_a_damaged_file_is_named(folder):
+    folder.mkdir(parents=True)
+    (folder / "agent.th").write_bytes(b"hello")
+    with pytest.raises(CheckpointError, match=r"agent\.th cannot be read"):
+        read_folder(folder, None)
+
+
+def test_a_network_per_agent_is_refused(folder):
+    folder.mkdir(parents=True)
+    torch.save({"agents.0.fc1.weight": torch.zeros(8, 7)}, folder / "agent.th")
+    learner = rltrain.make_learner(OVERRIDES, SPEC)
+    with pytest.raises(UsageError, match="network per agent"):
+        load_files(learner, read_folder(folder, None))
+
+
+def test_of_a_run_the_nearest_step_is_taken_and_said(folder):
+    for step in (1000, 2000):
+        pymarl_folder(folder.with_name(str(step)), RNNAgent())
+    files = read_folder(folder.parent, 1400)
+    assert files.env_steps == 1000
+    assert files.remarks == ("There is no checkpoint of env step 1,400: 1,000 is the nearest.",)
+    pymarl_folder(folder.parents[1] / "vdn_2026" / "1000", RNNAgent())
+    with pytest.raises(UsageError, match="the models of 2 runs"):
+        read_folder(folder.parents[1], None)
+    with pytest.raises(CheckpointError, match=r"There is no agent\.th"):
+        read_folder(folder, None)
+
+
+def test_an_import_needs_a_folder(command, small):
+    with pytest.raises(UsageError, match="mode=import checkpoint=DIR"):
+        command("mode=import", *small)
