@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Literal
 
-from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count
 from rltrain.env.smac.backend import BackendOptions, open_battles
 from rltrain.env.smac.data.scenarios import (
@@ -16,6 +15,7 @@ from rltrain.env.smac.data.scenarios import (
     find_scenario,
     race_of,
 )
+from rltrain.env.smac.keywords import flat_keywords
 from rltrain.env.smac.options import Smacv2Options, spec_of
 from rltrain.env.smac.starcraft2.smacv2_config import MAP_FILE, scenario_options
 from rltrain.env.smac.starcraft2.worker import Recipe

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count, Flag
 from rltrain.env.smac.backend import BackendOptions, BattleBackend, open_battles
+from rltrain.env.smac.keywords import flat_keywords
 from rltrain.env.smac.options import Options, ProgramOptions, SmacOptions, spec_of
 from rltrain.env.smac.smaclite.maps import RULES, find_map_under
 from rltrain.env.smac.starcraft2.worker import Recipe
