@@ -7,7 +7,8 @@ of the hooks, ``rltrain/examples/`` two callbacks to start from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from rltrain.callback.training import Training
@@ -99,63 +100,15 @@ class Callbacks(Callback):
 
     def __init__(self, callbacks: Sequence[Callback]) -> None:
         self.callbacks = list(callbacks)
-        self.hooks = {
+        hooks = {
             name: [getattr(c, name) for c in self.callbacks if defines(c, name)]
             for name in vars(Callback)
             if name.startswith("on_")
         }
-        self.watch_training = any(self.hooks[name] for name in STEP_HOOKS)
-        self.watch_tests = any(self.hooks[name] for name in TEST_HOOKS)
-
-    def each(self, hook: str, trainer: Training, value: Any) -> Any:
-        for call in self.hooks[hook]:
-            value = call(trainer, value)
-        return value
-
-    def on_train_start(self, trainer: Training, value: Any = None) -> Any:
-        return self.each("on_train_start", trainer, value)
-
-    def on_episode_start(self, trainer: Training, value: StepView) -> StepView:
-        return self.each("on_episode_start", trainer, value)
-
-    def on_step(self, trainer: Training, value: StepView) -> StepView:
-        return self.each("on_step", trainer, value)
-
-    def on_episode_end(self, trainer: Training, value: StepView) -> StepView:
-        return self.each("on_episode_end", trainer, value)
-
-    def on_trajectory(self, trainer: Training, value: Trajectory) -> Trajectory:
-        return self.each("on_trajectory", trainer, value)
-
-    def on_collect(self, trainer: Training, value: Steps) -> Steps:
-        return self.each("on_collect", trainer, value)
-
-    def on_batch(self, trainer: Training, value: Batch) -> Batch:
-        return self.each("on_batch", trainer, value)
-
-    def on_update(self, trainer: Training, value: UpdateResult) -> UpdateResult:
-        return self.each("on_update", trainer, value)
-
-    def on_iteration(self, trainer: Training, value: Any = None) -> Any:
-        return self.each("on_iteration", trainer, value)
-
-    def on_log(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
-        return self.each("on_log", trainer, value)
-
-    def on_test_start(self, trainer: Training, value: Any = None) -> Any:
-        return self.each("on_test_start", trainer, value)
-
-    def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
-        return self.each("on_test_end", trainer, value)
-
-    def on_save(self, trainer: Training, value: dict[str, Any]) -> dict[str, Any]:
-        return self.each("on_save", trainer, value)
-
-    def on_exception(self, trainer: Training, value: BaseException) -> BaseException:
-        return self.each("on_exception", trainer, value)
-
-    def on_train_end(self, trainer: Training, value: Any = None) -> Any:
-        return self.each("on_train_end", trainer, value)
+        for name, calls in hooks.items():  # each hook of this object calls those of its callbacks
+            setattr(self, name, partial(pass_on, calls))
+        self.watch_training = any(hooks[name] for name in STEP_HOOKS)
+        self.watch_tests = any(hooks[name] for name in TEST_HOOKS)
 
     def state_dict(self) -> dict[str, Any]:
         return {name: c.state_dict() for name, c in self.named()}
@@ -170,6 +123,13 @@ class Callbacks(Callback):
         """Every callback by its class and how many of that class came before."""
         names = [f"{type(c).__module__}.{type(c).__qualname__}" for c in self.callbacks]
         return [(f"{n}.{names[:i].count(n)}", self.callbacks[i]) for i, n in enumerate(names)]
+
+
+def pass_on(calls: Sequence[Callable[..., Any]], trainer: Training, value: Any = None) -> Any:
+    """Call hooks in order, each with the value that the one before returned."""
+    for call in calls:
+        value = call(trainer, value)
+    return value
 
 
 def defines(callback: Callback, hook: str) -> bool:
