@@ -6,6 +6,7 @@ Compiled kernels read arrays without bounds checks, so nothing reaches them unch
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from statistics import mode
 from typing import Any
 
@@ -32,6 +33,7 @@ FIELDS = {  # name: dtype and axes; "*O" stands for the shape of a (stacked) obs
     "td_target": (torch.float32, ("T", "B", "M")),
 }
 OPTIONAL = ("hidden", "agent", "td_target")
+_tensors = attrgetter(*FIELDS)
 
 
 class BatchCheck:
@@ -153,41 +155,9 @@ def _length_and_width(batch: Batch) -> tuple[int, int]:
 
 
 def _layout(batch: Batch) -> tuple[Any, ...]:
-    """Shapes and dtypes, written out: this runs in every update."""
-    obs, avail_actions, state = batch.obs, batch.avail_actions, batch.state
-    last_action, last, action = batch.last_action, batch.last, batch.action
-    reward, terminated, mask = batch.reward, batch.terminated, batch.mask
-    weight, index = batch.weight, batch.index
-    rest = batch.hidden, batch.agent, batch.td_target
-    return (
-        obs.shape,
-        obs.dtype,
-        avail_actions.shape,
-        avail_actions.dtype,
-        state.shape,
-        state.dtype,
-        last_action.shape,
-        last_action.dtype,
-        last.shape,
-        last.dtype,
-        action.shape,
-        action.dtype,
-        reward.shape,
-        reward.dtype,
-        terminated.shape,
-        terminated.dtype,
-        mask.shape,
-        mask.dtype,
-        weight.shape,
-        weight.dtype,
-        index.shape,
-        index.dtype,
-        *[None if x is None else (x.shape, x.dtype) for x in rest],
-        batch.mask_end,
-        batch.burn_in,
-        batch.eta,
-        batch.whole,
-    )
+    """Shapes and dtypes of a batch's tensors, and its numbers; this runs in every update."""
+    tensors = [None if x is None else (x.shape, x.dtype) for x in _tensors(batch)]
+    return (*tensors, batch.mask_end, batch.burn_in, batch.eta, batch.whole)
 
 
 def stacked_shape(spec: EnvSpec) -> tuple[int, ...]:
