@@ -213,25 +213,15 @@ class Learning(Protocol):
 class Acting(Protocol):
     """Actions for observations that are not a rollout's own."""
 
-    def compute_actions(
+    def act(
         self,
         obs: Sequence[Any],
         state: dict[str, Any] | None,
         explore: bool,
         avail_actions: Any,
         clock: Clock,
-    ) -> Any:
-        """Actions for X observations; with a recurrent state if the agents have one."""
-
-    def compute_single_action(
-        self,
-        obs: Any,
-        state: dict[str, Any] | None,
-        explore: bool,
-        avail_actions: Any,
-        clock: Clock,
-    ) -> Any:
-        """The action for one observation; with a recurrent state if the agents have one."""
+    ) -> tuple[np.ndarray, dict[str, Any] | None]:
+        """Actions [X, N] for X observations, and the state for the next ones if there is one."""
 
     def explores_until(self) -> int | None:
         """The env step at which training's exploration stops changing; None if it never does."""

@@ -218,8 +218,21 @@ class Trainer:
         explore: bool = False,
         avail_actions: Any = None,
     ) -> Any:
-        """Actions for several observations at once (``Actor.compute_actions``)."""
-        return self.actor.compute_actions(obs, state, explore, avail_actions, self.clock)
+        """Actions for several observations, each in an episode of its own; training is unchanged.
+
+        Args:
+            obs: X observations as the environment gives them; of a team [N, *O] each.
+            state: what the last call returned; None where the X episodes begin.
+            explore: draw actions as training would now; otherwise greedy and without noise.
+            avail_actions: [X, N, A] (or [X, A] for one agent); None: all.
+
+        Returns:
+            actions [X] for one agent, [X, N] for a team. For agents that remember (recurrent
+            ones, stacked frames, previous actions) those and the state for the next observations.
+        """
+        action, after = self.actor.act(obs, state, explore, avail_actions, self.clock)
+        found = action[:, 0] if action.shape[1] == 1 else action
+        return found if after is None else (found, after)
 
     def compute_single_action(
         self,
@@ -229,7 +242,10 @@ class Trainer:
         avail_actions: Any = None,
     ) -> Any:
         """``compute_actions`` for one observation: a number, or [N] for a team."""
-        return self.actor.compute_single_action(obs, state, explore, avail_actions, self.clock)
+        masks = None if avail_actions is None else [avail_actions]
+        action, after = self.actor.act([obs], state, explore, masks, self.clock)
+        found = int(action[0, 0]) if action.shape[1] == 1 else action[0]
+        return found if after is None else (found, after)
 
     def log(self, row: dict[str, float]) -> dict[str, float]:
         """Pass training metrics through ``on_log`` and update ``latest``; returns what to write."""

@@ -49,12 +49,13 @@ class Actor:
         explore: bool,
         avail_actions: Any,
         clock: Clock,
-    ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Actions [X, N], as the environment numbers them, and what to hand back next time.
+    ) -> tuple[np.ndarray, dict[str, Any] | None]:
+        """Actions [X, N], as the environment numbers them, and the state to pass with the next
+        observations; None for agents that remember nothing.
 
         Args:
-            obs: X observations.
-            state: what the last call gave; None where X episodes begin.
+            obs: X observations, as the environment gives them.
+            state: as the last call returned it; None where X episodes begin.
             explore: draw as training does at ``clock``; otherwise greedy and without noise.
             avail_actions: [X, N, A], or [X, A] for one agent; None where all are available.
 
@@ -78,48 +79,7 @@ class Actor:
             policy.remember(state)
         with torch.random.fork_rng(devices=self._devices()):  # noise is drawn from torch's stream
             action = policy.act(seen, available, np.zeros(n, np.bool_), clock)
-        return action + spec.first_action, policy.memory()
-
-    def compute_actions(
-        self,
-        obs: Sequence[Any],
-        state: dict[str, Any] | None,
-        explore: bool,
-        avail_actions: Any,
-        clock: Clock,
-    ) -> Any:
-        """Actions for several observations at once, each in an episode of its own; greedy and
-        without noise unless ``explore``. Nothing that trains is touched.
-
-        Args:
-            obs: X observations as the environment gives them; of a team [N, *O] each.
-            state: what the last call returned; None where the X episodes begin.
-            explore: draw actions as training would now.
-            avail_actions: [X, N, A] (or [X, A] for one agent); None: all.
-
-        Returns:
-            actions [X] for one agent, [X, N] for a team. Agents that remember (recurrent ones,
-            stacked frames, previous actions): those and the state for the next observations.
-        """
-        action, after = self.act(obs, state, explore, avail_actions, clock)
-        if action.shape[1] == 1:
-            action = action[:, 0]
-        return (action, after) if self.remembers else action
-
-    def compute_single_action(
-        self,
-        obs: Any,
-        state: dict[str, Any] | None,
-        explore: bool,
-        avail_actions: Any,
-        clock: Clock,
-    ) -> Any:
-        """``compute_actions`` for one observation: a number, or [N] for a team."""
-        masks = None if avail_actions is None else [avail_actions]
-        found = self.compute_actions([obs], state, explore, masks, clock)
-        action = found[0][0] if self.remembers else found[0]
-        action = int(action) if np.ndim(action) == 0 else action
-        return (action, found[1]) if self.remembers else action
+        return action + spec.first_action, policy.memory() if self.remembers else None
 
     def explores_until(self) -> int | None:
         """The env step at which training's exploration stops changing; None if it never does."""
