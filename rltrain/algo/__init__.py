@@ -70,38 +70,7 @@ _EXPORTS = {
     "radam": "optimizer",
     "rmsprop": "optimizer",
 }
-__all__ = [
-    "Actor",
-    "Boltzmann",
-    "Categorical",
-    "CategoricalLoss",
-    "EpsilonGreedy",
-    "ExponentialEpsilon",
-    "FixedEpsilon",
-    "GRUAgents",
-    "ImplicitQuantile",
-    "Independent",
-    "LambdaLoss",
-    "Learner",
-    "MunchausenLoss",
-    "ParameterNoise",
-    "PerEnvEpsilon",
-    "PiecewiseEpsilon",
-    "Policy",
-    "QMix",
-    "Quantile",
-    "QuantileLoss",
-    "Scalar",
-    "Scripted",
-    "Sum",
-    "TDLoss",
-    "TargetUpdate",
-    "adam",
-    "conv_agents",
-    "mlp_agents",
-    "radam",
-    "rmsprop",
-]
+__all__ = list(_EXPORTS)
 
 
 def __getattr__(name: str) -> Any:

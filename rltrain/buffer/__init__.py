@@ -16,11 +16,7 @@ _EXPORTS = {
     "OnPolicyBuffer": "on_policy",
     "ReplayBuffer": "replay",
 }
-__all__ = [
-    "EpisodeBuffer",
-    "OnPolicyBuffer",
-    "ReplayBuffer",
-]
+__all__ = list(_EXPORTS)
 
 
 def __getattr__(name: str) -> Any:

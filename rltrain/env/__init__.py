@@ -26,16 +26,7 @@ _EXPORTS = {
     "trading_env": "trading",
     "two_step_game": "matrix_games",
 }
-__all__ = [
-    "AtariVectorEnv",
-    "from_class",
-    "gymnasium_env",
-    "matrix_game",
-    "minatar_env",
-    "pettingzoo_env",
-    "trading_env",
-    "two_step_game",
-]
+__all__ = list(_EXPORTS)
 
 
 def __getattr__(name: str) -> Any:

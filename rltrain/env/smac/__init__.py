@@ -15,14 +15,7 @@ _EXPORTS = {
     "compile_engine": "__main__",
     "parallel_env": "pettingzoo",
 }
-__all__ = [
-    "SmacVectorEnv",
-    "Smacv2VectorEnv",
-    "StarCraft2Env",
-    "StarCraftCapabilityEnv",
-    "compile_engine",
-    "parallel_env",
-]
+__all__ = list(_EXPORTS)
 
 
 def __getattr__(name: str) -> Any:
