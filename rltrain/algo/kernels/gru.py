@@ -104,7 +104,7 @@ def _run(name: str, n_rows: list[int], weight: Tensor, *tensors: Tensor) -> None
     n_blocks = -(-n_rows[0] // gru_kernel.BLOCK)
     n_threads = min(torch.get_num_threads(), numba_cache.MAX_THREADS, n_blocks)
     if n_threads == 1:
-        getattr(gru_kernel, name)(0, 1, *arrays)
+        getattr(gru_kernel, name)(0, 1, tuple(arrays))
     else:
         numba_cache.set_num_threads(n_threads)
-        getattr(gru_kernel, f"{name}_parallel")(n_threads, *arrays)
+        getattr(gru_kernel, f"{name}_parallel")(n_threads, tuple(arrays))

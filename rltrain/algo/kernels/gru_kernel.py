@@ -1,9 +1,10 @@
 """The time dimension of a GRU in machine code, forward and backward, float32 on the CPU.
 
-Sequences do not see each other, so a thread takes a block of rows through all slots without
-waiting for anyone, and the block's states and gate sums stay in its nearest cache. A row's numbers
-depend neither on its block nor on the number of threads. What is one large matrix product is left
-to ``recurrence``. P, R and H as there; rows of slot t lie at ``starts[t]`` … + ``n_rows[t]``.
+Sequences are independent, so a thread computes all time steps of a block of rows without waiting,
+and the block's states and gate sums stay in the nearest cache. A row's numbers depend neither on
+its block nor on the number of threads. Matrix products over all steps are computed in ``gru``. The
+P rows are those of step 0, then of step 1, …: step t has ``n_rows[t]`` of them from ``starts[t]``
+on. R sequences, H units.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -27,8 +28,8 @@ from rltrain.common import numba_cache
 
 ONE, TWO = F(1), F(2)
 BLOCK = 16
-"""Rows of a block, a multiple of four. Larger ones read the weights less often, smaller ones share
-the work more evenly."""
+"""Rows of a block, a multiple of four. Larger blocks read the weights less often, smaller ones
+balance the threads better."""
 
 # Not "reassoc", which would undo the rounding tricks, nor "nnan": a NaN has to come out again.
 njit = partial(numba_cache.njit, __file__, shared.__file__, fastmath={"contract", "nsz"})
@@ -82,10 +83,19 @@ def _sigmoid(x):
 
 @njit()
 def forward_rows(low, gates, h_n, hidden, first, bias_n, weight, starts, n_rows):
-    """Rows ``low`` … of one block through all slots; arguments as of ``forward``.
+    """All time steps of the block of rows that begins at ``low``.
 
     Loops are short and write to one array or two: only then does the compiler prove that they may
     run eight elements at a time.
+
+    Args:
+        gates: [P, 3H], the gates' sums without the recurrent part; becomes r, z, n.
+        h_n: [P, H], becomes n's recurrent part; with no rows neither this nor r and z is written.
+        hidden: [P, H], becomes the result.
+        first: [R, H], the states before step 0.
+        bias_n: [H], the recurrent bias of n.
+        weight: [panels, H, COLUMNS], the recurrent weights transposed, as ``product`` takes them.
+        starts, n_rows: [T], of every step.
     """
     size = first.shape[1]
     both, keep = 2 * size, len(h_n) > 0
@@ -125,7 +135,18 @@ def forward_rows(low, gates, h_n, hidden, first, bias_n, weight, starts, n_rows)
 def backward_rows(
     low, sums, h_n_sum, before, grad_first, grad, gates, h_n, hidden, first, weight, starts, n_rows
 ):
-    """Rows ``low`` … of one block through all slots, last first; arguments as of ``backward``."""
+    """All time steps of the block of rows that begins at ``low``, last step first.
+
+    Args:
+        sums: [P, 3H], becomes the gradient of the gates' sums.
+        h_n_sum: [P, H], becomes that of n's recurrent part.
+        before: [P, H], becomes the state that each row started from.
+        grad_first: [R, H], becomes the gradient of the first states.
+        grad: [P, H], that of the result.
+        gates, h_n, hidden, first: as ``forward_rows`` left them.
+        weight: [panels, 3H, COLUMNS], the recurrent weights, as ``product`` takes them.
+        starts, n_rows: [T], of every step.
+    """
     size = first.shape[1]
     both = 2 * size
     of_gates = np.zeros((BLOCK, 3 * size), F)
@@ -168,109 +189,32 @@ def backward_rows(
 
 
 @njit()
-def forward(share, n_shares, gates, h_n, hidden, first, bias_n, weight, starts, n_rows):
-    """Every ``n_shares``-th block of rows, from number ``share`` on.
-
-    Args:
-        share, n_shares: which blocks.
-        gates: [P, 3H], the gates' sums without the recurrent part; becomes r, z, n.
-        h_n: [P, H], becomes n's recurrent part; with no rows neither this nor r and z is written.
-        hidden: [P, H], becomes the result.
-        first: [R, H].
-        bias_n: [H], the recurrent bias of n.
-        weight: [panels, H, COLUMNS], the recurrent weights transposed, as ``product`` takes them.
-        starts, n_rows: [slots].
+def forward(share, n_shares, arrays):
+    """Every ``n_shares``-th block of rows from block ``share`` on; ``arrays``: the arguments of
+    ``forward_rows``.
     """
-    for low in range(share * BLOCK, n_rows[0], n_shares * BLOCK):
-        forward_rows(low, gates, h_n, hidden, first, bias_n, weight, starts, n_rows)
+    for low in range(share * BLOCK, arrays[-1][0], n_shares * BLOCK):
+        forward_rows(low, *arrays)
 
 
 @njit(parallel=True)
-def forward_parallel(n_shares, gates, h_n, hidden, first, bias_n, weight, starts, n_rows):
+def forward_parallel(n_shares, arrays):
     """All blocks, on several threads."""
     for share in numba_cache.prange(n_shares):
-        forward(share, n_shares, gates, h_n, hidden, first, bias_n, weight, starts, n_rows)
+        forward(share, n_shares, arrays)
 
 
 @njit()
-def backward(
-    share,
-    n_shares,
-    sums,
-    h_n_sum,
-    before,
-    grad_first,
-    grad,
-    gates,
-    h_n,
-    hidden,
-    first,
-    weight,
-    starts,
-    n_rows,
-):
-    """Every ``n_shares``-th block of rows, from number ``share`` on.
-
-    Args:
-        share, n_shares: which blocks.
-        sums: [P, 3H], becomes the gradient of the gates' sums.
-        h_n_sum: [P, H], becomes that of n's recurrent part.
-        before: [P, H], becomes the state that each row started from.
-        grad_first: [R, H], becomes the gradient of the first state.
-        grad: [P, H], that of the result.
-        gates, h_n, hidden, first: as ``forward`` left them.
-        weight: [panels, 3H, COLUMNS], the recurrent weights, as ``product`` takes them.
-        starts, n_rows: [slots].
+def backward(share, n_shares, arrays):
+    """Every ``n_shares``-th block of rows from block ``share`` on; ``arrays``: the arguments of
+    ``backward_rows``.
     """
-    for low in range(share * BLOCK, n_rows[0], n_shares * BLOCK):
-        backward_rows(
-            low,
-            sums,
-            h_n_sum,
-            before,
-            grad_first,
-            grad,
-            gates,
-            h_n,
-            hidden,
-            first,
-            weight,
-            starts,
-            n_rows,
-        )
+    for low in range(share * BLOCK, arrays[-1][0], n_shares * BLOCK):
+        backward_rows(low, *arrays)
 
 
 @njit(parallel=True)
-def backward_parallel(
-    n_shares,
-    sums,
-    h_n_sum,
-    before,
-    grad_first,
-    grad,
-    gates,
-    h_n,
-    hidden,
-    first,
-    weight,
-    starts,
-    n_rows,
-):
+def backward_parallel(n_shares, arrays):
     """All blocks, on several threads."""
     for share in numba_cache.prange(n_shares):
-        backward(
-            share,
-            n_shares,
-            sums,
-            h_n_sum,
-            before,
-            grad_first,
-            grad,
-            gates,
-            h_n,
-            hidden,
-            first,
-            weight,
-            starts,
-            n_rows,
-        )
+        backward(share, n_shares, arrays)

@@ -38,7 +38,7 @@ class CompiledTDLoss:
     def __init__(self, loss: TDLoss) -> None:
         self.loss, self.n_step = loss, loss.n_step
         huber = np.float32(-1 if loss.huber is None else loss.huber)
-        self.rule = np.float32(loss.gamma), loss.double, loss.n_step, huber
+        self.options = np.float32(loss.gamma), loss.double, loss.n_step, huber
         self._stacks: dict[nn.Module, Stack] = {}  # by agents: online and target
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
@@ -46,7 +46,7 @@ class CompiledTDLoss:
         stack = self._stack(online.agents)
         if not stack.compiles or batch.agent is not None or batch.td_target is not None:
             return self.loss(online, target, batch, clock)
-        return td_step(stack, self._stack(target.agents), batch, self.rule)
+        return td_step(stack, self._stack(target.agents), batch, self.options)
 
     def _stack(self, agents: nn.Module) -> Stack:
         if agents not in self._stacks:
@@ -57,13 +57,13 @@ class CompiledTDLoss:
 
 
 def td_step(
-    online: Stack, target: Stack, batch: Batch, rule: tuple[np.float32, bool, int, np.float32]
+    online: Stack, target: Stack, batch: Batch, options: tuple[np.float32, bool, int, np.float32]
 ) -> Result:
-    """What ``TDLoss`` says of independent agents whose values are those of a stack of layers.
-    ``rule``: discount, double Q-learning, rewards summed, Huber's bound or -1.
+    """``TDLoss`` of independent agents whose values are those of a stack of layers.
+    ``options``: discount, double Q-learning, rewards summed, Huber's bound or -1.
 
     Raises:
-        IndexError: sizes that do not fit, or an action that is none.
+        IndexError: sizes that do not fit, or an action out of range.
     """
     from rltrain.algo.kernels import td_step_kernel
 
@@ -72,20 +72,19 @@ def td_step(
     priority = np.zeros(len(batch.weight), np.float32)
     sums = np.zeros(5)
     fits = td_step_kernel.step(
-        batch.obs.flatten(3).numpy(),
+        td_step_kernel.Arrays(
+            batch.obs.flatten(3).numpy(),
+            batch.avail_actions.numpy(),
+            batch.last.numpy(),
+            batch.action.numpy(),
+            batch.reward.numpy(),
+            batch.terminated.numpy(),
+            batch.mask.numpy(),
+            batch.weight.numpy(),
+        ),
         len(batch.action) if batch.mask_end is None else batch.mask_end,
-        flat,
-        target.weights(),
-        online.shapes,
-        online.cut,
-        rule,
-        batch.avail_actions.numpy(),
-        batch.action.numpy(),
-        batch.reward.numpy(),
-        batch.terminated.numpy(),
-        batch.last.numpy(),
-        batch.mask.numpy(),
-        batch.weight.numpy(),
+        (flat, target.weights(), online.shapes, online.cut),
+        options,
         np.float32(batch.eta),
         gradient,
         priority,
