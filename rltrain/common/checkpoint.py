@@ -178,7 +178,7 @@ def is_one(path: Path) -> bool:
 
 
 def find(
-    path: Path, load_step: int | Literal["best"] | None = None, *, full: bool = False
+    path: Path, load_step: int | Literal["best", "all"] | None = None, *, full: bool = False
 ) -> Found:
     """The checkpoint that a path and a step mean.
 
@@ -193,6 +193,11 @@ def find(
         CheckpointError: nothing there, or nothing valid there.
         UsageError: a step beside a single checkpoint.
     """
+    if load_step == "all":
+        raise UsageError(
+            "load_step=all is for the command mode=evaluate: expected the env step of one "
+            "checkpoint, or best."
+        )
     if is_one(path):
         if load_step is not None:
             raise UsageError(

@@ -78,7 +78,7 @@ class RunSettings:
     stop: StopSettings
     config: str | None
     checkpoint: str | None
-    load_step: Whole | Literal["best"] | None
+    load_step: Whole | Literal["best", "all"] | None
     resume: str | None
     record: Flag
     trust: list[str]

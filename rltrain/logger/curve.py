@@ -89,10 +89,13 @@ def panels(lines: Sequence[dict[str, Any]]) -> list[Panel]:
 
 def draw(run_dir: Path, title: str) -> Path:
     """Draw the curves of one run into its folder."""
-    path = run_dir / "learning_curve.png"
-    temporary = path.with_name(".learning_curve.png")
-    figure = make_figure(rows(run_dir / "metrics.jsonl"), title)
-    figure.savefig(temporary, dpi=120, format="png")
+    return save(run_dir / "learning_curve.png", rows(run_dir / "metrics.jsonl"), title)
+
+
+def save(path: Path, lines: Sequence[dict[str, Any]], title: str) -> Path:
+    """Draw the curves of some rows of metrics."""
+    temporary = path.with_name(f".{path.name}")
+    make_figure(lines, title).savefig(temporary, dpi=120, format="png")
     temporary.replace(path)
     return path
 

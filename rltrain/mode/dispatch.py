@@ -110,7 +110,12 @@ def doctor_mode(overrides: Sequence[str]) -> int:
 
 def evaluate_mode(overrides: Sequence[str]) -> int:
     """Evaluate a checkpoint."""
-    path, load_step, others = loaded(overrides)
+    path, load_step, others = loaded(overrides, also=("all",))
+    if load_step == "all":
+        from rltrain.mode.evaluate_all import evaluate_all, show_all
+
+        show_all(evaluate_all(path, others))
+        return 0
     from rltrain.mode.evaluate import evaluate, show
 
     show(evaluate(path, others, load_step))
@@ -150,16 +155,22 @@ def import_mode(overrides: Sequence[str]) -> int:
     return 0
 
 
-def loaded(overrides: Sequence[str]) -> tuple[str, Any, list[str]]:
+def loaded(overrides: Sequence[str], also: Sequence[str] = ()) -> tuple[str, Any, list[str]]:
     """The checkpoint that is loaded, its step, and the other overrides.
+
+    Args:
+        also: what ``load_step`` may be besides a step and ``best``.
 
     Raises:
         UsageError: a step that is none, or overrides that mean nothing here.
     """
     load_step = typed_value(overrides, "load_step")
     whole = isinstance(load_step, int) and not isinstance(load_step, bool)
-    if not (whole or load_step in (None, "best")):
-        raise UsageError(f"load_step={load_step}: expected the env step of a checkpoint, or best.")
+    if not (whole or load_step in (None, "best", *also)):
+        names = " or ".join(["best", *also])
+        raise UsageError(
+            f"load_step={load_step}: expected the env step of a checkpoint, or {names}."
+        )
     about = ("mode", "load_step", "checkpoint")
     others = other_overrides(overrides, about=about, never=("resume",))
     return str(typed_value(overrides, "checkpoint")), load_step, others

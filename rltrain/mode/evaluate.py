@@ -9,7 +9,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -106,10 +106,19 @@ def evaluate_script(settings: Settings) -> Evaluation:
 
 def evaluated(settings: Settings, rollout: Rollout, found: checkpoint.Found | None) -> Evaluation:
     """Play, count and write; with ``record``, write videos."""
-    recorded = settings.run.record
+    place = home(found) if found else new_folder()
+    evaluation = played(settings, rollout, found, place)
+    path = write(place, evaluation.record)
+    return replace(evaluation, folder=found.folder if found else path.parent, path=path)
+
+
+def played(
+    settings: Settings, rollout: Rollout, found: checkpoint.Found | None, place: Path
+) -> Evaluation:
+    """Play and count; with ``record``, write videos into ``place``."""
+    recorded, step = settings.run.record, found.step if found else 0
     if recorded and not plays_in_game(rollout.env):
         require_drawable(rollout.env, settings.choices["env"])
-    place, step = (home(found), found.step) if found else (new_folder(), 0)
     recorder = recorder_of(rollout.env, settings, place, step) if recorded else None
     began = time.monotonic()
     episodes = tuple(
@@ -138,9 +147,7 @@ def evaluated(settings: Settings, rollout: Rollout, found: checkpoint.Found | No
         for row in record["episodes"]:
             row["files"] = [relative(f, place) for f in recorder.files[row["episode"]]]
         remarks += (f"The recordings are in {recorder.folder}.", *recorder.remarks)
-    path = write(place, record)
-    folder = found.folder if found else path.parent
-    return Evaluation(folder, step, episodes, metrics, record, path, remarks)
+    return Evaluation(place, step, episodes, metrics, record, place, remarks)
 
 
 def plays_in_game(env: VectorEnv) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from rltrain.common import checkpoint
-from rltrain.errors import CheckpointError
+from rltrain.errors import CheckpointError, UsageError
 
 LATEST = "latest"
 """Stands for the newest run below ``outputs/``."""
@@ -43,7 +43,7 @@ def find_run(typed: str | Path) -> Path:
 
 
 def find_checkpoint(
-    typed: str | Path, load_step: int | Literal["best"] | None = None
+    typed: str | Path, load_step: int | Literal["best", "all"] | None = None
 ) -> checkpoint.Found:
     """The checkpoint that a typed path and a step mean; of several runs that of the newest.
 
@@ -66,6 +66,28 @@ def find_checkpoint(
     found = checkpoint.find(saved[0], load_step)
     which = f"The newest run below {path} with a checkpoint is {saved[0]}."
     return replace(found, remarks=(which, *found.remarks))
+
+
+def find_checkpoints(typed: str | Path) -> list[checkpoint.Found]:
+    """All checkpoints of a run, oldest first; the remarks are those of the first.
+
+    Raises:
+        CheckpointError: there is none, or none can be trusted.
+        UsageError: the path means one checkpoint.
+    """
+    newest = find_checkpoint(typed)
+    if checkpoint.is_one(typed_path(typed)):
+        raise UsageError(
+            f"load_step=all evaluates every checkpoint of a run, and {typed} is one. Leave out "
+            "load_step, or give the run folder."
+        )
+    found, remarks = [], list(newest.remarks)
+    for step in sorted(checkpoint.steps_of(newest.folder.parent)):
+        try:
+            found.append(checkpoint.single(newest.folder.with_name(str(step))))
+        except CheckpointError as error:
+            remarks.append(f"Passed over checkpoint {step}: {error}")
+    return [replace(found[0], remarks=tuple(dict.fromkeys(remarks))), *found[1:]]
 
 
 def typed_path(typed: str | Path) -> Path:

@@ -1,0 +1,94 @@
+"""mode=evaluate load_step=all: every checkpoint of a run, as a table, a curve and one
+``evaluation.json``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from rltrain.build.evaluation import build_evaluation
+from rltrain.errors import UsageError
+from rltrain.hardware.device import set_allocator_policy
+from rltrain.logger import curve
+from rltrain.logger.screen import Screen, plural
+from rltrain.mode.evaluate import Evaluation, home, open_checkpoint, played, write
+from rltrain.mode.find_run import find_checkpoints
+
+
+@dataclass(frozen=True)
+class Evaluations:
+    """The checkpoints of a run, oldest first, and the files that hold them."""
+
+    each: tuple[Evaluation, ...]
+    path: Path
+    curve: Path
+    remarks: tuple[str, ...]
+
+
+def evaluate_all(path: str | Path, words: Sequence[str]) -> Evaluations:
+    """Play the same test episodes with the weights of every checkpoint of a run.
+
+    Raises:
+        CheckpointError: no checkpoint that can be trusted.
+        UsageError: the path means one checkpoint, or overrides that do not fit.
+    """
+    set_allocator_policy()
+    every = find_checkpoints(path)
+    opened = [open_checkpoint(found.folder, words, None, plays=True) for found in every]
+    if (dataset := opened[0][1].run.dataset.write) is not None:
+        raise UsageError(
+            f"dataset.write={dataset} records the episodes of one checkpoint: leave it out, or "
+            "name one with load_step=N."
+        )
+    place, done = home(every[0]), []
+    for found, settings in opened:
+        try:
+            rollout = build_evaluation(settings, found.folder)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+        done.append(played(settings, rollout, found, place))
+    common = ("what", "environment", "seed", "epsilon", "n_envs", "machine")
+    record = {name: done[0].record[name] for name in common}
+    record["checkpoints"] = [
+        {name: value for name, value in one.record.items() if name not in common} for one in done
+    ]
+    file = write(place, record)
+    rows = [{"env_steps": one.step, **one.metrics} for one in done]
+    drawn = curve.save(file.with_name("evaluation_curve.png"), rows, done[0].record["what"])
+    remarks = [*every[0].remarks, *(remark for one in done for remark in one.remarks)]
+    return Evaluations(tuple(done), file, drawn, tuple(dict.fromkeys(remarks)))
+
+
+def show_all(done: Evaluations) -> None:
+    """The table a person reads, a row per checkpoint."""
+    console, first = Screen(highlight=False), done.each[0]
+    for remark in done.remarks:
+        console.print(remark, markup=False, soft_wrap=True)
+    table = Table(title=first.record["what"])
+    wins = "test/win_rate" in first.metrics
+    for name in (
+        "env steps",
+        "return",
+        "95 % interval",
+        *(("win rate",) if wins else ()),
+        "length",
+    ):
+        table.add_column(name, justify="right")
+    for one in done.each:
+        m = one.metrics
+        low, high = m.get("test/return_low"), m.get("test/return_high")
+        interval = "" if low is None or high is None else f"{low:.2f} … {high:.2f}"
+        row = [f"{one.step:,}", f"{m['test/return_mean']:.2f}", interval]
+        row += [f"{m['test/win_rate']:.1%}"] if wins else []
+        table.add_row(*row, f"{m['test/episode_length_mean']:.1f}")
+    console.print(table)
+    console.print(
+        f"{plural(len(done.each), 'checkpoint')}, {plural(len(first.episodes), 'episode')} each, "
+        f"seed {first.record['seed']}; every episode is in {done.path}, the curve in {done.curve}",
+        markup=False,
+        soft_wrap=True,
+    )

@@ -1,0 +1,51 @@
+"""load_step=all: every checkpoint has the numbers that it has alone, in one file and one curve."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import rltrain
+from rltrain.errors import UsageError
+
+
+@pytest.fixture
+def run(small):
+    words = [*small, "total_env_steps=120", "save.interval=40", "save.keep_last=9"]
+    return rltrain.train(words).run_dir
+
+
+def steps_of(run):
+    return sorted(int(p.name) for p in (run / "checkpoints").iterdir() if p.is_dir())
+
+
+def test_every_checkpoint_is_evaluated_as_it_is_alone(command, run, capsys):
+    steps = steps_of(run)
+    assert len(steps) >= 3
+    alone = rltrain.evaluate(run, episodes=5, seed=7, load_step=steps[0]).metrics
+    (run / "checkpoints" / str(steps[1]) / "model.json").write_text("{damaged")
+    words = ("load_step=all", "test.episodes=5", "seed=7")
+    assert command("mode=evaluate", f"checkpoint={run}", *words) == 0
+    record = json.loads((run / "evaluation.json").read_text())
+    rows = record["checkpoints"]
+    assert [row["env_steps"] for row in rows] == [steps[0], *steps[2:]]
+    assert rows[0]["metrics"] == alone
+    assert all(len(row["episodes"]) == 5 for row in rows)
+    assert (run / "evaluation_curve.png").stat().st_size > 1000
+    shown = capsys.readouterr().out
+    assert f"Passed over checkpoint {steps[1]}" in shown
+    assert all(f"{row['env_steps']:,}" in shown for row in rows)
+
+
+def test_one_checkpoint_is_not_all_and_elsewhere_one_is_needed(command, run, small):
+    one = run / "checkpoints" / str(steps_of(run)[0])
+    with pytest.raises(UsageError, match=r"every checkpoint of a run, and .* is one"):
+        command("mode=evaluate", f"checkpoint={one}", "load_step=all")
+    for words in (small, ["mode=export"]):
+        with pytest.raises(UsageError, match="load_step=all"):
+            command(*words, f"checkpoint={run}", "load_step=all")
+    with pytest.raises(UsageError, match="load_step=all is for the command"):
+        rltrain.load_policy(run, load_step="all")
+    with pytest.raises(UsageError, match="episodes of one checkpoint"):
+        command("mode=evaluate", f"checkpoint={run}", "load_step=all", "dataset.write=data")
