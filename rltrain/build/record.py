@@ -13,7 +13,7 @@ from rltrain.types import EnvSpec
 def title(settings: Settings) -> str:
     """``qmix on smac 3m, seed 0``, ``scripted closest on smac 3m, seed 0``."""
     env, scripted = settings.nodes["env"].kwargs, settings.nodes.get("algo")
-    preset = settings.choices["env"] not in ("gymnasium", "own")
+    preset = settings.choices["env"] not in ("gymnasium", "pettingzoo", "lbf", "rware", "own")
     keys = ("map_name", "game") if preset else ("maker", "id")
     scenario = str(next((env[key] for key in keys if env.get(key)), ""))
     name = " ".join(filter(None, [settings.choices["env"], scenario]))

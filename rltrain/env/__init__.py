@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from rltrain.env.matrix_games import matrix_game as matrix_game
     from rltrain.env.matrix_games import two_step_game as two_step_game
     from rltrain.env.minatar import minatar_env as minatar_env
+    from rltrain.env.team.benchmarks import lbf_env as lbf_env
+    from rltrain.env.team.benchmarks import magent_env as magent_env
+    from rltrain.env.team.benchmarks import mpe_env as mpe_env
+    from rltrain.env.team.benchmarks import rware_env as rware_env
     from rltrain.env.team.make_pettingzoo import pettingzoo_env as pettingzoo_env
     from rltrain.env.trading import trading_env as trading_env
 
@@ -20,9 +24,13 @@ _EXPORTS = {
     "AtariVectorEnv": "atari",
     "from_class": "make_gymnasium",
     "gymnasium_env": "make_gymnasium",
+    "lbf_env": "team.benchmarks",
+    "magent_env": "team.benchmarks",
     "matrix_game": "matrix_games",
     "minatar_env": "minatar",
+    "mpe_env": "team.benchmarks",
     "pettingzoo_env": "team.make_pettingzoo",
+    "rware_env": "team.benchmarks",
     "trading_env": "trading",
     "two_step_game": "matrix_games",
 }

@@ -15,7 +15,18 @@ from rltrain.config.overrides import jobs, parse
 from rltrain.config.show.help import help_text
 from rltrain.mode.banner import banner
 
-TEAMS = ("smac", "smaclite", "smacv2", "matrix", "two_step", "pettingzoo")
+TEAMS = (
+    "smac",
+    "smaclite",
+    "smacv2",
+    "matrix",
+    "two_step",
+    "pettingzoo",
+    "mpe",
+    "lbf",
+    "rware",
+    "magent",
+)
 FEW = ["hardware.n_envs=1", "hardware.threads=1", "test.n_envs=1"]
 
 

@@ -63,6 +63,29 @@ def weights(trainer):
     return torch.cat([p.flatten() for p in trainer.learner.online.parameters()])
 
 
+SMALLEST = {
+    "mpe": ["env.max_episode_steps=4"],
+    "lbf": ["env.id=Foraging-5x5-2p-1f-v3", "env.max_episode_steps=4"],
+    "rware": ["env.id=rware-tiny-2ag-v2", "env.max_episode_steps=4"],
+    "magent": ["env.max_episode_steps=4"],
+    "smac": ["env.map_name=3m"],
+    "two_step": [],
+    "matrix": [],
+}
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("env", SMALLEST)
+def test_every_environment_trains_with_every_method_for_teams(small, tmp_path, env, algo):
+    words = [*without(small, "buffer.capacity", "hardware.n_envs", "test.n_envs"), f"algo={algo}"]
+    words += [f"env={env}", *SMALLEST[env], "buffer.capacity=40", "algo.batch_size=1"]
+    words += ["hardware.n_envs=1", "test.n_envs=1", "test.interval=1000000"]
+    trainer = rltrain.make_trainer(words, tmp_path)
+    for _ in range(3):
+        trainer.run(trainer.clock.env_steps + 1)
+    trainer.close()
+
+
 @pytest.mark.parametrize("algo", ALGOS)
 def test_a_class_of_ones_own_trains(small, tmp_path, algo):
     trainer = rltrain.make_trainer([*without(small), f"algo={algo}"], tmp_path, env=Meeting)
@@ -113,13 +136,15 @@ def test_a_resumed_run_equals_the_uninterrupted_one(small, tmp_path):
 
 
 def test_our_battles_handed_back_train_to_the_same_numbers(small, tmp_path):
-    words = [*without(small, "buffer.capacity"), "algo=qmix", "buffer.capacity=100"]
+    words = [*without(small, "buffer.capacity", "test.interval"), "algo=qmix"]
+    words += ["buffer.capacity=100", "test.interval=1000000", "save.interval=1000000"]
+    words = [*(w for w in words if not w.startswith("algo.batch_size")), "algo.batch_size=2"]
     ours = [*words, "env=smac", "env.map_name=2m_vs_1z", "env.time_limit=bootstrap"]
     theirs = [*words, "env=pettingzoo", "env.reward=mean", "+env.kwargs.map_name=2m_vs_1z"]
     one = rltrain.make_trainer(ours, tmp_path / "one")
     two = rltrain.make_trainer(theirs, tmp_path / "two", env=parallel_env)
     for trainer in (one, two):
-        trainer.run(1_200)
+        trainer.run(500)
     assert one.clock == two.clock
     assert one.clock.updates > 0
     assert torch.equal(weights(one), weights(two))

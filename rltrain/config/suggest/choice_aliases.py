@@ -77,11 +77,18 @@ CHOICES: Mapping[str, tuple[Choice, ...]] = {
         Choice("car", "env=mountaincar"),
         Choice("ale", "env=atari"),
         Choice("stocks stock finance", "env=trading"),
+        Choice("lbforaging foraging", "env=lbf"),
+        Choice("warehouse", "env=rware"),
+        Choice("mpe2 simplespread spread", "env=mpe"),
+        Choice("simpletag tag predator", "env=mpe env.game=tag"),
+        Choice("simpleadversary", "env=mpe env.game=adversary"),
+        Choice("simplereference", "env=mpe env.game=reference"),
+        Choice("simplespeakerlistener", "env=mpe env.game=speaker_listener"),
+        Choice("magent2", "env=magent"),
+        Choice("parallel aec pz", "env=pettingzoo"),
         Choice(
-            "lbf lbforaging foraging rware warehouse mpe simplespread simpletag simplereference "
-            "simplespeakerlistener pettingzoo overcooked hanabi football gfootball googlefootball "
-            "vmas staghunt magent melee jaxmarl smax",
-            "env=smaclite",
+            "overcooked hanabi football gfootball googlefootball vmas melee jaxmarl smax",
+            "env=pettingzoo env.id=my_module:MyParallelEnv",
             ABSENT,
         ),
         Choice(

@@ -1,0 +1,207 @@
+"""Published benchmarks for teams: MPE, Level-Based Foraging, RWARE and MAgent.
+
+To add one: a function that a YAML can name, and its package in the extra ``marl``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import gymnasium
+
+from rltrain.common.install import install_extra
+from rltrain.common.number_types import Count
+from rltrain.env.adapt import adapted
+from rltrain.env.gymnasium import reason
+from rltrain.env.gymnasium_advice import advice
+from rltrain.env.make_gymnasium import draw_without_display
+from rltrain.env.vector import SyncVectorEnv
+
+Reward = Literal["sum", "mean", "individual"]
+TimeLimit = Literal["bootstrap", "terminal"]
+
+MPE = {
+    "spread": "simple_spread_v3",
+    "speaker_listener": "simple_speaker_listener_v4",
+    "adversary": "simple_adversary_v3",
+    "tag": "simple_tag_v3",
+    "reference": "simple_reference_v3",
+}
+"""Modules of mpe2 by game."""
+OPPONENTS = {"adversary": ("adversary_0", "follow"), "tag": ("agent_0", "flee")}
+"""The agent of a game that does not learn, and its scripted policy."""
+MAGENT = {
+    "battle": ("battle_v4", "blue"),
+    "battlefield": ("battlefield_v5", "blue"),
+    "adversarial_pursuit": ("adversarial_pursuit_v4", "prey"),
+}
+"""Modules of magent2 by game, and the team that does not learn."""
+
+
+def mpe_env(
+    *,
+    game: Literal["spread", "speaker_listener", "adversary", "tag", "reference"],
+    opponent: Literal["scripted", "random"],
+    n_envs: int,
+    record: bool,
+    kwargs: Mapping[str, Any],
+    reward: Reward,
+    time_limit: TimeLimit,
+    max_episode_steps: Count,
+) -> SyncVectorEnv:
+    """``n_envs`` multi-particle environments (Lowe et al., 2017).
+
+    Raises:
+        ValueError: mpe2 is missing, or keywords that it does not have.
+    """
+    need("mpe", "mpe2")
+    draw_without_display()
+    from rltrain.env.team import opponents
+
+    maker = importlib.import_module(f"mpe2.{MPE[game]}").parallel_env
+    drawn = {"render_mode": "rgb_array"} if record else {}
+    name, policy = OPPONENTS.get(game, (None, ""))
+    choose = opponents.random_action if opponent == "random" else getattr(opponents, policy, None)
+
+    def make() -> Any:
+        env = maker(**{"max_cycles": max_episode_steps, **drawn, **kwargs})
+        return (
+            env if choose is None or name is None else opponents.FixedOpponents(env, [name], choose)
+        )
+
+    return lockstep("mpe", make, n_envs, reward, time_limit, max_episode_steps)
+
+
+def magent_env(
+    *,
+    game: Literal["battle", "battlefield", "adversarial_pursuit"],
+    n_envs: int,
+    record: bool,
+    kwargs: Mapping[str, Any],
+    reward: Reward,
+    time_limit: TimeLimit,
+    max_episode_steps: Count,
+) -> SyncVectorEnv:
+    """``n_envs`` grid worlds of many agents (Zheng et al., 2018) against a random team.
+
+    Raises:
+        ValueError: magent2 is missing, or keywords that it does not have.
+    """
+    need("magent", "magent2")
+    draw_without_display()
+    from rltrain.env.team.opponents import FixedOpponents, random_action
+
+    module, other = MAGENT[game]
+    maker = importlib.import_module(f"magent2.environments.{module}").parallel_env
+    drawn = {"render_mode": "rgb_array"} if record else {}
+
+    def make() -> Any:
+        env = maker(**{"max_cycles": max_episode_steps, **drawn, **kwargs})
+        names = [agent for agent in env.possible_agents if agent.startswith(other)]
+        return FixedOpponents(env, names, random_action)
+
+    return lockstep("magent", make, n_envs, reward, time_limit, max_episode_steps)
+
+
+def lbf_env(
+    *,
+    id: str,
+    n_envs: int,
+    kwargs: Mapping[str, Any],
+    reward: Reward,
+    time_limit: TimeLimit,
+    max_episode_steps: Count,
+) -> SyncVectorEnv:
+    """``n_envs`` environments of Level-Based Foraging (Christianos et al., 2020). Its own time
+    limit, which it reports as termination, is off: ``max_episode_steps`` truncates.
+
+    Raises:
+        ValueError: lbforaging is missing, or has no such id.
+    """
+    need("lbf", "lbforaging")
+
+    def make() -> gymnasium.Env:
+        env = registered("lbforaging", id, max_episode_steps, kwargs)
+        env.unwrapped._max_episode_steps = math.inf  # type: ignore[attr-defined]
+        return env
+
+    return lockstep("lbf", make, n_envs, reward, time_limit, None)
+
+
+def rware_env(
+    *,
+    id: str,
+    n_envs: int,
+    kwargs: Mapping[str, Any],
+    reward: Reward,
+    time_limit: TimeLimit,
+    max_episode_steps: Count,
+) -> SyncVectorEnv:
+    """``n_envs`` multi-robot warehouses (Papoudakis et al., 2021). Their own time limit, which they
+    report as termination, is off: ``max_episode_steps`` truncates.
+
+    Raises:
+        ValueError: rware is missing, or has no such id.
+    """
+    need("rware", "rware")
+
+    def make() -> gymnasium.Env:
+        return registered("rware", id, max_episode_steps, {"max_steps": None, **kwargs})
+
+    return lockstep("rware", make, n_envs, reward, time_limit, None)
+
+
+def need(env: str, package: str) -> None:
+    """ValueError unless a package is installed."""
+    if importlib.util.find_spec(package) is None:
+        raise ValueError(
+            f"env={env} needs the package {package}, which is not installed. Type "
+            f"{install_extra('marl')} (the extra marl of rltrain)."
+        )
+
+
+def registered(
+    package: str, id: str, max_episode_steps: int, kwargs: Mapping[str, Any]
+) -> gymnasium.Env:
+    """An environment that a package registers with Gymnasium.
+
+    Raises:
+        ValueError: there is no such id.
+    """
+    importlib.import_module(package)
+    try:
+        if ":" in id:
+            raise gymnasium.error.UnregisteredEnv
+        return gymnasium.make(
+            id, max_episode_steps=max_episode_steps, disable_env_checker=True, **kwargs
+        )
+    except (gymnasium.error.Error, TypeError, AssertionError) as error:
+        raise ValueError(f"env.id={id} cannot be made: {advice(id, error)}") from error
+
+
+def lockstep(
+    name: str,
+    make: Callable[[], Any],
+    n_envs: int,
+    reward: Reward,
+    time_limit: TimeLimit,
+    max_episode_steps: int | None,
+) -> SyncVectorEnv:
+    """``n_envs`` environments that ``make`` makes.
+
+    Raises:
+        ValueError: it cannot.
+    """
+
+    def made() -> Any:
+        try:
+            env = make()
+        except (TypeError, AssertionError) as error:
+            raise ValueError(f"env={name} cannot be made: {reason(error)}.") from error
+        return adapted(env, max_episode_steps=max_episode_steps, reward=reward)
+
+    return SyncVectorEnv(make=made, n_envs=n_envs, time_limit=time_limit)

@@ -1,0 +1,80 @@
+"""Agents of an environment that do not learn: a fixed policy chooses their actions, and the others
+are the team.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+from pettingzoo.utils import BaseParallelWrapper
+
+Choose = Callable[[Any, str, np.random.Generator], int]
+"""(environment, agent, random stream) to an action."""
+
+
+class FixedOpponents(BaseParallelWrapper):  # type: ignore[misc]  # it has no types
+    """An environment without the agents in ``names``, for which ``choose`` acts."""
+
+    def __init__(self, env: Any, names: Collection[str], choose: Choose) -> None:
+        super().__init__(env)
+        self._names, self._choose = frozenset(names), choose
+        self.possible_agents = [a for a in env.possible_agents if a not in self._names]
+        self._rng = np.random.default_rng(0)
+
+    @property
+    def agents(self) -> list[str]:
+        """The agents of the team that are there; none once the episode is over for them all."""
+        return [agent for agent in self.env.agents if agent not in self._names]
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        if seed is not None:
+            self._rng = np.random.default_rng(seed)
+        obs, infos = self.env.reset(seed=seed, options=options)
+        return self._team(obs), self._team(infos)
+
+    def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+        others = [agent for agent in self.env.agents if agent in self._names]
+        chosen = {agent: self._choose(self.env, agent, self._rng) for agent in others}
+        return tuple(self._team(found) for found in self.env.step({**actions, **chosen}))
+
+    def _team(self, found: dict[str, Any]) -> dict[str, Any]:
+        return {agent: value for agent, value in found.items() if agent not in self._names}
+
+
+def random_action(env: Any, agent: str, rng: np.random.Generator) -> int:
+    """Any action."""
+    return int(rng.integers(env.action_space(agent).n))
+
+
+def flee(env: Any, agent: str, rng: np.random.Generator) -> int:
+    """MPE's prey: away from the predators, the nearer the more, and from the edge."""
+    me, others = positions(env, agent)
+    away = me - others  # [agents, 2]
+    wanted = (away / (np.square(away).sum(1, keepdims=True) + 1e-6)).sum(0)
+    wanted -= 10 * np.sign(me) * np.maximum(np.abs(me) - 0.9, 0)
+    return toward(wanted)
+
+
+def follow(env: Any, agent: str, rng: np.random.Generator) -> int:
+    """MPE's adversary: to the landmark that another agent is nearest to."""
+    me, others = positions(env, agent)
+    landmarks = np.stack([each.state.p_pos for each in env.unwrapped.world.landmarks])
+    apart = np.square(landmarks[:, None] - others).sum(2).min(1)  # [landmarks]
+    return toward(landmarks[apart.argmin()] - me)
+
+
+def positions(env: Any, agent: str) -> tuple[np.ndarray, np.ndarray]:
+    """Where an agent of MPE is, [2], and where the others are, [agents, 2]."""
+    agents = env.unwrapped.world.agents
+    me = next(each.state.p_pos for each in agents if each.name == agent)
+    return me, np.stack([each.state.p_pos for each in agents if each.name != agent])
+
+
+def toward(direction: np.ndarray) -> int:
+    """MPE's action (1 left, 2 right, 3 down, 4 up) along the longer axis of a direction."""
+    axis = int(np.abs(direction).argmax())
+    return 2 * axis + (2 if direction[axis] > 0 else 1)

@@ -1,0 +1,139 @@
+"""Published benchmarks: time limits truncate, opponents play themselves, gaps are said in words."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from rltrain.env import lbf_env, magent_env, mpe_env, rware_env
+from rltrain.env.team.opponents import toward
+
+COMMON = {"n_envs": 1, "kwargs": {}, "reward": "sum", "time_limit": "bootstrap"}
+MPE = {**COMMON, "record": False, "opponent": "scripted", "max_episode_steps": 25}
+
+
+def last_step(env, n_steps):
+    """What the step after ``n_steps`` - 1 idle ones says: (terminated, last)."""
+    env.reset(lambda e, k: 3)
+    idle = np.zeros((1, env.spec.n_agents), np.int64)
+    for _ in range(n_steps):
+        assert not env.last[0]
+        _, terminated = env.step(idle)
+    return bool(terminated[0]), bool(env.last[0])
+
+
+LBF = {**COMMON, "id": "Foraging-8x8-2p-2f-coop-v3"}
+RWARE = {**COMMON, "id": "rware-tiny-2ag-v2"}
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "sizes"),
+    [
+        (mpe_env, {**MPE, "game": "spread"}, (3, 5, 18)),
+        (lbf_env, LBF, (2, 6, 12)),
+        (rware_env, RWARE, (2, 5, 71)),
+    ],
+)
+def test_time_limits_truncate(make, options, sizes):
+    env = make(**{**options, "max_episode_steps": 7})
+    assert (env.spec.n_agents, env.spec.n_actions, *env.spec.obs_shape) == sizes
+    assert env.spec.max_steps == 7
+    assert last_step(env, 7) == (False, True)
+
+
+SMALL = {
+    "mpe": (mpe_env, {**MPE, "game": "tag", "opponent": "random"}),
+    "lbf": (lbf_env, {**LBF, "max_episode_steps": 50}),
+    "rware": (rware_env, {**RWARE, "max_episode_steps": 50}),
+    "magent": (
+        magent_env,
+        {
+            **{**COMMON, "record": False, "kwargs": {"map_size": 16}},
+            **{"game": "adversarial_pursuit", "max_episode_steps": 50},
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_resumed_environment_continues_exactly(name):
+    make, options = SMALL[name]
+    one, other = make(**options), make(**options)
+    rng = np.random.default_rng(0)
+    actions = rng.integers(5, size=(60, 1, one.spec.n_agents))
+    for env in (one, other):
+        env.reset(lambda e, k: k)
+    for action in actions[:55]:
+        one.step(np.where(one.avail_actions[..., 4] == 1, action, 0))
+    other.load_state_dict(one.state_dict())
+    assert not other.lost.any()
+    for action in actions[55:]:
+        possible = np.where(one.avail_actions[..., 4] == 1, action, 0)
+        for a, b in zip(one.step(possible), other.step(possible), strict=True):
+            np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(one.obs, other.obs)
+
+
+@pytest.mark.parametrize("opponent", ["scripted", "random"])
+@pytest.mark.parametrize(("game", "agents"), [("tag", 3), ("adversary", 2)])
+def test_opponents_are_no_agents_of_the_team(game, agents, opponent):
+    env = mpe_env(**{**MPE, "game": game, "opponent": opponent})
+    assert env.spec.n_agents == agents
+    assert last_step(env, 25) == (False, True)
+
+
+def distance_of_prey(opponent):
+    """How far the nearest predator is from the prey after an episode in which none moves."""
+    env = mpe_env(**{**MPE, "game": "tag", "opponent": opponent, "max_episode_steps": 12})
+    found = []
+    for seed in range(8):
+        env.reset(lambda e, k, seed=seed: seed)
+        for _ in range(12):
+            env.step(np.zeros((1, 3), np.int64))
+        *predators, prey = env.envs[0].env.unwrapped.world.agents
+        away = [np.linalg.norm(prey.state.p_pos - each.state.p_pos) for each in predators]
+        found.append(min(away))
+    return np.mean(found)
+
+
+def test_the_scripted_prey_flees():
+    assert distance_of_prey("scripted") > distance_of_prey("random") + 0.1
+
+
+@pytest.mark.parametrize(("x", "y", "action"), [(-2, 1, 1), (2, 1, 2), (1, -2, 3), (1, 2, 4)])
+def test_directions_are_mpes_actions(x, y, action):
+    assert toward(np.array([x, y])) == action
+
+
+def test_magent_learns_one_side():
+    small = {**COMMON, "record": False, "kwargs": {"map_size": 16}}
+    env = magent_env(**small, game="battle", max_episode_steps=9)
+    assert all(name.startswith("red") for name in env.envs[0].env.possible_agents)
+    assert env.spec.obs_shape == (5, 13, 13)
+
+
+@pytest.mark.parametrize("make", [lbf_env, rware_env])
+def test_an_unknown_id_is_refused(make):
+    with pytest.raises(ValueError, match=r"env\.id=Forage-v9 cannot be made"):
+        make(**{**COMMON, "id": "Forage-v9", "max_episode_steps": 5})
+
+
+def test_keywords_that_a_game_does_not_have_are_refused():
+    with pytest.raises(ValueError, match=r"env=mpe cannot be made: TypeError.*nonsense"):
+        mpe_env(**{**MPE, "game": "spread", "kwargs": {"nonsense": 1}})
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "package"),
+    [
+        (mpe_env, {**MPE, "game": "spread"}, "mpe2"),
+        (lbf_env, {**LBF, "max_episode_steps": 5}, "lbforaging"),
+        (rware_env, {**RWARE, "max_episode_steps": 5}, "rware"),
+    ],
+)
+def test_a_missing_package_names_the_extra(make, options, package, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *_: None)
+    with pytest.raises(ValueError, match=rf"needs the package {package}, .*the extra marl"):
+        make(**options)
