@@ -9,14 +9,12 @@ until it is restarted.
 from __future__ import annotations
 
 from rltrain.common.numba_cache import prange
-from rltrain.env.smac.engine.avoidance import choose_velocities
 from rltrain.env.smac.engine.combat import (
     SCAN_EVERY,
     choose_desires,
     choose_targets,
     renew_orders,
 )
-from rltrain.env.smac.engine.crowding import flow_around
 from rltrain.env.smac.engine.field_of_view import (
     NO_OP,
     aim,
@@ -30,7 +28,9 @@ from rltrain.env.smac.engine.kernel import (
     njit,
     stream_of,
 )
-from rltrain.env.smac.engine.motion import move_units
+from rltrain.env.smac.engine.movement.avoidance import choose_velocities
+from rltrain.env.smac.engine.movement.crowding import flow_around
+from rltrain.env.smac.engine.movement.motion import move_units
 from rltrain.env.smac.engine.observe import (
     EAST,
     FIRST_ATTACK,

@@ -15,14 +15,14 @@ from rltrain.common import numba_cache
 
 KERNEL_FILES = (
     "data/terrain",
-    "engine/avoidance",
     "engine/combat",
-    "engine/crowding",
     "engine/env_step",
     "engine/field_of_view",
     "engine/healing",
     "engine/kernel",
-    "engine/motion",
+    "engine/movement/avoidance",
+    "engine/movement/crowding",
+    "engine/movement/motion",
     "engine/observe",
     "engine/outcome",
     "engine/simd",

@@ -19,7 +19,7 @@ from rltrain.env.smac.data.units import (
     can_hit,
     damage_per_hit,
 )
-from rltrain.env.smac.engine.paths import next_cells
+from rltrain.env.smac.engine.movement.paths import next_cells
 from rltrain.env.smac.engine.world import (
     ARRIVED,
     ATTACK_MOVE,

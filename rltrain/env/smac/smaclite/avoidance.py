@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rltrain.env.smac.engine.avoidance import PARALLEL, meet_lines
 from rltrain.env.smac.engine.kernel import F, njit
+from rltrain.env.smac.engine.movement.avoidance import PARALLEL, meet_lines
 from rltrain.env.smac.engine.world import (
     P_DISC,
     UX,

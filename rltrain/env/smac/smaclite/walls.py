@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.data.terrain import SIZE
-from rltrain.env.smac.engine.avoidance import find_neighbors, from_wall
 from rltrain.env.smac.engine.kernel import F, njit
+from rltrain.env.smac.engine.movement.avoidance import find_neighbors, from_wall
 from rltrain.env.smac.engine.world import (
     GROUND,
     HEALTH,

@@ -10,7 +10,7 @@ from rltrain.env.smac import StarCraft2Env, parallel_env
 from rltrain.env.smac.data.maps import find_map, map_names
 from rltrain.env.smac.data.spawn import spawn_points
 from rltrain.env.smac.data.terrain import PATHABLE, pathable_cells
-from rltrain.env.smac.engine.paths import next_cells
+from rltrain.env.smac.engine.movement.paths import next_cells
 from rltrain.env.smac.engine.world import (
     ATTACK_MOVE,
     BEFORE,

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rltrain.env.smac.engine.avoidance import HALF, LOOP, ONE, ZERO, from_wall
 from rltrain.env.smac.engine.kernel import F, njit
+from rltrain.env.smac.engine.movement.avoidance import HALF, LOOP, ONE, ZERO, from_wall
 from rltrain.env.smac.engine.simd import LANES, lowest, who_is_near
 from rltrain.env.smac.engine.world import (
     GROUND,

@@ -1,0 +1,1 @@
+"""Movement of units: paths around walls, collision avoidance, crowds and one loop of motion."""
