@@ -10,16 +10,7 @@ import numpy as np
 from rltrain.env.smac.data.units import UNITS
 from rltrain.env.smac.engine.battles import Battles
 from rltrain.env.smac.engine.observe import write_state
-from rltrain.env.smac.engine.world import (
-    COOLDOWN,
-    ENERGY,
-    HEALTH,
-    P_SHOOT,
-    P_SIGHT,
-    SHIELD,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import P, U
 from rltrain.env.smac.options import layout_of, sizes_of
 
 FIRST_AGENT_TYPE = (
@@ -100,9 +91,9 @@ class BattleView:
         """bool [A, A + E]: which other units each agent sees; the dead neither see nor are
         seen."""
         unit = self.battles.world.unit[self.index]
-        dx, dy = (unit[row][None, :] - unit[row][: self.n_agents, None] for row in (X, Y))
-        alive = unit[HEALTH] > 0
-        sight = self.battles.table("param", self.index)[P_SIGHT, : self.n_agents, None]
+        dx, dy = (unit[row][None, :] - unit[row][: self.n_agents, None] for row in (U.X, U.Y))
+        alive = unit[U.HEALTH] > 0
+        sight = self.battles.table("param", self.index)[P.SIGHT, : self.n_agents, None]
         seen = (dx * dx + dy * dy < sight**2) & alive[None, :] & alive[: self.n_agents, None]
         seen[np.arange(self.n_agents), np.arange(self.n_agents)] = False
         return seen
@@ -129,13 +120,13 @@ class BattleView:
         return Unit(
             tag=i,
             unit_type=self._unit_types[i],
-            health=float(unit[HEALTH, i]),
+            health=float(unit[U.HEALTH, i]),
             health_max=kind.health,
-            shield=float(unit[SHIELD, i]),
+            shield=float(unit[U.SHIELD, i]),
             shield_max=kind.shield,
-            energy=float(unit[ENERGY, i]),
-            weapon_cooldown=max(0.0, float(unit[COOLDOWN, i])),
-            pos=Position(float(unit[X, i]), float(unit[Y, i])),
+            energy=float(unit[U.ENERGY, i]),
+            weapon_cooldown=max(0.0, float(unit[U.COOLDOWN, i])),
+            pos=Position(float(unit[U.X, i]), float(unit[U.Y, i])),
         )
 
     @property
@@ -146,10 +137,10 @@ class BattleView:
         return [ids[kind] for kind in kinds[: self.n_agents]] + kinds[self.n_agents :]
 
     def unit_shoot_range(self, agent_id: int) -> float:
-        return float(self.battles.table("param", self.index)[P_SHOOT, agent_id])
+        return float(self.battles.table("param", self.index)[P.SHOOT, agent_id])
 
     def unit_sight_range(self, agent_id: int) -> float:
-        return float(self.battles.table("param", self.index)[P_SIGHT, agent_id])
+        return float(self.battles.table("param", self.index)[P.SIGHT, agent_id])
 
     def unit_max_cooldown(self, unit: Unit) -> float:
         """What the state divides this unit's cooldown by, loops."""

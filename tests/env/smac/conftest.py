@@ -10,22 +10,7 @@ import pytest
 
 from rltrain.env.smac.engine import teams
 from rltrain.env.smac.engine.battles import Battles
-from rltrain.env.smac.engine.world import (
-    BURST,
-    CHASE,
-    ENERGY,
-    HEAL_MOVE,
-    HEALTH,
-    ORDER,
-    P_ENERGY,
-    P_HEALTH,
-    P_SHIELD,
-    PHASE,
-    SHIELD,
-    WINDUP,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import M, Order, P, U
 from rltrain.env.smac.options import Options
 from rltrain.env.smac.vector import SmacVectorEnv
 
@@ -78,9 +63,9 @@ def enlist(battles: Battles, *names: str) -> None:
     battles.world.kind[0] = [battles.map_data.drawn_from.index(name) for name in names]
     teams.fit_all(battles.roster, battles.scene, battles.world)
     unit, param = battles.world.unit[0], battles.scene.param[0]
-    unit[HEALTH], unit[SHIELD], unit[ENERGY] = param[P_HEALTH], param[P_SHIELD], param[P_ENERGY]
+    unit[[U.HEALTH, U.SHIELD, U.ENERGY]] = param[[P.HEALTH, P.SHIELD, P.ENERGY]]
     for i in range(battles.map_data.n_agents, len(names)):
-        battles.world.mark[0, ORDER, i] = HEAL_MOVE if param[P_ENERGY, i] else CHASE
+        battles.world.mark[0, M.ORDER, i] = Order.HEAL_MOVE if param[P.ENERGY, i] else Order.CHASE
     battles.refresh()
 
 
@@ -89,11 +74,11 @@ def place(battles: Battles, points: dict[int, tuple[float, float]]) -> None:
     unit = battles.world.unit[0]
     for i in range(unit.shape[1]):
         if i in points:
-            unit[X, i], unit[Y, i] = points[i]
+            unit[U.X, i], unit[U.Y, i] = points[i]
         else:
-            unit[HEALTH, i] = unit[WINDUP, i] = 0
-            battles.world.mark[0, BURST, i] = 1
-    battles.world.mark[0, PHASE] = 0
+            unit[U.HEALTH, i] = unit[U.WINDUP, i] = 0
+            battles.world.mark[0, M.BURST, i] = 1
+    battles.world.mark[0, M.PHASE] = 0
     battles.refresh()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rltrain.env.smac.engine.battles import Battles
-from rltrain.env.smac.engine.world import HEALTH, X, Y
+from rltrain.env.smac.engine.world import U
 from rltrain.env.smac.vector import SmacVectorEnv
 from tests.env.smac.conftest import SOUTH, STOP, seeds
 
@@ -43,18 +43,18 @@ def standing(map_name: str, points: list[tuple[float, float]]) -> Battles:
     env = SmacVectorEnv(map_name=map_name, n_envs=N)
     env.reset(seeds)
     unit, agents = env.battles.world.unit, env.spec.n_agents
-    unit[:, X, :agents], unit[:, Y, :agents] = np.array(points).T
-    unit[:, HEALTH, :agents] = 1e6
+    unit[:, U.X, :agents], unit[:, U.Y, :agents] = np.array(points).T
+    unit[:, U.HEALTH, :agents] = 1e6
     env.battles.refresh()
     return env.battles
 
 
 def test_zerglings_enter_the_lower_room_of_corridor_through_the_choke_alone() -> None:
     b = standing("corridor", [(3 + 2 * (i % 3), 4 + 3 * (i // 3)) for i in range(6)])
-    entered, x, y = 0, b.world.unit[:, X, 6:].copy(), b.world.unit[:, Y, 6:].copy()
+    entered, x, y = 0, b.world.unit[:, U.X, 6:].copy(), b.world.unit[:, U.Y, 6:].copy()
     for _ in range(70):
         b.step(np.full((N, 6), STOP))
-        new_x, new_y = b.world.unit[:, X, 6:], b.world.unit[:, Y, 6:]
+        new_x, new_y = b.world.unit[:, U.X, 6:], b.world.unit[:, U.Y, 6:]
         enters = (y >= 13) & (new_y < 13)
         share = (y[enters] - 13) / (y - new_y)[enters]
         crossing = x[enters] + share * (new_x - x)[enters]
@@ -66,14 +66,14 @@ def test_zerglings_enter_the_lower_room_of_corridor_through_the_choke_alone() ->
 
 def test_zerglings_of_2c_vs_64zg_begin_below_the_cliff() -> None:
     b = standing("2c_vs_64zg", [(14.0, 17.0), (18.0, 17.0)])
-    assert (b.world.unit[:, Y, 2:] < 12).all()
+    assert (b.world.unit[:, U.Y, 2:] < 12).all()
 
 
 def test_zerglings_of_2c_vs_64zg_reach_the_plateau_by_the_ramps_alone() -> None:
     b, sides = standing("2c_vs_64zg", [(14.0, 17.0), (18.0, 17.0)]), []
     for _ in range(40):
         b.step(np.full((N, 2), STOP))
-        x, y = b.world.unit[:, X, 2:], b.world.unit[:, Y, 2:]
+        x, y = b.world.unit[:, U.X, 2:], b.world.unit[:, U.Y, 2:]
         sides += x[(y > 12) & (y < 13)].tolist()
     at = np.array(sides)
     assert ((at < 4) | (at > 28)).all()
@@ -85,10 +85,10 @@ def test_zerglings_of_2c_vs_64zg_reach_the_plateau_by_the_ramps_alone() -> None:
 
 def test_colossi_step_down_the_cliff_anywhere_along_it() -> None:
     b = standing("2c_vs_64zg", [(16.0, 14.0), (16.0, 18.0)])
-    b.world.unit[:, X, 0] = np.linspace(5, 27, N)
-    b.world.unit[:, X, 2:], b.world.unit[:, Y, 2:] = 3.0, 19.0
+    b.world.unit[:, U.X, 0] = np.linspace(5, 27, N)
+    b.world.unit[:, U.X, 2:], b.world.unit[:, U.Y, 2:] = 3.0, 19.0
     b.refresh()
     action = np.tile(np.array([SOUTH, STOP]), (N, 1))
     for _ in range(3):
         b.step(action)
-    assert (b.world.unit[:, Y, 0] < 12).all()
+    assert (b.world.unit[:, U.Y, 0] < 12).all()

@@ -9,16 +9,7 @@ import torch
 
 from rltrain.env.smac import StarCraft2Env
 from rltrain.env.smac.data.maps import map_names
-from rltrain.env.smac.engine.world import (
-    COOLDOWN,
-    DEFEAT,
-    ENERGY,
-    HEALTH,
-    SHIELD,
-    WIN,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import Outcome, U
 from tests.env.smac.conftest import ATTACK, STOP, WEST, actions, enlist, place
 
 
@@ -31,10 +22,10 @@ def env_of(map_name: str = "3m", **options) -> StarCraft2Env:
 def test_shields_that_recover_pay_their_absolute_value(battle) -> None:
     b = battle("2s3z", reward_scale=False)
     place(b, {0: (5.0, 10.0), 7: (28.0, 22.0)})
-    b.world.unit[0, SHIELD] = 0
-    b.world.unit[0, SHIELD, 7] = 20
+    b.world.unit[0, U.SHIELD] = 0
+    b.world.unit[0, U.SHIELD, 7] = 20
     b.step(actions(b))
-    assert b.world.unit[0, SHIELD, 7] == 21
+    assert b.world.unit[0, U.SHIELD, 7] == 21
     assert b.reward[0] == pytest.approx(1.0)
 
 
@@ -42,7 +33,7 @@ def test_shields_that_recover_pay_their_absolute_value(battle) -> None:
 def test_sparse_defeat_is_scaled_too(battle, scale: bool, expected: float) -> None:
     b = battle(reward_sparse=True, reward_scale=scale)
     place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
-    b.world.unit[0, HEALTH, 0] = 6
+    b.world.unit[0, U.HEALTH, 0] = 6
     b.step(actions(b))
     assert b.reward[0] == pytest.approx(expected)
 
@@ -50,10 +41,10 @@ def test_sparse_defeat_is_scaled_too(battle, scale: bool, expected: float) -> No
 def test_defeat_in_the_last_step_beats_the_time_limit(battle) -> None:
     b = battle(reward_defeat=-7.0, reward_scale=False)
     place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
-    b.world.unit[0, HEALTH, 0] = 6
+    b.world.unit[0, U.HEALTH, 0] = 6
     b.world.clock[0] = 59
     b.step(actions(b))
-    assert b.world.outcome[0] == DEFEAT
+    assert b.world.outcome[0] == Outcome.DEFEAT
     assert b.reward[0] == -7.0
 
 
@@ -72,7 +63,7 @@ def test_time_out_is_a_finished_battle_that_was_not_won() -> None:
 def test_win_on_the_time_limit_is_told_as_a_win_only() -> None:
     env = env_of(continuing_episode=True)
     place(env.battles, {0: (14.0, 16.0), 3: (19.0, 16.0)})
-    env.battles.world.unit[0, HEALTH, 3] = 7
+    env.battles.world.unit[0, U.HEALTH, 3] = 7
     env.battles.world.clock[0] = 57
     infos = []
     while not env.battles.ended[0]:
@@ -86,10 +77,10 @@ def test_win_on_the_time_limit_is_told_as_a_win_only() -> None:
 def test_win_over_a_medivac_left_alone_does_not_pay_for_it(battle) -> None:
     b = battle("MMM", reward_scale=False)
     place(b, {2: (14.0, 16.0), 10: (18.0, 16.0), 19: (28.0, 8.0)})
-    b.world.unit[0, HEALTH, 10] = 1
+    b.world.unit[0, U.HEALTH, 10] = 1
     b.step(actions(b, a2=ATTACK))
-    assert b.world.outcome[0] == WIN
-    assert b.world.unit[0, HEALTH, 19] == 150
+    assert b.world.outcome[0] == Outcome.WIN
+    assert b.world.unit[0, U.HEALTH, 19] == 150
     assert b.reward[0] == pytest.approx(1 + 10 + 200)
 
 
@@ -97,7 +88,7 @@ def test_double_death_with_medivacs_is_a_defeat(battle) -> None:
     b = battle("MMM", reward_scale=False, reward_defeat=-7.0)
     place(b, {9: (14.0, 16.0)})
     b.step(actions(b))
-    assert b.world.outcome[0] == DEFEAT
+    assert b.world.outcome[0] == Outcome.DEFEAT
     assert b.reward[0] == -7.0
 
 
@@ -114,9 +105,9 @@ def test_max_reward_does_not_grow_with_resets() -> None:
 def test_overkill_pays_only_what_was_left(battle) -> None:
     b = battle(reward_scale=False)
     place(b, {0: (14.0, 16.0), 3: (19.0, 16.0), 4: (29.0, 8.0)})
-    b.world.unit[0, HEALTH, 3] = 0.5  # of the six points of the hit
+    b.world.unit[0, U.HEALTH, 3] = 0.5  # of the six points of the hit
     b.step(actions(b, a0=ATTACK))
-    assert b.world.unit[0, HEALTH, 3] == 0
+    assert b.world.unit[0, U.HEALTH, 3] == 0
     assert b.reward[0] == pytest.approx(0.5 + 10)
 
 
@@ -134,14 +125,14 @@ def test_healing_needs_neither_hurt_friends_nor_energy_nor_enemies(battle) -> No
     place(
         b, {2: (10.0, 16.0), 3: (19.01, 16.0), 8: (19.0, 16.0), 9: (13.0, 16.0), 11: (12.0, 16.0)}
     )
-    b.world.unit[0, ENERGY, 9] = 0
+    b.world.unit[0, U.ENERGY, 9] = 0
     b.refresh()
     assert np.flatnonzero(b.avail[0, 9, ATTACK:]).tolist() == [2, 8]
 
 
 def test_agents_are_numbered_by_type_then_x_then_y_and_enemies_as_created(battle) -> None:
     b = battle("MMM")
-    x, y = b.world.unit[0, X].tolist(), b.world.unit[0, Y].tolist()
+    x, y = b.world.unit[0, U.X].tolist(), b.world.unit[0, U.Y].tolist()
     order = ("marauder", "marine", "medivac")
     types = [order.index(name) for name in b.map_data.ally_types]
     rows = list(zip(types, x[:10], y[:10], strict=True))
@@ -175,14 +166,14 @@ def test_last_actions_are_forgotten_with_a_reset() -> None:
 )  # fmt: skip
 def test_cooldown_in_loops_over_smacs_odd_divisors(battle, map_name, agent, divisor) -> None:
     b = battle(map_name)
-    b.world.unit[0, COOLDOWN, agent] = 40
+    b.world.unit[0, U.COOLDOWN, agent] = 40
     b.refresh()
     assert b.state[0, agent * b.sizes.state_ally + 1] == pytest.approx(40 / divisor)
 
 
 def test_a_medivac_begins_with_a_quarter_of_its_energy_in_place_of_a_cooldown(battle) -> None:
     b = battle("MMM")
-    b.world.unit[0, COOLDOWN, 9] = 40
+    b.world.unit[0, U.COOLDOWN, 9] = 40
     b.refresh()
     assert b.state[0, 9 * 7 + 1] == 0.25
 

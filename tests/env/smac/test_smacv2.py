@@ -11,20 +11,7 @@ from pettingzoo.test import parallel_api_test
 from rltrain.env.smac import Smacv2VectorEnv, StarCraftCapabilityEnv, parallel_env
 from rltrain.env.smac.engine import battles as battles_module
 from rltrain.env.smac.engine.field_of_view import IN_RANGE
-from rltrain.env.smac.engine.world import (
-    CHASE,
-    HEAL_MOVE,
-    HEALTH,
-    NO_ONE,
-    ORDER,
-    P_ENERGY,
-    P_HEALTH,
-    P_SHIELD,
-    SHIELD,
-    TARGET,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import NO_ONE, M, Order, P, U
 from tests.env.smac.conftest import NORTH, STOP, actions, enlist, place, random_legal, seeds
 
 PUBLISHED: dict[str, Any] = {
@@ -90,7 +77,7 @@ def test_players_written_by_hand_turn_and_do_not_shoot_out_of_range(
     for _ in range(60):
         action = player()
         visible = env.battles.frame.visible
-        healers = env.battles.scene.param[:, P_ENERGY, :5] > 0
+        healers = env.battles.scene.param[:, P.ENERGY, :5] > 0
         target = action - first + np.where(healers, 0, 5)
         for e, i in np.argwhere((action >= first) & ~env.last[:, None]):
             assert visible[e, i, target[e, i]] & IN_RANGE
@@ -124,16 +111,16 @@ def test_an_enemy_chases_one_agent_until_it_is_dead(scenario) -> None:
     enlist(b, "stalker", "stalker", "zealot", "zealot")
     place(b, {0: (10.0, 10.0), 1: (16.0, 16.0), 2: (8.0, 26.0), 3: (20.0, 16.0)})
     mark, unit = b.world.mark[0], b.world.unit[0]
-    assert (mark[ORDER, 3], mark[TARGET, 3]) == (CHASE, NO_ONE)
+    assert (mark[M.ORDER, 3], mark[M.TARGET, 3]) == (Order.CHASE, NO_ONE)
     b.step(actions(b))
-    assert mark[TARGET, 3] == 1
-    unit[X, 0], unit[Y, 0] = unit[X, 3], unit[Y, 3] - 2  # nearer now
+    assert mark[M.TARGET, 3] == 1
+    unit[U.X, 0], unit[U.Y, 0] = unit[U.X, 3], unit[U.Y, 3] - 2  # nearer now
     b.step(actions(b, a1=NORTH))
-    assert mark[TARGET, 3] == 1
-    unit[HEALTH, 1] = 0
+    assert mark[M.TARGET, 3] == 1
+    unit[U.HEALTH, 1] = 0
     b.refresh()
     b.step(actions(b))
-    assert mark[TARGET, 3] == 0
+    assert mark[M.TARGET, 3] == 0
 
 
 def test_an_enemy_goes_past_agents_that_its_weapon_cannot_hit(scenario) -> None:
@@ -141,7 +128,7 @@ def test_an_enemy_goes_past_agents_that_its_weapon_cannot_hit(scenario) -> None:
     enlist(b, "marauder", "medivac", "marauder")
     place(b, {0: (8.0, 16.0), 1: (18.0, 16.0), 2: (22.0, 16.0)})
     b.step(actions(b))
-    assert b.world.mark[0, TARGET, 2] == 0
+    assert b.world.mark[0, M.TARGET, 2] == 0
 
 
 def test_enemy_healers_come_along_and_heal(scenario) -> None:
@@ -149,22 +136,22 @@ def test_enemy_healers_come_along_and_heal(scenario) -> None:
     enlist(b, "marine", "marauder", "medivac")
     place(b, {0: (8.0, 16.0), 1: (24.0, 16.0), 2: (26.0, 18.0)})
     unit = b.world.unit[0]
-    assert b.world.mark[0, ORDER, 2] == HEAL_MOVE
-    unit[HEALTH, 1] = 60
+    assert b.world.mark[0, M.ORDER, 2] == Order.HEAL_MOVE
+    unit[U.HEALTH, 1] = 60
     for _ in range(4):
         b.step(actions(b))
-    assert unit[HEALTH, 1] > 60
-    unit[HEALTH, 1] = 125
+    assert unit[U.HEALTH, 1] > 60
+    unit[U.HEALTH, 1] = 125
     for _ in range(4):
         b.step(actions(b))
-    assert unit[X, 2] < 22
+    assert unit[U.X, 2] < 22
 
 
 @pytest.mark.parametrize(("fallen", "won"), [((3, 4), True), ((0, 1), False)])
 def test_a_team_of_healers_only_has_lost(scenario, fallen, won: bool) -> None:
     b = scenario("terran_3_vs_3")
     enlist(b, "marauder", "marine", "medivac", "marine", "marine", "medivac")
-    b.world.unit[0, HEALTH, list(fallen)] = 0
+    b.world.unit[0, U.HEALTH, list(fallen)] = 0
     b.refresh()
     b.step(actions(b))
     assert b.ended[0]
@@ -214,9 +201,9 @@ def test_recovering_enemies_pay_nothing(scenario) -> None:
     b = scenario("protoss_1_vs_1")
     enlist(b, "stalker", "stalker")
     place(b, {0: (4.0, 4.0), 1: (28.0, 28.0)})
-    b.world.unit[0, SHIELD, 1] = 10
+    b.world.unit[0, U.SHIELD, 1] = 10
     b.step(actions(b))
-    assert b.world.unit[0, SHIELD, 1] > 10
+    assert b.world.unit[0, U.SHIELD, 1] > 10
     assert b.reward[0] == 0
 
 
@@ -250,11 +237,11 @@ def test_random_battles_stay_in_bounds(name: str, options: Any) -> None:
         assert np.isfinite(env.obs).all()
         assert np.isfinite(env.state).all()
         assert (reward >= 0).all()
-        for row, most in ((HEALTH, P_HEALTH), (SHIELD, P_SHIELD)):
+        for row, most in ((U.HEALTH, P.HEALTH), (U.SHIELD, P.SHIELD)):
             assert (world.unit[:, row] >= 0).all()
             assert (world.unit[:, row] <= param[:, most]).all()
-        assert (world.unit[:, [X, Y]] > 0).all()
-        assert (world.unit[:, [X, Y]] < 32).all()
+        assert (world.unit[:, [U.X, U.Y]] > 0).all()
+        assert (world.unit[:, [U.X, U.Y]] < 32).all()
         episodes += int(env.last.sum())
     assert episodes > 32
 

@@ -7,7 +7,7 @@ import pytest
 from pettingzoo.test import parallel_api_test
 
 from rltrain.env.smac import StarCraft2Env, parallel_env
-from rltrain.env.smac.engine.world import HEALTH
+from rltrain.env.smac.engine.world import U
 from tests.env.smac.conftest import ATTACK, STOP, place
 
 
@@ -174,7 +174,7 @@ def test_parallel_environments_play_their_own_battles_unless_seeded() -> None:
 def test_dead_agents_terminate_and_vanish() -> None:
     env = parallel_env(map_name="3m")
     env.reset(seed=0)
-    env.env.battles.world.unit[0, HEALTH, 1] = 0
+    env.env.battles.world.unit[0, U.HEALTH, 1] = 0
     env.env.battles.refresh()
     actions = {"marine_0": STOP, "marine_1": 0, "marine_2": STOP}
     obs, _, terminated, truncated, _ = env.step(actions)

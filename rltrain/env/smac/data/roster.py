@@ -16,7 +16,7 @@ from rltrain.env.smac.data.scenarios import (
 from rltrain.env.smac.data.terrain import SIZE
 from rltrain.env.smac.engine.tables import build_scene
 from rltrain.env.smac.engine.teams import Roster
-from rltrain.env.smac.engine.world import N_MARK, N_PARAM, N_UNIT, Scene
+from rltrain.env.smac.engine.world import M, P, Scene, U
 from rltrain.env.smac.options import Options
 
 
@@ -53,12 +53,12 @@ def build_drawn_scene(map_data: MapData, options: Options, n_envs: int) -> Scene
     return build_scene(_one_of_each(map_data), options)._replace(
         n_agents=map_data.n_agents,
         per_battle=1,
-        param=np.zeros((n_envs, N_PARAM, units), np.float32),
+        param=np.zeros((n_envs, len(P), units), np.float32),
         damage=np.zeros((n_envs, units, units), np.float32),
         affects=np.zeros((n_envs, units, units), np.uint8),
         type_bit=np.full((n_envs, units), -1, np.int32),
-        first_unit=np.zeros((n_envs, N_UNIT, units), np.float32),
-        first_mark=np.zeros((n_envs, N_MARK, units), np.int32),
+        first_unit=np.zeros((n_envs, len(U), units), np.float32),
+        first_mark=np.zeros((n_envs, len(M), units), np.int32),
     )
 
 

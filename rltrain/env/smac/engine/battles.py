@@ -18,15 +18,7 @@ from rltrain.env.smac.data.units import UNITS, UnitType
 from rltrain.env.smac.engine import env_step as engine_step
 from rltrain.env.smac.engine import teams
 from rltrain.env.smac.engine.tables import build_reward, build_scene, build_view
-from rltrain.env.smac.engine.world import (
-    HEALTH,
-    RUNNING,
-    TIMEOUT,
-    WIN,
-    World,
-    build_frame,
-    build_world,
-)
+from rltrain.env.smac.engine.world import Outcome, U, World, build_frame, build_world
 from rltrain.env.smac.options import Options, max_reward_against, sizes_of
 from rltrain.env.smac.smaclite import env_step as smaclite_step
 from rltrain.env.smac.smaclite.maps import find_map_under
@@ -173,12 +165,12 @@ class Battles:
     @property
     def ended(self) -> np.ndarray:
         """bool [E]."""
-        return self.world.outcome != RUNNING
+        return self.world.outcome != Outcome.RUNNING
 
     @property
     def timeout(self) -> np.ndarray:
         """bool [E]: ended by the time limit only."""
-        return self.world.outcome == TIMEOUT
+        return self.world.outcome == Outcome.TIMEOUT
 
     def result(self, e: int) -> dict[str, Any]:
         """How battle e stands: won, dead allies and enemies, timed out."""
@@ -186,13 +178,13 @@ class Battles:
 
     def results(self, envs: Sequence[int]) -> list[dict[str, Any]]:
         """``result`` of several battles."""
-        dead = self.world.unit[envs, HEALTH] <= 0
+        dead = self.world.unit[envs, U.HEALTH] <= 0
         agents, outcome = self.map_data.n_agents, self.world.outcome[envs]
         columns = (
-            (outcome == WIN).tolist(),
+            (outcome == Outcome.WIN).tolist(),
             np.count_nonzero(dead[:, :agents], axis=1).tolist(),
             np.count_nonzero(dead[:, agents:], axis=1).tolist(),
-            (outcome == TIMEOUT).tolist(),
+            (outcome == Outcome.TIMEOUT).tolist(),
         )
         names = ("win", "dead_allies", "dead_enemies", "timeout")
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]

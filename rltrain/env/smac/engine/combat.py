@@ -15,44 +15,7 @@ from rltrain.env.smac.data.terrain import SIZE
 from rltrain.env.smac.engine.kernel import F, njit
 from rltrain.env.smac.engine.simd import LANES, lowest, who_is_near
 from rltrain.env.smac.engine.turret import lets_go
-from rltrain.env.smac.engine.world import (
-    ARRIVED,
-    ATTACK,
-    ATTACK_MOVE,
-    ATTACKER,
-    CHASE,
-    GOAL_X,
-    GOAL_Y,
-    GROUND,
-    HEAL,
-    HEAL_MOVE,
-    HEALTH,
-    HIT,
-    HUNT,
-    IDLE,
-    LEASH_X,
-    LEASH_Y,
-    MOVE,
-    NO_ONE,
-    ORDER,
-    P_DISC,
-    P_KEEP,
-    P_LAYER,
-    P_RADIUS,
-    P_RANGE,
-    P_SCAN,
-    P_SEEK,
-    P_SPEED,
-    PHASE,
-    PURSUES,
-    STANDS,
-    TARGET,
-    UX,
-    UY,
-    WINDUP,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import GROUND, NO_ONE, Effect, M, Order, P, U
 
 ZERO, HALF = F(0), F(0.5)
 LOOPS = F(16)  # per second
@@ -66,14 +29,14 @@ FAR = F(1e4)  # more than any squared distance on a map
 @njit(inline="always")
 def distance2(unit, i, j):
     """Squared center distance."""
-    dx, dy = unit[X, j] - unit[X, i], unit[Y, j] - unit[Y, i]
+    dx, dy = unit[U.X, j] - unit[U.X, i], unit[U.Y, j] - unit[U.Y, i]
     return dx * dx + dy * dy
 
 
 @njit(inline="always")
 def in_reach(unit, param, i, j, edge_range):
     """Whether the edges of units i and j are at most ``edge_range`` apart."""
-    reach = edge_range + param[P_RADIUS, i] + param[P_RADIUS, j]
+    reach = edge_range + param[P.RADIUS, i] + param[P.RADIUS, j]
     return distance2(unit, i, j) <= reach * reach
 
 
@@ -82,26 +45,26 @@ def choose_targets(unit, mark, param, affects, n_agents, loop):
     """Drops targets that died or escaped; units on an attack-move scan for new ones on their own
     loops."""
     for i in range(unit.shape[1]):
-        if unit[HEALTH, i] <= ZERO:
+        if unit[U.HEALTH, i] <= ZERO:
             continue
-        target = mark[TARGET, i]
-        order = mark[ORDER, i]
-        if order in (ATTACK, HEAL) and unit[HEALTH, target] <= ZERO:
-            mark[ORDER, i], target = IDLE, NO_ONE
-        elif order == ATTACK_MOVE:
+        target = mark[M.TARGET, i]
+        order = mark[M.ORDER, i]
+        if order in (Order.ATTACK, Order.HEAL) and unit[U.HEALTH, target] <= ZERO:
+            mark[M.ORDER, i], target = Order.IDLE, NO_ONE
+        elif order == Order.ATTACK_MOVE:
             if target != NO_ONE and not keeps(unit, mark, param, i, target):
-                mark[PURSUES, i], target = 0, NO_ONE
-            free = target == NO_ONE or mark[PURSUES, i] != 0
-            pause = IMMOBILE_SCAN_EVERY if param[P_SPEED, i] == ZERO else SCAN_EVERY
-            if free and (loop + mark[PHASE, i]) % pause == 0:
+                mark[M.PURSUES, i], target = 0, NO_ONE
+            free = target == NO_ONE or mark[M.PURSUES, i] != 0
+            pause = IMMOBILE_SCAN_EVERY if param[P.SPEED, i] == ZERO else SCAN_EVERY
+            if free and (loop + mark[M.PHASE, i]) % pause == 0:
                 target = scan(unit, mark, param, affects, n_agents, i, target)
-        elif order == HUNT:
+        elif order == Order.HUNT:
             target = nearest(unit, affects, n_agents, i)
-        elif order == CHASE and target != NO_ONE and unit[HEALTH, target] <= ZERO:
+        elif order == Order.CHASE and target != NO_ONE and unit[U.HEALTH, target] <= ZERO:
             target = NO_ONE
-        if target != mark[TARGET, i]:
-            unit[WINDUP, i] = ZERO  # a shot belongs to its target: changing it costs no cooldown
-            mark[TARGET, i] = target
+        if target != mark[M.TARGET, i]:
+            unit[U.WINDUP, i] = ZERO  # a shot belongs to its target: changing it costs no cooldown
+            mark[M.TARGET, i] = target
 
 
 @njit()
@@ -109,18 +72,18 @@ def renew_orders(unit, mark, affects, n_agents):
     """An env step begins: chasing enemies without a target take the nearest agent they can hit;
     their healers set out for the nearest agent of all."""
     for i in range(n_agents, unit.shape[1]):
-        if unit[HEALTH, i] <= ZERO:
+        if unit[U.HEALTH, i] <= ZERO:
             continue
-        target = mark[TARGET, i]
-        if mark[ORDER, i] == CHASE:
-            if target == NO_ONE or unit[HEALTH, target] <= ZERO:
-                unit[WINDUP, i] = ZERO
-                mark[TARGET, i] = nearest(unit, affects, n_agents, i)
-        elif mark[ORDER, i] == HEAL_MOVE:
+        target = mark[M.TARGET, i]
+        if mark[M.ORDER, i] == Order.CHASE:
+            if target == NO_ONE or unit[U.HEALTH, target] <= ZERO:
+                unit[U.WINDUP, i] = ZERO
+                mark[M.TARGET, i] = nearest(unit, affects, n_agents, i)
+        elif mark[M.ORDER, i] == Order.HEAL_MOVE:
             goal = nearest_living(unit, n_agents, i)
             if goal != NO_ONE:
-                unit[GOAL_X, i], unit[GOAL_Y, i] = unit[X, goal], unit[Y, goal]
-                mark[ARRIVED, i] = 0
+                unit[U.GOAL_X, i], unit[U.GOAL_Y, i] = unit[U.X, goal], unit[U.Y, goal]
+                mark[M.ARRIVED, i] = 0
 
 
 @njit()
@@ -129,7 +92,7 @@ def nearest_living(unit, n_agents, i):
     found, best = NO_ONE, F(np.inf)
     for j in range(n_agents):
         d2 = distance2(unit, i, j)
-        if d2 < best and unit[HEALTH, j] > ZERO:
+        if d2 < best and unit[U.HEALTH, j] > ZERO:
             found, best = j, d2
     return found
 
@@ -138,17 +101,17 @@ def nearest_living(unit, n_agents, i):
 def keeps(unit, mark, param, i, target):
     """Whether unit i stays with its target: alive, and near or attacking i or on a leash not yet at
     its end."""
-    if unit[HEALTH, target] <= ZERO:
+    if unit[U.HEALTH, target] <= ZERO:
         return False
-    if mark[PURSUES, i] != 0:
-        dx, dy = unit[X, i] - unit[LEASH_X, i], unit[Y, i] - unit[LEASH_Y, i]
+    if mark[M.PURSUES, i] != 0:
+        dx, dy = unit[U.X, i] - unit[U.LEASH_X, i], unit[U.Y, i] - unit[U.LEASH_Y, i]
         if dx * dx + dy * dy <= LEASH * LEASH:
             return True
-        mark[ATTACKER, i] = NO_ONE
+        mark[M.ATTACKER, i] = NO_ONE
         return False
-    if param[P_SPEED, i] == ZERO and lets_go(unit, mark, param, i, target):
+    if param[P.SPEED, i] == ZERO and lets_go(unit, mark, param, i, target):
         return False
-    return mark[TARGET, target] == i or in_reach(unit, param, i, target, param[P_KEEP, i])
+    return mark[M.TARGET, target] == i or in_reach(unit, param, i, target, param[P.KEEP, i])
 
 
 @njit()
@@ -157,7 +120,7 @@ def nearest(unit, affects, n_agents, i):
     found, best = NO_ONE, F(np.inf)
     for j in range(n_agents):
         d2 = distance2(unit, i, j)
-        if d2 < best and unit[HEALTH, j] > ZERO and affects[i, j] == HIT:
+        if d2 < best and unit[U.HEALTH, j] > ZERO and affects[i, j] == Effect.HIT:
             found, best = j, d2
     return found
 
@@ -171,29 +134,29 @@ def scan(unit, mark, param, affects, n_agents, i, target):
     """
     found, best = NO_ONE, F(np.inf)
     first, end = (n_agents, unit.shape[1]) if i < n_agents else (0, n_agents)
-    x, y, reach2 = unit[X, i], unit[Y, i], param[P_SEEK, i] * param[P_SEEK, i]
+    x, y, reach2 = unit[U.X, i], unit[U.Y, i], param[P.SEEK, i] * param[P.SEEK, i]
     for start in range(first, end, LANES):
         bits = who_is_near(unit, start, end, x, y, reach2)
         while bits != 0:
             j = start + lowest(bits)
             bits &= bits - 1
             d2 = distance2(unit, i, j)
-            if param[P_SPEED, i] == ZERO and mark[TARGET, j] != i:
+            if param[P.SPEED, i] == ZERO and mark[M.TARGET, j] != i:
                 d2 += FAR
-            if d2 >= best or affects[i, j] != HIT:
+            if d2 >= best or affects[i, j] != Effect.HIT:
                 continue
-            if in_reach(unit, param, i, j, param[P_SCAN, i]):
+            if in_reach(unit, param, i, j, param[P.SCAN, i]):
                 found, best = j, d2
     if found != NO_ONE:
-        mark[PURSUES, i] = 0
+        mark[M.PURSUES, i] = 0
         return found
-    attacker = mark[ATTACKER, i]
-    if attacker != NO_ONE and unit[HEALTH, attacker] <= ZERO:
-        attacker = mark[ATTACKER, i] = NO_ONE
+    attacker = mark[M.ATTACKER, i]
+    if attacker != NO_ONE and unit[U.HEALTH, attacker] <= ZERO:
+        attacker = mark[M.ATTACKER, i] = NO_ONE
     if attacker in (NO_ONE, target):
         return target
-    mark[PURSUES, i] = 1
-    unit[LEASH_X, i], unit[LEASH_Y, i] = unit[X, i], unit[Y, i]
+    mark[M.PURSUES, i] = 1
+    unit[U.LEASH_X, i], unit[U.LEASH_Y, i] = unit[U.X, i], unit[U.Y, i]
     return attacker
 
 
@@ -204,24 +167,24 @@ def choose_desires(unit, mark, param, hops, n_agents):
     Move orders go straight: they are shorter than any way around a wall.
     """
     for i in range(unit.shape[1]):
-        unit[UX, i] = unit[UY, i] = ZERO
-        mark[STANDS, i] = 0
-        if unit[HEALTH, i] <= ZERO:
+        unit[U.UX, i] = unit[U.UY, i] = ZERO
+        mark[M.STANDS, i] = 0
+        if unit[U.HEALTH, i] <= ZERO:
             continue
-        target, x, y = mark[TARGET, i], unit[GOAL_X, i], unit[GOAL_Y, i]
+        target, x, y = mark[M.TARGET, i], unit[U.GOAL_X, i], unit[U.GOAL_Y, i]
         goes = around = False
         if target != NO_ONE:
-            if unit[WINDUP, i] > ZERO or in_reach(unit, param, i, target, param[P_RANGE, i]):
-                mark[STANDS, i] = 1
+            if unit[U.WINDUP, i] > ZERO or in_reach(unit, param, i, target, param[P.RANGE, i]):
+                mark[M.STANDS, i] = 1
             else:
-                x, y = unit[X, target], unit[Y, target]
+                x, y = unit[U.X, target], unit[U.Y, target]
                 goes = around = True
-        elif mark[ORDER, i] == MOVE:
+        elif mark[M.ORDER, i] == Order.MOVE:
             goes = True
-        elif mark[ORDER, i] >= ATTACK_MOVE and mark[ARRIVED, i] == 0:
+        elif mark[M.ORDER, i] >= Order.ATTACK_MOVE and mark[M.ARRIVED, i] == 0:
             goes = around = not has_arrived(unit, mark, param, n_agents, i)
-            mark[ARRIVED, i] = 0 if goes else 1
-        if around and hops.shape[0] != 0 and param[P_LAYER, i] == F(GROUND):
+            mark[M.ARRIVED, i] = 0 if goes else 1
+        if around and hops.shape[0] != 0 and param[P.LAYER, i] == F(GROUND):
             x, y = next_point(unit, hops, i, x, y)
         if goes:
             head_for(unit, param, i, x, y)
@@ -231,7 +194,7 @@ def choose_desires(unit, mark, param, hops, n_agents):
 def next_point(unit, hops, i, x, y):
     """Where to head for in a straight line on the way to (x, y) around the walls."""
     to = int(x) * SIZE + int(y)
-    hop = hops[int(unit[X, i]) * SIZE + int(unit[Y, i]), to]
+    hop = hops[int(unit[U.X, i]) * SIZE + int(unit[U.Y, i]), to]
     if hop == to:
         return x, y
     return F(hop // SIZE) + HALF, F(hop % SIZE) + HALF
@@ -240,23 +203,23 @@ def next_point(unit, hops, i, x, y):
 @njit(inline="always")
 def head_for(unit, param, i, x, y):
     """Wanted velocity: straight to (x, y) at full speed, slower only to stop exactly there."""
-    dx, dy = x - unit[X, i], y - unit[Y, i]
+    dx, dy = x - unit[U.X, i], y - unit[U.Y, i]
     d = np.sqrt(dx * dx + dy * dy)
     if d > ZERO:
-        speed = min(param[P_SPEED, i], d * LOOPS)
-        unit[UX, i], unit[UY, i] = dx / d * speed, dy / d * speed
+        speed = min(param[P.SPEED, i], d * LOOPS)
+        unit[U.UX, i], unit[U.UY, i] = dx / d * speed, dy / d * speed
 
 
 @njit(forceinline=True)
 def has_arrived(unit, mark, param, n_agents, i):
     """At the end of its attack-move, or in contact with a friend that has arrived and stands
     there."""
-    if unit[X, i] == unit[GOAL_X, i] and unit[Y, i] == unit[GOAL_Y, i]:
+    if unit[U.X, i] == unit[U.GOAL_X, i] and unit[U.Y, i] == unit[U.GOAL_Y, i]:
         return True
     first, end = (0, n_agents) if i < n_agents else (n_agents, unit.shape[1])
     for j in range(first, end):
-        if mark[ARRIVED, j] != 0 and mark[TARGET, j] == NO_ONE and unit[HEALTH, j] > ZERO:
-            touch = param[P_DISC, i] + param[P_DISC, j] + TOUCH
+        if mark[M.ARRIVED, j] != 0 and mark[M.TARGET, j] == NO_ONE and unit[U.HEALTH, j] > ZERO:
+            touch = param[P.DISC, i] + param[P.DISC, j] + TOUCH
             if distance2(unit, i, j) <= touch * touch:
                 return True
     return False

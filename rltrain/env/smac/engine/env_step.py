@@ -48,27 +48,7 @@ from rltrain.env.smac.engine.weapons import (
     recover,
     use_weapons,
 )
-from rltrain.env.smac.engine.world import (
-    ATTACK,
-    BEFORE,
-    GOAL_X,
-    GOAL_Y,
-    HEAL,
-    HEALTH,
-    IDLE,
-    MOVE,
-    NO_ONE,
-    NOTHING,
-    ORDER,
-    P_ENERGY,
-    PHASE,
-    RUNNING,
-    SHIELD,
-    TARGET,
-    WINDUP,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import NO_ONE, Effect, M, Order, Outcome, P, U
 
 ZERO = F(0)
 
@@ -85,15 +65,15 @@ def reset_battle(scene, shown, world, frame, e, seed):
         for row in range(mark.shape[0]):
             mark[row, i] = scene.first_mark[own, row, i]
     for i in range(unit.shape[1]):
-        mark[PHASE, i] = int(draw(world.rng, e) * F(SCAN_EVERY))
+        mark[M.PHASE, i] = int(draw(world.rng, e) * F(SCAN_EVERY))
     if scene.span_x != ZERO or scene.span_y != ZERO:
         share = draw(world.rng, e)
         for i in range(unit.shape[1]):
-            unit[GOAL_X, i] += share * scene.span_x
-            unit[GOAL_Y, i] += share * scene.span_y
+            unit[U.GOAL_X, i] += share * scene.span_x
+            unit[U.GOAL_Y, i] += share * scene.span_y
     world.last_action[e, :] = -1
     world.clock[e] = 0
-    world.outcome[e] = RUNNING
+    world.outcome[e] = Outcome.RUNNING
     frame.reward[e] = 0.0
     forget_all(world.facing[e], world.watcher[e], world.watches[e])
     show(scene, shown, world, frame, e)
@@ -116,34 +96,34 @@ def give_orders(view, unit, mark, param, affects, facing, visible, e, action, fr
     cancels it; an attack that the weapon cannot make is refused, and the agent stops."""
     for i in range(view.n_agents):
         a = action[e, i]
-        if unit[HEALTH, i] <= ZERO:
+        if unit[U.HEALTH, i] <= ZERO:
             continue
         if view.limited and not free and a >= FIRST_ATTACK:
             a = aim(view, param, visible[e], facing[e], i, a)
             if a == NO_OP:
                 continue
-        target, heals = NO_ONE, param[P_ENERGY, i] > ZERO
+        target, heals = NO_ONE, param[P.ENERGY, i] > ZERO
         if a >= FIRST_ATTACK:
             target = a - FIRST_ATTACK if heals else view.n_agents + a - FIRST_ATTACK
-            if affects[i, target] == NOTHING:
+            if affects[i, target] == Effect.NOTHING:
                 a, target = STOP, NO_ONE
-        if target == NO_ONE or target != mark[TARGET, i]:
-            unit[WINDUP, i] = ZERO
-        mark[TARGET, i] = target
-        mark[ORDER, i] = IDLE
+        if target == NO_ONE or target != mark[M.TARGET, i]:
+            unit[U.WINDUP, i] = ZERO
+        mark[M.TARGET, i] = target
+        mark[M.ORDER, i] = Order.IDLE
         if a >= FIRST_ATTACK:
-            mark[ORDER, i] = HEAL if heals else ATTACK
+            mark[M.ORDER, i] = Order.HEAL if heals else Order.ATTACK
         elif a >= NORTH:
-            mark[ORDER, i] = MOVE
-            unit[GOAL_X, i], unit[GOAL_Y, i] = unit[X, i], unit[Y, i]
+            mark[M.ORDER, i] = Order.MOVE
+            unit[U.GOAL_X, i], unit[U.GOAL_Y, i] = unit[U.X, i], unit[U.Y, i]
             if a == NORTH:
-                unit[GOAL_Y, i] += view.move_amount
+                unit[U.GOAL_Y, i] += view.move_amount
             elif a == SOUTH:
-                unit[GOAL_Y, i] -= view.move_amount
+                unit[U.GOAL_Y, i] -= view.move_amount
             elif a == EAST:
-                unit[GOAL_X, i] += view.move_amount
+                unit[U.GOAL_X, i] += view.move_amount
             elif a == WEST:
-                unit[GOAL_X, i] -= view.move_amount
+                unit[U.GOAL_X, i] -= view.move_amount
 
 
 @njit()
@@ -190,7 +170,7 @@ def begin_step(world, e, action, n_agents):
     """What the reward and the next observations must know of the time before the step."""
     unit = world.unit[e]
     for i in range(unit.shape[1]):
-        unit[BEFORE, i] = unit[HEALTH, i] + unit[SHIELD, i]
+        unit[U.BEFORE, i] = unit[U.HEALTH, i] + unit[U.SHIELD, i]
     for i in range(n_agents):
         world.last_action[e, i] = action[e, i]
 
@@ -203,8 +183,8 @@ def end_step(scene, shown, rule, world, frame, e):
     world.outcome[e] = outcome_of(unit, param, A, scene.heals, scene.limit, world.clock[e])
     frame.reward[e] = reward_of(rule, unit, A, world.outcome[e]) * world.factor[e]
     for i in range(unit.shape[1]):
-        if unit[HEALTH, i] <= ZERO:
-            unit[SHIELD, i] = ZERO
+        if unit[U.HEALTH, i] <= ZERO:
+            unit[U.SHIELD, i] = ZERO
     show(scene, shown, world, frame, e)
 
 
@@ -213,7 +193,7 @@ def advance_battle(scene, shown, rule, world, frame, e, action, orders, free, re
     """Restart, step or (finished, not restarted) leave battle e as it is."""
     if restart[e]:
         reset_battle(scene, shown, world, frame, e, seed[e])
-    elif world.outcome[e] == RUNNING:
+    elif world.outcome[e] == Outcome.RUNNING:
         step_battle(scene, shown, rule, world, frame, e, action, orders, free)
     else:
         frame.reward[e] = 0.0
@@ -240,7 +220,7 @@ def find_illegal(world, avail, action, restart, any_action):
     ``any_action`` that there is not; -1 if there is none."""
     A, n = avail.shape[1], avail.shape[2]
     for e in range(avail.shape[0]):
-        if restart[e] or world.outcome[e] != RUNNING:
+        if restart[e] or world.outcome[e] != Outcome.RUNNING:
             continue
         for i in range(A):
             a = action[e, i]

@@ -12,15 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.engine.kernel import F, draw, njit
-from rltrain.env.smac.engine.world import (
-    HEALTH,
-    NO_ONE,
-    P_ENERGY,
-    P_SHOOT,
-    P_SIGHT,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import NO_ONE, P, U
 
 ZERO, ONE = F(0), F(1)
 NO_OP, FIRST_TURN = 0, 6  # actions
@@ -30,7 +22,7 @@ SEEN, IN_RANGE = 1, 2  # bits of Frame.visible
 @njit(inline="always")
 def in_view(view, unit, facing, i, j, reach, inclusive):
     """Whether j is within ``reach`` of i (centers) and in its cone, if it has one."""
-    dx, dy = unit[X, j] - unit[X, i], unit[Y, j] - unit[Y, i]
+    dx, dy = unit[U.X, j] - unit[U.X, i], unit[U.Y, j] - unit[U.Y, i]
     d2 = dx * dx + dy * dy
     if d2 > reach * reach or (d2 == reach * reach and not inclusive):
         return False
@@ -41,7 +33,7 @@ def in_view(view, unit, facing, i, j, reach, inclusive):
 @njit(inline="always")
 def sees(view, unit, param, facing, i, j):
     """Whether i has j in sight, dead or alive; the end of a cone belongs to it, as in SMACv2."""
-    return in_view(view, unit, facing, i, j, param[P_SIGHT, i], view.conic)
+    return in_view(view, unit, facing, i, j, param[P.SIGHT, i], view.conic)
 
 
 @njit()
@@ -64,7 +56,7 @@ def register(view, unit, param, facing, watcher, watches, blank, queue, rng, e):
     A = view.n_agents
     for m in range(watcher.shape[0]):
         first = watcher[m]
-        if first != NO_ONE and (unit[HEALTH, first] <= ZERO or unit[HEALTH, A + m] <= ZERO):
+        if first != NO_ONE and (unit[U.HEALTH, first] <= ZERO or unit[U.HEALTH, A + m] <= ZERO):
             watcher[m] = NO_ONE
             watches[:, m] = 0
     for k in range(A):
@@ -75,10 +67,10 @@ def register(view, unit, param, facing, watcher, watches, blank, queue, rng, e):
     for k in range(A):
         i = queue[k]
         blank[i] = 0
-        if unit[HEALTH, i] <= ZERO:
+        if unit[U.HEALTH, i] <= ZERO:
             continue
         for m in range(watcher.shape[0]):
-            counts = watcher[m] == NO_ONE and (unit[HEALTH, A + m] > ZERO or view.blanks)
+            counts = watcher[m] == NO_ONE and (unit[U.HEALTH, A + m] > ZERO or view.blanks)
             if counts and sees(view, unit, param, facing, i, A + m):
                 watcher[m] = i
                 for other in range(A):
@@ -94,18 +86,18 @@ def write_visibility(view, unit, param, facing, watches, blank, visible):
     A = view.n_agents
     shared = view.share_sight < ONE or view.blanks
     for i in range(A):
-        heals = param[P_ENERGY, i] > ZERO
+        heals = param[P.ENERGY, i] > ZERO
         for j in range(unit.shape[1]):
             visible[i, j] = 0
-            if unit[HEALTH, i] <= ZERO or unit[HEALTH, j] <= ZERO:
+            if unit[U.HEALTH, i] <= ZERO or unit[U.HEALTH, j] <= ZERO:
                 continue
             may = j < A or not shared or watches[i, j - A] != 0
             if view.blanks and 0 <= j - A < blank[i]:
                 may = False
             if view.see_all or (may and sees(view, unit, param, facing, i, j)):
                 visible[i, j] |= SEEN
-            target = (j < A and param[P_ENERGY, j] == ZERO) if heals else j >= A
-            if target and in_view(view, unit, facing, i, j, param[P_SHOOT, i], True):
+            target = (j < A and param[P.ENERGY, j] == ZERO) if heals else j >= A
+            if target and in_view(view, unit, facing, i, j, param[P.SHOOT, i], True):
                 visible[i, j] |= IN_RANGE
 
 
@@ -114,12 +106,12 @@ def write_targets(view, unit, param, visible, i, avail):
     """Turns of the cone, and attacks or healing; without a mask on every living target."""
     for a in range(FIRST_TURN, view.first_attack):
         avail[i, a] = 1
-    heals = param[P_ENERGY, i] > ZERO
+    heals = param[P.ENERGY, i] > ZERO
     first, end = (0, view.n_agents) if heals else (view.n_agents, unit.shape[1])
     for j in range(first, end):
         hidden = view.masked and visible[i, j] & IN_RANGE == 0
-        patient = not heals or param[P_ENERGY, j] == ZERO
-        if unit[HEALTH, j] > ZERO and patient and not hidden:
+        patient = not heals or param[P.ENERGY, j] == ZERO
+        if unit[U.HEALTH, j] > ZERO and patient and not hidden:
             avail[i, view.first_attack + j - first] = 1
 
 
@@ -132,7 +124,7 @@ def aim(view, param, visible, facing, i, a):
         facing[i, 0], facing[i, 1] = F(np.cos(angle)), F(np.sin(angle))
         return NO_OP
     target = a - view.first_attack
-    j = target if param[P_ENERGY, i] > ZERO else view.n_agents + target
+    j = target if param[P.ENERGY, i] > ZERO else view.n_agents + target
     if not view.masked and visible[i, j] & IN_RANGE == 0:
         return NO_OP
     return FIRST_TURN + target

@@ -13,20 +13,7 @@ from rltrain.env.smac.engine.field_of_view import (
     write_visibility,
 )
 from rltrain.env.smac.engine.kernel import F, njit
-from rltrain.env.smac.engine.world import (
-    COOLDOWN,
-    ENERGY,
-    HEALTH,
-    P_COOLDOWN_NORM,
-    P_ENERGY,
-    P_HEALTH,
-    P_SHIELD,
-    P_SHOOT,
-    P_SIGHT,
-    SHIELD,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import P, U
 
 ZERO, HALF, ONE, TWO = F(0), F(0.5), F(1), F(2)
 SIZE, CENTER = F(32), F(16)
@@ -51,13 +38,13 @@ def write_frame(scene, view, world, frame, e):
     state[:] = ZERO
     timestep = F(world.clock[e]) / F(scene.limit)
     for i in range(view.n_agents):
-        if unit[HEALTH, i] > ZERO:
+        if unit[U.HEALTH, i] > ZERO:
             write_moves(view, scene.pathable, unit, i, obs, avail)
             if view.pathing_grid:
                 write_surroundings(view, scene.pathable, unit, i, 8, obs, 4)
             if view.terrain_height:
                 write_surroundings(view, scene.height, unit, i, 9, obs, 4 + 8 * view.pathing_grid)
-            heals = view.heals and param[P_ENERGY, i] > ZERO
+            heals = view.heals and param[P.ENERGY, i] > ZERO
             if view.limited:
                 write_targets(view, unit, param, visible[e], i, avail)
             elif heals:
@@ -81,7 +68,7 @@ def write_frame(scene, view, world, frame, e):
 def write_moves(view, pathable, unit, i, obs, avail):
     """Stop and the four moves; a move is open if the one cell half a move order ahead is
     pathable."""
-    x, y, ahead = unit[X, i], unit[Y, i], view.move_amount * HALF
+    x, y, ahead = unit[U.X, i], unit[U.Y, i], view.move_amount * HALF
     avail[i, STOP] = 1
     avail[i, NORTH] = value_at(pathable, x, y + ahead, 0)
     avail[i, SOUTH] = value_at(pathable, x, y - ahead, 0)
@@ -104,7 +91,7 @@ def value_at(cells, x, y, outside):
 def write_surroundings(view, cells, unit, i, count, obs, at):
     """Cell values at SMAC's points around the agent's cell: 4 far, 4 diagonal, its own; outside is
     1."""
-    x, y, m = F(int(unit[X, i])), F(int(unit[Y, i])), view.move_amount
+    x, y, m = F(int(unit[U.X, i])), F(int(unit[U.Y, i])), view.move_amount
     far = TWO * m
     for k in range(count):
         dx, dy = ZERO, ZERO
@@ -122,11 +109,11 @@ def write_surroundings(view, cells, unit, i, count, obs, at):
 def write_patients(view, param, unit, i, avail):
     """A healer's targets are the other agents, by index; neither their health nor its energy
     matters."""
-    shoot = param[P_SHOOT, i]
+    shoot = param[P.SHOOT, i]
     for k in range(view.n_agents):
-        dx, dy = unit[X, k] - unit[X, i], unit[Y, k] - unit[Y, i]
+        dx, dy = unit[U.X, k] - unit[U.X, i], unit[U.Y, k] - unit[U.Y, i]
         near = dx * dx + dy * dy <= shoot * shoot
-        if near and unit[HEALTH, k] > ZERO and param[P_ENERGY, k] == ZERO:
+        if near and unit[U.HEALTH, k] > ZERO and param[P.ENERGY, k] == ZERO:
             avail[i, view.first_attack + k] = 1
 
 
@@ -138,13 +125,13 @@ def write_enemies(view, param, type_bit, unit, visible, e, i, heals, obs, avail)
     For a healer the first feature says, as in SMAC, whether the agent of the same index can be
     healed.
     """
-    x, y, at, A = unit[X, i], unit[Y, i], view.move_size, view.n_agents
-    sight, shoot = param[P_SIGHT, i], param[P_SHOOT, i]
+    x, y, at, A = unit[U.X, i], unit[U.Y, i], view.move_size, view.n_agents
+    sight, shoot = param[P.SIGHT, i], param[P.SHOOT, i]
     for k in range(A, unit.shape[1]):
-        dx, dy = unit[X, k] - x, unit[Y, k] - y
+        dx, dy = unit[U.X, k] - x, unit[U.Y, k] - y
         d2 = dx * dx + dy * dy
         seen = visible[e, i, k] & SEEN != 0 if view.limited else d2 < sight * sight
-        if seen and unit[HEALTH, k] > ZERO:
+        if seen and unit[U.HEALTH, k] > ZERO:
             if view.limited:
                 obs[i, at] = in_range(visible, e, i, k, A, heals)
             elif heals:
@@ -159,10 +146,10 @@ def write_enemies(view, param, type_bit, unit, visible, e, i, heals, obs, avail)
             )
             p = at + 4
             if view.all_health:
-                obs[i, p] = unit[HEALTH, k] / param[P_HEALTH, k]
+                obs[i, p] = unit[U.HEALTH, k] / param[P.HEALTH, k]
                 p += 1
                 if view.shield_enemy:
-                    obs[i, p] = unit[SHIELD, k] / param[P_SHIELD, k]
+                    obs[i, p] = unit[U.SHIELD, k] / param[P.SHIELD, k]
                     p += 1
             if view.type_bits > 0:
                 obs[i, p + type_bit[k]] = ONE
@@ -183,15 +170,15 @@ def in_range(visible, e, i, k, n_agents, heals):
 def write_allies(view, param, type_bit, unit, visible, last_action, e, i, obs):
     """Blocks of the other allies, zeros unless alive and in sight: visible, distance, dx, dy,
     health, shield, type."""
-    x, y, sight = unit[X, i], unit[Y, i], param[P_SIGHT, i]
+    x, y, sight = unit[U.X, i], unit[U.Y, i], param[P.SIGHT, i]
     at = view.move_size + view.n_enemies * view.enemy_size
     for k in range(view.n_agents):
         if k == i:
             continue
-        dx, dy = unit[X, k] - x, unit[Y, k] - y
+        dx, dy = unit[U.X, k] - x, unit[U.Y, k] - y
         d2 = dx * dx + dy * dy
         seen = visible[e, i, k] & SEEN != 0 if view.limited else d2 < sight * sight
-        if seen and unit[HEALTH, k] > ZERO:
+        if seen and unit[U.HEALTH, k] > ZERO:
             obs[i, at] = ONE
             obs[i, at + 1], obs[i, at + 2], obs[i, at + 3] = (
                 np.sqrt(d2) / sight,
@@ -200,10 +187,10 @@ def write_allies(view, param, type_bit, unit, visible, last_action, e, i, obs):
             )
             p = at + 4
             if view.all_health:
-                obs[i, p] = unit[HEALTH, k] / param[P_HEALTH, k]
+                obs[i, p] = unit[U.HEALTH, k] / param[P.HEALTH, k]
                 p += 1
                 if view.shield_ally:
-                    obs[i, p] = unit[SHIELD, k] / param[P_SHIELD, k]
+                    obs[i, p] = unit[U.SHIELD, k] / param[P.SHIELD, k]
                     p += 1
             if view.type_bits > 0:
                 obs[i, p + type_bit[k]] = ONE
@@ -217,13 +204,13 @@ def write_own(view, param, type_bit, unit, facing, e, i, obs):
     """The own block of agent i: health, shield, in SMACv2 place and cone, type."""
     at = view.move_size + view.n_enemies * view.enemy_size + (view.n_agents - 1) * view.ally_size
     if view.own_health:
-        obs[i, at] = unit[HEALTH, i] / param[P_HEALTH, i]
+        obs[i, at] = unit[U.HEALTH, i] / param[P.HEALTH, i]
         at += 1
         if view.shield_ally:
-            obs[i, at] = unit[SHIELD, i] / param[P_SHIELD, i]
+            obs[i, at] = unit[U.SHIELD, i] / param[P.SHIELD, i]
             at += 1
     if view.own_position:
-        obs[i, at], obs[i, at + 1] = unit[X, i] / SIZE, unit[Y, i] / SIZE
+        obs[i, at], obs[i, at + 1] = unit[U.X, i] / SIZE, unit[U.Y, i] / SIZE
         at += 2
     if view.conic:
         obs[i, at], obs[i, at + 1] = facing[e, i, 0], facing[e, i, 1]
@@ -240,16 +227,16 @@ def write_state(view, param, type_bit, unit, facing, last_action, e, timestep, s
         shield = view.shield_ally if k < A else view.shield_enemy
         turns = view.conic and k < A
         size = (4 if k < A else 3) + shield + 2 * turns + view.type_bits
-        if unit[HEALTH, k] > ZERO:
+        if unit[U.HEALTH, k] > ZERO:
             p = at + 1
-            state[at] = unit[HEALTH, k] / param[P_HEALTH, k]
+            state[at] = unit[U.HEALTH, k] / param[P.HEALTH, k]
             if k < A:
-                loads = unit[ENERGY, k] if param[P_ENERGY, k] > ZERO else unit[COOLDOWN, k]
-                state[p] = max(loads, ZERO) / param[P_COOLDOWN_NORM, k]
+                loads = unit[U.ENERGY, k] if param[P.ENERGY, k] > ZERO else unit[U.COOLDOWN, k]
+                state[p] = max(loads, ZERO) / param[P.COOLDOWN_NORM, k]
                 p += 1
-            state[p], state[p + 1] = (unit[X, k] - CENTER) / SIZE, (unit[Y, k] - CENTER) / SIZE
+            state[p], state[p + 1] = (unit[U.X, k] - CENTER) / SIZE, (unit[U.Y, k] - CENTER) / SIZE
             if shield:
-                state[p + 2] = unit[SHIELD, k] / param[P_SHIELD, k]
+                state[p + 2] = unit[U.SHIELD, k] / param[P.SHIELD, k]
             if turns:
                 state[p + 2 + shield], state[p + 3 + shield] = facing[e, k, 0], facing[e, k, 1]
             if view.type_bits > 0:

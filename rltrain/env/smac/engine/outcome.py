@@ -6,17 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.engine.kernel import F, njit
-from rltrain.env.smac.engine.world import (
-    BEFORE,
-    DEFEAT,
-    DRAW,
-    HEALTH,
-    P_ENERGY,
-    RUNNING,
-    SHIELD,
-    TIMEOUT,
-    WIN,
-)
+from rltrain.env.smac.engine.world import Outcome, P, U
 
 ZERO = F(0)
 
@@ -30,18 +20,18 @@ def outcome_of(unit, param, n_agents, heals, limit, steps):
     """
     allies = enemies = fighters = 0
     for i in range(unit.shape[1]):
-        if unit[HEALTH, i] > ZERO:
-            fights = param[P_ENERGY, i] == ZERO
+        if unit[U.HEALTH, i] > ZERO:
+            fights = param[P.ENERGY, i] == ZERO
             if i >= n_agents:
                 enemies += 1
                 fighters += fights
             elif fights:
                 allies += 1
     if allies == 0:
-        return DEFEAT if enemies > 0 or heals else DRAW
+        return Outcome.DEFEAT if enemies > 0 or heals else Outcome.DRAW
     if fighters == 0:
-        return WIN
-    return TIMEOUT if steps >= limit else RUNNING
+        return Outcome.WIN
+    return Outcome.TIMEOUT if steps >= limit else Outcome.RUNNING
 
 
 @njit()
@@ -49,15 +39,15 @@ def reward_of(rule, unit, n_agents, outcome):
     """SMAC's reward (float64): damage dealt and kills, absolute value included, then the bonus of
     the end."""
     if rule.sparse:
-        reward = 1.0 if outcome == WIN else (-1.0 if outcome == DEFEAT else 0.0)
+        reward = 1.0 if outcome == Outcome.WIN else (-1.0 if outcome == Outcome.DEFEAT else 0.0)
         return reward * rule.factor
     gain = loss = 0.0
     for i in range(unit.shape[1]):
-        before = np.float64(unit[BEFORE, i])
+        before = np.float64(unit[U.BEFORE, i])
         if before <= 0.0:
             continue
-        dies = unit[HEALTH, i] <= ZERO
-        change = before if dies else before - unit[HEALTH, i] - unit[SHIELD, i]
+        dies = unit[U.HEALTH, i] <= ZERO
+        change = before if dies else before - unit[U.HEALTH, i] - unit[U.SHIELD, i]
         worth = change + rule.death_value if dies else change
         if i >= n_agents:
             gain += worth
@@ -66,8 +56,8 @@ def reward_of(rule, unit, n_agents, outcome):
     reward = gain - loss
     if rule.only_positive:
         reward = max(gain, 0.0) if rule.clamps else abs(gain)
-    if outcome == WIN:
+    if outcome == Outcome.WIN:
         reward += rule.win
-    elif outcome == DEFEAT:
+    elif outcome == Outcome.DEFEAT:
         reward += rule.defeat
     return reward * rule.factor

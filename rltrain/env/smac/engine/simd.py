@@ -16,7 +16,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from rltrain.env.smac.engine.kernel import njit
-from rltrain.env.smac.engine.world import HEALTH, X, Y
+from rltrain.env.smac.engine.world import U
 
 LANES = 8
 
@@ -61,10 +61,10 @@ def _eight(typingctx: Any, unit: Any, start: Any, x: Any, y: Any, reach2: Any) -
             order = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
             return builder.shuffle_vector(one, none, order)
 
-        dx, dy = builder.fsub(load(X), spread(args[2])), builder.fsub(load(Y), spread(args[3]))
+        dx, dy = builder.fsub(load(U.X), spread(args[2])), builder.fsub(load(U.Y), spread(args[3]))
         d2 = builder.fadd(builder.fmul(dx, dx), builder.fmul(dy, dy))
         near = builder.fcmp_ordered("<=", d2, spread(args[4]))
-        alive = builder.fcmp_ordered(">", load(HEALTH), ir.Constant(eight, [0.0] * LANES))
+        alive = builder.fcmp_ordered(">", load(U.HEALTH), ir.Constant(eight, [0.0] * LANES))
         bits = builder.bitcast(builder.and_(near, alive), ir.IntType(LANES))
         return builder.zext(bits, ir.IntType(64))
 

@@ -21,71 +21,23 @@ from rltrain.env.smac.data.units import (
 )
 from rltrain.env.smac.engine.movement.paths import next_cells
 from rltrain.env.smac.engine.world import (
-    ARRIVED,
-    ATTACK_MOVE,
-    ATTACKER,
-    CHASE,
-    ENERGY,
-    FACING,
     FIRST_FACING,
-    GOAL_X,
-    GOAL_Y,
-    HEAL_MOVE,
-    HEALTH,
-    HIT,
-    HUNT,
     KEEP_SLOP,
     MARGIN,
-    MEND,
     MIN_SCAN_RANGE,
-    N_MARK,
-    N_PARAM,
-    N_UNIT,
     NO_HOPS,
     NO_ONE,
-    NOTHING,
-    ORDER,
-    P_ACCELERATION,
-    P_ARMOR,
-    P_COOLDOWN_NORM,
-    P_DAMAGE_POINT,
-    P_DELAY,
-    P_DISC,
-    P_ENERGY,
-    P_HEALTH,
-    P_KEEP,
-    P_LAYER,
-    P_NEIGHBOR,
-    P_PERIOD,
-    P_RADIUS,
-    P_RANGE,
-    P_REGENERATION,
-    P_SCAN,
-    P_SEEK,
-    P_SHIELD,
-    P_SHOOT,
-    P_SIGHT,
-    P_SLOP,
-    P_SPEED,
-    P_TOUCH,
-    P_TURN,
-    P_WEAPON,
-    P_X_FROM,
-    P_X_TO,
-    P_Y_FROM,
-    P_Y_TO,
-    PENDING_ON,
-    PLACE,
-    SHIELD,
     SHOOT_RANGE,
     SIGHT_RANGE,
     START_ENERGY,
-    TARGET,
+    Effect,
+    M,
+    Order,
+    P,
     Reward,
     Scene,
+    U,
     View,
-    X,
-    Y,
 )
 from rltrain.env.smac.options import Options, max_reward_of, sizes_of
 
@@ -181,7 +133,7 @@ def build_reward(map_data: MapData, options: Options) -> Reward:
 
 def _parameters(map_data: MapData, options: Options) -> np.ndarray:
     units, names = map_data.unit_types, map_data.ally_types + map_data.enemy_types
-    table = np.zeros((N_PARAM, len(units)), np.float32)
+    table = np.zeros((len(P), len(units)), np.float32)
     boxes = terrain.layer_boxes(terrain.pathable_cells(map_data.terrain))
     for i, unit in enumerate(units):
         same_layer = [other for other in units if other.layer == unit.layer]
@@ -189,37 +141,37 @@ def _parameters(map_data: MapData, options: Options) -> np.ndarray:
         fastest = max(other.speed for other in same_layer)
         scan, radius = max(unit.weapon_range, MIN_SCAN_RANGE), unit.separation_radius
         closing = (unit.speed + fastest) / LOOPS_PER_SECOND
-        table[P_RADIUS, i] = unit.radius
-        table[P_DISC, i] = radius
-        table[P_SPEED, i] = unit.speed
-        table[P_RANGE, i] = unit.weapon_range
-        table[P_SCAN, i] = scan
-        table[P_SLOP, i] = unit.range_slop
-        table[P_NEIGHBOR, i] = radius + widest + closing
-        table[P_PERIOD, i] = unit.period * LOOPS_PER_SECOND
-        table[P_DAMAGE_POINT, i] = unit.damage_point * LOOPS_PER_SECOND
-        table[P_HEALTH, i] = unit.health
-        table[P_SHIELD, i] = unit.shield
-        table[P_ARMOR, i] = unit.armor
-        table[P_COOLDOWN_NORM, i] = unit.cooldown_norm
-        table[P_LAYER, i] = LAYERS.index(unit.layer)
-        table[P_WEAPON, i] = WEAPONS.index(unit.weapon)
-        table[P_DELAY, i] = (unit.second_hit or 1 / unit.missile_speed) * LOOPS_PER_SECOND
-        table[P_KEEP, i] = scan + KEEP_SLOP if unit.speed > 0 else unit.weapon_range
-        table[P_REGENERATION, i] = unit.health_regeneration / LOOPS_PER_SECOND
-        table[P_ENERGY, i] = unit.energy
-        table[P_ACCELERATION, i] = unit.acceleration
+        table[P.RADIUS, i] = unit.radius
+        table[P.DISC, i] = radius
+        table[P.SPEED, i] = unit.speed
+        table[P.RANGE, i] = unit.weapon_range
+        table[P.SCAN, i] = scan
+        table[P.SLOP, i] = unit.range_slop
+        table[P.NEIGHBOR, i] = radius + widest + closing
+        table[P.PERIOD, i] = unit.period * LOOPS_PER_SECOND
+        table[P.DAMAGE_POINT, i] = unit.damage_point * LOOPS_PER_SECOND
+        table[P.HEALTH, i] = unit.health
+        table[P.SHIELD, i] = unit.shield
+        table[P.ARMOR, i] = unit.armor
+        table[P.COOLDOWN_NORM, i] = unit.cooldown_norm
+        table[P.LAYER, i] = LAYERS.index(unit.layer)
+        table[P.WEAPON, i] = WEAPONS.index(unit.weapon)
+        table[P.DELAY, i] = (unit.second_hit or 1 / unit.missile_speed) * LOOPS_PER_SECOND
+        table[P.KEEP, i] = scan + KEEP_SLOP if unit.speed > 0 else unit.weapon_range
+        table[P.REGENERATION, i] = unit.health_regeneration / LOOPS_PER_SECOND
+        table[P.ENERGY, i] = unit.energy
+        table[P.ACCELERATION, i] = unit.acceleration
         x_from, y_from, x_to, y_to = boxes[unit.layer]
-        table[P_X_FROM, i], table[P_X_TO, i] = x_from + radius, x_to - radius
-        table[P_Y_FROM, i], table[P_Y_TO, i] = y_from + radius, y_to - radius
-        table[P_TURN, i] = math.radians(unit.turn_rate) / LOOPS_PER_SECOND
-        table[P_SIGHT, i], table[P_SHOOT, i] = SIGHT_RANGE, SHOOT_RANGE
-        table[P_TOUCH, i] = radius + widest + MARGIN
-        table[P_SEEK, i] = scan + unit.radius + max(other.radius for other in units) + MARGIN
+        table[P.X_FROM, i], table[P.X_TO, i] = x_from + radius, x_to - radius
+        table[P.Y_FROM, i], table[P.Y_TO, i] = y_from + radius, y_to - radius
+        table[P.TURN, i] = math.radians(unit.turn_rate) / LOOPS_PER_SECOND
+        table[P.SIGHT, i], table[P.SHOOT, i] = SIGHT_RANGE, SHOOT_RANGE
+        table[P.TOUCH, i] = radius + widest + MARGIN
+        table[P.SEEK, i] = scan + unit.radius + max(other.radius for other in units) + MARGIN
         if options.use_unit_ranges:
             shoots = SHOOT_RANGES.get(names[i], unit.weapon_range)
-            table[P_SIGHT, i] = unit.sight
-            table[P_SHOOT, i] = max(shoots, options.min_attack_range)
+            table[P.SIGHT, i] = unit.sight
+            table[P.SHOOT, i] = max(shoots, options.min_attack_range)
     return table
 
 
@@ -229,37 +181,37 @@ def _is_special(unit: UnitType) -> bool:
 
 def _effects(map_data: MapData) -> np.ndarray:
     units, agents = map_data.unit_types, map_data.n_agents
-    table = np.full((len(units), len(units)), NOTHING, np.uint8)
+    table = np.full((len(units), len(units)), Effect.NOTHING, np.uint8)
     for i, one in enumerate(units):
         for j, other in enumerate(units):
             if (i < agents) != (j < agents) and can_hit(one, other):
-                table[i, j] = HIT
+                table[i, j] = Effect.HIT
             elif (i < agents) == (j < agents) and can_heal(one, other):
-                table[i, j] = MEND
+                table[i, j] = Effect.MEND
     return table
 
 
 def _first_units(map_data: MapData) -> np.ndarray:
     """Units with full health at their start positions, which are the goals of units without another
     point to walk to."""
-    table = np.zeros((N_UNIT, len(map_data.unit_types)), np.float32)
-    table[[X, Y]] = np.array(spawn_points(map_data), np.float32).T
-    table[[GOAL_X, GOAL_Y]] = table[[X, Y]]
+    table = np.zeros((len(U), len(map_data.unit_types)), np.float32)
+    table[[U.X, U.Y]] = np.array(spawn_points(map_data), np.float32).T
+    table[[U.GOAL_X, U.GOAL_Y]] = table[[U.X, U.Y]]
     if map_data.attack_point is not None:
-        table[GOAL_X], table[GOAL_Y] = map_data.attack_point
-    table[HEALTH] = [unit.health for unit in map_data.unit_types]
-    table[SHIELD] = [unit.shield for unit in map_data.unit_types]
-    table[FACING] = FIRST_FACING
-    table[ENERGY] = [min(unit.energy, START_ENERGY) for unit in map_data.unit_types]
+        table[U.GOAL_X], table[U.GOAL_Y] = map_data.attack_point
+    table[U.HEALTH] = [unit.health for unit in map_data.unit_types]
+    table[U.SHIELD] = [unit.shield for unit in map_data.unit_types]
+    table[U.FACING] = FIRST_FACING
+    table[U.ENERGY] = [min(unit.energy, START_ENERGY) for unit in map_data.unit_types]
     return table
 
 
 def _first_marks(map_data: MapData) -> np.ndarray:
     """No unit has a target yet; agents wait for orders, enemies have theirs."""
-    table = np.zeros((N_MARK, len(map_data.unit_types)), np.int32)
-    table[[TARGET, ATTACKER, PENDING_ON, PLACE]] = NO_ONE
-    fights = HUNT if map_data.hunts else CHASE if map_data.chases else ATTACK_MOVE
+    table = np.zeros((len(M), len(map_data.unit_types)), np.int32)
+    table[[M.TARGET, M.ATTACKER, M.PENDING_ON, M.PLACE]] = NO_ONE
+    fights = Order.HUNT if map_data.hunts else Order.CHASE if map_data.chases else Order.ATTACK_MOVE
     for i, unit in enumerate(map_data.unit_types[map_data.n_agents :], map_data.n_agents):
-        table[ORDER, i] = HEAL_MOVE if unit.energy else fights
-        table[ARRIVED, i] = table[ORDER, i] == CHASE  # there is nowhere else to go
+        table[M.ORDER, i] = Order.HEAL_MOVE if unit.energy else fights
+        table[M.ARRIVED, i] = table[M.ORDER, i] == Order.CHASE  # there is nowhere else to go
     return table

@@ -17,20 +17,7 @@ from rltrain.env.smac.engine.kernel import (
     njit,
     stream_of,
 )
-from rltrain.env.smac.engine.world import (
-    GOAL_X,
-    GOAL_Y,
-    P_DISC,
-    P_HEALTH,
-    P_LAYER,
-    P_SHIELD,
-    P_X_FROM,
-    P_X_TO,
-    P_Y_FROM,
-    P_Y_TO,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import P, U
 
 HALF, ONE = F(0.5), F(1)
 TURN = F(2 * np.pi)
@@ -51,12 +38,12 @@ class Roster(NamedTuple):
     size: np.float32  # of the map, cells
     inner: np.float32  # near side of the square in the middle that surrounding groups keep out of
     max_groups: int
-    param: np.ndarray  # [N_PARAM, 2K] float32; these five as in Scene
+    param: np.ndarray  # [len(P), 2K] float32; these five as in Scene
     damage: np.ndarray  # [2K, 2K] float32
     affects: np.ndarray  # [2K, 2K] uint8
     type_bit: np.ndarray  # [2K] int32
-    first_unit: np.ndarray  # [N_UNIT, 2K] float32
-    first_mark: np.ndarray  # [N_MARK, 2K] int32
+    first_unit: np.ndarray  # [len(U), 2K] float32
+    first_mark: np.ndarray  # [len(M), 2K] int32
     scales: bool  # rewards are divided by the most that the enemy team can give
     rate: float
     bonus: float  # part of that which does not depend on the team
@@ -112,20 +99,21 @@ def reflect(roster, unit, n_agents, rng, e):
     half = roster.size * HALF
     for i in range(unit.shape[1]):
         if i < n_agents:
-            unit[X, i] = draw(rng, e) * (half - ONE)
-            unit[Y, i] = draw(rng, e) * roster.size
+            unit[U.X, i] = draw(rng, e) * (half - ONE)
+            unit[U.Y, i] = draw(rng, e) * roster.size
         elif i < 2 * n_agents:
-            unit[X, i], unit[Y, i] = roster.size - unit[X, i - n_agents], unit[Y, i - n_agents]
+            unit[U.X, i] = roster.size - unit[U.X, i - n_agents]
+            unit[U.Y, i] = unit[U.Y, i - n_agents]
         else:
-            unit[X, i] = half + draw(rng, e) * half
-            unit[Y, i] = draw(rng, e) * roster.size
+            unit[U.X, i] = half + draw(rng, e) * half
+            unit[U.Y, i] = draw(rng, e) * roster.size
 
 
 @njit(allocates=True)
 def surround(roster, unit, n_agents, rng, e):
     """Agents in the center; enemies in one to four groups, each on a diagonal of its own."""
     for i in range(n_agents):
-        unit[X, i] = unit[Y, i] = roster.size * HALF
+        unit[U.X, i] = unit[U.Y, i] = roster.size * HALF
     n_groups = 1 + int(draw(rng, e) * F(roster.max_groups))
     count, corner = np.zeros(4, np.int64), np.arange(4)
     for _ in range(n_agents, unit.shape[1]):
@@ -142,7 +130,7 @@ def surround(roster, unit, n_agents, rng, e):
         if corner[g] % 2 == 1:
             y = roster.size - y
         for _ in range(count[g]):
-            unit[X, i], unit[Y, i] = x, y
+            unit[U.X, i], unit[U.Y, i] = x, y
             i += 1
 
 
@@ -153,22 +141,22 @@ def find_places(roster, unit, kind, n_agents):
     param = roster.param
     for i in range(unit.shape[1]):
         c = column(kind, n_agents, roster.order.shape[0], i)
-        at_x = min(max(unit[X, i], param[P_X_FROM, c]), param[P_X_TO, c])
-        at_y = min(max(unit[Y, i], param[P_Y_FROM, c]), param[P_Y_TO, c])
-        unit[X, i], unit[Y, i] = at_x, at_y
+        at_x = min(max(unit[U.X, i], param[P.X_FROM, c]), param[P.X_TO, c])
+        at_y = min(max(unit[U.Y, i], param[P.Y_FROM, c]), param[P.Y_TO, c])
+        unit[U.X, i], unit[U.Y, i] = at_x, at_y
         ring = 0
         found = is_free(roster, unit, kind, n_agents, i)
         while not found and ring < MAX_RINGS:
             ring += 1
             for k in range(PLACES * ring):
                 angle = TURN * F(k) / F(PLACES * ring)
-                unit[X, i] = at_x + F(ring) * RING * np.cos(angle)
-                unit[Y, i] = at_y + F(ring) * RING * np.sin(angle)
+                unit[U.X, i] = at_x + F(ring) * RING * np.cos(angle)
+                unit[U.Y, i] = at_y + F(ring) * RING * np.sin(angle)
                 found = is_free(roster, unit, kind, n_agents, i)
                 if found:
                     break
         if not found:
-            unit[X, i], unit[Y, i] = at_x, at_y  # the first loop pushes them apart
+            unit[U.X, i], unit[U.Y, i] = at_x, at_y  # the first loop pushes them apart
 
 
 @njit()
@@ -182,16 +170,16 @@ def is_free(roster, unit, kind, n_agents, i):
     """Whether unit i is inside its place on the map and clear of all units before it."""
     param, K = roster.param, roster.order.shape[0]
     c = column(kind, n_agents, K, i)
-    x, y = unit[X, i], unit[Y, i]
-    if x < param[P_X_FROM, c] or x > param[P_X_TO, c]:
+    x, y = unit[U.X, i], unit[U.Y, i]
+    if x < param[P.X_FROM, c] or x > param[P.X_TO, c]:
         return False
-    if y < param[P_Y_FROM, c] or y > param[P_Y_TO, c]:
+    if y < param[P.Y_FROM, c] or y > param[P.Y_TO, c]:
         return False
     for j in range(i):
         d = column(kind, n_agents, K, j)
-        gap = param[P_DISC, c] + param[P_DISC, d]
-        dx, dy = unit[X, j] - x, unit[Y, j] - y
-        if dx * dx + dy * dy < gap * gap and param[P_LAYER, c] == param[P_LAYER, d]:
+        gap = param[P.DISC, c] + param[P.DISC, d]
+        dx, dy = unit[U.X, j] - x, unit[U.Y, j] - y
+        if dx * dx + dy * dy < gap * gap and param[P.LAYER, c] == param[P.LAYER, d]:
             return False
     return True
 
@@ -203,8 +191,8 @@ def number_agents(roster, unit, kind, n_agents):
         k = i
         while k > 0 and comes_before(roster, unit, kind, k, k - 1):
             kind[k], kind[k - 1] = kind[k - 1], kind[k]
-            unit[X, k], unit[X, k - 1] = unit[X, k - 1], unit[X, k]
-            unit[Y, k], unit[Y, k - 1] = unit[Y, k - 1], unit[Y, k]
+            unit[U.X, k], unit[U.X, k - 1] = unit[U.X, k - 1], unit[U.X, k]
+            unit[U.Y, k], unit[U.Y, k - 1] = unit[U.Y, k - 1], unit[U.Y, k]
             k -= 1
 
 
@@ -214,9 +202,9 @@ def comes_before(roster, unit, kind, i, j):
     one, other = roster.order[kind[i]], roster.order[kind[j]]
     if one != other:
         return one < other
-    if unit[X, i] != unit[X, j]:
-        return unit[X, i] < unit[X, j]
-    return unit[Y, i] < unit[Y, j]
+    if unit[U.X, i] != unit[U.X, j]:
+        return unit[U.X, i] < unit[U.X, j]
+    return unit[U.Y, i] < unit[U.Y, j]
 
 
 @njit(allocates=True)
@@ -229,8 +217,8 @@ def equip(roster, scene, unit, kind, e):
         c = column(kind, A, K, i)
         first_unit[:, i] = roster.first_unit[:, c]
         first_mark[:, i] = roster.first_mark[:, c]
-        first_unit[X, i] = first_unit[GOAL_X, i] = unit[X, i]
-        first_unit[Y, i] = first_unit[GOAL_Y, i] = unit[Y, i]
+        first_unit[U.X, i] = first_unit[U.GOAL_X, i] = unit[U.X, i]
+        first_unit[U.Y, i] = first_unit[U.GOAL_Y, i] = unit[U.Y, i]
 
 
 @njit(allocates=True)
@@ -261,5 +249,5 @@ def factor_of(roster, param):
         return 1.0
     most = roster.bonus
     for i in range(roster.n_agents, param.shape[1]):
-        most += np.float64(param[P_HEALTH, i]) + np.float64(param[P_SHIELD, i])
+        most += np.float64(param[P.HEALTH, i]) + np.float64(param[P.SHIELD, i])
     return roster.rate / most

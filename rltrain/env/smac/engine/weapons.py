@@ -16,42 +16,7 @@ import numpy as np
 from rltrain.env.smac.engine.combat import distance2, in_reach
 from rltrain.env.smac.engine.kernel import F, draw, njit
 from rltrain.env.smac.engine.turret import points_at
-from rltrain.env.smac.engine.world import (
-    ATTACK_MOVE,
-    ATTACKER,
-    BEAM,
-    BLAST,
-    BURST,
-    COOLDOWN,
-    ENERGY,
-    HEALTH,
-    HELP_AT,
-    HIT,
-    MISSILE,
-    NO_ONE,
-    ORDER,
-    P_ARMOR,
-    P_DAMAGE_POINT,
-    P_DELAY,
-    P_ENERGY,
-    P_HEALTH,
-    P_PERIOD,
-    P_RADIUS,
-    P_RANGE,
-    P_REGENERATION,
-    P_SHIELD,
-    P_SLOP,
-    P_WEAPON,
-    PENDING,
-    PENDING_ON,
-    SHIELD,
-    SHIELD_WAIT,
-    TARGET,
-    TWICE,
-    WINDUP,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import NO_ONE, Effect, M, Order, P, U, Weapon
 
 ZERO, ONE = F(0), F(1)
 HELP_RADIUS = F(4)
@@ -71,45 +36,45 @@ def use_weapons(unit, mark, param, damage, affects, n_agents, special, loop, rng
     one loop."""
     n = 0
     for i in range(unit.shape[1]):
-        target = mark[TARGET, i]
-        if unit[HEALTH, i] <= ZERO or target == NO_ONE:
+        target = mark[M.TARGET, i]
+        if unit[U.HEALTH, i] <= ZERO or target == NO_ONE:
             continue
-        ready = unit[COOLDOWN, i] <= ZERO and in_reach(unit, param, i, target, param[P_RANGE, i])
+        ready = unit[U.COOLDOWN, i] <= ZERO and in_reach(unit, param, i, target, param[P.RANGE, i])
         ready = ready and (not special or points_at(unit, param, i, target))
-        if unit[WINDUP, i] > ZERO or (ready and affects[i, target] == HIT):
+        if unit[U.WINDUP, i] > ZERO or (ready and affects[i, target] == Effect.HIT):
             queue[n] = i
             n += 1
     for k in range(n - 1, 0, -1):
         m = int(draw(rng, e) * F(k + 1))
         queue[k], queue[m] = queue[m], queue[k]
     for k in range(n):
-        if unit[HEALTH, queue[k]] > ZERO:
+        if unit[U.HEALTH, queue[k]] > ZERO:
             attack(unit, mark, param, damage, affects, n_agents, special, loop, rng, e, queue[k])
     for i in range(unit.shape[1]):
         if (
-            unit[WINDUP, i] <= ZERO
+            unit[U.WINDUP, i] <= ZERO
         ):  # during a windup it keeps what was left over when the cooldown ended
-            unit[COOLDOWN, i] = max(unit[COOLDOWN, i] - ONE, -ONE)
+            unit[U.COOLDOWN, i] = max(unit[U.COOLDOWN, i] - ONE, -ONE)
 
 
 @njit(forceinline=True)
 def attack(unit, mark, param, damage, affects, n_agents, special, loop, rng, e, i):
     """Begins or continues the windup of unit i, or fires. Periods count from the beginning of the
     attack."""
-    target = mark[TARGET, i]
-    damage_point = param[P_DAMAGE_POINT, i]
-    if unit[HEALTH, target] <= ZERO:
-        unit[WINDUP, i] = ZERO
+    target = mark[M.TARGET, i]
+    damage_point = param[P.DAMAGE_POINT, i]
+    if unit[U.HEALTH, target] <= ZERO:
+        unit[U.WINDUP, i] = ZERO
         return
-    if unit[WINDUP, i] > ZERO:
-        unit[WINDUP, i] -= ONE
-        if unit[WINDUP, i] > ZERO:
+    if unit[U.WINDUP, i] > ZERO:
+        unit[U.WINDUP, i] -= ONE
+        if unit[U.WINDUP, i] > ZERO:
             return
-        unit[WINDUP, i] = ZERO
-        if not in_reach(unit, param, i, target, param[P_RANGE, i] + param[P_SLOP, i]):
+        unit[U.WINDUP, i] = ZERO
+        if not in_reach(unit, param, i, target, param[P.RANGE, i] + param[P.SLOP, i]):
             return
     elif damage_point > ZERO:
-        unit[WINDUP, i] = damage_point
+        unit[U.WINDUP, i] = damage_point
         return
     if special:
         fire(unit, mark, param, damage, affects, n_agents, loop, i, target)
@@ -117,9 +82,9 @@ def attack(unit, mark, param, damage, affects, n_agents, special, loop, rng, e, 
         hit(unit, mark, param, damage, n_agents, loop, i, target)
     # A cooldown that ended between two loops gives its remainder back; one that waited longer (-1)
     # gives nothing.
-    left_over = unit[COOLDOWN, i] if unit[COOLDOWN, i] > -ONE else ZERO
+    left_over = unit[U.COOLDOWN, i] if unit[U.COOLDOWN, i] > -ONE else ZERO
     jitter = JITTER_LOW + JITTER_WIDTH * draw(rng, e)
-    unit[COOLDOWN, i] = param[P_PERIOD, i] - F(math.ceil(damage_point)) + left_over + jitter
+    unit[U.COOLDOWN, i] = param[P.PERIOD, i] - F(math.ceil(damage_point)) + left_over + jitter
 
 
 @njit(forceinline=True)
@@ -127,28 +92,28 @@ def hit(unit, mark, param, damage, n_agents, loop, i, target):
     """One hit of unit i: shields take it without armor, health the rest; the victim remembers and
     calls for help."""
     amount = damage[i, target]
-    unit[SHIELD_WAIT, target] = SHIELD_DELAY
-    absorbed = min(unit[SHIELD, target], amount)
-    unit[SHIELD, target] -= absorbed
+    unit[U.SHIELD_WAIT, target] = SHIELD_DELAY
+    absorbed = min(unit[U.SHIELD, target], amount)
+    unit[U.SHIELD, target] -= absorbed
     if amount > absorbed:
-        reaching = max(amount - absorbed - param[P_ARMOR, target], MIN_DAMAGE)
-        unit[HEALTH, target] = max(unit[HEALTH, target] - reaching, ZERO)
-    if mark[ORDER, target] < ATTACK_MOVE:
+        reaching = max(amount - absorbed - param[P.ARMOR, target], MIN_DAMAGE)
+        unit[U.HEALTH, target] = max(unit[U.HEALTH, target] - reaching, ZERO)
+    if mark[M.ORDER, target] < Order.ATTACK_MOVE:
         return
-    mark[ATTACKER, target] = i
-    if loop < mark[HELP_AT, target]:
+    mark[M.ATTACKER, target] = i
+    if loop < mark[M.HELP_AT, target]:
         return
-    mark[HELP_AT, target] = loop + HELP_EVERY
+    mark[M.HELP_AT, target] = loop + HELP_EVERY
     first, end = (0, n_agents) if target < n_agents else (n_agents, unit.shape[1])
     for j in range(first, end):
         if (
             j != target
-            and unit[HEALTH, j] > ZERO
-            and mark[TARGET, j] == NO_ONE
-            and mark[ATTACKER, j] == NO_ONE
+            and unit[U.HEALTH, j] > ZERO
+            and mark[M.TARGET, j] == NO_ONE
+            and mark[M.ATTACKER, j] == NO_ONE
             and distance2(unit, target, j) <= HELP_RADIUS * HELP_RADIUS
         ):
-            mark[ATTACKER, j] = i
+            mark[M.ATTACKER, j] = i
 
 
 @njit()
@@ -160,18 +125,18 @@ def strike(unit, mark, param, damage, n_agents, loop, i, target):
 @njit()
 def fire(unit, mark, param, damage, affects, n_agents, loop, i, target):
     """The shot of unit i by the kind of its weapon."""
-    weapon = int(param[P_WEAPON, i])
-    if weapon == BLAST:
+    weapon = int(param[P.WEAPON, i])
+    if weapon == Weapon.BLAST:
         explode(unit, mark, param, damage, affects, n_agents, loop, i)
-    elif weapon == BEAM:
+    elif weapon == Weapon.BEAM:
         sweep(unit, mark, param, damage, affects, n_agents, loop, i, target)
-    elif weapon == MISSILE:
+    elif weapon == Weapon.MISSILE:
         distance = np.sqrt(distance2(unit, i, target))
-        unit[PENDING, i], mark[PENDING_ON, i] = distance * param[P_DELAY, i], target
+        unit[U.PENDING, i], mark[M.PENDING_ON, i] = distance * param[P.DELAY, i], target
     else:
         strike(unit, mark, param, damage, n_agents, loop, i, target)
-        if weapon == TWICE:
-            unit[PENDING, i], mark[PENDING_ON, i] = param[P_DELAY, i], target
+        if weapon == Weapon.TWICE:
+            unit[U.PENDING, i], mark[M.PENDING_ON, i] = param[P.DELAY, i], target
 
 
 @njit()
@@ -182,16 +147,16 @@ def land_hits(unit, mark, param, damage, n_agents, loop):
     Each unit has one on its way at most: all periods are longer than all flights.
     """
     for i in range(unit.shape[1]):
-        if unit[HEALTH, i] <= ZERO and int(param[P_WEAPON, i]) == TWICE:
-            mark[PENDING_ON, i] = NO_ONE
+        if unit[U.HEALTH, i] <= ZERO and int(param[P.WEAPON, i]) == Weapon.TWICE:
+            mark[M.PENDING_ON, i] = NO_ONE
     for i in range(unit.shape[1]):
-        target = mark[PENDING_ON, i]
+        target = mark[M.PENDING_ON, i]
         if target == NO_ONE:
             continue
-        unit[PENDING, i] -= ONE
-        if unit[PENDING, i] <= ZERO:
-            mark[PENDING_ON, i] = NO_ONE
-            if unit[HEALTH, target] > ZERO:
+        unit[U.PENDING, i] -= ONE
+        if unit[U.PENDING, i] <= ZERO:
+            mark[M.PENDING_ON, i] = NO_ONE
+            if unit[U.HEALTH, target] > ZERO:
                 strike(unit, mark, param, damage, n_agents, loop, i, target)
 
 
@@ -199,28 +164,30 @@ def land_hits(unit, mark, param, damage, n_agents, loop):
 def sweep(unit, mark, param, damage, affects, n_agents, loop, i, target):
     """The colossus's two beams at once: two hits on every foe whose disc touches a bar through the
     target, across the line of fire."""
-    dx, dy = unit[X, target] - unit[X, i], unit[Y, target] - unit[Y, i]
+    dx, dy = unit[U.X, target] - unit[U.X, i], unit[U.Y, target] - unit[U.Y, i]
     d = np.sqrt(dx * dx + dy * dy)
     dx, dy = (dx / d, dy / d) if d > ZERO else (ONE, ZERO)
-    x, y = unit[X, target], unit[Y, target]
+    x, y = unit[U.X, target], unit[U.Y, target]
     for j in range(unit.shape[1]):
-        px, py = unit[X, j] - x, unit[Y, j] - y
+        px, py = unit[U.X, j] - x, unit[U.Y, j] - y
         deep = max(abs(px * dx + py * dy) - BEAM_WIDTH, ZERO)
         wide = max(abs(px * dy - py * dx) - BEAM_LENGTH, ZERO)
-        radius = param[P_RADIUS, j]
-        if deep * deep + wide * wide <= radius * radius and affects[i, j] == HIT:
+        radius = param[P.RADIUS, j]
+        if deep * deep + wide * wide <= radius * radius and affects[i, j] == Effect.HIT:
             for _ in range(2):
-                if unit[HEALTH, j] > ZERO:
+                if unit[U.HEALTH, j] > ZERO:
                     strike(unit, mark, param, damage, n_agents, loop, i, j)
 
 
 @njit()
 def explode(unit, mark, param, damage, affects, n_agents, loop, i):
     """Unit i dies and hits every foe on the ground around it, once."""
-    unit[HEALTH, i], mark[BURST, i] = ZERO, 1
+    unit[U.HEALTH, i], mark[M.BURST, i] = ZERO, 1
     for j in range(unit.shape[1]):
-        near = BLAST_RADIUS + param[P_RADIUS, j]
-        if unit[HEALTH, j] > ZERO and affects[i, j] == HIT and distance2(unit, i, j) <= near * near:
+        if unit[U.HEALTH, j] <= ZERO or affects[i, j] != Effect.HIT:
+            continue
+        near = BLAST_RADIUS + param[P.RADIUS, j]
+        if distance2(unit, i, j) <= near * near:
             strike(unit, mark, param, damage, n_agents, loop, i, j)
 
 
@@ -231,8 +198,8 @@ def explode_killed(unit, mark, param, damage, affects, n_agents, loop):
     while again:
         again = False
         for i in range(unit.shape[1]):
-            killed = unit[HEALTH, i] <= ZERO and mark[BURST, i] == 0
-            if killed and int(param[P_WEAPON, i]) == BLAST:
+            killed = unit[U.HEALTH, i] <= ZERO and mark[M.BURST, i] == 0
+            if killed and int(param[P.WEAPON, i]) == Weapon.BLAST:
                 explode(unit, mark, param, damage, affects, n_agents, loop, i)
                 again = True
 
@@ -242,13 +209,14 @@ def recover(unit, param):
     """One loop of recovery of the living: shields some time after the last hit, zerg health,
     healers' energy."""
     for i in range(unit.shape[1]):
-        if unit[HEALTH, i] <= ZERO:
+        if unit[U.HEALTH, i] <= ZERO:
             continue
-        if unit[SHIELD_WAIT, i] > ZERO:
-            unit[SHIELD_WAIT, i] -= ONE
-        elif unit[SHIELD, i] < param[P_SHIELD, i]:
-            unit[SHIELD, i] = min(unit[SHIELD, i] + SHIELD_RECOVERY, param[P_SHIELD, i])
-        if unit[HEALTH, i] < param[P_HEALTH, i]:
-            unit[HEALTH, i] = min(unit[HEALTH, i] + param[P_REGENERATION, i], param[P_HEALTH, i])
-        if unit[ENERGY, i] < param[P_ENERGY, i]:
-            unit[ENERGY, i] = min(unit[ENERGY, i] + ENERGY_RECOVERY, param[P_ENERGY, i])
+        if unit[U.SHIELD_WAIT, i] > ZERO:
+            unit[U.SHIELD_WAIT, i] -= ONE
+        elif unit[U.SHIELD, i] < param[P.SHIELD, i]:
+            unit[U.SHIELD, i] = min(unit[U.SHIELD, i] + SHIELD_RECOVERY, param[P.SHIELD, i])
+        if unit[U.HEALTH, i] < param[P.HEALTH, i]:
+            healed = unit[U.HEALTH, i] + param[P.REGENERATION, i]
+            unit[U.HEALTH, i] = min(healed, param[P.HEALTH, i])
+        if unit[U.ENERGY, i] < param[P.ENERGY, i]:
+            unit[U.ENERGY, i] = min(unit[U.ENERGY, i] + ENERGY_RECOVERY, param[P.ENERGY, i])

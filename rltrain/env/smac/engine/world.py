@@ -8,49 +8,135 @@ numbers below are the only names compiled code uses, so a new quantity is one mo
 from __future__ import annotations
 
 import math
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
 
 from rltrain.env.smac.options import Sizes
 
-# Rows of World.unit (float32): position, velocity, wanted velocity, next velocity, goal of a move,
-# where a pursuit began; cells and cells per second. Cooldown and windup in loops. BEFORE is health
-# + shield when the env step began. SHIELD_WAIT: loops until shields recover. PENDING: loops until
-# the missile or the second hit lands. FACING: where a turret points, radians from the x axis.
-X, Y, VX, VY, UX, UY, NX, NY, GOAL_X, GOAL_Y, LEASH_X, LEASH_Y = range(12)
-HEALTH, SHIELD, COOLDOWN, WINDUP, BEFORE, ENERGY, SHIELD_WAIT, PENDING, FACING = range(12, 21)
-N_UNIT = 21
 
-# Rows of World.mark (int32). STANDS: within reach of its target or winding up. PURSUES: after its
-# last attacker, beyond scan range. HELP_AT: the loop from which a unit may call for help again.
-# PENDING_ON: the target of the missile or the second hit. BURST: has exploded. SIDE: to which a
-# unit turns when friends are in its way, 1 left, -1 right, 0 none are. PLACE: the side of its
-# target to which it goes instead of straight at it.
-ORDER, TARGET, ATTACKER, PURSUES, ARRIVED, PHASE, HELP_AT, STANDS, PENDING_ON, BURST = range(10)
-SIDE, PLACE, N_MARK = 10, 11, 12
+class U(IntEnum):
+    """Rows of ``World.unit`` (float32). Lengths in cells, velocities in cells per second."""
 
-# Rows of Scene.param (float32), constant per unit. NEIGHBOR is the center distance at which others
-# are avoided. DELAY: loops to the second hit, or loops a missile needs per cell. KEEP: edge
-# distance up to which a target is kept. REGENERATION: health per loop. X_FROM … Y_TO: where
-# the center may be if no walls keep the unit. SIGHT, SHOOT: center distances at which an agent sees
-# others and at which its attacks are available. TOUCH, SEEK: center distances beyond which no
-# disc can touch that of the unit, and beyond which no unit is in its scan range. TURN: radians a
-# turret turns per loop.
-P_RADIUS, P_DISC, P_SPEED, P_RANGE, P_SCAN, P_SLOP, P_NEIGHBOR = range(7)
-P_PERIOD, P_DAMAGE_POINT, P_HEALTH, P_SHIELD, P_ARMOR, P_COOLDOWN_NORM = range(7, 13)
-P_LAYER, P_WEAPON, P_DELAY, P_KEEP, P_REGENERATION, P_ENERGY, P_ACCELERATION = range(13, 20)
-P_X_FROM, P_X_TO, P_Y_FROM, P_Y_TO, P_SIGHT, P_SHOOT = range(20, 26)
-P_TOUCH, P_SEEK, P_TURN, N_PARAM = 26, 27, 28, 29
+    X = 0  # position
+    Y = 1
+    VX = 2  # velocity
+    VY = 3
+    UX = 4  # desired velocity
+    UY = 5
+    NX = 6  # velocity of the next loop
+    NY = 7
+    GOAL_X = 8  # end of a move
+    GOAL_Y = 9
+    LEASH_X = 10  # where a pursuit began
+    LEASH_Y = 11
+    HEALTH = 12
+    SHIELD = 13
+    COOLDOWN = 14  # loops
+    WINDUP = 15  # loops
+    BEFORE = 16  # health + shield when the env step began
+    ENERGY = 17
+    SHIELD_WAIT = 18  # loops until shields recover
+    PENDING = 19  # loops until the missile or the second hit lands
+    FACING = 20  # direction of a turret, radians from the x axis
 
-# Values of ORDER; agents get the first four, enemies the others. HUNT: the nearest agent, always.
-# CHASE: the agent that was nearest when the env step began, until it is dead.
-IDLE, MOVE, ATTACK, HEAL, ATTACK_MOVE, HEAL_MOVE, HUNT, CHASE = range(8)
-NOTHING, HIT, MEND = range(3)  # values of Scene.affects
-GROUND, AIR, COLOSSUS = range(3)  # values of P_LAYER, as in units.LAYERS
-INSTANT, MISSILE, TWICE, BEAM, BLAST = range(5)  # values of P_WEAPON, as in units.WEAPONS
+
+class M(IntEnum):
+    """Rows of ``World.mark`` (int32)."""
+
+    ORDER = 0
+    TARGET = 1
+    ATTACKER = 2  # the last one
+    PURSUES = 3  # 1: follows its last attacker, beyond scan range
+    ARRIVED = 4  # 1: at the end of its attack-move
+    PHASE = 5  # offset of the loops on which it scans
+    HELP_AT = 6  # the loop from which it may call for help again
+    STANDS = 7  # 1: within reach of its target or winding up
+    PENDING_ON = 8  # target of the missile or the second hit
+    BURST = 9  # 1: has exploded
+    SIDE = 10  # to which it turns when allies are in its way: 1 left, -1 right, 0 none are
+    PLACE = 11  # the side of its target to which it moves instead of straight at it
+
+
+class P(IntEnum):
+    """Rows of ``Scene.param`` (float32), constant per unit. Distances are between centers unless
+    stated otherwise."""
+
+    RADIUS = 0  # of ranges
+    DISC = 1  # radius of collisions
+    SPEED = 2
+    RANGE = 3  # of the weapon, between edges
+    SCAN = 4  # edge distance at which targets are looked for
+    SLOP = 5  # by which a target may leave the range during a windup
+    NEIGHBOR = 6  # distance at which other units are avoided
+    PERIOD = 7  # loops
+    DAMAGE_POINT = 8  # loops
+    HEALTH = 9
+    SHIELD = 10
+    ARMOR = 11
+    COOLDOWN_NORM = 12  # divisor of the cooldown in SMAC's state
+    LAYER = 13
+    WEAPON = 14
+    DELAY = 15  # loops to the second hit, or loops that a missile needs per cell
+    KEEP = 16  # edge distance up to which a target is kept
+    REGENERATION = 17  # health per loop
+    ENERGY = 18
+    ACCELERATION = 19
+    X_FROM = 20  # limits of the center, for units that no walls stop
+    X_TO = 21
+    Y_FROM = 22
+    Y_TO = 23
+    SIGHT = 24  # distance at which an agent sees other units
+    SHOOT = 25  # distance at which its attacks are available
+    TOUCH = 26  # beyond this distance no disc touches that of the unit
+    SEEK = 27  # beyond this distance no unit is in scan range
+    TURN = 28  # radians that a turret turns per loop
+
+
+class Order(IntEnum):
+    """Values of ``M.ORDER``. Agents get the first four, enemies the others."""
+
+    IDLE = 0
+    MOVE = 1
+    ATTACK = 2
+    HEAL = 3
+    ATTACK_MOVE = 4
+    HEAL_MOVE = 5
+    HUNT = 6  # attack the nearest agent at all times
+    CHASE = 7  # attack the agent that was nearest when the env step began, until it is dead
+
+
+class Effect(IntEnum):
+    """Values of ``Scene.affects``: what one unit can do to another."""
+
+    NOTHING = 0
+    HIT = 1
+    MEND = 2
+
+
+class Weapon(IntEnum):
+    """Values of ``P.WEAPON``, in the order of ``units.WEAPONS``."""
+
+    INSTANT = 0
+    MISSILE = 1
+    TWICE = 2
+    BEAM = 3
+    BLAST = 4
+
+
+class Outcome(IntEnum):
+    """Values of ``World.outcome``."""
+
+    RUNNING = 0
+    WIN = 1
+    DEFEAT = 2
+    DRAW = 3
+    TIMEOUT = 4
+
+
+GROUND, AIR, COLOSSUS = range(3)  # values of P.LAYER, in the order of units.LAYERS
 NO_ONE = -1
-RUNNING, WIN, DEFEAT, DRAW, TIMEOUT = range(5)  # values of World.outcome
 
 MIN_SCAN_RANGE = 5.0
 START_ENERGY = 50.0
@@ -124,12 +210,12 @@ class Scene(NamedTuple):
     bursts: bool  # there are units that explode
     chases: bool  # enemies without a target get one when an env step begins
     per_battle: int
-    param: np.ndarray  # [1 or E, N_PARAM, U] float32
-    damage: np.ndarray  # [1 or E, U, U] float32, of one hit of row on column, before armor
-    affects: np.ndarray  # [1 or E, U, U] uint8, what row may do to column: NOTHING, HIT, MEND
-    type_bit: np.ndarray  # [1 or E, U] int32, -1 = none
-    first_unit: np.ndarray  # [1 or E, N_UNIT, U] float32, how a battle begins
-    first_mark: np.ndarray  # [1 or E, N_MARK, U] int32
+    param: np.ndarray  # [1 or E, len(P), units] float32
+    damage: np.ndarray  # [1 or E, units, units] float32, one hit of row on column, before armor
+    affects: np.ndarray  # [1 or E, units, units] uint8, the Effect of row on column
+    type_bit: np.ndarray  # [1 or E, units] int32, -1 = none
+    first_unit: np.ndarray  # [1 or E, len(U), units] float32, how a battle begins
+    first_mark: np.ndarray  # [1 or E, len(M), units] int32
     span_x: np.float32  # goals are drawn from the segment first goal + span
     span_y: np.float32
     hops: np.ndarray  # [1024, 1024] int16, see paths.next_cells; [0, 0] = every way is straight
@@ -142,13 +228,13 @@ class Scene(NamedTuple):
 class World(NamedTuple):
     """Everything a battle remembers, [E, …]; all of it goes into a checkpoint."""
 
-    unit: np.ndarray  # [E, N_UNIT, U] float32
-    mark: np.ndarray  # [E, N_MARK, U] int32
+    unit: np.ndarray  # [E, len(U), units] float32
+    mark: np.ndarray  # [E, len(M), units] int32
     rng: np.ndarray  # [E] uint64
     clock: np.ndarray  # [E] int32, env steps done
     outcome: np.ndarray  # [E] int32
     last_action: np.ndarray  # [E, A] int32, -1 = none yet
-    kind: np.ndarray  # [E, U] int32, unit types of drawn teams by their index in the race
+    kind: np.ndarray  # [E, units] int32, unit types of drawn teams by their index in the race
     factor: np.ndarray  # [E] float64, of rewards, on top of Reward.factor; 0 = not known yet
     facing: np.ndarray  # [E, A, 2] float32, unit vector of the middle of an agent's cone
     watcher: np.ndarray  # [E, enemies] int32, the agent that saw an enemy first
@@ -163,9 +249,7 @@ class Frame(NamedTuple):
     avail: np.ndarray  # [E, A, n_actions] uint8
     state: np.ndarray  # [E, S] float32
     reward: np.ndarray  # [E] float64
-    visible: (
-        np.ndarray
-    )  # [E, A, U] uint8, see field_of_view.write_visibility; unused unless View.limited
+    visible: np.ndarray  # [E, A, units] uint8, see write_visibility; unused unless View.limited
     lines: np.ndarray  # [E, rows, 4] float32, velocity constraints
     spare: np.ndarray  # [E, rows, 5] float32
     queue: np.ndarray  # [E, rows] int32
@@ -175,8 +259,8 @@ def build_world(scene: Scene, n_envs: int) -> World:
     """Empty battles; they begin with a reset."""
     units, agents = scene.first_unit.shape[2], scene.n_agents
     return World(
-        unit=np.zeros((n_envs, N_UNIT, units), np.float32),
-        mark=np.zeros((n_envs, N_MARK, units), np.int32),
+        unit=np.zeros((n_envs, len(U), units), np.float32),
+        mark=np.zeros((n_envs, len(M), units), np.int32),
         rng=np.ones(n_envs, np.uint64),
         clock=np.zeros(n_envs, np.int32),
         outcome=np.zeros(n_envs, np.int32),

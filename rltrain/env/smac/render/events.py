@@ -9,26 +9,7 @@ import numpy as np
 
 from rltrain.env.smac.data.units import LAYERS, UNITS, WEAPONS
 from rltrain.env.smac.engine.battles import Battles
-from rltrain.env.smac.engine.world import (
-    BURST,
-    COOLDOWN,
-    ENERGY,
-    HEALTH,
-    NO_ONE,
-    P_DAMAGE_POINT,
-    P_DELAY,
-    P_ENERGY,
-    P_HEALTH,
-    P_PERIOD,
-    P_RADIUS,
-    P_SHIELD,
-    P_WEAPON,
-    PENDING_ON,
-    SHIELD,
-    TARGET,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import NO_ONE, M, P, U
 
 MELEE = 1.0  # weapons that reach less far strike instead of shooting, cells
 FLASH, FADE, BLAST_TIME = 0.5, 1.5, 1.0  # how long shots, the dead and explosions are seen
@@ -40,7 +21,7 @@ class Fighters:
 
     kind: tuple[str, ...]
     layer: tuple[int, ...]  # as in units.LAYERS
-    param: np.ndarray  # [N_PARAM, U], rows as in world.py
+    param: np.ndarray  # [len(P), units]
 
 
 def fighters_of(battles: Battles, index: int) -> Fighters:
@@ -58,8 +39,8 @@ def fighters_of(battles: Battles, index: int) -> Fighters:
 class Snapshot:
     """One battle between two steps, copied."""
 
-    unit: np.ndarray  # [N_UNIT, U] float32
-    mark: np.ndarray  # [N_MARK, U] int32
+    unit: np.ndarray  # [len(U), units] float32
+    mark: np.ndarray  # [len(M), units] int32
     clock: int
     outcome: int
 
@@ -95,8 +76,8 @@ def events_between(
 ) -> list[Event]:
     """What the step from ``before`` to ``after`` brought, in the order of units."""
     param, start = fighters.param, float(before.clock)
-    alive, lives = before.unit[HEALTH] > 0, after.unit[HEALTH] > 0
-    burst = (after.mark[BURST] > 0) & (before.mark[BURST] == 0) & alive
+    alive, lives = before.unit[U.HEALTH] > 0, after.unit[U.HEALTH] > 0
+    burst = (after.mark[M.BURST] > 0) & (before.mark[M.BURST] == 0) & alive
     found = [Event("blast", start + 0.5, start + 0.5 + BLAST_TIME, i) for i in _where(burst)]
     for i in _where(alive & ~lives & ~burst):
         found.append(Event("death", start + 1, start + 1 + FADE, i))
@@ -104,8 +85,8 @@ def events_between(
         j = target_of(before, after, i)
         if j != NO_ONE:
             found.append(_shot(i, j, start, after, param, loops))
-    spent = after.unit[ENERGY] < before.unit[ENERGY]
-    for i in _where(spent & lives & (param[P_ENERGY] > 0)):
+    spent = after.unit[U.ENERGY] < before.unit[U.ENERGY]
+    for i in _where(spent & lives & (param[P.ENERGY] > 0)):
         j = target_of(before, after, i)
         if j != NO_ONE:
             found.append(Event("heal", start, start + 1, i, j))
@@ -115,15 +96,15 @@ def events_between(
 def fired(before: Snapshot, after: Snapshot, loops: int) -> np.ndarray:
     """bool [U]: whose cooldown was set again. Otherwise it runs down by one a loop, to 0
     or a little below."""
-    rested = np.maximum(before.unit[COOLDOWN] - loops, 0.0)
-    return np.asarray((after.unit[COOLDOWN] > rested + 0.01) & (before.unit[HEALTH] > 0))
+    rested = np.maximum(before.unit[U.COOLDOWN] - loops, 0.0)
+    return np.asarray((after.unit[U.COOLDOWN] > rested + 0.01) & (before.unit[U.HEALTH] > 0))
 
 
 def target_of(before: Snapshot, after: Snapshot, i: int) -> int:
     """The unit that unit i aims at: the target of its missile or second hit, else its target after
     or before the step.
     """
-    for table, row in ((after, PENDING_ON), (after, TARGET), (before, TARGET)):
+    for table, row in ((after, M.PENDING_ON), (after, M.TARGET), (before, M.TARGET)):
         if table.mark[row, i] != NO_ONE:
             return int(table.mark[row, i])
     return NO_ONE
@@ -132,14 +113,14 @@ def target_of(before: Snapshot, after: Snapshot, i: int) -> int:
 def _shot(i: int, j: int, start: float, after: Snapshot, param: np.ndarray, loops: int) -> Event:
     """The time of the shot follows from how far the cooldown has run down since."""
     unit = after.unit
-    full = param[P_PERIOD, i] - np.ceil(param[P_DAMAGE_POINT, i])
-    share = 1.0 - float(full - unit[COOLDOWN, i]) / loops
+    full = param[P.PERIOD, i] - np.ceil(param[P.DAMAGE_POINT, i])
+    share = 1.0 - float(full - unit[U.COOLDOWN, i]) / loops
     begin = start + min(max(share, 0.0), 0.75)
-    kind = WEAPONS[int(param[P_WEAPON, i])]
-    gap = float(np.hypot(unit[X, i] - unit[X, j], unit[Y, i] - unit[Y, j]))
+    kind = WEAPONS[int(param[P.WEAPON, i])]
+    gap = float(np.hypot(unit[U.X, i] - unit[U.X, j], unit[U.Y, i] - unit[U.Y, j]))
     if kind == "missile":
-        return Event(kind, begin, begin + max(gap * float(param[P_DELAY, i]) / loops, 0.25), i, j)
-    if kind == "instant" and gap - param[P_RADIUS, i] - param[P_RADIUS, j] < MELEE:
+        return Event(kind, begin, begin + max(gap * float(param[P.DELAY, i]) / loops, 0.25), i, j)
+    if kind == "instant" and gap - param[P.RADIUS, i] - param[P.RADIUS, j] < MELEE:
         kind = "claw"
     return Event(kind, begin, begin + FLASH, i, j)
 
@@ -147,8 +128,8 @@ def _shot(i: int, j: int, start: float, after: Snapshot, param: np.ndarray, loop
 def shares(state: Snapshot, fighters: Fighters) -> np.ndarray:
     """float [3, U]: health, shield and energy as shares of their greatest values; NaN where a unit
     has none."""
-    most = fighters.param[[P_HEALTH, P_SHIELD, P_ENERGY]]
-    have = state.unit[[HEALTH, SHIELD, ENERGY]]
+    most = fighters.param[[P.HEALTH, P.SHIELD, P.ENERGY]]
+    have = state.unit[[U.HEALTH, U.SHIELD, U.ENERGY]]
     return np.where(most > 0, have / np.where(most > 0, most, 1.0), np.nan)
 
 

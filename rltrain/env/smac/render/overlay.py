@@ -3,16 +3,12 @@ of health, and how it ended. Lengths are fine pixels."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from PIL import Image, ImageDraw, ImageFont
 
-from rltrain.env.smac.engine.world import (
-    DEFEAT,
-    DRAW,
-    TIMEOUT,
-    WIN,
-)
+from rltrain.env.smac.engine.world import Outcome
 from rltrain.env.smac.render.canvas import (
     FINE,
     FOOTER,
@@ -24,6 +20,7 @@ from rltrain.env.smac.render.sprites import (
     ALLY,
     ENEMY,
     TEAMS,
+    Color,
     paste,
     sprite,
 )
@@ -34,11 +31,11 @@ SHIELD_BAR, ENERGY_BAR = (92, 214, 255), (200, 120, 255)
 HEALTH_BAR = ((0.35, (255, 72, 56)), (0.7, (255, 200, 40)), (9.9, (88, 214, 84)))
 """Colors of health below these shares."""
 TEXT, DIM = (232, 235, 240), (150, 156, 166)
-BANNERS = {
-    WIN: ("WIN", (110, 224, 110)),
-    DEFEAT: ("DEFEAT", (255, 96, 80)),
-    TIMEOUT: ("TIME OUT", (255, 200, 60)),
-    DRAW: ("DRAW", (255, 200, 60)),
+BANNERS: Mapping[int, tuple[str, Color]] = {
+    Outcome.WIN: ("WIN", (110, 224, 110)),
+    Outcome.DEFEAT: ("DEFEAT", (255, 96, 80)),
+    Outcome.TIMEOUT: ("TIME OUT", (255, 200, 60)),
+    Outcome.DRAW: ("DRAW", (255, 200, 60)),
 }
 
 

@@ -10,20 +10,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from rltrain.env.smac.engine.battles import Battles
-from rltrain.env.smac.engine.world import (
-    AIR,
-    COLOSSUS,
-    GROUND,
-    HEALTH,
-    NO_ONE,
-    P_RADIUS,
-    RUNNING,
-    TARGET,
-    VX,
-    VY,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import AIR, COLOSSUS, GROUND, NO_ONE, M, Outcome, P, U
 from rltrain.env.smac.render.canvas import (
     FINE,
     FOOTER,
@@ -90,7 +77,7 @@ class Painter:
         if not self._look():
             return [self._draw(1.0, everything=True)]
         drawn = [self._draw(k / SUBFRAMES) for k in range(1, SUBFRAMES + 1)]
-        if self.after.outcome != RUNNING:
+        if self.after.outcome != Outcome.RUNNING:
             drawn += [self._draw(1.0, k / SUBFRAMES) for k in range(1, TAIL + 1)]
         return drawn
 
@@ -109,7 +96,7 @@ class Painter:
         self.shown = shares(now, self.fighters), shares(now, self.fighters)
         self.total: float | None = 0.0 if now.clock == 0 else None  # reward, if seen from the start
         agents, unit = self.n_agents, now.unit
-        east = unit[X, :agents].mean() < unit[X, agents:].mean()
+        east = unit[U.X, :agents].mean() < unit[U.X, agents:].mean()
         self.heading = [0 if (i < agents) == east else 12 for i in range(unit.shape[1])]
 
     def _look(self) -> bool:
@@ -138,9 +125,11 @@ class Painter:
         for i in range(unit.shape[1]):
             j = shooting.get(i, NO_ONE)
             if j != NO_ONE:
-                self.heading[i] = heading_of(unit[X, j] - unit[X, i], unit[Y, j] - unit[Y, i])
-            elif unit[VX, i] ** 2 + unit[VY, i] ** 2 > 0.04:
-                self.heading[i] = heading_of(unit[VX, i], unit[VY, i])
+                self.heading[i] = heading_of(
+                    unit[U.X, j] - unit[U.X, i], unit[U.Y, j] - unit[U.Y, i]
+                )
+            elif unit[U.VX, i] ** 2 + unit[U.VY, i] ** 2 > 0.04:
+                self.heading[i] = heading_of(unit[U.VX, i], unit[U.VY, i])
 
     def _draw(self, share: float, later: float = 0.0, everything: bool = False) -> np.ndarray:
         """The state ``share`` of the way through the last step, ``later`` steps after it."""
@@ -148,13 +137,13 @@ class Painter:
         unit = self.before.unit + share * (self.after.unit - self.before.unit)
         image = self.ground.copy()
         draw = ImageDraw.Draw(image, "RGBA")
-        points = [self.canvas.at(x, y) for x, y in zip(*unit[[X, Y]].tolist(), strict=True)]
-        self._draw_targets(draw, points, unit[HEALTH])
+        points = [self.canvas.at(x, y) for x, y in zip(*unit[[U.X, U.Y]].tolist(), strict=True)]
+        self._draw_targets(draw, points, unit[U.HEALTH])
         now = [(h, _progress(h, time, everything, self.before.clock)) for h in self.seen]
         now = [(h, p) for h, p in now if 0.0 <= p < 1.0]
         gone = {h.unit: p for h, p in now if h.kind == "death"}
         hidden = {h.unit for h in self.seen if h.kind == "blast" and h.begin <= time}
-        alive = (self.before if share < 1 else self.after).unit[HEALTH] > 0
+        alive = (self.before if share < 1 else self.after).unit[U.HEALTH] > 0
         for i in self.order:
             if i not in hidden and (alive[i] or i in gone):
                 self._draw_unit(image, i, points[i], gone.get(i, 0.0))
@@ -165,7 +154,7 @@ class Painter:
             if alive[i] and i not in hidden:
                 self._draw_bars(draw, i, point, values[:, i])
         self._draw_words(image)
-        if self.after.outcome != RUNNING and share == 1.0 and (later or everything):
+        if self.after.outcome != Outcome.RUNNING and share == 1.0 and (later or everything):
             banner(draw, self.canvas, self.after.outcome)
         return np.asarray(image.reduce(FINE))
 
@@ -173,7 +162,7 @@ class Painter:
         return ALLY if i < self.n_agents else ENEMY
 
     def _radius(self, i: int) -> float:
-        return float(self.fighters.param[P_RADIUS, i]) * self.canvas.scale * self.larger
+        return float(self.fighters.param[P.RADIUS, i]) * self.canvas.scale * self.larger
 
     def _draw_unit(
         self, image: Image.Image, i: int, point: tuple[float, float], fade: float
@@ -190,7 +179,7 @@ class Painter:
         self, draw: ImageDraw.ImageDraw, points: list[tuple[float, float]], health: np.ndarray
     ) -> None:
         """A thin line from every living unit to its living target, fainter where there are many."""
-        targets = self.after.mark[TARGET].tolist()
+        targets = self.after.mark[M.TARGET].tolist()
         alpha = int(min(90, max(60, 900 / len(targets))))
         for i, j in enumerate(targets):
             if j != NO_ONE and health[i] > 0 and health[j] > 0:
@@ -210,7 +199,7 @@ class Painter:
         step = f"step {self.after.clock} / {row.limit}"
         reward = "" if self.total is None else f"reward {self.total:.2f}"
         image.paste(header(row.name, step, reward, self.canvas.width), (0, 0))
-        alive = self.after.unit[HEALTH] > 0
+        alive = self.after.unit[U.HEALTH] > 0
         counts: tuple[dict[str, int], dict[str, int]] = {}, {}
         for i, kind in enumerate(self.fighters.kind):
             team = counts[self._team(i)]

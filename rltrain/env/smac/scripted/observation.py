@@ -18,16 +18,7 @@ from rltrain.env.smac.engine.observe import (
     STOP,
     WEST,
 )
-from rltrain.env.smac.engine.world import (
-    HEALTH,
-    NOTHING,
-    P_ENERGY,
-    P_HEALTH,
-    P_SHOOT,
-    SHIELD,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import Effect, P, U
 
 NO_TARGET = -1
 BESIDE = 2.0  # how near healers come to those they care for, cells
@@ -69,7 +60,7 @@ def observe_battles(battles: Battles) -> BattleObservation:
     scene, unit, avail = battles.scene, battles.world.unit, battles.avail.astype(bool)
     first_attack = battles.shown.first_attack
     agents, units, k = scene.n_agents, unit.shape[2], np.arange(avail.shape[2] - first_attack)
-    heals = np.broadcast_to(scene.param[:, P_ENERGY, :agents] > 0, avail.shape[:2])  # [E, A]
+    heals = np.broadcast_to(scene.param[:, P.ENERGY, :agents] > 0, avail.shape[:2])  # [E, A]
     whom = np.where(heals[..., None], k, agents + k)  # [E, A, K] numbers of units
     exists = whom < np.where(heals, agents, units)[..., None]
     whom = np.minimum(whom, units - 1)
@@ -78,14 +69,14 @@ def observe_battles(battles: Battles) -> BattleObservation:
         """[1 or E, 1 or A, U] to the values of ``whom`` [E, A, K]."""
         return np.take_along_axis(np.broadcast_to(table, (*whom.shape[:2], units)), whom, -1)
 
-    useful = exists & (of(scene.affects[:, :agents]) != NOTHING)
-    health, whole = of(unit[:, None, HEALTH]), of(scene.param[:, None, P_HEALTH])
+    useful = exists & (of(scene.affects[:, :agents]) != Effect.NOTHING)
+    health, whole = of(unit[:, None, U.HEALTH]), of(scene.param[:, None, P.HEALTH])
     alive = useful & (health > 0)
     wanted = alive & (~heals[..., None] | (health < whole))
-    dx = of(unit[:, None, X]) - unit[:, X, :agents, None]
-    dy = of(unit[:, None, Y]) - unit[:, Y, :agents, None]
+    dx = of(unit[:, None, U.X]) - unit[:, U.X, :agents, None]
+    dy = of(unit[:, None, U.Y]) - unit[:, U.Y, :agents, None]
     distance = np.hypot(dx, dy)
-    near = distance <= scene.param[:, P_SHOOT, :agents, None]
+    near = distance <= scene.param[:, P.SHOOT, :agents, None]
     reach = avail[:, :, first_attack:]
     if battles.shown.limited:  # without a mask more is available than is in range
         reach = reach & (of(battles.frame.visible & IN_RANGE) != 0)
@@ -96,7 +87,7 @@ def observe_battles(battles: Battles) -> BattleObservation:
         dx=dx,
         dy=dy,
         distance=distance,
-        strength=np.where(heals[..., None], health / whole, health + of(unit[:, None, SHIELD])),
+        strength=np.where(heals[..., None], health / whole, health + of(unit[:, None, U.SHIELD])),
         wanted=wanted,
         goals=np.where(wanted.any(-1, keepdims=True), wanted, alive),
         near=near,

@@ -10,16 +10,7 @@ import numpy as np
 
 from rltrain.env.smac.data.terrain import SIZE
 from rltrain.env.smac.engine.observe import NORTH, STOP
-from rltrain.env.smac.engine.world import (
-    COOLDOWN,
-    HEALTH,
-    NO_ONE,
-    SHIELD,
-    TARGET,
-    WINDUP,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import NO_ONE, M, U
 from rltrain.env.smac.scripted.observation import BattleObservation, fight
 
 WAYS = np.array([[0, 1], [0, -1], [1, 0], [-1, 0]], np.float32)  # of the actions from NORTH on
@@ -36,7 +27,7 @@ def move_away(
     """The available move [E, A] that leads farthest from units at x, y [E, n], those of
     ``counts`` bool [E, A or 1, n]; the near ones weigh most, walls ahead a little.
     """
-    at = np.stack([seen.agents(X), seen.agents(Y)], -1)[:, :, None]  # [E, A, 1, 2]
+    at = np.stack([seen.agents(U.X), seen.agents(U.Y)], -1)[:, :, None]  # [E, A, 1, 2]
     to = at + AHEAD * WAYS  # [E, A, 4, 2]
     dx, dy = to[..., 0, None] - x[:, None, None], to[..., 1, None] - y[:, None, None]
     near = np.where(counts[:, :, None], 1 / np.maximum(dx * dx + dy * dy, 0.01), 0)
@@ -50,8 +41,8 @@ def move_away(
 
 def flee(seen: BattleObservation) -> np.ndarray:
     """The move [E, A] away from all living enemies."""
-    alive = seen.enemies(HEALTH) > 0
-    return move_away(seen, seen.enemies(X), seen.enemies(Y), alive[:, None])
+    alive = seen.enemies(U.HEALTH) > 0
+    return move_away(seen, seen.enemies(U.X), seen.enemies(U.Y), alive[:, None])
 
 
 def gap_to_foe(seen: BattleObservation) -> np.ndarray:
@@ -61,13 +52,13 @@ def gap_to_foe(seen: BattleObservation) -> np.ndarray:
 
 def kite(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
     """Shoot the nearest enemy whenever the weapon is ready, and run while it is not."""
-    runs = (gap_to_foe(seen) < CROWDED) & (seen.agents(COOLDOWN) > 0)
+    runs = (gap_to_foe(seen) < CROWDED) & (seen.agents(U.COOLDOWN) > 0)
     return np.where(runs, flee(seen), fight(seen, seen.distance))
 
 
 def spread(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
     """Move away from allies until no blast can hit two, then wait for the enemies."""
-    x, y, alive = seen.agents(X), seen.agents(Y), seen.agents(HEALTH) > 0
+    x, y, alive = seen.agents(U.X), seen.agents(U.Y), seen.agents(U.HEALTH) > 0
     others = alive[:, None] & ~np.eye(x.shape[1], dtype=bool)  # [E, A, A]
     gap = np.where(others, np.hypot(x[:, :, None] - x[:, None], y[:, :, None] - y[:, None]), np.inf)
     moves = (gap.min(-1) < CROWDED) & (gap_to_foe(seen) > DOORSTEP)
@@ -81,9 +72,9 @@ def alternate(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
     shoots on, so that the enemy turns to that one and must take aim again.
     """
     n_agents = seen.avail.shape[1]
-    health = seen.agents(HEALTH) + seen.agents(SHIELD)
-    aims = np.logical_or(seen.enemies(WINDUP) > 0, seen.enemies(COOLDOWN) < SOON)  # [E, enemies]
-    chased = np.where(aims, seen.battles.world.mark[:, TARGET, n_agents:], NO_ONE)
+    health = seen.agents(U.HEALTH) + seen.agents(U.SHIELD)
+    aims = (seen.enemies(U.WINDUP) > 0) | (seen.enemies(U.COOLDOWN) < SOON)  # [E, enemies]
+    chased = np.where(aims, seen.battles.world.mark[:, M.TARGET, n_agents:], NO_ONE)
     in_danger = (chased[:, :, None] == np.arange(n_agents)).any(1)  # [E, A]
     shoots = seen.reach[:, None].any(-1)  # [E, 1, A]
     others = shoots & ~np.eye(n_agents, dtype=bool)  # [E, A, A]

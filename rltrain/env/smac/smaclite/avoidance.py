@@ -12,15 +12,7 @@ import numpy as np
 
 from rltrain.env.smac.engine.kernel import F, njit
 from rltrain.env.smac.engine.movement.avoidance import PARALLEL, meet_lines
-from rltrain.env.smac.engine.world import (
-    P_DISC,
-    UX,
-    UY,
-    VX,
-    VY,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import P, U
 
 ZERO, HALF, ONE = F(0), F(0.5), F(1)
 TICKS = F(16)  # per second
@@ -30,9 +22,9 @@ TICKS = F(16)  # per second
 def unit_line(unit, param, i, j, lines, n):
     """Line n: the half-plane that unit j leaves to unit i. A standing j leaves all of the work to
     i."""
-    px, py = unit[X, j] - unit[X, i], unit[Y, j] - unit[Y, i]
-    vx, vy = unit[VX, i] - unit[VX, j], unit[VY, i] - unit[VY, j]
-    radius = param[P_DISC, i] + param[P_DISC, j]
+    px, py = unit[U.X, j] - unit[U.X, i], unit[U.Y, j] - unit[U.Y, i]
+    vx, vy = unit[U.VX, i] - unit[U.VX, j], unit[U.VY, i] - unit[U.VY, j]
+    radius = param[P.DISC, i] + param[P.DISC, j]
     d2 = px * px + py * py
     apart = d2 > radius * radius
     horizon = ONE if apart else TICKS  # 1 / time, as in avoidance.unit_line
@@ -54,8 +46,8 @@ def unit_line(unit, param, i, j, lines, n):
             nx, ny = wx * (ONE / w), wy * (ONE / w)
         dx, dy = ny, -nx
         cx, cy = (radius * horizon - w) * nx, (radius * horizon - w) * ny
-    share = ONE if unit[UX, j] == ZERO and unit[UY, j] == ZERO else HALF
-    lines[n, 0], lines[n, 1] = unit[VX, i] + share * cx, unit[VY, i] + share * cy
+    share = ONE if unit[U.UX, j] == ZERO and unit[U.UY, j] == ZERO else HALF
+    lines[n, 0], lines[n, 1] = unit[U.VX, i] + share * cx, unit[U.VY, i] + share * cy
     lines[n, 2], lines[n, 3] = dx, dy
 
 

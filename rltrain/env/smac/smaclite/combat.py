@@ -20,36 +20,11 @@ from rltrain.env.smac.engine.observe import (
     SOUTH,
     WEST,
 )
-from rltrain.env.smac.engine.world import (
-    ATTACK,
-    GOAL_X,
-    GOAL_Y,
-    HEALTH,
-    HIT,
-    IDLE,
-    MEND,
-    MOVE,
-    NO_ONE,
-    NOTHING,
-    ORDER,
-    P_ENERGY,
-    P_HEALTH,
-    P_KEEP,
-    P_RADIUS,
-    P_RANGE,
-    P_SCAN,
-    P_SPEED,
-    STANDS,
-    TARGET,
-    UX,
-    UY,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import NO_ONE, Effect, M, Order, P, U
 
 ZERO = F(0)
-P_LOOK = P_KEEP  # center distance up to which others come into question at all
-FAR = F(2e9)  # the distance of an attacker that is not in reach of P_LOOK
+LOOK = P.KEEP  # row of param: center distance up to which others come into question at all
+FAR = F(2e9)  # the distance of an attacker that is not in reach of LOOK
 
 
 @njit()
@@ -57,15 +32,15 @@ def give_commands(view, unit, mark, param, action):
     """Actions [A] to orders. An attack that the weapon cannot make is carried out as a pursuit."""
     for i in range(view.n_agents):
         a, amount = action[i], view.move_amount
-        mark[ORDER, i], mark[TARGET, i] = IDLE, NO_ONE
+        mark[M.ORDER, i], mark[M.TARGET, i] = Order.IDLE, NO_ONE
         if a >= FIRST_ATTACK:
-            first = 0 if param[P_ENERGY, i] > ZERO else view.n_agents
-            mark[ORDER, i], mark[TARGET, i] = ATTACK, first + a - FIRST_ATTACK
+            first = 0 if param[P.ENERGY, i] > ZERO else view.n_agents
+            mark[M.ORDER, i], mark[M.TARGET, i] = Order.ATTACK, first + a - FIRST_ATTACK
         elif a >= NORTH:
-            mark[ORDER, i] = MOVE
+            mark[M.ORDER, i] = Order.MOVE
             dx = amount if a == EAST else (-amount if a == WEST else ZERO)
             dy = amount if a == NORTH else (-amount if a == SOUTH else ZERO)
-            unit[GOAL_X, i], unit[GOAL_Y, i] = unit[X, i] + dx, unit[Y, i] + dy
+            unit[U.GOAL_X, i], unit[U.GOAL_Y, i] = unit[U.X, i] + dx, unit[U.Y, i] + dy
 
 
 @njit()
@@ -75,16 +50,16 @@ def drop_targets(unit, mark, param, n_agents):
     lost.
     """
     for i in range(n_agents, unit.shape[1]):
-        target = mark[TARGET, i]
-        if target == NO_ONE or unit[HEALTH, i] <= ZERO:
+        target = mark[M.TARGET, i]
+        if target == NO_ONE or unit[U.HEALTH, i] <= ZERO:
             continue
-        if unit[HEALTH, target] > ZERO:
-            if mark[TARGET, target] == i:
+        if unit[U.HEALTH, target] > ZERO:
+            if mark[M.TARGET, target] == i:
                 continue
-            well = param[P_ENERGY, i] > ZERO and unit[HEALTH, target] >= param[P_HEALTH, target]
-            if not well and in_reach(unit, param, i, target, param[P_RANGE, i]):
+            well = param[P.ENERGY, i] > ZERO and unit[U.HEALTH, target] >= param[P.HEALTH, target]
+            if not well and in_reach(unit, param, i, target, param[P.RANGE, i]):
                 continue
-        mark[TARGET, i] = NO_ONE
+        mark[M.TARGET, i] = NO_ONE
 
 
 @njit()
@@ -94,27 +69,28 @@ def choose_desires(unit, mark, param, affects, n_agents):
     """
     care = any_healer(unit, param, n_agents)
     for i in range(unit.shape[1]):
-        unit[UX, i] = unit[UY, i] = ZERO
-        mark[STANDS, i] = 0
-        if unit[HEALTH, i] <= ZERO:
+        unit[U.UX, i] = unit[U.UY, i] = ZERO
+        mark[M.STANDS, i] = 0
+        if unit[U.HEALTH, i] <= ZERO:
             continue
         if i >= n_agents:
-            mark[TARGET, i] = take_target(unit, mark, param, affects, n_agents, care, i)
-        target, speed, x, y = mark[TARGET, i], param[P_SPEED, i], unit[GOAL_X, i], unit[GOAL_Y, i]
+            mark[M.TARGET, i] = take_target(unit, mark, param, affects, n_agents, care, i)
+        target, speed = mark[M.TARGET, i], param[P.SPEED, i]
+        x, y = unit[U.GOAL_X, i], unit[U.GOAL_Y, i]
         if target != NO_ONE:
-            can = affects[i, target] != NOTHING
-            if can and in_reach(unit, param, i, target, param[P_RANGE, i]):
-                mark[STANDS, i] = 1
+            can = affects[i, target] != Effect.NOTHING
+            if can and in_reach(unit, param, i, target, param[P.RANGE, i]):
+                mark[M.STANDS, i] = 1
                 continue
-            x, y = unit[X, target], unit[Y, target]
-        elif i < n_agents and mark[ORDER, i] != MOVE:
+            x, y = unit[U.X, target], unit[U.Y, target]
+        elif i < n_agents and mark[M.ORDER, i] != Order.MOVE:
             continue
-        elif i >= n_agents and param[P_ENERGY, i] > ZERO:
+        elif i >= n_agents and param[P.ENERGY, i] > ZERO:
             speed = escort_speed(unit, param, n_agents, i)
-        dx, dy = x - unit[X, i], y - unit[Y, i]
+        dx, dy = x - unit[U.X, i], y - unit[U.Y, i]
         d = np.sqrt(dx * dx + dy * dy)
         if d > ZERO:
-            unit[UX, i], unit[UY, i] = dx * speed / d, dy * speed / d
+            unit[U.UX, i], unit[U.UY, i] = dx * speed / d, dy * speed / d
 
 
 @njit()
@@ -122,19 +98,19 @@ def any_healer(unit, param, n_agents):
     """Whether an agent that heals lives."""
     count = 0
     for i in range(n_agents):
-        count += param[P_ENERGY, i] > ZERO and unit[HEALTH, i] > ZERO
+        count += param[P.ENERGY, i] > ZERO and unit[U.HEALTH, i] > ZERO
     return count > 0
 
 
 @njit()
 def take_target(unit, mark, param, affects, n_agents, care, i):
     """The target of enemy i from now on: the present one or a better one."""
-    target = mark[TARGET, i]
-    if param[P_ENERGY, i] > ZERO:
+    target = mark[M.TARGET, i]
+    if param[P.ENERGY, i] > ZERO:
         return neediest(unit, mark, param, affects, n_agents, i) if target == NO_ONE else target
     if target == NO_ONE:
         return preferred(unit, mark, param, affects, n_agents, i, False)
-    if care and param[P_ENERGY, target] == ZERO:
+    if care and param[P.ENERGY, target] == ZERO:
         other = preferred(unit, mark, param, affects, n_agents, i, True)
         return target if other == NO_ONE else other
     return target
@@ -143,20 +119,20 @@ def take_target(unit, mark, param, affects, n_agents, care, i):
 @njit()
 def preferred(unit, mark, param, affects, n_agents, i, near_only):
     """The agent that enemy i attacks: healers first, then the nearest, ties by index. In scan range
-    or aiming at i, with ``near_only`` not from beyond P_LOOK."""
+    or aiming at i, with ``near_only`` not from beyond LOOK."""
     found, best, best_heals = NO_ONE, F(np.inf), False
     for j in range(n_agents):
-        if unit[HEALTH, j] <= ZERO or affects[i, j] != HIT:
+        if unit[U.HEALTH, j] <= ZERO or affects[i, j] != Effect.HIT:
             continue
         d = np.sqrt(distance2(unit, i, j))
-        aims = mark[TARGET, j] == i
-        if d > param[P_LOOK, i]:
+        aims = mark[M.TARGET, j] == i
+        if d > param[LOOK, i]:
             if near_only or not aims:
                 continue
             d = FAR
-        if not aims and d >= param[P_SCAN, i] + param[P_RADIUS, j]:
+        if not aims and d >= param[P.SCAN, i] + param[P.RADIUS, j]:
             continue
-        heals = param[P_ENERGY, j] > ZERO
+        heals = param[P.ENERGY, j] > ZERO
         if (heals and not best_heals) or (heals == best_heals and d < best):
             found, best, best_heals = j, d, heals
     return found
@@ -167,22 +143,22 @@ def neediest(unit, mark, param, affects, n_agents, i):
     """The friend that enemy healer i cares for: hurt or fighting, in scan range, least health."""
     found, best = NO_ONE, F(np.inf)
     for j in range(n_agents, unit.shape[1]):
-        if unit[HEALTH, j] <= ZERO or unit[HEALTH, j] >= best or affects[i, j] != MEND:
+        if unit[U.HEALTH, j] <= ZERO or unit[U.HEALTH, j] >= best or affects[i, j] != Effect.MEND:
             continue
-        if unit[HEALTH, j] >= param[P_HEALTH, j] and mark[TARGET, j] == NO_ONE:
+        if unit[U.HEALTH, j] >= param[P.HEALTH, j] and mark[M.TARGET, j] == NO_ONE:
             continue
-        reach = param[P_SCAN, i] + param[P_RADIUS, j]
+        reach = param[P.SCAN, i] + param[P.RADIUS, j]
         if distance2(unit, i, j) < reach * reach:
-            found, best = j, unit[HEALTH, j]
+            found, best = j, unit[U.HEALTH, j]
     return found
 
 
 @njit()
 def escort_speed(unit, param, n_agents, i):
     """An enemy healer without a patient is no faster than the slowest friend around it."""
-    speed = param[P_SPEED, i]
+    speed = param[P.SPEED, i]
     for j in range(n_agents, unit.shape[1]):
-        near = distance2(unit, i, j) <= param[P_LOOK, i] * param[P_LOOK, i]
-        if j != i and near and unit[HEALTH, j] > ZERO:
-            speed = min(speed, param[P_SPEED, j])
+        near = distance2(unit, i, j) <= param[LOOK, i] * param[LOOK, i]
+        if j != i and near and unit[U.HEALTH, j] > ZERO:
+            speed = min(speed, param[P.SPEED, j])
     return speed

@@ -14,7 +14,7 @@ from __future__ import annotations
 from rltrain.common.numba_cache import prange
 from rltrain.env.smac.engine.env_step import begin_step, end_step, reset_battle
 from rltrain.env.smac.engine.kernel import njit
-from rltrain.env.smac.engine.world import RUNNING
+from rltrain.env.smac.engine.world import Outcome
 from rltrain.env.smac.smaclite.combat import choose_desires, drop_targets, give_commands
 from rltrain.env.smac.smaclite.walls import choose_velocities
 from rltrain.env.smac.smaclite.weapons import act_in_turn
@@ -42,7 +42,7 @@ def advance_battle(scene, shown, rule, world, frame, e, action, orders, free, re
     """Restart, step or (finished, not restarted) leave battle e as it is."""
     if restart[e]:
         reset_battle(scene, shown, world, frame, e, seed[e])
-    elif world.outcome[e] == RUNNING:
+    elif world.outcome[e] == Outcome.RUNNING:
         step_battle(scene, shown, rule, world, frame, e, action, orders, free)
     else:
         frame.reward[e] = 0.0

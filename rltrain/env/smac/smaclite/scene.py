@@ -7,9 +7,9 @@ import numpy as np
 from rltrain.env.smac.data import terrain
 from rltrain.env.smac.data.maps import MapData
 from rltrain.env.smac.engine.tables import build_scene
-from rltrain.env.smac.engine.world import P_NEIGHBOR, P_SCAN, Scene
+from rltrain.env.smac.engine.world import P, Scene
 from rltrain.env.smac.options import Options
-from rltrain.env.smac.smaclite.combat import P_LOOK
+from rltrain.env.smac.smaclite.combat import LOOK
 from rltrain.env.smac.smaclite.units import LiteUnit
 from rltrain.env.smac.smaclite.walls import wall_edges
 
@@ -22,8 +22,8 @@ def build_lite_scene(map_data: MapData, options: Options) -> Scene:
     widest = max(unit.radius for unit in map_data.unit_types)
     for i, unit in enumerate(map_data.unit_types):
         assert isinstance(unit, LiteUnit)
-        param[0, P_SCAN, i] = unit.scan_range
-        param[0, P_LOOK, i] = unit.scan_range + widest
-        param[0, P_NEIGHBOR, i] = unit.radius + widest
+        param[0, P.SCAN, i] = unit.scan_range
+        param[0, LOOK, i] = unit.scan_range + widest
+        param[0, P.NEIGHBOR, i] = unit.radius + widest
     walls = wall_edges(terrain.pathable_cells(map_data.terrain))
     return scene._replace(param=param.astype(np.float32), walls=walls)

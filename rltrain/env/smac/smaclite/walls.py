@@ -14,21 +14,7 @@ import numpy as np
 from rltrain.env.smac.data.terrain import SIZE
 from rltrain.env.smac.engine.kernel import F, njit
 from rltrain.env.smac.engine.movement.avoidance import find_neighbors, from_wall
-from rltrain.env.smac.engine.world import (
-    GROUND,
-    HEALTH,
-    NX,
-    NY,
-    P_DISC,
-    P_LAYER,
-    P_SPEED,
-    UX,
-    UY,
-    VX,
-    VY,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import GROUND, P, U
 from rltrain.env.smac.smaclite.avoidance import least_violation, solve_on_lines, unit_line
 
 ZERO, HALF, ONE = F(0), F(0.5), F(1)
@@ -41,12 +27,12 @@ def choose_velocities(unit, param, walls, lines, spare, near):
     velocity do not move.
     """
     for i in range(unit.shape[1]):
-        ux, uy = unit[UX, i], unit[UY, i]
-        unit[NX, i], unit[NY, i] = ux, uy
-        if unit[HEALTH, i] <= ZERO or (ux == ZERO and uy == ZERO):
+        ux, uy = unit[U.UX, i], unit[U.UY, i]
+        unit[U.NX, i], unit[U.NY, i] = ux, uy
+        if unit[U.HEALTH, i] <= ZERO or (ux == ZERO and uy == ZERO):
             continue
         n_walls = 0
-        if param[P_LAYER, i] == F(GROUND):
+        if param[P.LAYER, i] == F(GROUND):
             n_walls = wall_lines(unit, param, i, walls, lines, spare, near)
         n = n_walls
         for k in range(find_neighbors(unit, param, i, spare, near)):
@@ -54,10 +40,10 @@ def choose_velocities(unit, param, walls, lines, spare, near):
             n += 1
         if n == 0:
             continue
-        failed, x, y = solve_on_lines(lines, n, ux, uy, param[P_SPEED, i])
+        failed, x, y = solve_on_lines(lines, n, ux, uy, param[P.SPEED, i])
         if failed < n:
-            x, y = least_violation(lines, n, n_walls, failed, x, y, param[P_SPEED, i], spare)
-        unit[NX, i], unit[NY, i] = x, y
+            x, y = least_violation(lines, n, n_walls, failed, x, y, param[P.SPEED, i], spare)
+        unit[U.NX, i], unit[U.NY, i] = x, y
 
 
 @njit()
@@ -73,8 +59,8 @@ def wall_lines(unit, param, i, walls, lines, spare, near):
 def find_walls(unit, param, i, walls, spare, near):
     """Edges that unit i faces and can reach within a second into ``near``, nearest first; how
     many."""
-    x, y, count = unit[X, i], unit[Y, i], 0
-    reach = param[P_SPEED, i] + param[P_DISC, i]
+    x, y, count = unit[U.X, i], unit[U.Y, i], 0
+    reach = param[P.SPEED, i] + param[P.DISC, i]
     for w in range(walls.shape[0]):
         ax, ay = walls[w, 0], walls[w, 1]
         if (walls[w, 2] - ax) * (y - ay) - (walls[w, 3] - ay) * (x - ax) >= ZERO:
@@ -98,9 +84,9 @@ def wall_line(unit, param, i, walls, w, lines, n):
 
     a is the left end of the edge as unit i sees it, b the right one.
     """
-    radius = param[P_DISC, i]
-    ax, ay = walls[w, 0] - unit[X, i], walls[w, 1] - unit[Y, i]
-    bx, by = walls[w, 2] - unit[X, i], walls[w, 3] - unit[Y, i]
+    radius = param[P.DISC, i]
+    ax, ay = walls[w, 0] - unit[U.X, i], walls[w, 1] - unit[U.Y, i]
+    bx, by = walls[w, 2] - unit[U.X, i], walls[w, 3] - unit[U.Y, i]
     if is_covered(lines, n, ax, ay, bx, by, radius):
         return 0
     lx, ly = bx - ax, by - ay
@@ -134,8 +120,8 @@ def wall_line(unit, param, i, walls, w, lines, n):
     right_foreign = right_x * after_y - right_y * after_x <= ZERO
     if right_foreign:
         right_x, right_y = after_x, after_y
-    avx, avy = unit[VX, i] - ax, unit[VY, i] - ay
-    bvx, bvy = unit[VX, i] - bx, unit[VY, i] - by
+    avx, avy = unit[U.VX, i] - ax, unit[U.VY, i] - ay
+    bvx, bvy = unit[U.VX, i] - bx, unit[U.VY, i] - by
     cx, cy = bx - ax, by - ay
     t = HALF if one_point else (avx * cx + avy * cy) / (cx * cx + cy * cy)
     on_left = avx * left_x + avy * left_y

@@ -13,38 +13,7 @@ import numpy as np
 
 from rltrain.env.smac.engine.combat import distance2
 from rltrain.env.smac.engine.kernel import F, draw, njit
-from rltrain.env.smac.engine.world import (
-    BEAM,
-    BEFORE,
-    BLAST,
-    BURST,
-    COOLDOWN,
-    ENERGY,
-    HEALTH,
-    HIT,
-    NX,
-    NY,
-    P_ARMOR,
-    P_ENERGY,
-    P_HEALTH,
-    P_PERIOD,
-    P_RADIUS,
-    P_REGENERATION,
-    P_SHIELD,
-    P_WEAPON,
-    PENDING,
-    PENDING_ON,
-    SHIELD,
-    SHIELD_WAIT,
-    SIDE,
-    STANDS,
-    TARGET,
-    TWICE,
-    VX,
-    VY,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import Effect, M, P, U, Weapon
 from rltrain.env.smac.smaclite.units import BLAST_REACH
 
 ZERO, ONE = F(0), F(1)
@@ -58,8 +27,9 @@ HEALTH_PER_ENERGY = F(3)
 BEAM_LENGTH, BEAM_WIDTH = F(1.4), F(0.15)  # half of each
 BEAM_REACH = F(np.hypot(1.4, 0.15))  # to the center of the unit that is hit
 BLAST_RADIUS = F(BLAST_REACH)
-PAID, PATIENT = PENDING, PENDING_ON  # a healer's health paid for but not given yet, and its patient
-GONE = SIDE  # dead since an earlier tick
+PAID = U.PENDING  # of a healer: health paid for with energy and not given yet
+PATIENT = M.PENDING_ON  # of a healer
+GONE = M.SIDE  # 1: dead since an earlier tick
 
 
 @njit()
@@ -67,7 +37,7 @@ def act_in_turn(unit, mark, param, damage, affects, rng, e, queue):
     """The turns of all living units, shuffled."""
     n = 0
     for i in range(unit.shape[1]):
-        if unit[HEALTH, i] > ZERO:
+        if unit[U.HEALTH, i] > ZERO:
             queue[n] = i
             n += 1
     for k in range(n - 1, 0, -1):
@@ -75,66 +45,66 @@ def act_in_turn(unit, mark, param, damage, affects, rng, e, queue):
         queue[k], queue[m] = queue[m], queue[k]
     for k in range(n):
         i = queue[k]
-        if unit[HEALTH, i] <= ZERO:
+        if unit[U.HEALTH, i] <= ZERO:
             continue
-        unit[VX, i], unit[VY, i] = unit[NX, i], unit[NY, i]
-        unit[X, i] += unit[VX, i] * TICK
-        unit[Y, i] += unit[VY, i] * TICK
-        unit[COOLDOWN, i] = max(unit[COOLDOWN, i] - ONE, ZERO)
+        unit[U.VX, i], unit[U.VY, i] = unit[U.NX, i], unit[U.NY, i]
+        unit[U.X, i] += unit[U.VX, i] * TICK
+        unit[U.Y, i] += unit[U.VY, i] * TICK
+        unit[U.COOLDOWN, i] = max(unit[U.COOLDOWN, i] - ONE, ZERO)
         recover(unit, param, i)
-        if mark[STANDS, i] != 0 and unit[COOLDOWN, i] == ZERO:
-            unit[COOLDOWN, i] = param[P_PERIOD, i]
+        if mark[M.STANDS, i] != 0 and unit[U.COOLDOWN, i] == ZERO:
+            unit[U.COOLDOWN, i] = param[P.PERIOD, i]
             act(unit, mark, param, damage, affects, i)
     for i in range(unit.shape[1]):
-        if unit[HEALTH, i] <= ZERO:
+        if unit[U.HEALTH, i] <= ZERO:
             mark[GONE, i] = 1
 
 
 @njit(forceinline=True)
 def recover(unit, param, i):
     """One tick of recovery of unit i: shields some time after the last hit, zerg health, energy."""
-    unit[SHIELD_WAIT, i] = max(unit[SHIELD_WAIT, i] - ONE, ZERO)
-    if unit[SHIELD_WAIT, i] == ZERO and unit[SHIELD, i] < param[P_SHIELD, i]:
-        gain = min(SHIELD_RECOVERY, param[P_SHIELD, i] - unit[SHIELD, i])
-        unit[SHIELD, i] += gain
-        unit[BEFORE, i] += gain
-    unit[ENERGY, i] = min(unit[ENERGY, i] + ENERGY_RECOVERY, param[P_ENERGY, i])
-    give_health(unit, param, i, param[P_REGENERATION, i])
+    unit[U.SHIELD_WAIT, i] = max(unit[U.SHIELD_WAIT, i] - ONE, ZERO)
+    if unit[U.SHIELD_WAIT, i] == ZERO and unit[U.SHIELD, i] < param[P.SHIELD, i]:
+        gain = min(SHIELD_RECOVERY, param[P.SHIELD, i] - unit[U.SHIELD, i])
+        unit[U.SHIELD, i] += gain
+        unit[U.BEFORE, i] += gain
+    unit[U.ENERGY, i] = min(unit[U.ENERGY, i] + ENERGY_RECOVERY, param[P.ENERGY, i])
+    give_health(unit, param, i, param[P.REGENERATION, i])
 
 
 @njit(inline="always")
 def give_health(unit, param, i, amount):
     """At most as much as unit i lacks."""
-    gain = min(amount, param[P_HEALTH, i] - unit[HEALTH, i])
-    unit[HEALTH, i] += gain
-    unit[BEFORE, i] += gain
+    gain = min(amount, param[P.HEALTH, i] - unit[U.HEALTH, i])
+    unit[U.HEALTH, i] += gain
+    unit[U.BEFORE, i] += gain
 
 
 @njit()
 def act(unit, mark, param, damage, affects, i):
     """What unit i does to its target, by the kind of its weapon."""
-    target, weapon = mark[TARGET, i], int(param[P_WEAPON, i])
-    if param[P_ENERGY, i] > ZERO:
+    target, weapon = mark[M.TARGET, i], int(param[P.WEAPON, i])
+    if param[P.ENERGY, i] > ZERO:
         mend(unit, mark, param, i, target)
-    elif unit[HEALTH, target] <= ZERO:
+    elif unit[U.HEALTH, target] <= ZERO:
         return
-    elif weapon == BEAM:
+    elif weapon == Weapon.BEAM:
         sweep(unit, param, damage, affects, i, target)
-    elif weapon == BLAST:
+    elif weapon == Weapon.BLAST:
         explode(unit, mark, param, damage, affects, i)
     else:
-        for _ in range(2 if weapon == TWICE else 1):
+        for _ in range(2 if weapon == Weapon.TWICE else 1):
             hit(unit, param, damage[i, target], target)
 
 
 @njit()
 def hit(unit, param, amount, target):
     """One hit: shields take it without armor, health what armor leaves of the rest."""
-    unit[SHIELD_WAIT, target] = SHIELD_DELAY
-    absorbed = min(unit[SHIELD, target], amount)
-    unit[SHIELD, target] -= absorbed
-    reaching = max(amount - absorbed - param[P_ARMOR, target], ZERO)
-    unit[HEALTH, target] = max(unit[HEALTH, target] - reaching, ZERO)
+    unit[U.SHIELD_WAIT, target] = SHIELD_DELAY
+    absorbed = min(unit[U.SHIELD, target], amount)
+    unit[U.SHIELD, target] -= absorbed
+    reaching = max(amount - absorbed - param[P.ARMOR, target], ZERO)
+    unit[U.HEALTH, target] = max(unit[U.HEALTH, target] - reaching, ZERO)
 
 
 @njit()
@@ -144,12 +114,12 @@ def mend(unit, mark, param, i, target):
     if mark[GONE, target] != 0:
         return
     if mark[PATIENT, i] != target:
-        if unit[ENERGY, i] < ENERGY_TO_START:
+        if unit[U.ENERGY, i] < ENERGY_TO_START:
             return
         mark[PATIENT, i] = target
-    amount = min(MEND_PER_TICK, param[P_HEALTH, target] - unit[HEALTH, target])
-    if unit[PAID, i] < amount and unit[ENERGY, i] >= ONE:
-        unit[ENERGY, i] -= ONE
+    amount = min(MEND_PER_TICK, param[P.HEALTH, target] - unit[U.HEALTH, target])
+    if unit[PAID, i] < amount and unit[U.ENERGY, i] >= ONE:
+        unit[U.ENERGY, i] -= ONE
         unit[PAID, i] += HEALTH_PER_ENERGY
     amount = min(amount, unit[PAID, i])
     unit[PAID, i] -= amount
@@ -160,19 +130,19 @@ def mend(unit, mark, param, i, target):
 def sweep(unit, param, damage, affects, i, target):
     """Two hits at once on every foe whose disc touches a bar through the target, across the
     shot."""
-    dx, dy = unit[X, target] - unit[X, i], unit[Y, target] - unit[Y, i]
+    dx, dy = unit[U.X, target] - unit[U.X, i], unit[U.Y, target] - unit[U.Y, i]
     d = np.sqrt(dx * dx + dy * dy)
     dx, dy = (dx / d, dy / d) if d > ZERO else (ONE, ZERO)
-    x, y = unit[X, target], unit[Y, target]
+    x, y = unit[U.X, target], unit[U.Y, target]
     for j in range(unit.shape[1]):
-        px, py = unit[X, j] - x, unit[Y, j] - y
-        if unit[HEALTH, j] <= ZERO or affects[i, j] != HIT:
+        px, py = unit[U.X, j] - x, unit[U.Y, j] - y
+        if unit[U.HEALTH, j] <= ZERO or affects[i, j] != Effect.HIT:
             continue
         if px * px + py * py > BEAM_REACH * BEAM_REACH:
             continue
         deep = max(abs(px * dx + py * dy) - BEAM_WIDTH, ZERO)
         wide = max(abs(px * dy - py * dx) - BEAM_LENGTH, ZERO)
-        if deep * deep + wide * wide <= param[P_RADIUS, j] * param[P_RADIUS, j]:
+        if deep * deep + wide * wide <= param[P.RADIUS, j] * param[P.RADIUS, j]:
             for _ in range(2):
                 hit(unit, param, damage[i, j], j)
 
@@ -180,8 +150,10 @@ def sweep(unit, param, damage, affects, i, target):
 @njit()
 def explode(unit, mark, param, damage, affects, i):
     """Unit i dies and hits every foe around it once."""
-    unit[HEALTH, i], mark[BURST, i] = ZERO, 1
+    unit[U.HEALTH, i], mark[M.BURST, i] = ZERO, 1
     for j in range(unit.shape[1]):
-        near = BLAST_RADIUS + param[P_RADIUS, j]
-        if unit[HEALTH, j] > ZERO and affects[i, j] == HIT and distance2(unit, i, j) <= near * near:
+        if unit[U.HEALTH, j] <= ZERO or affects[i, j] != Effect.HIT:
+            continue
+        near = BLAST_RADIUS + param[P.RADIUS, j]
+        if distance2(unit, i, j) <= near * near:
             hit(unit, param, damage[i, j], j)

@@ -11,22 +11,7 @@ from rltrain.env.smac.data.maps import find_map, map_names
 from rltrain.env.smac.data.spawn import spawn_points
 from rltrain.env.smac.data.terrain import PATHABLE, pathable_cells
 from rltrain.env.smac.engine.movement.paths import next_cells
-from rltrain.env.smac.engine.world import (
-    ATTACK_MOVE,
-    BEFORE,
-    GOAL_X,
-    GOAL_Y,
-    GROUND,
-    HEALTH,
-    HUNT,
-    ORDER,
-    P_DISC,
-    P_LAYER,
-    SHIELD,
-    TARGET,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import GROUND, M, Order, P, U
 from tests.env.smac.conftest import actions, place, random_legal
 
 
@@ -34,21 +19,21 @@ from tests.env.smac.conftest import actions, place, random_legal
 def test_random_play_stays_in_the_rules(battle, map_name: str) -> None:
     b, rng = battle(map_name, 5, reward_scale=False), np.random.default_rng(0)
     agents, param = b.map_data.n_agents, b.scene.param[0]
-    ground = param[P_LAYER] == GROUND
+    ground = param[P.LAYER] == GROUND
     for k in range(40):
         if b.ended[0]:
             b.reset({0: k})
-        before = b.world.unit[0, HEALTH] > 0
+        before = b.world.unit[0, U.HEALTH] > 0
         b.step(random_legal(b.avail, rng))
         unit = b.world.unit[0]
         assert np.isfinite(unit).all()
-        assert (unit[[HEALTH, SHIELD]] >= 0).all()
-        alive = unit[HEALTH] > 0
+        assert (unit[[U.HEALTH, U.SHIELD]] >= 0).all()
+        alive = unit[U.HEALTH] > 0
         assert before[alive].all()
-        cells = unit[X].astype(int), unit[Y].astype(int)
+        cells = unit[U.X].astype(int), unit[U.Y].astype(int)
         assert b.scene.pathable[cells][alive & ground].all()
-        now = np.where(alive, unit[HEALTH] + unit[SHIELD], 0)
-        gone = np.where(before, unit[BEFORE] - now, 0)[agents:].sum(dtype=np.float64)
+        now = np.where(alive, unit[U.HEALTH] + unit[U.SHIELD], 0)
+        gone = np.where(before, unit[U.BEFORE] - now, 0)[agents:].sum(dtype=np.float64)
         kills = int((before & ~alive)[agents:].sum())
         expected = abs(gone + 10 * kills) + 200 * b.result(0)["win"]
         assert b.reward[0] == pytest.approx(expected, rel=1e-4, abs=1e-3)
@@ -57,13 +42,13 @@ def test_random_play_stays_in_the_rules(battle, map_name: str) -> None:
 @pytest.mark.parametrize("map_name", ["8m", "27m_vs_30m", "3s5z", "corridor", "bane_vs_bane"])
 def test_nobody_enters_walls_and_overlaps_stay_small(battle, map_name: str) -> None:
     b, rng = battle(map_name, 5), np.random.default_rng(0)
-    disc, walls = b.scene.param[0, P_DISC], b.scene.walls.astype(np.float64)
+    disc, walls = b.scene.param[0, P.DISC], b.scene.walls.astype(np.float64)
     for k in range(40):
         if b.ended[0]:
             b.reset({0: k})
         b.step(random_legal(b.avail, rng))
-        alive = b.world.unit[0, HEALTH] > 0
-        x, y, r = b.world.unit[0, X, alive], b.world.unit[0, Y, alive], disc[alive]
+        alive = b.world.unit[0, U.HEALTH] > 0
+        x, y, r = b.world.unit[0, U.X, alive], b.world.unit[0, U.Y, alive], disc[alive]
         along = walls[:, 2:] - walls[:, :2]
         for px, py, radius in zip(x, y, r, strict=True):
             start = np.array([px, py]) - walls[:, :2]
@@ -109,12 +94,12 @@ def test_ways_reach_every_cell_over_pathable_cells(terrain: str) -> None:
 def test_zerglings_of_corridor_come_through_the_choke(battle) -> None:
     b, crossed = battle("corridor"), []
     place(b, {0: (4.0, 6.0), **{i: (20.0 + i % 5, 24.0 + i // 5 * 0.8) for i in range(6, 30)}})
-    b.world.unit[0, HEALTH, 0] = 1e6
-    below = b.world.unit[0, Y, 6:] < 13
+    b.world.unit[0, U.HEALTH, 0] = 1e6
+    below = b.world.unit[0, U.Y, 6:] < 13
     for _ in range(60):
         b.step(actions(b))
-        now = b.world.unit[0, Y, 6:] < 13
-        crossed += b.world.unit[0, X, 6:][now & ~below].tolist()
+        now = b.world.unit[0, U.Y, 6:] < 13
+        crossed += b.world.unit[0, U.X, 6:][now & ~below].tolist()
         below = now
     assert below.sum() >= 22
     assert min(crossed) > 9.0
@@ -123,21 +108,21 @@ def test_zerglings_of_corridor_come_through_the_choke(battle) -> None:
 
 def test_zerglings_of_2c_vs_64zg_come_up_by_the_ramps(battle) -> None:
     b, sides = battle("2c_vs_64zg"), []
-    assert (b.world.mark[0, ORDER, 2:] == HUNT).all()
-    b.world.unit[0, HEALTH, :2] = 1e6
+    assert (b.world.mark[0, M.ORDER, 2:] == Order.HUNT).all()
+    b.world.unit[0, U.HEALTH, :2] = 1e6
     for _ in range(40):
         b.step(actions(b))
-        x, y = b.world.unit[0, X, 2:], b.world.unit[0, Y, 2:]
+        x, y = b.world.unit[0, U.X, 2:], b.world.unit[0, U.Y, 2:]
         on_the_cliff_line = (y > 12) & (y < 13)
         assert ((x < 4) | (x > 28))[on_the_cliff_line].all()
         sides += x[on_the_cliff_line].tolist()
     assert min(sides) < 4
     assert max(sides) > 28
-    assert (b.world.unit[0, Y, 2:] > 13).sum() > 50
+    assert (b.world.unit[0, U.Y, 2:] > 13).sum() > 50
 
 
 def test_zealot_of_2m_vs_1z_walks_to_a_random_point_of_the_segment(battle) -> None:
-    goals = [battle("2m_vs_1z", seed).world.unit[0, [GOAL_X, GOAL_Y], 2] for seed in range(8)]
+    goals = [battle("2m_vs_1z", seed).world.unit[0, [U.GOAL_X, U.GOAL_Y], 2] for seed in range(8)]
     x, y = np.array(goals).T
     assert (y == 12).all()
     assert x.min() >= 13
@@ -147,14 +132,14 @@ def test_zealot_of_2m_vs_1z_walks_to_a_random_point_of_the_segment(battle) -> No
 
 def test_spine_crawler_stays_and_attacks_who_comes_near(battle) -> None:
     b = battle("2s_vs_1sc")
-    assert b.world.mark[0, ORDER, 2] == ATTACK_MOVE
-    where = b.world.unit[0, [X, Y], 2].tolist()
+    assert b.world.mark[0, M.ORDER, 2] == Order.ATTACK_MOVE
+    where = b.world.unit[0, [U.X, U.Y], 2].tolist()
     place(b, {0: (13.9, 12.5), 2: (13.92, 20.04)})
     for _ in range(2):
         b.step(actions(b))
-    assert b.world.mark[0, TARGET, 2] == 0
-    assert b.world.unit[0, SHIELD, 0] == 80 - 30
-    assert b.world.unit[0, [X, Y], 2].tolist() == pytest.approx(where, abs=0.01)
+    assert b.world.mark[0, M.TARGET, 2] == 0
+    assert b.world.unit[0, U.SHIELD, 0] == 80 - 30
+    assert b.world.unit[0, [U.X, U.Y], 2].tolist() == pytest.approx(where, abs=0.01)
 
 
 @pytest.mark.parametrize("map_name", ["corridor", "so_many_baneling", "6h_vs_8z", "bane_vs_bane"])
@@ -163,7 +148,7 @@ def test_enemies_walk_to_their_maps_own_point(battle, map_name: str) -> None:
     agents = b.map_data.n_agents
     assert b.map_data.attack_point is not None
     goal = np.array(b.map_data.attack_point, np.float32)[:, None]
-    assert (b.world.unit[0, [GOAL_X, GOAL_Y], agents:] == goal).all()
+    assert (b.world.unit[0, [U.GOAL_X, U.GOAL_Y], agents:] == goal).all()
 
 
 def test_heuristic_player_finishes_where_there_are_healers_and_marauders() -> None:

@@ -9,14 +9,7 @@ from rltrain.env.smac.data.maps import find_map
 from rltrain.env.smac.data.terrain import PATHABLE, pathable_cells
 from rltrain.env.smac.data.units import UNITS, damage_per_hit
 from rltrain.env.smac.engine.weapons import fire, land_hits
-from rltrain.env.smac.engine.world import (
-    COOLDOWN,
-    HEALTH,
-    SHIELD,
-    STANDS,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import M, U
 from tests.env.smac.conftest import ATTACK, EAST, NORTH, actions, place
 
 
@@ -37,8 +30,8 @@ def test_a_marine_shoots_from_5_75_its_range_and_both_radii(battle, distance, st
     b = battle(step_mul=1)
     place(b, {0: (14.0, 16.0), 3: (14.0 + distance, 16.0)})
     b.step(actions(b, a0=ATTACK))
-    assert b.world.mark[0, STANDS, 0] == stands
-    assert (b.world.unit[0, X, 0] > 14) != bool(stands)
+    assert b.world.mark[0, M.STANDS, 0] == stands
+    assert (b.world.unit[0, U.X, 0] > 14) != bool(stands)
 
 
 @pytest.mark.parametrize(
@@ -49,9 +42,9 @@ def test_an_attack_on_foot_from_six_away_is_a_chase(battle, map_name, agent, foe
     b = battle(map_name)
     place(b, {agent: (13.0, 20.0), foe: (19.0, 20.0)})
     assert b.avail[0, agent, ATTACK] == 1
-    b.world.unit[0, HEALTH, [agent, foe]] = 1e6
+    b.world.unit[0, U.HEALTH, [agent, foe]] = 1e6
     b.step(actions(b, **{f"a{agent}": ATTACK}))
-    gone = b.world.unit[0, [X, Y], agent] - (13, 20)
+    gone = b.world.unit[0, [U.X, U.Y], agent] - (13, 20)
     assert np.hypot(*gone) == pytest.approx(walk, abs=0.02)
     assert gone[0] > 1
 
@@ -61,7 +54,7 @@ def test_zealots_fight_edge_to_edge_at_centers_1_1_apart(battle, distance, stand
     b = battle("2s3z", step_mul=1)
     place(b, {2: (14.0, 16.0), 7: (14.0 + distance, 16.0)})
     b.step(actions(b, a2=ATTACK + 2))
-    assert b.world.mark[0, STANDS, 2] == stands
+    assert b.world.mark[0, M.STANDS, 2] == stands
     zealot = UNITS["zealot"]
     assert (zealot.radius, zealot.separation_radius) == (0.5, 0.375)
 
@@ -70,9 +63,9 @@ def test_zealots_fight_edge_to_edge_at_centers_1_1_apart(battle, distance, stand
 def test_both_hits_of_a_zealot_lose_armor_behind_the_shield(battle, shield, left) -> None:
     b = battle("2s3z")
     place(b, {2: (14.0, 16.0), 7: (15.0, 16.0)})
-    b.world.unit[0, SHIELD, 7] = shield
+    b.world.unit[0, U.SHIELD, 7] = shield
     strike(b, 2, 7)
-    assert b.world.unit[0, [SHIELD, HEALTH], 7].tolist() == list(left)
+    assert b.world.unit[0, [U.SHIELD, U.HEALTH], 7].tolist() == list(left)
 
 
 def test_an_order_to_move_goes_two_cells_and_its_mask_looks_at_one(battle) -> None:
@@ -80,7 +73,7 @@ def test_an_order_to_move_goes_two_cells_and_its_mask_looks_at_one(battle) -> No
     place(b, {0: (5.0, 16.0), 1: (28.9, 16.0), 3: (29.0, 8.0)})
     assert b.avail[0, :2, EAST].tolist() == [1, 1]  # 30.9 would be in the wall
     b.step(actions(b, a0=EAST, a1=EAST))
-    assert b.world.unit[0, X, :2] == pytest.approx([7.0, 30 - 0.375], abs=1e-3)
+    assert b.world.unit[0, U.X, :2] == pytest.approx([7.0, 30 - 0.375], abs=1e-3)
 
 
 def test_a_move_is_available_although_a_friend_stands_in_its_way(battle) -> None:
@@ -88,8 +81,8 @@ def test_a_move_is_available_although_a_friend_stands_in_its_way(battle) -> None
     place(b, {0: (5.0, 16.0), 1: (5.8, 16.0), 3: (29.0, 8.0)})
     assert b.avail[0, 0, EAST] == 1
     b.step(actions(b, a0=EAST))
-    assert b.world.unit[0, X, 0] < 5.8
-    assert b.world.unit[0, X, 1] == pytest.approx(5.8)
+    assert b.world.unit[0, U.X, 0] < 5.8
+    assert b.world.unit[0, U.X, 1] == pytest.approx(5.8)
 
 
 def test_every_shot_draws_minus_one_to_plus_two_loops(battle) -> None:
@@ -99,7 +92,7 @@ def test_every_shot_draws_minus_one_to_plus_two_loops(battle) -> None:
         place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
         for _ in range(2):
             b.step(actions(b, a0=ATTACK))
-        drawn.append(float(b.world.unit[0, COOLDOWN, 0]))
+        drawn.append(float(b.world.unit[0, U.COOLDOWN, 0]))
     rest = 0.8608 * 16 - 2  # the loop of the windup and that of the shot are over
     assert rest - 1 <= min(drawn) < rest - 0.9
     assert rest + 1.9 < max(drawn) <= rest + 2
@@ -119,8 +112,8 @@ def test_the_blast_of_a_baneling_is_around_itself_and_not_around_its_target(batt
         },
     )
     strike(b, 7, 0)
-    assert b.world.unit[0, SHIELD, :3].tolist() == [15, 15, 50]
-    assert b.world.unit[0, HEALTH, 7:9].tolist() == [0, 30]
+    assert b.world.unit[0, U.SHIELD, :3].tolist() == [15, 15, 50]
+    assert b.world.unit[0, U.HEALTH, 7:9].tolist() == [0, 30]
 
 
 def test_a_baneling_does_80_to_structures_only() -> None:
@@ -134,14 +127,14 @@ def test_a_baneling_does_80_to_structures_only() -> None:
 def test_a_colossus_shoots_from_six_and_not_from_seven(battle) -> None:
     b = battle("1c3s5z", step_mul=1)
     place(b, {1: (10.0, 16.0), 9: (18.7, 16.0)})
-    b.world.unit[0, HEALTH, 1] = 1e6
+    b.world.unit[0, U.HEALTH, 1] = 1e6
     loops = 0
-    while not b.world.mark[0, STANDS, 9]:
-        before = b.world.unit[0, X, 9] - 10
+    while not b.world.mark[0, M.STANDS, 9]:
+        before = b.world.unit[0, U.X, 9] - 10
         b.step(actions(b))
         loops += 1
         assert loops < 20
-    assert b.world.unit[0, X, 9] - 10 == before <= 6 + 1 + 0.625
+    assert b.world.unit[0, U.X, 9] - 10 == before <= 6 + 1 + 0.625
     assert before > 6 + 1 + 0.625 - 2.25 / 16
 
 
@@ -149,9 +142,9 @@ def test_a_colossus_walks_over_zerglings_and_they_bite_it(battle) -> None:
     b = battle("2c_vs_64zg")
     place(b, {0: (12.0, 16.0), 2: (13.0, 16.0), 3: (13.8, 16.0)})
     b.step(actions(b, a0=EAST))
-    assert b.world.unit[0, [X, Y], 0] == pytest.approx([13.125, 16.0], abs=1e-4)
+    assert b.world.unit[0, [U.X, U.Y], 0] == pytest.approx([13.125, 16.0], abs=1e-4)
     b.step(actions(b))
-    assert b.world.unit[0, SHIELD, 0] < 150
+    assert b.world.unit[0, U.SHIELD, 0] < 150
 
 
 @pytest.mark.parametrize(
@@ -172,8 +165,8 @@ def test_a_medivacs_moves_are_masked_by_the_ground_that_it_ignores(battle) -> No
     north = {"a2": NORTH, "a9": NORTH}
     assert b.avail[0, [2, 9], NORTH].tolist() == [1, 1]
     b.step(actions(b, **north))
-    assert b.world.unit[0, Y, 2] == pytest.approx(25 - 0.375, abs=1e-3)
-    assert b.world.unit[0, Y, 9] > 25
+    assert b.world.unit[0, U.Y, 2] == pytest.approx(25 - 0.375, abs=1e-3)
+    assert b.world.unit[0, U.Y, 9] > 25
     assert b.avail[0, 9, NORTH] == 0
 
 

@@ -6,27 +6,14 @@ import numpy as np
 import pytest
 
 from rltrain.env.smac.engine.battles import IllegalAction
-from rltrain.env.smac.engine.world import (
-    ATTACKER,
-    COOLDOWN,
-    HEALTH,
-    NO_ONE,
-    RUNNING,
-    SHIELD,
-    STANDS,
-    TARGET,
-    WIN,
-    WINDUP,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import NO_ONE, M, Outcome, U
 from tests.env.smac.conftest import ATTACK, EAST, NORTH, STOP, WEST, actions, place
 
 
 def test_spawn_grid_and_agent_order(battle) -> None:
     unit = battle("3m").world.unit[0]
-    assert unit[X].tolist() == pytest.approx([8.625, 8.625, 9.425, 23.375, 22.575, 23.375])
-    assert unit[Y].tolist() == pytest.approx([15.6, 16.4, 15.6, 16.4, 16.4, 15.6])
+    assert unit[U.X].tolist() == pytest.approx([8.625, 8.625, 9.425, 23.375, 22.575, 23.375])
+    assert unit[U.Y].tolist() == pytest.approx([15.6, 16.4, 15.6, 16.4, 16.4, 15.6])
 
 
 def test_one_step_is_half_a_normal_second_of_walking(battle) -> None:
@@ -34,25 +21,25 @@ def test_one_step_is_half_a_normal_second_of_walking(battle) -> None:
     place(b, {0: (5.0, 16.0), 3: (29.0, 8.0)})
     for k in range(10):
         b.step(actions(b, a0=EAST))
-        assert b.world.unit[0, X, 0] == pytest.approx(5.0 + 1.125 * (k + 1), abs=1e-4)
-    assert b.world.unit[0, Y, 0] == pytest.approx(16.0, abs=1e-4)
+        assert b.world.unit[0, U.X, 0] == pytest.approx(5.0 + 1.125 * (k + 1), abs=1e-4)
+    assert b.world.unit[0, U.Y, 0] == pytest.approx(16.0, abs=1e-4)
 
 
 def test_wall_is_reached_without_braking_and_not_entered(battle) -> None:
     b = battle()
     place(b, {0: (4.0, 16.0), 3: (29.0, 8.0)})
     b.step(actions(b, a0=WEST))
-    assert b.world.unit[0, X, 0] == pytest.approx(2.875, abs=1e-4)
+    assert b.world.unit[0, U.X, 0] == pytest.approx(2.875, abs=1e-4)
     assert b.avail[0, 0, WEST] == 0  # the cell one away is blocked
     b.step(actions(b, a0=NORTH))
-    assert b.world.unit[0, Y, 0] == pytest.approx(17.125, abs=1e-4)
+    assert b.world.unit[0, U.Y, 0] == pytest.approx(17.125, abs=1e-4)
 
 
 def test_walk_into_a_wall_stops_at_the_disc(battle) -> None:
     b = battle()
     place(b, {0: (3.05, 16.0), 3: (29.0, 8.0)})
     b.step(actions(b, a0=WEST))
-    assert b.world.unit[0, X, 0] == pytest.approx(2.375, abs=1e-3)
+    assert b.world.unit[0, U.X, 0] == pytest.approx(2.375, abs=1e-3)
 
 
 def test_can_move_looks_at_one_cell_with_truncation(battle) -> None:
@@ -65,14 +52,14 @@ def test_can_move_looks_at_one_cell_with_truncation(battle) -> None:
 def test_eight_marine_hits_kill_a_marine(battle) -> None:
     b = battle()
     place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
-    b.world.unit[0, HEALTH, 0] = 1e6
+    b.world.unit[0, U.HEALTH, 0] = 1e6
     seen = [45.0]
-    while b.world.outcome[0] == RUNNING:
+    while b.world.outcome[0] == Outcome.RUNNING:
         b.step(actions(b, a0=ATTACK))
-        if b.world.unit[0, HEALTH, 3] != seen[-1]:
-            seen.append(float(b.world.unit[0, HEALTH, 3]))
+        if b.world.unit[0, U.HEALTH, 3] != seen[-1]:
+            seen.append(float(b.world.unit[0, U.HEALTH, 3]))
     assert seen == [45, 39, 33, 27, 21, 15, 9, 3, 0]
-    assert b.world.outcome[0] == WIN
+    assert b.world.outcome[0] == Outcome.WIN
 
 
 def test_mean_firing_period_of_a_marine_carries_the_remainder(battle) -> None:
@@ -82,9 +69,9 @@ def test_mean_firing_period_of_a_marine_carries_the_remainder(battle) -> None:
     shots, loops = [], 30_000
     for k in range(loops):
         b.world.clock[0] = 0
-        b.world.unit[0, HEALTH, 3] = 45
+        b.world.unit[0, U.HEALTH, 3] = 45
         b.step(actions(b, a0=ATTACK))
-        if b.world.unit[0, HEALTH, 3] < 45:
+        if b.world.unit[0, U.HEALTH, 3] < 45:
             shots.append(k)
     periods = np.diff(shots)
     assert periods.mean() == pytest.approx(0.8608 * 16 + 0.5, abs=0.06)
@@ -95,11 +82,11 @@ def test_shot_fires_one_loop_after_it_began(battle) -> None:
     b = battle(step_mul=1)
     place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
     b.step(actions(b, a0=ATTACK))
-    assert b.world.unit[0, WINDUP, 0] > 0
-    assert b.world.unit[0, HEALTH, 3] == 45
+    assert b.world.unit[0, U.WINDUP, 0] > 0
+    assert b.world.unit[0, U.HEALTH, 3] == 45
     b.step(actions(b, a0=ATTACK))
-    assert b.world.unit[0, HEALTH, 3] == 39
-    assert b.world.unit[0, COOLDOWN, 0] > 10
+    assert b.world.unit[0, U.HEALTH, 3] == 39
+    assert b.world.unit[0, U.COOLDOWN, 0] > 10
 
 
 def test_other_order_cancels_a_windup_for_free(battle) -> None:
@@ -107,33 +94,33 @@ def test_other_order_cancels_a_windup_for_free(battle) -> None:
     place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
     b.step(actions(b, a0=ATTACK))
     b.step(actions(b, a0=STOP))
-    assert b.world.unit[0, HEALTH, 3] == 45
-    assert b.world.unit[0, COOLDOWN, 0] <= 0
+    assert b.world.unit[0, U.HEALTH, 3] == 45
+    assert b.world.unit[0, U.COOLDOWN, 0] <= 0
 
 
 def test_marine_told_to_attack_from_5_9_walks_first(battle) -> None:
     b = battle(step_mul=1)
     place(b, {0: (14.0, 16.0), 3: (19.9, 16.0)})
-    b.world.mark[0, TARGET, 3] = NO_ONE
+    b.world.mark[0, M.TARGET, 3] = NO_ONE
     b.step(actions(b, a0=ATTACK))
-    assert b.world.unit[0, X, 0] > 14.0
-    assert b.world.mark[0, STANDS, 0] == 0
+    assert b.world.unit[0, U.X, 0] > 14.0
+    assert b.world.mark[0, M.STANDS, 0] == 0
 
 
 def test_agents_never_attack_on_their_own(battle) -> None:
     b = battle("8m")
-    while b.world.outcome[0] == RUNNING:
+    while b.world.outcome[0] == Outcome.RUNNING:
         b.step(actions(b))
-        assert (b.world.unit[0, HEALTH, 8:] == 45).all()
+        assert (b.world.unit[0, U.HEALTH, 8:] == 45).all()
         assert b.reward[0] == 0.0
-    assert (b.world.unit[0, HEALTH, :8] == 0).all()
+    assert (b.world.unit[0, U.HEALTH, :8] == 0).all()
 
 
 def test_first_contact_with_standing_agents_around_step_seven(battle) -> None:
     first = []
     for seed in range(20):
         b = battle("3m", seed)
-        while (b.world.unit[0, HEALTH] == 45).all():
+        while (b.world.unit[0, U.HEALTH] == 45).all():
             b.step(actions(b))
         first.append(int(b.world.clock[0]))
     assert 6.5 <= np.mean(first) <= 8.0
@@ -145,54 +132,54 @@ def test_enemies_walk_to_the_allied_spawn_and_do_not_hunt(battle) -> None:
     for _ in range(12):
         b.step(actions(b))
     unit = b.world.unit[0]
-    assert np.hypot(unit[X, 3] - 9, unit[Y, 3] - 16) < 1.0
-    assert np.hypot(unit[X, 4] - 9, unit[Y, 4] - 16) < 1.0
-    assert (b.world.mark[0, TARGET, 3:5] == NO_ONE).all()
+    assert np.hypot(unit[U.X, 3] - 9, unit[U.Y, 3] - 16) < 1.0
+    assert np.hypot(unit[U.X, 4] - 9, unit[U.Y, 4] - 16) < 1.0
+    assert (b.world.mark[0, M.TARGET, 3:5] == NO_ONE).all()
 
 
 def test_enemy_shot_from_beyond_its_scan_range_goes_after_the_attacker(battle) -> None:
     b = battle()
     place(b, {0: (14.0, 16.0), 3: (21.0, 16.0), 4: (24.0, 16.0)})
-    b.world.unit[0, HEALTH, 0] = 1e6
-    b.world.mark[0, ATTACKER, 3] = 0
+    b.world.unit[0, U.HEALTH, 0] = 1e6
+    b.world.mark[0, M.ATTACKER, 3] = 0
     b.world.unit[0, 8:10, 3:] = 29.0  # they are on their way elsewhere
     b.step(actions(b))
-    assert b.world.mark[0, TARGET, 3] == 0
-    assert b.world.mark[0, TARGET, 4] == NO_ONE
+    assert b.world.mark[0, M.TARGET, 3] == 0
+    assert b.world.mark[0, M.TARGET, 4] == NO_ONE
 
 
 def test_victim_calls_friends_within_four(battle) -> None:
     b = battle("5m_vs_6m")
     place(b, {0: (14.0, 16.0), 5: (19.0, 16.0), 6: (22.0, 16.0), 7: (24.0, 16.0)})
-    b.world.unit[0, HEALTH, 0] = 1e6
-    b.world.unit[0, COOLDOWN, 5:] = 1e6
+    b.world.unit[0, U.HEALTH, 0] = 1e6
+    b.world.unit[0, U.COOLDOWN, 5:] = 1e6
     b.world.unit[0, 8:10, 5:] = 29.0
     b.step(actions(b, a0=ATTACK))
-    assert b.world.mark[0, ATTACKER, 5:8].tolist() == [0, 0, NO_ONE]
+    assert b.world.mark[0, M.ATTACKER, 5:8].tolist() == [0, 0, NO_ONE]
 
 
 def test_enemy_keeps_its_target_when_another_comes_nearer(battle) -> None:
     b = battle()
     place(b, {0: (14.0, 16.0), 1: (15.0, 20.0), 3: (18.0, 16.0)})
-    b.world.unit[0, HEALTH, :2] = 1e6
+    b.world.unit[0, U.HEALTH, :2] = 1e6
     b.step(actions(b))
-    assert b.world.mark[0, TARGET, 3] == 0
-    b.world.unit[0, X, 1], b.world.unit[0, Y, 1] = 17.0, 17.0
+    assert b.world.mark[0, M.TARGET, 3] == 0
+    b.world.unit[0, U.X, 1], b.world.unit[0, U.Y, 1] = 17.0, 17.0
     b.step(actions(b))
-    assert b.world.mark[0, TARGET, 3] == 0
+    assert b.world.mark[0, M.TARGET, 3] == 0
 
 
 def test_flawless_win_pays_exactly_twenty(battle) -> None:
     b = battle()
-    b.world.unit[0, HEALTH, :3] = 1e6
+    b.world.unit[0, U.HEALTH, :3] = 1e6
     total = 0.0
-    while b.world.outcome[0] == RUNNING:
-        target = int(np.argmax(b.world.unit[0, HEALTH, 3:] > 0))
+    while b.world.outcome[0] == Outcome.RUNNING:
+        target = int(np.argmax(b.world.unit[0, U.HEALTH, 3:] > 0))
         order = ATTACK + target
         can = b.avail[0, :, order] == 1
         b.step(np.where(can, order, STOP)[None])
         total += float(b.reward[0])
-    assert b.world.outcome[0] == WIN
+    assert b.world.outcome[0] == Outcome.WIN
     assert total == pytest.approx(20.0, abs=1e-4)
 
 
@@ -200,7 +187,7 @@ def test_flawless_win_pays_exactly_twenty(battle) -> None:
 def test_sparse_win_is_scaled_too(battle, scale: bool, expected: float) -> None:
     b = battle(reward_sparse=True, reward_scale=scale)
     place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
-    b.world.unit[0, HEALTH, 3] = 1
+    b.world.unit[0, U.HEALTH, 3] = 1
     b.step(actions(b, a0=ATTACK))
     assert b.reward[0] == pytest.approx(expected)
 
@@ -209,7 +196,7 @@ def test_own_losses_count_only_without_reward_only_positive(battle) -> None:
     kwargs = {"reward_only_positive": False, "reward_scale": False, "reward_defeat": -5.0}
     b = battle(**kwargs)
     place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
-    b.world.unit[0, HEALTH, 0] = 6
+    b.world.unit[0, U.HEALTH, 0] = 6
     b.step(actions(b))
     assert b.reward[0] == pytest.approx(-0.5 * 6 - 0.5 * 10 - 5)
 
@@ -219,7 +206,7 @@ def test_regeneration_of_enemies_is_paid_as_an_absolute_value(battle) -> None:
     place(b, {0: (24.0, 16.0), 3: (29.0, 16.0)})
     b.scene.damage[0, 0] = -1.0  # a hit that gives one point of shield
     b.step(actions(b, a0=ATTACK))
-    assert b.world.unit[0, SHIELD, 3] == 1.0
+    assert b.world.unit[0, U.SHIELD, 3] == 1.0
     assert b.reward[0] == pytest.approx(1.0)
 
 
@@ -236,7 +223,7 @@ def test_double_death_is_neither_win_nor_defeat(battle) -> None:
 def test_win_in_the_last_step_beats_the_time_limit(battle) -> None:
     b = battle()
     place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
-    b.world.unit[0, HEALTH, 3] = 1
+    b.world.unit[0, U.HEALTH, 3] = 1
     b.world.clock[0] = 59
     b.step(actions(b, a0=ATTACK))
     assert b.result(0) == {"win": True, "dead_allies": 2, "dead_enemies": 3, "timeout": False}
@@ -270,11 +257,11 @@ def test_step_mul_and_move_amount_change_what_they_say(battle) -> None:
     b = battle(step_mul=4)
     place(b, {0: (5.0, 16.0), 3: (29.0, 8.0)})
     b.step(actions(b, a0=EAST))
-    assert b.world.unit[0, X, 0] == pytest.approx(5.5625, abs=1e-4)
+    assert b.world.unit[0, U.X, 0] == pytest.approx(5.5625, abs=1e-4)
     b = battle(move_amount=1.0)
     place(b, {0: (5.0, 16.0), 3: (29.0, 8.0)})
     b.step(actions(b, a0=EAST))
-    assert b.world.unit[0, X, 0] == pytest.approx(6.0, abs=1e-4)
+    assert b.world.unit[0, U.X, 0] == pytest.approx(6.0, abs=1e-4)
 
 
 def test_illegal_action_names_environment_agent_and_action_and_changes_nothing(battle) -> None:

@@ -5,15 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rltrain.env.smac.engine.world import ATTACK as ATTACK_ORDER
-from rltrain.env.smac.engine.world import (
-    HEALTH,
-    MOVE,
-    ORDER,
-    TARGET,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import M, Order, U
 from tests.env.smac.conftest import EAST, STOP, actions, enlist, place, random_legal
 
 FAR = [(2.5 + 1.6 * k, 2.5) for k in range(12)]  # a row in the south
@@ -93,10 +85,10 @@ def test_turning_the_cone_is_no_order(scenario) -> None:
     b = scenario("protoss_1_vs_1", conic_fov=True)
     duel(b, 12, 90)
     b.step(actions(b, a0=EAST))
-    walked = b.world.unit[0, X, 0]
+    walked = b.world.unit[0, U.X, 0]
     b.step(actions(b, a0=9))
-    assert b.world.unit[0, X, 0] > walked
-    assert b.world.mark[0, ORDER, 0] == MOVE
+    assert b.world.unit[0, U.X, 0] > walked
+    assert b.world.mark[0, M.ORDER, 0] == Order.MOVE
     assert (b.avail[0, 0, 6:18] == 1).all()
 
 
@@ -121,7 +113,7 @@ def test_the_first_to_see_an_enemy_keeps_it_until_dead(scenario) -> None:
         running = ~b.ended
         for e in np.flatnonzero(running):
             assert (b.world.watches[e].sum(0) <= 1).all()
-            alive = b.world.unit[e, HEALTH] > 0
+            alive = b.world.unit[e, U.HEALTH] > 0
             kept = (before[e] >= 0) & alive[10:] & alive[np.maximum(before[e], 0)]
             assert (b.world.watcher[e][kept] == before[e][kept]).all()
         before = b.world.watcher.copy()
@@ -153,13 +145,13 @@ def test_an_attack_out_of_range_without_a_mask_keeps_the_order(scenario) -> None
     b = scenario("protoss_1_vs_1", action_mask=False)
     duel(b, 12, 90)
     b.step(actions(b, a0=EAST))
-    order, walked = b.world.mark[0, ORDER, 0], b.world.unit[0, X, 0]
+    order, walked = b.world.mark[0, M.ORDER, 0], b.world.unit[0, U.X, 0]
     b.step(actions(b, a0=6))
-    assert order == b.world.mark[0, ORDER, 0] == MOVE
-    assert b.world.unit[0, X, 0] > walked
+    assert order == b.world.mark[0, M.ORDER, 0] == Order.MOVE
+    assert b.world.unit[0, U.X, 0] > walked
     duel(b, 3, 0)
     b.step(actions(b, a0=6))
-    assert (b.world.mark[0, ORDER, 0], b.world.mark[0, TARGET, 0]) == (ATTACK_ORDER, 1)
+    assert (b.world.mark[0, M.ORDER, 0], b.world.mark[0, M.TARGET, 0]) == (Order.ATTACK, 1)
 
 
 def test_a_fully_observable_battle_shows_everybody_alive(scenario) -> None:
@@ -175,4 +167,4 @@ def test_an_unseen_enemy_hides_those_before_it_only_as_published(scenario, publi
     place(b, {0: (10.0, 16.0), 1: (14.0, 16.0), 2: (28.0, 16.0)})
     b.step(np.array([[STOP]]))
     assert enemy_blocks(b)[0, 0].any() != published
-    assert b.world.unit[0, Y, 0] == 16
+    assert b.world.unit[0, U.Y, 0] == 16

@@ -8,17 +8,7 @@ import pytest
 from rltrain.common.seeding import seed_key
 from rltrain.env.smac.data.maps import map_names
 from rltrain.env.smac.engine.battles import Battles
-from rltrain.env.smac.engine.world import (
-    GROUND,
-    HEALTH,
-    P_DISC,
-    P_HEALTH,
-    P_LAYER,
-    P_SHIELD,
-    SHIELD,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import GROUND, P, U
 from rltrain.env.smac.options import Options
 from tests.env.smac.conftest import random_legal
 
@@ -33,7 +23,7 @@ def play_random(map_name: str, n_envs: int, first: int) -> None:
     b = Battles(map_name=map_name, n_envs=n_envs, options=Options())
     b.reset({e: seed_key(first + e) for e in range(n_envs)})
     rng, param, agents = np.random.default_rng(first), b.scene.param[0], b.map_data.n_agents
-    ground, disc, layer = param[P_LAYER] == GROUND, param[P_DISC], param[P_LAYER]
+    ground, disc, layer = param[P.LAYER] == GROUND, param[P.DISC], param[P.LAYER]
     pairs = np.triu(layer[:, None] == layer, 1)
     whole = sum(unit.health + unit.shield for unit in b.map_data.unit_types[agents:])
     scale = 20 / (whole + 10 * b.map_data.n_enemies + 200)
@@ -43,13 +33,13 @@ def play_random(map_name: str, n_envs: int, first: int) -> None:
     while not b.ended.all():
         b.step(random_legal(b.avail, rng))
         unit = b.world.unit
-        health, shield, alive = unit[:, HEALTH], unit[:, SHIELD], unit[:, HEALTH] > 0
+        health, shield, alive = unit[:, U.HEALTH], unit[:, U.SHIELD], unit[:, U.HEALTH] > 0
         assert np.isfinite(unit).all()
         assert all(np.isfinite(table).all() for table in (b.obs, b.state, b.reward))
-        assert ((health >= 0) & (health <= param[P_HEALTH])).all()
-        assert ((shield >= 0) & (shield <= param[P_SHIELD])).all()
-        assert not (alive & (before[:, HEALTH] <= 0)).any()
-        x, y = unit[:, X], unit[:, Y]
+        assert ((health >= 0) & (health <= param[P.HEALTH])).all()
+        assert ((shield >= 0) & (shield <= param[P.SHIELD])).all()
+        assert not (alive & (before[:, U.HEALTH] <= 0)).any()
+        x, y = unit[:, U.X], unit[:, U.Y]
         pathable = b.scene.pathable[x.astype(int), y.astype(int)] == 1
         assert pathable[alive & ground].all()
         gap = np.hypot(x[:, :, None] - x[:, None], y[:, :, None] - y[:, None])
@@ -59,9 +49,10 @@ def play_random(map_name: str, n_envs: int, first: int) -> None:
         stuck = np.where(overlap > SETTLED, stuck + 1, 0)
         assert stuck.max() <= PATIENCE
         body = [
-            table[:, [HEALTH, SHIELD], agents:].sum((1, 2), np.float64) for table in (before, unit)
+            table[:, [U.HEALTH, U.SHIELD], agents:].sum((1, 2), np.float64)
+            for table in (before, unit)
         ]
-        kills = (~alive & (before[:, HEALTH] > 0))[:, agents:].sum(1)
+        kills = (~alive & (before[:, U.HEALTH] > 0))[:, agents:].sum(1)
         expected += np.abs(body[0] - body[1] + 10 * kills)
         total += b.reward
         before = unit.copy()

@@ -64,7 +64,7 @@ def test_change_in_another_file_is_seen(tmp_path: Path) -> None:
     assert draw == "3"
     assert Path(folder).is_relative_to(tmp_path / "cache" / "rltrain")
     helper = copy / "engine" / "world.py"
-    helper.write_text(helper.read_text().replace("TIMEOUT = range(5)", "TIMEOUT = range(10, 15)"))
+    helper.write_text(helper.read_text().replace("    DRAW = 3\n", "    DRAW = 13\n"))
     draw, other_folder = run()
     assert draw == "13"
     assert other_folder != folder

@@ -8,7 +8,7 @@ import pytest
 from rltrain.env.smac.data.maps import find_map
 from rltrain.env.smac.engine.env_step import write_frames
 from rltrain.env.smac.engine.tables import build_scene, build_view
-from rltrain.env.smac.engine.world import COOLDOWN, HEALTH, SHIELD, X, Y, build_frame, build_world
+from rltrain.env.smac.engine.world import U, build_frame, build_world
 from rltrain.env.smac.options import Options, sizes_of
 from tests.env.smac.conftest import ATTACK, EAST, NORTH, STOP, actions, place
 
@@ -54,8 +54,8 @@ def test_no_op_is_illegal_for_the_living(battle) -> None:
 
 def test_cooldown_is_divided_by_smacs_constant_and_not_clipped(battle) -> None:
     b = battle()
-    b.world.unit[0, COOLDOWN, 0] = 20.0
-    b.world.unit[0, COOLDOWN, 1] = -0.5
+    b.world.unit[0, U.COOLDOWN, 0] = 20.0
+    b.world.unit[0, U.COOLDOWN, 1] = -0.5
     b.refresh()
     assert b.state[0, 1] == pytest.approx(20 / 15)
     assert b.state[0, 5] == 0
@@ -64,7 +64,7 @@ def test_cooldown_is_divided_by_smacs_constant_and_not_clipped(battle) -> None:
 def test_health_is_a_fraction(battle) -> None:
     b = battle()
     place(b, {0: (10.0, 16.0), 1: (12.0, 16.0), 3: (15.0, 16.0)})
-    b.world.unit[0, HEALTH, [0, 1, 3]] = 9.0, 18.0, 27.0
+    b.world.unit[0, U.HEALTH, [0, 1, 3]] = 9.0, 18.0, 27.0
     b.refresh()
     assert b.obs[0, 0, [8, 23, 29]].tolist() == pytest.approx([0.6, 0.4, 0.2])
 
@@ -114,9 +114,9 @@ def test_shields_and_reversed_enemy_type_bits_of_2s3z() -> None:
     scene, sizes = build_scene(row, options), sizes_of(row, options)
     world, frame = build_world(scene, 1), build_frame(scene, sizes, 1)
     unit = world.unit[0]
-    unit[X], unit[Y] = np.arange(10) * 0.5 + 10, 16
-    unit[HEALTH], unit[SHIELD] = scene.param[0, 9], scene.param[0, 10]
-    unit[SHIELD, 5] = 20.0
+    unit[U.X], unit[U.Y] = np.arange(10) * 0.5 + 10, 16
+    unit[U.HEALTH], unit[U.SHIELD] = scene.param[0, 9], scene.param[0, 10]
+    unit[U.SHIELD, 5] = 20.0
     write_frames(scene, build_view(row, options), world, frame)
     enemy = frame.obs[0, 0, 4:12]
     assert enemy[4:].tolist() == [1, 0.25, 0, 1]  # health, shield, zealot bit, stalker bit
@@ -131,6 +131,6 @@ def test_shields_and_reversed_enemy_type_bits_of_2s3z() -> None:
 def test_availability_of_attack_needs_no_cooldown_and_no_weapon_range(battle) -> None:
     b = battle()
     place(b, {0: (10.0, 16.0), 3: (15.95, 16.0)})
-    b.world.unit[0, COOLDOWN, 0] = 10.0
+    b.world.unit[0, U.COOLDOWN, 0] = 10.0
     b.refresh()
     assert b.avail[0, 0, ATTACK] == 1

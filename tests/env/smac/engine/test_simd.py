@@ -11,12 +11,7 @@ from rltrain.env.smac.engine.simd import (
     njit,
     who_is_near,
 )
-from rltrain.env.smac.engine.world import (
-    HEALTH,
-    N_UNIT,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import U
 
 
 @njit()
@@ -31,8 +26,8 @@ def first(bits):  # type: ignore[no-untyped-def]
 
 def table(units: int) -> np.ndarray:
     """Living units 0, 1, 2 … at x = 0, 1, 2 …, y = 0."""
-    unit = np.zeros((N_UNIT, units), np.float32)
-    unit[X], unit[HEALTH] = np.arange(units), 1
+    unit = np.zeros((len(U), units), np.float32)
+    unit[U.X], unit[U.HEALTH] = np.arange(units), 1
     return unit
 
 
@@ -45,7 +40,7 @@ def test_reach_is_inclusive() -> None:
 
 def test_the_dead_are_not_near() -> None:
     unit = table(8)
-    unit[HEALTH, [1, 3]] = 0
+    unit[U.HEALTH, [1, 3]] = 0
     assert near(unit, 0, 8, np.float32(2), np.float32(0), np.float32(4)) == 0b00010101
 
 
@@ -58,10 +53,10 @@ def test_eight_units_at_most_and_nobody_from_the_end_on(end: int, expected: int)
 @pytest.mark.parametrize("units", [1, 3, 8, 9, 66])
 def test_agrees_with_one_by_one(units: int) -> None:
     rng = np.random.default_rng(units)
-    unit = rng.normal(size=(N_UNIT, units)).astype(np.float32)
+    unit = rng.normal(size=(len(U), units)).astype(np.float32)
     x, y, reach2 = rng.random(3, np.float32)
-    d2 = (unit[X] - x) ** 2 + (unit[Y] - y) ** 2
-    expected = (d2 <= reach2) & (unit[HEALTH] > 0)
+    d2 = (unit[U.X] - x) ** 2 + (unit[U.Y] - y) ** 2
+    expected = (d2 <= reach2) & (unit[U.HEALTH] > 0)
     for start in range(0, units, LANES):
         bits = near(unit, start, units, x, y, reach2)
         found = [bits >> k & 1 for k in range(min(LANES, units - start))]

@@ -5,22 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rltrain.env.smac.engine.world import (
-    P_DISC,
-    P_LAYER,
-    P_X_FROM,
-    P_X_TO,
-    P_Y_FROM,
-    P_Y_TO,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import P, U
 
 
 def begins_surrounded(b) -> np.ndarray:
     """bool [E]: all agents stand around the center."""
     agents = b.world.unit[:, :, : b.map_data.n_agents]
-    return (np.hypot(agents[:, X] - 16, agents[:, Y] - 16) < 2.5).all(1)
+    return (np.hypot(agents[:, U.X] - 16, agents[:, U.Y] - 16) < 2.5).all(1)
 
 
 @pytest.mark.parametrize("race", ["terran", "protoss", "zerg"])
@@ -57,7 +48,7 @@ def test_agents_are_sorted_by_type_and_place(scenario) -> None:
     for e in range(50):
         names = [name_of[k] for k in b.world.kind[e, :10]]
         unit = b.world.unit[e, :, :10]
-        rows = list(zip(names, unit[X].tolist(), unit[Y].tolist(), strict=True))
+        rows = list(zip(names, unit[U.X].tolist(), unit[U.Y].tolist(), strict=True))
         assert rows == sorted(rows)
 
 
@@ -70,13 +61,13 @@ def test_everybody_begins_on_a_free_place_inside(scenario, name: str) -> None:
     b = scenario(name, 20)
     for e in range(20):
         unit, param = b.world.unit[e], b.scene.param[e]
-        assert (unit[X] >= param[P_X_FROM]).all()
-        assert (unit[X] <= param[P_X_TO]).all()
-        assert (unit[Y] >= param[P_Y_FROM]).all()
-        assert (unit[Y] <= param[P_Y_TO]).all()
-        gap = np.hypot(unit[X][:, None] - unit[X], unit[Y][:, None] - unit[Y])
-        room = param[P_DISC][:, None] + param[P_DISC]
-        layer = param[P_LAYER][:, None] == param[P_LAYER]
+        assert (unit[U.X] >= param[P.X_FROM]).all()
+        assert (unit[U.X] <= param[P.X_TO]).all()
+        assert (unit[U.Y] >= param[P.Y_FROM]).all()
+        assert (unit[U.Y] <= param[P.Y_TO]).all()
+        gap = np.hypot(unit[U.X][:, None] - unit[U.X], unit[U.Y][:, None] - unit[U.Y])
+        room = param[P.DISC][:, None] + param[P.DISC]
+        layer = param[P.LAYER][:, None] == param[P.LAYER]
         np.fill_diagonal(layer, False)
         assert (gap[layer] >= room[layer] - 1e-4).all()
 
@@ -84,7 +75,7 @@ def test_everybody_begins_on_a_free_place_inside(scenario, name: str) -> None:
 def test_reflected_enemies_mirror_the_agents(scenario) -> None:
     b = scenario("zerg_1_vs_1", 400)
     unit = b.world.unit[~begins_surrounded(b)]
-    x, y, far_x, far_y = unit[:, X, 0], unit[:, Y, 0], unit[:, X, 1], unit[:, Y, 1]
+    x, y, far_x, far_y = unit[:, U.X, 0], unit[:, U.Y, 0], unit[:, U.X, 1], unit[:, U.Y, 1]
     assert x.max() < 15
     assert x.min() < 4
     assert y.mean() == pytest.approx(16, abs=3)
@@ -94,7 +85,7 @@ def test_reflected_enemies_mirror_the_agents(scenario) -> None:
 
 def test_surplus_enemies_are_anywhere_in_the_east(scenario) -> None:
     b = scenario("zerg_1_vs_2", 400)
-    x = b.world.unit[~begins_surrounded(b)][:, X, 2]
+    x = b.world.unit[~begins_surrounded(b)][:, U.X, 2]
     assert x.min() >= 15.5
     assert x.mean() == pytest.approx(24, abs=1.5)
 
@@ -102,7 +93,7 @@ def test_surplus_enemies_are_anywhere_in_the_east(scenario) -> None:
 def test_surrounding_enemies_stand_on_diagonals_in_up_to_four_groups(scenario) -> None:
     b = scenario("zerg_4_vs_8", 400)
     around = begins_surrounded(b)
-    dx, dy = (b.world.unit[around][:, row, 4:] - 16 for row in (X, Y))
+    dx, dy = (b.world.unit[around][:, row, 4:] - 16 for row in (U.X, U.Y))
     assert np.hypot(dx, dy).min() > 1.0
     assert (abs(abs(dx) - abs(dy)) < 4).all()  # up to the room that a group takes
     diagonal = 2 * (dx > 0) + (dy > 0)

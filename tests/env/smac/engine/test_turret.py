@@ -9,17 +9,7 @@ import numpy as np
 import pytest
 
 from rltrain.env.smac.engine.turret import off_target, turn_turrets
-from rltrain.env.smac.engine.world import (
-    COOLDOWN,
-    FACING,
-    HEALTH,
-    NO_ONE,
-    SHIELD,
-    TARGET,
-    WINDUP,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import NO_ONE, M, U
 from tests.env.smac.conftest import ATTACK, SOUTH, STOP, actions, place
 
 SPINE = 2
@@ -31,14 +21,14 @@ def siege(battle):
     """Two stalkers south-west and south-east of a spine crawler, the first one nearer."""
     b = battle("2s_vs_1sc", step_mul=1)
     place(b, {0: (12.0, 15.0), 1: (17.0, 15.0), SPINE: (14.0, 20.0)})
-    b.world.unit[0, COOLDOWN, SPINE] = 100  # it only chooses
+    b.world.unit[0, U.COOLDOWN, SPINE] = 100  # it only chooses
     return b
 
 
 def target_after(b, loops: int, **chosen: int) -> int:
     for _ in range(loops):
         b.step(actions(b, **chosen))
-    return int(b.world.mark[0, TARGET, SPINE])
+    return int(b.world.mark[0, M.TARGET, SPINE])
 
 
 def test_it_takes_the_nearest_while_nobody_attacks(siege) -> None:
@@ -67,20 +57,20 @@ def test_it_stays_with_its_target_when_nobody_attacks_any_more(siege) -> None:
 
 def test_it_drops_who_leaves_its_reach_at_once(siege) -> None:
     target_after(siege, 1)
-    siege.world.unit[0, HEALTH, 1] = 0
-    siege.world.unit[0, [X, Y], 0] = 14.0, 20.0 - REACH - 0.01
+    siege.world.unit[0, U.HEALTH, 1] = 0
+    siege.world.unit[0, [U.X, U.Y], 0] = 14.0, 20.0 - REACH - 0.01
     assert target_after(siege, 1) == NO_ONE
 
 
 def test_letting_go_ends_the_windup_free_of_charge(siege) -> None:
     unit = siege.world.unit[0]
-    unit[COOLDOWN, SPINE] = 0
-    while unit[WINDUP, SPINE] == 0:
+    unit[U.COOLDOWN, SPINE] = 0
+    while unit[U.WINDUP, SPINE] == 0:
         target_after(siege, 1, a0=ATTACK)
     target_after(siege, 1, a1=ATTACK)
-    assert unit[WINDUP, SPINE] == 0
-    assert unit[COOLDOWN, SPINE] <= 0
-    assert unit[SHIELD, :2].tolist() == [80, 80]
+    assert unit[U.WINDUP, SPINE] == 0
+    assert unit[U.COOLDOWN, SPINE] <= 0
+    assert unit[U.SHIELD, :2].tolist() == [80, 80]
 
 
 @pytest.mark.parametrize(("start", "end"), [(0.0, 0.5), (3.0, -3.0), (-3.0, 3.0), (1.0, -1.0)])
@@ -90,7 +80,7 @@ def test_a_turret_turns_360_degrees_a_second_the_shorter_way(
     b = battle("2s_vs_1sc")
     place(b, {0: (14 + 6 * math.cos(end), 20 + 6 * math.sin(end)), SPINE: (14.0, 20.0)})
     unit, mark, param = b.world.unit[0], b.world.mark[0], b.scene.param[0]
-    unit[FACING, SPINE], mark[TARGET, SPINE] = start, 0
+    unit[U.FACING, SPINE], mark[M.TARGET, SPINE] = start, 0
     gap = off_target(unit, SPINE, 0)
     assert abs(gap) <= math.pi
     turn_turrets(unit, mark, param)
@@ -102,9 +92,9 @@ def test_it_does_not_wind_up_before_it_points_at_its_target(battle) -> None:
     b = battle("2s_vs_1sc", step_mul=1)
     place(b, {0: (14.0, 15.0), SPINE: (14.0, 20.0)})
     unit = b.world.unit[0]
-    unit[FACING, SPINE] = math.pi / 2  # half a turn away: eight loops
+    unit[U.FACING, SPINE] = math.pi / 2  # half a turn away: eight loops
     loops = 0
-    while unit[WINDUP, SPINE] == 0:
+    while unit[U.WINDUP, SPINE] == 0:
         b.step(np.array([[STOP, 0]]))
         loops += 1
     assert loops == 8
@@ -112,5 +102,5 @@ def test_it_does_not_wind_up_before_it_points_at_its_target(battle) -> None:
 
 def test_it_waits_in_the_beginning_facing_down_the_map(battle) -> None:
     b = battle("2s_vs_1sc")
-    assert b.world.unit[0, FACING, SPINE] == pytest.approx(-math.pi / 2)
+    assert b.world.unit[0, U.FACING, SPINE] == pytest.approx(-math.pi / 2)
     assert target_after(b, 1, a0=SOUTH, a1=SOUTH) == NO_ONE

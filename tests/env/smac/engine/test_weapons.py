@@ -9,27 +9,7 @@ from rltrain.env.smac.data.units import UNITS, damage_per_hit
 from rltrain.env.smac.engine.healing import mend
 from rltrain.env.smac.engine.outcome import outcome_of
 from rltrain.env.smac.engine.weapons import explode_killed, fire, land_hits
-from rltrain.env.smac.engine.world import (
-    BURST,
-    DEFEAT,
-    ENERGY,
-    HEAL,
-    HEALTH,
-    IDLE,
-    MEND,
-    NO_ONE,
-    NOTHING,
-    ORDER,
-    PENDING_ON,
-    RUNNING,
-    SHIELD,
-    SHIELD_WAIT,
-    STANDS,
-    TARGET,
-    WIN,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import NO_ONE, Effect, M, Order, Outcome, U
 from tests.env.smac.conftest import ATTACK, EAST, SOUTH, STOP, WEST, actions, place, random_legal
 
 # Attacks from full health to death, without recovery: map where both are foes, attacker, target.
@@ -69,8 +49,8 @@ def test_attacks_to_kill(battle, map_name, attacker, target, expected) -> None:
     place(b, {i: (14.0, 14.0), j: (14.5, 14.0)})
     unit, mark, param, damage = tables(b)
     attacks = 0
-    while unit[HEALTH, j] > 0:
-        unit[HEALTH, i], mark[0] = UNITS[attacker].health, IDLE
+    while unit[U.HEALTH, j] > 0:
+        unit[U.HEALTH, i], mark[0] = UNITS[attacker].health, Order.IDLE
         fire(unit, mark, param, damage, b.scene.affects[0], agents, 0, i, j)
         for loop in range(10):
             land_hits(unit, mark, param, damage, agents, loop)
@@ -84,15 +64,15 @@ def test_second_hit_of_a_zealot_comes_five_loops_later_and_dies_with_it(battle) 
     health = [45.0]
     for _ in range(7):
         b.step(actions(b))
-        health.append(float(b.world.unit[0, HEALTH, 0]))
+        health.append(float(b.world.unit[0, U.HEALTH, 0]))
     assert health[1:] == [37] * 5 + [29] * 2
     b = battle("2m_vs_1z", step_mul=1)
     place(b, {0: (14.0, 16.0), 1: (20.0, 16.0), 2: (14.97, 16.0)})
     b.step(actions(b))
-    b.world.unit[0, HEALTH, 2] = 0
+    b.world.unit[0, U.HEALTH, 2] = 0
     for _ in range(6):
         land_hits(*tables(b), 2, 0)
-    assert b.world.unit[0, HEALTH, 0] == 37
+    assert b.world.unit[0, U.HEALTH, 0] == 37
 
 
 def test_missile_takes_its_time_outlives_its_shooter_and_misses_the_dead(battle) -> None:
@@ -100,23 +80,23 @@ def test_missile_takes_its_time_outlives_its_shooter_and_misses_the_dead(battle)
     place(b, {0: (12.0, 16.0), 1: (5.0, 16.0), 7: (18.0, 16.0)})
     for _ in range(4):  # 2.7 loops of windup
         b.step(actions(b, a0=ATTACK + 2))
-    assert b.world.mark[0, PENDING_ON, 0] == 7
+    assert b.world.mark[0, M.PENDING_ON, 0] == 7
     shot = b.state_dict()
-    b.world.unit[0, HEALTH, 0] = 0
+    b.world.unit[0, U.HEALTH, 0] = 0
     for _ in range(6):  # 6 cells at 18.75 a second
         b.step(actions(b))
-    assert b.world.unit[0, SHIELD, 7] == 50 - 10
+    assert b.world.unit[0, U.SHIELD, 7] == 50 - 10
     b.load_state_dict(shot)
-    b.world.unit[0, HEALTH, 7], b.world.unit[0, HEALTH, 8] = 0, 100
+    b.world.unit[0, U.HEALTH, 7], b.world.unit[0, U.HEALTH, 8] = 0, 100
     for _ in range(6):
         b.step(actions(b))
-    assert b.world.mark[0, PENDING_ON, 0] == NO_ONE
-    assert b.world.unit[0, HEALTH, 7] == 0
+    assert b.world.mark[0, M.PENDING_ON, 0] == NO_ONE
+    assert b.world.unit[0, U.HEALTH, 7] == 0
 
 
 def test_battle_continues_exactly_with_missiles_in_flight(battle) -> None:
     b, rng = battle("3s5z"), np.random.default_rng(0)
-    while not (b.world.mark[0, PENDING_ON] != NO_ONE).any():
+    while not (b.world.mark[0, M.PENDING_ON] != NO_ONE).any():
         b.step(random_legal(b.avail, rng))
     state, other = b.state_dict(), battle("3s5z", 9)
     other.load_state_dict(state)
@@ -130,27 +110,27 @@ def test_battle_continues_exactly_with_missiles_in_flight(battle) -> None:
 def test_shields_recover_ten_seconds_after_the_last_hit(battle) -> None:
     b = battle("2s3z")
     place(b, {0: (5.0, 10.0), 7: (28.0, 22.0)})
-    b.world.unit[0, SHIELD, 0], b.world.unit[0, SHIELD_WAIT, 0] = 0, 160
+    b.world.unit[0, U.SHIELD, 0], b.world.unit[0, U.SHIELD_WAIT, 0] = 0, 160
     for _ in range(20):
         b.step(actions(b))
-    assert b.world.unit[0, SHIELD, 0] == 0
+    assert b.world.unit[0, U.SHIELD, 0] == 0
     b.step(actions(b))
-    assert b.world.unit[0, SHIELD, 0] == 1
-    b.world.unit[0, SHIELD, 0] = 79.99
+    assert b.world.unit[0, U.SHIELD, 0] == 1
+    b.world.unit[0, U.SHIELD, 0] = 79.99
     b.step(actions(b))
-    assert b.world.unit[0, SHIELD, 0] == 80
+    assert b.world.unit[0, U.SHIELD, 0] == 80
 
 
 def test_zerg_regenerate_and_armor_counts_for_the_rest_behind_a_shield(battle) -> None:
     b = battle("6h_vs_8z")
     place(b, {0: (9.0, 9.0), 6: (20.0, 18.0)})
-    b.world.unit[0, HEALTH, 0], b.world.unit[0, SHIELD, 6] = 70, 5
+    b.world.unit[0, U.HEALTH, 0], b.world.unit[0, U.SHIELD, 6] = 70, 5
     fire(*tables(b), b.scene.affects[0], 6, 0, 0, 6)
     for loop in range(20):
         land_hits(*tables(b), 6, loop)
-    assert b.world.unit[0, HEALTH, 6] == 100 - (12 - 5 - 1)
+    assert b.world.unit[0, U.HEALTH, 6] == 100 - (12 - 5 - 1)
     b.step(actions(b))
-    assert b.world.unit[0, HEALTH, 0] == pytest.approx(70 + 0.2734 / 2, abs=1e-4)
+    assert b.world.unit[0, U.HEALTH, 0] == pytest.approx(70 + 0.2734 / 2, abs=1e-4)
 
 
 def test_colossus_hits_the_line_across_its_shot_twice_and_no_friends(battle) -> None:
@@ -158,21 +138,21 @@ def test_colossus_hits_the_line_across_its_shot_twice_and_no_friends(battle) -> 
     points = {0: (12.0, 16.0), 1: (17.0, 17.0), 2: (17.0, 16.0), 3: (17.0, 17.7), 4: (17.0, 18.0)}
     place(b, {**points, 5: (17.6, 16.0)})
     fire(*tables(b), b.scene.affects[0], 2, 0, 0, 2)
-    assert b.world.unit[0, HEALTH, 2:6].tolist() == [0, 0, 35, 35]
-    assert b.world.unit[0, SHIELD, 1] == 150
+    assert b.world.unit[0, U.HEALTH, 2:6].tolist() == [0, 0, 35, 35]
+    assert b.world.unit[0, U.SHIELD, 1] == 150
 
 
 def test_colossus_steps_over_the_cliff_but_not_off_the_map(battle) -> None:
     b = battle("2c_vs_64zg")
     place(b, {0: (16.0, 14.0), 2: (3.0, 19.0)})
-    b.world.unit[0, HEALTH, :3] = 1e6
+    b.world.unit[0, U.HEALTH, :3] = 1e6
     for _ in range(3):
         assert b.avail[0, 0, SOUTH] == 1
         b.step(actions(b, a0=SOUTH))
-    assert b.world.unit[0, Y, 0] < 11
+    assert b.world.unit[0, U.Y, 0] < 11
     for _ in range(12):
         b.step(actions(b, a0=SOUTH if b.avail[0, 0, SOUTH] else STOP))
-    assert 5.75 <= b.world.unit[0, Y, 0] < 7
+    assert 5.75 <= b.world.unit[0, U.Y, 0] < 7
 
 
 def test_baneling_explodes_when_killed_too_but_only_once(battle) -> None:
@@ -181,23 +161,23 @@ def test_baneling_explodes_when_killed_too_but_only_once(battle) -> None:
     place(
         b, {0: (11.0, 8.0), 1: (11.0 - near, 8.0), 2: (11.0, 4.0), 7: (11.0, 8.0), 8: (11.5, 8.0)}
     )
-    b.world.unit[0, X, 0] = 11.0 + near + 0.01
+    b.world.unit[0, U.X, 0] = 11.0 + near + 0.01
     unit, mark, param, damage = tables(b)
-    unit[HEALTH, 7] = 0
-    mark[BURST, 7] = 0
+    unit[U.HEALTH, 7] = 0
+    mark[M.BURST, 7] = 0
     for _ in range(2):
         explode_killed(unit, mark, param, damage, b.scene.affects[0], 7, 0)
-    assert unit[SHIELD, :3].tolist() == [50, 15, 50]
-    assert unit[HEALTH, 8] == 30
+    assert unit[U.SHIELD, :3].tolist() == [50, 15, 50]
+    assert unit[U.HEALTH, 8] == 30
 
 
 def test_baneling_dies_of_its_own_attack(battle) -> None:
     b = battle("so_many_baneling")
     place(b, {0: (11.0, 8.0), 7: (13.0, 8.0)})
     b.step(actions(b))
-    assert b.world.unit[0, HEALTH, 7] == 0
-    assert b.world.unit[0, SHIELD, 0] == 15
-    assert b.world.outcome[0] == WIN
+    assert b.world.unit[0, U.HEALTH, 7] == 0
+    assert b.world.unit[0, U.SHIELD, 0] == 15
+    assert b.world.outcome[0] == Outcome.WIN
     assert damage_per_hit(UNITS["baneling"], UNITS["stalker"]) == 20
 
 
@@ -206,39 +186,39 @@ def test_chain_of_killed_banelings_ends(battle) -> None:
     enemies = [24 + 20 + k for k in range(4)]
     place(b, dict.fromkeys([*range(4), *enemies], (16.0, 16.0)))
     unit, mark, param, damage = tables(b)
-    unit[HEALTH, [0, *range(1, 4), *enemies]] = [0] + [15] * 7
-    mark[BURST, [*range(4), *enemies]] = 0
+    unit[U.HEALTH, [0, *range(1, 4), *enemies]] = [0] + [15] * 7
+    mark[M.BURST, [*range(4), *enemies]] = 0
     explode_killed(unit, mark, param, damage, b.scene.affects[0], 24, 0)
-    assert (unit[HEALTH] == 0).all()
+    assert (unit[U.HEALTH] == 0).all()
 
 
 def test_medivac_heals_on_order_for_energy(battle) -> None:
     b = battle("MMM")
     place(b, {0: (10.0, 16.0), 2: (12.0, 16.0), 9: (10.0, 19.0), 10: (28.0, 8.0)})
-    b.world.unit[0, HEALTH, 2] = 20
+    b.world.unit[0, U.HEALTH, 2] = 20
     b.step(actions(b))
-    assert b.world.unit[0, HEALTH, 2] == 20  # agents' healers wait for orders
+    assert b.world.unit[0, U.HEALTH, 2] == 20  # agents' healers wait for orders
     b.step(actions(b, a9=ATTACK + 2))
-    assert b.world.mark[0, ORDER, 9] == HEAL
-    assert b.world.unit[0, HEALTH, 2] == pytest.approx(24.5)
-    spent = 50 + 16 * 0.5625 / 16 - b.world.unit[0, ENERGY, 9]
+    assert b.world.mark[0, M.ORDER, 9] == Order.HEAL
+    assert b.world.unit[0, U.HEALTH, 2] == pytest.approx(24.5)
+    spent = 50 + 16 * 0.5625 / 16 - b.world.unit[0, U.ENERGY, 9]
     assert spent == pytest.approx(4.5 * 0.33, abs=1e-3)
-    b.world.unit[0, HEALTH, 2] = 44.9
+    b.world.unit[0, U.HEALTH, 2] = 44.9
     b.step(actions(b, a9=ATTACK + 2))
-    assert b.world.unit[0, HEALTH, 2] == 45
+    assert b.world.unit[0, U.HEALTH, 2] == 45
 
 
 def test_fifty_energy_heal_151_health(battle) -> None:
     b = battle("MMM")
     unit, mark, param, _ = tables(b)
     place(b, {0: (10.0, 16.0), 9: (10.0, 16.0)})
-    unit[HEALTH, 0] = param_health = 1.0
-    mark[TARGET, 9] = 0
+    unit[U.HEALTH, 0] = param_health = 1.0
+    mark[M.TARGET, 9] = 0
     healed = 0.0
     for _ in range(400):
-        unit[HEALTH, 0] = 1.0
+        unit[U.HEALTH, 0] = 1.0
         mend(unit, mark, param, b.scene.affects[0])
-        healed += float(unit[HEALTH, 0]) - param_health
+        healed += float(unit[U.HEALTH, 0]) - param_health
     assert healed == pytest.approx(50 / 0.33, abs=0.1)
 
 
@@ -256,9 +236,9 @@ def test_healer_sees_and_offers_patients_by_their_index(battle) -> None:
 
 def test_only_biological_friends_can_be_healed(battle) -> None:
     affects = battle("MMM").scene.affects[0]
-    assert (affects[9, :9] == MEND).all()
-    assert (affects[9, 9:] == NOTHING).all()
-    assert (affects[19, 10:19] == MEND).all()
+    assert (affects[9, :9] == Effect.MEND).all()
+    assert (affects[9, 9:] == Effect.NOTHING).all()
+    assert (affects[19, 10:19] == Effect.MEND).all()
 
 
 def test_marauder_told_to_attack_a_medivac_stops(battle) -> None:
@@ -266,45 +246,51 @@ def test_marauder_told_to_attack_a_medivac_stops(battle) -> None:
     place(b, {0: (10.0, 16.0), 19: (14.0, 16.0), 10: (28.0, 8.0)})
     assert b.avail[0, 0, ATTACK + 9] == 1
     b.step(actions(b, a0=ATTACK + 9))
-    assert b.world.mark[0, TARGET, 0] == NO_ONE
-    assert b.world.unit[0, HEALTH, 19] == 150
-    assert b.world.unit[0, X, 0] == 10
+    assert b.world.mark[0, M.TARGET, 0] == NO_ONE
+    assert b.world.unit[0, U.HEALTH, 19] == 150
+    assert b.world.unit[0, U.X, 0] == 10
 
 
 def test_enemy_medivac_heals_the_neediest_by_itself(battle) -> None:
     b = battle("MMM")
     place(b, {2: (5.0, 10.0), 10: (24.0, 16.0), 17: (25.0, 16.0), 19: (26.0, 18.0)})
-    b.world.unit[0, HEALTH, [10, 17]] = 40, 30
+    b.world.unit[0, U.HEALTH, [10, 17]] = 40, 30
     b.step(actions(b))
-    assert b.world.mark[0, TARGET, 19] == 17
-    assert b.world.unit[0, HEALTH, 17] > 32
-    assert b.world.unit[0, HEALTH, 10] == 40
+    assert b.world.mark[0, M.TARGET, 19] == 17
+    assert b.world.unit[0, U.HEALTH, 17] > 32
+    assert b.world.unit[0, U.HEALTH, 10] == 40
 
 
 def test_healing_of_enemies_is_paid_as_an_absolute_value(battle) -> None:
     b = battle("MMM", reward_scale=False)
     place(b, {2: (5.0, 10.0), 17: (25.0, 16.0), 19: (26.0, 18.0)})
-    b.world.unit[0, HEALTH, 17] = 30
+    b.world.unit[0, U.HEALTH, 17] = 30
     b.step(actions(b))
-    assert b.reward[0] == pytest.approx(b.world.unit[0, HEALTH, 17] - 30)
+    assert b.reward[0] == pytest.approx(b.world.unit[0, U.HEALTH, 17] - 30)
 
 
 def test_medivac_flies_over_units_and_gathers_speed(battle) -> None:
     b = battle("MMM")
     place(b, {0: (12.0, 16.0), 9: (10.0, 16.0), 10: (28.0, 8.0)})
     b.step(actions(b, a9=EAST))
-    first = float(b.world.unit[0, X, 9]) - 10
+    first = float(b.world.unit[0, U.X, 9]) - 10
     assert first < 0.9
     for _ in range(3):
         b.step(actions(b, a9=EAST))
-    assert b.world.unit[0, X, 9] > 13
-    assert b.world.unit[0, [X, Y], 0].tolist() == [12, 16]
+    assert b.world.unit[0, U.X, 9] > 13
+    assert b.world.unit[0, [U.X, U.Y], 0].tolist() == [12, 16]
     b.step(actions(b, a9=WEST))
 
 
 @pytest.mark.parametrize(
     ("alive", "outcome"),
-    [((0, 10), RUNNING), ((9, 10), DEFEAT), ((0, 19), WIN), ((), DEFEAT), ((9, 19), DEFEAT)],
+    [
+        ((0, 10), Outcome.RUNNING),
+        ((9, 10), Outcome.DEFEAT),
+        ((0, 19), Outcome.WIN),
+        ((), Outcome.DEFEAT),
+        ((9, 19), Outcome.DEFEAT),
+    ],
 )
 def test_a_team_of_nobody_but_healers_has_lost(battle, alive, outcome) -> None:
     b = battle("MMM")
@@ -315,9 +301,9 @@ def test_a_team_of_nobody_but_healers_has_lost(battle, alive, outcome) -> None:
 def test_blocked_zergling_gets_round_its_friends(battle) -> None:
     b = battle("corridor")
     place(b, {0: (20.0, 19.0), 6: (20.9, 19.0), 7: (20.9, 19.8), 8: (20.9, 18.2), 9: (22.0, 19.05)})
-    b.world.unit[0, HEALTH] = np.where(b.world.unit[0, HEALTH] > 0, 1e6, 0)
+    b.world.unit[0, U.HEALTH] = np.where(b.world.unit[0, U.HEALTH] > 0, 1e6, 0)
     for _ in range(8):
         b.step(actions(b))
     unit = b.world.unit[0]
-    assert np.hypot(unit[X, 9] - unit[X, 0], unit[Y, 9] - unit[Y, 0]) <= 1.0
-    assert b.world.mark[0, STANDS, 9] == 1
+    assert np.hypot(unit[U.X, 9] - unit[U.X, 0], unit[U.Y, 9] - unit[U.Y, 0]) <= 1.0
+    assert b.world.mark[0, M.STANDS, 9] == 1

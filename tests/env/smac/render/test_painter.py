@@ -8,12 +8,7 @@ import pytest
 from rltrain.env.smac import StarCraft2Env, parallel_env
 from rltrain.env.smac.data.terrain import PATHABLE
 from rltrain.env.smac.data.units import UNITS
-from rltrain.env.smac.engine.world import (
-    ENERGY,
-    HEALTH,
-    RUNNING,
-    SHIELD,
-)
+from rltrain.env.smac.engine.world import Outcome, U
 from rltrain.env.smac.render.canvas import (
     BLOCKED,
     FINE,
@@ -105,7 +100,7 @@ def test_bars_are_as_long_as_what_is_left(battle) -> None:
     place(b, {0: (10.0, 16.0)})
     lengths = []
     for health, color in ((45.0, GREEN), (22.5, YELLOW), (9.0, RED)):
-        b.world.unit[0, HEALTH, 0] = health
+        b.world.unit[0, U.HEALTH, 0] = health
         lengths.append(longest_run(picture(b), color))
     # The bar is 15 pixels wide; of 7.5 pixels one is mixed with the trough.
     assert lengths == [15, 7, 3]
@@ -115,16 +110,16 @@ def test_shields_and_energy_have_bars_of_their_own(battle) -> None:
     b = battle("2s3z")
     place(b, {0: (10.0, 16.0)})
     full = longest_run(picture(b), SHIELD_BAR)
-    b.world.unit[0, SHIELD, 0] = 40.0  # of 80
+    b.world.unit[0, U.SHIELD, 0] = 40.0  # of 80
     assert longest_run(picture(b), SHIELD_BAR) == full // 2 > 5
-    b.world.unit[0, SHIELD, 0] = 0.0
+    b.world.unit[0, U.SHIELD, 0] = 0.0
     assert longest_run(picture(b), SHIELD_BAR) == 0
     b = battle("MMM")
     medivac = b.map_data.ally_types.index("medivac")
     place(b, {medivac: (10.0, 16.0)})
-    b.world.unit[0, ENERGY, medivac] = 200.0
+    b.world.unit[0, U.ENERGY, medivac] = 200.0
     full = longest_run(picture(b), ENERGY_BAR)
-    b.world.unit[0, ENERGY, medivac] = 100.0
+    b.world.unit[0, U.ENERGY, medivac] = 100.0
     assert longest_run(picture(b), ENERGY_BAR) == full // 2 > 5
 
 
@@ -176,11 +171,11 @@ def test_healing_bursting_and_dying_are_told(battle) -> None:
     b = battle("MMM")
     marine, medivac = map(b.map_data.ally_types.index, ("marine", "medivac"))
     place(b, {marine: (10.0, 16.0), medivac: (11.0, 16.0)})
-    b.world.unit[0, HEALTH, marine] = 20
+    b.world.unit[0, U.HEALTH, marine] = 20
     assert happened(b, **{f"a{medivac}": ATTACK + marine}) == [("heal", medivac, marine)]
     b = battle("so_many_baneling")
     place(b, {0: (14.0, 16.0), 7: (14.6, 16.0)})
-    b.world.unit[0, [HEALTH, SHIELD], 0] = 1
+    b.world.unit[0, [U.HEALTH, U.SHIELD], 0] = 1
     assert happened(b) == [("blast", 7, -1), ("death", 0, -1)]
 
 
@@ -239,7 +234,7 @@ def test_single_environments_render_the_same_picture() -> None:
     env = StarCraft2Env(map_name="3m", seed=0)
     env.reset()
     np.testing.assert_array_equal(env.render(), picture(env.battles))
-    assert env.battles.world.outcome[0] == RUNNING
+    assert env.battles.world.outcome[0] == Outcome.RUNNING
     with pytest.raises(ValueError, match=r"unknown mode 'human': expected one of rgb_array"):
         env.render("human")
     several = parallel_env(map_name="3m")

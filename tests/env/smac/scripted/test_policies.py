@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rltrain.env.smac.engine.world import (
-    COOLDOWN,
-    HEALTH,
-    TARGET,
-    WINDUP,
-)
+from rltrain.env.smac.engine.world import M, U
 from rltrain.env.smac.scripted.policies import DECISIONS, BattleDecisions
 from tests.env.smac.conftest import ATTACK, EAST, NORTH, SOUTH, STOP, WEST, place
 
@@ -60,7 +55,7 @@ def test_focus_attacks_the_weakest_in_reach_and_the_first_of_equals(battle) -> N
     b = battle(MARINE_MAP)
     points = {8: (12.0, 16.0), 9: (13.0, 16.0), 10: (14.0, 16.0), 11: (20.0, 16.0)}
     place(b, {0: (10.0, 16.0), **points})
-    b.world.unit[0, HEALTH, [8, 9, 10, 11]] = 40, 30, 30, 1
+    b.world.unit[0, U.HEALTH, [8, 9, 10, 11]] = 40, 30, 30, 1
     assert choose(b, "focus")[0] == ATTACK + 9 - TEAM
 
 
@@ -93,16 +88,16 @@ def test_marauders_leave_the_medivac_alone(battle) -> None:
 def test_healers_mend_whom_of_those_in_reach_lacks_the_greatest_share(battle, name) -> None:
     b = battle("MMM")
     place(b, {0: (11.0, 16.0), 2: (14.0, 16.0), 3: (25.0, 16.0), 9: (10.0, 16.0)})
-    b.world.unit[0, HEALTH, [0, 2, 3]] = 60, 30, 1  # of 125, 45, 45
+    b.world.unit[0, U.HEALTH, [0, 2, 3]] = 60, 30, 1  # of 125, 45, 45
     assert choose(b, name)[9] == ATTACK + 0
 
 
 def test_healers_go_to_the_hurt_then_along_with_the_team(battle) -> None:
     b = battle("MMM")
     place(b, {0: (11.0, 16.0), 3: (25.0, 16.0), 9: (13.0, 16.0)})
-    b.world.unit[0, HEALTH, 3] = 1
+    b.world.unit[0, U.HEALTH, 3] = 1
     assert choose(b, "closest")[9] == EAST
-    b.world.unit[0, HEALTH, 3] = 45
+    b.world.unit[0, U.HEALTH, 3] = 45
     assert choose(b, "closest")[9] == STOP  # two cells from its marauder
     assert choose(b, "heuristic")[9] == STOP  # nobody is hurt
 
@@ -115,7 +110,7 @@ def test_heuristic_stays_with_its_target_until_it_is_dead(battle) -> None:
     b.world.clock[0] = 1
     place(b, {0: (10.0, 16.0), 8: (15.0, 16.0), 9: (12.0, 16.0)})
     assert player()[0, 0] == ATTACK + 0
-    b.world.unit[0, HEALTH, 8] = 0
+    b.world.unit[0, U.HEALTH, 8] = 0
     b.refresh()
     assert player()[0, 0] == ATTACK + 1
 
@@ -144,7 +139,7 @@ def test_kite_shoots_when_ready_and_runs_while_it_is_not(battle) -> None:
     b = battle("3s_vs_3z")
     place(b, {0: (16.0, 16.0), 3: (19.0, 16.0)})
     assert choose(b, "kite")[0] == ATTACK
-    b.world.unit[0, COOLDOWN, 0] = 10
+    b.world.unit[0, U.COOLDOWN, 0] = 10
     assert choose(b, "kite")[0] == WEST
 
 
@@ -159,9 +154,9 @@ def test_spread_leaves_its_neighbor_and_stands_once_alone(battle) -> None:
 def test_alternate_holds_the_fire_of_whom_an_enemy_aims_at(battle) -> None:
     b = battle("2s_vs_1sc")
     place(b, {0: (12.0, 15.0), 1: (15.0, 15.0), 2: (13.92, 20.04)})
-    b.world.mark[0, TARGET, 2], b.world.unit[0, COOLDOWN, 2] = 0, 9
+    b.world.mark[0, M.TARGET, 2], b.world.unit[0, U.COOLDOWN, 2] = 0, 9
     assert choose(b, "alternate") == [ATTACK, ATTACK]
-    b.world.unit[0, WINDUP, 2] = 3
+    b.world.unit[0, U.WINDUP, 2] = 3
     assert choose(b, "alternate") == [STOP, ATTACK]
-    b.world.unit[0, HEALTH, 1] = 10  # too weak to take the fire
+    b.world.unit[0, U.HEALTH, 1] = 10  # too weak to take the fire
     assert choose(b, "alternate") == [ATTACK, ATTACK]

@@ -5,14 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.engine.battles import Battles
-from rltrain.env.smac.engine.world import (
-    HEALTH,
-    P_ENERGY,
-    P_HEALTH,
-    SHIELD,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import P, U
 from tests.env.smac.conftest import ATTACK, EAST, NORTH, SOUTH, STOP, WEST, random_legal
 
 CLOSE_ENOUGH = 2.0  # distance to which healers approach
@@ -27,19 +20,19 @@ def choose(policy: str, battles: Battles, rng: np.random.Generator) -> np.ndarra
         return np.where(battles.avail[:, :, 0] == 1, 0, STOP)
     unit, agents = battles.world.unit, battles.map_data.n_agents
     param = battles.scene.param[0]
-    place = np.stack([unit[:, X], unit[:, Y]], -1).astype(np.float64)
+    place = np.stack([unit[:, U.X], unit[:, U.Y]], -1).astype(np.float64)
     gap = np.linalg.norm(place[:, None] - place[:, :agents, None], axis=-1)  # [E, A, U]
-    alive, heals = unit[:, HEALTH] > 0, param[P_ENERGY] > 0
+    alive, heals = unit[:, U.HEALTH] > 0, param[P.ENERGY] > 0
     in_reach = battles.avail[:, :, ATTACK:] == 1
     enemy_gap = np.where(alive[:, None, agents:], gap[:, :, agents:], np.inf)
-    strength = (unit[:, HEALTH] + unit[:, SHIELD])[:, None, agents:].astype(np.float64)
+    strength = (unit[:, U.HEALTH] + unit[:, U.SHIELD])[:, None, agents:].astype(np.float64)
     key = strength if policy.endswith("focus") else enemy_gap
     key = np.where(in_reach, np.broadcast_to(key, in_reach.shape), np.inf)
     goal = agents + enemy_gap.argmin(-1)
     action = np.where(in_reach.any(-1), ATTACK + key.argmin(-1), STOP)
     walks = ~in_reach.any(-1) & (not policy.startswith("hold"))
     for i in np.flatnonzero(heals[:agents]):
-        share = unit[:, HEALTH, :agents] / param[P_HEALTH, :agents]
+        share = unit[:, U.HEALTH, :agents] / param[P.HEALTH, :agents]
         patient = alive[:, :agents] & ~heals[:agents]
         hurt = patient & (share < 1)
         near_hurt = hurt & in_reach[:, i, :agents]

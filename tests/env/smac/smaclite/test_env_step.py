@@ -16,17 +16,7 @@ from rltrain.env.smac.data.maps import map_names
 from rltrain.env.smac.data.terrain import pathable_cells
 from rltrain.env.smac.data.units import WEAPONS, damage_per_hit
 from rltrain.env.smac.engine.battles import Battles
-from rltrain.env.smac.engine.world import (
-    COOLDOWN,
-    ENERGY,
-    HEALTH,
-    P_ARMOR,
-    P_WEAPON,
-    SHIELD,
-    TARGET,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import M, P, U
 from rltrain.env.smac.options import Options, env_spec
 from rltrain.env.smac.render.events import events_between, fighters_of, snapshot
 from rltrain.env.smac.smaclite.maps import find_map_under
@@ -80,7 +70,7 @@ def test_only_what_explodes_is_drawn_as_a_blast(lite) -> None:
     )
     stand(b, {0: (10.0, 16.0), bane: (10.6, 16.0), ling: (20.0, 16.0)})
     before = snapshot(b, 0)
-    b.world.unit[0, HEALTH, ling] = 0  # shot a tick ago
+    b.world.unit[0, U.HEALTH, ling] = 0  # shot a tick ago
     b.step(actions(b))
     told = events_between(before, snapshot(b, 0), fighters_of(b, 0), 8)
     assert ("blast", bane) in [(h.kind, h.unit) for h in told]
@@ -96,12 +86,12 @@ def test_attacks_to_kill(lite, attacker: str, target: str, expected: int) -> Non
     unit, mark, param, damage = (
         b.world.unit[0], b.world.mark[0], b.scene.param[0], b.scene.damage[0].copy(),
     )  # fmt: skip
-    param[P_WEAPON, 0] = WEAPONS.index(one.weapon)
-    param[P_ARMOR, 2], damage[0, 2] = other.armor, damage_per_hit(one, other)
-    unit[[HEALTH, SHIELD], 2], mark[TARGET, 0] = (other.health, other.shield), 2
+    param[P.WEAPON, 0] = WEAPONS.index(one.weapon)
+    param[P.ARMOR, 2], damage[0, 2] = other.armor, damage_per_hit(one, other)
+    unit[[U.HEALTH, U.SHIELD], 2], mark[M.TARGET, 0] = (other.health, other.shield), 2
     attacks = 0
-    while unit[HEALTH, 2] > 0:
-        unit[HEALTH, 0] = 1
+    while unit[U.HEALTH, 2] > 0:
+        unit[U.HEALTH, 0] = 1
         act(unit, mark, param, damage, b.scene.affects[0], 0)
         attacks += 1
     assert attacks == expected
@@ -115,33 +105,33 @@ def test_effective_period(name: str, ticks: int) -> None:
 def test_marine_fires_every_tenth_tick_and_loses_the_shot_at_a_dead_target(lite) -> None:
     b = lite("3m", step_mul=1)
     stand(b, {0: (14.0, 16.0), 3: (17.0, 16.0), 4: (30.0, 9.0)})
-    b.world.unit[0, HEALTH, [0, 3]] = 1e4
+    b.world.unit[0, U.HEALTH, [0, 3]] = 1e4
     fired = []
     for tick in range(40):
-        loaded = b.world.unit[0, COOLDOWN, 0] < 1
+        loaded = b.world.unit[0, U.COOLDOWN, 0] < 1
         b.step(actions(b, a0=ATTACK))
         if loaded:
             fired.append(tick)
     assert fired == [0, 10, 20, 30]
     b = lite("3m")
     stand(b, {0: (14.0, 16.0), 1: (14.0, 17.0), 3: (17.0, 16.0), 4: (30.0, 9.0)})
-    b.world.unit[0, HEALTH, 3], b.world.unit[0, COOLDOWN, 1] = 6, 4
+    b.world.unit[0, U.HEALTH, 3], b.world.unit[0, U.COOLDOWN, 1] = 6, 4
     b.step(actions(b, a0=ATTACK, a1=ATTACK))
-    assert b.world.unit[0, COOLDOWN, 1] > 5  # fired at tick 4, when the target was dead
+    assert b.world.unit[0, U.COOLDOWN, 1] > 5  # fired at tick 4, when the target was dead
 
 
 def test_a_step_of_walking_and_braking_at_a_wall(lite) -> None:
     b = lite("3m")
     stand(b, {0: (10.0, 16.0), 3: (30.0, 9.0)})
     b.step(actions(b, a0=EAST))
-    assert b.world.unit[0, X, 0] == pytest.approx(10 + 8 * 3.15 / 16, abs=1e-5)
-    b.world.unit[0, Y, 0] = 21.5
+    assert b.world.unit[0, U.X, 0] == pytest.approx(10 + 8 * 3.15 / 16, abs=1e-5)
+    b.world.unit[0, U.Y, 0] = 21.5
     b.refresh()
     b.orders = lambda: np.array([[NORTH, 0, 0]])
     gaps = []
     for _ in range(4):
         b.step(actions(b, a0=NORTH))
-        gaps.append(24 - 0.375 - float(b.world.unit[0, Y, 0]))
+        gaps.append(24 - 0.375 - float(b.world.unit[0, U.Y, 0]))
     assert all(0 < later < sooner for sooner, later in itertools.pairwise(gaps))
     assert gaps[0] > 1  # slower than 1.575 long before contact
 
@@ -151,20 +141,20 @@ def test_a_zergling_presses_against_the_cliff_and_finds_no_way_around(lite) -> N
     stand(b, {0: (15.0, 16.0), 2: (16.0, 9.0)})
     for _ in range(40):
         b.step(actions(b))
-    assert b.world.unit[0, Y, 2] == pytest.approx(12 - 0.375, abs=1e-3)
-    assert b.world.unit[0, SHIELD, 0] == 150
+    assert b.world.unit[0, U.Y, 2] == pytest.approx(12 - 0.375, abs=1e-3)
+    assert b.world.unit[0, U.SHIELD, 0] == 150
 
 
 def test_healer_brings_back_who_died_in_this_tick_only(lite) -> None:
     b = lite("MMM")
     unit, mark, param = b.world.unit[0], b.world.mark[0], b.scene.param[0]
-    unit[HEALTH, 2], mark[TARGET, 9] = 0, 2
+    unit[U.HEALTH, 2], mark[M.TARGET, 9] = 0, 2
     mend(unit, mark, param, 9, 2)
-    assert unit[HEALTH, 2] == 0.5625
-    assert unit[ENERGY, 9] == 49
-    unit[HEALTH, 2], mark[GONE, 2] = 0, 1
+    assert unit[U.HEALTH, 2] == 0.5625
+    assert unit[U.ENERGY, 9] == 49
+    unit[U.HEALTH, 2], mark[GONE, 2] = 0, 1
     mend(unit, mark, param, 9, 2)
-    assert unit[HEALTH, 2] == 0
+    assert unit[U.HEALTH, 2] == 0
 
 
 def test_rectangles_of_blocked_cells() -> None:
@@ -181,9 +171,9 @@ def test_spawn_grid_of_3m_and_2s3z() -> None:
         Battles(map_name=name, n_envs=1, options=Options(), rules="smaclite").scene.first_unit[0]
         for name in ("3m", "2s3z")
     )
-    np.testing.assert_allclose(three[X], [8.625, 8.625, 9.425, 23.375, 22.575, 23.375], atol=1e-6)
-    np.testing.assert_allclose(three[Y], [15.6, 16.4, 15.6, 16.4, 16.4, 15.6], atol=1e-6)
-    np.testing.assert_allclose(mixed[X, :5], [7.875, 9.175, 7.75, 8.8, 10.35], atol=1e-6)
+    np.testing.assert_allclose(three[U.X], [8.625, 8.625, 9.425, 23.375, 22.575, 23.375], atol=1e-6)
+    np.testing.assert_allclose(three[U.Y], [15.6, 16.4, 15.6, 16.4, 16.4, 15.6], atol=1e-6)
+    np.testing.assert_allclose(mixed[U.X, :5], [7.875, 9.175, 7.75, 8.8, 10.35], atol=1e-6)
 
 
 def test_units_are_numbered_as_in_smac() -> None:
@@ -210,14 +200,14 @@ def test_random_play_on_every_map(map_name: str) -> None:
     )
     env.reset(seeds)
     assert env.spec == env_spec(map_name)
-    before = np.full(env.battles.world.unit[:, HEALTH].shape, np.inf)
+    before = np.full(env.battles.world.unit[:, U.HEALTH].shape, np.inf)
     for _ in range(25):
         env.step(random_legal(env.avail_actions, rng))
         unit = env.battles.world.unit
         assert np.isfinite(env.state).all()
-        assert (unit[:, [HEALTH, SHIELD]] >= 0).all()
-        assert not ((before <= 0) & (unit[:, HEALTH] > 0)).any()
-        before = np.where(env.last[:, None], np.inf, unit[:, HEALTH])
+        assert (unit[:, [U.HEALTH, U.SHIELD]] >= 0).all()
+        assert not ((before <= 0) & (unit[:, U.HEALTH] > 0)).any()
+        before = np.where(env.last[:, None], np.inf, unit[:, U.HEALTH])
 
 
 def test_single_environment_plays_to_the_end() -> None:

@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 
 from rltrain.env.smac.engine.battles import Battles
-from rltrain.env.smac.engine.world import (
-    DRAW,
-    HEALTH,
-    RUNNING,
-    TIMEOUT,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import Outcome, U
 from rltrain.env.smac.options import Options
 from tests.env.smac.smaclite.policies import choose
 
@@ -49,9 +42,9 @@ def play(map_name: str, policy: str) -> tuple[float, float, float]:
     over, won = np.zeros(EPISODES, bool), np.zeros(EPISODES, bool)
     returns, lengths = np.zeros(EPISODES), np.zeros(EPISODES)
     for _ in range(battles.map_data.limit):
-        battles.world.outcome[:] = np.where(over, DRAW, RUNNING)
+        battles.world.outcome[:] = np.where(over, Outcome.DRAW, Outcome.RUNNING)
         battles.step(choose(policy, battles, rng))
-        alive = battles.world.unit[:, HEALTH] > 0
+        alive = battles.world.unit[:, U.HEALTH] > 0
         wins = ~over & ~alive[:, agents:].any(1)
         returns += np.where(over, 0, battles.reward + 200 * wins) / scale
         lengths += ~over
@@ -87,13 +80,13 @@ def test_the_crowd_under_the_cliff_of_2c_vs_64zg_finds_no_way_to_the_colossi_but
     )
     battles.reset({e: e for e in range(40)})
     unit, rng = battles.world.unit, np.random.default_rng(0)
-    unit[:, X : Y + 1, 2:] += rng.normal(0, 1e-5, (40, 2, 64)).astype(np.float32)
+    unit[:, U.X : U.Y + 1, 2:] += rng.normal(0, 1e-5, (40, 2, 64)).astype(np.float32)
     battles.refresh()
     above = np.zeros(40, np.int64)
     for _ in range(400):
         battles.step(np.where(battles.avail[:, :, 0] == 1, 0, 1))
-        above = np.maximum(above, (unit[:, Y, 2:] > 12.5).sum(1))
-    assert 0.2 < (battles.world.outcome == TIMEOUT).mean() < 0.8
+        above = np.maximum(above, (unit[:, U.Y, 2:] > 12.5).sum(1))
+    assert 0.2 < (battles.world.outcome == Outcome.TIMEOUT).mean() < 0.8
     assert np.median(above) <= 5
     assert above.max() < 20
 

@@ -14,14 +14,7 @@ import numpy as np
 import pytest
 
 from rltrain.env.smac.engine.battles import Battles
-from rltrain.env.smac.engine.world import (
-    COOLDOWN,
-    HEALTH,
-    RUNNING,
-    SHIELD,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import Outcome, U
 from rltrain.env.smac.options import Options
 from tests.env.smac.smaclite.policies import choose
 
@@ -43,8 +36,8 @@ def start(map_name: str) -> Battles:
 def units_of(battles: Battles) -> np.ndarray:
     """[U, 5] as recorded; the dead are zero."""
     unit = battles.world.unit[0]
-    rows = np.stack([unit[X], unit[Y], unit[HEALTH], unit[SHIELD], unit[COOLDOWN] / 16], 1)
-    return np.where(unit[HEALTH, :, None] > 0, rows, 0)
+    rows = unit[[U.X, U.Y, U.HEALTH, U.SHIELD, U.COOLDOWN]].T / [1, 1, 1, 1, 16]
+    return np.where(unit[U.HEALTH, :, None] > 0, rows, 0)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -56,7 +49,7 @@ def test_replay_is_the_recorded_episode(name: str) -> None:
     units, rewards = TRACES[f"{name}.units"], TRACES[f"{name}.reward"]
     np.testing.assert_allclose(units_of(battles), units[0], atol=1e-3)
     for k, action in enumerate(TRACES[f"{name}.actions"].astype(np.int64)):
-        battles.world.outcome[0] = RUNNING
+        battles.world.outcome[0] = Outcome.RUNNING
         battles.step(action[None])
         mine = units_of(battles)
         np.testing.assert_allclose(mine, units[k + 1], atol=1e-3, err_msg=f"step {k + 1}")
@@ -74,7 +67,7 @@ def test_policies_choose_the_recorded_actions(name: str) -> None:
     battles, rng = start(name.rpartition("_")[0]), np.random.default_rng(0)
     unit = battles.world.unit[0]
     for units, expected in zip(TRACES[f"{name}.units"], TRACES[f"{name}.actions"], strict=False):
-        unit[[X, Y, HEALTH, SHIELD]] = units[:, :4].T
+        unit[[U.X, U.Y, U.HEALTH, U.SHIELD]] = units[:, :4].T
         battles.refresh()
         action = choose(name.rpartition("_")[2], battles, rng)
         assert action[0].tolist() == expected.tolist()

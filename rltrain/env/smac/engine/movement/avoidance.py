@@ -14,22 +14,7 @@ import numpy as np
 
 from rltrain.env.smac.engine.kernel import F, njit
 from rltrain.env.smac.engine.simd import LANES, lowest, who_is_near
-from rltrain.env.smac.engine.world import (
-    GROUND,
-    HEALTH,
-    NX,
-    NY,
-    P_DISC,
-    P_LAYER,
-    P_NEIGHBOR,
-    P_SPEED,
-    UX,
-    UY,
-    VX,
-    VY,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import GROUND, P, U
 
 ZERO, HALF, ONE = F(0), F(0.5), F(1)
 LOOPS, LOOP = F(16), F(1 / 16)  # loops per second, seconds per loop
@@ -42,9 +27,9 @@ def choose_velocities(unit, param, walls, near_walls, lines, spare, near):
     velocity do not move.
     """
     for i in range(unit.shape[1]):
-        ux, uy = unit[UX, i], unit[UY, i]
-        unit[NX, i], unit[NY, i] = ux, uy
-        if unit[HEALTH, i] <= ZERO or (ux == ZERO and uy == ZERO):
+        ux, uy = unit[U.UX, i], unit[U.UY, i]
+        unit[U.NX, i], unit[U.NY, i] = ux, uy
+        if unit[U.HEALTH, i] <= ZERO or (ux == ZERO and uy == ZERO):
             continue
         n_walls = wall_lines(unit, param, i, walls, near_walls, lines)
         count = find_neighbors(unit, param, i, spare, near)
@@ -54,26 +39,26 @@ def choose_velocities(unit, param, walls, near_walls, lines, spare, near):
             n += 1
         if n == 0:
             continue
-        failed, x, y = solve_on_lines(lines, n, ux, uy, param[P_SPEED, i], False)
+        failed, x, y = solve_on_lines(lines, n, ux, uy, param[P.SPEED, i], False)
         if failed < n:
-            x, y = least_violation(lines, n, n_walls, failed, x, y, param[P_SPEED, i], spare)
-        unit[NX, i], unit[NY, i] = x, y
+            x, y = least_violation(lines, n, n_walls, failed, x, y, param[P.SPEED, i], spare)
+        unit[U.NX, i], unit[U.NY, i] = x, y
 
 
 @njit(forceinline=True)
 def find_neighbors(unit, param, i, spare, near):
     """Living units of i's layer in reach of it into ``near``, nearest first, ties by index; how
     many."""
-    x, y, count, reach = unit[X, i], unit[Y, i], 0, param[P_NEIGHBOR, i]
+    x, y, count, reach = unit[U.X, i], unit[U.Y, i], 0, param[P.NEIGHBOR, i]
     units = unit.shape[1]
     for start in range(0, units, LANES):
         bits = who_is_near(unit, start, units, x, y, reach * reach)
         while bits != 0:
             j = start + lowest(bits)
             bits &= bits - 1
-            dx, dy = unit[X, j] - x, unit[Y, j] - y
+            dx, dy = unit[U.X, j] - x, unit[U.Y, j] - y
             d2 = dx * dx + dy * dy
-            if d2 >= reach * reach or j == i or param[P_LAYER, j] != param[P_LAYER, i]:
+            if d2 >= reach * reach or j == i or param[P.LAYER, j] != param[P.LAYER, i]:
                 continue
             k = count
             while k > 0 and spare[k - 1, 4] > d2:
@@ -88,12 +73,12 @@ def find_neighbors(unit, param, i, spare, near):
 def wall_lines(unit, param, i, walls, near_walls, lines):
     """One half-plane per wall in reach of the next loop: approach it at most as fast as the gap
     allows."""
-    x, y = unit[X, i], unit[Y, i]
+    x, y = unit[U.X, i], unit[U.Y, i]
     bits = near_walls[int(x), int(y)]
-    if bits == 0 or param[P_LAYER, i] != F(GROUND):
+    if bits == 0 or param[P.LAYER, i] != F(GROUND):
         return 0
-    n, radius = 0, param[P_DISC, i]
-    reach = radius + param[P_SPEED, i] * LOOP
+    n, radius = 0, param[P.DISC, i]
+    reach = radius + param[P.SPEED, i] * LOOP
     while bits != 0:
         w = lowest(bits)
         bits &= bits - 1
@@ -122,9 +107,9 @@ def from_wall(walls, w, x, y):
 def unit_line(unit, param, i, j, lines, n):
     """Line n: the half-plane that unit j leaves to unit i. A standing j leaves all of the work to
     i."""
-    px, py = unit[X, j] - unit[X, i], unit[Y, j] - unit[Y, i]
-    vx, vy = unit[VX, i] - unit[VX, j], unit[VY, i] - unit[VY, j]
-    radius = param[P_DISC, i] + param[P_DISC, j]
+    px, py = unit[U.X, j] - unit[U.X, i], unit[U.Y, j] - unit[U.Y, i]
+    vx, vy = unit[U.VX, i] - unit[U.VX, j], unit[U.VY, i] - unit[U.VY, j]
+    radius = param[P.DISC, i] + param[P.DISC, j]
     d2 = px * px + py * py
     apart = d2 > radius * radius
     horizon = (
@@ -147,8 +132,8 @@ def unit_line(unit, param, i, j, lines, n):
             nx, ny = wx / w, wy / w
         dx, dy = ny, -nx
         cx, cy = (radius * horizon - w) * nx, (radius * horizon - w) * ny
-    share = ONE if unit[UX, j] == ZERO and unit[UY, j] == ZERO else HALF
-    lines[n, 0], lines[n, 1] = unit[VX, i] + share * cx, unit[VY, i] + share * cy
+    share = ONE if unit[U.UX, j] == ZERO and unit[U.UY, j] == ZERO else HALF
+    lines[n, 0], lines[n, 1] = unit[U.VX, i] + share * cx, unit[U.VY, i] + share * cy
     lines[n, 2], lines[n, 3] = dx, dy
 
 

@@ -20,30 +20,7 @@ from rltrain.env.smac.engine.combat import (
 )
 from rltrain.env.smac.engine.kernel import F, njit
 from rltrain.env.smac.engine.simd import LANES, lowest, who_is_near
-from rltrain.env.smac.engine.world import (
-    ATTACK_MOVE,
-    HEALTH,
-    HIT,
-    NO_ONE,
-    ORDER,
-    P_DISC,
-    P_LAYER,
-    P_RADIUS,
-    P_RANGE,
-    P_SCAN,
-    P_TOUCH,
-    PHASE,
-    PLACE,
-    SIDE,
-    STANDS,
-    TARGET,
-    UX,
-    UY,
-    VX,
-    VY,
-    X,
-    Y,
-)
+from rltrain.env.smac.engine.world import NO_ONE, Effect, M, Order, P, U
 
 ZERO, HALF = F(0), F(0.5)
 MELEE = F(1)  # weapon ranges below this have to touch
@@ -65,21 +42,21 @@ def flow_around(unit, mark, param, affects, pathable, n_agents, loop, near, take
     """Turns the wanted velocities of blocked melee units; ``near`` and ``taken`` are scratch
     space."""
     for i in range(unit.shape[1]):
-        chases = mark[TARGET, i] != NO_ONE and (unit[UX, i] != ZERO or unit[UY, i] != ZERO)
-        if unit[HEALTH, i] <= ZERO or not chases or param[P_RANGE, i] >= MELEE:
-            mark[SIDE, i], mark[PLACE, i] = 0, NO_ONE
+        chases = mark[M.TARGET, i] != NO_ONE and (unit[U.UX, i] != ZERO or unit[U.UY, i] != ZERO)
+        if unit[U.HEALTH, i] <= ZERO or not chases or param[P.RANGE, i] >= MELEE:
+            mark[M.SIDE, i], mark[M.PLACE, i] = 0, NO_ONE
             continue
         count = find_standing(unit, mark, param, i, near)
-        blocker = who_blocks(unit, i, unit[UX, i], unit[UY, i], near, count)
+        blocker = who_blocks(unit, i, unit[U.UX, i], unit[U.UY, i], near, count)
         if blocker == NO_ONE:
-            mark[SIDE, i], mark[PLACE, i] = 0, NO_ONE
+            mark[M.SIDE, i], mark[M.PLACE, i] = 0, NO_ONE
             continue
-        if (loop + mark[PHASE, i]) % SCAN_EVERY == 0:
+        if (loop + mark[M.PHASE, i]) % SCAN_EVERY == 0:
             find_place(unit, mark, param, affects, pathable, n_agents, i, taken)
-        if mark[PLACE, i] != NO_ONE:
-            x, y = place_beside(unit, param, i, mark[TARGET, i], mark[PLACE, i])
+        if mark[M.PLACE, i] != NO_ONE:
+            x, y = place_beside(unit, param, i, mark[M.TARGET, i], mark[M.PLACE, i])
             head_for(unit, param, i, x, y)
-            blocker = who_blocks(unit, i, unit[UX, i], unit[UY, i], near, count)
+            blocker = who_blocks(unit, i, unit[U.UX, i], unit[U.UY, i], near, count)
         if blocker != NO_ONE:
             turn_away(unit, mark, i, blocker, near, count)
 
@@ -87,42 +64,42 @@ def flow_around(unit, mark, param, affects, pathable, n_agents, loop, near, take
 @njit()
 def turn_away(unit, mark, i, blocker, near, count):
     """The least turn that clears all units in ``near``, to the side first taken."""
-    ux, uy = unit[UX, i], unit[UY, i]
-    if mark[SIDE, i] == 0:
-        dx, dy = unit[X, blocker] - unit[X, i], unit[Y, blocker] - unit[Y, i]
-        mark[SIDE, i] = 1 if dx * uy - dy * ux > ZERO else -1
-    sine = SIN * F(mark[SIDE, i])
+    ux, uy = unit[U.UX, i], unit[U.UY, i]
+    if mark[M.SIDE, i] == 0:
+        dx, dy = unit[U.X, blocker] - unit[U.X, i], unit[U.Y, blocker] - unit[U.Y, i]
+        mark[M.SIDE, i] = 1 if dx * uy - dy * ux > ZERO else -1
+    sine = SIN * F(mark[M.SIDE, i])
     for _ in range(TURNS):
         ux, uy = ux * COS - uy * sine, ux * sine + uy * COS
         if who_blocks(unit, i, ux, uy, near, count) == NO_ONE:
-            unit[UX, i], unit[UY, i] = ux, uy
+            unit[U.UX, i], unit[U.UY, i] = ux, uy
             return
 
 
 @njit(inline="always")
 def place_beside(unit, param, i, target, place):
     """The point where i can strike the target from this side."""
-    reach = param[P_RANGE, i] * HALF + param[P_RADIUS, i] + param[P_RADIUS, target]
-    return unit[X, target] + reach * PLACE_X[place], unit[Y, target] + reach * PLACE_Y[place]
+    reach = param[P.RANGE, i] * HALF + param[P.RADIUS, i] + param[P.RADIUS, target]
+    return unit[U.X, target] + reach * PLACE_X[place], unit[U.Y, target] + reach * PLACE_Y[place]
 
 
 @njit()
 def find_place(unit, mark, param, affects, pathable, n_agents, i, taken):
     """The nearest free place beside a foe: beside its target for a unit with an order to attack it,
     beside any foe in scan range for one on an attack-move."""
-    best, found, here, there = F(np.inf), NO_ONE, unit[X, i], unit[Y, i]
+    best, found, here, there = F(np.inf), NO_ONE, unit[U.X, i], unit[U.Y, i]
     friends = find_promised(unit, mark, param, n_agents, i, taken)
     first, end = (n_agents, unit.shape[1]) if i < n_agents else (0, n_agents)
-    target = mark[TARGET, i]
+    target = mark[M.TARGET, i]
     for j in range(first, end):
         if j != target:
-            strange = mark[ORDER, i] != ATTACK_MOVE or affects[i, j] != HIT
-            if strange or unit[HEALTH, j] <= ZERO:
+            strange = mark[M.ORDER, i] != Order.ATTACK_MOVE or affects[i, j] != Effect.HIT
+            if strange or unit[U.HEALTH, j] <= ZERO:
                 continue
-            if not in_reach(unit, param, i, j, param[P_SCAN, i]):
+            if not in_reach(unit, param, i, j, param[P.SCAN, i]):
                 continue
-        at_x, at_y = unit[X, j], unit[Y, j]
-        reach = param[P_RANGE, i] * HALF + param[P_RADIUS, i] + param[P_RADIUS, j]
+        at_x, at_y = unit[U.X, j], unit[U.Y, j]
+        reach = param[P.RANGE, i] * HALF + param[P.RADIUS, i] + param[P.RADIUS, j]
         gap = np.sqrt(distance2(unit, i, j)) - reach - SAFE
         if gap > ZERO and gap * gap > best:
             continue  # all of its places are farther
@@ -132,10 +109,10 @@ def find_place(unit, mark, param, affects, pathable, n_agents, i, taken):
             d2 = squared(x - here, y - there)
             if d2 < best and is_free(pathable, x, y, d2, taken, count):
                 best, found = d2, place
-                mark[TARGET, i] = j
-    if found != mark[PLACE, i]:
-        mark[SIDE, i] = 0
-    mark[PLACE, i] = found
+                mark[M.TARGET, i] = j
+    if found != mark[M.PLACE, i]:
+        mark[M.SIDE, i] = 0
+    mark[M.PLACE, i] = found
 
 
 @njit()
@@ -145,14 +122,14 @@ def find_promised(unit, mark, param, n_agents, i, taken):
     count = 0
     first, end = (0, n_agents) if i < n_agents else (n_agents, unit.shape[1])
     for j in range(first, end):
-        if mark[PLACE, j] == NO_ONE or mark[STANDS, j] != 0 or unit[HEALTH, j] <= ZERO or j == i:
+        if j == i or mark[M.PLACE, j] == NO_ONE or mark[M.STANDS, j] != 0:
             continue
-        if param[P_LAYER, j] != param[P_LAYER, i]:
+        if unit[U.HEALTH, j] <= ZERO or param[P.LAYER, j] != param[P.LAYER, i]:
             continue
-        near = param[P_DISC, i] + param[P_DISC, j]
-        px, py = place_beside(unit, param, j, mark[TARGET, j], mark[PLACE, j])
+        near = param[P.DISC, i] + param[P.DISC, j]
+        px, py = place_beside(unit, param, j, mark[M.TARGET, j], mark[M.PLACE, j])
         taken[count, 0], taken[count, 1] = px, py
-        taken[count, 2] = squared(px - unit[X, j], py - unit[Y, j])
+        taken[count, 2] = squared(px - unit[U.X, j], py - unit[U.Y, j])
         taken[count, 3] = near * near * SQUEEZE
         count += 1
     return count
@@ -163,16 +140,16 @@ def find_held(unit, mark, param, n_agents, i, foe, reach, taken, count):
     """Foes, and friends that stand to fight, of i's layer that hold places within ``reach`` of a
     foe into ``taken`` behind its first ``count`` rows; how many rows there are then.
     """
-    units, farthest = unit.shape[1], reach + param[P_TOUCH, i]
+    units, farthest = unit.shape[1], reach + param[P.TOUCH, i]
     for start in range(0, units, LANES):
-        bits = who_is_near(unit, start, units, unit[X, foe], unit[Y, foe], farthest * farthest)
+        bits = who_is_near(unit, start, units, unit[U.X, foe], unit[U.Y, foe], farthest * farthest)
         while bits != 0:
             j = start + lowest(bits)
             bits &= bits - 1
-            holds = mark[STANDS, j] != 0 or (j < n_agents) != (i < n_agents)
-            if holds and j != i and param[P_LAYER, j] == param[P_LAYER, i]:
-                near = param[P_DISC, i] + param[P_DISC, j]
-                taken[count, 0], taken[count, 1] = unit[X, j], unit[Y, j]
+            holds = mark[M.STANDS, j] != 0 or (j < n_agents) != (i < n_agents)
+            if holds and j != i and param[P.LAYER, j] == param[P.LAYER, i]:
+                near = param[P.DISC, i] + param[P.DISC, j]
+                taken[count, 0], taken[count, 1] = unit[U.X, j], unit[U.Y, j]
                 taken[count, 2], taken[count, 3] = AT_ONCE, near * near * SQUEEZE
                 count += 1
     return count
@@ -201,18 +178,18 @@ def squared(dx, dy):
 def find_standing(unit, mark, param, i, near):
     """Units of i's layer right beside it that stand to fight or are stuck themselves, its target
     excepted, into ``near``; how many."""
-    count, units, farthest = 0, unit.shape[1], param[P_TOUCH, i] + NEAR
+    count, units, farthest = 0, unit.shape[1], param[P.TOUCH, i] + NEAR
     for start in range(0, units, LANES):
-        bits = who_is_near(unit, start, units, unit[X, i], unit[Y, i], farthest * farthest)
+        bits = who_is_near(unit, start, units, unit[U.X, i], unit[U.Y, i], farthest * farthest)
         while bits != 0:
             j = start + lowest(bits)
             bits &= bits - 1
-            reach = param[P_DISC, i] + param[P_DISC, j] + NEAR
-            if distance2(unit, i, j) > reach * reach or j == mark[TARGET, i] or j == i:
+            reach = param[P.DISC, i] + param[P.DISC, j] + NEAR
+            if distance2(unit, i, j) > reach * reach or j == mark[M.TARGET, i] or j == i:
                 continue
-            if param[P_LAYER, j] != param[P_LAYER, i]:
+            if param[P.LAYER, j] != param[P.LAYER, i]:
                 continue
-            if mark[STANDS, j] != 0 or squared(unit[VX, j], unit[VY, j]) < STUCK:
+            if mark[M.STANDS, j] != 0 or squared(unit[U.VX, j], unit[U.VY, j]) < STUCK:
                 near[count] = j
                 count += 1
     return count
@@ -223,7 +200,7 @@ def who_blocks(unit, i, ux, uy, near, count):
     """Which of ``near`` stands most in the way of the velocity (ux, uy); NO_ONE if none does."""
     found, most = NO_ONE, FACING * np.sqrt(ux * ux + uy * uy)
     for k in range(count):
-        dx, dy = unit[X, near[k]] - unit[X, i], unit[Y, near[k]] - unit[Y, i]
+        dx, dy = unit[U.X, near[k]] - unit[U.X, i], unit[U.Y, near[k]] - unit[U.Y, i]
         d = np.sqrt(dx * dx + dy * dy)
         facing = (dx * ux + dy * uy) / d if d > ZERO else ZERO
         if facing > most:
