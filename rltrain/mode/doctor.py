@@ -136,16 +136,15 @@ def cpu_flags() -> set[str]:
 def engine_cache() -> Iterator[Finding]:
     """Where machine code is kept, and whether the battle engine is in it."""
     from rltrain.common.numba_cache import cache_folder, is_compiled
-    from rltrain.env.smac.engine import env_step as engine_step
+    from rltrain.env.smac.engine.env_step import advance_serial
     from rltrain.env.smac.engine.kernel import SOURCES
-    from rltrain.env.smac.smaclite import env_step as smaclite_step
 
     folder = cache_folder(*SOURCES)
     if folder.name.startswith("rltrain-numba-"):
         fix = "export XDG_CACHE_HOME=FOLDER, a folder you can write"
         found = "cannot be written: every run compiles again, a minute or two"
         yield Finding("compile cache", "optional", found, fix)
-    elif all(is_compiled(rules.advance_serial) for rules in (engine_step, smaclite_step)):
+    elif is_compiled(advance_serial):
         yield Finding("compile cache", "ok", f"the battle engine is compiled, in {folder}")
     else:
         found = f"writable ({folder}); the first run compiles for a minute or two"

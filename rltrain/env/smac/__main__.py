@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-BATTLES = {"3m": "sc2", "terran_5_vs_5": "sc2", "2s3z": "smaclite"}
-"""A map and its rules for every part of the engine that is compiled by itself."""
+MAPS = ("3m", "terran_5_vs_5")
+"""A map with fixed and one with drawn teams, which together call every kernel."""
 
 
 def compile_engine() -> None:
@@ -15,14 +15,13 @@ def compile_engine() -> None:
     from rltrain.env.smac.engine.battles import UNITS_PER_CALL, Battles
     from rltrain.env.smac.options import Options
 
-    for map_name, rules in BATTLES.items():
+    for map_name in MAPS:
         for n_envs, n_threads in ((2, 1), (UNITS_PER_CALL, 2)):
             battles = Battles(
                 map_name=map_name,
                 n_envs=n_envs,
                 options=Options(),
                 n_threads=min(n_threads, numba_cache.MAX_THREADS),
-                rules=rules,
             )
             battles.reset({e: e for e in range(n_envs)})
             battles.step(np.where(battles.avail[:, :, 0] == 1, 0, 1))

@@ -1,4 +1,4 @@
-"""``Battles``: E battles of one map side by side, the plain Python face of the compiled engine.
+"""``Battles``: E battles of one map side by side, the Python interface of the compiled engine.
 
 ``SmacVectorEnv`` and ``StarCraft2Env`` are built on this class. To place units oneself,
 write into ``world`` and call ``refresh``.
@@ -15,12 +15,11 @@ from rltrain.common import numba_cache
 from rltrain.env.smac.data.roster import build_drawn_scene, build_roster
 from rltrain.env.smac.data.scenarios import find_scenario, is_scenario
 from rltrain.env.smac.data.units import UNITS, UnitType
-from rltrain.env.smac.engine import env_step as engine_step
-from rltrain.env.smac.engine import teams
+from rltrain.env.smac.engine import env_step, teams
+from rltrain.env.smac.engine.episode import reset_battle
 from rltrain.env.smac.engine.tables import build_reward, build_scene, build_view
 from rltrain.env.smac.engine.world import Outcome, U, World, build_frame, build_world
 from rltrain.env.smac.options import Options, max_reward_against, sizes_of
-from rltrain.env.smac.smaclite import env_step as smaclite_step
 from rltrain.env.smac.smaclite.maps import find_map_under
 from rltrain.env.smac.smaclite.scene import build_lite_scene
 
@@ -30,6 +29,23 @@ UNITS_PER_CALL = 512
 
 class IllegalAction(ValueError):
     """An agent chose an action that is not available to it; nothing was changed."""
+
+    @classmethod
+    def of(cls, e: int, agent: int, chosen: int, legal: Sequence[int]) -> IllegalAction:
+        """The error for one agent of environment e."""
+        return cls(
+            f"illegal action in environment {e}: agent {agent} chose {chosen}, "
+            f"available are {legal}"
+        )
+
+
+def check_shape(action: np.ndarray, avail: np.ndarray) -> None:
+    """Raise ValueError unless actions [E, A] fit ``avail`` [E, A, n_actions]."""
+    if action.shape != avail.shape[:2]:
+        raise ValueError(
+            f"actions have the wrong shape: expected {avail.shape[:2]} (environments, agents), got "
+            f"{action.shape}"
+        )
 
 
 class Battles:
@@ -61,12 +77,12 @@ class Battles:
         self.options, self.n_envs = options, n_envs
         self.sizes = sizes_of(self.map_data, options)
         self.roster = build_roster(self.map_data, options) if self.map_data.drawn_from else None
-        lite = rules == "smaclite"
         if self.roster is not None:
             self.scene = build_drawn_scene(self.map_data, options, n_envs)
+        elif rules == "smaclite":
+            self.scene = build_lite_scene(self.map_data, options)
         else:
-            self.scene = (build_lite_scene if lite else build_scene)(self.map_data, options)
-        self._engine = smaclite_step if lite else engine_step
+            self.scene = build_scene(self.map_data, options)
         self.shown = build_view(self.map_data, options)
         self.rule = build_reward(self.map_data, options)
         self.world = build_world(self.scene, n_envs)
@@ -77,7 +93,6 @@ class Battles:
         self.n_threads = min(n_threads, numba_cache.MAX_THREADS, n_envs)
         self._seed = np.zeros(n_envs, np.uint64)
         self._restart = np.zeros(n_envs, np.bool_)
-        self._no_action = np.zeros((n_envs, self.map_data.n_agents), np.int64)
 
     def reset(self, seeds: Mapping[int, int]) -> None:
         """Restart the battles e of ``seeds``, each with its own seed; the others stay as they
@@ -87,9 +102,7 @@ class Battles:
             restart[e], self._seed[e] = True, seed
         self._recruit(restart)
         for e in seeds:
-            engine_step.reset_battle(
-                self.scene, self.shown, self.world, self.frame, e, self._seed[e]
-            )
+            reset_battle(self.scene, self.shown, self.world, self.frame, e, self._seed[e])
 
     def step(self, action: np.ndarray, restarts: Mapping[int, int] | None = None) -> None:
         """One env step with action [E, A]; battles in ``restarts`` (e to seed) restart instead.
@@ -100,21 +113,17 @@ class Battles:
         """
         orders = None if self.orders is None else self.orders()
         action = np.ascontiguousarray(action, np.int64)
-        if action.shape != self._no_action.shape:
-            raise ValueError(
-                f"actions have the wrong shape: expected {self._no_action.shape} "
-                f"(environments, agents), got {action.shape}"
-            )
+        check_shape(action, self.avail)
         self._restart[:] = False
         for e, seed in (restarts or {}).items():
             self._restart[e], self._seed[e] = True, seed
         self._check(action, any_action=orders is not None)
         if restarts:
             self._recruit(self._restart)
-        advance = self._engine.advance_serial
+        advance = env_step.advance_serial
         if self.n_threads > 1 and self.world.unit.shape[2] * self.n_envs >= UNITS_PER_CALL:
             numba_cache.set_num_threads(self.n_threads)
-            advance = self._engine.advance_parallel
+            advance = env_step.advance_parallel
         advance(
             self.scene,
             self.shown,
@@ -143,24 +152,19 @@ class Battles:
         return max_reward_against(self.unit_types(e)[self.map_data.n_agents :], self.options)
 
     def table(self, name: str, e: int) -> np.ndarray:
-        """The table of units of this name in ``scene`` that holds for battle e."""
+        """The table of this name in ``scene`` for battle e."""
         table: np.ndarray = getattr(self.scene, name)[e * self.scene.per_battle]
         return table
 
     def _check(self, action: np.ndarray, *, any_action: bool) -> None:
-        wrong = engine_step.find_illegal(self.world, self.avail, action, self._restart, any_action)
+        wrong = env_step.find_illegal(self.world, self.avail, action, self._restart, any_action)
         if wrong < 0:
             return
         e, agent = divmod(wrong, self.map_data.n_agents)
         legal = np.flatnonzero(self.avail[e, agent]).tolist()
-        there = (
-            f"actions are 0 … {self.sizes.n_actions - 1}"
-            if any_action
-            else f"available are {legal}"
-        )
-        raise IllegalAction(
-            f"illegal action in environment {e}: agent {agent} chose {action[e, agent]}, {there}"
-        )
+        if any_action:
+            legal = list(range(self.sizes.n_actions))
+        raise IllegalAction.of(e, agent, int(action[e, agent]), legal)
 
     @property
     def ended(self) -> np.ndarray:
@@ -172,29 +176,25 @@ class Battles:
         """bool [E]: ended by the time limit only."""
         return self.world.outcome == Outcome.TIMEOUT
 
-    def result(self, e: int) -> dict[str, Any]:
-        """How battle e stands: won, dead allies and enemies, timed out."""
-        return self.results([e])[0]
-
     def results(self, envs: Sequence[int]) -> list[dict[str, Any]]:
-        """``result`` of several battles."""
+        """How these battles stand: won, dead allies and enemies, timed out."""
         dead = self.world.unit[envs, U.HEALTH] <= 0
         agents, outcome = self.map_data.n_agents, self.world.outcome[envs]
-        columns = (
-            (outcome == Outcome.WIN).tolist(),
-            np.count_nonzero(dead[:, :agents], axis=1).tolist(),
-            np.count_nonzero(dead[:, agents:], axis=1).tolist(),
-            (outcome == Outcome.TIMEOUT).tolist(),
-        )
-        names = ("win", "dead_allies", "dead_enemies", "timeout")
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        columns = {
+            "win": outcome == Outcome.WIN,
+            "dead_allies": np.count_nonzero(dead[:, :agents], axis=1),
+            "dead_enemies": np.count_nonzero(dead[:, agents:], axis=1),
+            "timeout": outcome == Outcome.TIMEOUT,
+        }
+        rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def refresh(self) -> None:
         """Write all observations, masks and states again from ``world``."""
-        engine_step.write_frames(self.scene, self.shown, self.world, self.frame)
+        env_step.write_frames(self.scene, self.shown, self.world, self.frame)
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Every array a battle remembers, copied."""
+        """Copies of all arrays of ``World``."""
         return {name: array.copy() for name, array in self.world._asdict().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

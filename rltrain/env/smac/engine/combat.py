@@ -1,9 +1,8 @@
 """Targets and desired velocities of units; one call is one simulation loop (compiled).
 
-Agents follow their orders and nothing else. Enemies carry out one attack-move: walk to a point,
-attack what comes into scan range, go after units that shoot them from outside it, join friends that
-call for help. Where a map says so they hunt the nearest agent instead, or chase one until it is
-dead.
+Agents only follow their orders. Enemies carry out one attack-move: walk to a point, attack units in
+scan range, pursue units that shoot them from outside it, and join allies that call for help. On
+some maps they hunt the nearest agent instead, or chase one until it is dead.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -13,7 +12,8 @@ import numpy as np
 
 from rltrain.env.smac.data.terrain import SIZE
 from rltrain.env.smac.engine.kernel import F, njit
-from rltrain.env.smac.engine.simd import LANES, lowest, who_is_near
+from rltrain.env.smac.engine.observe import EAST, NORTH, SOUTH, WEST
+from rltrain.env.smac.engine.simd import WIDTH, lowest, units_near
 from rltrain.env.smac.engine.turret import lets_go
 from rltrain.env.smac.engine.world import GROUND, NO_ONE, Effect, M, Order, P, U
 
@@ -135,8 +135,8 @@ def scan(unit, mark, param, affects, n_agents, i, target):
     found, best = NO_ONE, F(np.inf)
     first, end = (n_agents, unit.shape[1]) if i < n_agents else (0, n_agents)
     x, y, reach2 = unit[U.X, i], unit[U.Y, i], param[P.SEEK, i] * param[P.SEEK, i]
-    for start in range(first, end, LANES):
-        bits = who_is_near(unit, start, end, x, y, reach2)
+    for start in range(first, end, WIDTH):
+        bits = units_near(unit, start, end, x, y, reach2)
         while bits != 0:
             j = start + lowest(bits)
             bits &= bits - 1
@@ -188,6 +188,15 @@ def choose_desires(unit, mark, param, hops, n_agents):
             x, y = next_point(unit, hops, i, x, y)
         if goes:
             head_for(unit, param, i, x, y)
+
+
+@njit(forceinline=True)
+def set_move_goal(view, unit, i, action):
+    """The point to which a move action of agent i leads."""
+    amount = view.move_amount
+    dx = amount if action == EAST else (-amount if action == WEST else ZERO)
+    dy = amount if action == NORTH else (-amount if action == SOUTH else ZERO)
+    unit[U.GOAL_X, i], unit[U.GOAL_Y, i] = unit[U.X, i] + dx, unit[U.Y, i] + dy
 
 
 @njit()

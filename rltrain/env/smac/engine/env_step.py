@@ -1,8 +1,8 @@
-"""One env step of one battle, and the batch of them side by side (compiled).
+"""One env step of a battle under ``rules=sc2``, and of a batch of battles (compiled).
 
-A battle has its own random stream and touches nothing of its neighbors, so neither the number of
-battles nor the number of threads changes a result. A finished battle stays frozen on its last frame
-until it is restarted.
+A battle has its own random stream and shares no state with others, so neither the number of battles
+nor the number of threads changes a result. A finished battle keeps its last frame until it is
+restarted.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -10,84 +10,25 @@ from __future__ import annotations
 
 from rltrain.common.numba_cache import prange
 from rltrain.env.smac.engine.combat import (
-    SCAN_EVERY,
     choose_desires,
     choose_targets,
     renew_orders,
+    set_move_goal,
 )
-from rltrain.env.smac.engine.field_of_view import (
-    NO_OP,
-    aim,
-    forget_all,
-    register,
-)
+from rltrain.env.smac.engine.episode import begin_step, end_step, reset_battle
+from rltrain.env.smac.engine.field_of_view import NO_OP, aim
 from rltrain.env.smac.engine.healing import choose_patients, limit_flight, mend
-from rltrain.env.smac.engine.kernel import (
-    F,
-    draw,
-    njit,
-    stream_of,
-)
+from rltrain.env.smac.engine.kernel import F, njit
 from rltrain.env.smac.engine.movement.avoidance import choose_velocities
 from rltrain.env.smac.engine.movement.crowding import flow_around
 from rltrain.env.smac.engine.movement.motion import move_units
-from rltrain.env.smac.engine.observe import (
-    EAST,
-    FIRST_ATTACK,
-    NORTH,
-    SOUTH,
-    STOP,
-    WEST,
-    write_frame,
-)
-from rltrain.env.smac.engine.outcome import outcome_of, reward_of
+from rltrain.env.smac.engine.observe import FIRST_ATTACK, NORTH, STOP, write_frame
 from rltrain.env.smac.engine.turret import turn_turrets
-from rltrain.env.smac.engine.weapons import (
-    explode_killed,
-    land_hits,
-    recover,
-    use_weapons,
-)
+from rltrain.env.smac.engine.weapons import explode_killed, land_hits, recover, use_weapons
 from rltrain.env.smac.engine.world import NO_ONE, Effect, M, Order, Outcome, P, U
+from rltrain.env.smac.smaclite.env_step import step_battle as step_smaclite
 
 ZERO = F(0)
-
-
-@njit()
-def reset_battle(scene, shown, world, frame, e, seed):
-    """Start positions, full health, a fresh random stream; fills the first frame."""
-    unit, mark = world.unit[e], world.mark[e]
-    world.rng[e] = stream_of(seed)
-    own = e * scene.per_battle
-    for i in range(unit.shape[1]):
-        for row in range(unit.shape[0]):
-            unit[row, i] = scene.first_unit[own, row, i]
-        for row in range(mark.shape[0]):
-            mark[row, i] = scene.first_mark[own, row, i]
-    for i in range(unit.shape[1]):
-        mark[M.PHASE, i] = int(draw(world.rng, e) * F(SCAN_EVERY))
-    if scene.span_x != ZERO or scene.span_y != ZERO:
-        share = draw(world.rng, e)
-        for i in range(unit.shape[1]):
-            unit[U.GOAL_X, i] += share * scene.span_x
-            unit[U.GOAL_Y, i] += share * scene.span_y
-    world.last_action[e, :] = -1
-    world.clock[e] = 0
-    world.outcome[e] = Outcome.RUNNING
-    frame.reward[e] = 0.0
-    forget_all(world.facing[e], world.watcher[e], world.watches[e])
-    show(scene, shown, world, frame, e)
-
-
-@njit(forceinline=True)
-def show(scene, shown, world, frame, e):
-    """The frame of battle e after it moved on."""
-    if shown.limited:
-        register(
-            shown, world.unit[e], scene.param[e * scene.per_battle], world.facing[e],
-            world.watcher[e], world.watches[e], world.blank[e], frame.queue[e], world.rng, e,
-        )  # fmt: skip
-    write_frame(scene, shown, world, frame, e)
 
 
 @njit(forceinline=True)
@@ -115,21 +56,13 @@ def give_orders(view, unit, mark, param, affects, facing, visible, e, action, fr
             mark[M.ORDER, i] = Order.HEAL if heals else Order.ATTACK
         elif a >= NORTH:
             mark[M.ORDER, i] = Order.MOVE
-            unit[U.GOAL_X, i], unit[U.GOAL_Y, i] = unit[U.X, i], unit[U.Y, i]
-            if a == NORTH:
-                unit[U.GOAL_Y, i] += view.move_amount
-            elif a == SOUTH:
-                unit[U.GOAL_Y, i] -= view.move_amount
-            elif a == EAST:
-                unit[U.GOAL_X, i] += view.move_amount
-            elif a == WEST:
-                unit[U.GOAL_X, i] -= view.move_amount
+            set_move_goal(view, unit, i, a)
 
 
 @njit()
 def step_battle(scene, shown, rule, world, frame, e, action, orders, free):
-    """One env step of battle e: actions [E, A] are remembered, orders [E, A] (as a rule the same)
-    carried out; ``free`` ones count as SMAC's actions do, and may aim at any unit."""
+    """One env step of battle e, which carries out orders [E, A] and records actions [E, A]; as a
+    rule the two are the same. ``free`` orders are numbered as in SMAC and may target any unit."""
     unit, mark, A = world.unit[e], world.mark[e], scene.n_agents
     lines, spare, queue = frame.lines[e], frame.spare[e], frame.queue[e]
     own, hops = e * scene.per_battle, scene.hops
@@ -165,38 +98,17 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders, free):
     end_step(scene, shown, rule, world, frame, e)
 
 
-@njit(forceinline=True)
-def begin_step(world, e, action, n_agents):
-    """What the reward and the next observations must know of the time before the step."""
-    unit = world.unit[e]
-    for i in range(unit.shape[1]):
-        unit[U.BEFORE, i] = unit[U.HEALTH, i] + unit[U.SHIELD, i]
-    for i in range(n_agents):
-        world.last_action[e, i] = action[e, i]
-
-
-@njit(forceinline=True)
-def end_step(scene, shown, rule, world, frame, e):
-    """Outcome, reward and frame after the loops of a step."""
-    unit, param, A = world.unit[e], scene.param[e * scene.per_battle], scene.n_agents
-    world.clock[e] += 1
-    world.outcome[e] = outcome_of(unit, param, A, scene.heals, scene.limit, world.clock[e])
-    frame.reward[e] = reward_of(rule, unit, A, world.outcome[e]) * world.factor[e]
-    for i in range(unit.shape[1]):
-        if unit[U.HEALTH, i] <= ZERO:
-            unit[U.SHIELD, i] = ZERO
-    show(scene, shown, world, frame, e)
-
-
 @njit(inline="always")
 def advance_battle(scene, shown, rule, world, frame, e, action, orders, free, restart, seed):
     """Restart, step or (finished, not restarted) leave battle e as it is."""
     if restart[e]:
         reset_battle(scene, shown, world, frame, e, seed[e])
-    elif world.outcome[e] == Outcome.RUNNING:
-        step_battle(scene, shown, rule, world, frame, e, action, orders, free)
-    else:
+    elif world.outcome[e] != Outcome.RUNNING:
         frame.reward[e] = 0.0
+    elif scene.smaclite:
+        step_smaclite(scene, shown, rule, world, frame, e, action, orders)
+    else:
+        step_battle(scene, shown, rule, world, frame, e, action, orders, free)
 
 
 @njit()
@@ -217,7 +129,7 @@ def advance_parallel(scene, shown, rule, world, frame, action, orders, free, res
 @njit()
 def find_illegal(world, avail, action, restart, any_action):
     """Index e * A + i of the first action that is not available in a running battle, or with
-    ``any_action`` that there is not; -1 if there is none."""
+    ``any_action`` that does not exist; -1 if there is none."""
     A, n = avail.shape[1], avail.shape[2]
     for e in range(avail.shape[0]):
         if restart[e] or world.outcome[e] != Outcome.RUNNING:

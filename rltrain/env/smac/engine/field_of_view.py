@@ -1,9 +1,8 @@
-"""SMACv2's rules of seeing and aiming: cones that agents turn, enemies that not every agent may
-see, actions without a mask (compiled).
+"""SMACv2's field of view: cones that agents turn, enemies hidden from some agents, actions without
+a mask (compiled).
 
-Unused where only distance decides (``View.limited`` false). ``register`` is what a battle remembers
-of which agent saw which enemy first; ``write_visibility`` derives from it, without a memory of its
-own, what holds now.
+Unused if only distance decides (``View.limited`` false). ``register`` records which agent saw which
+enemy first; ``write_visibility`` derives the current visibility from that record.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -11,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rltrain.env.smac.engine.kernel import F, draw, njit
+from rltrain.env.smac.engine.kernel import F, draw, njit, shuffle
 from rltrain.env.smac.engine.world import NO_ONE, P, U
 
 ZERO, ONE = F(0), F(1)
@@ -49,9 +48,9 @@ def register(view, unit, param, facing, watcher, watches, blank, queue, rng, e):
     """Which enemies each agent may see: the first agent to see it, and every other with a
     probability drawn at that moment, until the first one or the enemy is dead.
 
-    Agents look one after the other in random order. SMACv2 as published zeroes an agent's enemy
-    blocks up to the last enemy it may not see at its turn, those seen by no agent included:
-    ``blank`` counts them.
+    Agents are processed in random order. SMACv2 as published zeroes an agent's enemy blocks up to
+    the last enemy that is hidden from it when it is processed, including those that no agent has
+    seen: ``blank`` counts them.
     """
     A = view.n_agents
     for m in range(watcher.shape[0]):
@@ -61,9 +60,7 @@ def register(view, unit, param, facing, watcher, watches, blank, queue, rng, e):
             watches[:, m] = 0
     for k in range(A):
         queue[k] = k
-    for k in range(A - 1, 0, -1):
-        m = int(draw(rng, e) * F(k + 1))
-        queue[k], queue[m] = queue[m], queue[k]
+    shuffle(queue, A, rng, e)
     for k in range(A):
         i = queue[k]
         blank[i] = 0
@@ -117,8 +114,9 @@ def write_targets(view, unit, param, visible, i, avail):
 
 @njit()
 def aim(view, param, visible, facing, i, a):
-    """Action a of agent i in SMAC's numbers. Turning the cone is no order, nor is an attack out of
-    range where that is not masked: no-op, the unit goes on with what it does."""
+    """Action a of agent i in SMAC's numbers. Turning the cone, and an attack out of range where
+    that is not masked, give no-op: the unit continues its last order.
+    """
     if a < view.first_attack:
         angle = 2.0 * np.pi * (a - FIRST_TURN) / (view.first_attack - FIRST_TURN)
         facing[i, 0], facing[i, 1] = F(np.cos(angle)), F(np.sin(angle))

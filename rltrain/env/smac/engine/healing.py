@@ -1,8 +1,8 @@
 """Healers: choice of patients, flight and healing; one call is one simulation loop
 (compiled).
 
-Agents' healers follow their orders. Enemies' healers go along with their team and heal on
-their own. StarCraft II's scan-move is not documented; what stands here is our reading of it.
+Agents' healers follow their orders. Enemies' healers follow their team and choose their patients.
+StarCraft II's scan-move is not documented; this is an approximation.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -18,13 +18,13 @@ ZERO = F(0)
 LOOP = F(1 / 16)  # seconds
 MEND_PER_LOOP = F(9 / 16)  # health
 ENERGY_PER_HEALTH = F(0.33)
-ENERGY_TO_START = F(5)  # to begin on one's own
-ACQUIRE = F(6)  # edge distance at which healers look for patients on their own
+ENERGY_TO_START = F(5)  # that enemies' healers need to choose a patient
+ACQUIRE = F(6)  # edge distance within which enemies' healers choose patients
 
 
 @njit()
 def choose_patients(unit, mark, param, affects):
-    """Enemy healers stay with their patient until it is well, dead or gone, then take another."""
+    """Enemies' healers keep a patient until it is healed, dead or out of range."""
     for i in range(unit.shape[1]):
         if mark[M.ORDER, i] != Order.HEAL_MOVE or unit[U.HEALTH, i] <= ZERO:
             continue
@@ -59,7 +59,9 @@ def neediest(unit, param, affects, i):
 
 @njit()
 def limit_flight(unit, mark, param, affects):
-    """Healers speed up gradually, and without a patient go no faster than those they care for."""
+    """Limit the speed of healers: they accelerate gradually, and without a patient are no faster
+    than the slowest ally they can heal.
+    """
     for i in range(unit.shape[1]):
         wanted = np.sqrt(unit[U.UX, i] * unit[U.UX, i] + unit[U.UY, i] * unit[U.UY, i])
         if param[P.ENERGY, i] == ZERO or wanted == ZERO:

@@ -1,6 +1,6 @@
-"""What all kernels of the battle engine share: compiler options and the random stream.
+"""Compiler options and random streams of the battle engine's kernels.
 
-Any of them may call any other, so each is compiled again when one of their files has changed.
+Kernels call each other across files, so all are compiled again when one of their files changes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ KERNEL_FILES = (
     "data/terrain",
     "engine/combat",
     "engine/env_step",
+    "engine/episode",
     "engine/field_of_view",
     "engine/healing",
     "engine/kernel",
@@ -30,7 +31,6 @@ KERNEL_FILES = (
     "engine/turret",
     "engine/weapons",
     "engine/world",
-    "smaclite/avoidance",
     "smaclite/combat",
     "smaclite/env_step",
     "smaclite/units",
@@ -58,7 +58,7 @@ _TO_UNIT = F(1.0 / (1 << 24))
 
 @njit(inline="always")
 def draw(rng, e):  # type: ignore[no-untyped-def]
-    """Uniform float32 in [0, 1) from battle e's own xorshift64* stream ``rng`` uint64 [E]."""
+    """Uniform float32 in [0, 1) from the xorshift64* stream of battle e; ``rng`` is uint64 [E]."""
     s = rng[e]
     s ^= s >> np.uint64(12)
     s ^= s << np.uint64(25)
@@ -67,9 +67,17 @@ def draw(rng, e):  # type: ignore[no-untyped-def]
     return F((s * np.uint64(2685821657736338717)) >> np.uint64(40)) * _TO_UNIT
 
 
+@njit(inline="always")
+def shuffle(items, n, rng, e):  # type: ignore[no-untyped-def]
+    """Put the first n items into random order (Fisher-Yates)."""
+    for k in range(n - 1, 0, -1):
+        m = int(draw(rng, e) * F(k + 1))
+        items[k], items[m] = items[m], items[k]
+
+
 @njit()
 def stream_of(seed):  # type: ignore[no-untyped-def]
-    """A never-zero starting point of ``draw`` from any uint64 seed (splitmix64)."""
+    """State of a random stream, never 0, from any uint64 seed (splitmix64)."""
     s = seed + np.uint64(0x9E3779B97F4A7C15)
     s = (s ^ (s >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     s = (s ^ (s >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

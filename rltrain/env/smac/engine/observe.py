@@ -1,17 +1,11 @@
-"""What agents see and may do: SMAC's observations, availability and state of one battle
-(compiled)."""
+"""SMAC's observations, available actions and state of one battle (compiled)."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
 import numpy as np
 
-from rltrain.env.smac.engine.field_of_view import (
-    IN_RANGE,
-    SEEN,
-    write_targets,
-    write_visibility,
-)
+from rltrain.env.smac.engine.field_of_view import IN_RANGE, SEEN, write_targets, write_visibility
 from rltrain.env.smac.engine.kernel import F, njit
 from rltrain.env.smac.engine.world import P, U
 
@@ -24,8 +18,8 @@ STOP, NORTH, SOUTH, EAST, WEST, FIRST_ATTACK = 1, 2, 3, 4, 5, 6
 def write_frame(scene, view, world, frame, e):
     """Fills obs [A, O], avail [A, n_actions] and state [S] of battle e.
 
-    Arrays of all battles go on with their ``e``: a view of one battle's part costs more than its
-    use where it is hardly used.
+    Arrays that are rarely read are passed whole, with ``e``: making a view of one battle's part
+    costs more than it saves.
     """
     own = e * scene.per_battle
     param, type_bit, unit = scene.param[own], scene.type_bit[own], world.unit[e]
@@ -139,21 +133,29 @@ def write_enemies(view, param, type_bit, unit, visible, e, i, heals, obs, avail)
             elif d2 <= shoot * shoot:
                 avail[i, view.first_attack + k - A] = 1
                 obs[i, at] = ONE
-            obs[i, at + 1], obs[i, at + 2], obs[i, at + 3] = (
-                np.sqrt(d2) / sight,
-                dx / sight,
-                dy / sight,
-            )
-            p = at + 4
-            if view.all_health:
-                obs[i, p] = unit[U.HEALTH, k] / param[P.HEALTH, k]
-                p += 1
-                if view.shield_enemy:
-                    obs[i, p] = unit[U.SHIELD, k] / param[P.SHIELD, k]
-                    p += 1
-            if view.type_bits > 0:
-                obs[i, p + type_bit[k]] = ONE
+            write_unit(view, param, type_bit, unit, i, k, view.shield_enemy, obs, at)
         at += view.enemy_size
+
+
+@njit(forceinline=True)
+def write_unit(view, param, type_bit, unit, i, k, shield, obs, at):
+    """Distance, dx, dy, health, shield and type of unit k after feature ``at`` of agent i; returns
+    where the type begins."""
+    sight = param[P.SIGHT, i]
+    dx, dy = unit[U.X, k] - unit[U.X, i], unit[U.Y, k] - unit[U.Y, i]
+    obs[i, at + 1] = np.sqrt(dx * dx + dy * dy) / sight
+    obs[i, at + 2] = dx / sight
+    obs[i, at + 3] = dy / sight
+    p = at + 4
+    if view.all_health:
+        obs[i, p] = unit[U.HEALTH, k] / param[P.HEALTH, k]
+        p += 1
+        if shield:
+            obs[i, p] = unit[U.SHIELD, k] / param[P.SHIELD, k]
+            p += 1
+    if view.type_bits > 0:
+        obs[i, p + type_bit[k]] = ONE
+    return p
 
 
 @njit(inline="always")
@@ -180,20 +182,7 @@ def write_allies(view, param, type_bit, unit, visible, last_action, e, i, obs):
         seen = visible[e, i, k] & SEEN != 0 if view.limited else d2 < sight * sight
         if seen and unit[U.HEALTH, k] > ZERO:
             obs[i, at] = ONE
-            obs[i, at + 1], obs[i, at + 2], obs[i, at + 3] = (
-                np.sqrt(d2) / sight,
-                dx / sight,
-                dy / sight,
-            )
-            p = at + 4
-            if view.all_health:
-                obs[i, p] = unit[U.HEALTH, k] / param[P.HEALTH, k]
-                p += 1
-                if view.shield_ally:
-                    obs[i, p] = unit[U.SHIELD, k] / param[P.SHIELD, k]
-                    p += 1
-            if view.type_bits > 0:
-                obs[i, p + type_bit[k]] = ONE
+            p = write_unit(view, param, type_bit, unit, i, k, view.shield_ally, obs, at)
             if view.obs_last_action and last_action[e, k] >= 0:
                 obs[i, p + view.type_bits + last_action[e, k]] = ONE
         at += view.ally_size

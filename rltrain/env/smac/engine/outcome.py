@@ -1,4 +1,4 @@
-"""How a battle ends and what a step pays, as SMAC has it (compiled)."""
+"""Outcome of a battle and reward of a step, as in SMAC (compiled)."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Neighbors of a unit, found eight units at a time, so that loops over pairs visit near ones only
-(compiled).
+"""SIMD search for the units near a point, eight units per instruction (compiled).
 
-Most pairs of units have nothing to do with each other. ``who_is_near`` finds the others with a few
-vector instructions; the result for one unit is exactly that of the same float32 operations
-one by one.
+Loops over pairs of units visit only near pairs this way. The result for each unit is exactly that
+of the same scalar float32 operations.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -18,15 +16,15 @@ from numba.extending import intrinsic
 from rltrain.env.smac.engine.kernel import njit
 from rltrain.env.smac.engine.world import U
 
-LANES = 8
+WIDTH = 8
 
 
 @njit(forceinline=True)
-def who_is_near(unit, start, end, x, y, reach2):
+def units_near(unit, start, end, x, y, reach2):
     """Bits 0 … 7 for units start … start + 7, those before ``end`` only: alive, and the squared
     distance of their center to (x, y) at most ``reach2``."""
     bits = _eight(unit, start, x, y, reach2)
-    return bits if end - start >= LANES else bits & ((1 << (end - start)) - 1)
+    return bits if end - start >= WIDTH else bits & ((1 << (end - start)) - 1)
 
 
 @intrinsic
@@ -41,14 +39,14 @@ def lowest(typingctx: Any, bits: Any) -> Any:
 
 @intrinsic
 def _eight(typingctx: Any, unit: Any, start: Any, x: Any, y: Any, reach2: Any) -> Any:
-    """``who_is_near`` without an end. It reads up to seven columns behind the last one: those are
+    """``units_near`` without an end. It reads up to seven columns behind the last one: those are
     the first ones of the next row, and HEALTH is not the last row."""
     number = types.float32
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         table = context.make_array(signature.args[0])(context, builder, args[0])
         columns = cgutils.unpack_tuple(builder, table.shape)[1]
-        eight = ir.VectorType(ir.FloatType(), LANES)
+        eight = ir.VectorType(ir.FloatType(), WIDTH)
 
         def load(row: int) -> Any:
             at = builder.add(builder.mul(columns, columns.type(row)), args[1])
@@ -58,14 +56,14 @@ def _eight(typingctx: Any, unit: Any, start: Any, x: Any, y: Any, reach2: Any) -
         def spread(value: Any) -> Any:
             none = ir.Constant(eight, ir.Undefined)
             one = builder.insert_element(none, value, ir.IntType(32)(0))
-            order = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+            order = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
             return builder.shuffle_vector(one, none, order)
 
         dx, dy = builder.fsub(load(U.X), spread(args[2])), builder.fsub(load(U.Y), spread(args[3]))
         d2 = builder.fadd(builder.fmul(dx, dx), builder.fmul(dy, dy))
         near = builder.fcmp_ordered("<=", d2, spread(args[4]))
-        alive = builder.fcmp_ordered(">", load(U.HEALTH), ir.Constant(eight, [0.0] * LANES))
-        bits = builder.bitcast(builder.and_(near, alive), ir.IntType(LANES))
+        alive = builder.fcmp_ordered(">", load(U.HEALTH), ir.Constant(eight, [0.0] * WIDTH))
+        bits = builder.bitcast(builder.and_(near, alive), ir.IntType(WIDTH))
         return builder.zext(bits, ir.IntType(64))
 
     return types.int64(unit, types.int64, number, number, number), generate

@@ -51,6 +51,7 @@ def build_scene(map_data: MapData, options: Options) -> Scene:
         n_agents=map_data.n_agents,
         limit=map_data.limit,
         loops=options.step_mul,
+        smaclite=False,
         heals=map_data.heals,
         special=any(map(_is_special, units)),
         bursts=any(unit.weapon == "blast" for unit in units),

@@ -1,7 +1,6 @@
 """Teams and start positions of SMACv2, drawn for every battle from its seed (compiled).
 
-``recruit`` fills a battle's own tables of units; the reset that follows begins the battle with them
-as it does on a fixed map.
+``recruit`` fills the tables of units of a battle, from which the reset that follows starts it.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -11,12 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rltrain.env.smac.engine.kernel import (
-    F,
-    draw,
-    njit,
-    stream_of,
-)
+from rltrain.env.smac.engine.kernel import F, draw, njit, shuffle, stream_of
 from rltrain.env.smac.engine.world import P, U
 
 HALF, ONE = F(0.5), F(1)
@@ -118,9 +112,7 @@ def surround(roster, unit, n_agents, rng, e):
     count, corner = np.zeros(4, np.int64), np.arange(4)
     for _ in range(n_agents, unit.shape[1]):
         count[int(draw(rng, e) * F(n_groups))] += 1
-    for k in range(3, 0, -1):
-        m = int(draw(rng, e) * F(k + 1))
-        corner[k], corner[m] = corner[m], corner[k]
+    shuffle(corner, 4, rng, e)
     i = n_agents
     for g in range(n_groups):
         t = draw(rng, e)

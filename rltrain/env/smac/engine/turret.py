@@ -1,5 +1,5 @@
-"""Units that cannot move: when they drop a target, and turrets that must point at it before
-they wind up (compiled). The spine crawler is the only one.
+"""Units that cannot move: when they drop a target, and turrets that must point at a target before
+the windup (compiled). The spine crawler is the only one.
 """
 
 # mypy: disable-error-code="no-untyped-def"

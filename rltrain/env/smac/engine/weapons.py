@@ -1,9 +1,8 @@
-"""What weapons do: wind up, fire, hit; missiles, second hits, beams, blasts; and how units recover
+"""Weapons: windup, shots, hits, missiles, second hits, beams and blasts; recovery of units
 (compiled).
 
-A plain weapon hits once, at once. Where a map has others (``Scene.special``), ``fire``
-distinguishes them, and what is still on its way lands with ``land_hits`` at the beginning of a
-later loop.
+A plain weapon hits once and immediately. On maps with other weapons (``Scene.special``), ``fire``
+distinguishes them, and missiles and second hits land in ``land_hits`` at the start of a later loop.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -14,7 +13,7 @@ import math
 import numpy as np
 
 from rltrain.env.smac.engine.combat import distance2, in_reach
-from rltrain.env.smac.engine.kernel import F, draw, njit
+from rltrain.env.smac.engine.kernel import F, draw, njit, shuffle
 from rltrain.env.smac.engine.turret import points_at
 from rltrain.env.smac.engine.world import NO_ONE, Effect, M, Order, P, U, Weapon
 
@@ -32,8 +31,8 @@ BLAST_RADIUS = F(2.2)  # to the edge of the victim
 
 @njit()
 def use_weapons(unit, mark, param, damage, affects, n_agents, special, loop, rng, e, queue):
-    """All units that can act do, in random order and with immediate effect; then cooldowns run down
-    one loop."""
+    """All units that can attack do so in random order and with immediate effect; then cooldowns
+    decrease by one loop."""
     n = 0
     for i in range(unit.shape[1]):
         target = mark[M.TARGET, i]
@@ -44,16 +43,12 @@ def use_weapons(unit, mark, param, damage, affects, n_agents, special, loop, rng
         if unit[U.WINDUP, i] > ZERO or (ready and affects[i, target] == Effect.HIT):
             queue[n] = i
             n += 1
-    for k in range(n - 1, 0, -1):
-        m = int(draw(rng, e) * F(k + 1))
-        queue[k], queue[m] = queue[m], queue[k]
+    shuffle(queue, n, rng, e)
     for k in range(n):
         if unit[U.HEALTH, queue[k]] > ZERO:
             attack(unit, mark, param, damage, affects, n_agents, special, loop, rng, e, queue[k])
     for i in range(unit.shape[1]):
-        if (
-            unit[U.WINDUP, i] <= ZERO
-        ):  # during a windup it keeps what was left over when the cooldown ended
+        if unit[U.WINDUP, i] <= ZERO:  # during a windup the rest of the last cooldown is kept
             unit[U.COOLDOWN, i] = max(unit[U.COOLDOWN, i] - ONE, -ONE)
 
 
@@ -80,8 +75,8 @@ def attack(unit, mark, param, damage, affects, n_agents, special, loop, rng, e, 
         fire(unit, mark, param, damage, affects, n_agents, loop, i, target)
     else:
         hit(unit, mark, param, damage, n_agents, loop, i, target)
-    # A cooldown that ended between two loops gives its remainder back; one that waited longer (-1)
-    # gives nothing.
+    # The fraction of a loop by which the cooldown was over is carried to the next one; -1 means
+    # that the unit waited longer, and nothing is carried over.
     left_over = unit[U.COOLDOWN, i] if unit[U.COOLDOWN, i] > -ONE else ZERO
     jitter = JITTER_LOW + JITTER_WIDTH * draw(rng, e)
     unit[U.COOLDOWN, i] = param[P.PERIOD, i] - F(math.ceil(damage_point)) + left_over + jitter
@@ -89,8 +84,8 @@ def attack(unit, mark, param, damage, affects, n_agents, special, loop, rng, e, 
 
 @njit(forceinline=True)
 def hit(unit, mark, param, damage, n_agents, loop, i, target):
-    """One hit of unit i: shields take it without armor, health the rest; the victim remembers and
-    calls for help."""
+    """One hit of unit i: shields absorb damage without armor, health takes the rest. A target on an
+    attack-move notes its attacker and calls its allies for help."""
     amount = damage[i, target]
     unit[U.SHIELD_WAIT, target] = SHIELD_DELAY
     absorbed = min(unit[U.SHIELD, target], amount)
@@ -164,19 +159,29 @@ def land_hits(unit, mark, param, damage, n_agents, loop):
 def sweep(unit, mark, param, damage, affects, n_agents, loop, i, target):
     """The colossus's two beams at once: two hits on every foe whose disc touches a bar through the
     target, across the line of fire."""
-    dx, dy = unit[U.X, target] - unit[U.X, i], unit[U.Y, target] - unit[U.Y, i]
-    d = np.sqrt(dx * dx + dy * dy)
-    dx, dy = (dx / d, dy / d) if d > ZERO else (ONE, ZERO)
     x, y = unit[U.X, target], unit[U.Y, target]
+    dx, dy = direction(x - unit[U.X, i], y - unit[U.Y, i])
     for j in range(unit.shape[1]):
-        px, py = unit[U.X, j] - x, unit[U.Y, j] - y
-        deep = max(abs(px * dx + py * dy) - BEAM_WIDTH, ZERO)
-        wide = max(abs(px * dy - py * dx) - BEAM_LENGTH, ZERO)
-        radius = param[P.RADIUS, j]
-        if deep * deep + wide * wide <= radius * radius and affects[i, j] == Effect.HIT:
+        if affects[i, j] == Effect.HIT and beam_touches(unit, param, j, x, y, dx, dy):
             for _ in range(2):
                 if unit[U.HEALTH, j] > ZERO:
                     strike(unit, mark, param, damage, n_agents, loop, i, j)
+
+
+@njit(forceinline=True)
+def direction(dx, dy):
+    """The vector (dx, dy) at length 1; (1, 0) if it has none."""
+    d = np.sqrt(dx * dx + dy * dy)
+    return (dx / d, dy / d) if d > ZERO else (ONE, ZERO)
+
+
+@njit(forceinline=True)
+def beam_touches(unit, param, j, x, y, dx, dy):
+    """Whether the disc of unit j touches the bar across the direction (dx, dy) at (x, y)."""
+    px, py = unit[U.X, j] - x, unit[U.Y, j] - y
+    deep = max(abs(px * dx + py * dy) - BEAM_WIDTH, ZERO)
+    wide = max(abs(px * dy - py * dx) - BEAM_LENGTH, ZERO)
+    return deep * deep + wide * wide <= param[P.RADIUS, j] * param[P.RADIUS, j]
 
 
 @njit()

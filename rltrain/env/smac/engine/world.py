@@ -1,8 +1,8 @@
-"""The tables of the engine: what is constant on a map (``Scene``), what a battle remembers
-(``World``), what it shows (``Frame``). ``tables.py`` makes them from the data.
+"""The tables of the engine: the constants of a map (``Scene``), the state of battles (``World``)
+and their outputs (``Frame``). ``tables.py`` makes them from the data.
 
-Tables are [rows, U]: one row per quantity, one column per unit, agents first, then enemies. The row
-numbers below are the only names compiled code uses, so a new quantity is one more number.
+Tables are [rows, units]: one row per quantity, one column per unit, agents first, then enemies. A
+new quantity is one more member of the enums below.
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ FIRST_FACING = -math.pi / 2  # units are created facing down the map
 
 
 class View(NamedTuple):
-    """What is shown, and how long its blocks are. Scalars only: inner loops may take it by
-    value."""
+    """What observations and states contain, and the lengths of their blocks. Only scalars, so that
+    inner loops can take it by value."""
 
     n_agents: int
     n_enemies: int
@@ -173,7 +173,7 @@ class View(NamedTuple):
     state_last_action: bool
     state_timestep: bool
     own_position: bool
-    limited: bool  # SMACv2: sight or actions follow other rules than distance, see field_of_view.py
+    limited: bool  # SMACv2: not only distance decides what is visible, see field_of_view.py
     conic: bool
     cone_cosine: np.float32  # of half the angle of the cone
     share_sight: np.float32  # probability of seeing an enemy that another agent saw first
@@ -205,6 +205,7 @@ class Scene(NamedTuple):
     n_agents: int
     limit: int  # env steps
     loops: int  # per env step
+    smaclite: bool  # the rules are SMAClite's
     heals: bool  # there are healers
     special: bool  # there are shields, regeneration, healers, or weapons beyond an instant hit
     bursts: bool  # there are units that explode
@@ -226,7 +227,7 @@ class Scene(NamedTuple):
 
 
 class World(NamedTuple):
-    """Everything a battle remembers, [E, …]; all of it goes into a checkpoint."""
+    """The state of E battles; all of it is saved in checkpoints."""
 
     unit: np.ndarray  # [E, len(U), units] float32
     mark: np.ndarray  # [E, len(M), units] int32
@@ -243,7 +244,7 @@ class World(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """What the battles show after a step, and scratch space so that a step allocates nothing."""
+    """The outputs of a step, and scratch arrays, so that a step allocates nothing."""
 
     obs: np.ndarray  # [E, A, O] float32
     avail: np.ndarray  # [E, A, n_actions] uint8

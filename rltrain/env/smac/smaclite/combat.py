@@ -11,15 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from rltrain.env.smac.engine.combat import distance2, in_reach
+from rltrain.env.smac.engine.combat import distance2, in_reach, set_move_goal
 from rltrain.env.smac.engine.kernel import F, njit
-from rltrain.env.smac.engine.observe import (
-    EAST,
-    FIRST_ATTACK,
-    NORTH,
-    SOUTH,
-    WEST,
-)
+from rltrain.env.smac.engine.observe import FIRST_ATTACK, NORTH
 from rltrain.env.smac.engine.world import NO_ONE, Effect, M, Order, P, U
 
 ZERO = F(0)
@@ -31,16 +25,14 @@ FAR = F(2e9)  # the distance of an attacker that is not in reach of LOOK
 def give_commands(view, unit, mark, param, action):
     """Actions [A] to orders. An attack that the weapon cannot make is carried out as a pursuit."""
     for i in range(view.n_agents):
-        a, amount = action[i], view.move_amount
+        a = action[i]
         mark[M.ORDER, i], mark[M.TARGET, i] = Order.IDLE, NO_ONE
         if a >= FIRST_ATTACK:
             first = 0 if param[P.ENERGY, i] > ZERO else view.n_agents
             mark[M.ORDER, i], mark[M.TARGET, i] = Order.ATTACK, first + a - FIRST_ATTACK
         elif a >= NORTH:
             mark[M.ORDER, i] = Order.MOVE
-            dx = amount if a == EAST else (-amount if a == WEST else ZERO)
-            dy = amount if a == NORTH else (-amount if a == SOUTH else ZERO)
-            unit[U.GOAL_X, i], unit[U.GOAL_Y, i] = unit[U.X, i] + dx, unit[U.Y, i] + dy
+            set_move_goal(view, unit, i, a)
 
 
 @njit()
@@ -64,9 +56,8 @@ def drop_targets(unit, mark, param, n_agents):
 
 @njit()
 def choose_desires(unit, mark, param, affects, n_agents):
-    """Targets of enemies, then the wanted velocity (UX, UY) of all, full speed or none; marks those
-    that stands to attack or to heal.
-    """
+    """Targets of enemies, then the desired velocity (UX, UY) of all units, full speed or none;
+    marks units that stand to attack or to heal."""
     care = any_healer(unit, param, n_agents)
     for i in range(unit.shape[1]):
         unit[U.UX, i] = unit[U.UY, i] = ZERO

@@ -10,12 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rltrain.env.smac.data.maps import (
-    MAPS,
-    Group,
-    MapData,
-    find_map,
-)
+from rltrain.env.smac.data.maps import MAPS, Group, MapData, find_map
 from rltrain.env.smac.smaclite.units import LITE_UNITS
 
 RULES = ("sc2", "smaclite")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from rltrain.env.smac.data import terrain
 from rltrain.env.smac.data.maps import MapData
 from rltrain.env.smac.engine.tables import build_scene
@@ -26,4 +24,4 @@ def build_lite_scene(map_data: MapData, options: Options) -> Scene:
         param[0, LOOK, i] = unit.scan_range + widest
         param[0, P.NEIGHBOR, i] = unit.radius + widest
     walls = wall_edges(terrain.pathable_cells(map_data.terrain))
-    return scene._replace(param=param.astype(np.float32), walls=walls)
+    return scene._replace(param=param, walls=walls, smaclite=True)

@@ -11,9 +11,6 @@ from dataclasses import dataclass
 
 from rltrain.env.smac.data.units import UNITS, UnitType
 
-BLAST_REACH = 2.2
-"""Reach of a baneling's explosion, to the edge of the victim."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class LiteUnit(UnitType):

@@ -13,9 +13,8 @@ import numpy as np
 
 from rltrain.env.smac.data.terrain import SIZE
 from rltrain.env.smac.engine.kernel import F, njit
-from rltrain.env.smac.engine.movement.avoidance import find_neighbors, from_wall
+from rltrain.env.smac.engine.movement.avoidance import avoid_units, from_wall
 from rltrain.env.smac.engine.world import GROUND, P, U
-from rltrain.env.smac.smaclite.avoidance import least_violation, solve_on_lines, unit_line
 
 ZERO, HALF, ONE = F(0), F(0.5), F(1)
 COVERED = F(-1e-5)  # a wall counts as covered by an earlier line up to this
@@ -34,16 +33,7 @@ def choose_velocities(unit, param, walls, lines, spare, near):
         n_walls = 0
         if param[P.LAYER, i] == F(GROUND):
             n_walls = wall_lines(unit, param, i, walls, lines, spare, near)
-        n = n_walls
-        for k in range(find_neighbors(unit, param, i, spare, near)):
-            unit_line(unit, param, i, near[k], lines, n)
-            n += 1
-        if n == 0:
-            continue
-        failed, x, y = solve_on_lines(lines, n, ux, uy, param[P.SPEED, i])
-        if failed < n:
-            x, y = least_violation(lines, n, n_walls, failed, x, y, param[P.SPEED, i], spare)
-        unit[U.NX, i], unit[U.NY, i] = x, y
+        avoid_units(unit, param, i, n_walls, lines, spare, near, True)
 
 
 @njit()

@@ -1,9 +1,9 @@
 """The second half of a tick of ``rules=smaclite``: one unit after the other in random order moves,
 recovers and strikes (compiled).
 
-What a unit does takes effect at once: a unit that dies before its turn does nothing, and a shot at
-a unit that just died is lost. Recovery is added to ``BEFORE``, so that rewards pay for all damage,
-also for what was healed in the same step.
+Actions take effect immediately: a unit that dies before its turn does nothing, and a shot at a unit
+that just died is lost. Recovery is added to ``U.BEFORE``, so that rewards count all damage,
+including damage healed in the same step.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -12,21 +12,23 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.engine.combat import distance2
-from rltrain.env.smac.engine.kernel import F, draw, njit
+from rltrain.env.smac.engine.kernel import F, njit, shuffle
+from rltrain.env.smac.engine.weapons import (
+    BLAST_RADIUS,
+    ENERGY_RECOVERY,
+    SHIELD_DELAY,
+    SHIELD_RECOVERY,
+    beam_touches,
+    direction,
+)
 from rltrain.env.smac.engine.world import Effect, M, P, U, Weapon
-from rltrain.env.smac.smaclite.units import BLAST_REACH
 
 ZERO, ONE = F(0), F(1)
 TICK = F(1 / 16)  # seconds
-SHIELD_DELAY = F(160)  # ticks without damage until shields recover
-SHIELD_RECOVERY = F(2 / 16)  # per tick
-ENERGY_RECOVERY = F(0.5625 / 16)  # per tick
 MEND_PER_TICK = F(9 / 16)  # health
 ENERGY_TO_START = F(5)  # on a patient
 HEALTH_PER_ENERGY = F(3)
-BEAM_LENGTH, BEAM_WIDTH = F(1.4), F(0.15)  # half of each
 BEAM_REACH = F(np.hypot(1.4, 0.15))  # to the center of the unit that is hit
-BLAST_RADIUS = F(BLAST_REACH)
 PAID = U.PENDING  # of a healer: health paid for with energy and not given yet
 PATIENT = M.PENDING_ON  # of a healer
 GONE = M.SIDE  # 1: dead since an earlier tick
@@ -40,9 +42,7 @@ def act_in_turn(unit, mark, param, damage, affects, rng, e, queue):
         if unit[U.HEALTH, i] > ZERO:
             queue[n] = i
             n += 1
-    for k in range(n - 1, 0, -1):
-        m = int(draw(rng, e) * F(k + 1))
-        queue[k], queue[m] = queue[m], queue[k]
+    shuffle(queue, n, rng, e)
     for k in range(n):
         i = queue[k]
         if unit[U.HEALTH, i] <= ZERO:
@@ -74,7 +74,7 @@ def recover(unit, param, i):
 
 @njit(inline="always")
 def give_health(unit, param, i, amount):
-    """At most as much as unit i lacks."""
+    """Restore health of unit i, up to its maximum."""
     gain = min(amount, param[P.HEALTH, i] - unit[U.HEALTH, i])
     unit[U.HEALTH, i] += gain
     unit[U.BEFORE, i] += gain
@@ -82,7 +82,7 @@ def give_health(unit, param, i, amount):
 
 @njit()
 def act(unit, mark, param, damage, affects, i):
-    """What unit i does to its target, by the kind of its weapon."""
+    """The action of unit i on its target, by the kind of its weapon."""
     target, weapon = mark[M.TARGET, i], int(param[P.WEAPON, i])
     if param[P.ENERGY, i] > ZERO:
         mend(unit, mark, param, i, target)
@@ -109,8 +109,8 @@ def hit(unit, param, amount, target):
 
 @njit()
 def mend(unit, mark, param, i, target):
-    """Health for energy, bought in portions of one energy; a new patient needs some in store. Who
-    died earlier in the same tick is revived, no other."""
+    """Restore health for energy, one unit of energy at a time; a new patient needs a minimum of
+    energy. Units that died earlier in the same tick are revived, others are not."""
     if mark[GONE, target] != 0:
         return
     if mark[PATIENT, i] != target:
@@ -130,19 +130,15 @@ def mend(unit, mark, param, i, target):
 def sweep(unit, param, damage, affects, i, target):
     """Two hits at once on every foe whose disc touches a bar through the target, across the
     shot."""
-    dx, dy = unit[U.X, target] - unit[U.X, i], unit[U.Y, target] - unit[U.Y, i]
-    d = np.sqrt(dx * dx + dy * dy)
-    dx, dy = (dx / d, dy / d) if d > ZERO else (ONE, ZERO)
     x, y = unit[U.X, target], unit[U.Y, target]
+    dx, dy = direction(x - unit[U.X, i], y - unit[U.Y, i])
     for j in range(unit.shape[1]):
         px, py = unit[U.X, j] - x, unit[U.Y, j] - y
         if unit[U.HEALTH, j] <= ZERO or affects[i, j] != Effect.HIT:
             continue
         if px * px + py * py > BEAM_REACH * BEAM_REACH:
             continue
-        deep = max(abs(px * dx + py * dy) - BEAM_WIDTH, ZERO)
-        wide = max(abs(px * dy - py * dx) - BEAM_LENGTH, ZERO)
-        if deep * deep + wide * wide <= param[P.RADIUS, j] * param[P.RADIUS, j]:
+        if beam_touches(unit, param, j, x, y, dx, dy):
             for _ in range(2):
                 hit(unit, param, damage[i, j], j)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.engine.kernel import F, njit
-from rltrain.env.smac.engine.simd import LANES, lowest, who_is_near
+from rltrain.env.smac.engine.simd import WIDTH, lowest, units_near
 from rltrain.env.smac.engine.world import GROUND, P, U
 
 ZERO, HALF, ONE = F(0), F(0.5), F(1)
@@ -32,27 +32,44 @@ def choose_velocities(unit, param, walls, near_walls, lines, spare, near):
         if unit[U.HEALTH, i] <= ZERO or (ux == ZERO and uy == ZERO):
             continue
         n_walls = wall_lines(unit, param, i, walls, near_walls, lines)
-        count = find_neighbors(unit, param, i, spare, near)
-        n = n_walls
-        for k in range(count):
-            unit_line(unit, param, i, near[k], lines, n)
-            n += 1
-        if n == 0:
-            continue
-        failed, x, y = solve_on_lines(lines, n, ux, uy, param[P.SPEED, i], False)
-        if failed < n:
-            x, y = least_violation(lines, n, n_walls, failed, x, y, param[P.SPEED, i], spare)
-        unit[U.NX, i], unit[U.NY, i] = x, y
+        avoid_units(unit, param, i, n_walls, lines, spare, near, False)
+
+
+@njit(forceinline=True)
+def avoid_units(unit, param, i, n_walls, lines, spare, near, reciprocal):
+    """Next velocity of unit i, whose walls are the first ``n_walls`` lines.
+
+    With ``reciprocal`` vectors are divided by multiplying with a reciprocal, as the RVO2 library
+    does. Equal discs in contact lie exactly on the limit of each other's reach, so the last bit
+    decides whether they avoid each other.
+    """
+    ux, uy, speed = unit[U.UX, i], unit[U.UY, i], param[P.SPEED, i]
+    n = n_walls
+    for k in range(find_neighbors(unit, param, i, spare, near)):
+        unit_line(unit, param, i, near[k], lines, n, reciprocal)
+        n += 1
+    if n == 0:
+        return
+    failed, x, y = solve_on_lines(lines, n, ux, uy, speed, reciprocal)
+    if failed < n:
+        x, y = least_violation(lines, n, n_walls, failed, x, y, speed, spare, reciprocal)
+    unit[U.NX, i], unit[U.NY, i] = x, y
+
+
+@njit(inline="always")
+def divide(x, d, reciprocal):
+    """x / d, or with ``reciprocal`` x times 1 / d."""
+    return x * (ONE / d) if reciprocal else x / d
 
 
 @njit(forceinline=True)
 def find_neighbors(unit, param, i, spare, near):
-    """Living units of i's layer in reach of it into ``near``, nearest first, ties by index; how
-    many."""
+    """Fill ``near`` with living units in i's layer and reach, nearest first, ties by index. Returns
+    their number."""
     x, y, count, reach = unit[U.X, i], unit[U.Y, i], 0, param[P.NEIGHBOR, i]
     units = unit.shape[1]
-    for start in range(0, units, LANES):
-        bits = who_is_near(unit, start, units, x, y, reach * reach)
+    for start in range(0, units, WIDTH):
+        bits = units_near(unit, start, units, x, y, reach * reach)
         while bits != 0:
             j = start + lowest(bits)
             bits &= bits - 1
@@ -104,17 +121,14 @@ def from_wall(walls, w, x, y):
 
 
 @njit(forceinline=True)
-def unit_line(unit, param, i, j, lines, n):
-    """Line n: the half-plane that unit j leaves to unit i. A standing j leaves all of the work to
-    i."""
+def unit_line(unit, param, i, j, lines, n, reciprocal):
+    """Line n: the half-plane that unit j leaves to unit i. A standing j does not make way."""
     px, py = unit[U.X, j] - unit[U.X, i], unit[U.Y, j] - unit[U.Y, i]
     vx, vy = unit[U.VX, i] - unit[U.VX, j], unit[U.VY, i] - unit[U.VY, j]
     radius = param[P.DISC, i] + param[P.DISC, j]
     d2 = px * px + py * py
     apart = d2 > radius * radius
-    horizon = (
-        ONE if apart else LOOPS
-    )  # 1 / time: a second ahead, or out of an overlap within a loop
+    horizon = ONE if apart else LOOPS  # 1 / time: one second, or one loop to end an overlap
     wx, wy = vx - horizon * px, vy - horizon * py
     w2 = wx * wx + wy * wy
     dot = wx * px + wy * py
@@ -122,14 +136,14 @@ def unit_line(unit, param, i, j, lines, n):
         leg = np.sqrt(d2 - radius * radius)
         side = ONE if px * wy - py * wx > ZERO else -ONE
         dx, dy = px * leg - py * (side * radius), px * (side * radius) + py * leg
-        dx, dy = side * dx / d2, side * dy / d2
+        dx, dy = divide(side * dx, d2, reciprocal), divide(side * dy, d2, reciprocal)
         dot = vx * dx + vy * dy
         cx, cy = dot * dx - vx, dot * dy - vy
     else:
         w = np.sqrt(w2)
         nx, ny = ONE, ZERO  # same place, same velocity: any fixed direction will do
         if w > ZERO:
-            nx, ny = wx / w, wy / w
+            nx, ny = divide(wx, w, reciprocal), divide(wy, w, reciprocal)
         dx, dy = ny, -nx
         cx, cy = (radius * horizon - w) * nx, (radius * horizon - w) * ny
     share = ONE if unit[U.UX, j] == ZERO and unit[U.UY, j] == ZERO else HALF
@@ -138,23 +152,26 @@ def unit_line(unit, param, i, j, lines, n):
 
 
 @njit(forceinline=True)
-def solve_on_lines(lines, n, ux, uy, speed, along):
-    """Velocity nearest to (ux, uy), or with ``along`` farthest in that unit direction, that all n
-    lines allow.
-
-    Returns (n, x, y), or (first line that cannot be met, the point found before it).
-    """
+def solve_on_lines(lines, n, ux, uy, speed, reciprocal):
+    """Velocity nearest to (ux, uy) that all n lines allow; see ``meet_lines``."""
     x, y = ux, uy
     n2 = ux * ux + uy * uy
-    if along or n2 > speed * speed:
-        scale = speed if along else speed / np.sqrt(n2)
-        x, y = ux * scale, uy * scale
-    return meet_lines(lines, n, ux, uy, x, y, speed, along)
+    if n2 > speed * speed:
+        length = np.sqrt(n2)
+        if reciprocal:
+            x, y = ux * (ONE / length) * speed, uy * (ONE / length) * speed
+        else:
+            x, y = ux * (speed / length), uy * (speed / length)
+    return meet_lines(lines, n, ux, uy, x, y, speed, False)
 
 
 @njit(forceinline=True)
 def meet_lines(lines, n, ux, uy, x, y, speed, along):
-    """``solve_on_lines`` from the start (x, y)."""
+    """Move (x, y) to the velocity nearest to (ux, uy), or with ``along`` farthest in that unit
+    direction, that all n lines allow.
+
+    Returns (n, x, y), or (first line that cannot be met, the point found before it).
+    """
     for i in range(n):
         qx, qy, dx, dy = lines[i, 0], lines[i, 1], lines[i, 2], lines[i, 3]
         if dx * (qy - y) - dy * (qx - x) <= ZERO:
@@ -188,9 +205,9 @@ def meet_lines(lines, n, ux, uy, x, y, speed, along):
 
 
 @njit()
-def least_violation(lines, n, n_walls, failed, x, y, speed, spare):
-    """No velocity suits everyone: break the unit lines as little as possible, the wall lines not at
-    all."""
+def least_violation(lines, n, n_walls, failed, x, y, speed, spare, reciprocal):
+    """The velocity that violates the unit lines least and the wall lines not at all, where no
+    velocity meets all lines."""
     depth = ZERO
     for i in range(failed, n):
         qx, qy, dx, dy = lines[i, 0], lines[i, 1], lines[i, 2], lines[i, 3]
@@ -212,9 +229,9 @@ def least_violation(lines, n, n_walls, failed, x, y, speed, spare):
                 spare[m, 0], spare[m, 1] = qx + t * dx, qy + t * dy
             gx, gy = ex - dx, ey - dy
             g = np.sqrt(gx * gx + gy * gy)
-            spare[m, 2], spare[m, 3] = gx / g, gy / g
+            spare[m, 2], spare[m, 3] = divide(gx, g, reciprocal), divide(gy, g, reciprocal)
             m += 1
-        unmet, new_x, new_y = solve_on_lines(spare, m, -dy, dx, speed, True)
+        unmet, new_x, new_y = meet_lines(spare, m, -dy, dx, -dy * speed, dx * speed, speed, True)
         if unmet >= m:
             x, y = new_x, new_y
         depth = dx * (qy - y) - dy * (qx - x)

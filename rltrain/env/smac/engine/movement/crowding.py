@@ -1,9 +1,9 @@
-"""Crowd steering: how melee units get round friends that already fight (compiled).
+"""Crowd steering: melee units walk around allies that already fight (compiled).
 
-Avoidance alone leaves them queueing behind: whoever stands to fight does not yield, and the wanted
-velocity points right through him. StarCraft II's crowds flow around; how is not published. Here a
-blocked unit looks, as often as it scans, for the nearest free place beside a foe, makes for it, and
-turns away from whoever stands in its way by as little as is needed to pass.
+With collision avoidance alone they would queue behind them, because units that stand to fight do
+not make way. StarCraft II's units flow around each other; its algorithm is not published. Here a
+blocked unit searches, as often as it scans, for the nearest free place beside an enemy, walks
+there, and turns away from units in its way by the smallest angle that lets it pass.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -12,27 +12,22 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.data.terrain import SIZE
-from rltrain.env.smac.engine.combat import (
-    SCAN_EVERY,
-    distance2,
-    head_for,
-    in_reach,
-)
+from rltrain.env.smac.engine.combat import SCAN_EVERY, distance2, head_for, in_reach
 from rltrain.env.smac.engine.kernel import F, njit
-from rltrain.env.smac.engine.simd import LANES, lowest, who_is_near
+from rltrain.env.smac.engine.simd import WIDTH, lowest, units_near
 from rltrain.env.smac.engine.world import NO_ONE, Effect, M, Order, P, U
 
 ZERO, HALF = F(0), F(0.5)
 MELEE = F(1)  # weapon ranges below this have to touch
 NEAR = F(0.25)  # a standing unit closer than this is in the way
-STUCK = F(0.25)  # squared speed, cells per second, below which a unit gets nowhere
-FACING = F(0.3)  # cosine of the angle within which it is
+STUCK = F(0.25)  # squared speed below which a unit counts as blocked
+FACING = F(0.3)  # cosine of the angle within which a unit is in the way
 TURNS = 7  # of 22.5 degrees each
 COS, SIN = F(np.cos(np.pi / 8)), F(np.sin(np.pi / 8))
-SQUEEZE = F(0.9)  # of the squared distance of two discs in contact: places may be a little tight
+SQUEEZE = F(0.9)  # share of the squared distance of two discs in contact that a place needs
 PLACES = 16  # places around a foe, evenly
 SAFE = F(0.01)  # cells, more than rounding can make of a distance
-AT_ONCE = F(-1)  # a squared distance nearer than any
+OCCUPIED = F(-1)  # in place of a squared distance: smaller than any
 AROUND = np.linspace(0, 2 * np.pi, PLACES, endpoint=False)
 PLACE_X, PLACE_Y = np.cos(AROUND).astype(np.float32), np.sin(AROUND).astype(np.float32)
 
@@ -47,7 +42,7 @@ def flow_around(unit, mark, param, affects, pathable, n_agents, loop, near, take
             mark[M.SIDE, i], mark[M.PLACE, i] = 0, NO_ONE
             continue
         count = find_standing(unit, mark, param, i, near)
-        blocker = who_blocks(unit, i, unit[U.UX, i], unit[U.UY, i], near, count)
+        blocker = find_blocker(unit, i, unit[U.UX, i], unit[U.UY, i], near, count)
         if blocker == NO_ONE:
             mark[M.SIDE, i], mark[M.PLACE, i] = 0, NO_ONE
             continue
@@ -56,7 +51,7 @@ def flow_around(unit, mark, param, affects, pathable, n_agents, loop, near, take
         if mark[M.PLACE, i] != NO_ONE:
             x, y = place_beside(unit, param, i, mark[M.TARGET, i], mark[M.PLACE, i])
             head_for(unit, param, i, x, y)
-            blocker = who_blocks(unit, i, unit[U.UX, i], unit[U.UY, i], near, count)
+            blocker = find_blocker(unit, i, unit[U.UX, i], unit[U.UY, i], near, count)
         if blocker != NO_ONE:
             turn_away(unit, mark, i, blocker, near, count)
 
@@ -71,7 +66,7 @@ def turn_away(unit, mark, i, blocker, near, count):
     sine = SIN * F(mark[M.SIDE, i])
     for _ in range(TURNS):
         ux, uy = ux * COS - uy * sine, ux * sine + uy * COS
-        if who_blocks(unit, i, ux, uy, near, count) == NO_ONE:
+        if find_blocker(unit, i, ux, uy, near, count) == NO_ONE:
             unit[U.UX, i], unit[U.UY, i] = ux, uy
             return
 
@@ -117,8 +112,8 @@ def find_place(unit, mark, param, affects, pathable, n_agents, i, taken):
 
 @njit()
 def find_promised(unit, mark, param, n_agents, i, taken):
-    """Places of i's layer to which friends are on their way into ``taken``: x, y, their squared
-    distance from it, and how near is too near, squared; how many."""
+    """Fill ``taken`` with the places that allies in i's layer are moving to: x, y, the ally's
+    squared distance from it, and the squared distance to keep. Returns their number."""
     count = 0
     first, end = (0, n_agents) if i < n_agents else (n_agents, unit.shape[1])
     for j in range(first, end):
@@ -137,12 +132,11 @@ def find_promised(unit, mark, param, n_agents, i, taken):
 
 @njit()
 def find_held(unit, mark, param, n_agents, i, foe, reach, taken, count):
-    """Foes, and friends that stand to fight, of i's layer that hold places within ``reach`` of a
-    foe into ``taken`` behind its first ``count`` rows; how many rows there are then.
-    """
+    """Append to ``taken``, from row ``count`` on, enemies and standing allies in i's layer within
+    ``reach`` of a foe. Returns the number of rows."""
     units, farthest = unit.shape[1], reach + param[P.TOUCH, i]
-    for start in range(0, units, LANES):
-        bits = who_is_near(unit, start, units, unit[U.X, foe], unit[U.Y, foe], farthest * farthest)
+    for start in range(0, units, WIDTH):
+        bits = units_near(unit, start, units, unit[U.X, foe], unit[U.Y, foe], farthest * farthest)
         while bits != 0:
             j = start + lowest(bits)
             bits &= bits - 1
@@ -150,7 +144,7 @@ def find_held(unit, mark, param, n_agents, i, foe, reach, taken, count):
             if holds and j != i and param[P.LAYER, j] == param[P.LAYER, i]:
                 near = param[P.DISC, i] + param[P.DISC, j]
                 taken[count, 0], taken[count, 1] = unit[U.X, j], unit[U.Y, j]
-                taken[count, 2], taken[count, 3] = AT_ONCE, near * near * SQUEEZE
+                taken[count, 2], taken[count, 3] = OCCUPIED, near * near * SQUEEZE
                 count += 1
     return count
 
@@ -162,7 +156,7 @@ def is_free(pathable, x, y, d2, taken, count):
     column, row = int(np.floor(x)), int(np.floor(y))
     if column < 0 or column >= SIZE or row < 0 or row >= SIZE or pathable[column, row] == 0:
         return False
-    for k in range(count - 1, -1, -1):  # places held are last, and refuse more often
+    for k in range(count - 1, -1, -1):  # occupied places, the likeliest obstacles, are last
         if squared(taken[k, 0] - x, taken[k, 1] - y) < taken[k, 3] and taken[k, 2] < d2:
             return False
     return True
@@ -176,11 +170,11 @@ def squared(dx, dy):
 
 @njit()
 def find_standing(unit, mark, param, i, near):
-    """Units of i's layer right beside it that stand to fight or are stuck themselves, its target
-    excepted, into ``near``; how many."""
+    """Fill ``near`` with units in i's layer right beside it that stand to fight or are blocked,
+    except its target. Returns their number."""
     count, units, farthest = 0, unit.shape[1], param[P.TOUCH, i] + NEAR
-    for start in range(0, units, LANES):
-        bits = who_is_near(unit, start, units, unit[U.X, i], unit[U.Y, i], farthest * farthest)
+    for start in range(0, units, WIDTH):
+        bits = units_near(unit, start, units, unit[U.X, i], unit[U.Y, i], farthest * farthest)
         while bits != 0:
             j = start + lowest(bits)
             bits &= bits - 1
@@ -196,8 +190,8 @@ def find_standing(unit, mark, param, i, near):
 
 
 @njit()
-def who_blocks(unit, i, ux, uy, near, count):
-    """Which of ``near`` stands most in the way of the velocity (ux, uy); NO_ONE if none does."""
+def find_blocker(unit, i, ux, uy, near, count):
+    """The unit of ``near`` most in the way of the velocity (ux, uy); NO_ONE if none is."""
     found, most = NO_ONE, FACING * np.sqrt(ux * ux + uy * uy)
     for k in range(count):
         dx, dy = unit[U.X, near[k]] - unit[U.X, i], unit[U.Y, near[k]] - unit[U.Y, i]

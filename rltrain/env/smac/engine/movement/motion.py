@@ -1,4 +1,4 @@
-"""One loop of motion: units go, overlaps are pushed apart, walls are left (compiled)."""
+"""One loop of motion: units move, overlapping pairs separate, walls push units out (compiled)."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -7,14 +7,14 @@ import numpy as np
 
 from rltrain.env.smac.engine.kernel import F, njit
 from rltrain.env.smac.engine.movement.avoidance import HALF, LOOP, ONE, ZERO, from_wall
-from rltrain.env.smac.engine.simd import LANES, lowest, who_is_near
+from rltrain.env.smac.engine.simd import WIDTH, lowest, units_near
 from rltrain.env.smac.engine.world import GROUND, M, P, U
 
 
 @njit()
 def move_units(unit, mark, param, walls, near_walls):
-    """One loop of motion: go, push remaining overlaps apart once, stay inside the walls or, off the
-    ground, in its place."""
+    """Move all units for one loop, push overlapping pairs apart once, and keep ground units out of
+    walls and others inside their limits."""
     for i in range(unit.shape[1]):
         unit[U.VX, i], unit[U.VY, i] = unit[U.NX, i], unit[U.NY, i]
         unit[U.X, i] += unit[U.VX, i] * LOOP
@@ -39,8 +39,8 @@ def push_apart(unit, mark, param):
         if unit[U.HEALTH, i] <= ZERO:
             continue
         reach2 = param[P.TOUCH, i] * param[P.TOUCH, i]
-        for start in range(0, i, LANES):
-            bits = who_is_near(unit, start, i, unit[U.X, i], unit[U.Y, i], reach2)
+        for start in range(0, i, WIDTH):
+            bits = units_near(unit, start, i, unit[U.X, i], unit[U.Y, i], reach2)
             while bits != 0:
                 j = start + lowest(bits)
                 bits &= bits - 1
@@ -54,7 +54,7 @@ def push_apart(unit, mark, param):
                     share = ZERO if fixed_i else (ONE if fixed_j else HALF)
                     push_pair(unit, i, j, dx, dy, radius, share)
                     behind = -2 << (j - start)  # i has moved: look again at those after j
-                    bits = behind & who_is_near(unit, start, i, unit[U.X, i], unit[U.Y, i], reach2)
+                    bits = behind & units_near(unit, start, i, unit[U.X, i], unit[U.Y, i], reach2)
 
 
 @njit(forceinline=True)

@@ -1,7 +1,7 @@
-"""Ways around walls: for every pair of cells the next cell to walk to, computed once per terrain.
+"""Paths around walls: for every pair of cells the next cell to walk to, computed once per terrain.
 
-A straight walk between two cells is clear if no square of their size swept from one to the other
-touches a blocked cell; a shortest way is a chain of clear walks that bends only at cells near
+A straight walk between two cells is clear if a square of one cell moved from one to the other
+touches no blocked cell; a shortest path is a chain of clear walks that bends only at cells near
 walls. Nothing here is compiled.
 """
 

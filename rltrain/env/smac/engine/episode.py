@@ -1,0 +1,73 @@
+"""Start of a battle, and the first and last part of every env step (compiled)."""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+from rltrain.env.smac.engine.combat import SCAN_EVERY
+from rltrain.env.smac.engine.field_of_view import forget_all, register
+from rltrain.env.smac.engine.kernel import F, draw, njit, stream_of
+from rltrain.env.smac.engine.observe import write_frame
+from rltrain.env.smac.engine.outcome import outcome_of, reward_of
+from rltrain.env.smac.engine.world import M, Outcome, U
+
+ZERO = F(0)
+
+
+@njit()
+def reset_battle(scene, shown, world, frame, e, seed):
+    """Set start positions, full health and a new random stream; write the first frame."""
+    unit, mark = world.unit[e], world.mark[e]
+    world.rng[e] = stream_of(seed)
+    own = e * scene.per_battle
+    for i in range(unit.shape[1]):
+        for row in range(unit.shape[0]):
+            unit[row, i] = scene.first_unit[own, row, i]
+        for row in range(mark.shape[0]):
+            mark[row, i] = scene.first_mark[own, row, i]
+    for i in range(unit.shape[1]):
+        mark[M.PHASE, i] = int(draw(world.rng, e) * F(SCAN_EVERY))
+    if scene.span_x != ZERO or scene.span_y != ZERO:
+        share = draw(world.rng, e)
+        for i in range(unit.shape[1]):
+            unit[U.GOAL_X, i] += share * scene.span_x
+            unit[U.GOAL_Y, i] += share * scene.span_y
+    world.last_action[e, :] = -1
+    world.clock[e] = 0
+    world.outcome[e] = Outcome.RUNNING
+    frame.reward[e] = 0.0
+    forget_all(world.facing[e], world.watcher[e], world.watches[e])
+    show(scene, shown, world, frame, e)
+
+
+@njit(forceinline=True)
+def show(scene, shown, world, frame, e):
+    """Write the frame of battle e after a reset or a step."""
+    if shown.limited:
+        register(
+            shown, world.unit[e], scene.param[e * scene.per_battle], world.facing[e],
+            world.watcher[e], world.watches[e], world.blank[e], frame.queue[e], world.rng, e,
+        )  # fmt: skip
+    write_frame(scene, shown, world, frame, e)
+
+
+@njit(forceinline=True)
+def begin_step(world, e, action, n_agents):
+    """Record what the reward and the next observations need from before the step."""
+    unit = world.unit[e]
+    for i in range(unit.shape[1]):
+        unit[U.BEFORE, i] = unit[U.HEALTH, i] + unit[U.SHIELD, i]
+    for i in range(n_agents):
+        world.last_action[e, i] = action[e, i]
+
+
+@njit(forceinline=True)
+def end_step(scene, shown, rule, world, frame, e):
+    """Outcome, reward and frame after the loops of a step."""
+    unit, param, A = world.unit[e], scene.param[e * scene.per_battle], scene.n_agents
+    world.clock[e] += 1
+    world.outcome[e] = outcome_of(unit, param, A, scene.heals, scene.limit, world.clock[e])
+    frame.reward[e] = reward_of(rule, unit, A, world.outcome[e]) * world.factor[e]
+    for i in range(unit.shape[1]):
+        if unit[U.HEALTH, i] <= ZERO:
+            unit[U.SHIELD, i] = ZERO
+    show(scene, shown, world, frame, e)
