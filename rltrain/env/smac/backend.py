@@ -1,4 +1,4 @@
-"""What plays the battles of a ``SmacVectorEnv``: the built-in engine or StarCraft II."""
+"""Backends of ``SmacVectorEnv``: the built-in engine or StarCraft II."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ from typing import Any, Protocol
 import numpy as np
 
 from rltrain.common.number_types import Count, Flag, Positive
-from rltrain.env.smac.data.maps import MapData
 from rltrain.env.smac.native import NativeBattles
-from rltrain.env.smac.options import Options, spec_of
 from rltrain.env.smac.starcraft2.games import Games
 from rltrain.env.smac.starcraft2.installation import Backend, about_game, choose_backend
 from rltrain.env.smac.starcraft2.worker import Recipe
 from rltrain.interfaces import DecisionFunction
+from rltrain.types import EnvSpec
 
 
 @dataclass(frozen=True, kw_only=True)
 class BackendOptions:
-    """What plays the battles. ``auto`` is StarCraft II where it is installed, unless a ``scripted``
-    policy is to play, which needs the built-in engine.
-    """
+    """The backend and its options. ``auto`` is StarCraft II if it is installed, except for
+    ``scripted`` policies, which need the built-in engine."""
 
     backend: Backend = "native"
     scripted: Flag = False
@@ -59,11 +57,8 @@ class BattleBackend(Protocol):
         episode instead. Raises IllegalAction.
         """
 
-    def result(self, e: int) -> dict[str, Any]:
-        """How battle e stands: won, dead allies and enemies, timed out."""
-
     def results(self, envs: Sequence[int]) -> list[dict[str, Any]]:
-        """``result`` of several battles."""
+        """How these battles stand: won, dead allies and enemies, timed out."""
 
     def call(self, method: str, *args: Any) -> list[Any]:
         """Call one of SMAC's methods on every battle."""
@@ -88,42 +83,32 @@ class BattleBackend(Protocol):
 
 
 def open_battles(
-    map_data: MapData,
-    options: Options,
     play: BackendOptions,
+    native: Callable[..., NativeBattles],
     *,
     n_envs: int,
+    spec: EnvSpec,
     recipe: Recipe,
     map_file: str,
-    rules: str = "sc2",
-    heuristic_ai: bool = False,
-    heuristic_rest: bool = False,
 ) -> BattleBackend:
     """Battles on the backend that ``play`` asks for; their first episodes begin with ``start``.
 
     Args:
-        recipe: what StarCraft II needs to play the same.
+        native: makes them on the built-in engine, given ``n_envs`` and ``n_threads``.
+        recipe: the same environment in StarCraft II.
         map_file: the file of the map in StarCraft II.
 
     Raises:
         ValueError: StarCraft II is to play, and a part of it is missing.
     """
-    package, wanted = recipe.package, play.backend if rules == "sc2" else "native"
-    if choose_backend(wanted, package, map_file, scripted=play.scripted) == "sc2":
-        return Games(
-            recipe=recipe,
-            spec=spec_of(map_data, options),
-            n_envs=n_envs,
-            max_restarts=play.max_restarts,
-            timeout_s=play.game_timeout,
-            about=about_game(package, recipe.options.get("game_version")),
-        )
-    return NativeBattles(
-        map_name=map_data.name,
+    package = recipe.package
+    if choose_backend(play.backend, package, map_file, scripted=play.scripted) == "native":
+        return native(n_envs=n_envs, n_threads=play.n_threads)
+    return Games(
+        recipe=recipe,
+        spec=spec,
         n_envs=n_envs,
-        options=options,
-        n_threads=play.n_threads,
-        rules=rules,
-        heuristic_ai=heuristic_ai,
-        heuristic_rest=heuristic_rest,
+        max_restarts=play.max_restarts,
+        timeout_s=play.game_timeout,
+        about=about_game(package, recipe.options.get("game_version")),
     )

@@ -13,9 +13,7 @@ from rltrain.env.smac.engine.observe import write_state
 from rltrain.env.smac.engine.world import P, U
 from rltrain.env.smac.options import layout_of, sizes_of
 
-FIRST_AGENT_TYPE = (
-    3000  # the maps' own copies of unit types, one id per type, above StarCraft II's ids
-)
+FIRST_AGENT_TYPE = 3000  # SMAC's maps define unit types of their own for agents, with ids from here
 
 
 @dataclass(frozen=True)
@@ -72,12 +70,10 @@ class BattleView:
             self.battles.shown, table("param", self.index), table("type_bit", self.index),
             world.unit[self.index], world.facing, world.last_action, self.index, timestep, flat,
         )  # fmt: skip
-        parts = {
-            name: flat[block["start"] :][: block["count"] * block["size"]].reshape(
-                block["count"], -1
-            )
-            for name, block in layout_of(self.map_data, options)["state"].items()
-        }
+        parts = {}
+        for name, block in layout_of(self.map_data, options)["state"].items():
+            start, count, size = block["start"], block["count"], block["size"]
+            parts[name] = flat[start : start + count * size].reshape(count, size)
         return parts | ({"timestep": flat[-1]} if "timestep" in parts else {})
 
     def get_avail_actions(self) -> list[list[int]]:
@@ -88,7 +84,7 @@ class BattleView:
         return self.battles.avail[self.index, agent_id].tolist()
 
     def get_visibility_matrix(self) -> np.ndarray:
-        """bool [A, A + E]: which other units each agent sees; the dead neither see nor are
+        """bool [A, A + E]: which other units each agent sees; dead units do not see and are not
         seen."""
         unit = self.battles.world.unit[self.index]
         dx, dy = (unit[row][None, :] - unit[row][: self.n_agents, None] for row in (U.X, U.Y))
@@ -109,13 +105,10 @@ class BattleView:
 
     @property
     def enemies(self) -> dict[int, Unit]:
-        return {e: self._unit(self.n_agents + e) for e in range(self.n_enemies)}
+        return {e: self.get_unit_by_id(self.n_agents + e) for e in range(self.n_enemies)}
 
-    def get_unit_by_id(self, agent_id: int) -> Unit:
-        """The unit of an agent; a dead one keeps its last position."""
-        return self._unit(agent_id)
-
-    def _unit(self, i: int) -> Unit:
+    def get_unit_by_id(self, i: int) -> Unit:
+        """The unit of an agent, or of an enemy behind them; a dead one keeps its last position."""
         unit, kind = self.battles.world.unit[self.index], self.battles.unit_types(self.index)[i]
         return Unit(
             tag=i,

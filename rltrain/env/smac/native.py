@@ -39,9 +39,10 @@ class NativeBattles(Battles):
         super().__init__(
             map_name=map_name, n_envs=n_envs, options=options, n_threads=n_threads, rules=rules
         )
-        self.about: Mapping[str, str] = {"backend": "native"}
+        about = {"backend": "native"}
         if rules != "sc2":
-            self.about = {**self.about, "rules": rules}
+            about["rules"] = rules
+        self.about: Mapping[str, str] = about
         self.lost = np.zeros(n_envs, np.bool_)
         self._heuristic = HeuristicOrders(self, rest=heuristic_rest) if heuristic_ai else None
         self.orders = self._heuristic
@@ -53,18 +54,28 @@ class NativeBattles(Battles):
             self.world.factor[:] = 0.0
         self.reset(seeds)
 
+    def reset(self, seeds: Mapping[int, int]) -> None:
+        """As in ``Battles``; images start again, too."""
+        super().reset(seeds)
+        for e in seeds:
+            if self._painters.pop(e, None):
+                self.painter(e)
+
     def call(self, method: str, *args: Any) -> list[Any]:
         """Call a method of ``BattleView`` on every battle."""
         return [getattr(BattleView(self, e), method)(*args) for e in range(self.n_envs)]
 
     def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
         """Images [H, W, 3] of these battles since they were rendered last."""
+        return [self.painter(e).frames() for e in envs]
+
+    def painter(self, e: int) -> Painter:
+        """The painter of battle e."""
         from rltrain.env.smac.render.painter import Painter
 
-        for e in envs:
-            if e not in self._painters:
-                self._painters[e] = Painter(self, e)
-        return [self._painters[e].frames() for e in envs]
+        if e not in self._painters:
+            self._painters[e] = Painter(self, e)
+        return self._painters[e]
 
     def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
         """Only StarCraft II writes them."""
@@ -76,7 +87,7 @@ class NativeBattles(Battles):
         return BattleDecisions(self, name)
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Every array that a battle and the heuristic policy remember, copied."""
+        """Copies of all arrays of the battles and of the heuristic policy."""
         targets = {} if self._heuristic is None else {"targets": self._heuristic.memory.copy()}
         return {**targets, **super().state_dict()}
 
@@ -87,4 +98,4 @@ class NativeBattles(Battles):
             self._heuristic.memory[:] = state["targets"]
 
     def close(self) -> None:
-        """There is no process and no file to close."""
+        """Do nothing: there is no process and no file to close."""

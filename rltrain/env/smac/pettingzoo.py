@@ -1,4 +1,4 @@
-"""``parallel_env``: a SMAC map as a PettingZoo ParallelEnv, for other people's code."""
+"""``parallel_env``: a SMAC map as a PettingZoo ParallelEnv."""
 
 from __future__ import annotations
 
@@ -76,9 +76,8 @@ class SmacParallelEnv(ParallelEnv):  # type: ignore[misc]  # it has no types
         missing = [agent for agent in self.agents if agent not in actions]
         if missing:
             raise AssertionError(f"no action for {missing}: give one for each of {self.agents}")
-        everyone = [
-            int(actions[agent]) if agent in self.agents else 0 for agent in self.possible_agents
-        ]
+        chosen = {agent: int(actions[agent]) for agent in self.agents}
+        everyone = [chosen.get(agent, 0) for agent in self.possible_agents]
         reward, over, info = self.env.step(everyone)
         present = self.agents
         alive = dict(zip(self.possible_agents, self.env.death_tracker_ally == 0, strict=True))
@@ -110,7 +109,7 @@ class SmacParallelEnv(ParallelEnv):  # type: ignore[misc]  # it has no types
         return self.env.get_state()
 
     def render(self) -> np.ndarray:
-        """uint8 [H, W, 3]: the battle as it stands."""
+        """uint8 [H, W, 3]: the current state."""
         return self.env.render()
 
     def close(self) -> None:
@@ -118,5 +117,5 @@ class SmacParallelEnv(ParallelEnv):  # type: ignore[misc]  # it has no types
 
 
 def parallel_env(**options: Any) -> SmacParallelEnv:
-    """PettingZoo's way of making one: ``parallel_env(map_name="3m")``."""
+    """Make a ``SmacParallelEnv``, as PettingZoo names it: ``parallel_env(map_name="3m")``."""
     return SmacParallelEnv(**options)

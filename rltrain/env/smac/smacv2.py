@@ -5,17 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Literal
 
 from rltrain.common.number_types import Count
 from rltrain.env.smac.backend import BackendOptions, open_battles
-from rltrain.env.smac.data.scenarios import (
-    RACES,
-    REFLECT,
-    find_scenario,
-    race_of,
-)
+from rltrain.env.smac.data.scenarios import RACES, find_scenario
 from rltrain.env.smac.keywords import flat_keywords
+from rltrain.env.smac.native import NativeBattles
 from rltrain.env.smac.options import Smacv2Options, spec_of
 from rltrain.env.smac.starcraft2.smacv2_config import MAP_FILE, scenario_options
 from rltrain.env.smac.starcraft2.worker import Recipe
@@ -45,18 +42,13 @@ class Smacv2VectorEnv(SmacVectorEnv):
     ) -> None:
         check_choice("time_limit", time_limit, TIME_LIMITS)
         row = find_scenario(map_name)
-        race = race_of(row)
-        scenario = scenario_options(
-            race=row.map_type.removesuffix("_gen"),
-            n_agents=row.n_agents,
-            n_enemies=row.n_enemies,
-            weights=race.weights,
-            exception=race.exception,
-            reflect=REFLECT,
+        spec = spec_of(row, options)
+        native = partial(NativeBattles, map_name=row.name, options=options)
+        recipe = Recipe("smacv2", {**options.of_smacv2(), **scenario_options(row)})
+        battles = open_battles(
+            play, native, n_envs=n_envs, spec=spec, recipe=recipe, map_file=MAP_FILE
         )
-        recipe = Recipe("smacv2", {**options.of_smacv2(), **scenario})
-        battles = open_battles(row, options, play, n_envs=n_envs, recipe=recipe, map_file=MAP_FILE)
-        self._open(battles, spec_of(row, options), time_limit)
+        self._open(battles, spec, time_limit)
 
 
 class StarCraftCapabilityEnv(StarCraft2Env):
@@ -83,22 +75,14 @@ def _scenario_of(map_name: str, config: Mapping[str, Any]) -> str:
     race = map_name.removeprefix("10gen_")
     if race not in RACES or race == map_name:
         return map_name
-    weights, exception = RACES[race].weights, RACES[race].exception
-    published: dict[str, Any] = {
-        "team_gen": {
-            "dist_type": "weighted_teams",
-            "unit_types": list(weights),
-            "weights": list(weights.values()),
-            "exception_unit_types": [exception] if exception else [],
-        },
-        "start_positions": {"dist_type": "surrounded_and_reflect", "p": REFLECT},
-    }
-    unknown = set(config) - {"n_units", "n_enemies", *published}
+    name = f"{race}_{config.get('n_units', 10)}_vs_{config.get('n_enemies', 10)}"
+    published = scenario_options(find_scenario(name))["capability_config"]
+    unknown = config.keys() - published.keys()
     other = {
         f"{part}.{key}"
-        for part, settings in published.items()
-        for key, value in settings.items()
-        if dict(config.get(part, {})).get(key, value) != value
+        for part in ("team_gen", "start_positions")
+        for key, value in config.get(part, {}).items()
+        if published[part].get(key, []) != value
     }
     if unknown or other:
         raise ValueError(
@@ -106,4 +90,4 @@ def _scenario_of(map_name: str, config: Mapping[str, Any]) -> str:
             f"and start positions are drawn as published, {published}. Leave those keys out and "
             "give n_units and n_enemies."
         )
-    return f"{race}_{config.get('n_units', 10)}_vs_{config.get('n_enemies', 10)}"
+    return name

@@ -12,22 +12,20 @@ import secrets
 import warnings
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from rltrain.common.seeding import seed_key
 from rltrain.env.smac.battle_view import BattleView
 from rltrain.env.smac.data.terrain import SIZE
-from rltrain.env.smac.engine.battles import Battles, IllegalAction
+from rltrain.env.smac.engine.battles import IllegalAction
+from rltrain.env.smac.engine.world import U
+from rltrain.env.smac.native import NativeBattles
 from rltrain.env.smac.options import N_ACTIONS_MOVE, Options, ProgramOptions
-from rltrain.env.smac.scripted.policies import HeuristicOrders
 from rltrain.env.smac.smaclite.maps import RULES
 from rltrain.env.smac.vector import check_choice
 from rltrain.errors import did_you_mean
-
-if TYPE_CHECKING:
-    from rltrain.env.smac.render.painter import Painter
 
 PROGRAM_OPTIONS = frozenset(f.name for f in fields(ProgramOptions))
 """Accepted and not used: there is no window, log or replay file here."""
@@ -39,6 +37,8 @@ class StarCraft2Env(BattleView):
 
     ``seed=None`` draws a seed. An action that is not available raises AssertionError, as in SMAC.
     """
+
+    battles: NativeBattles
 
     def __init__(
         self,
@@ -58,7 +58,15 @@ class StarCraft2Env(BattleView):
                     f"{type(self).__name__} has no option {name!r}.{did_you_mean(name, known)}"
                 )
         chosen = Options(**{k: v for k, v in options.items() if k not in PROGRAM_OPTIONS})
-        super().__init__(Battles(map_name=map_name, n_envs=1, options=chosen, rules=rules), 0)
+        battles = NativeBattles(
+            map_name=map_name,
+            n_envs=1,
+            options=chosen,
+            rules=rules,
+            heuristic_ai=heuristic_ai,
+            heuristic_rest=heuristic_rest,
+        )
+        super().__init__(battles, 0)
         row = self.map_data
         self.map_name, self.map_type, self.episode_limit = row.name, row.map_type, row.limit
         self.shield_bits_ally, self.shield_bits_enemy = row.shield_bits
@@ -70,48 +78,36 @@ class StarCraft2Env(BattleView):
         self.terrain_height = self.battles.scene.height
         types = [f"type_{k}" for k in range(row.unit_type_bits)]
         place = ["rel_x", "rel_y"]
-        self.ally_state_attr_names = (
-            ["health", "energy/cooldown", *place]
-            + ["shield"] * self.shield_bits_ally
-            + ["fov_x", "fov_y"] * chosen.conic_fov
-            + types
-        )
-        self.enemy_state_attr_names = (
-            ["health", *place] + ["shield"] * self.shield_bits_enemy + types
-        )
+        cone = ["fov_x", "fov_y"] * chosen.conic_fov
+        shields = [["shield"] * bits for bits in row.shield_bits]
+        self.ally_state_attr_names = [
+            "health", "energy/cooldown", *place, *shields[0], *cone, *types,
+        ]  # fmt: skip
+        self.enemy_state_attr_names = ["health", *place, *shields[1], *types]
         self.continuing_episode = continuing_episode
-        if heuristic_ai:
-            self.battles.orders = HeuristicOrders(self.battles, rest=heuristic_rest)
         self._seed = secrets.randbits(31) if seed is None else int(seed)
         self._episode = 0
-        self._painter: Painter | None = None
         self.reward = 0.0
         self.battles_won = self.battles_game = self.timeouts = self.force_restarts = 0
 
     def reset(self) -> tuple[list[np.ndarray], np.ndarray]:
         """Start the next episode; returns (obs list, state)."""
-        self._start(seed_key(self._seed, self._episode))
+        self.battles.reset({0: seed_key(self._seed, self._episode)})
+        self._episode += 1
+        self.reward = 0.0
         return self.get_obs(), self.get_state()
 
     def begin(self, seed: int) -> None:
         """Start the episode that ``seed`` determines, the first of a new sequence."""
-        self._seed, self._episode = seed, 0
-        if self.battles.roster is not None:
-            self.battles.world.factor[:] = 0.0  # the first team of a sequence scales its rewards
-        self._start(seed)
-
-    def _start(self, seed: int) -> None:
-        self.battles.reset({0: seed})
-        self._episode += 1
+        self._seed, self._episode = seed, 1
+        self.battles.start({0: seed})
         self.reward = 0.0
-        if self._painter is not None:
-            self._start_painter()
 
     def step(self, actions: Sequence[int]) -> tuple[float, bool, dict[str, Any]]:
         """One env step with one action per agent: (reward, terminated, info).
 
-        After the end of an episode nothing moves any more: reward 0, terminated True, until
-        ``reset``.
+        After the end of an episode the state stays as it is, with reward 0 and terminated True,
+        until ``reset``.
         """
         if self._episode == 0:
             raise RuntimeError("the environment was never reset: call reset() before step()")
@@ -121,7 +117,7 @@ class StarCraft2Env(BattleView):
             self.battles.step(action)
         except IllegalAction as error:
             raise AssertionError(str(error)) from None
-        result = self.battles.result(0)
+        (result,) = self.battles.results([0])
         terminated = bool(self.battles.ended[0])
         self.reward = float(self.battles.reward[0])
         info: dict[str, Any] = {
@@ -208,12 +204,16 @@ class StarCraft2Env(BattleView):
     @property
     def death_tracker_ally(self) -> np.ndarray:
         """[A]: 1 where an agent is dead."""
-        return np.array([unit.health <= 0 for unit in self.agents.values()], np.float64)
+        return self._dead[: self.n_agents]
 
     @property
     def death_tracker_enemy(self) -> np.ndarray:
         """[E]: 1 where an enemy is dead."""
-        return np.array([unit.health <= 0 for unit in self.enemies.values()], np.float64)
+        return self._dead[self.n_agents :]
+
+    @property
+    def _dead(self) -> np.ndarray:
+        return (self.battles.world.unit[0, U.HEALTH] <= 0).astype(np.float64)
 
     def seed(self) -> int:
         """The seed of the constructor, or the one drawn in its place."""
@@ -225,26 +225,18 @@ class StarCraft2Env(BattleView):
         self.reset()
 
     def save_replay(self) -> None:
-        """Replays are files of the StarCraft II program."""
+        """Refuse: only the StarCraft II program writes replays."""
         raise RuntimeError(
             "save_replay: .SC2Replay files are written by StarCraft II itself, "
             "and this battle did not run in it"
         )
 
     def render(self, mode: str = "rgb_array") -> np.ndarray:
-        """uint8 [H, W, 3]: the battle as it stands; shots, too, if the step before was drawn.
+        """uint8 [H, W, 3]: the current state; shots, too, if the step before was drawn.
 
         There is no window, so "rgb_array" is the only mode."""
         check_choice("mode", mode, ("rgb_array",))
-        if self._painter is None:
-            self._start_painter()
-        assert self._painter is not None
-        return self._painter.frame()
-
-    def _start_painter(self) -> None:
-        from rltrain.env.smac.render.painter import Painter
-
-        self._painter = Painter(self.battles, 0)
+        return self.battles.painter(0).frame()
 
     def close(self) -> None:
-        """There is no game process to end."""
+        """Do nothing: there is no game process."""

@@ -4,7 +4,8 @@ testing."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from rltrain.common.number_types import Count, Flag
 from rltrain.env.smac.backend import BackendOptions, BattleBackend, open_battles
 from rltrain.env.smac.keywords import flat_keywords
+from rltrain.env.smac.native import NativeBattles
 from rltrain.env.smac.options import Options, ProgramOptions, SmacOptions, spec_of
 from rltrain.env.smac.smaclite.maps import RULES, find_map_under
 from rltrain.env.smac.starcraft2.worker import Recipe
@@ -49,11 +51,23 @@ class SmacVectorEnv:
         check_choice("rules", rules, RULES)
         check_choice("time_limit", time_limit, TIME_LIMITS)
         row = find_map_under(rules, map_name)
-        if rules != "sc2" and play.backend == "sc2":
-            raise ValueError(
-                f"env.backend=sc2 plays the game's own rules, and env.rules={rules} are others: "
-                "type env.rules=sc2, or env.backend=native."
-            )
+        if rules != "sc2":
+            if play.backend == "sc2":
+                raise ValueError(
+                    f"env.backend=sc2 plays the game's own rules, and env.rules={rules} are "
+                    "others: type env.rules=sc2, or env.backend=native."
+                )
+            play = replace(play, backend="native")
+        chosen = Options(**asdict(options))
+        spec = spec_of(row, chosen)
+        native = partial(
+            NativeBattles,
+            map_name=row.name,
+            options=chosen,
+            rules=rules,
+            heuristic_ai=heuristic_ai,
+            heuristic_rest=heuristic_rest,
+        )
         of_game = {
             **asdict(options),
             "map_name": row.name,
@@ -62,22 +76,14 @@ class SmacVectorEnv:
             **asdict(program),
             "difficulty": str(program.difficulty),
         }
-        chosen = Options(**asdict(options))
+        recipe = Recipe("smac", of_game)
         battles = open_battles(
-            row,
-            chosen,
-            play,
-            n_envs=n_envs,
-            recipe=Recipe("smac", of_game),
-            map_file=row.name,
-            rules=rules,
-            heuristic_ai=heuristic_ai,
-            heuristic_rest=heuristic_rest,
+            play, native, n_envs=n_envs, spec=spec, recipe=recipe, map_file=row.name
         )
-        self._open(battles, spec_of(row, chosen), time_limit)
+        self._open(battles, spec, time_limit)
 
     def _open(self, battles: BattleBackend, spec: EnvSpec, time_limit: str) -> None:
-        """Take over fresh battles; their first episodes begin with ``reset``."""
+        """Take over new battles; their first episodes begin with ``reset``."""
         self.battles, self.spec = battles, spec
         self.n_envs, self.about = battles.n_envs, battles.about
         self.obs, self.avail_actions, self.state = battles.obs, battles.avail, battles.state
@@ -110,12 +116,16 @@ class SmacVectorEnv:
             self.infos[e] = {}
         self.last[:] = terminated = self.battles.ended
         if terminated.any():
-            ended = np.flatnonzero(terminated).tolist()
-            for e, result in zip(ended, self.battles.results(ended), strict=True):
-                self.infos[e] = result
+            self._write_results()
             if self._bootstrap:
                 terminated = terminated & ~self.battles.timeout
         return self.battles.reward.astype(np.float32)[:, None], terminated
+
+    def _write_results(self) -> None:
+        """The results of the episodes that just ended, in ``infos``."""
+        ended = np.flatnonzero(self.last).tolist()
+        for e, result in zip(ended, self.battles.results(ended), strict=True):
+            self.infos[e] = result
 
     def call(self, method: str, *args: Any) -> list[Any]:
         """Call a method of ``BattleView`` (``get_state_dict``, ``get_unit_by_id``, …), or of SMAC's
@@ -162,7 +172,8 @@ class SmacVectorEnv:
         self.episode[:] = state["episode"] if exact else state["episode"] + 1
         self.battles.resume(state, self._seed)
         self.last[:] = self.battles.ended
-        self.infos[:] = [self.battles.result(e) if self.last[e] else {} for e in range(self.n_envs)]
+        self.infos[:] = [{} for _ in range(self.n_envs)]
+        self._write_results()
 
     def close(self) -> None:
         """End the games; no process and no file belongs to a battle of the built-in engine."""

@@ -1,7 +1,7 @@
 """The 23 SMAC maps as data: teams, positions and time limits. A new map is one more row of
 ``MAPS``.
 
-Sizes of observations and states follow in ``sizes.py``; nothing here is compiled.
+Sizes of observations and states follow in ``options.py``; nothing here is compiled.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a SMACv2 scenario to the tables its teams are drawn from. Nothing here is compiled."""
+"""The tables from which the teams of a SMACv2 scenario are drawn. Nothing here is compiled."""
 
 from __future__ import annotations
 
@@ -7,12 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from rltrain.env.smac.data.maps import Group, MapData
-from rltrain.env.smac.data.scenarios import (
-    MAX_GROUPS,
-    REFLECT,
-    SURROUND_AT,
-    race_of,
-)
+from rltrain.env.smac.data.scenarios import MAX_GROUPS, REFLECT, SURROUND_AT, race_of
 from rltrain.env.smac.data.terrain import SIZE
 from rltrain.env.smac.engine.tables import build_scene
 from rltrain.env.smac.engine.teams import Roster

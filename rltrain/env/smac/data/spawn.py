@@ -1,8 +1,7 @@
-"""Where units stand when a battle begins: the groups of a map spread around their points.
+"""Start positions: the groups of a map spread around their points.
 
-StarCraft II's own placement is unknown; a square grid stands in for it, and units for which there
-is no room in it go to the nearest free place that no wall separates from theirs. Nothing here is
-compiled.
+StarCraft II's placement is unknown; this is a square grid, and units without room in it are put at
+the nearest free place that no wall separates from theirs. Nothing here is compiled.
 """
 
 from __future__ import annotations

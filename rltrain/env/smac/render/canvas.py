@@ -1,5 +1,5 @@
-"""Where things are on a picture of a battle (``Canvas``), and the ground below them: cells that
-units can walk on, the blocked ones darker, plateaus lighter."""
+"""Positions on an image of a battle (``Canvas``), and its background: cells that units can walk on,
+blocked ones darker, plateaus lighter."""
 
 from __future__ import annotations
 
@@ -55,12 +55,9 @@ def ground(name: str, width: int) -> Image.Image:
     draw = ImageDraw.Draw(image)
     heights = terrain.levels_of(name)
     for x, y in np.argwhere(cells).tolist():
-        rise = round(HIGH * float(heights[x, y]))
-        fill = (LOW[0] + rise, LOW[1] + rise, LOW[2] + rise)
-        draw.rectangle((*canvas.at(x, y + 1), *canvas.at(x + 1, y)), fill)
+        draw.rectangle((*canvas.at(x, y + 1), *canvas.at(x + 1, y)), _shade(LOW, heights[x, y]))
     for x, y in np.argwhere(cells).tolist():
-        rise = round(HIGH * float(heights[x, y]))
-        line = (GRID[0] + rise, GRID[1] + rise, GRID[2] + rise)
+        line = _shade(GRID, heights[x, y])
         draw.rectangle((*canvas.at(x, y + 1), *canvas.at(x + 1, y)), outline=line)
     for ax, ay, bx, by in terrain.wall_segments(cells).tolist():
         draw.line((canvas.at(ax, ay), canvas.at(bx, by)), EDGE, 3)
@@ -68,3 +65,7 @@ def ground(name: str, width: int) -> Image.Image:
     draw.rectangle((0, 0, image.width, top - 1), PANEL)
     draw.rectangle((0, bottom, image.width, image.height), PANEL)
     return image
+
+
+def _shade(color: tuple[int, int, int], level: float) -> tuple[int, ...]:
+    return tuple(value + round(HIGH * level) for value in color)

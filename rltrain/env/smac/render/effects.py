@@ -12,6 +12,7 @@ from rltrain.env.smac.engine.weapons import BEAM_LENGTH, BLAST_RADIUS
 from rltrain.env.smac.render.events import Event
 from rltrain.env.smac.render.sprites import TEAMS
 
+Draw = ImageDraw.ImageDraw
 Point = tuple[float, float]
 
 FLASH = ((255, 255, 200), (255, 224, 170))  # of agents, of enemies
@@ -22,12 +23,7 @@ HEAT = ((140, 230, 255), (255, 150, 60))
 
 
 def draw_event(
-    draw: ImageDraw.ImageDraw,
-    event: Event,
-    progress: float,
-    points: Sequence[Point],
-    team: int,
-    scale: float,
+    draw: Draw, event: Event, progress: float, points: Sequence[Point], team: int, scale: float
 ) -> None:
     """Draw what is visible of an event, ``progress`` from 0 to 1 through it.
 
@@ -40,9 +36,7 @@ def draw_event(
         look(draw, here, there, progress, team, scale)
 
 
-def _instant(
-    draw: ImageDraw.ImageDraw, a: Point, b: Point, progress: float, team: int, scale: float
-) -> None:
+def _instant(draw: Draw, a: Point, b: Point, progress: float, team: int, scale: float) -> None:
     """A tracer and a spark where it hits."""
     strong = 255 if progress < 0.5 else 110
     start = _between(a, b, 0.4 * scale / max(_gap(a, b), 1.0))
@@ -51,9 +45,7 @@ def _instant(
     _dot(draw, start, 0.16 * scale, (*FIRE[0], strong))
 
 
-def _missile(
-    draw: ImageDraw.ImageDraw, a: Point, b: Point, progress: float, team: int, scale: float
-) -> None:
+def _missile(draw: Draw, a: Point, b: Point, progress: float, team: int, scale: float) -> None:
     """A bolt on its way, with a tail, on a faint line to its target."""
     long = min(0.9 * scale / max(_gap(a, b), 1.0), 0.5)
     draw.line((a, b), (*TEAMS[team]["light"], 70), 2)
@@ -63,9 +55,7 @@ def _missile(
     _dot(draw, _between(a, b, head), 0.13 * scale, (*CORE, 255))
 
 
-def _claw(
-    draw: ImageDraw.ImageDraw, a: Point, b: Point, progress: float, team: int, scale: float
-) -> None:
+def _claw(draw: Draw, a: Point, b: Point, progress: float, team: int, scale: float) -> None:
     """A blow: three short strokes where the two meet."""
     strong = 255 if progress < 0.5 else 110
     middle = _between(a, b, 0.6)
@@ -77,22 +67,17 @@ def _claw(
         draw.line((x - dx, y - dy, x + dx, y + dy), (*FLASH[team], strong), 3)
 
 
-def _twice(
-    draw: ImageDraw.ImageDraw, a: Point, b: Point, progress: float, team: int, scale: float
-) -> None:
+def _twice(draw: Draw, a: Point, b: Point, progress: float, team: int, scale: float) -> None:
     """Two blades, one after the other."""
     side = 1 if progress < 0.5 else -1
     middle = _between(a, b, 0.62)
     radius = 0.42 * scale
-    box = (middle[0] - radius, middle[1] - radius, middle[0] + radius, middle[1] + radius)
     angle = math.degrees(math.atan2(b[1] - a[1], b[0] - a[0]))
     begin = angle - 75 if side > 0 else angle - 15
-    draw.arc(box, begin, begin + 90, (190, 246, 255, 255), 5)
+    draw.arc(_box(middle, radius), begin, begin + 90, (190, 246, 255, 255), 5)
 
 
-def _beam(
-    draw: ImageDraw.ImageDraw, a: Point, b: Point, progress: float, team: int, scale: float
-) -> None:
+def _beam(draw: Draw, a: Point, b: Point, progress: float, team: int, scale: float) -> None:
     """Two rays that burn a line across the target."""
     gap = max(_gap(a, b), 1.0)
     ux, uy = (b[0] - a[0]) / gap, (b[1] - a[1]) / gap
@@ -107,9 +92,7 @@ def _beam(
         draw.line((b, end), (*FIRE[0], strong), 4)
 
 
-def _heal(
-    draw: ImageDraw.ImageDraw, a: Point, b: Point, progress: float, team: int, scale: float
-) -> None:
+def _heal(draw: Draw, a: Point, b: Point, progress: float, team: int, scale: float) -> None:
     """A soft ray with pulses and a cross on the patient."""
     a = (a[0], a[1] - 0.4 * scale)
     draw.line((a, b), (*MENDING, 110), 7)
@@ -121,20 +104,16 @@ def _heal(
     draw.line((x, y - r, x, y + r), (*CORE, 235), 5)
 
 
-def _blast(
-    draw: ImageDraw.ImageDraw, a: Point, b: Point, progress: float, team: int, scale: float
-) -> None:
+def _blast(draw: Draw, a: Point, b: Point, progress: float, team: int, scale: float) -> None:
     """Acid splashing as far as it hurts."""
     radius = float(BLAST_RADIUS) * scale * min(1.0, 0.45 + progress)
     left = 1 - progress
     _dot(draw, a, radius, (150, 220, 60, int(110 * left)))
     _dot(draw, a, radius * 0.55, (220, 255, 110, int(190 * left)))
-    x, y = a
-    rim = (x - radius, y - radius, x + radius, y + radius)
-    draw.ellipse(rim, outline=(210, 255, 110, int(235 * left)), width=4)
+    draw.ellipse(_box(a, radius), outline=(210, 255, 110, int(235 * left)), width=4)
 
 
-ANIMATIONS: Mapping[str, Callable[[ImageDraw.ImageDraw, Point, Point, float, int, float], None]] = {
+ANIMATIONS: Mapping[str, Callable[[Draw, Point, Point, float, int, float], None]] = {
     "instant": _instant,
     "missile": _missile,
     "claw": _claw,
@@ -153,12 +132,15 @@ def _between(a: Point, b: Point, share: float) -> Point:
     return a[0] + (b[0] - a[0]) * share, a[1] + (b[1] - a[1]) * share
 
 
-def _dot(draw: ImageDraw.ImageDraw, at: Point, radius: float, color: tuple[int, ...]) -> None:
-    x, y = at
-    draw.ellipse((x - radius, y - radius, x + radius, y + radius), color)
+def _dot(draw: Draw, at: Point, radius: float, color: tuple[int, ...]) -> None:
+    draw.ellipse(_box(at, radius), color)
 
 
-def _spark(draw: ImageDraw.ImageDraw, at: Point, radius: float, color: tuple[int, ...]) -> None:
+def _box(at: Point, radius: float) -> tuple[float, float, float, float]:
+    return at[0] - radius, at[1] - radius, at[0] + radius, at[1] + radius
+
+
+def _spark(draw: Draw, at: Point, radius: float, color: tuple[int, ...]) -> None:
     x, y = at
     for k in range(4):
         dx, dy = (radius * f(math.pi * (k + 0.5) / 4) for f in (math.cos, math.sin))

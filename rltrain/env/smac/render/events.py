@@ -1,5 +1,5 @@
-"""Events of an env step, derived from the tables before and after it: shots, healing, bursts
-and died. Nothing is drawn here; times are env steps."""
+"""Events of an env step, derived from the tables before and after it: shots, healing, explosions
+and deaths. Nothing is drawn here; times are env steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLASH, FADE, BLAST_TIME = 0.5, 1.5, 1.0  # how long shots, the dead and explosio
 
 @dataclass(frozen=True)
 class Fighters:
-    """What a picture must know of the units of one battle, one entry per unit, agents first."""
+    """The units of one battle as images need them, one entry per unit, agents first."""
 
     kind: tuple[str, ...]
     layer: tuple[int, ...]  # as in units.LAYERS
@@ -25,7 +25,7 @@ class Fighters:
 
 
 def fighters_of(battles: Battles, index: int) -> Fighters:
-    """The units of one battle, as the renderer needs them."""
+    """Read the units of one battle."""
     units = battles.unit_types(index)
     names = {unit.sc2_id: name for name, unit in UNITS.items()}
     return Fighters(
@@ -37,7 +37,7 @@ def fighters_of(battles: Battles, index: int) -> Fighters:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One battle between two steps, copied."""
+    """A copy of the state of one battle between two steps."""
 
     unit: np.ndarray  # [len(U), units] float32
     mark: np.ndarray  # [len(M), units] int32
@@ -46,7 +46,7 @@ class Snapshot:
 
 
 def snapshot(battles: Battles, index: int) -> Snapshot:
-    """The present state of a battle."""
+    """Copy the current state of a battle."""
     world = battles.world
     return Snapshot(
         unit=world.unit[index].copy(),
@@ -58,7 +58,7 @@ def snapshot(battles: Battles, index: int) -> Snapshot:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that is seen from ``begin`` to ``end``.
+    """Something that is visible from ``begin`` to ``end``.
 
     ``kind`` is a weapon's (instant, missile, twice, beam), or claw, heal, blast, death; ``other``
     is the target, or -1.
@@ -74,7 +74,7 @@ class Event:
 def events_between(
     before: Snapshot, after: Snapshot, fighters: Fighters, loops: int
 ) -> list[Event]:
-    """What the step from ``before`` to ``after`` brought, in the order of units."""
+    """The events of the step from ``before`` to ``after``."""
     param, start = fighters.param, float(before.clock)
     alive, lives = before.unit[U.HEALTH] > 0, after.unit[U.HEALTH] > 0
     burst = (after.mark[M.BURST] > 0) & (before.mark[M.BURST] == 0) & alive
@@ -94,8 +94,9 @@ def events_between(
 
 
 def fired(before: Snapshot, after: Snapshot, loops: int) -> np.ndarray:
-    """bool [U]: whose cooldown was set again. Otherwise it runs down by one a loop, to 0
-    or a little below."""
+    """bool [units]: whether a unit's cooldown was set again. Otherwise it decreases by one a loop,
+    to 0 or slightly below.
+    """
     rested = np.maximum(before.unit[U.COOLDOWN] - loops, 0.0)
     return np.asarray((after.unit[U.COOLDOWN] > rested + 0.01) & (before.unit[U.HEALTH] > 0))
 
@@ -111,7 +112,7 @@ def target_of(before: Snapshot, after: Snapshot, i: int) -> int:
 
 
 def _shot(i: int, j: int, start: float, after: Snapshot, param: np.ndarray, loops: int) -> Event:
-    """The time of the shot follows from how far the cooldown has run down since."""
+    """A shot, timed by how much of its cooldown has passed since."""
     unit = after.unit
     full = param[P.PERIOD, i] - np.ceil(param[P.DAMAGE_POINT, i])
     share = 1.0 - float(full - unit[U.COOLDOWN, i]) / loops
@@ -126,8 +127,9 @@ def _shot(i: int, j: int, start: float, after: Snapshot, param: np.ndarray, loop
 
 
 def shares(state: Snapshot, fighters: Fighters) -> np.ndarray:
-    """float [3, U]: health, shield and energy as shares of their greatest values; NaN where a unit
-    has none."""
+    """float [3, units]: health, shield and energy as shares of their greatest values; NaN where a
+    unit has none.
+    """
     most = fighters.param[[P.HEALTH, P.SHIELD, P.ENERGY]]
     have = state.unit[[U.HEALTH, U.SHIELD, U.ENERGY]]
     return np.where(most > 0, have / np.where(most > 0, most, 1.0), np.nan)

@@ -1,5 +1,5 @@
-"""Text and bars around and above the units of an image: header, remaining units, bars
-of health, and how it ended. Lengths are fine pixels."""
+"""Text and bars of an image: header, remaining units, health bars, outcome. Lengths are fine
+pixels."""
 
 from __future__ import annotations
 
@@ -9,21 +9,8 @@ from functools import lru_cache
 from PIL import Image, ImageDraw, ImageFont
 
 from rltrain.env.smac.engine.world import Outcome
-from rltrain.env.smac.render.canvas import (
-    FINE,
-    FOOTER,
-    HEADER,
-    PANEL,
-    Canvas,
-)
-from rltrain.env.smac.render.sprites import (
-    ALLY,
-    ENEMY,
-    TEAMS,
-    Color,
-    paste,
-    sprite,
-)
+from rltrain.env.smac.render.canvas import FINE, FOOTER, HEADER, PANEL, Canvas
+from rltrain.env.smac.render.sprites import ALLY, ENEMY, TEAMS, Color, paste, sprite
 
 BAR, BAR_WIDTH = 5, 22  # height, least width
 TROUGH = (8, 9, 12, 200)

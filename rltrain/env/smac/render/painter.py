@@ -1,7 +1,7 @@
 """Images of battles: the field, the units, their health and their shots.
 
-``picture`` draws a battle as it stands; a ``Painter`` follows one battle of a batch and draws the
-motion since it looked last.
+``picture`` draws the current state of a battle; a ``Painter`` draws what one battle of a batch did
+since its last images.
 """
 
 from __future__ import annotations
@@ -11,12 +11,7 @@ from PIL import Image, ImageDraw
 
 from rltrain.env.smac.engine.battles import Battles
 from rltrain.env.smac.engine.world import AIR, COLOSSUS, GROUND, NO_ONE, M, Outcome, P, U
-from rltrain.env.smac.render.canvas import (
-    FINE,
-    FOOTER,
-    canvas_of,
-    ground,
-)
+from rltrain.env.smac.render.canvas import FINE, FOOTER, canvas_of, ground
 from rltrain.env.smac.render.effects import draw_event
 from rltrain.env.smac.render.events import (
     Event,
@@ -27,21 +22,8 @@ from rltrain.env.smac.render.events import (
     shares,
     snapshot,
 )
-from rltrain.env.smac.render.overlay import (
-    banner,
-    bars,
-    footer,
-    header,
-)
-from rltrain.env.smac.render.sprites import (
-    ALLY,
-    ENEMY,
-    TEAMS,
-    heading_of,
-    paste,
-    shadow,
-    sprite,
-)
+from rltrain.env.smac.render.overlay import banner, bars, footer, header
+from rltrain.env.smac.render.sprites import ALLY, ENEMY, TEAMS, heading_of, paste, shadow, sprite
 
 WIDTH = 480  # pixels
 SUBFRAMES = 4  # images per env step
@@ -54,7 +36,7 @@ FLIGHT = 0.55  # cells that air units are drawn above their shadows
 
 
 def picture(battles: Battles, index: int = 0, width: int = WIDTH) -> np.ndarray:
-    """uint8 [H, W, 3]: one battle as it stands, without the shots of an unseen step."""
+    """uint8 [H, W, 3]: the current state of one battle, without the shots of the last step."""
     return Painter(battles, index, width).frame()
 
 
@@ -74,7 +56,7 @@ class Painter:
     def frames(self) -> list[np.ndarray]:
         """Images of what happened since the last call: ``SUBFRAMES`` for one env step, one where
         another episode began, more after the last step."""
-        if not self._look():
+        if not self._update():
             return [self._draw(1.0, everything=True)]
         drawn = [self._draw(k / SUBFRAMES) for k in range(1, SUBFRAMES + 1)]
         if self.after.outcome != Outcome.RUNNING:
@@ -83,7 +65,7 @@ class Painter:
 
     def frame(self) -> np.ndarray:
         """One image: the present state and every shot of the last step."""
-        self._look()
+        self._update()
         return self._draw(1.0, everything=True)
 
     def _begin(self, now: Snapshot) -> None:
@@ -99,8 +81,8 @@ class Painter:
         east = unit[U.X, :agents].mean() < unit[U.X, agents:].mean()
         self.heading = [0 if (i < agents) == east else 12 for i in range(unit.shape[1])]
 
-    def _look(self) -> bool:
-        """Take in the present state; whether it is one step after the one before."""
+    def _update(self) -> bool:
+        """Read the current state; returns whether it is one step after the last one read."""
         now = snapshot(self.battles, self.index)
         if now.clock == self.after.clock and np.array_equal(now.unit, self.after.unit):
             return False
@@ -110,7 +92,7 @@ class Painter:
             self._begin(now)
             return False
         loops = self.battles.scene.loops
-        self.seen = [h for h in self.seen if h.end > self.before.clock]
+        self.seen = [event for event in self.seen if event.end > self.before.clock]
         self.seen += events_between(self.before, now, self.fighters, loops)
         self.shown = self.shown[1], shares(now, self.fighters)
         if self.total is not None:
@@ -119,9 +101,9 @@ class Painter:
         return True
 
     def _turn(self, now: Snapshot) -> None:
-        """Units face their targets when these are near, else the way they go."""
+        """Units face the targets of their shots, otherwise the direction in which they move."""
         unit = now.unit
-        shooting = {h.unit: h.other for h in self.seen if h.other != NO_ONE}
+        shooting = {event.unit: event.other for event in self.seen if event.other != NO_ONE}
         for i in range(unit.shape[1]):
             j = shooting.get(i, NO_ONE)
             if j != NO_ONE:
@@ -139,10 +121,14 @@ class Painter:
         draw = ImageDraw.Draw(image, "RGBA")
         points = [self.canvas.at(x, y) for x, y in zip(*unit[[U.X, U.Y]].tolist(), strict=True)]
         self._draw_targets(draw, points, unit[U.HEALTH])
-        now = [(h, _progress(h, time, everything, self.before.clock)) for h in self.seen]
-        now = [(h, p) for h, p in now if 0.0 <= p < 1.0]
-        gone = {h.unit: p for h, p in now if h.kind == "death"}
-        hidden = {h.unit for h in self.seen if h.kind == "blast" and h.begin <= time}
+        now = [
+            (event, _progress(event, time, everything, self.before.clock)) for event in self.seen
+        ]
+        now = [(event, p) for event, p in now if 0.0 <= p < 1.0]
+        gone = {event.unit: p for event, p in now if event.kind == "death"}
+        hidden = {
+            event.unit for event in self.seen if event.kind == "blast" and event.begin <= time
+        }
         alive = (self.before if share < 1 else self.after).unit[U.HEALTH] > 0
         for i in self.order:
             if i not in hidden and (alive[i] or i in gone):
@@ -208,8 +194,8 @@ class Painter:
         image.paste(below, (0, (self.canvas.height - FOOTER) * FINE))
 
 
-def _progress(h: Event, time: float, everything: bool, since: float) -> float:
+def _progress(event: Event, time: float, everything: bool, since: float) -> float:
     """Progress of an event, 0 … 1; outside of that range it is not drawn."""
-    if everything and h.begin >= since and h.kind != "death":
+    if everything and event.begin >= since and event.kind != "death":
         return 0.4
-    return (time - h.begin) / (h.end - h.begin)
+    return (time - event.begin) / (event.end - event.begin)

@@ -1,6 +1,6 @@
-"""What scripted policies observe of their battles, and the moves they share.
+"""Observations of scripted policies, and the moves they share.
 
-They read the true state, as SMAC's heuristic policy does: fog and sight range hide nothing.
+The policies read the full state, as SMAC's heuristic policy does, whatever agents can see.
 """
 
 from __future__ import annotations
@@ -11,17 +11,11 @@ import numpy as np
 
 from rltrain.env.smac.engine.battles import Battles
 from rltrain.env.smac.engine.field_of_view import FIRST_TURN, IN_RANGE
-from rltrain.env.smac.engine.observe import (
-    EAST,
-    NORTH,
-    SOUTH,
-    STOP,
-    WEST,
-)
+from rltrain.env.smac.engine.observe import EAST, NORTH, SOUTH, STOP, WEST
 from rltrain.env.smac.engine.world import Effect, P, U
 
 NO_TARGET = -1
-BESIDE = 2.0  # how near healers come to those they care for, cells
+BESIDE = 2.0  # distance at which healers stop next to their target, cells
 
 
 class BattleObservation(NamedTuple):
@@ -61,13 +55,13 @@ def observe_battles(battles: Battles) -> BattleObservation:
     first_attack = battles.shown.first_attack
     agents, units, k = scene.n_agents, unit.shape[2], np.arange(avail.shape[2] - first_attack)
     heals = np.broadcast_to(scene.param[:, P.ENERGY, :agents] > 0, avail.shape[:2])  # [E, A]
-    whom = np.where(heals[..., None], k, agents + k)  # [E, A, K] numbers of units
-    exists = whom < np.where(heals, agents, units)[..., None]
-    whom = np.minimum(whom, units - 1)
+    targets = np.where(heals[..., None], k, agents + k)  # [E, A, K] numbers of units
+    exists = targets < np.where(heals, agents, units)[..., None]
+    targets = np.minimum(targets, units - 1)
 
     def of(table: np.ndarray) -> np.ndarray:
-        """[1 or E, 1 or A, U] to the values of ``whom`` [E, A, K]."""
-        return np.take_along_axis(np.broadcast_to(table, (*whom.shape[:2], units)), whom, -1)
+        """The values of ``targets`` [E, A, K] in a table [1 or E, 1 or A, units]."""
+        return np.take_along_axis(np.broadcast_to(table, (*targets.shape[:2], units)), targets, -1)
 
     useful = exists & (of(scene.affects[:, :agents]) != Effect.NOTHING)
     health, whole = of(unit[:, None, U.HEALTH]), of(scene.param[:, None, P.HEALTH])
@@ -134,9 +128,8 @@ def walk(seen: BattleObservation, target: np.ndarray) -> np.ndarray:
 
 
 def approach(seen: BattleObservation, target: np.ndarray) -> np.ndarray:
-    """What brings ``target`` [E, A] into reach: a turn of the cone where it is near enough, else a
-    step.
-    """
+    """The action that brings ``target`` [E, A] into reach: a turn of the cone if it is near enough,
+    otherwise a step."""
     turns = seen.first_attack - FIRST_TURN
     if turns == 0:
         return walk(seen, target)

@@ -29,7 +29,7 @@ from rltrain.env.smac.scripted.tactics import alternate, kite, spread
 
 
 def stop(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
-    """Stand still: SMAC's agents never fight on their own."""
+    """Stand still; agents attack only when ordered to."""
     return np.full(memory.shape, STOP)
 
 
@@ -117,7 +117,7 @@ class BattleDecisions:
         self._memory = np.full(battles.avail.shape[:2], NO_TARGET)  # [E, A]
 
     def __call__(self) -> np.ndarray:
-        """[E, A] int64, available actions; where a battle is over they mean nothing."""
+        """Available actions [E, A] int64, without meaning in finished battles."""
         seen = observe_battles(self.battles)
         self._memory[self.battles.world.clock == 0] = NO_TARGET
         return np.where(seen.avail[:, :, 0], 0, self._decide(seen, self._memory))

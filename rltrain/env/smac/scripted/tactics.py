@@ -1,4 +1,4 @@
-"""Players written for one kind of map each: they show that it can be won, and how.
+"""Scripted policies for one kind of map each, which show that it can be won.
 
 ``kite`` is for ranged units against slower melee ones (3s_vs_3z, 3s_vs_4z), ``spread`` for blasts
 (so_many_baneling), ``alternate`` for one strong enemy that stays where it is (2s_vs_1sc).
@@ -16,9 +16,9 @@ from rltrain.env.smac.scripted.observation import BattleObservation, fight
 WAYS = np.array([[0, 1], [0, -1], [1, 0], [-1, 0]], np.float32)  # of the actions from NORTH on
 AHEAD = 2.0  # where a move would lead, cells
 CROWDED = 5.0  # cells within which an enemy is too close to a kiting unit, an ally to a spread one
-DOORSTEP = 6.0  # foes nearer than this are fought, crowded or not
+CONTACT = 6.0  # enemies nearer than this are attacked, however close the allies are
 WALL_AHEAD, WALL_DANGER = 4.0, 0.1  # a wall so far ahead counts like a foe three cells away
-SOON = 1.0  # loops: whose cooldown ends earlier is about to take aim
+SOON = 1.0  # loops; a unit whose cooldown ends earlier is about to attack
 
 
 def move_away(
@@ -61,15 +61,15 @@ def spread(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
     x, y, alive = seen.agents(U.X), seen.agents(U.Y), seen.agents(U.HEALTH) > 0
     others = alive[:, None] & ~np.eye(x.shape[1], dtype=bool)  # [E, A, A]
     gap = np.where(others, np.hypot(x[:, :, None] - x[:, None], y[:, :, None] - y[:, None]), np.inf)
-    moves = (gap.min(-1) < CROWDED) & (gap_to_foe(seen) > DOORSTEP)
+    moves = (gap.min(-1) < CROWDED) & (gap_to_foe(seen) > CONTACT)
     blow = fight(seen, seen.distance)
     stands = np.where(blow >= seen.first_attack, blow, STOP)
     return np.where(moves, move_away(seen, x, y, others), stands)
 
 
 def alternate(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
-    """All shoot; a unit about to be hit holds its fire while an ally that is no weaker
-    shoots on, so that the enemy turns to that one and must take aim again.
+    """All agents shoot; one about to be hit holds its fire while an ally with at least its health
+    shoots, so that the enemy changes its target and must wind up again.
     """
     n_agents = seen.avail.shape[1]
     health = seen.agents(U.HEALTH) + seen.agents(U.SHIELD)

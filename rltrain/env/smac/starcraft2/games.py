@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from rltrain.env.smac.engine.battles import IllegalAction
+from rltrain.env.smac.engine.battles import IllegalAction, check_shape
 from rltrain.env.smac.starcraft2.process import EXIT_TIMEOUT, Crash, GameProcess
 from rltrain.env.smac.starcraft2.worker import Frame, Recipe
 from rltrain.errors import EnvError
@@ -104,9 +104,12 @@ class Games:
             self.lost[e], begin[e] = True, self._seed[e]
         self._begin(begin)
 
-    def result(self, e: int) -> dict[str, Any]:
-        """How episode e stands: won, dead allies and enemies, timed out; the restarts of that
+    def results(self, envs: Sequence[int]) -> list[dict[str, Any]]:
+        """How these episodes stand: won, dead allies and enemies, timed out; the restarts of the
         environment's game so far."""
+        return [self._result(e) for e in envs]
+
+    def _result(self, e: int) -> dict[str, Any]:
         info, restarts = self._info[e], int(self.restarts[e])
         return {
             "win": bool(info.get("battle_won", False)),
@@ -116,10 +119,6 @@ class Games:
             "restarts": restarts,
             **({"metrics": {"restarts": restarts}} if restarts else {}),
         }
-
-    def results(self, envs: Sequence[int]) -> list[dict[str, Any]]:
-        """``result`` of several episodes."""
-        return [self.result(e) for e in envs]
 
     def call(self, method: str, *args: Any) -> list[Any]:
         """Call a method of SMAC's environment in every game; ``get_stats`` counts the restarts."""
@@ -141,7 +140,7 @@ class Games:
         return answers[e]
 
     def render(self, envs: Sequence[int]) -> NoReturn:
-        """The game has its own window."""
+        """Refuse: StarCraft II draws its own window."""
         raise RuntimeError("render: the game is drawn by itself; record its .SC2Replay files")
 
     def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
@@ -149,14 +148,14 @@ class Games:
         return list(self.call_one(e, "save_replay", folder, prefix))
 
     def scripted(self, name: str) -> NoReturn:
-        """Scripted policies cannot see into the game."""
+        """Refuse: scripted policies need the state of the built-in engine."""
         raise ValueError(
             "scripted policies read the built-in engine's battles: type "
             "env.backend=native, or algo.policy=random."
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing of a running game can be saved."""
+        """Only a mark: a running game cannot be saved."""
         return {"exact": False}
 
     def resume(self, state: Mapping[str, Any], seed_of: Callable[[int], int]) -> None:
@@ -174,20 +173,12 @@ class Games:
         _kill_all(self._games)
 
     def _check(self, action: np.ndarray, playing: Iterable[int]) -> None:
-        expected = self.avail.shape[:2]
-        if action.shape != expected:
-            raise ValueError(
-                f"actions have the wrong shape: expected {expected} (environments, agents), got "
-                f"{action.shape}"
-            )
+        check_shape(action, self.avail)
         for e in playing:
             for agent, chosen in enumerate(action[e].tolist()):
                 legal = np.flatnonzero(self.avail[e, agent]).tolist()
                 if chosen not in legal:
-                    raise IllegalAction(
-                        f"illegal action in environment {e}: agent {agent} chose {chosen}, "
-                        f"available are {legal}"
-                    )
+                    raise IllegalAction.of(e, agent, chosen, legal)
 
     def _begin(self, seeds: Mapping[int, int]) -> None:
         """Begin an episode in each environment, with games launched where there are none."""

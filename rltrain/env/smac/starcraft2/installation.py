@@ -1,5 +1,5 @@
-"""What of the real game is installed: the ``smac`` or ``smacv2`` package, StarCraft II, its maps;
-and the commands that fetch what is missing. Nothing is imported or started to find out.
+"""Installed parts of the real game (the ``smac`` or ``smacv2`` package, StarCraft II, its maps) and
+the commands that install missing ones. Nothing is imported or started to check.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ARCHIVED_AS = "StarCraftII"
 
 @dataclass(frozen=True)
 class Missing:
-    """One thing that is not there, and the command that fetches it."""
+    """A missing part, and the command that installs it."""
 
     what: str
     fix: str
@@ -81,7 +81,7 @@ def map_found(name: str) -> bool:
 
 
 def maps_folder() -> Path:
-    """Where both packages look for their maps."""
+    """The folder in which both packages look for their maps."""
     return game_folder() / "Maps" / "SMAC_Maps"
 
 
@@ -113,7 +113,7 @@ def map_fix(package: Package) -> str:
 
 
 def missing(package: Package, map_file: str) -> list[Missing]:
-    """What playing ``<map_file>.SC2Map`` in the game still needs."""
+    """The parts that are missing to play ``<map_file>.SC2Map`` in the game."""
     found = []
     absent: list[str] = [] if package_folder(package) else [package]
     absent += [name for name in NEEDED_MODULES if not module_found(name)]
@@ -150,5 +150,5 @@ def choose_backend(
 
 
 def about_game(package: Package, version: str | None = None) -> dict[str, str]:
-    """Which game plays, for banner and records: the version asked for, else the newest."""
+    """The game for banner and records: the requested version, otherwise the newest."""
     return {"backend": "sc2", "package": package, "game": version or game_versions()[-1]}

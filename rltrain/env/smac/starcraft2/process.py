@@ -1,4 +1,5 @@
-"""The parent's end of one worker process: start it, ask it, end it and its game."""
+"""One worker process as its parent uses it: start it, send and receive messages, end it and its
+game."""
 
 from __future__ import annotations
 
@@ -20,11 +21,11 @@ EXIT_TIMEOUT = 5.0
 
 
 class Crash(Exception):
-    """A game that gave no proper answer, with the reason."""
+    """A game that crashed, hung or ended; the message is the reason."""
 
 
 class GameProcess:
-    """The parent's end of one worker."""
+    """A worker process and the connection to it."""
 
     def __init__(self, recipe: Recipe, seed: int) -> None:
         context = get_context("spawn")

@@ -2,50 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
+
+from rltrain.env.smac.data.maps import MapData
+from rltrain.env.smac.data.scenarios import REFLECT, race_of
+from rltrain.env.smac.data.terrain import SIZE
 
 MAP_FILE = "32x32_flat"
 """The one map that all scenarios are played on."""
-MAP_SIDE = 32  # cells
 
 
-def scenario_options(
-    *,
-    race: str,
-    n_agents: int,
-    n_enemies: int,
-    weights: Mapping[str, float],
-    exception: str | None,
-    reflect: float,
-) -> dict[str, Any]:
-    """Keywords of ``StarCraftCapabilityEnvWrapper`` that make the scenario.
-
-    Args:
-        race: terran, protoss or zerg.
-        weights: unit type to probability.
-        exception: a team of nothing but this type is drawn again.
-        reflect: probability that the teams face each other, else the agents begin surrounded.
-    """
+def scenario_options(row: MapData) -> dict[str, Any]:
+    """Keywords of ``StarCraftCapabilityEnvWrapper`` that make the scenario."""
+    race = race_of(row)
     team: dict[str, Any] = {
         "dist_type": "weighted_teams",
-        "unit_types": list(weights),
-        "weights": list(weights.values()),
+        "unit_types": list(race.weights),
+        "weights": list(race.weights.values()),
         "observe": True,
     }
-    if exception is not None:
-        team["exception_unit_types"] = [exception]
+    if race.exception is not None:
+        team["exception_unit_types"] = [race.exception]
     return {
-        "map_name": f"10gen_{race}",
+        "map_name": f"10gen_{row.map_type.removesuffix('_gen')}",
         "capability_config": {
-            "n_units": n_agents,
-            "n_enemies": n_enemies,
+            "n_units": row.n_agents,
+            "n_enemies": row.n_enemies,
             "team_gen": team,
             "start_positions": {
                 "dist_type": "surrounded_and_reflect",
-                "p": reflect,
-                "map_x": MAP_SIDE,
-                "map_y": MAP_SIDE,
+                "p": REFLECT,
+                "map_x": SIZE,
+                "map_y": SIZE,
             },
         },
     }

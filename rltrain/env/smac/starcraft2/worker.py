@@ -1,5 +1,4 @@
-"""One game of StarCraft II in a process of its own: SMAC's environment behind a pipe. ``games.py``
-is the other end.
+"""One game of StarCraft II in its own process: SMAC's environment behind a pipe to ``games.py``.
 
 This module runs in the child and imports little. An answer is ``(kind, value)`` with the kinds
 ``ready`` (sizes), ``frame`` (a ``Frame``), ``value`` (of a call), ``error`` (a call that failed),
@@ -32,14 +31,14 @@ RESET_TRIES = 10
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a worker needs to make its game: the package, and the keywords of its class."""
+    """The package of a game, and the keywords of its class."""
 
     package: Literal["smac", "smacv2"]
     options: Mapping[str, Any]
 
 
 class Frame(NamedTuple):
-    """What the game shows after a reset or a step."""
+    """The outputs of a game after a reset or a step."""
 
     obs: np.ndarray  # [A, O] float32
     avail: np.ndarray  # [A, n_actions] uint8
