@@ -26,7 +26,7 @@ def written(frames: list[np.ndarray], path: Path, seconds: float = 0.08) -> Imag
     return Image.open(path)
 
 
-def test_frames_come_back_exactly_in_the_colors_of_the_first(tmp_path):
+def test_frames_with_the_first_ones_colors_are_stored_exactly(tmp_path):
     frames = [field(3, 4), field(25, 4), field(25, 18)]
     video = written(frames, tmp_path / "a.gif")
     assert (video.n_frames, video.size) == (3, (30, 20))
@@ -35,7 +35,7 @@ def test_frames_come_back_exactly_in_the_colors_of_the_first(tmp_path):
         np.testing.assert_array_equal(np.asarray(video.convert("RGB")), frame)
 
 
-def test_a_frame_that_shows_nothing_new_keeps_its_time(tmp_path):
+def test_unchanged_frame_keeps_its_duration(tmp_path):
     video = written([field(3, 4)] * 3, tmp_path / "a.gif", seconds=0.5)
     durations = []
     for k in range(video.n_frames):
@@ -44,7 +44,7 @@ def test_a_frame_that_shows_nothing_new_keeps_its_time(tmp_path):
     assert durations == [500, 500, 500]
 
 
-def test_colors_that_come_later_are_near(tmp_path):
+def test_new_colors_are_approximated(tmp_path):
     later = field(3, 4)
     later[0, :] = np.random.default_rng(0).integers(0, 256, (30, 3))
     video = written([field(3, 4), later], tmp_path / "a.gif")
@@ -53,16 +53,16 @@ def test_colors_that_come_later_are_near(tmp_path):
     assert np.abs(error).max() <= 48  # half a step of the cube of colors, and some rounding
 
 
-def test_a_video_repeats_for_ever(tmp_path):
+def test_video_repeats_for_ever(tmp_path):
     assert written([field(1, 1), field(2, 2)], tmp_path / "a.gif").info["loop"] == 0
 
 
-def test_images_of_different_sizes_make_no_video():
+def test_frame_of_another_size_is_refused():
     with pytest.raises(ValueError, match=r"\(20, 29, 3\): expected \(20, 30, 3\)"):
         Gif(field(1, 1)).add(field(1, 1)[:, :29], 0.1)
 
 
-def test_a_palette_of_many_colors_has_256():
+def test_palette_of_many_colors_has_256():
     noise = np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8)
     gif = Gif(noise)
     assert len(gif._palette.getpalette()) == 768

@@ -70,7 +70,7 @@ def test_every_episode_has_a_video_and_two_frames(recorded):
     assert len(list(recorded.folder.iterdir())) == 9
 
 
-def test_a_video_has_every_image_and_holds_the_last(recorded):
+def test_video_has_every_image_and_holds_the_last(recorded):
     video = Image.open(recorded.files[0][0])
     assert (video.n_frames, video.size) == (1 + 3 + 3, (31, 21))
     assert video.info["duration"] == 100
@@ -78,30 +78,30 @@ def test_a_video_has_every_image_and_holds_the_last(recorded):
     assert video.info["duration"] == HOLD * 1000
 
 
-def test_the_frames_are_the_first_and_the_last(recorded):
+def test_frames_are_the_first_and_the_last(recorded):
     first, last = (np.asarray(Image.open(path)) for path in recorded.files[2][1:])
     assert first[0, 0].tolist() == [0, 0, 0]
     assert last[0, 0].tolist() == [240, 240, 240]
 
 
-def test_only_asked_for_episodes_are_drawn(no_ffmpeg, tmp_path):
+def test_only_the_first_n_episodes_are_drawn(no_ffmpeg, tmp_path):
     played = rollout(4)
     played.run_episodes(2, 0, Clock(), Recorder(tmp_path / "videos", 2))
     assert [copy.n_drawn for copy in played.env.envs] == [3, 3, 0, 0]
 
 
-def test_looking_on_changes_no_episode(no_ffmpeg, tmp_path):
+def test_recording_does_not_change_episodes(no_ffmpeg, tmp_path):
     watched = rollout(2).run_episodes(5, 0, Clock(), Recorder(tmp_path / "videos", 5))
     assert watched == rollout(2).run_episodes(5, 0, Clock())
 
 
-def test_without_ffmpeg_there_is_no_mp4_and_a_remark(recorded):
+def test_without_ffmpeg_no_mp4_is_written_and_a_remark_is_kept(recorded):
     (remark,) = recorded.remarks
     assert remark.startswith("No MP4 was written: there is no ffmpeg. Type ")
     assert "-m pip install 'imageio-ffmpeg>=" in remark
 
 
-def test_the_ffmpeg_of_imageio_will_do(monkeypatch, tmp_path):
+def test_ffmpeg_of_imageio_is_found(monkeypatch, tmp_path):
     fake_ffmpeg(tmp_path / "bin", "exit 1")
     own = SimpleNamespace(get_ffmpeg_exe=lambda: str(tmp_path / "bin/ffmpeg"))
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", own)
@@ -115,7 +115,7 @@ def fake_ffmpeg(folder: Path, script: str) -> None:
     (folder / "ffmpeg").chmod(0o755)
 
 
-def test_with_ffmpeg_the_video_is_an_mp4_too(monkeypatch, tmp_path):
+def test_with_ffmpeg_an_mp4_is_written_too(monkeypatch, tmp_path):
     fake_ffmpeg(tmp_path / "bin", 'for last; do :; done\necho "$@" > "$last"')
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     recorder = Recorder(tmp_path / "videos", 1)
@@ -126,7 +126,7 @@ def test_with_ffmpeg_the_video_is_an_mp4_too(monkeypatch, tmp_path):
     assert recorder.remarks == []
 
 
-def test_a_failing_ffmpeg_costs_the_mp4_only(monkeypatch, tmp_path):
+def test_failing_ffmpeg_leaves_the_gif(monkeypatch, tmp_path):
     fake_ffmpeg(tmp_path / "bin", "echo no such encoder >&2\nexit 1")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     recorder = Recorder(tmp_path / "videos", 2)
@@ -135,7 +135,7 @@ def test_a_failing_ffmpeg_costs_the_mp4_only(monkeypatch, tmp_path):
     assert len(list(recorder.folder.iterdir())) == 6
 
 
-def test_an_environment_without_pictures_is_refused():
+def test_env_that_cannot_be_drawn_is_refused():
     with pytest.raises(UsageError, match="env 'two_step' cannot be drawn"):
         require_drawable(two_step_game(n_envs=1), "two_step")
     with pytest.raises(UsageError, match="Type record=false"):

@@ -29,27 +29,27 @@ def games() -> Games:
 
 
 @pytest.mark.parametrize("backend", [native, games])
-def test_a_backend_has_every_member_of_the_interface(backend) -> None:
+def test_backend_has_every_member_of_the_interface(backend) -> None:
     public = {name for name in MEMBERS if not name.startswith("_")}
     assert {"start", "step", "lost", "exact", "about", "resume"} <= public
     assert not {name for name in public if not hasattr(backend(), name)}
 
 
-def test_a_battle_of_the_engine_is_never_lost() -> None:
+def test_battles_of_the_engine_are_never_lost() -> None:
     battles = native()
     battles.start({0: 0, 1: 1})
     battles.step(np.ones((2, 3), np.int64))
     assert not battles.lost.any()
 
 
-def test_the_game_is_neither_rendered_nor_played_by_scripted_policies() -> None:
+def test_game_is_neither_rendered_nor_played_by_scripted_policies() -> None:
     with pytest.raises(RuntimeError, match=r"record its \.SC2Replay files"):
         games().render([0])
     with pytest.raises(ValueError, match=r"env\.backend=native, or algo\.policy=random"):
         games().scripted("focus")
 
 
-def test_the_engine_knows_neither_rendering_nor_scripted_policies() -> None:
+def test_importing_the_engine_imports_neither_rendering_nor_scripted_policies() -> None:
     for path in ENGINE.glob("*.py"):
         assert "smac.render" not in path.read_text(encoding="utf-8"), path.name
         assert "smac.scripted" not in path.read_text(encoding="utf-8"), path.name

@@ -132,7 +132,7 @@ def test_walls_surround_exactly_the_pathable_cells(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PATHABLE)
-def test_whoever_touches_a_wall_finds_it_in_the_set_of_its_cell(name: str) -> None:
+def test_near_walls_of_a_cell_contain_every_wall_that_a_unit_touches_there(name: str) -> None:
     cells = pathable_cells(name)
     walls = wall_segments(cells)
     sets = walls_near(cells, walls)
@@ -185,7 +185,7 @@ def _repository() -> str:
     return str(next(iter(rltrain.__path__)) + "/..")
 
 
-def test_options_of_the_packages_are_their_own():
+def test_options_are_those_of_the_smac_packages():
     smac, smacv2 = vars(SmacOptions()), Options().of_smacv2()
     assert list(smac)[-1] == "reward_scale_rate"
     assert set(smacv2) - set(smac) == {

@@ -19,7 +19,7 @@ def env_of(map_name: str = "3m", **options) -> StarCraft2Env:
     return env
 
 
-def test_shields_that_recover_pay_their_absolute_value(battle) -> None:
+def test_recovered_shields_give_reward_by_absolute_value(battle) -> None:
     b = battle("2s3z", reward_scale=False)
     place(b, {0: (5.0, 10.0), 7: (28.0, 22.0)})
     b.world.unit[0, U.SHIELD] = 0
@@ -60,7 +60,7 @@ def test_time_out_is_a_finished_battle_that_was_not_won() -> None:
     assert stats["win_rate"] == 0.0
 
 
-def test_win_on_the_time_limit_is_told_as_a_win_only() -> None:
+def test_win_at_the_time_limit_is_reported_as_a_win_only() -> None:
     env = env_of(continuing_episode=True)
     place(env.battles, {0: (14.0, 16.0), 3: (19.0, 16.0)})
     env.battles.world.unit[0, U.HEALTH, 3] = 7
@@ -74,7 +74,7 @@ def test_win_on_the_time_limit_is_told_as_a_win_only() -> None:
     assert not env.step([0, 0, 0])[2]["battle_won"]  # told once
 
 
-def test_win_over_a_medivac_left_alone_does_not_pay_for_it(battle) -> None:
+def test_win_gives_no_reward_for_a_surviving_medivac(battle) -> None:
     b = battle("MMM", reward_scale=False)
     place(b, {2: (14.0, 16.0), 10: (18.0, 16.0), 19: (28.0, 8.0)})
     b.world.unit[0, U.HEALTH, 10] = 1
@@ -102,7 +102,7 @@ def test_max_reward_does_not_grow_with_resets() -> None:
         env.reset()  # also in the middle of the first episode
 
 
-def test_overkill_pays_only_what_was_left(battle) -> None:
+def test_overkill_gives_reward_for_the_remaining_health_only(battle) -> None:
     b = battle(reward_scale=False)
     place(b, {0: (14.0, 16.0), 3: (19.0, 16.0), 4: (29.0, 8.0)})
     b.world.unit[0, U.HEALTH, 3] = 0.5  # of the six points of the hit
@@ -120,7 +120,7 @@ def test_sight_and_range_are_from_center_to_center_whatever_the_radii(battle) ->
     assert b.avail[0, 0, ATTACK : ATTACK + 4].tolist() == [0, 0, 1, 0]
 
 
-def test_healing_needs_neither_hurt_friends_nor_energy_nor_enemies(battle) -> None:
+def test_healing_is_available_without_injured_allies_energy_or_enemies(battle) -> None:
     b = battle("MMM")
     place(
         b, {2: (10.0, 16.0), 3: (19.01, 16.0), 8: (19.0, 16.0), 9: (13.0, 16.0), 11: (12.0, 16.0)}
@@ -142,13 +142,13 @@ def test_agents_are_numbered_by_type_then_x_then_y_and_enemies_as_created(battle
     assert marines != sorted(marines)
 
 
-def test_a_step_off_the_map_is_no_cell_zero_by_truncation() -> None:
+def test_positions_off_the_map_are_not_truncated_to_cell_zero() -> None:
     env = env_of(rules="smaclite")  # its field reaches to the edge
     place(env.battles, {0: (1.0, 16.0), 1: (0.9, 12.0), 3: (29.0, 9.0)})
     assert [env.get_avail_agent_actions(i)[WEST] for i in (0, 1)] == [1, 0]
 
 
-def test_last_actions_are_forgotten_with_a_reset() -> None:
+def test_reset_clears_last_actions() -> None:
     env = env_of()
     env.step([STOP, STOP, WEST])
     assert env.get_state()[21:].sum() == 3
@@ -171,7 +171,7 @@ def test_cooldown_in_loops_over_smacs_odd_divisors(battle, map_name, agent, divi
     assert b.state[0, agent * b.sizes.state_ally + 1] == pytest.approx(40 / divisor)
 
 
-def test_a_medivac_begins_with_a_quarter_of_its_energy_in_place_of_a_cooldown(battle) -> None:
+def test_medivac_begins_with_a_quarter_of_its_energy_in_place_of_a_cooldown(battle) -> None:
     b = battle("MMM")
     b.world.unit[0, U.COOLDOWN, 9] = 40
     b.refresh()
@@ -220,7 +220,7 @@ def test_actions_may_be_tensors_and_numpy_integers(as_actions) -> None:
         env.step(as_actions([1, 8, 1]))
 
 
-def test_floats_are_single_masks_integers_and_rewards_pythons_own() -> None:
+def test_dtypes_of_observations_masks_and_rewards() -> None:
     env = env_of()
     reward, *_ = env.step([STOP] * 3)
     arrays = [*env.get_obs(), env.get_state(), env.battles.world.unit]
@@ -229,7 +229,7 @@ def test_floats_are_single_masks_integers_and_rewards_pythons_own() -> None:
     assert type(reward) is float
 
 
-def test_the_last_slot_shows_the_final_frame_and_the_next_the_new_battle(make) -> None:
+def test_last_step_has_the_final_frame_and_the_next_one_the_new_battle(make) -> None:
     env = make("3m")
     fresh = env.obs.copy(), env.state.copy(), env.avail_actions.copy()
     while not env.last[0]:

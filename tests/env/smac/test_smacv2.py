@@ -53,7 +53,7 @@ def test_shapes_follow_the_spec() -> None:
     assert (env.spec.max_steps, env.spec.reports_win, env.spec.n_rewards) == (200, True, 1)
 
 
-def test_every_episode_has_a_team_of_its_own() -> None:
+def test_teams_are_drawn_for_every_episode() -> None:
     env = make(n_envs=1)
     teams = set()
     for _ in range(6):
@@ -68,9 +68,7 @@ SIGHTS: list[dict[str, Any]] = [{"action_mask": False}, {"conic_fov": True}, LIM
 
 @pytest.mark.parametrize("options", SIGHTS)
 @pytest.mark.parametrize("name", ["closest", "heuristic"])
-def test_players_written_by_hand_turn_and_do_not_shoot_out_of_range(
-    name: str, options: Any
-) -> None:
+def test_scripted_policies_turn_and_do_not_shoot_out_of_range(name: str, options: Any) -> None:
     env = make("terran_5_vs_5", 8, **options)
     player, first = env.scripted(name), env.battles.shown.first_attack
     attacks = turns = 0
@@ -89,7 +87,7 @@ def test_players_written_by_hand_turn_and_do_not_shoot_out_of_range(
 
 
 @pytest.mark.parametrize("options", SIGHTS)
-def test_the_built_in_player_needs_neither_cone_nor_mask(options: Any) -> None:
+def test_heuristic_ai_ignores_cone_and_mask(options: Any) -> None:
     env = StarCraftCapabilityEnv("protoss_5_vs_5", seed=3, heuristic_ai=True, **options)
     total = 0.0
     for _ in range(5):
@@ -106,7 +104,7 @@ def test_drawn_teams_have_no_other_rules() -> None:
         StarCraftCapabilityEnv("terran_5_vs_5", rules="smaclite")
 
 
-def test_an_enemy_chases_one_agent_until_it_is_dead(scenario) -> None:
+def test_enemy_chases_one_agent_until_it_is_dead(scenario) -> None:
     b = scenario("protoss_3_vs_1")
     enlist(b, "stalker", "stalker", "zealot", "zealot")
     place(b, {0: (10.0, 10.0), 1: (16.0, 16.0), 2: (8.0, 26.0), 3: (20.0, 16.0)})
@@ -123,7 +121,7 @@ def test_an_enemy_chases_one_agent_until_it_is_dead(scenario) -> None:
     assert mark[M.TARGET, 3] == 0
 
 
-def test_an_enemy_goes_past_agents_that_its_weapon_cannot_hit(scenario) -> None:
+def test_enemy_ignores_agents_that_its_weapon_cannot_hit(scenario) -> None:
     b = scenario("terran_2_vs_1")
     enlist(b, "marauder", "medivac", "marauder")
     place(b, {0: (8.0, 16.0), 1: (18.0, 16.0), 2: (22.0, 16.0)})
@@ -131,7 +129,7 @@ def test_an_enemy_goes_past_agents_that_its_weapon_cannot_hit(scenario) -> None:
     assert b.world.mark[0, M.TARGET, 2] == 0
 
 
-def test_enemy_healers_come_along_and_heal(scenario) -> None:
+def test_enemy_healers_follow_their_team_and_heal(scenario) -> None:
     b = scenario("terran_1_vs_2")
     enlist(b, "marine", "marauder", "medivac")
     place(b, {0: (8.0, 16.0), 1: (24.0, 16.0), 2: (26.0, 18.0)})
@@ -148,14 +146,14 @@ def test_enemy_healers_come_along_and_heal(scenario) -> None:
 
 
 @pytest.mark.parametrize(("fallen", "won"), [((3, 4), True), ((0, 1), False)])
-def test_a_team_of_healers_only_has_lost(scenario, fallen, won: bool) -> None:
+def test_team_with_only_healers_has_lost(scenario, fallen, won: bool) -> None:
     b = scenario("terran_3_vs_3")
     enlist(b, "marauder", "marine", "medivac", "marine", "marine", "medivac")
     b.world.unit[0, U.HEALTH, list(fallen)] = 0
     b.refresh()
     b.step(actions(b))
     assert b.ended[0]
-    assert b.result(0)["win"] == won
+    assert b.results([0])[0]["win"] == won
 
 
 def flawless(env: StarCraftCapabilityEnv) -> float:
@@ -171,7 +169,7 @@ def flawless(env: StarCraftCapabilityEnv) -> float:
     return total
 
 
-def test_a_flawless_win_returns_twenty_whatever_the_team() -> None:
+def test_flawless_win_returns_twenty_whatever_the_team() -> None:
     env = StarCraftCapabilityEnv("protoss_5_vs_5", seed=1, heuristic_ai=True)
     highest = set()
     for _ in range(6):
@@ -180,7 +178,7 @@ def test_a_flawless_win_returns_twenty_whatever_the_team() -> None:
     assert len(highest) > 2
 
 
-def test_a_fixed_scale_is_that_of_the_first_team_as_published() -> None:
+def test_fixed_scale_is_that_of_the_first_team_as_published() -> None:
     env = StarCraftCapabilityEnv("protoss_5_vs_5", seed=1, heuristic_ai=True, fixed_max_reward=True)
     assert flawless(env) == pytest.approx(20)
     first = env.max_reward
@@ -188,7 +186,7 @@ def test_a_fixed_scale_is_that_of_the_first_team_as_published() -> None:
         assert flawless(env) == pytest.approx(20 * env.max_reward / first)
 
 
-def test_the_vector_environment_fixes_its_scale_anew_with_every_reset() -> None:
+def test_vector_env_fixes_the_reward_scale_again_at_every_reset() -> None:
     env = make(n_envs=1, fixed_max_reward=True)
     first = env.battles.world.factor[0]
     env.battles.reset({0: 5})
@@ -197,7 +195,7 @@ def test_the_vector_environment_fixes_its_scale_anew_with_every_reset() -> None:
     assert env.battles.world.factor[0] == pytest.approx(20 / env.battles.max_reward(0))
 
 
-def test_recovering_enemies_pay_nothing(scenario) -> None:
+def test_recovering_enemies_give_no_reward(scenario) -> None:
     b = scenario("protoss_1_vs_1")
     enlist(b, "stalker", "stalker")
     place(b, {0: (4.0, 4.0), 1: (28.0, 28.0)})
@@ -260,7 +258,7 @@ def test_smacs_methods_on_a_scenario() -> None:
     assert env.get_state_dict()["allies"].shape == (5, 9)
 
 
-def test_smacv2s_way_of_naming_scenarios() -> None:
+def test_smacv2_names_of_scenarios_are_accepted() -> None:
     config = {
         "n_units": 20,
         "n_enemies": 23,
@@ -280,7 +278,7 @@ def test_other_capabilities_are_refused(config: dict[str, Any]) -> None:
         StarCraftCapabilityEnv("10gen_terran", config)
 
 
-def test_a_scenario_as_a_parallel_env() -> None:
+def test_scenario_as_a_parallel_env() -> None:
     env = parallel_env(map_name="terran_5_vs_5")
     assert env.possible_agents[0] == "agent_0"
     parallel_api_test(env, num_cycles=50)

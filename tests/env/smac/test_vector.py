@@ -36,7 +36,7 @@ def test_shapes_and_types(make) -> None:
     assert (env.spec.n_agents, env.spec.n_actions, env.spec.max_steps) == (8, 14, 120)
 
 
-def test_slot_after_the_last_one_is_the_first_of_the_next_episode(make) -> None:
+def test_step_after_the_last_one_is_the_first_of_the_next_episode(make) -> None:
     asked = []
 
     def record(copy: int, k: int) -> int:
@@ -127,7 +127,7 @@ def test_state_of_another_map_is_refused(make) -> None:
         make("3m").load_state_dict(make("8m").state_dict())
 
 
-def test_illegal_action_names_copy_agent_action(make) -> None:
+def test_illegal_action_names_environment_agent_and_action(make) -> None:
     action = np.full((2, 3), STOP)
     action[1, 2] = 8
     with pytest.raises(ValueError, match="illegal action in environment 1: agent 2 chose 8"):
@@ -153,13 +153,13 @@ def test_unknown_rules_and_time_limit() -> None:
         SmacVectorEnv(map_name="3m", n_envs=1, time_limit="never")
 
 
-def test_call_reaches_every_copy(make) -> None:
+def test_call_reaches_every_environment(make) -> None:
     parts = make(n_envs=2).call("get_state_dict")
     assert [part["allies"].shape for part in parts] == [(3, 4), (3, 4)]
 
 
 @pytest.mark.parametrize("rest", [False, True])
-def test_the_built_in_player_acts_in_every_copy_as_in_a_single_battle(make, rest: bool) -> None:
+def test_heuristic_ai_acts_in_every_environment_as_in_a_single_battle(make, rest: bool) -> None:
     def player(copy: int, k: int) -> int:
         return seed_key(5, k)  # as StarCraft2Env(seed=5) seeds its episodes
 
@@ -177,7 +177,7 @@ def test_the_built_in_player_acts_in_every_copy_as_in_a_single_battle(make, rest
         env.step(legal)
 
 
-def test_the_built_in_player_continues_exactly(make) -> None:
+def test_heuristic_ai_continues_exactly_from_its_state(make) -> None:
     env = make("MMM", 2, heuristic_ai=True)
     play(env, 14)
     state = env.state_dict()

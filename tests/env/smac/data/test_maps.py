@@ -16,7 +16,7 @@ from tests.env.smac.conftest import actions, place, random_legal
 
 
 @pytest.mark.parametrize("map_name", map_names())
-def test_random_play_stays_in_the_rules(battle, map_name: str) -> None:
+def test_invariants_hold_in_random_play(battle, map_name: str) -> None:
     b, rng = battle(map_name, 5, reward_scale=False), np.random.default_rng(0)
     agents, param = b.map_data.n_agents, b.scene.param[0]
     ground = param[P.LAYER] == GROUND
@@ -35,12 +35,12 @@ def test_random_play_stays_in_the_rules(battle, map_name: str) -> None:
         now = np.where(alive, unit[U.HEALTH] + unit[U.SHIELD], 0)
         gone = np.where(before, unit[U.BEFORE] - now, 0)[agents:].sum(dtype=np.float64)
         kills = int((before & ~alive)[agents:].sum())
-        expected = abs(gone + 10 * kills) + 200 * b.result(0)["win"]
+        expected = abs(gone + 10 * kills) + 200 * b.results([0])[0]["win"]
         assert b.reward[0] == pytest.approx(expected, rel=1e-4, abs=1e-3)
 
 
 @pytest.mark.parametrize("map_name", ["8m", "27m_vs_30m", "3s5z", "corridor", "bane_vs_bane"])
-def test_nobody_enters_walls_and_overlaps_stay_small(battle, map_name: str) -> None:
+def test_units_stay_out_of_walls_and_overlaps_stay_small(battle, map_name: str) -> None:
     b, rng = battle(map_name, 5), np.random.default_rng(0)
     disc, walls = b.scene.param[0, P.DISC], b.scene.walls.astype(np.float64)
     for k in range(40):
@@ -67,7 +67,7 @@ def test_pettingzoo_api(map_name: str) -> None:
 
 
 @pytest.mark.parametrize("map_name", map_names())
-def test_everybody_begins_in_a_free_place_of_his_own(map_name: str) -> None:
+def test_all_units_start_at_separate_free_positions(map_name: str) -> None:
     row = find_map(map_name)
     cells, points = pathable_cells(row.terrain), np.array(spawn_points(row))
     radii = np.array([unit.separation_radius for unit in row.unit_types])
@@ -106,7 +106,7 @@ def test_zerglings_of_corridor_come_through_the_choke(battle) -> None:
     assert max(crossed) < 17.0
 
 
-def test_zerglings_of_2c_vs_64zg_come_up_by_the_ramps(battle) -> None:
+def test_zerglings_of_2c_vs_64zg_use_the_ramps(battle) -> None:
     b, sides = battle("2c_vs_64zg"), []
     assert (b.world.mark[0, M.ORDER, 2:] == Order.HUNT).all()
     b.world.unit[0, U.HEALTH, :2] = 1e6
@@ -130,7 +130,7 @@ def test_zealot_of_2m_vs_1z_walks_to_a_random_point_of_the_segment(battle) -> No
     assert len(set(x.tolist())) == 8
 
 
-def test_spine_crawler_stays_and_attacks_who_comes_near(battle) -> None:
+def test_spine_crawler_stays_and_attacks_near_units(battle) -> None:
     b = battle("2s_vs_1sc")
     assert b.world.mark[0, M.ORDER, 2] == Order.ATTACK_MOVE
     where = b.world.unit[0, [U.X, U.Y], 2].tolist()
@@ -151,7 +151,7 @@ def test_enemies_walk_to_their_maps_own_point(battle, map_name: str) -> None:
     assert (b.world.unit[0, [U.GOAL_X, U.GOAL_Y], agents:] == goal).all()
 
 
-def test_heuristic_player_finishes_where_there_are_healers_and_marauders() -> None:
+def test_heuristic_policy_finishes_on_maps_with_healers_and_marauders() -> None:
     env = StarCraft2Env(map_name="MMM", seed=0, heuristic_ai=True)
     env.reset()
     over, total = False, 0.0

@@ -64,11 +64,11 @@ def test_wrong_names_are_refused_with_the_pattern(name: str) -> None:
         find_scenario(name)
 
 
-def test_the_nearest_names_are_offered() -> None:
+def test_nearest_names_are_offered() -> None:
     with pytest.raises(ValueError, match="Did you mean terran_5_vs_5"):
         find_scenario("teran_5_vs_5")
 
 
-def test_smac_does_not_know_them() -> None:
+def test_smac_refuses_scenarios() -> None:
     with pytest.raises(ValueError, match=r"'terran_5_vs_5': .*type env=smacv2"):
         find_map("terran_5_vs_5")

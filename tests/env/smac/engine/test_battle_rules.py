@@ -26,7 +26,7 @@ def strike(b, i: int, j: int) -> None:
 
 
 @pytest.mark.parametrize(("distance", "stands"), [(5.74, 1), (5.76, 0)])
-def test_a_marine_shoots_from_5_75_its_range_and_both_radii(battle, distance, stands) -> None:
+def test_marine_shoots_from_5_75_its_range_and_both_radii(battle, distance, stands) -> None:
     b = battle(step_mul=1)
     place(b, {0: (14.0, 16.0), 3: (14.0 + distance, 16.0)})
     b.step(actions(b, a0=ATTACK))
@@ -38,7 +38,7 @@ def test_a_marine_shoots_from_5_75_its_range_and_both_radii(battle, distance, st
     ("map_name", "agent", "foe", "walk"),
     [("corridor", 0, 6, 1.125), ("bane_vs_bane", 4, 24, 1.477)],
 )
-def test_an_attack_on_foot_from_six_away_is_a_chase(battle, map_name, agent, foe, walk) -> None:
+def test_attack_from_six_cells_away_is_a_pursuit(battle, map_name, agent, foe, walk) -> None:
     b = battle(map_name)
     place(b, {agent: (13.0, 20.0), foe: (19.0, 20.0)})
     assert b.avail[0, agent, ATTACK] == 1
@@ -68,7 +68,7 @@ def test_both_hits_of_a_zealot_lose_armor_behind_the_shield(battle, shield, left
     assert b.world.unit[0, [U.SHIELD, U.HEALTH], 7].tolist() == list(left)
 
 
-def test_an_order_to_move_goes_two_cells_and_its_mask_looks_at_one(battle) -> None:
+def test_order_to_move_goes_two_cells_and_its_mask_looks_at_one(battle) -> None:
     b = battle(step_mul=40)
     place(b, {0: (5.0, 16.0), 1: (28.9, 16.0), 3: (29.0, 8.0)})
     assert b.avail[0, :2, EAST].tolist() == [1, 1]  # 30.9 would be in the wall
@@ -76,7 +76,7 @@ def test_an_order_to_move_goes_two_cells_and_its_mask_looks_at_one(battle) -> No
     assert b.world.unit[0, U.X, :2] == pytest.approx([7.0, 30 - 0.375], abs=1e-3)
 
 
-def test_a_move_is_available_although_a_friend_stands_in_its_way(battle) -> None:
+def test_move_is_available_with_an_ally_in_the_way(battle) -> None:
     b = battle()
     place(b, {0: (5.0, 16.0), 1: (5.8, 16.0), 3: (29.0, 8.0)})
     assert b.avail[0, 0, EAST] == 1
@@ -98,7 +98,7 @@ def test_every_shot_draws_minus_one_to_plus_two_loops(battle) -> None:
     assert rest + 1.9 < max(drawn) <= rest + 2
 
 
-def test_the_blast_of_a_baneling_is_around_itself_and_not_around_its_target(battle) -> None:
+def test_blast_of_a_baneling_is_around_itself_and_not_around_its_target(battle) -> None:
     b = battle("so_many_baneling")
     reach = 2.2 + 0.5  # to the edge of a zealot
     place(
@@ -116,7 +116,7 @@ def test_the_blast_of_a_baneling_is_around_itself_and_not_around_its_target(batt
     assert b.world.unit[0, U.HEALTH, 7:9].tolist() == [0, 30]
 
 
-def test_a_baneling_does_80_to_structures_only() -> None:
+def test_baneling_does_80_to_structures_only() -> None:
     damage = {name: damage_per_hit(UNITS["baneling"], unit) for name, unit in UNITS.items()}
     light = ("marine", "zealot", "zergling", "hydralisk")
     assert all(damage.pop(name) == 35 for name in light)
@@ -124,7 +124,7 @@ def test_a_baneling_does_80_to_structures_only() -> None:
     assert set(damage.values()) == {20}
 
 
-def test_a_colossus_shoots_from_six_and_not_from_seven(battle) -> None:
+def test_colossus_shoots_from_six_and_not_from_seven(battle) -> None:
     b = battle("1c3s5z", step_mul=1)
     place(b, {1: (10.0, 16.0), 9: (18.7, 16.0)})
     b.world.unit[0, U.HEALTH, 1] = 1e6
@@ -138,7 +138,7 @@ def test_a_colossus_shoots_from_six_and_not_from_seven(battle) -> None:
     assert before > 6 + 1 + 0.625 - 2.25 / 16
 
 
-def test_a_colossus_walks_over_zerglings_and_they_bite_it(battle) -> None:
+def test_colossus_walks_over_zerglings_and_they_hit_it(battle) -> None:
     b = battle("2c_vs_64zg")
     place(b, {0: (12.0, 16.0), 2: (13.0, 16.0), 3: (13.8, 16.0)})
     b.step(actions(b, a0=EAST))
@@ -159,7 +159,7 @@ def test_enemies_are_sent_to_the_point_of_the_maps_script(map_name, point) -> No
     assert find_map(map_name).attack_point == point
 
 
-def test_a_medivacs_moves_are_masked_by_the_ground_that_it_ignores(battle) -> None:
+def test_medivacs_moves_are_masked_by_the_ground_that_it_ignores(battle) -> None:
     b = battle("MMM", step_mul=32)
     place(b, {2: (10.0, 23.9), 9: (16.0, 23.9), 10: (29.0, 8.0)})
     north = {"a2": NORTH, "a9": NORTH}

@@ -42,7 +42,7 @@ def test_walk_into_a_wall_stops_at_the_disc(battle) -> None:
     assert b.world.unit[0, U.X, 0] == pytest.approx(2.375, abs=1e-3)
 
 
-def test_can_move_looks_at_one_cell_with_truncation(battle) -> None:
+def test_move_availability_reads_one_cell_with_truncation(battle) -> None:
     b = battle()
     place(b, {0: (3.0, 16.0), 1: (2.99, 12.0), 3: (29.0, 24.2)})
     assert b.avail[0, 0, WEST] == 1  # 2.0 is in cell 2
@@ -78,7 +78,7 @@ def test_mean_firing_period_of_a_marine_carries_the_remainder(battle) -> None:
     assert set(periods.tolist()) <= set(range(12, 18))
 
 
-def test_shot_fires_one_loop_after_it_began(battle) -> None:
+def test_shot_hits_one_loop_after_the_attack_starts(battle) -> None:
     b = battle(step_mul=1)
     place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
     b.step(actions(b, a0=ATTACK))
@@ -89,7 +89,7 @@ def test_shot_fires_one_loop_after_it_began(battle) -> None:
     assert b.world.unit[0, U.COOLDOWN, 0] > 10
 
 
-def test_other_order_cancels_a_windup_for_free(battle) -> None:
+def test_another_order_cancels_a_windup_without_a_cooldown(battle) -> None:
     b = battle(step_mul=1)
     place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
     b.step(actions(b, a0=ATTACK))
@@ -98,7 +98,7 @@ def test_other_order_cancels_a_windup_for_free(battle) -> None:
     assert b.world.unit[0, U.COOLDOWN, 0] <= 0
 
 
-def test_marine_told_to_attack_from_5_9_walks_first(battle) -> None:
+def test_marine_ordered_to_attack_from_5_9_walks_first(battle) -> None:
     b = battle(step_mul=1)
     place(b, {0: (14.0, 16.0), 3: (19.9, 16.0)})
     b.world.mark[0, M.TARGET, 3] = NO_ONE
@@ -137,7 +137,7 @@ def test_enemies_walk_to_the_allied_spawn_and_do_not_hunt(battle) -> None:
     assert (b.world.mark[0, M.TARGET, 3:5] == NO_ONE).all()
 
 
-def test_enemy_shot_from_beyond_its_scan_range_goes_after_the_attacker(battle) -> None:
+def test_enemy_shot_from_beyond_its_scan_range_pursues_the_attacker(battle) -> None:
     b = battle()
     place(b, {0: (14.0, 16.0), 3: (21.0, 16.0), 4: (24.0, 16.0)})
     b.world.unit[0, U.HEALTH, 0] = 1e6
@@ -148,7 +148,7 @@ def test_enemy_shot_from_beyond_its_scan_range_goes_after_the_attacker(battle) -
     assert b.world.mark[0, M.TARGET, 4] == NO_ONE
 
 
-def test_victim_calls_friends_within_four(battle) -> None:
+def test_attacked_unit_calls_allies_within_four_cells(battle) -> None:
     b = battle("5m_vs_6m")
     place(b, {0: (14.0, 16.0), 5: (19.0, 16.0), 6: (22.0, 16.0), 7: (24.0, 16.0)})
     b.world.unit[0, U.HEALTH, 0] = 1e6
@@ -169,7 +169,7 @@ def test_enemy_keeps_its_target_when_another_comes_nearer(battle) -> None:
     assert b.world.mark[0, M.TARGET, 3] == 0
 
 
-def test_flawless_win_pays_exactly_twenty(battle) -> None:
+def test_flawless_win_returns_exactly_twenty(battle) -> None:
     b = battle()
     b.world.unit[0, U.HEALTH, :3] = 1e6
     total = 0.0
@@ -201,7 +201,7 @@ def test_own_losses_count_only_without_reward_only_positive(battle) -> None:
     assert b.reward[0] == pytest.approx(-0.5 * 6 - 0.5 * 10 - 5)
 
 
-def test_regeneration_of_enemies_is_paid_as_an_absolute_value(battle) -> None:
+def test_regeneration_of_enemies_gives_reward_by_absolute_value(battle) -> None:
     b = battle(reward_scale=False)
     place(b, {0: (24.0, 16.0), 3: (29.0, 16.0)})
     b.scene.damage[0, 0] = -1.0  # a hit that gives one point of shield
@@ -215,8 +215,8 @@ def test_double_death_is_neither_win_nor_defeat(battle) -> None:
     place(b, {})
     b.step(np.zeros((1, 3), np.int64))
     assert b.ended[0]
-    assert b.result(0)["win"] is False
-    assert b.result(0)["timeout"] is False
+    assert b.results([0])[0]["win"] is False
+    assert b.results([0])[0]["timeout"] is False
     assert b.reward[0] == 0.0
 
 
@@ -226,7 +226,7 @@ def test_win_in_the_last_step_beats_the_time_limit(battle) -> None:
     b.world.unit[0, U.HEALTH, 3] = 1
     b.world.clock[0] = 59
     b.step(actions(b, a0=ATTACK))
-    assert b.result(0) == {"win": True, "dead_allies": 2, "dead_enemies": 3, "timeout": False}
+    assert b.results([0])[0] == {"win": True, "dead_allies": 2, "dead_enemies": 3, "timeout": False}
 
 
 def test_time_limit_ends_without_reward_defeat(battle) -> None:
@@ -253,7 +253,7 @@ def test_battle_is_frozen_after_its_end_until_it_is_reset(battle) -> None:
     assert b.world.clock[0] == 0
 
 
-def test_step_mul_and_move_amount_change_what_they_say(battle) -> None:
+def test_step_mul_and_move_amount_set_loops_and_distance(battle) -> None:
     b = battle(step_mul=4)
     place(b, {0: (5.0, 16.0), 3: (29.0, 8.0)})
     b.step(actions(b, a0=EAST))

@@ -39,7 +39,7 @@ def test_each_type_has_its_own_sight_and_range(scenario, agent, sight, shoot) ->
     assert b.avail[0, 0, 6] == 1
 
 
-def test_without_unit_ranges_everybody_has_smacs(scenario) -> None:
+def test_without_unit_ranges_all_units_have_smacs_ranges(scenario) -> None:
     b = scenario("protoss_1_vs_1", use_unit_ranges=False)
     duel(b, 8.9, 0, "zealot")
     assert enemy_blocks(b)[0, 0, 1] == pytest.approx(8.9 / 9)
@@ -104,7 +104,7 @@ def test_one_agent_sees_each_enemy_if_nothing_is_shared(scenario) -> None:
     assert shared > 50
 
 
-def test_the_first_to_see_an_enemy_keeps_it_until_dead(scenario) -> None:
+def test_first_to_see_an_enemy_keeps_it_until_dead(scenario) -> None:
     b = scenario("protoss_10_vs_10", 20, prob_obs_enemy=0.0)
     rng = np.random.default_rng(0)
     before = b.world.watcher.copy()
@@ -141,7 +141,7 @@ def test_without_a_mask_every_living_target_is_available(scenario) -> None:
     assert enemy_blocks(b)[:, 0, 0].tolist() == [1, 1, 0]  # nobody to heal in range
 
 
-def test_an_attack_out_of_range_without_a_mask_keeps_the_order(scenario) -> None:
+def test_attack_out_of_range_without_a_mask_keeps_the_order(scenario) -> None:
     b = scenario("protoss_1_vs_1", action_mask=False)
     duel(b, 12, 90)
     b.step(actions(b, a0=EAST))
@@ -154,14 +154,14 @@ def test_an_attack_out_of_range_without_a_mask_keeps_the_order(scenario) -> None
     assert (b.world.mark[0, M.ORDER, 0], b.world.mark[0, M.TARGET, 0]) == (Order.ATTACK, 1)
 
 
-def test_a_fully_observable_battle_shows_everybody_alive(scenario) -> None:
+def test_fully_observable_battle_shows_everybody_alive(scenario) -> None:
     b = scenario("zerg_5_vs_5", 10, fully_observable=True)
     assert all(enemy_blocks(b, e).any(2).all() for e in range(10))
     assert (b.avail == scenario("zerg_5_vs_5", 10).avail).all()
 
 
 @pytest.mark.parametrize("published", [False, True])
-def test_an_unseen_enemy_hides_those_before_it_only_as_published(scenario, published) -> None:
+def test_unseen_enemy_hides_those_before_it_only_as_published(scenario, published) -> None:
     b = scenario("protoss_1_vs_2", zero_enemy_block=published)
     enlist(b, "stalker", "zealot", "zealot")
     place(b, {0: (10.0, 16.0), 1: (14.0, 16.0), 2: (28.0, 16.0)})

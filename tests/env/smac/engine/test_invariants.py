@@ -56,17 +56,17 @@ def play_random(map_name: str, n_envs: int, first: int) -> None:
         expected += np.abs(body[0] - body[1] + 10 * kills)
         total += b.reward
         before = unit.copy()
-    expected += 200 * np.array([b.result(e)["win"] for e in range(n_envs)])
+    expected += 200 * np.array([row["win"] for row in b.results(range(n_envs))])
     np.testing.assert_allclose(total, expected * scale, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("map_name", ["MMM2", "3s5z", "corridor", "so_many_baneling"])
-def test_a_few_random_battles_keep_the_rules(map_name: str) -> None:
+def test_invariants_hold_in_a_few_random_battles(map_name: str) -> None:
     play_random(map_name, 10, first=0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("map_name", map_names())
-def test_ten_thousand_random_battles_keep_the_rules(map_name: str) -> None:
+def test_invariants_hold_in_ten_thousand_random_battles(map_name: str) -> None:
     for first in range(0, 7 * 64, 64):  # 448 on each of 23 maps
         play_random(map_name, 64, first)

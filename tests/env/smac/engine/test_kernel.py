@@ -41,7 +41,7 @@ def test_unknown_name_of_the_package() -> None:
 
 @pytest.mark.slow
 def test_change_in_another_file_is_seen(tmp_path: Path) -> None:
-    """A constant of world.py inside a kernel of env_step.py: Numba alone would run the old code."""
+    """A constant of world.py inside a kernel of outcome.py: Numba alone would run the old code."""
     copy = tmp_path / "rltrain" / "env" / "smac"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     shared = ("__init__.py", "types.py", "interfaces.py", "env/__init__.py")
@@ -50,9 +50,9 @@ def test_change_in_another_file_is_seen(tmp_path: Path) -> None:
         shutil.copy(PACKAGE.parents[1] / name, tmp_path / "rltrain" / name)
     code = (
         "import numpy as np; from rltrain.common.numba_cache import cache_folder; "
-        "from rltrain.env.smac.engine import env_step, kernel; "
+        "from rltrain.env.smac.engine import kernel, outcome; "
         "z = np.zeros((24, 2), np.float32); "
-        "print(env_step.outcome_of(z, z, 1, False, 60, 1), cache_folder(*kernel.SOURCES))"
+        "print(outcome.outcome_of(z, z, 1, False, 60, 1), cache_folder(*kernel.SOURCES))"
     )
 
     def run() -> list[str]:

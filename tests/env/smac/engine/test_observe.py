@@ -48,7 +48,7 @@ def test_dead_agent_is_all_zero_and_has_only_no_op(battle) -> None:
     assert (b.state[0, 12 + 3 : 21] == 0).all()
 
 
-def test_no_op_is_illegal_for_the_living(battle) -> None:
+def test_no_op_is_illegal_for_living_agents(battle) -> None:
     assert (battle().avail[0, :, 0] == 0).all()
 
 
@@ -89,7 +89,7 @@ def test_pathing_grid_and_terrain_height_around_the_agent(battle) -> None:
     assert height[3] == 1
 
 
-def test_timestep_comes_last_also_for_the_dead(battle) -> None:
+def test_timestep_is_the_last_feature_also_of_dead_agents(battle) -> None:
     b = battle(obs_timestep_number=True, state_timestep_number=True)
     place(b, {0: (14.0, 16.0), 3: (29.0, 8.0)})
     b.step(actions(b))

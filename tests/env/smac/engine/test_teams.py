@@ -22,7 +22,7 @@ def test_unit_types_come_in_their_shares(scenario, race: str) -> None:
 
 
 @pytest.mark.parametrize(("race", "banned"), [("terran", True), ("protoss", False), ("zerg", True)])
-def test_a_team_of_exceptions_only_is_drawn_again(scenario, race: str, banned: bool) -> None:
+def test_team_of_exceptions_only_is_drawn_again(scenario, race: str, banned: bool) -> None:
     kinds = scenario(f"{race}_1_vs_2", 400).world.kind
     assert (kinds[:, 0] == kinds[:, 1]).all()
     assert (kinds[:, 0] == 2).any() != banned
@@ -57,7 +57,7 @@ def test_half_of_the_battles_begin_surrounded(scenario) -> None:
 
 
 @pytest.mark.parametrize("name", ["terran_20_vs_23", "protoss_20_vs_23", "zerg_64_vs_64"])
-def test_everybody_begins_on_a_free_place_inside(scenario, name: str) -> None:
+def test_all_units_start_at_free_positions_on_the_map(scenario, name: str) -> None:
     b = scenario(name, 20)
     for e in range(20):
         unit, param = b.world.unit[e], b.scene.param[e]
@@ -103,7 +103,7 @@ def test_surrounding_enemies_stand_on_diagonals_in_up_to_four_groups(scenario) -
     assert np.bincount(diagonal.ravel()) / diagonal.size == pytest.approx([0.25] * 4, abs=0.07)
 
 
-def test_the_seed_alone_decides_the_battle(scenario) -> None:
+def test_seed_alone_decides_the_battle(scenario) -> None:
     many, alone = scenario("terran_5_vs_5", 4), scenario("terran_5_vs_5", 1)
     alone.reset({0: 3})
     assert many.obs[3].tobytes() == alone.obs[0].tobytes()
@@ -111,7 +111,7 @@ def test_the_seed_alone_decides_the_battle(scenario) -> None:
     assert many.obs[2].tobytes() != alone.obs[0].tobytes()
 
 
-def test_a_reset_draws_a_new_team_for_its_battle_only(scenario) -> None:
+def test_reset_draws_a_new_team_for_its_battle_only(scenario) -> None:
     b = scenario("protoss_10_vs_10", 2)
     before = b.world.kind.copy()
     b.reset({1: 77})

@@ -31,38 +31,40 @@ def target_after(b, loops: int, **chosen: int) -> int:
     return int(b.world.mark[0, M.TARGET, SPINE])
 
 
-def test_it_takes_the_nearest_while_nobody_attacks(siege) -> None:
+def test_spine_crawler_targets_the_nearest_unit_if_none_attacks_it(siege) -> None:
     assert target_after(siege, 1) == 0
 
 
-def test_it_takes_who_attacks_it_before_who_is_nearer(siege) -> None:
+def test_spine_crawler_prefers_attackers_to_nearer_units(siege) -> None:
     assert target_after(siege, 1, a1=ATTACK) == 1
 
 
-def test_it_lets_go_at_once_for_an_attacker_and_takes_him_at_its_next_scan(siege) -> None:
+def test_spine_crawler_drops_its_target_for_an_attacker_and_targets_it_at_the_next_scan(
+    siege,
+) -> None:
     assert target_after(siege, 1) == 0
     assert target_after(siege, 7, a1=ATTACK) == NO_ONE
     assert target_after(siege, 1, a1=ATTACK) == 1
 
 
-def test_it_stays_with_its_target_while_that_attacks(siege) -> None:
+def test_spine_crawler_keeps_a_target_that_attacks_it(siege) -> None:
     target_after(siege, 1, a1=ATTACK)
     assert target_after(siege, 9, a0=ATTACK, a1=ATTACK) == 1
 
 
-def test_it_stays_with_its_target_when_nobody_attacks_any_more(siege) -> None:
+def test_spine_crawler_keeps_its_target_if_no_unit_attacks_it(siege) -> None:
     target_after(siege, 1, a1=ATTACK)
     assert target_after(siege, 9) == 1
 
 
-def test_it_drops_who_leaves_its_reach_at_once(siege) -> None:
+def test_spine_crawler_drops_a_target_out_of_reach(siege) -> None:
     target_after(siege, 1)
     siege.world.unit[0, U.HEALTH, 1] = 0
     siege.world.unit[0, [U.X, U.Y], 0] = 14.0, 20.0 - REACH - 0.01
     assert target_after(siege, 1) == NO_ONE
 
 
-def test_letting_go_ends_the_windup_free_of_charge(siege) -> None:
+def test_dropping_a_target_ends_the_windup_without_a_cooldown(siege) -> None:
     unit = siege.world.unit[0]
     unit[U.COOLDOWN, SPINE] = 0
     while unit[U.WINDUP, SPINE] == 0:
@@ -74,7 +76,7 @@ def test_letting_go_ends_the_windup_free_of_charge(siege) -> None:
 
 
 @pytest.mark.parametrize(("start", "end"), [(0.0, 0.5), (3.0, -3.0), (-3.0, 3.0), (1.0, -1.0)])
-def test_a_turret_turns_360_degrees_a_second_the_shorter_way(
+def test_turret_turns_360_degrees_a_second_the_shorter_way(
     battle, start: float, end: float
 ) -> None:
     b = battle("2s_vs_1sc")
@@ -88,7 +90,7 @@ def test_a_turret_turns_360_degrees_a_second_the_shorter_way(
     assert left == pytest.approx(max(abs(gap) - 2 * math.pi / 16, 0), abs=1e-4)
 
 
-def test_it_does_not_wind_up_before_it_points_at_its_target(battle) -> None:
+def test_turret_does_not_wind_up_before_it_points_at_its_target(battle) -> None:
     b = battle("2s_vs_1sc", step_mul=1)
     place(b, {0: (14.0, 15.0), SPINE: (14.0, 20.0)})
     unit = b.world.unit[0]
@@ -100,7 +102,7 @@ def test_it_does_not_wind_up_before_it_points_at_its_target(battle) -> None:
     assert loops == 8
 
 
-def test_it_waits_in_the_beginning_facing_down_the_map(battle) -> None:
+def test_turret_initially_faces_down_the_map(battle) -> None:
     b = battle("2s_vs_1sc")
     assert b.world.unit[0, U.FACING, SPINE] == pytest.approx(-math.pi / 2)
     assert target_after(b, 1, a0=SOUTH, a1=SOUTH) == NO_ONE

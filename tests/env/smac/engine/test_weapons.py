@@ -1,4 +1,4 @@
-"""Special weapons, shields, healers and layers, each by a small placed scene."""
+"""Special weapons, shields and layers, each in a battle with few placed units."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from rltrain.env.smac.data.units import UNITS, damage_per_hit
-from rltrain.env.smac.engine.healing import mend
-from rltrain.env.smac.engine.outcome import outcome_of
 from rltrain.env.smac.engine.weapons import explode_killed, fire, land_hits
-from rltrain.env.smac.engine.world import NO_ONE, Effect, M, Order, Outcome, U
-from tests.env.smac.conftest import ATTACK, EAST, SOUTH, STOP, WEST, actions, place, random_legal
+from rltrain.env.smac.engine.world import NO_ONE, M, Order, Outcome, U
+from tests.env.smac.conftest import ATTACK, SOUTH, STOP, actions, place, random_legal
 
 # Attacks from full health to death, without recovery: map where both are foes, attacker, target.
 TO_KILL = [
@@ -133,7 +131,7 @@ def test_zerg_regenerate_and_armor_counts_for_the_rest_behind_a_shield(battle) -
     assert b.world.unit[0, U.HEALTH, 0] == pytest.approx(70 + 0.2734 / 2, abs=1e-4)
 
 
-def test_colossus_hits_the_line_across_its_shot_twice_and_no_friends(battle) -> None:
+def test_colossus_hits_enemies_on_a_line_across_its_shot_twice(battle) -> None:
     b = battle("2c_vs_64zg")
     points = {0: (12.0, 16.0), 1: (17.0, 17.0), 2: (17.0, 16.0), 3: (17.0, 17.7), 4: (17.0, 18.0)}
     place(b, {**points, 5: (17.6, 16.0)})
@@ -192,56 +190,7 @@ def test_chain_of_killed_banelings_ends(battle) -> None:
     assert (unit[U.HEALTH] == 0).all()
 
 
-def test_medivac_heals_on_order_for_energy(battle) -> None:
-    b = battle("MMM")
-    place(b, {0: (10.0, 16.0), 2: (12.0, 16.0), 9: (10.0, 19.0), 10: (28.0, 8.0)})
-    b.world.unit[0, U.HEALTH, 2] = 20
-    b.step(actions(b))
-    assert b.world.unit[0, U.HEALTH, 2] == 20  # agents' healers wait for orders
-    b.step(actions(b, a9=ATTACK + 2))
-    assert b.world.mark[0, M.ORDER, 9] == Order.HEAL
-    assert b.world.unit[0, U.HEALTH, 2] == pytest.approx(24.5)
-    spent = 50 + 16 * 0.5625 / 16 - b.world.unit[0, U.ENERGY, 9]
-    assert spent == pytest.approx(4.5 * 0.33, abs=1e-3)
-    b.world.unit[0, U.HEALTH, 2] = 44.9
-    b.step(actions(b, a9=ATTACK + 2))
-    assert b.world.unit[0, U.HEALTH, 2] == 45
-
-
-def test_fifty_energy_heal_151_health(battle) -> None:
-    b = battle("MMM")
-    unit, mark, param, _ = tables(b)
-    place(b, {0: (10.0, 16.0), 9: (10.0, 16.0)})
-    unit[U.HEALTH, 0] = param_health = 1.0
-    mark[M.TARGET, 9] = 0
-    healed = 0.0
-    for _ in range(400):
-        unit[U.HEALTH, 0] = 1.0
-        mend(unit, mark, param, b.scene.affects[0])
-        healed += float(unit[U.HEALTH, 0]) - param_health
-    assert healed == pytest.approx(50 / 0.33, abs=0.1)
-
-
-def test_healer_sees_and_offers_patients_by_their_index(battle) -> None:
-    b = battle("MMM")
-    place(
-        b, {0: (10.0, 16.0), 2: (20.0, 16.0), 9: (13.0, 16.0), 10: (17.0, 16.0), 12: (15.0, 16.0)}
-    )
-    assert b.avail[0, 9].tolist() == [0, 1, 1, 1, 1, 1, 1] + [0] * 9
-    first = b.obs[0, 9, 4 + 8 * np.arange(10)]
-    assert first.tolist() == [1] + [0] * 9  # enemy 0 is seen, and agent 0 can be healed
-    assert b.obs[0, 9, 4 + 1] == pytest.approx(4 / 9)
-    assert b.state[0, 9 * 7 + 1] == pytest.approx(50 / 200)
-
-
-def test_only_biological_friends_can_be_healed(battle) -> None:
-    affects = battle("MMM").scene.affects[0]
-    assert (affects[9, :9] == Effect.MEND).all()
-    assert (affects[9, 9:] == Effect.NOTHING).all()
-    assert (affects[19, 10:19] == Effect.MEND).all()
-
-
-def test_marauder_told_to_attack_a_medivac_stops(battle) -> None:
+def test_marauder_ordered_to_attack_a_medivac_stops(battle) -> None:
     b = battle("MMM")
     place(b, {0: (10.0, 16.0), 19: (14.0, 16.0), 10: (28.0, 8.0)})
     assert b.avail[0, 0, ATTACK + 9] == 1
@@ -251,54 +200,7 @@ def test_marauder_told_to_attack_a_medivac_stops(battle) -> None:
     assert b.world.unit[0, U.X, 0] == 10
 
 
-def test_enemy_medivac_heals_the_neediest_by_itself(battle) -> None:
-    b = battle("MMM")
-    place(b, {2: (5.0, 10.0), 10: (24.0, 16.0), 17: (25.0, 16.0), 19: (26.0, 18.0)})
-    b.world.unit[0, U.HEALTH, [10, 17]] = 40, 30
-    b.step(actions(b))
-    assert b.world.mark[0, M.TARGET, 19] == 17
-    assert b.world.unit[0, U.HEALTH, 17] > 32
-    assert b.world.unit[0, U.HEALTH, 10] == 40
-
-
-def test_healing_of_enemies_is_paid_as_an_absolute_value(battle) -> None:
-    b = battle("MMM", reward_scale=False)
-    place(b, {2: (5.0, 10.0), 17: (25.0, 16.0), 19: (26.0, 18.0)})
-    b.world.unit[0, U.HEALTH, 17] = 30
-    b.step(actions(b))
-    assert b.reward[0] == pytest.approx(b.world.unit[0, U.HEALTH, 17] - 30)
-
-
-def test_medivac_flies_over_units_and_gathers_speed(battle) -> None:
-    b = battle("MMM")
-    place(b, {0: (12.0, 16.0), 9: (10.0, 16.0), 10: (28.0, 8.0)})
-    b.step(actions(b, a9=EAST))
-    first = float(b.world.unit[0, U.X, 9]) - 10
-    assert first < 0.9
-    for _ in range(3):
-        b.step(actions(b, a9=EAST))
-    assert b.world.unit[0, U.X, 9] > 13
-    assert b.world.unit[0, [U.X, U.Y], 0].tolist() == [12, 16]
-    b.step(actions(b, a9=WEST))
-
-
-@pytest.mark.parametrize(
-    ("alive", "outcome"),
-    [
-        ((0, 10), Outcome.RUNNING),
-        ((9, 10), Outcome.DEFEAT),
-        ((0, 19), Outcome.WIN),
-        ((), Outcome.DEFEAT),
-        ((9, 19), Outcome.DEFEAT),
-    ],
-)
-def test_a_team_of_nobody_but_healers_has_lost(battle, alive, outcome) -> None:
-    b = battle("MMM")
-    place(b, dict.fromkeys(alive, (16.0, 16.0)))
-    assert outcome_of(b.world.unit[0], b.scene.param[0], 10, True, 150, 1) == outcome
-
-
-def test_blocked_zergling_gets_round_its_friends(battle) -> None:
+def test_blocked_zergling_walks_around_its_allies(battle) -> None:
     b = battle("corridor")
     place(b, {0: (20.0, 19.0), 6: (20.9, 19.0), 7: (20.9, 19.8), 8: (20.9, 18.2), 9: (22.0, 19.05)})
     b.world.unit[0, U.HEALTH] = np.where(b.world.unit[0, U.HEALTH] > 0, 1e6, 0)

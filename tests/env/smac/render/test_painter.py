@@ -9,32 +9,11 @@ from rltrain.env.smac import StarCraft2Env, parallel_env
 from rltrain.env.smac.data.terrain import PATHABLE
 from rltrain.env.smac.data.units import UNITS
 from rltrain.env.smac.engine.world import Outcome, U
-from rltrain.env.smac.render.canvas import (
-    BLOCKED,
-    FINE,
-    LOW,
-    canvas_of,
-)
+from rltrain.env.smac.render.canvas import BLOCKED, FINE, LOW, canvas_of
 from rltrain.env.smac.render.events import events_between, fighters_of, snapshot
-from rltrain.env.smac.render.overlay import (
-    BANNERS,
-    ENERGY_BAR,
-    HEALTH_BAR,
-    SHIELD_BAR,
-)
-from rltrain.env.smac.render.painter import (
-    SUBFRAMES,
-    TAIL,
-    Painter,
-    picture,
-)
-from rltrain.env.smac.render.sprites import (
-    HEADINGS,
-    SHAPES,
-    TEAMS,
-    heading_of,
-    sprite,
-)
+from rltrain.env.smac.render.overlay import BANNERS, ENERGY_BAR, HEALTH_BAR, SHIELD_BAR
+from rltrain.env.smac.render.painter import SUBFRAMES, TAIL, Painter, picture
+from rltrain.env.smac.render.sprites import HEADINGS, SHAPES, TEAMS, heading_of, sprite
 from tests.env.smac.conftest import ATTACK, EAST, STOP, actions, place, seeds
 
 RED, YELLOW, GREEN = (color for _, color in HEALTH_BAR)
@@ -52,14 +31,14 @@ def longest_run(image: np.ndarray, color: tuple[int, int, int]) -> int:
 
 
 @pytest.mark.parametrize("terrain", PATHABLE)
-def test_pictures_are_480_wide_and_even_for_films(terrain) -> None:
+def test_images_are_480_wide_with_an_even_height_for_videos(terrain) -> None:
     canvas = canvas_of(terrain, 480)
     assert canvas.width == 480
     assert canvas.height % 2 == 0
     assert 250 <= canvas.height <= 700
 
 
-def test_a_picture_is_the_same_every_time_and_changes_nothing(battle) -> None:
+def test_picture_is_the_same_every_time_and_changes_nothing(battle) -> None:
     b = battle("MMM")
     b.step(actions(b, a0=EAST))
     before = b.state_dict()
@@ -78,14 +57,14 @@ def test_free_and_blocked_cells_differ(battle) -> None:
     assert tuple(image[pixel_of(b, 24.5, 6.5)]) == BLOCKED
 
 
-def test_the_plateau_is_lighter_and_its_ramps_between(battle) -> None:
+def test_plateau_is_lighter_and_its_ramps_between(battle) -> None:
     b = battle("2c_vs_64zg")
     image = picture(b)
     low, ramp, high = (int(image[pixel_of(b, x, 14.5)][0]) for x in (2.5, 5.5, 10.5))
     assert low < ramp < high
 
 
-def test_units_stand_at_their_places_in_their_teams_colors(battle) -> None:
+def test_units_are_drawn_at_their_positions_in_team_colors(battle) -> None:
     b = battle()
     place(b, {0: (10.0, 16.0), 3: (20.0, 12.0)})
     image = picture(b)
@@ -95,7 +74,7 @@ def test_units_stand_at_their_places_in_their_teams_colors(battle) -> None:
     assert tuple(image[pixel_of(b, 15.6, 16.4)]) == LOW
 
 
-def test_bars_are_as_long_as_what_is_left(battle) -> None:
+def test_length_of_bars_is_the_remaining_share(battle) -> None:
     b = battle()
     place(b, {0: (10.0, 16.0)})
     lengths = []
@@ -106,7 +85,7 @@ def test_bars_are_as_long_as_what_is_left(battle) -> None:
     assert lengths == [15, 7, 3]
 
 
-def test_shields_and_energy_have_bars_of_their_own(battle) -> None:
+def test_shields_and_energy_have_their_own_bars(battle) -> None:
     b = battle("2s3z")
     place(b, {0: (10.0, 16.0)})
     full = longest_run(picture(b), SHIELD_BAR)
@@ -123,7 +102,7 @@ def test_shields_and_energy_have_bars_of_their_own(battle) -> None:
     assert longest_run(picture(b), ENERGY_BAR) == full // 2 > 5
 
 
-def test_every_type_has_a_look_of_its_own_and_turns() -> None:
+def test_every_unit_type_has_its_own_sprite_that_turns() -> None:
     assert set(SHAPES) == set(UNITS)
     looks = {kind: np.asarray(sprite(kind, 0, 0, 20.0)).tobytes() for kind in SHAPES}
     assert len(set(looks.values())) == len(looks)
@@ -144,14 +123,14 @@ def happened(b, steps: int = 1, **orders: int) -> list[tuple[str, int, int]]:
     return found
 
 
-def test_shots_are_told_by_cooldowns_with_their_targets(battle) -> None:
+def test_shots_and_targets_follow_from_cooldowns(battle) -> None:
     b = battle()
     place(b, {0: (10.0, 16.0), 1: (5.0, 16.0), 3: (14.0, 16.0)})
     assert happened(b, a0=ATTACK, a1=STOP) == [("instant", 0, 3), ("instant", 3, 0)]
     assert happened(b, a0=STOP, a1=STOP) == []  # 13.8 loops from shot to shot
 
 
-def test_missiles_blades_rays_and_claws_are_told_apart(battle) -> None:
+def test_events_have_the_kind_of_the_weapon(battle) -> None:
     b = battle("1c3s5z")
     kinds = b.map_data.ally_types
     colossus, stalker, zealot = map(kinds.index, ("colossus", "stalker", "zealot"))
@@ -167,7 +146,7 @@ def test_missiles_blades_rays_and_claws_are_told_apart(battle) -> None:
     assert ("claw", 6, 0) in happened(b, 2)
 
 
-def test_healing_bursting_and_dying_are_told(battle) -> None:
+def test_healing_explosions_and_deaths_are_events(battle) -> None:
     b = battle("MMM")
     marine, medivac = map(b.map_data.ally_types.index, ("marine", "medivac"))
     place(b, {marine: (10.0, 16.0), medivac: (11.0, 16.0)})
@@ -179,7 +158,7 @@ def test_healing_bursting_and_dying_are_told(battle) -> None:
     assert happened(b) == [("blast", 7, -1), ("death", 0, -1)]
 
 
-def test_a_shot_is_seen_between_the_two(battle) -> None:
+def test_shot_is_drawn_between_attacker_and_target(battle) -> None:
     b = battle()
     place(b, {0: (10.0, 16.0), 3: (14.0, 16.0)})
     painter = Painter(b, 0)
@@ -189,7 +168,7 @@ def test_a_shot_is_seen_between_the_two(battle) -> None:
     assert int(painter.frame()[middle].min()) > 140
 
 
-def test_a_painter_gives_images_of_a_step_and_a_tail_at_the_end(make) -> None:
+def test_painter_draws_images_per_step_and_more_after_the_end(make) -> None:
     env = make("3m", n_envs=2)
     assert [len(images) for images in env.render([0, 1])] == [1, 1]
     env.step(np.full((2, 3), EAST))
@@ -206,7 +185,7 @@ def test_a_painter_gives_images_of_a_step_and_a_tail_at_the_end(make) -> None:
 
 
 @pytest.mark.parametrize("outcome", BANNERS)
-def test_the_end_is_written_across_the_field(battle, outcome) -> None:
+def test_outcome_is_written_across_the_field(battle, outcome) -> None:
     b = battle()
     color = BANNERS[outcome][1]
     assert longest_run(picture(b)[30:-30], color) < 5
@@ -214,10 +193,10 @@ def test_the_end_is_written_across_the_field(battle, outcome) -> None:
     assert longest_run(picture(b)[30:-30], color) > 20
 
 
-def test_the_reward_is_summed_while_it_is_watched(make) -> None:
+def test_return_is_summed_over_drawn_steps(make) -> None:
     env = make("3m")
     env.render([0])
-    painter = env.battles._painters[0]
+    painter = env.battles.painter(0)
     total, rng = 0.0, np.random.default_rng(0)
     while not env.last[0]:
         legal = np.where(env.avail_actions == 1, rng.random(env.avail_actions.shape), -1)
@@ -227,7 +206,7 @@ def test_the_reward_is_summed_while_it_is_watched(make) -> None:
         assert painter.total == pytest.approx(total, abs=1e-4)
     env.reset(seeds)
     env.render([0])
-    assert painter.total == 0
+    assert env.battles.painter(0).total == 0
 
 
 def test_single_environments_render_the_same_picture() -> None:

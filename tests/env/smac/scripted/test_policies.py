@@ -34,12 +34,12 @@ def test_actions_are_always_available(make, name: str, map_name: str) -> None:
         env.step(action)  # raises where one is not; begins the next battle where one ended
 
 
-def test_an_unknown_script_names_the_known_ones(make) -> None:
+def test_unknown_scripted_policy_lists_the_known_ones(make) -> None:
     with pytest.raises(ValueError, match=r"unknown scripted policy 'closet'.*closest"):
         make().scripted("closet")
 
 
-def test_stop_stands_and_the_dead_do_nothing(battle) -> None:
+def test_stop_chooses_stop_and_dead_agents_no_op(battle) -> None:
     b = battle(MARINE_MAP)
     place(b, {0: (10.0, 16.0), 8: (14.0, 16.0)})
     assert choose(b, "stop") == [STOP] + [0] * 7
@@ -64,19 +64,19 @@ def test_focus_attacks_the_weakest_in_reach_and_the_first_of_equals(battle) -> N
     [((20.0, 18.0), EAST), ((3.0, 18.0), WEST), ((12.0, 24.0), NORTH), ((12.0, 8.0), SOUTH)],
 )
 @pytest.mark.parametrize("name", ["closest", "focus", "heuristic"])
-def test_out_of_reach_it_walks_along_the_longer_axis(battle, name, foe, move) -> None:
+def test_walks_along_the_longer_axis_if_out_of_reach(battle, name, foe, move) -> None:
     b = battle(MARINE_MAP)
     place(b, {0: (11.0, 16.0), 8: foe})
     assert choose(b, name)[0] == move
 
 
-def test_where_the_longer_axis_is_blocked_it_takes_the_other(battle) -> None:
+def test_walks_along_the_shorter_axis_if_the_longer_one_is_blocked(battle) -> None:
     b = battle("corridor")
     place(b, {0: (9.0, 12.5), 6: (10.4, 20.0)})  # the wall is north, the choke east
     assert choose(b, "closest")[0] == EAST
 
 
-def test_marauders_leave_the_medivac_alone(battle) -> None:
+def test_marauders_do_not_target_the_medivac(battle) -> None:
     b = battle("MMM")  # agents: marauders 0 and 1, marines 2 … 8, the medivac 9
     place(b, {0: (10.0, 16.0), 2: (10.0, 17.5), 10: (15.0, 16.0), 19: (12.0, 16.5)})
     action = choose(b, "closest")
@@ -85,14 +85,14 @@ def test_marauders_leave_the_medivac_alone(battle) -> None:
 
 
 @pytest.mark.parametrize("name", ["closest", "focus"])
-def test_healers_mend_whom_of_those_in_reach_lacks_the_greatest_share(battle, name) -> None:
+def test_healers_heal_the_unit_in_reach_with_the_smallest_health_share(battle, name) -> None:
     b = battle("MMM")
     place(b, {0: (11.0, 16.0), 2: (14.0, 16.0), 3: (25.0, 16.0), 9: (10.0, 16.0)})
     b.world.unit[0, U.HEALTH, [0, 2, 3]] = 60, 30, 1  # of 125, 45, 45
     assert choose(b, name)[9] == ATTACK + 0
 
 
-def test_healers_go_to_the_hurt_then_along_with_the_team(battle) -> None:
+def test_healers_walk_to_injured_units_otherwise_with_the_team(battle) -> None:
     b = battle("MMM")
     place(b, {0: (11.0, 16.0), 3: (25.0, 16.0), 9: (13.0, 16.0)})
     b.world.unit[0, U.HEALTH, 3] = 1
@@ -102,7 +102,7 @@ def test_healers_go_to_the_hurt_then_along_with_the_team(battle) -> None:
     assert choose(b, "heuristic")[9] == STOP  # nobody is hurt
 
 
-def test_heuristic_stays_with_its_target_until_it_is_dead(battle) -> None:
+def test_heuristic_keeps_its_target_until_it_is_dead(battle) -> None:
     b = battle(MARINE_MAP)
     place(b, {0: (10.0, 16.0), 8: (14.0, 16.0), 9: (15.0, 16.0)})
     player = BattleDecisions(b, "heuristic")
@@ -115,7 +115,7 @@ def test_heuristic_stays_with_its_target_until_it_is_dead(battle) -> None:
     assert player()[0, 0] == ATTACK + 1
 
 
-def test_what_a_script_noted_is_forgotten_when_a_battle_begins(battle) -> None:
+def test_memory_is_cleared_when_a_battle_begins(battle) -> None:
     b = battle(MARINE_MAP)
     player = BattleDecisions(b, "heuristic")
     player()
@@ -124,7 +124,7 @@ def test_what_a_script_noted_is_forgotten_when_a_battle_begins(battle) -> None:
     assert player()[0, 0] == ATTACK + 15 - TEAM
 
 
-def test_a_players_memory_survives_its_state(battle) -> None:
+def test_memory_is_restored_from_the_state_dict(battle) -> None:
     b = battle(MARINE_MAP)
     place(b, {0: (10.0, 16.0), 8: (14.0, 16.0), 9: (15.0, 16.0)})
     player, other = BattleDecisions(b, "heuristic"), BattleDecisions(b, "heuristic")
@@ -143,7 +143,7 @@ def test_kite_shoots_when_ready_and_runs_while_it_is_not(battle) -> None:
     assert choose(b, "kite")[0] == WEST
 
 
-def test_spread_leaves_its_neighbor_and_stands_once_alone(battle) -> None:
+def test_spread_moves_away_from_neighbors_and_then_stops(battle) -> None:
     b = battle("so_many_baneling")
     place(b, {0: (7.0, 7.0), 1: (7.0, 8.5), 7: (28.0, 28.0)})
     assert choose(b, "spread")[:2] == [SOUTH, NORTH]
@@ -151,7 +151,7 @@ def test_spread_leaves_its_neighbor_and_stands_once_alone(battle) -> None:
     assert choose(b, "spread")[:2] == [STOP, STOP]
 
 
-def test_alternate_holds_the_fire_of_whom_an_enemy_aims_at(battle) -> None:
+def test_alternate_holds_fire_of_the_unit_that_an_enemy_aims_at(battle) -> None:
     b = battle("2s_vs_1sc")
     place(b, {0: (12.0, 15.0), 1: (15.0, 15.0), 2: (13.92, 20.04)})
     b.world.mark[0, M.TARGET, 2], b.world.unit[0, U.COOLDOWN, 2] = 0, 9

@@ -120,7 +120,7 @@ def test_marine_fires_every_tenth_tick_and_loses_the_shot_at_a_dead_target(lite)
     assert b.world.unit[0, U.COOLDOWN, 1] > 5  # fired at tick 4, when the target was dead
 
 
-def test_a_step_of_walking_and_braking_at_a_wall(lite) -> None:
+def test_step_of_walking_and_braking_at_a_wall(lite) -> None:
     b = lite("3m")
     stand(b, {0: (10.0, 16.0), 3: (30.0, 9.0)})
     b.step(actions(b, a0=EAST))
@@ -136,7 +136,7 @@ def test_a_step_of_walking_and_braking_at_a_wall(lite) -> None:
     assert gaps[0] > 1  # slower than 1.575 long before contact
 
 
-def test_a_zergling_presses_against_the_cliff_and_finds_no_way_around(lite) -> None:
+def test_zergling_does_not_walk_around_the_cliff(lite) -> None:
     b = lite("2c_vs_64zg")
     stand(b, {0: (15.0, 16.0), 2: (16.0, 9.0)})
     for _ in range(40):
@@ -145,7 +145,7 @@ def test_a_zergling_presses_against_the_cliff_and_finds_no_way_around(lite) -> N
     assert b.world.unit[0, U.SHIELD, 0] == 150
 
 
-def test_healer_brings_back_who_died_in_this_tick_only(lite) -> None:
+def test_healer_revives_only_units_that_died_in_this_tick(lite) -> None:
     b = lite("MMM")
     unit, mark, param = b.world.unit[0], b.world.mark[0], b.scene.param[0]
     unit[U.HEALTH, 2], mark[M.TARGET, 9] = 0, 2

@@ -70,9 +70,7 @@ def test_episodes_are_distributed_as_measured(map_name: str, policy: str) -> Non
 
 
 @pytest.mark.slow
-def test_the_crowd_under_the_cliff_of_2c_vs_64zg_finds_no_way_to_the_colossi_but_by_chance() -> (
-    None
-):
+def test_zerglings_under_the_cliff_of_2c_vs_64zg_rarely_reach_the_colossi() -> None:
     """SMAClite's one episode of standing colossi lasts all 400 steps; the crowd is chaotic, so
     whether a few get pushed around the end of the cliff differs with every hair's breadth."""
     battles = Battles(

@@ -57,7 +57,7 @@ def test_replay_is_the_recorded_episode(name: str) -> None:
         assert (battles.reward[0] + 200 * won) / scale == pytest.approx(rewards[k], abs=1e-4)
 
 
-def test_every_3m_episode_is_whole() -> None:
+def test_every_3m_episode_is_complete() -> None:
     lengths = [len(TRACES[f"{name}.reward"]) for name in NAMES if name.startswith("3m")]
     assert sorted(lengths) == [15, 17, 17, 17, 18, 19]
 

@@ -32,7 +32,7 @@ def nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_everything_that_is_missing_is_said_with_its_command(nothing: Path) -> None:
+def test_every_missing_part_is_listed_with_a_command(nothing: Path) -> None:
     with pytest.raises(ValueError, match=r"env\.backend=sc2") as error:
         SmacVectorEnv(map_name="3m", n_envs=1, backend="sc2")
     text = str(error.value)
@@ -46,7 +46,7 @@ def test_everything_that_is_missing_is_said_with_its_command(nothing: Path) -> N
         assert words in text
 
 
-def test_each_piece_that_is_there_is_no_longer_missing(nothing: Path) -> None:
+def test_installed_parts_are_not_missing(nothing: Path) -> None:
     assert len(missing("smac", "3m")) == 3
     install_package(nothing / "python")
     assert len(missing("smac", "3m")) == 2
@@ -56,7 +56,7 @@ def test_each_piece_that_is_there_is_no_longer_missing(nothing: Path) -> None:
     assert missing("smac", "3m") == []
 
 
-def test_auto_is_the_game_only_with_all_of_it(nothing: Path) -> None:
+def test_auto_chooses_the_game_only_if_all_parts_are_installed(nothing: Path) -> None:
     install_package(nothing / "python")
     assert choose_backend("auto", "smac", "3m") == "native"
     install_game(nothing / "game", "3m")
@@ -66,13 +66,13 @@ def test_auto_is_the_game_only_with_all_of_it(nothing: Path) -> None:
     assert choose_backend("auto", "smacv2", "32x32_flat") == "native"
 
 
-def test_an_optimiser_of_the_same_name_is_not_the_package(nothing: Path) -> None:
+def test_optimizer_package_of_the_same_name_is_not_smac(nothing: Path) -> None:
     (nothing / "python" / "smac").mkdir()
     (nothing / "python" / "smac" / "__init__.py").touch()
     assert package_folder("smac") is None
 
 
-def test_the_commands_can_be_pasted_into_a_shell(nothing: Path) -> None:
+def test_install_commands_are_valid_shell_commands(nothing: Path) -> None:
     """Both packages' maps have archives of the same name; the game's folder may have another."""
     lines = [m.fix for package in ("smac", "smacv2") for m in missing(package, "3m")]
     assert len(lines) == 6
@@ -83,14 +83,14 @@ def test_the_commands_can_be_pasted_into_a_shell(nothing: Path) -> None:
     assert lines[1].endswith(f"mv '{nothing}/StarCraftII' '{nothing}/game'")
 
 
-def test_a_script_plays_on_the_engine_unless_the_game_was_asked_for(nothing: Path) -> None:
+def test_scripted_policies_use_the_engine_unless_the_game_is_requested(nothing: Path) -> None:
     install_package(nothing / "python")
     install_game(nothing / "game", "3m")
     assert choose_backend("auto", "smac", "3m", scripted=True) == "native"
     assert choose_backend("sc2", "smac", "3m", scripted=True) == "sc2"
 
 
-def test_the_version_that_was_asked_for_is_told(nothing: Path) -> None:
+def test_requested_game_version_is_recorded(nothing: Path) -> None:
     install_game(nothing / "game", "3m")
     assert about_game("smac", "4.6.2")["game"] == "4.6.2"
     assert about_game("smac")["game"].startswith("Base")
@@ -102,7 +102,7 @@ def test_absent_modules_are_named(nothing: Path, monkeypatch: pytest.MonkeyPatch
     assert "no_such_module_here" in missing("smac", "3m")[0].what
 
 
-def test_the_built_in_engine_says_that_it_plays() -> None:
+def test_built_in_engine_is_recorded_as_backend() -> None:
     assert SmacVectorEnv(map_name="3m", n_envs=1).about == {"backend": "native"}
 
 
