@@ -14,11 +14,11 @@ from rltrain.step_hooks import TestStepHooks
 from rltrain.types import Episode
 
 TestFunction = Callable[[Any, int], Mapping[str, float]]
-"""A test of one's own: from the trainer and the number of episodes asked for to metrics."""
+"""A test function: maps the trainer and a number of episodes to metrics."""
 
 
 class Tested(Training, Protocol):
-    """What a test reads of a trainer."""
+    """The members of a trainer that a test uses."""
 
     callbacks: Callbacks
     progress: Progress

@@ -14,18 +14,13 @@ import numpy as np
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.interfaces import VectorEnv, Watch
-from rltrain.types import (
-    Episode,
-    Steps,
-    StepView,
-    Trajectory,
-)
+from rltrain.types import STEP_FIELDS, Episode, Steps, StepView, Trajectory
 
 
 class TrainingStepHooks:
-    """Calls the hooks for collected steps; remembers each environment's open episode.
+    """Calls the hooks for collected steps and keeps track of each environment's open episode.
 
-    An episode that was open before the first call begins for the hooks at that call.
+    For the hooks, an episode that was open before the first call begins at that call.
     """
 
     def __init__(self) -> None:
@@ -114,13 +109,7 @@ def trajectories(steps: Steps, is_open: np.ndarray, begun: np.ndarray) -> Iterat
                 number=number,
                 begins=begins,
                 ends=bool(steps.last[stop - 1, e]),
-                obs=steps.obs[part, e],
-                avail_actions=steps.avail_actions[part, e],
-                state=steps.state[part, e],
-                last=steps.last[part, e],
-                action=steps.action[part, e],
-                reward=steps.reward[part, e],
-                terminated=steps.terminated[part, e],
+                **{name: getattr(steps, name)[part, e] for name in STEP_FIELDS},
             )
             begins, number = True, number + 1
 

@@ -1,4 +1,4 @@
-"""The loop: act, store, learn; then callbacks look. Its parts arrive by constructor."""
+"""The training loop: act, store, learn, then call the callbacks."""
 
 from __future__ import annotations
 
@@ -73,15 +73,15 @@ class Trainer:
         self.keep_last, self.test_function = keep_last, test_function
         self.clock = Clock()
         self.iterations = 0  # calls of ``iterate``
-        self.owed = Fraction(0)  # gradient steps due but not yet whole
+        self.owed = Fraction(0)  # gradient steps due, less than one
         self.metrics = Metrics()
         self.step_hooks = TrainingStepHooks()
         self.latest: dict[str, float] = {}  # every metric's last reported value
         self.progress = Progress()
         self.stopping: str | None = None  # why the run ends early
-        self.interrupted = False  # … because a person or the machine asked for it
+        self.interrupted = False  # … on a signal
         self.pretrained = False  # began with weights of another run
-        self.awaits_restore = False  # its folder holds a run that it has to go on with
+        self.awaits_restore = False  # its folder holds a run to be restored first
         self.diverging = False  # the latest updates were all undone
         self.ended_at = -1  # env steps of the last ``on_train_end``
         self.started = False
@@ -89,7 +89,7 @@ class Trainer:
         self.begun = time.monotonic()
 
     def run(self, until: int) -> None:
-        """The loop, until that many env steps."""
+        """Train until that many env steps."""
         while self.clock.env_steps < until and self.stopping is None:
             steps = self.rollout.collect(self.steps_per_collect, self.clock)
             self.report(steps)
@@ -101,7 +101,7 @@ class Trainer:
             self.callbacks.on_iteration(self)
 
     def learn(self, n_updates: int) -> None:
-        """So many gradient steps."""
+        """Make ``n_updates`` gradient steps."""
         for _ in range(n_updates):
             batch = self.buffer.sample(self.batch_size, self.clock)
             batch = self.callbacks.on_batch(self, batch)
@@ -112,7 +112,7 @@ class Trainer:
             self.clock = self.clock.after_update()
 
     def updates_due(self, steps: Steps) -> int:
-        """Gradient steps for this experience: an exact ratio, none before learning can start."""
+        """Gradient steps due after ``steps``, in the exact ratio; none before learning starts."""
         enough = self.buffer.n_steps >= self.learning_starts or self.buffer.full
         ready = enough and self.buffer.ready(self.batch_size)
         if not ready:
@@ -123,16 +123,14 @@ class Trainer:
         return due
 
     def report(self, steps: Steps) -> None:
-        """Note the finished episodes as they were played, before user operators; tell what
-        happened to those who watch.
-        """
+        """Add the finished episodes to the metrics and call step hooks, before ``on_collect``."""
         for row in episode_metrics(steps.episodes):
             self.metrics.add("train", row)
         if self.callbacks.watch_training:
             self.step_hooks.replay(self, self.callbacks, steps)
 
     def start(self) -> None:
-        """Tell the callbacks once that training begins.
+        """Call ``on_train_start`` of the callbacks, once.
 
         Raises:
             UsageError: the folder holds a run that was not restored.
@@ -143,7 +141,7 @@ class Trainer:
             self.callbacks.on_train_start(self)
 
     def require_own_folder(self) -> None:
-        """Refuse to write between the results of another run."""
+        """Refuse to write into the folder of another run."""
         if self.awaits_restore:
             raise UsageError(
                 f"{self.run_dir} already holds a run. Call trainer.restore({str(self.run_dir)!r}) "
@@ -151,7 +149,7 @@ class Trainer:
             )
 
     def end(self) -> None:
-        """Call ``on_train_end`` of the callbacks once for an env step."""
+        """Call ``on_train_end`` of the callbacks, once for an env step."""
         if self.ended_at != self.clock.env_steps:
             self.ended_at = self.clock.env_steps
             self.callbacks.on_train_end(self)
@@ -160,7 +158,7 @@ class Trainer:
         """Run to ``total_env_steps``, or until something stops the run; returns the last value of
         every metric.
         """
-        with self.telling_of_exceptions():
+        with self.reporting_exceptions():
             self.start()
             self.run(self.total_env_steps)
             self.end()
@@ -170,11 +168,11 @@ class Trainer:
         """Run for ``log.interval`` more env steps, to ``total_env_steps`` at most; returns the
         results so far.
 
-        ``done`` says whether ``total_env_steps`` are made or something stopped the run, ``stopped``
-        what it was; the run then ends as with ``train``. ``iteration`` counts these calls, those
-        before a resume included.
+        ``done``: the run has reached ``total_env_steps`` or was stopped (``stopped`` is the
+        reason), and has ended as with ``train``. ``iteration`` counts these calls, those before a
+        resume included.
         """
-        with self.telling_of_exceptions():
+        with self.reporting_exceptions():
             self.start()
             before = self.seconds
             self.iterations += 1
@@ -192,8 +190,8 @@ class Trainer:
         return {**asdict(self.clock), **about, **self.latest}
 
     @contextmanager
-    def telling_of_exceptions(self) -> Iterator[None]:
-        """Callbacks hear of what goes wrong inside."""
+    def reporting_exceptions(self) -> Iterator[None]:
+        """Call ``on_exception`` for an exception raised inside."""
         try:
             yield
         except BaseException as error:
@@ -272,8 +270,8 @@ class Trainer:
         return self.seconds_before + time.monotonic() - self.begun
 
     def save(self, kind: str = "full", *, with_replay: bool = True) -> Path:
-        """Write a checkpoint of this moment into the run folder, where older ones make room for it
-        as ``save.keep_last`` says; ``export`` writes weights that stay.
+        """Write a checkpoint into the run folder and delete old ones (``save.keep_last``); weights
+        written by ``export`` are never deleted.
 
         Args:
             kind: ``full`` to resume from (it becomes ``latest``, and the replay of older ones is
@@ -284,14 +282,14 @@ class Trainer:
             return trainer_state.save(self, kind, with_replay)
 
     def export(self, folder: str | Path) -> Path:
-        """Write the present weights with all that acting needs into ``folder/<env_steps>/``, for
-        ``rltrain.load_policy``, ``mode=evaluate`` and ``checkpoint=``; the run is not touched.
+        """Write the current weights with everything needed to act into ``folder/<env_steps>/``, for
+        ``rltrain.load_policy``, ``mode=evaluate`` and ``checkpoint=``; training is unchanged.
         """
         return trainer_state.export(self, Path(folder))
 
     def restore(self, path: str | Path) -> Found:
-        """Restore a full checkpoint: the run goes on as if it had not stopped; without a saved
-        replay from new episodes, since the learner has not seen how the open ones began.
+        """Restore a full checkpoint: the run continues as if it had not stopped. Without a saved
+        replay it begins new episodes, since the first steps of the open ones are missing.
         """
         return trainer_state.restore(self, Path(path))
 

@@ -22,8 +22,8 @@ from rltrain.types import Clock
 MODEL, TRAINER, REPLAY, SPEC, CONFIG = "model", "trainer", "replay", "spec", "config"
 """The parts of a checkpoint; model, spec and config are enough to act."""
 INEXACT = (
-    "The environments cannot save their state: the open episodes are dropped and begun anew, so "
-    "the run goes on, but not number for number as it would have without the interruption."
+    "The environments cannot save their state: the open episodes are dropped and begin again, "
+    "so the numbers will differ from those of a run without the interruption."
 )
 
 
@@ -45,7 +45,7 @@ class Saved(Training, Protocol):
 
 
 def save(trainer: Saved, kind: str, with_replay: bool) -> Path:
-    """Write a checkpoint of this moment into the run folder; ``Trainer.save``."""
+    """Write a checkpoint into the run folder; ``Trainer.save``."""
     learner = trainer.learner.state_dict()
     parts = to_act(trainer, learner)
     if kind == "full":
@@ -62,7 +62,7 @@ def save(trainer: Saved, kind: str, with_replay: bool) -> Path:
 
 
 def export(trainer: Saved, folder: Path) -> Path:
-    """Write the present weights with all that acting needs into ``folder/<env_steps>/``."""
+    """Write the current weights into ``folder/<env_steps>/``; ``Trainer.export``."""
     parts = to_act(trainer, trainer.learner.state_dict())
     return checkpoint.write(folder, trainer.clock.env_steps, parts, "weights")
 
@@ -118,7 +118,7 @@ def restore(trainer: Saved, path: Path) -> checkpoint.Found:
             trainer.rollout.restart(state["rollout"], state["clock"]["episodes"])
             trainer.step_hooks.load_state_dict(state.get("step_hooks", {}))
             trainer.step_hooks.open[:] = False
-            remark = "The replay was not saved: collecting anew, from new episodes."
+            remark = "The replay was not saved: collecting again, from new episodes."
             found = replace(found, remarks=(*found.remarks, remark))
         trainer.clock = Clock(**state["clock"])
         trainer.owed = Fraction(*state["owed"])

@@ -81,6 +81,10 @@ class Steps:
         return int(self.last.size - np.count_nonzero(self.last))
 
 
+STEP_FIELDS = ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
+"""The arrays [T, E, …] that all ``Steps`` have."""
+
+
 @dataclass(frozen=True)
 class StepView:
     """One time step of one environment, the argument of step and episode hooks.

@@ -1,4 +1,4 @@
-"""Actor: actions for observations from anywhere, beside a run and without touching it."""
+"""Actor: actions for observations that are passed in; training is not affected."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from rltrain.types import Clock, EnvSpec
 
 
 class Actor:
-    """Greedy or exploring actions of given agents; what they remember goes in and comes out.
+    """Greedy or exploring actions of given agents; their recurrent state is passed in and returned.
 
     Args:
-        agents: per-agent values (``Agents``), noise and all.
-        exploration: how values become actions where ``explore`` is asked for.
-        rng: a stream of its own for that.
+        agents: per-agent values (``Agents``).
+        exploration: how values become actions with ``explore``.
+        rng: random generator for that.
         view: from an observation as the environment gives it to [N, *O]; None: it is so already.
     """
 
@@ -86,7 +86,7 @@ class Actor:
         return self.exploration.ends_at()
 
     def exploration_metrics(self, clock: Clock) -> dict[str, float]:
-        """How much training explores at ``clock``."""
+        """Metrics of training's exploration at ``clock``, such as epsilon."""
         return self.exploration.metrics(clock)
 
     def _seen(self, obs: Sequence[Any]) -> np.ndarray:

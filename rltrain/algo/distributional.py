@@ -23,12 +23,12 @@ from rltrain.types import Batch, Clock, Model, Output, Result
 
 
 class _Bellman:
-    """What both losses share: the distributions of the actions taken and of the next best ones."""
+    """Common part of both losses: distributions of the actions taken and of the best next ones."""
 
     def __init__(self, gamma: float, double: bool, n_step: int, distribution: Distribution) -> None:
         self.gamma, self.double, self.n_step = gamma, double, n_step
         self.distribution = distribution
-        # online values at quantile levels of their own choose, not those that are learned
+        # the online values that choose are evaluated at other quantile levels than those trained
         self.chooses_apart = double and distribution.implicit
 
     def taken(self, online: Model, batch: Batch) -> tuple[Output, Tensor]:
@@ -52,7 +52,7 @@ class _Bellman:
         best = greedy(chooser.q, batch.avail_actions)  # [T+1, B, N]
         assert ahead.dist is not None
         dist = outputs_of(ahead.dist, best)
-        # a product with NaN behind the end would pass it to gradients, whatever is masked later
+        # NaN in the padding would reach gradients through products, despite later masks
         reward = zero_outside(batch.reward, None if batch.real is None else batch.real[1:])
         step = n_step_bootstrap(reward, batch.terminated, batch.last, self.gamma, self.n_step)
         shape = batch.action.shape
@@ -102,10 +102,10 @@ class CategoricalLoss:
         assert self.distribution.support is not None
         support = self.distribution.support.to(logits.device)
         prob = ahead.softmax(-1)
-        aim = categorical_projection(prob, support, reward, discount)
+        target_prob = categorical_projection(prob, support, reward, discount)
         clipped = clipped_mass(prob, support, reward, discount)
-        loss = -(aim * logits.log_softmax(-1)).sum(-1)  # [T, B, N]
-        q, target_q = logits.detach().softmax(-1) @ support, aim @ support
+        loss = -(target_prob * logits.log_softmax(-1)).sum(-1)  # [T, B, N]
+        q, target_q = logits.detach().softmax(-1) @ support, target_prob @ support
         error = (q - target_q).abs()
         return total(loss, loss, error, q, target_q, batch, clipped_target_mass=clipped)
 
@@ -154,11 +154,11 @@ class QuantileLoss:
         """Loss sum, count (learned transitions × N), priority [B]."""
         output, quantile = self.bellman.taken(online, batch)  # [T, B, N, K]
         reward, discount, ahead = self.bellman.target(online, target, batch, output)
-        aim = reward.unsqueeze(-1) + discount.unsqueeze(-1) * ahead  # [T, B, N, K']
-        error = aim.unsqueeze(-2) - quantile.unsqueeze(-1)  # [T, B, N, K, K']
+        td_target = reward.unsqueeze(-1) + discount.unsqueeze(-1) * ahead  # [T, B, N, K']
+        error = td_target.unsqueeze(-2) - quantile.unsqueeze(-1)  # [T, B, N, K, K']
         tau = output.tau[:-1] if output.tau is not None else self.tau
         assert tau is not None
         loss = quantile_huber(error, tau.to(error.device), self.kappa).mean(-1).sum(-1)
         size = error.detach().abs().mean((-1, -2))
-        q, target_q = quantile.detach().mean(-1), aim.mean(-1)
+        q, target_q = quantile.detach().mean(-1), td_target.mean(-1)
         return total(loss, size, (q - target_q).abs(), q, target_q, batch)

@@ -84,14 +84,14 @@ class TDLoss:
 
 
 def pick_greedy(q: Tensor, available: Tensor, mixer: Mixer, otherwise: Tensor) -> Tensor:
-    """The values [T, B, N] of the best available actions, for mixers that look at them."""
+    """The values [T, B, N] of the best available actions, for mixers that read them."""
     if not mixer.uses_greedy:
         return otherwise
     return pick(q, greedy(q, available))
 
 
 def result_of(q_taken: Tensor, td_target: Tensor, batch: Batch, delta: float | None) -> Result:
-    """What values [T, B, M] and their targets come to: (Huber) squared errors."""
+    """(Huber) squared errors of values [T, B, M] and their targets."""
     td_error = q_taken - td_target
     if batch.learned is not None:  # NaN in the padding must not reach a gradient
         td_error = torch.where(batch.learned.unsqueeze(-1), td_error, 0)

@@ -1,5 +1,5 @@
-"""Optimizers: thin functions over torch.optim, annotated with the ranges of their values; and the
-step they make on all parameters of a model at once.
+"""Optimizers: functions over torch.optim with annotated ranges of values, and the gradient step on
+all parameters of a model at once.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class _Eager(Optimizer):
 
 class GradientStep:
     """One step of an optimizer on all parameters of a model, as one flat tensor: clipping is one
-    norm. A step whose loss or gradient is not finite is undone on the device, without asking for
+    norm. A step whose loss or gradient is not finite is undone on the device, without reading
     its value: weights, moments and counters stay as they were.
 
     Args:
@@ -150,7 +150,7 @@ class GradientStep:
         if self.max_grad_norm is not None:
             gradient.mul_((self.max_grad_norm / (grad_norm + 1e-6)).clamp(max=1))
         finite = torch.isfinite(loss.detach() + grad_norm)
-        if finite.is_cpu:  # asking costs nothing here
+        if finite.is_cpu:  # reading it costs nothing here
             if finite:
                 self._optimize()
             return finite, grad_norm

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -39,5 +40,9 @@ def fields_of(
 
 def bytes_per_step(spec: EnvSpec, storage: Storage, hidden_dim: int = 0) -> int:
     """Bytes of one stored time step."""
-    fields = fields_of(spec, storage, hidden_dim)
+    return n_bytes(fields_of(spec, storage, hidden_dim))
+
+
+def n_bytes(fields: Mapping[str, tuple[tuple[int, ...], np.dtype]]) -> int:
+    """Bytes of one time step with these fields."""
     return sum(math.prod(shape) * dtype.itemsize for shape, dtype in fields.values())

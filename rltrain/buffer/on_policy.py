@@ -14,9 +14,7 @@ from rltrain.buffer import store_state
 from rltrain.buffer.fields import TRANSITION
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import join_frames
-from rltrain.types import Batch, Clock, EnvSpec, Plan, Steps
-
-FIELDS = ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
+from rltrain.types import STEP_FIELDS, Batch, Clock, EnvSpec, Plan, Steps
 
 
 class OnPolicyBuffer:
@@ -83,7 +81,7 @@ class OnPolicyBuffer:
             ValueError: the steps do not fit the environments (see ``StepCheck``).
         """
         self._step_check(steps)
-        new = {name: getattr(steps, name) for name in FIELDS}
+        new = {name: getattr(steps, name) for name in STEP_FIELDS}
         for name in TRANSITION:
             new[name] = new[name].copy()
             new[name][steps.last] = 0
@@ -97,7 +95,7 @@ class OnPolicyBuffer:
             before = self.last_action[-1:]
             if steps.lost.any():  # the carried step of a crashed environment leads nowhere
                 kept["last"] = kept["last"] | steps.lost
-            new = {name: np.concatenate([kept[name], new[name]]) for name in FIELDS}
+            new = {name: np.concatenate([kept[name], new[name]]) for name in STEP_FIELDS}
         self.steps = new
         last, action = new["last"], new["action"]
         shown = np.where(last[:-1, :, None], -1, action[:-1])
@@ -198,7 +196,7 @@ class OnPolicyBuffer:
             ValueError: the state is of another number of environments.
         """
         store_state.require_n_envs(state, self.n_envs)
-        held = [name for name in FIELDS if f"steps.{name}" in state]
+        held = [name for name in STEP_FIELDS if f"steps.{name}" in state]
         self.steps = {name: np.asarray(state[f"steps.{name}"]) for name in held}
         self.last_action, self.order = np.asarray(state["last_action"]), np.asarray(state["order"])
         self.first = np.asarray(state["first"])

@@ -206,7 +206,7 @@ class Store:
 
 
 def join_frames(frames: Tensor) -> Tensor:
-    """[T, B, n_frames, N, *O] to [T, B, N, n_frames * O0, …], as the policy sees them."""
+    """[T, B, n_frames, N, *O] to [T, B, N, n_frames * O0, …], as the policy gets them."""
     return frames.transpose(2, 3).flatten(3, 4)
 
 

@@ -48,9 +48,9 @@ def windows(
         reward=np.empty((length, n, n_rewards), np.float32),
         terminated=np.empty((length, n), np.bool_),
     )
-    fields = tuple(store.arrays[name] for name in ("last", "action", "reward", "terminated"))
+    stored = tuple(store.arrays[name] for name in ("last", "action", "reward", "terminated"))
     places = store.table, store.begin, store.padding, env, start
-    _fill(*places, first_learned, n_learned, *fields, *found)
+    _fill(places, first_learned, n_learned, stored, found)
     return found
 
 
@@ -69,26 +69,10 @@ def _row(table, env, step):
 
 
 @njit()
-def _fill(
-    table,
-    begin,
-    padding,
-    env,
-    start,
-    first_learned,
-    n_learned,
-    last_of,
-    action_of,
-    reward_of,
-    terminated_of,
-    rows,
-    last,
-    mask,
-    action,
-    last_action,
-    reward,
-    terminated,
-):
+def _fill(places, first_learned, n_learned, stored, windows):
+    table, begin, padding, env, start = places
+    last_of, action_of, reward_of, terminated_of = stored
+    rows, last, mask, action, last_action, reward, terminated = windows
     length, n_windows, n_agents = action.shape
     for b in range(n_windows):
         before = _row(table, env[b], max(start[b] - 1, begin[env[b]]))

@@ -1,4 +1,4 @@
-"""Problems that raise no error: undone updates, a categorical support that is too narrow."""
+"""Warnings of undone updates and of a categorical support that is too narrow."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class Health(Callback):
             self.warned_of_support = True
             log.warning(
                 f"{clipped:.0%} of the target distributions lies outside algo.distribution.v_min … "
-                "v_max and was moved to an edge, where returns cannot be told apart. Set both to "
-                "the least and the greatest discounted return to expect."
+                "v_max and was moved to an edge, where returns cannot be distinguished. Set both "
+                "to the least and the greatest discounted return to expect."
             )
         return value
 

@@ -142,14 +142,14 @@ def read(folder: Path, part: str) -> dict[str, Any]:
 
 
 def has(folder: Path, part: str) -> bool:
-    """Whether a checkpoint holds a part, as its manifest says."""
+    """Whether a checkpoint holds a part, according to its manifest."""
     listed = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
     return f"{part}.json" in listed
 
 
 @dataclass(frozen=True)
 class Found:
-    """A checkpoint that was chosen: its folder, its env step, and remarks for the person."""
+    """A checkpoint that was chosen: its folder, its env step, and remarks to print."""
 
     folder: Path
     step: int
@@ -292,7 +292,7 @@ def newest_full(checkpoints: Path) -> int | None:
 
 
 def resumable(checkpoints: Path) -> bool:
-    """Whether there is anything but weights, be it damaged."""
+    """Whether there is anything but weights, even if damaged."""
     return any(kind_of(checkpoints / str(s)) != "weights" for s in steps_of(checkpoints))
 
 

@@ -1,4 +1,4 @@
-"""Whether an object has what its interface asks for; optional members get their defaults."""
+"""Check that an object has the members of its interface; missing optional ones get defaults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def conform(part: Any, interface: type, name: str) -> Any:
 
     Args:
         interface: a protocol. Attributes without a value and methods that are not ``optional`` are
-            required; a string in an attribute's ``Annotated`` says what it is.
+            required; a string in an attribute's ``Annotated`` describes it.
         name: what the part is in a configuration, such as algo.loss.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Modules beside the user: those in the folder that the command was started from."""
+"""Modules of the user: those in the folder that the command was started from."""
 
 from __future__ import annotations
 

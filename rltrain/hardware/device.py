@@ -50,7 +50,7 @@ def set_threads(n: int) -> None:
     """Use ``n`` threads in torch, and in the numeric libraries of this process and its children.
 
     Libraries read their variable when they are loaded: it reaches later imports and children.
-    Numba's is left alone: it is a ceiling that numba refuses to move once its threads run.
+    Numba's is left alone: numba cannot raise that limit once its threads run.
     """
     torch.set_num_threads(n)
     for variable in THREAD_VARIABLES:
@@ -58,7 +58,7 @@ def set_threads(n: int) -> None:
 
 
 def set_allocator_policy() -> bool:
-    """Keep freed memory in the process, instead of returning it and faulting it in again.
+    """Keep freed memory in the process instead of returning it to the operating system.
 
     Large blocks come from the heap (M_MMAP_MAX=0), which never shrinks (M_TRIM_THRESHOLD=max) and
     grows by 64 MiB (M_TOP_PAD). Returns whether it was set; elsewhere than in glibc it is not.
@@ -78,7 +78,7 @@ def set_allocator_policy() -> bool:
 def seed_networks(seed: int) -> Iterator[None]:
     """Networks made inside depend on ``seed`` alone; torch's own generator stays as it was.
 
-    Only the CPU generator is set: networks are born there and moved, the same on every device.
+    Only the CPU generator is set: networks are initialized there and then moved.
     """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""Rollout: a policy acting in a vector environment; a worker elsewhere builds the same class."""
+"""Rollout: a policy acting in a vector environment."""
 
 from __future__ import annotations
 
@@ -13,23 +13,21 @@ import numpy as np
 from rltrain.errors import EnvError, Interrupted
 from rltrain.hardware.episode_seeds import TestSeeds
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, Watch
-from rltrain.types import Clock, Episode, Steps
+from rltrain.types import STEP_FIELDS, Clock, Episode, Steps
 
 log = logging.getLogger(__name__)
 
 LONG = 10_000
 """Steps after which a test episode without a limit is suspected never to end."""
 ENDLESS = (
-    f"a test episode has not ended after {LONG:,} steps, and perhaps it never will: agents without "
-    "exploration may go round in circles. Set env.max_episode_steps, where the environment has "
-    "that key, or give it a time limit of its own. Ctrl-C ends the run."
+    f"a test episode has not ended after {LONG:,} steps, and may never end: agents without "
+    "exploration can repeat their actions forever. Set env.max_episode_steps, where the "
+    "environment has that key, or give it a time limit of its own. Ctrl-C ends the run."
 )
 
 
 class Policy(Protocol):
-    """What chooses actions; it carries every environment's hidden state and drops it after
-    ``last``.
-    """
+    """Chooses actions; keeps every environment's recurrent state and resets it after ``last``."""
 
     @property
     def hidden(self) -> np.ndarray:
@@ -50,7 +48,7 @@ class Policy(Protocol):
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
     def carry_on(self, state: Mapping[str, Any]) -> None:
-        """Of a state only what outlives an episode."""
+        """Load only what outlives an episode."""
 
 
 class Rollout:
@@ -129,9 +127,9 @@ class Rollout:
         """Exactly ``n`` test episodes in order: episode i has seed i of ``TestSeeds``, environment
         i % E.
 
-        Which episodes count is settled in advance, because the first to finish would be the short
+        Which episodes count is fixed in advance, because the first to finish would be the short
         ones. Policy and environment start from scratch, and so does a later ``collect``. ``watch``
-        sees every time step; ``report`` gets the number of finished episodes when it grows.
+        is called at every time step, ``report`` with the number of finished episodes.
 
         Raises:
             Interrupted: ``stop`` returned True; it is called in every time step.
@@ -146,7 +144,7 @@ class Rollout:
                 break
             if stop is not None and stop():
                 self._started = False
-                self.policy.carry_on(before)  # the test is played again, whole
+                self.policy.carry_on(before)  # the test starts again later
                 raise Interrupted
             if step == LONG == self._lengths.max() and env.spec.max_steps is None:
                 log.warning("%s", ENDLESS)
@@ -171,7 +169,7 @@ class Rollout:
         return [found[i] for i in range(n)]
 
     def sync(self, learner: object) -> None:
-        """Nothing to do here: the policy acts with the learner's own networks."""
+        """Do nothing: the policy acts with the learner's own networks."""
 
     def call(self, method: str, *args: Any) -> list[Any]:
         """Call a method of every environment."""
@@ -204,7 +202,7 @@ class Rollout:
             )
         self._started, self._skip = bool(state["started"]), int(state.get("skip", 0))
         if self._started:
-            self.env.reset(self._seed_of)  # so that it knows the seeds of the episodes to come
+            self.env.reset(self._seed_of)  # sets the seeds of later episodes
             self.env.load_state_dict(state["env"])
         self.policy.load_state_dict(state["policy"])
         self._returns[:], self._lengths[:] = state["returns"], state["lengths"]
@@ -289,5 +287,4 @@ FAILING_STEP = EnvFailure("step")
 
 def first_steps(steps: Steps, n: int) -> Steps:
     """The first ``n`` time steps of ``steps``."""
-    names = ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
-    return replace(steps, **{name: getattr(steps, name)[:n] for name in names})
+    return replace(steps, **{name: getattr(steps, name)[:n] for name in STEP_FIELDS})

@@ -1,4 +1,4 @@
-"""Metrics in words, and plain lines of them for runs without a terminal of their own."""
+"""Metrics as text, and plain lines of them for runs without a live panel."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHOWN = (
 
 
 def shown_metrics(row: Mapping[str, float]) -> list[tuple[str, str]]:
-    """Names and values of a row for people, of the metrics that rltrain itself defines."""
+    """Names and formatted values of a row's metrics that rltrain itself defines."""
     return [(name, form.format(row[key])) for key, name, form in SHOWN if key in row]
 
 
@@ -68,9 +68,6 @@ class PlainLines(Logger):
         pairs = [f"{name.removeprefix(kind + ' ')} {value}" for name, value in metrics]
         line = "  ".join([f"{kind:5} {steps} env steps", *pairs, *filter(None, ends)])
         self.console.print(self.prefix + line, soft_wrap=True, markup=False)
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def pace_words(pace: Pace, run: Run) -> tuple[str, str]:

@@ -132,13 +132,13 @@ def make_figure(lines: Sequence[dict[str, Any]], title: str) -> Any:
 
 def draw_panel(axes: Any, panel: Panel) -> None:
     """One metric; few points are marked, so that even one is seen."""
-    looks = (
+    lines = (
         (panel.train, {"color": "0.65", "linewidth": 1.0, "label": "training"}),
         (panel.test, {"color": "C0", "linewidth": 1.8, "label": "greedy test"}),
     )
-    for (x, y), look in looks:
+    for (x, y), style in lines:
         if x:
-            axes.plot(x, y, marker="o" if len(x) <= MARKED else None, markersize=3.5, **look)
+            axes.plot(x, y, marker="o" if len(x) <= MARKED else None, markersize=3.5, **style)
     (x, mean), (_, std) = panel.test, panel.std
     if len(std) == len(mean) > 0:
         low, high = np.subtract(mean, std), np.add(mean, std)

@@ -14,7 +14,7 @@ from rltrain.types import Clock
 
 
 def readable(row: Mapping[str, float]) -> dict[str, float | None]:
-    """JSON knows no NaN and no infinity: they become null."""
+    """A row as JSON can hold it: NaN and infinity become null."""
     return {k: (v if math.isfinite(v) else None) for k, v in row.items()}
 
 
@@ -40,6 +40,3 @@ class JsonLines(Logger):
         """Drop what was written after a checkpoint."""
         if self.offset > offset:
             os.truncate(self.path, offset)
-
-    def close(self) -> None:
-        """Nothing is held open between rows."""

@@ -1,4 +1,4 @@
-"""What a person sees in a terminal while training: a panel, redrawn by a thread of its own."""
+"""Live panel in a terminal while training, redrawn by a thread."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = logging.getLogger("rltrain")
 
 
 class LivePanel(Logger):
-    """A panel that a thread of its own redraws twice a second."""
+    """A panel that a thread redraws twice a second."""
 
     INTERVAL = 0.5  # seconds
 
@@ -55,7 +55,7 @@ class LivePanel(Logger):
         self.values = {**self.values, **row}
 
     def redraw_until_closed(self) -> None:
-        """The thread; it never stops the run."""
+        """Run by the thread; an exception ends the display, not the run."""
         try:
             self.redraw()
             while not self.closed.wait(self.INTERVAL):
@@ -64,7 +64,7 @@ class LivePanel(Logger):
             log.warning("the live display stopped", exc_info=True)
 
     def redraw(self) -> None:
-        """Draw what is known now. The empty line below the panel takes the ``^C`` that a terminal
+        """Draw the current state. The empty line below the panel takes the ``^C`` that a terminal
         writes where its cursor is.
         """
         if self.run is not None:
@@ -119,7 +119,7 @@ class LivePanel(Logger):
         return lines
 
     def state(self, run: Run) -> str:
-        """What the run does, in a word or two."""
+        """The current activity of the run, in a word or two."""
         now = activity(run)
         if now is not None:
             return str(now)

@@ -1,6 +1,6 @@
 """Several loggers as one. A logger gets one row at a time: the clock plus means by name.
 
-To add one of its kind: a class with ``write(clock, seconds, row)`` and ``close()``.
+To add one: a subclass of ``Logger``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ log = logging.getLogger("rltrain")
 
 
 class Logger(Protocol):
-    """A destination of metrics. A subclass may leave out ``offset`` and ``cut``."""
+    """A destination of metrics. A subclass has ``write``, and the others if it needs them."""
 
     @property
     def offset(self) -> int | None:
@@ -27,11 +27,14 @@ class Logger(Protocol):
         return
 
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None: ...
-    def close(self) -> None: ...
+
+    def close(self) -> None:
+        """Write what is left; called once, at the end of a run."""
+        return
 
 
 class Loggers:
-    """Several loggers; one that keeps failing is switched off, training goes on."""
+    """Several loggers; one that fails three times in a row is switched off; training continues."""
 
     PATIENCE = 3
 
@@ -61,7 +64,7 @@ class Loggers:
         for logger in self.loggers:
             try:
                 logger.close()
-            except (Exception, KeyboardInterrupt):  # one more Ctrl-C leaves this one as it is
+            except (Exception, KeyboardInterrupt):  # Ctrl-C skips this one
                 log.warning("%s could not be closed", type(logger).__name__, exc_info=True)
 
     def state_dict(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from rltrain.types import Clock
 
 
 class Run(Protocol):
-    """What displays read of a trainer, from threads of their own."""
+    """The members of a trainer that displays read, from other threads."""
 
     clock: Clock
     total_env_steps: int
@@ -23,7 +23,7 @@ class Run(Protocol):
 
 
 def activity(run: Run) -> Activity | None:
-    """What a run does now besides learning."""
+    """The current activity of a run besides learning."""
     return compiling.activity or run.progress.activity
 
 
@@ -44,7 +44,7 @@ class Pace:
         self.now = (0.0, 0.0)
 
     def observe(self, run: Run) -> None:
-        """Note where the run is."""
+        """Record the current env steps and seconds."""
         clock, seconds = run.clock, run.seconds
         at = seconds - run.progress.seconds - compiling.seconds
         self.now = (seconds, at)

@@ -10,7 +10,7 @@ from rich.console import Console as RichConsole
 
 
 class Screen(RichConsole):
-    """A console that falls silent when its output is closed: training goes on."""
+    """A console that stops printing when its output is closed; training continues."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
@@ -18,7 +18,7 @@ class Screen(RichConsole):
 
 
 def silence_stdout() -> None:
-    """Let what is still written to a closed standard output go nowhere."""
+    """Discard what is still written to a closed standard output."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -33,7 +33,7 @@ def duration(seconds: float) -> str:
 
 
 def shown(path: Path) -> str:
-    """A path as a person would type it here."""
+    """A path, relative to the current folder if it lies below."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:

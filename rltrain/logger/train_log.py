@@ -16,20 +16,17 @@ from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
 NOTICE = logging.INFO + 5
-"""Level of messages that a person should see and that are no warnings."""
+"""Level of messages that are shown although they are no warnings."""
 
 
 class TrainLog(Logger):
-    """The rows in ``train.log`` in words, beside messages and tracebacks; ``metrics.jsonl`` has all
+    """The rows as text in ``train.log``, beside messages and tracebacks; ``metrics.jsonl`` has all
     of their numbers.
     """
 
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
-        words = [f"{name} {value}" for name, value in shown_metrics(row) + added_metrics(row)]
-        log.info("%s env steps: %s", f"{clock.env_steps:,}", ", ".join(words))
-
-    def close(self) -> None:
-        """The file belongs to the logging set-up."""
+        texts = [f"{name} {value}" for name, value in shown_metrics(row) + added_metrics(row)]
+        log.info("%s env steps: %s", f"{clock.env_steps:,}", ", ".join(texts))
 
 
 @contextmanager

@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 class NoExploration:
-    """Explores nothing, and so has nothing to report."""
+    """No exploration, without metrics."""
 
     def metrics(self, clock: Clock) -> dict[str, float]:
         return {}
@@ -120,7 +120,7 @@ def build_estimate(settings: Settings, dataset: Dataset, held_out: np.ndarray) -
 def require_readable(
     settings: Settings, dataset: Dataset, held_out: np.ndarray, buffer: Buffer
 ) -> None:
-    """Refuse what a dataset cannot feed.
+    """Refuse a method or buffer that cannot learn from a dataset.
 
     Raises:
         ValueError: what does not fit, and what to type.
@@ -128,7 +128,7 @@ def require_readable(
     if buffer.targets is not None:
         raise ValueError(
             f"algo={settings.choices['algo']} learns only from what it has just played itself, so "
-            "dataset.read is not for it: choose a method with a replay, such as algo=dqn."
+            "dataset.read cannot be used: choose a method with a replay, such as algo=dqn."
         )
     if buffer.keeps_hidden:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Dataset: what was recorded, piece by piece, and its reader that hands it to a replay."""
+"""A recorded dataset, piece by piece, and its reader, which fills a buffer."""
 
 from __future__ import annotations
 
@@ -134,12 +134,11 @@ def damaged(path: Path, why: str) -> DatasetError:
 
 
 class Reader:
-    """Stands where a rollout stands, but hands out pieces of a dataset in shuffled order, again
-    and again.
+    """Replaces a rollout: returns pieces of a dataset in shuffled order, pass after pass.
 
     Args:
         dataset: what is read.
-        chosen: the pieces to hand out.
+        chosen: the pieces to return.
         rng: shuffles them for every pass.
     """
 
@@ -151,7 +150,7 @@ class Reader:
         }
         self.order = np.empty(0, np.int64)  # pieces still to come in this pass
         self.passes = 0  # begun
-        self.ahead = 0  # transitions read, less those asked for
+        self.ahead = 0  # transitions read, less those requested
 
     def collect(self, n_steps: int, clock: Clock) -> Steps:
         """Whole pieces, so many that all calls together gave ``n_steps`` transitions each (T = 0
@@ -180,21 +179,21 @@ class Reader:
         stop: Callable[[], bool] | None = None,
         report: Callable[[int], None] | None = None,
     ) -> list[Episode]:
-        """Not here: a dataset cannot be played."""
+        """Raise RuntimeError: a dataset has no episodes to run."""
         raise RuntimeError("a dataset plays no episodes.")
 
     def restart(self, state: Mapping[str, Any], episodes: int) -> None:
-        """Nothing: the dataset is read again."""
+        """Do nothing: the dataset is read again."""
 
     def sync(self, learner: object) -> None:
-        """Nothing to do: no policy acts."""
+        """Do nothing: no policy acts."""
 
     def call(self, method: str, *args: Any) -> list[Any]:
         """There are no environments."""
         return []
 
     def state_dict(self) -> dict[str, Any]:
-        """What comes next."""
+        """The order of the pieces still to come, and the generator."""
         return {
             "n_chosen": len(self.chosen),
             "order": self.order.copy(),
@@ -219,7 +218,7 @@ class Reader:
         self.rng.bit_generator.state = state["rng"]
 
     def close(self) -> None:
-        """Nothing is held open for long."""
+        """Do nothing: no file stays open."""
 
 
 def as_steps(pieces: Sequence[Mapping[str, np.ndarray]], spec: EnvSpec) -> Steps:

@@ -1,4 +1,4 @@
-"""Estimate: at every test, what the policy that is tested would earn in held-out episodes."""
+"""Off-policy estimates of the tested policy's return from held-out episodes, at every test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Importance sampling: what another policy would have earned in recorded episodes.
+"""Importance sampling: estimates of another policy's return from recorded episodes.
 
 Precup, Sutton and Singh (2000), "Eligibility traces for off-policy policy evaluation", sections 2
 and 3. Pure functions of numbers.
@@ -38,7 +38,7 @@ def estimates(ratio: Sequence[np.ndarray], reward: Sequence[np.ndarray], gamma: 
             log_rho = np.cumsum(np.log(np.asarray(ratios, np.float64)))
             rho = np.exp(log_rho)
         earned = np.where(rewards == 0, 0.0, discounted)
-        rho = np.where(rewards == 0, 0.0, rho)  # what is infinite may not meet what is nothing
+        rho = np.where(rewards == 0, 0.0, rho)  # avoids infinity times 0
         per_decision.append(float((rho * earned).sum()))
         plain.append(float(discounted.sum()))
         log_weight.append(float(log_rho[-1]))

@@ -24,7 +24,7 @@ class BehaviorPolicy(Protocol):
 
 
 class RecordedEnv:
-    """A vector environment that hands every time step to ``writer``, with the probabilities of the
+    """A vector environment that passes every time step to ``writer``, with the probabilities of the
     actions under ``policy``.
     """
 
@@ -77,7 +77,7 @@ class RecordedEnv:
 
 
 class Recording(Callback):
-    """Looks after the writer of a run: its folder, its last shard, its state."""
+    """Begins and flushes the writer of a run and saves its state."""
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer

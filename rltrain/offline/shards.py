@@ -7,7 +7,6 @@ long each is. It is written aside and renamed, then listed: what is listed is co
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
+from rltrain.buffer import fields
 from rltrain.common.files import digest, put_text, sync
 from rltrain.errors import DatasetError, EnvError, UsageError
 from rltrain.types import EnvSpec
@@ -34,23 +34,17 @@ def fields_of(spec: EnvSpec) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
     """Shape and type of every field of a time step, as stored. ``probability``: probability that
     each agent's action had under the recorded policy; NaN = unknown.
     """
-    n = spec.n_agents
     action = np.dtype(np.int16 if spec.n_actions < 1 << 15 else np.int32)
     return {
-        "obs": ((n, *spec.obs_shape), np.dtype(spec.obs_dtype)),
-        "avail_actions": ((n, spec.n_actions), np.dtype(np.bool_)),
-        "state": ((spec.state_dim,), np.dtype(np.float32)),
-        "last": ((), np.dtype(np.bool_)),
-        "action": ((n,), action),
-        "reward": ((spec.n_rewards,), np.dtype(np.float32)),
-        "terminated": ((), np.dtype(np.bool_)),
-        "probability": ((n,), np.dtype(np.float32)),
+        **fields.fields_of(spec, "float32"),
+        "action": ((spec.n_agents,), action),
+        "probability": ((spec.n_agents,), np.dtype(np.float32)),
     }
 
 
 def bytes_per_step(spec: EnvSpec) -> int:
     """Bytes of one time step on disk."""
-    return sum(math.prod(shape) * dtype.itemsize for shape, dtype in fields_of(spec).values())
+    return fields.n_bytes(fields_of(spec))
 
 
 def shard_name(number: int) -> str:
@@ -69,7 +63,7 @@ def write_shard(
             piece is an episode from its first to its final step.
 
     Raises:
-        EnvError: the disk refuses.
+        EnvError: the disk is full or cannot be written.
     """
     content = save({k: np.ascontiguousarray(v) for k, v in arrays.items()})
     if room is not None and len(content) > room:
@@ -105,7 +99,7 @@ def write_index(folder: Path, facts: Mapping[str, Any], shards: list[dict[str, A
     """List the shards, with their sums and ``facts`` such as spec and origin.
 
     Raises:
-        EnvError: the disk refuses.
+        EnvError: the disk is full or cannot be written.
     """
     sums = {
         name: sum(shard[name] for shard in shards) for name in ("episodes", "transitions", "bytes")

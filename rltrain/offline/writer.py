@@ -64,7 +64,7 @@ class Writer:
         self.episode = np.zeros(n_envs, np.int64)  # [E] k of the open episode
         self.pending: list[dict[str, np.ndarray]] = []
         self.whole: list[bool] = []  # of the pending pieces
-        self.pending_slots = 0
+        self.pending_steps = 0
 
     def begin(self) -> None:
         """Refuse a folder in use, unless recording goes on in it.
@@ -80,7 +80,7 @@ class Writer:
         """One time step of every environment, each field [E, …]; episodes that it closes are kept.
 
         Raises:
-            EnvError: the disk refuses.
+            EnvError: the disk is full or cannot be written.
         """
         if self.stopped:
             return
@@ -99,7 +99,7 @@ class Writer:
             for array in self.open.values():  # what ends one piece begins the next
                 array[e, 0] = array[e, self.per_shard - 1]
             self.n[e], self.cut[e] = 1, True
-        if self.pending_slots >= self.per_shard:
+        if self.pending_steps >= self.per_shard:
             self.flush()
 
     def forget(self, envs: np.ndarray) -> None:
@@ -117,13 +117,13 @@ class Writer:
 
         Raises:
             UsageError: the folder is in use.
-            EnvError: the disk refuses.
+            EnvError: the disk is full or cannot be written.
         """
         if not self.pending or self.stopped:
             return
         self.begin()
         room = None if self.max_bytes is None else self.max_bytes - self.n_bytes
-        self.stopped = True  # should the disk refuse, once is enough
+        self.stopped = True  # after a failed write, do not try again
         shard = write_shard(self.folder, len(self.shards), self._joined(), room)
         if shard is None:
             log.warning(
@@ -135,7 +135,7 @@ class Writer:
             self.shards.append(shard)
             write_index(self.folder, self.about, self.shards)
             self.stopped = False
-        self.pending, self.whole, self.pending_slots = [], [], 0
+        self.pending, self.whole, self.pending_steps = [], [], 0
 
     @property
     def n_bytes(self) -> int:
@@ -184,7 +184,7 @@ class Writer:
             self._widen()
         for name, array in self.open.items():
             array[:, :longest] = state["open"][name]
-        self.pending, self.whole, self.pending_slots = [], [], 0
+        self.pending, self.whole, self.pending_steps = [], [], 0
         if state["pending"]:
             length = np.asarray(state["pending"]["length"])
             stops = np.cumsum(length + 1)
@@ -192,7 +192,7 @@ class Writer:
             for start, stop in zip(stops - length - 1, stops, strict=True):
                 self.pending.append({name: a[start:stop] for name, a in fields.items()})
             self.whole = np.asarray(state["pending"]["whole"]).tolist()
-            self.pending_slots = int(stops[-1])
+            self.pending_steps = int(stops[-1])
 
     def _keep(self, e: int, *, whole: bool) -> None:
         """Turn the open time steps of an environment into a piece; its last step is final."""
@@ -205,7 +205,7 @@ class Writer:
         piece["action"][-1], piece["reward"][-1], piece["probability"][-1] = 0, 0, 1
         self.pending.append(piece)
         self.whole.append(whole)
-        self.pending_slots += n
+        self.pending_steps += n
 
     def _joined(self) -> dict[str, np.ndarray]:
         arrays = {name: np.concatenate([p[name] for p in self.pending]) for name in self.fields}
@@ -213,9 +213,9 @@ class Writer:
         arrays["whole"] = np.array(self.whole, np.bool_)
         return arrays
 
-    def _rows(self, n_slots: int) -> dict[str, np.ndarray]:
+    def _rows(self, n_steps: int) -> dict[str, np.ndarray]:
         return {
-            name: np.zeros((self.n_envs, n_slots, *shape), dtype)
+            name: np.zeros((self.n_envs, n_steps, *shape), dtype)
             for name, (shape, dtype) in self.fields.items()
         }
 

@@ -71,7 +71,7 @@ def test_memory_is_bounded_whatever_the_length_of_episodes(tmp_path):
     to = writer(tmp_path / "d", slots=100)
     play(to, [Lane([1000])])
     assert to.open["last"].shape == (1, 100)
-    assert to.pending_slots < 100
+    assert to.pending_steps < 100
 
 
 def test_recording_ends_before_the_dataset_is_too_large(tmp_path, caplog):

@@ -1,4 +1,4 @@
-"""What an exploration has."""
+"""Protocols of explorations."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class Exploration(Protocol):
     def probability(
         self, q: np.ndarray, available: np.ndarray, action: np.ndarray, clock: Clock
     ) -> np.ndarray:
-        """How likely ``choose`` was to give each of the actions [E, N]; NaN where unknown. Asked
-        only when experience is recorded.
+        """How likely ``choose`` was to give each of the actions [E, N]; NaN where unknown.
+        Called only when a dataset is recorded.
         """
         return np.full(action.shape, np.nan)
 
     @optional
     def metrics(self, clock: Clock) -> dict[str, float]:
-        """How much it explores now, for the log."""
+        """Metrics of exploration at ``clock``, for the log."""
         return {}
 
     @optional

@@ -34,7 +34,7 @@ class ParameterNoise(EpsilonGreedy):
         super().__init__(start=start, end=end, env_steps=env_steps)
         self.stddev = stddev
         self.noisy: nn.Module | None = None
-        self.divergence, self.n_compared = 0.0, 0  # sum and number of the present noise
+        self.divergence, self.n_compared = 0.0, 0  # sum and number of the current noise
 
     def noise(self) -> AgentNoise:
         """Itself."""
@@ -48,21 +48,21 @@ class ParameterNoise(EpsilonGreedy):
     def probability(
         self, q: np.ndarray, available: np.ndarray, action: np.ndarray, clock: Clock
     ) -> np.ndarray:
-        """Unknown: what noise all weights would have needed cannot be counted."""
+        """NaN: the probability of the weights' noise that gives an action is unknown."""
         return np.full(action.shape, np.nan)
 
     def metrics(self, clock: Clock) -> dict[str, float]:
         return {**super().metrics(clock), "noise_stddev": self.stddev}
 
     def perturbed(self, agents: nn.Module, rng: np.random.Generator) -> nn.Module:
-        """The agents to act with; the first time they get their first noise."""
+        """The agents to act with, with their first noise at the first call."""
         if self.noisy is None:
             self.noisy = copy.deepcopy(agents).requires_grad_(False)
             self._add_noise(self.noisy, agents, rng)
         return self.noisy
 
     def compare(self, q: np.ndarray, noisy_q: np.ndarray) -> None:
-        """Take in how far the values [X, N, A] that were acted on are from those without noise."""
+        """Add the divergence of values [X, N, A] with noise from those without."""
         divergences = divergence(q, noisy_q)
         self.divergence += float(divergences.sum())
         self.n_compared += divergences.size
@@ -70,7 +70,7 @@ class ParameterNoise(EpsilonGreedy):
     def draw(
         self, agents: nn.Module, n_actions: int, clock: Clock, rng: np.random.Generator
     ) -> None:
-        """New noise on the present weights; its size is adapted by what was compared."""
+        """New noise on the current weights; its size is adapted to the measured divergence."""
         noisy = self.perturbed(agents, rng)
         if self.n_compared:
             epsilon = self.epsilon(clock)

@@ -1,8 +1,8 @@
 """Faster counterparts of networks and losses, compiled by numba or fused by hand.
 
-Networks and losses are plain PyTorch and know nothing of them. ``hardware.kernels`` chooses once,
-where a learner is built: each counterpart takes the place of one method of one object, and is
-tested against it.
+Networks and losses are plain PyTorch and do not refer to them. ``hardware.kernels`` chooses once,
+when a learner is built: each counterpart replaces one method of one object and is tested against
+it.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def _step(
 class Stack:
     """Layers of the trunk, which ends in a ReLU, and of the head's one or two streams.
 
-    ``shapes`` and ``cut`` are what ``stack_kernel`` wants to know. ``sides`` [height, width] are
+    ``shapes`` and ``cut`` describe them for ``feed_forward_kernel``. ``sides`` [height, width] are
     those of the images that come in; convolutions come first, with square kernels.
     """
 

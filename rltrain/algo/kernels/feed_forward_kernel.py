@@ -3,8 +3,8 @@ with ReLU between them, and at the end, if it is dueling, two streams.
 
 Weights are one flat array, layer after layer: trunk, advantage, value. A row of ``shapes`` is a
 layer's fan-in, its outputs (filters, for a convolution), and channels, height, width, kernel and
-stride, all zero for a linear one. ``cut`` says how many layers the trunk and either stream have;
-without streams everything is trunk. Numbers are laid out and padded as in ``dense_kernel``.
+stride, all zero for a linear one. ``cut``: layers of the trunk and of either stream;
+without streams everything is trunk. Numbers are laid out and padded as in ``linear_kernel``.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -44,7 +44,7 @@ def inputs(rows):
 def evaluate(x, flat, shapes, cut):
     """The values behind every layer of trunk, advantage and value stream, and the network's output.
 
-    A dueling network says V + A - mean(A) (Wang et al. 2016, equation 9).
+    A dueling network returns V + A - mean(A) (Wang et al. 2016, equation 9).
     """
     n_trunk, n_stream = cut
     trunk = forward(x, flat, shapes[:n_trunk], n_stream > 0)
@@ -71,7 +71,7 @@ def evaluate(x, flat, shapes, cut):
 
 @njit()
 def output(rows, flat, shapes, cut):
-    """What the network says of ``rows`` [R, n_0], [R, A]."""
+    """The network's output [R, A] for ``rows`` [R, n_0]."""
     n_stream = cut[1]
     n_actions = shapes[cut[0] + n_stream - 1, 1]
     return evaluate(inputs(rows), flat, shapes, cut)[3][: len(rows), :n_actions].copy()
@@ -79,8 +79,8 @@ def output(rows, flat, shapes, cut):
 
 @njit()
 def differentiate(values, of_q, flat, shapes, cut, gradient):
-    """Fill ``gradient``, by all weights, from that by the output ``of_q`` [R', A], which the first
-    R' rows of what ``evaluate`` said led to; columns behind the last action are zero.
+    """Fill ``gradient``, by all weights, from that by the output ``of_q`` [R', A] of the first R'
+    rows of ``values``, the result of ``evaluate``; columns after the last action are zero.
     """
     trunk, advantage, value, _ = values
     n_trunk, n_stream = cut

@@ -1,8 +1,8 @@
 """The GRU over a whole window on the CPU, forward and backward, without computing padding.
 
-Time runs inside a compiled kernel (``gru_kernel``); what is one large matrix product over all steps
-is PyTorch's. ``PackedGRU.unroll`` gives the same numbers: it is the oracle, and what other devices
-and other types than float32 get here.
+A compiled kernel (``gru_kernel``) iterates over time; matrix products over all steps are PyTorch's.
+``PackedGRU.unroll`` gives the same numbers: tests compare the two, and other devices and types than
+float32 use it.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def _run(name: str, n_rows: list[int], weight: Tensor, *tensors: Tensor) -> None
     weight = weight.unflatten(1, (-1, matmul_kernel.COLUMNS)).transpose(0, 1)
     # what a kernel writes to is contiguous, so that only inputs are ever copied
     arrays = [t.detach().contiguous().numpy() for t in (*tensors, weight)]
-    alive = np.array(n_rows, np.int64)
-    arrays += [alive.cumsum() - alive, alive]
+    counts = np.array(n_rows, np.int64)
+    arrays += [counts.cumsum() - counts, counts]
     n_blocks = -(-n_rows[0] // gru_kernel.BLOCK)
     n_threads = min(torch.get_num_threads(), numba_cache.MAX_THREADS, n_blocks)
     if n_threads == 1:

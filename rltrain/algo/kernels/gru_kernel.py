@@ -31,7 +31,7 @@ BLOCK = 16
 """Rows of a block, a multiple of four. Larger blocks read the weights less often, smaller ones
 balance the threads better."""
 
-# Not "reassoc", which would undo the rounding tricks, nor "nnan": a NaN has to come out again.
+# Not "reassoc", which would undo the rounding tricks, nor "nnan": NaN has to propagate.
 njit = partial(numba_cache.njit, __file__, shared.__file__, fastmath={"contract", "nsz"})
 
 
@@ -69,7 +69,7 @@ LARGEST = F(87)  # e^87 and e^−87 are still normal numbers
 @njit(inline="always")
 def _sigmoid(x):
     """1 / (1 + e^−x) to 2e-7, in arithmetic that the compiler can do eight at a time."""
-    x = LARGEST if x > LARGEST else x  # written so that a NaN passes
+    x = LARGEST if x > LARGEST else x  # written so that NaN propagates
     x = -LARGEST if x < -LARGEST else x
     shifted = TO_INTEGER - x * LOG2_E
     n = shifted - TO_INTEGER

@@ -1,10 +1,11 @@
-"""Stacks of linear layers with ReLU as one node of the gradient's graph.
+"""Stacks of linear layers with ReLU as one node of the autograd graph.
 
-Small networks spend more time between operations than in them: one node instead of two per layer.
+Small networks spend more time between operations than in them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
@@ -32,11 +33,18 @@ def dense(x: Tensor, layers: list[nn.Linear], ends_in_relu: bool) -> Tensor:
     weights = [tensor for layer in layers for tensor in (layer.weight, layer.bias)]
     if torch.is_grad_enabled():
         return cast(Tensor, _Dense.apply(x, ends_in_relu, *weights))
+    return _values(x, ends_in_relu, weights)[-1]
+
+
+def _values(x: Tensor, ends_in_relu: bool, weights: Sequence[Tensor]) -> list[Tensor]:
+    """The values after every layer, the input first."""
+    values = [x]
     for i in range(0, len(weights), 2):
         x = torch.addmm(weights[i + 1], x, weights[i].t())
         if ends_in_relu or i < len(weights) - 2:
             x = x.relu_()
-    return x
+        values.append(x)
+    return values
 
 
 class _Dense(torch.autograd.Function):
@@ -44,15 +52,10 @@ class _Dense(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, ends_in_relu: bool, *weights: Tensor) -> Tensor:
-        values = [x]
-        for i in range(0, len(weights), 2):
-            x = torch.addmm(weights[i + 1], x, weights[i].t())
-            if ends_in_relu or i < len(weights) - 2:
-                x = x.relu_()
-            values.append(x)
+        values = _values(x, ends_in_relu, weights)
         ctx.save_for_backward(*values, *weights[::2])
         ctx.ends_in_relu = ends_in_relu
-        return x
+        return values[-1]
 
     @staticmethod
     @once_differentiable

@@ -1,7 +1,7 @@
 """A linear layer in machine code, forward and backward.
 
 Weights are W [n_out, n_in] and b [n_out], one after the other in a flat array. Rows and columns of
-everything else are padded to multiples of four and of ``COLUMNS``; what weights meet there is zero.
+everything else are padded to multiples of four and of ``COLUMNS`` with zeros.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -22,7 +22,7 @@ from rltrain.common import numba_cache
 
 SQUARE, FEW = 16, 32
 SOURCES = (__file__, shared.__file__)
-# not "nnan": a NaN has to come out again
+# not "nnan": NaN has to propagate
 njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
 
 
@@ -134,7 +134,7 @@ def dense_gradient(x, of_output, n_in, n_out, gradient):
         for o in range(n_out):
             of_bias[o] += of_output[r, o]
     turned, seen = transposed(of_output), panels(x)
-    if n_out % ROWS == 0 and x.shape[1] == n_in:  # the product may be written where it belongs
+    if n_out % ROWS == 0 and x.shape[1] == n_in:  # written in place
         product(gradient[: n_out * n_in].reshape(n_out, n_in), turned, seen, n_out)
         return
     of_weight = np.empty((of_output.shape[1], x.shape[1]), F)

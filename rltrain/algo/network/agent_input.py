@@ -1,4 +1,4 @@
-"""What a network of agents gets: observation, previous action, agent id."""
+"""The input of agents: observation, previous action, agent id."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ActionAndAgent(nn.Module):
     def __init__(self, *, spec: EnvSpec, last_action: bool, agent_id: bool) -> None:
         super().__init__()
         self.last_action = last_action
-        self.agent_id = agent_id and spec.n_agents > 1  # one alone needs no number
+        self.agent_id = agent_id and spec.n_agents > 1  # a single agent needs no id
         self.dim = last_action * spec.n_actions + self.agent_id * spec.n_agents
         actions = torch.eye(spec.n_actions)
         action_rows = torch.cat([torch.zeros(1, spec.n_actions), actions])

@@ -1,4 +1,4 @@
-"""Running mean and variance of observations, kept with the network that sees through them."""
+"""Running mean and variance of observations, kept with the network that normalizes with them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from rltrain.types import EnvSpec
 
 CLIP = 10.0
-"""Normalized observations end here."""
+"""Normalized observations are clipped to ± this."""
 EPSILON = 1e-8
 """Added to variances: features that never changed give 0."""
 
 
 class RunningNorm(nn.Module):
-    """(x - mean) / sqrt(variance), feature by feature, clipped to ± 10; of everything ``update``
-    was shown, and nothing else. All agents and stacked frames share the statistics.
+    """(x - mean) / sqrt(variance), feature by feature, clipped to ± 10; of the observations passed
+    to ``update``. All agents and stacked frames share the statistics.
 
     There is one of it per run: copies of a network (targets, noisy ones) share it.
     """

@@ -1,4 +1,4 @@
-"""What is inside a window and what is padding; windows without their padding."""
+"""Real steps and padding of windows; windows packed without their padding."""
 
 from __future__ import annotations
 
