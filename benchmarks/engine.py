@@ -1,5 +1,5 @@
 """Speed of the battle engine: env steps per second under random legal actions, by map and number of
-copies.
+environments.
 
 ``python -m benchmarks.engine``
 """
@@ -17,7 +17,7 @@ from rltrain.env.smac.data.maps import map_names
 from rltrain.env.smac.engine.kernel import draw, njit
 from rltrain.env.smac.vector import SmacVectorEnv
 
-COPIES, THREADS, SECONDS = (1, 256), 2, 2.0
+N_ENVS, THREADS, SECONDS = (1, 256), 2, 2.0
 
 
 @njit()
@@ -38,12 +38,12 @@ def random_legal(avail, rng, action):  # type: ignore[no-untyped-def]
 
 
 def steps_per_second(map_name: str, n_envs: int, seconds: float = SECONDS) -> float:
-    """Real env steps of all copies per second, drawing the actions included."""
+    """Real env steps of all environments per second, drawing the actions included."""
     env = SmacVectorEnv(map_name=map_name, n_envs=n_envs, n_threads=THREADS)
-    env.reset(lambda copy, k: seed_key(0, copy, k))
+    env.reset(lambda e, k: seed_key(0, e, k))
     action = np.zeros(env.avail_actions.shape[:2], np.int64)
     rng = np.ones(1, np.uint64)
-    for _ in range(50):  # warm up, and let the copies drift apart
+    for _ in range(50):  # warm up, and let the environments drift apart
         random_legal(env.avail_actions, rng, action)
         env.step(action)
     steps, start = 0, time.perf_counter()
@@ -60,10 +60,10 @@ def main() -> None:
         title=f"battle engine, env steps per second, {THREADS} threads, random legal actions"
     )
     table.add_column("map")
-    for n_envs in COPIES:
+    for n_envs in N_ENVS:
         table.add_column(f"E = {n_envs}", justify="right")
     for map_name in map_names():
-        table.add_row(map_name, *(f"{steps_per_second(map_name, n):,.0f}" for n in COPIES))
+        table.add_row(map_name, *(f"{steps_per_second(map_name, n):,.0f}" for n in N_ENVS))
     Console().print(table)
 
 

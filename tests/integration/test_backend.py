@@ -53,7 +53,7 @@ def record(path):
 
 def test_the_game_is_refused_where_it_is_not_installed(own_folder, monkeypatch):
     monkeypatch.setenv("SC2PATH", str(own_folder / "no game"))
-    with pytest.raises(UsageError, match=r"(?s)here is missing.*StarCraft II in .*no game"):
+    with pytest.raises(UsageError, match=r"(?s)missing on this machine.*StarCraft II in .*no game"):
         entry.run([*WORDS, "env.backend=sc2"])
     assert list(own_folder.iterdir()) == []
 

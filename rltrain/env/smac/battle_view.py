@@ -13,7 +13,7 @@ from rltrain.env.smac.engine.observe import write_state
 from rltrain.env.smac.engine.world import P, U
 from rltrain.env.smac.options import layout_of, sizes_of
 
-FIRST_AGENT_TYPE = 3000  # SMAC's maps define unit types of their own for agents, with ids from here
+FIRST_AGENT_TYPE = 3000  # ids of the unit types that SMAC's maps define for agents start at this
 
 
 @dataclass(frozen=True)

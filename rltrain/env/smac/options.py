@@ -85,8 +85,9 @@ class Smacv2Options(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramOptions:
-    """SMAC's constructor options that only steer the StarCraft II program. No map script starts the
-    built-in AI whose difficulty this is.
+    """SMAC's constructor options that only steer the StarCraft II program.
+
+    ``difficulty`` has no effect, because the maps do not use the built-in AI.
     """
 
     difficulty: Literal[1, 2, 3, 4, 5, 6, 7, 8, 9, "A"] = 7

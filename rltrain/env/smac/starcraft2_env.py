@@ -28,7 +28,7 @@ from rltrain.env.smac.vector import check_choice
 from rltrain.errors import did_you_mean
 
 PROGRAM_OPTIONS = frozenset(f.name for f in fields(ProgramOptions))
-"""Accepted and not used: there is no window, log or replay file here."""
+"""Accepted and not used: this environment has no window, log or replay file."""
 
 
 class StarCraft2Env(BattleView):

@@ -71,7 +71,7 @@ def test_win_at_the_time_limit_is_reported_as_a_win_only() -> None:
     assert [info["battle_won"] for info in infos] == [False, False, True]
     assert "episode_limit" not in infos[-1]
     assert (env.battles_won, env.timeouts) == (1, 0)
-    assert not env.step([0, 0, 0])[2]["battle_won"]  # told once
+    assert not env.step([0, 0, 0])[2]["battle_won"]  # reported once
 
 
 def test_win_gives_no_reward_for_a_surviving_medivac(battle) -> None:

@@ -36,7 +36,7 @@ def make(map_name: str = "protoss_5_vs_5", n_envs: int = 2, **options: Any) -> S
 
 
 def play(env: Smacv2VectorEnv, steps: int, seed: int = 0) -> list[bytes]:
-    """Everything that ``steps`` slots of random play show."""
+    """Everything that ``steps`` steps of random play return."""
     rng, seen = np.random.default_rng(seed), []
     for _ in range(steps):
         reward, terminated = env.step(random_legal(env.avail_actions, rng))
@@ -70,10 +70,10 @@ SIGHTS: list[dict[str, Any]] = [{"action_mask": False}, {"conic_fov": True}, LIM
 @pytest.mark.parametrize("name", ["closest", "heuristic"])
 def test_scripted_policies_turn_and_do_not_shoot_out_of_range(name: str, options: Any) -> None:
     env = make("terran_5_vs_5", 8, **options)
-    player, first = env.scripted(name), env.battles.shown.first_attack
+    decide, first = env.scripted(name), env.battles.shown.first_attack
     attacks = turns = 0
     for _ in range(60):
-        action = player()
+        action = decide()
         visible = env.battles.frame.visible
         healers = env.battles.scene.param[:, P.ENERGY, :5] > 0
         target = action - first + np.where(healers, 0, 5)
@@ -191,7 +191,7 @@ def test_vector_env_fixes_the_reward_scale_again_at_every_reset() -> None:
     first = env.battles.world.factor[0]
     env.battles.reset({0: 5})
     assert env.battles.world.factor[0] == first
-    env.reset(lambda copy, k: 5)
+    env.reset(lambda e, k: 5)
     assert env.battles.world.factor[0] == pytest.approx(20 / env.battles.max_reward(0))
 
 

@@ -1,4 +1,4 @@
-"""SmacVectorEnv: slots, seeds, threads, and its state."""
+"""SmacVectorEnv: steps, seeds, threads, and its state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.env.smac.conftest import STOP, random_legal, seeds
 
 
 def play(env: SmacVectorEnv, steps: int, seed: int = 0) -> list[bytes]:
-    """Everything that ``steps`` slots of random play show."""
+    """Everything that ``steps`` steps of random play return."""
     rng, seen = np.random.default_rng(seed), []
     for _ in range(steps):
         reward, terminated = env.step(random_legal(env.avail_actions, rng))
@@ -39,9 +39,9 @@ def test_shapes_and_types(make) -> None:
 def test_step_after_the_last_one_is_the_first_of_the_next_episode(make) -> None:
     asked = []
 
-    def record(copy: int, k: int) -> int:
-        asked.append((copy, k))
-        return seeds(copy, k)
+    def record(e: int, k: int) -> int:
+        asked.append((e, k))
+        return seeds(e, k)
 
     env = make(n_envs=2)
     env.reset(record)
@@ -84,7 +84,7 @@ def test_same_seeds_same_bytes_and_other_seeds_others(make) -> None:
     one, two = play(make("5m_vs_6m", 3), 60), play(make("5m_vs_6m", 3), 60)
     assert one == two
     env = make("5m_vs_6m", 3)
-    env.reset(lambda copy, k: 77 + seeds(copy, k))
+    env.reset(lambda e, k: 77 + seeds(e, k))
     assert play(env, 60) != one
 
 
@@ -160,7 +160,7 @@ def test_call_reaches_every_environment(make) -> None:
 
 @pytest.mark.parametrize("rest", [False, True])
 def test_heuristic_ai_acts_in_every_environment_as_in_a_single_battle(make, rest: bool) -> None:
-    def player(copy: int, k: int) -> int:
+    def player(e: int, k: int) -> int:
         return seed_key(5, k)  # as StarCraft2Env(seed=5) seeds its episodes
 
     env = make("MMM", 2, heuristic_ai=True, heuristic_rest=rest)

@@ -1,6 +1,6 @@
 """The maps of ``rules=smaclite``: SMAC's rows with SMAClite's units, terrains and unit order.
 
-SMAClite brings 12 scenarios; what else its units and terrains can express is here too, built the
+SMAClite has 12 scenarios; SMAC's other maps for which it has units and terrains are built the
 same way. A terrain of SMAClite is one more row of ``terrain.PATHABLE`` and of ``TERRAINS``.
 """
 

@@ -142,7 +142,7 @@ def choose_backend(
     if wanted == "sc2" and lacks:
         lines = "\n".join(f"  {each.what}: {each.fix}" for each in lacks)
         raise ValueError(
-            f"env.backend=sc2 plays in StarCraft II itself, and here is missing\n{lines}\n"
+            f"env.backend=sc2 plays in StarCraft II itself; missing on this machine:\n{lines}\n"
             "Install that (rltrain mode=doctor looks again), or type env.backend=native to play "
             "on the built-in engine."
         )

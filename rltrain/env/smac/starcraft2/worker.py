@@ -2,7 +2,7 @@
 
 This module runs in the child and imports little. An answer is ``(kind, value)`` with the kinds
 ``ready`` (sizes), ``frame`` (a ``Frame``), ``value`` (of a call), ``error`` (a call that failed),
-``crash`` (this game is over) and ``broken`` (no game can be made here).
+``crash`` (this game is over) and ``broken`` (the package makes no game).
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def test_without_a_mask_every_living_target_is_available(scenario) -> None:
     enlist(b, "marauder", "marine", "medivac", "marine", "marine")
     place(b, {0: (5.0, 16.0), 1: (6.0, 16.0), 2: (14.0, 16.0), 3: (11.0, 16.0)})
     assert b.avail[0, :, 6:].tolist() == [[1, 0, 0], [1, 0, 0], [1, 1, 0]]
-    assert enemy_blocks(b)[:, 0, 0].tolist() == [1, 1, 0]  # nobody to heal in range
+    assert enemy_blocks(b)[:, 0, 0].tolist() == [1, 1, 0]  # no unit to heal in range
 
 
 def test_attack_out_of_range_without_a_mask_keeps_the_order(scenario) -> None:

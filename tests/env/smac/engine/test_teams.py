@@ -31,8 +31,8 @@ def test_team_of_exceptions_only_is_drawn_again(scenario, race: str, banned: boo
 
 def test_enemies_copy_the_agents_and_the_surplus_is_drawn(scenario) -> None:
     kinds = scenario("protoss_10_vs_11", 200).world.kind
-    allies, copies, surplus = kinds[:, :10], kinds[:, 10:20], kinds[:, 20]
-    assert (np.sort(allies) == np.sort(copies)).all()
+    allies, same, surplus = kinds[:, :10], kinds[:, 10:20], kinds[:, 20]
+    assert (np.sort(allies) == np.sort(same)).all()
     assert set(surplus) == {0, 1, 2}
 
 

@@ -1,4 +1,4 @@
-"""Pictures of battles: sizes, who is drawn where, bars, what happened, films."""
+"""Images of battles: sizes, positions of units, bars, events, and frames of videos."""
 
 from __future__ import annotations
 
@@ -117,9 +117,9 @@ def happened(b, steps: int = 1, **orders: int) -> list[tuple[str, int, int]]:
     for _ in range(steps):
         before = snapshot(b, 0)
         b.step(actions(b, **orders))
-        told = events_between(before, snapshot(b, 0), fighters_of(b, 0), b.scene.loops)
-        assert all(before.clock <= h.begin < h.end for h in told)
-        found += [(h.kind, h.unit, h.other) for h in told]
+        events = events_between(before, snapshot(b, 0), fighters_of(b, 0), b.scene.loops)
+        assert all(before.clock <= h.begin < h.end for h in events)
+        found += [(h.kind, h.unit, h.other) for h in events]
     return found
 
 

@@ -27,9 +27,9 @@ def choose(b, name: str) -> list[int]:
 )
 def test_actions_are_always_available(make, name: str, map_name: str) -> None:
     env = make(map_name, 3)
-    player = env.scripted(name)
+    decide = env.scripted(name)
     for _ in range(60):
-        action = player()
+        action = decide()
         assert (action.shape, action.dtype) == ((3, env.spec.n_agents), np.int64)
         env.step(action)  # raises where one is not; begins the next battle where one ended
 
@@ -99,40 +99,40 @@ def test_healers_walk_to_injured_units_otherwise_with_the_team(battle) -> None:
     assert choose(b, "closest")[9] == EAST
     b.world.unit[0, U.HEALTH, 3] = 45
     assert choose(b, "closest")[9] == STOP  # two cells from its marauder
-    assert choose(b, "heuristic")[9] == STOP  # nobody is hurt
+    assert choose(b, "heuristic")[9] == STOP  # no unit is injured
 
 
 def test_heuristic_keeps_its_target_until_it_is_dead(battle) -> None:
     b = battle(MARINE_MAP)
     place(b, {0: (10.0, 16.0), 8: (14.0, 16.0), 9: (15.0, 16.0)})
-    player = BattleDecisions(b, "heuristic")
-    assert player()[0, 0] == ATTACK + 0
+    decide = BattleDecisions(b, "heuristic")
+    assert decide()[0, 0] == ATTACK + 0
     b.world.clock[0] = 1
     place(b, {0: (10.0, 16.0), 8: (15.0, 16.0), 9: (12.0, 16.0)})
-    assert player()[0, 0] == ATTACK + 0
+    assert decide()[0, 0] == ATTACK + 0
     b.world.unit[0, U.HEALTH, 8] = 0
     b.refresh()
-    assert player()[0, 0] == ATTACK + 1
+    assert decide()[0, 0] == ATTACK + 1
 
 
 def test_memory_is_cleared_when_a_battle_begins(battle) -> None:
     b = battle(MARINE_MAP)
-    player = BattleDecisions(b, "heuristic")
-    player()
+    decide = BattleDecisions(b, "heuristic")
+    decide()
     b.reset({0: 1})
     place(b, {0: (10.0, 16.0), 15: (14.0, 16.0), 14: (15.0, 16.0)})
-    assert player()[0, 0] == ATTACK + 15 - TEAM
+    assert decide()[0, 0] == ATTACK + 15 - TEAM
 
 
 def test_memory_is_restored_from_the_state_dict(battle) -> None:
     b = battle(MARINE_MAP)
     place(b, {0: (10.0, 16.0), 8: (14.0, 16.0), 9: (15.0, 16.0)})
-    player, other = BattleDecisions(b, "heuristic"), BattleDecisions(b, "heuristic")
-    player()
+    decide, other = BattleDecisions(b, "heuristic"), BattleDecisions(b, "heuristic")
+    decide()
     b.world.clock[0] = 1
     place(b, {0: (10.0, 16.0), 8: (15.0, 16.0), 9: (12.0, 16.0)})
-    other.load_state_dict(player.state_dict())
-    assert other()[0, 0] == player()[0, 0] == ATTACK + 0
+    other.load_state_dict(decide.state_dict())
+    assert other()[0, 0] == decide()[0, 0] == ATTACK + 0
 
 
 def test_kite_shoots_when_ready_and_runs_while_it_is_not(battle) -> None:

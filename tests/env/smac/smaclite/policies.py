@@ -13,7 +13,7 @@ CLOSE_ENOUGH = 2.0  # distance to which healers approach
 
 def choose(policy: str, battles: Battles, rng: np.random.Generator) -> np.ndarray:
     """Actions [E, A] of "random", "stop", "closest" (nearest enemy in reach), "focus" (weakest in
-    reach), both advancing while nobody is, "hold" or "holdfocus", which stand then."""
+    reach), both advancing while none is, "hold" or "holdfocus", which stand then."""
     if policy == "random":
         return random_legal(battles.avail, rng)
     if policy == "stop":

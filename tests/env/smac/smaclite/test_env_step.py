@@ -72,9 +72,9 @@ def test_only_what_explodes_is_drawn_as_a_blast(lite) -> None:
     before = snapshot(b, 0)
     b.world.unit[0, U.HEALTH, ling] = 0  # shot a tick ago
     b.step(actions(b))
-    told = events_between(before, snapshot(b, 0), fighters_of(b, 0), 8)
-    assert ("blast", bane) in [(h.kind, h.unit) for h in told]
-    assert [h.kind for h in told if h.unit == ling] == ["death"]
+    events = events_between(before, snapshot(b, 0), fighters_of(b, 0), 8)
+    assert ("blast", bane) in [(h.kind, h.unit) for h in events]
+    assert [h.kind for h in events if h.unit == ling] == ["death"]
 
 
 @pytest.mark.parametrize(("attacker", "target", "expected"), TO_KILL)

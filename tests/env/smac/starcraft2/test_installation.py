@@ -36,14 +36,14 @@ def test_every_missing_part_is_listed_with_a_command(nothing: Path) -> None:
     with pytest.raises(ValueError, match=r"env\.backend=sc2") as error:
         SmacVectorEnv(map_name="3m", n_envs=1, backend="sc2")
     text = str(error.value)
-    for words in (
+    for part in (
         f"the Python package smac: {sys.executable} -m pip install --no-deps git+https://github.com/oxwhirl/smac.git",
         f"StarCraft II in {nothing / 'game'}: ",
         "the map 3m.SC2Map",
         "env.backend=native",
         "mode=doctor",
     ):
-        assert words in text
+        assert part in text
 
 
 def test_installed_parts_are_not_missing(nothing: Path) -> None:
