@@ -162,6 +162,9 @@ class Mixer(Protocol):
 
     n_streams: Annotated[int, "M, value streams after mixing: 1, or n_agents"]
     uses_greedy: bool = True  # False: it does not read greedy_q
+    penalty: Callable[[Tensor], Tensor] | None = (
+        None  # of states [T, B, S]: [T, B], added to the loss of every transition
+    )
 
     def __call__(self, q: Tensor, greedy_q: Tensor, action: Tensor, state: Tensor) -> Tensor:
         """q, greedy_q and action [T, B, N], state [T, B, S] to [T, B, M]."""
@@ -174,6 +177,7 @@ class Loss(Protocol):
 
     n_step: Annotated[int, "rewards summed before the bootstrap"]
     per_agent: bool = False  # every agent's values are trained independently, without a mixer
+    of_team: bool = False  # it needs one value stream of the whole team
     targets: Callable[..., Tensor] | None = (
         None  # of (online, transitions, last), all collected steps at once
     )

@@ -184,7 +184,7 @@ def difference(saved: Mapping[str, Any], about: Mapping[str, Any]) -> str:
         )
     if there["algo"] != here["algo"]:
         return f"it is a {there['algo']} checkpoint, this run is {here['algo']}. {advice}"
-    parts = ("network", "mixer", "distribution")
+    parts = ("network", "mixer", "critic", "distribution")
     theirs, ours = (flat(r[CONFIG]["algo"], parts) for r in (saved, about))
     keys = [k for k in {**theirs, **ours} if theirs.get(k) != ours.get(k)]
     settings = ", ".join(f"{k}={theirs.get(k)}, here {ours.get(k)}" for k in keys)

@@ -39,6 +39,7 @@ FLOORS = {
     "offline.build": 4.1,
     "mode": 4.2,
     "api": 5,
+    "interop": 5,
     "main": 5,
     "__main__": 5,
     "__init__": 5,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rltrain.algo.mixer import Independent as Independent
     from rltrain.algo.mixer import QMix as QMix
     from rltrain.algo.mixer import Sum as Sum
-    from rltrain.algo.munchausen import MunchausenLoss as MunchausenLoss
+    from rltrain.algo.mixer import no_critic as no_critic
     from rltrain.algo.network.conv import conv_agents as conv_agents
     from rltrain.algo.network.distribution import Categorical as Categorical
     from rltrain.algo.network.distribution import ImplicitQuantile as ImplicitQuantile
@@ -35,14 +35,22 @@ if TYPE_CHECKING:
     from rltrain.algo.optimizer import rmsprop as rmsprop
     from rltrain.algo.policy import Policy as Policy
     from rltrain.algo.q_lambda import LambdaLoss as LambdaLoss
+    from rltrain.algo.qatten import Qatten as Qatten
+    from rltrain.algo.qplex import QPlex as QPlex
+    from rltrain.algo.qplex import QPlexAttention as QPlexAttention
+    from rltrain.algo.qtran import QTranCritic as QTranCritic
+    from rltrain.algo.qtran import QTranLoss as QTranLoss
     from rltrain.algo.scripted import Scripted as Scripted
     from rltrain.algo.target_update import TargetUpdate as TargetUpdate
+    from rltrain.algo.weighted import CentralCritic as CentralCritic
+    from rltrain.algo.weighted import WeightedLoss as WeightedLoss
 
 _EXPORTS = {
     "Actor": "actor",
     "Boltzmann": "exploration.boltzmann",
     "Categorical": "network.distribution",
     "CategoricalLoss": "distributional",
+    "CentralCritic": "weighted",
     "EpsilonGreedy": "exploration.epsilon",
     "ExponentialEpsilon": "exploration.epsilon",
     "FixedEpsilon": "exploration.epsilon",
@@ -51,12 +59,16 @@ _EXPORTS = {
     "Independent": "mixer",
     "LambdaLoss": "q_lambda",
     "Learner": "learner",
-    "MunchausenLoss": "munchausen",
     "ParameterNoise": "exploration.parameter_noise",
     "PerEnvEpsilon": "exploration.epsilon",
     "PiecewiseEpsilon": "exploration.epsilon",
     "Policy": "policy",
     "QMix": "mixer",
+    "QPlex": "qplex",
+    "QPlexAttention": "qplex",
+    "QTranCritic": "qtran",
+    "QTranLoss": "qtran",
+    "Qatten": "qatten",
     "Quantile": "network.distribution",
     "QuantileLoss": "distributional",
     "Scalar": "network.distribution",
@@ -64,9 +76,11 @@ _EXPORTS = {
     "Sum": "mixer",
     "TDLoss": "loss",
     "TargetUpdate": "target_update",
+    "WeightedLoss": "weighted",
     "adam": "optimizer",
     "conv_agents": "network.conv",
     "mlp_agents": "network.mlp",
+    "no_critic": "mixer",
     "radam": "optimizer",
     "rmsprop": "optimizer",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -10,13 +10,7 @@ from torch import Tensor, nn
 from rltrain.algo.loss import total
 from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.packing import zero_outside
-from rltrain.algo.targets import (
-    at_step,
-    categorical_projection,
-    greedy,
-    n_step_bootstrap,
-    quantile_huber,
-)
+from rltrain.algo.targets import at_step, greedy, huber
 from rltrain.common.number_types import Count, Flag, NonNegative, Probability
 from rltrain.interfaces import Agents
 from rltrain.types import Batch, Clock, Model, Output, Result
@@ -162,3 +156,62 @@ class QuantileLoss:
         size = error.detach().abs().mean((-1, -2))
         q, target_q = quantile.detach().mean(-1), td_target.mean(-1)
         return total(loss, size, (q - target_q).abs(), q, target_q, batch)
+
+
+class Bootstrap(NamedTuple):
+    """An n-step target in parts: ``reward_sum + discount * X[step]`` for any bootstrap X."""
+
+    reward_sum: Tensor  # [T, B, R]
+    discount: Tensor  # [T, B], 0 where the episode terminates first
+    step: Tensor  # [T, B] int64, 1 … T
+
+
+def n_step_bootstrap(
+    reward: Tensor, terminated: Tensor, last: Tensor, gamma: float, n_step: int
+) -> Bootstrap:
+    """The parts of ``n_step_target``, for bootstraps that cannot be added up on the way."""
+    stop = last[1:]  # [T, B]
+    discounts = torch.where(terminated, 0.0, gamma).to(reward.dtype)
+    own = torch.arange(1, len(stop) + 1, device=stop.device).unsqueeze(-1).expand_as(stop)
+    summed, discount, step = reward, discounts, own
+    for _ in range(n_step - 1):
+        further = torch.cat([summed[1:], torch.zeros_like(summed[-1:])])
+        summed = reward + discounts.unsqueeze(-1) * further.masked_fill(stop.unsqueeze(-1), 0)
+        discount = discounts * torch.cat([discount[1:], discount.new_ones(1, stop.shape[1])]).where(
+            ~stop, torch.ones_like(discount)
+        )
+        step = torch.cat([step[1:], own[-1:]]).where(~stop, own)
+    return Bootstrap(summed, discount, step)
+
+
+def categorical_projection(
+    prob: Tensor, support: Tensor, reward_sum: Tensor, discount: Tensor
+) -> Tensor:
+    """The distribution of reward_sum + discount · Z on the atoms of Z (Bellemare et al. 2017,
+    algorithm 1).
+
+    Every moved atom, clipped to the support, gives its probability to the two atoms around it, in
+    proportion to nearness: m_i = Σ_j p_j max(0, 1 − |T z_j − z_i| / Δz).
+
+    Args:
+        prob: [..., K].
+        support: [K], evenly spaced.
+        reward_sum, discount: [...].
+
+    Returns:
+        [..., K]
+    """
+    spacing = support[1] - support[0]
+    moved = (reward_sum.unsqueeze(-1) + discount.unsqueeze(-1) * support).clamp(
+        support[0], support[-1]
+    )
+    nearness = 1 - (moved.unsqueeze(-2) - support.unsqueeze(-1)).abs() / spacing  # [..., K, K]
+    return (nearness.clamp_(min=0) @ prob.unsqueeze(-1)).squeeze(-1)
+
+
+def quantile_huber(error: Tensor, tau: Tensor, kappa: float) -> Tensor:
+    """|τ − 1{u < 0}| L_κ(u) / κ for errors u = target − quantile (Dabney et al. 2018a, equation
+    10); κ = 0 gives the plain quantile loss. ``error`` [..., K, K'], ``tau`` [..., K].
+    """
+    side = (tau.unsqueeze(-1) - (error.detach() < 0).to(error.dtype)).abs()
+    return side * (huber(error, kappa) / kappa if kappa else error.abs())

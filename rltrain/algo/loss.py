@@ -11,23 +11,25 @@ import torch
 from torch import Tensor
 
 from rltrain.algo.network.packing import zero_outside
-from rltrain.algo.targets import greedy, huber, n_step_target, pick, rescale, unscale
-from rltrain.common.number_types import Count, Flag, Positive, Probability
+from rltrain.algo.returns import Returns
+from rltrain.algo.targets import greedy, huber, pick, rescale, unscale
+from rltrain.common.keywords import flat_keywords
+from rltrain.common.number_types import Positive
 from rltrain.interfaces import Agents, Mixer
 from rltrain.types import Batch, Clock, Model, Result
 
 
 class TDLoss:
-    """Squared or Huber TD error of the mixed values: DQN (T = N = 1), DRQN, R2D2, IQL, VDN, QMIX.
+    """Squared or Huber TD error of the mixed values: DQN (T = N = 1), DRQN, R2D2, IQL, VDN, QMIX,
+    QPLEX, Qatten; Munchausen DQN.
 
-    The target is r + γ (1 − terminated) F⁻(Q⁻(a*)), n steps deep, where a* is the best available
-    action of the online agents (``double``; van Hasselt et al. 2016) or of the target agents. What
-    lies behind a window's first ``last``, NaN included, changes neither the loss nor a gradient.
+    The one-step target is r + γ (1 − terminated) F⁻(Q⁻(a*)), where a* is the best available action
+    of the online agents (``double``; van Hasselt et al. 2016) or of the target agents; ``Returns``
+    has the others. What lies behind a window's first ``last``, NaN included, changes neither the
+    loss nor a gradient.
 
     Args:
-        gamma: discount of one step.
-        double: the online agents pick the next action.
-        n_step: rewards summed before the bootstrap.
+        returns: the fields of ``Returns``.
         huber: errors beyond it count linearly; null = squared throughout.
         rescale: values are learned as h(x) with this epsilon (R2D2); null = as they are.
 
@@ -39,48 +41,54 @@ class TDLoss:
     | `target_mean`  | target                                                    |
     """
 
+    @flat_keywords
     def __init__(
-        self,
-        *,
-        gamma: Probability,
-        double: Flag,
-        n_step: Count,
-        huber: Positive | None = None,
-        rescale: Positive | None = None,
+        self, *, returns: Returns, huber: Positive | None = None, rescale: Positive | None = None
     ) -> None:
-        self.gamma, self.double, self.n_step = gamma, double, n_step
+        self.returns, self.n_step = returns, returns.n_step
         self.huber, self.rescale = huber, rescale
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
         """Loss sum, count (learned transitions × M), priority [B] (a window's mean |TD error|)."""
         state = zero_outside(batch.state, batch.real)  # [T+1, B, S]
-        looks_ahead = self.double and batch.td_target is None
+        looks_ahead = self.returns.double and batch.td_target is None
         stop = None if looks_ahead else len(batch.action)
         output = cast(Agents, online.agents).unroll(batch, stop=stop)
-        mixer, q = cast(Mixer, online.mixer), output.q[:-1]
-        q_taken = pick(q, batch.action)
-        greedy_q = pick_greedy(q.detach(), batch.avail_actions[:-1], mixer, q_taken)
-        mixed = mixer(q_taken, greedy_q, batch.action, state[:-1])  # [T, B, M]
+        mixed = taken_value(online, output.q[:-1], batch, state[:-1])  # [T, B, M]
         td_target = batch.td_target
         if td_target is None:
-            td_target = self._td_target(target, batch, output.q.detach()[1:], state[1:])
-        return result_of(mixed, td_target, batch, self.huber)
+            td_target = self._td_target(target, batch, output.q.detach()[1:], state)
+        penalty = cast(Mixer, online.mixer).penalty
+        extra = None if penalty is None else penalty(state[:-1])
+        return result_of(mixed, td_target, batch, self.huber, extra)
 
     @torch.no_grad()
     def _td_target(self, target: Model, batch: Batch, online_q: Tensor, state: Tensor) -> Tensor:
         """TD targets [T, B, M]."""
-        mixer, available = cast(Mixer, target.mixer), batch.avail_actions[1:]
-        q = cast(Agents, target.agents).unroll(batch, start=1).q[1:]
-        best = greedy(online_q if self.double else q, available)  # [T, B, N]
-        chosen = pick(q, best)
-        greedy_q = pick_greedy(q, available, mixer, chosen) if self.double else chosen
-        value = mixer(chosen, greedy_q, best, state)
-        if self.rescale is not None:
-            value = unscale(value, self.rescale)
-        td_target = n_step_target(
-            batch.reward, batch.terminated, batch.last, value, self.gamma, self.n_step
-        )
-        return td_target if self.rescale is None else rescale(td_target, self.rescale)
+        returns, available = self.returns, batch.avail_actions[1:]
+        q = cast(Agents, target.agents).unroll(batch, start=returns.first).q
+        best = greedy(online_q if returns.double else q[1:], available)  # [T, B, N]
+        value = joint_value(target, q[1:], best, available, state[1:])
+        taken = taken_value(target, q[:-1], batch, state[:-1]) if returns.corrected else None
+        if self.rescale is None:
+            return returns(batch, value, taken, q)
+        value = unscale(value, self.rescale)
+        taken = None if taken is None else unscale(taken, self.rescale)
+        return rescale(returns(batch, value, taken, q), self.rescale)
+
+
+def taken_value(model: Model, q: Tensor, batch: Batch, state: Tensor) -> Tensor:
+    """The mixed value [T, B, M] of the actions taken: ``q`` [T, B, N, A], ``state`` [T, B, S]."""
+    return joint_value(model, q, batch.action, batch.avail_actions[:-1], state)
+
+
+def joint_value(
+    model: Model, q: Tensor, action: Tensor, available: Tensor, state: Tensor
+) -> Tensor:
+    """The mixed value [T, B, M] of actions [T, B, N]."""
+    mixer, chosen = cast(Mixer, model.mixer), pick(q, action)
+    best = pick_greedy(q.detach(), available, mixer, chosen)
+    return mixer(chosen, best, action, state)
 
 
 def pick_greedy(q: Tensor, available: Tensor, mixer: Mixer, otherwise: Tensor) -> Tensor:
@@ -90,13 +98,29 @@ def pick_greedy(q: Tensor, available: Tensor, mixer: Mixer, otherwise: Tensor) -
     return pick(q, greedy(q, available))
 
 
-def result_of(q_taken: Tensor, td_target: Tensor, batch: Batch, delta: float | None) -> Result:
-    """(Huber) squared errors of values [T, B, M] and their targets."""
-    td_error = q_taken - td_target
-    if batch.learned is not None:  # NaN in the padding must not reach a gradient
-        td_error = torch.where(batch.learned.unsqueeze(-1), td_error, 0)
+def real(x: Tensor, batch: Batch) -> Tensor:
+    """``x`` [T, B, M] where a transition is learned from, else 0: NaN in the padding must not reach
+    a gradient.
+    """
+    return x if batch.learned is None else torch.where(batch.learned.unsqueeze(-1), x, 0)
+
+
+def result_of(
+    q_taken: Tensor,
+    td_target: Tensor,
+    batch: Batch,
+    delta: float | None,
+    penalty: Tensor | None = None,
+) -> Result:
+    """(Huber) squared errors of values [T, B, M] and their targets, and a mixer's ``penalty``
+    [T, B].
+    """
+    td_error = real(q_taken - td_target, batch)
     error = td_error.detach().abs()
-    return total(huber(td_error, delta), error, error, q_taken, td_target, batch)
+    loss = huber(td_error, delta)
+    if penalty is not None:
+        loss = loss + penalty.unsqueeze(-1)
+    return total(loss, error, error, q_taken, td_target, batch)
 
 
 def total(

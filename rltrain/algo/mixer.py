@@ -1,7 +1,7 @@
 """Mixers: per-agent values to value streams.
 
 A new one has ``n_streams`` and the four arguments of ``Mixer``; ``uses_greedy = False`` spares it
-the values of the greedy actions.
+the values of the greedy actions. Larger ones have files of their own: ``qplex``, ``qatten``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rltrain.types import EnvSpec
 class Independent(nn.Module):
     """Every agent learns its own value (IQL; Tan 1993): M = N."""
 
-    uses_greedy = False
+    uses_greedy, penalty = False, None
 
     def __init__(self, *, spec: EnvSpec) -> None:
         super().__init__()
@@ -36,11 +36,11 @@ class Sum(nn.Module):
         ValueError: the environment gives more than one reward stream.
     """
 
-    n_streams, uses_greedy = 1, False
+    n_streams, uses_greedy, penalty = 1, False, None
 
     def __init__(self, *, spec: EnvSpec) -> None:
         super().__init__()
-        _need_team_reward("Sum", spec)
+        need_team_reward("Sum", spec)
 
     def forward(self, q: Tensor, greedy_q: Tensor, action: Tensor, state: Tensor) -> Tensor:
         """q [T, B, N] to [T, B, 1]."""
@@ -57,7 +57,7 @@ class QMix(nn.Module):
         ValueError: more than one reward stream, or no global state.
     """
 
-    n_streams, uses_greedy = 1, False
+    n_streams, uses_greedy, penalty = 1, False, None
 
     def __init__(
         self,
@@ -68,23 +68,19 @@ class QMix(nn.Module):
         hypernet_dim: Count,
     ) -> None:
         super().__init__()
-        _need_team_reward("QMix", spec)
-        if spec.state_dim == 0:
-            raise ValueError(
-                "QMix needs a global state, but the environment gives none (state_dim=0): type "
-                + ("algo=dqn for one agent." if spec.n_agents == 1 else "algo=vdn or algo=iql.")
-            )
+        need_team_reward("QMix", spec)
+        need_state("QMix", spec)
         self.n_agents, self.embed_dim = spec.n_agents, embed_dim
 
         def hypernet(n_out: int) -> nn.Module:
             if hypernet_layers == 1:
                 return nn.Linear(spec.state_dim, n_out)
-            return _two_layers(spec.state_dim, hypernet_dim, n_out)
+            return two_layers(spec.state_dim, hypernet_dim, n_out)
 
         self.hyper_w_1 = hypernet(spec.n_agents * embed_dim)
         self.hyper_w_final = hypernet(embed_dim)
         self.hyper_b_1 = nn.Linear(spec.state_dim, embed_dim)
-        self.V = _two_layers(spec.state_dim, embed_dim, 1)
+        self.V = two_layers(spec.state_dim, embed_dim, 1)
 
     def forward(self, q: Tensor, greedy_q: Tensor, action: Tensor, state: Tensor) -> Tensor:
         """q [T, B, N], state [T, B, S] to [T, B, 1]."""
@@ -95,13 +91,28 @@ class QMix(nn.Module):
         return (hidden * w_final).sum(-1, keepdim=True) + self.V(state)
 
 
-def _two_layers(n_in: int, n_hidden: int, n_out: int) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(n_in, n_hidden), nn.ReLU(), nn.Linear(n_hidden, n_out))
+def two_layers(n_in: int, n_hidden: int, n_out: int, *, bias: bool = True) -> nn.Sequential:
+    """Linear, ReLU, Linear; the last one with a bias or not."""
+    return nn.Sequential(nn.Linear(n_in, n_hidden), nn.ReLU(), nn.Linear(n_hidden, n_out, bias))
 
 
-def _need_team_reward(name: str, spec: EnvSpec) -> None:
+def need_team_reward(name: str, spec: EnvSpec) -> None:
+    """ValueError unless the environment gives one reward of the team."""
     if spec.n_rewards != 1:
         raise ValueError(
             f"{name} needs one team reward, but the environment gives {spec.n_rewards}, one per "
             "agent: set env.reward=sum, or algo=iql, which learns from each agent's own."
         )
+
+
+def need_state(name: str, spec: EnvSpec) -> None:
+    """ValueError unless the environment gives a global state."""
+    if spec.state_dim == 0:
+        raise ValueError(
+            f"{name} needs a global state, but the environment gives none (state_dim=0): type "
+            + ("algo=dqn for one agent." if spec.n_agents == 1 else "algo=vdn or algo=iql.")
+        )
+
+
+def no_critic() -> None:
+    """Return None: the algorithm is agents and a mixer."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -48,32 +46,6 @@ def n_step_target(
     return target
 
 
-class Bootstrap(NamedTuple):
-    """An n-step target in parts: ``reward_sum + discount * X[step]`` for any bootstrap X."""
-
-    reward_sum: Tensor  # [T, B, R]
-    discount: Tensor  # [T, B], 0 where the episode terminates first
-    step: Tensor  # [T, B] int64, 1 … T
-
-
-def n_step_bootstrap(
-    reward: Tensor, terminated: Tensor, last: Tensor, gamma: float, n_step: int
-) -> Bootstrap:
-    """The parts of ``n_step_target``, for bootstraps that cannot be added up on the way."""
-    stop = last[1:]  # [T, B]
-    discounts = torch.where(terminated, 0.0, gamma).to(reward.dtype)
-    own = torch.arange(1, len(stop) + 1, device=stop.device).unsqueeze(-1).expand_as(stop)
-    summed, discount, step = reward, discounts, own
-    for _ in range(n_step - 1):
-        further = torch.cat([summed[1:], torch.zeros_like(summed[-1:])])
-        summed = reward + discounts.unsqueeze(-1) * further.masked_fill(stop.unsqueeze(-1), 0)
-        discount = discounts * torch.cat([discount[1:], discount.new_ones(1, stop.shape[1])]).where(
-            ~stop, torch.ones_like(discount)
-        )
-        step = torch.cat([step[1:], own[-1:]]).where(~stop, own)
-    return Bootstrap(summed, discount, step)
-
-
 def at_step(x: Tensor, step: Tensor) -> Tensor:
     """``x`` [T+1, B, …] at steps [T', B]: [T', B, …]."""
     return x[step, torch.arange(step.shape[1], device=step.device)]
@@ -86,12 +58,14 @@ def lambda_return(
     value: Tensor,
     gamma: float,
     trace: float,
+    baseline: Tensor | None = None,
 ) -> Tensor:
-    """Q(λ) returns of a stream of steps that runs through episodes (Gallici et al. 2025, equation
-    6, after Peng & Williams 1996).
+    """λ-returns of windows, or of a stream of steps that runs through episodes.
 
-    y_t = r_t + γ (1 − terminated_t) ((1 − λ) X_{t+1} + λ y_{t+1}), with X instead of y where step
-    t + 1 closes its episode or the stream ends. Meaningless where ``last[t]`` is set.
+    y_t = r_t + γ (1 − terminated_t) (X_{t+1} + λ (y_{t+1} − C_{t+1})), with X alone where step
+    t + 1 closes its episode or the stream ends. C = X gives TD(λ) and Peng's Q(λ) (Peng & Williams
+    1996; Gallici et al. 2025, equation 6); C = Q of the action taken gives Q(λ) with the off-policy
+    correction (Harutyunyan et al. 2016, equation 5). Meaningless where ``last[t]`` is set.
 
     Args:
         reward: [T, B, R].
@@ -99,6 +73,7 @@ def lambda_return(
         last: [T+1, B] bool.
         value: [T, B, M], the bootstrap X of steps 1 … T.
         gamma, trace: discount and λ.
+        baseline: [T, B, M], C of steps 1 … T, X where the window ends; None: X.
 
     Returns:
         [T, B, M]
@@ -108,34 +83,12 @@ def lambda_return(
     target = torch.empty_like(value)
     following = value[-1]
     for t in range(len(value) - 1, -1, -1):
-        mixed = torch.lerp(value[t], following, trace)
+        if baseline is None:
+            mixed = torch.lerp(value[t], following, trace)
+        else:
+            mixed = value[t] + trace * (following - baseline[t])
         target[t] = following = reward[t] + discounts[t] * torch.where(stop[t], value[t], mixed)
     return target
-
-
-def categorical_projection(
-    prob: Tensor, support: Tensor, reward_sum: Tensor, discount: Tensor
-) -> Tensor:
-    """The distribution of reward_sum + discount · Z on the atoms of Z (Bellemare et al. 2017,
-    algorithm 1).
-
-    Every moved atom, clipped to the support, gives its probability to the two atoms around it, in
-    proportion to nearness: m_i = Σ_j p_j max(0, 1 − |T z_j − z_i| / Δz).
-
-    Args:
-        prob: [..., K].
-        support: [K], evenly spaced.
-        reward_sum, discount: [...].
-
-    Returns:
-        [..., K]
-    """
-    spacing = support[1] - support[0]
-    moved = (reward_sum.unsqueeze(-1) + discount.unsqueeze(-1) * support).clamp(
-        support[0], support[-1]
-    )
-    nearness = 1 - (moved.unsqueeze(-2) - support.unsqueeze(-1)).abs() / spacing  # [..., K, K]
-    return (nearness.clamp_(min=0) @ prob.unsqueeze(-1)).squeeze(-1)
 
 
 def huber(error: Tensor, delta: float | None) -> Tensor:
@@ -143,14 +96,6 @@ def huber(error: Tensor, delta: float | None) -> Tensor:
     if delta is None:
         return error.square()
     return F.huber_loss(error, torch.zeros_like(error), reduction="none", delta=delta)
-
-
-def quantile_huber(error: Tensor, tau: Tensor, kappa: float) -> Tensor:
-    """|τ − 1{u < 0}| L_κ(u) / κ for errors u = target − quantile (Dabney et al. 2018a, equation
-    10); κ = 0 gives the plain quantile loss. ``error`` [..., K, K'], ``tau`` [..., K].
-    """
-    side = (tau.unsqueeze(-1) - (error.detach() < 0).to(error.dtype)).abs()
-    return side * (huber(error, kappa) / kappa if kappa else error.abs())
 
 
 def rescale(x: Tensor, epsilon: float) -> Tensor:

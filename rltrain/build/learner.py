@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -47,7 +48,7 @@ def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Le
 
 
 def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Model:
-    """Agents and mixer with their own seeded initialization, on their device.
+    """Agents, mixer and critic with their own seeded initialization, on their device.
 
     Raises:
         ValueError: there is nothing to learn in them.
@@ -55,7 +56,16 @@ def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Mode
     with seed_networks(seed_key(settings.run.seed, NETWORK_STREAM)):
         agents = build_agents(settings, spec)
         mixer = module(settings.nodes["algo.mixer"].build(spec=spec), "algo.mixer")
-    model = Model(agents, conform(mixer, Mixer, "algo.mixer"))
+        critic = settings.nodes["algo.critic"].build(
+            spec=spec,
+            make_agents=partial(build_agents, settings, spec),
+            hidden_dim=cast(Agents, agents).hidden_dim,
+        )
+    model = Model(
+        agents,
+        conform(mixer, Mixer, "algo.mixer"),
+        None if critic is None else module(critic, "algo.critic"),
+    )
     if not any(True for _ in model.parameters()):
         raise ValueError(
             f"{type(agents).__name__} (algo.network) and {type(mixer).__name__} (algo.mixer) have "
@@ -128,6 +138,12 @@ def build_loss(settings: Settings, spec: EnvSpec, model: Model) -> Loss:
     if loss.per_agent:
         to_keep = "algo/loss=td algo/distribution=scalar"
         need_independent(f"{name} (algo.loss) learns", model, spec, to_keep)
+    if loss.of_team and model.mixer.n_streams != 1:
+        raise ValueError(
+            f"{name} (algo.loss) learns one value of the whole team, but the mixer "
+            f"{type(model.mixer).__name__} gives {model.mixer.n_streams}. Type algo/mixer=sum, or "
+            "to keep the mixer algo/loss=td."
+        )
     if kernels.chosen(settings.hardware.kernels) == "compiled":
         return kernels.compile_loss(loss, model)
     return loss

@@ -32,14 +32,23 @@ ONE_OF = {
 }
 """Keys of which exactly one is set."""
 TOGETHER: tuple[Mapping[str, tuple[str, ...]], ...] = (
-    {"algo/loss": ("td", "munchausen", "q_lambda"), "algo/distribution": ("scalar",)},
+    {
+        "algo/loss": ("td", "munchausen", "q_lambda", "qtran", "weighted"),
+        "algo/distribution": ("scalar",),
+    },
     {"algo/loss": ("categorical",), "algo/distribution": ("categorical",)},
     {"algo/loss": ("quantile",), "algo/distribution": ("quantile", "implicit_quantile")},
     {"algo/loss": ("q_lambda",), "buffer": ("on_policy",)},
     {
-        "algo/loss": ("td", "munchausen", "categorical", "quantile"),
+        "algo/loss": ("td", "munchausen", "categorical", "quantile", "qtran", "weighted"),
         "buffer": ("replay", "prioritized", "sequence", "prioritized_sequence", "episode"),
     },
+    {
+        "algo/loss": ("td", "munchausen", "q_lambda", "categorical", "quantile"),
+        "algo/critic": ("none",),
+    },
+    {"algo/loss": ("qtran",), "algo/critic": ("qtran",)},
+    {"algo/loss": ("weighted",), "algo/critic": ("central",)},
 )
 """Rows of options of two groups that work with each other. Where one of two that do not was typed,
 the other is replaced by the first that does. Options that stand in no row are not checked here.

@@ -131,6 +131,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "algo": ("env", "epsilon", "rng"),
     "algo.network": ("spec", "distribution"),
     "algo.mixer": ("spec",),
+    "algo.critic": ("spec", "make_agents", "hidden_dim"),
     "algo.loss": ("spec", "distribution"),
     "algo.optimizer": ("params",),
     "algo.exploration": ("n_envs",),

@@ -12,7 +12,6 @@ from rltrain.algo.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.learner import Learner
 from rltrain.algo.loss import TDLoss
 from rltrain.algo.mixer import Independent, QMix, Sum
-from rltrain.algo.munchausen import MunchausenLoss
 from rltrain.algo.network.conv import conv_agents
 from rltrain.algo.network.distribution import (
     Categorical,
@@ -24,9 +23,14 @@ from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.network.mlp import mlp_agents
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.optimizer import rmsprop
+from rltrain.algo.qatten import Qatten
+from rltrain.algo.qplex import QPlex, QPlexAttention
+from rltrain.algo.qtran import QTranCritic, QTranLoss
 from rltrain.algo.target_update import TargetUpdate
+from rltrain.algo.weighted import CentralCritic, WeightedLoss
 from rltrain.types import (
     Batch,
+    Clock,
     EnvSpec,
     Model,
     Output,
@@ -87,6 +91,33 @@ MIXERS = {
     "independent": Independent,
     "sum": Sum,
     "qmix": partial(QMix, embed_dim=4, hypernet_layers=2, hypernet_dim=8),
+    "qplex": partial(QPlex, hypernet_dim=8, kernels=2, kernel_layers=2, kernel_dim=8),
+    "qplex_attention": partial(
+        QPlexAttention,
+        heads=2,
+        embed_dim=4,
+        hypernet_dim=8,
+        weighted_heads=True,
+        attention_penalty=1e-3,
+        kernels=2,
+        kernel_layers=1,
+        kernel_dim=8,
+    ),
+    "qatten": partial(
+        Qatten, heads=2, query_dim=8, embed_dim=4, constant_dim=4, weighted_heads=True
+    ),
+}
+CRITICS = {
+    "qtran": partial(QTranCritic, hidden_dim=8, embed_dim=8),
+    "central": partial(CentralCritic, embed_dim=8),
+}
+METHODS = {  # name: mixer, loss, critic
+    "iql": ("independent", TDLoss, None),
+    "vdn": ("sum", TDLoss, None),
+    **{name: (name, TDLoss, None) for name in ("qmix", "qplex", "qplex_attention", "qatten")},
+    "qtran": ("sum", partial(QTranLoss, opt_weight=1.0, nopt_weight=0.1), "qtran"),
+    "ow_qmix": ("qmix", partial(WeightedLoss, weighting="optimistic", alpha=0.1), "central"),
+    "cw_qmix": ("qmix", partial(WeightedLoss, weighting="central", alpha=0.1), "central"),
 }
 DISTRIBUTIONS = {
     "scalar": Scalar(),
@@ -99,7 +130,7 @@ LOSSES = {  # name: the distribution it needs, from gamma and n_step; PQN's has 
     "huber": ("scalar", partial(TDLoss, double=False, huber=0.5, rescale=1e-3)),
     "munchausen": (
         "scalar",
-        partial(MunchausenLoss, alpha=0.9, temperature=0.3, floor=-1.0, huber=1.0),
+        partial(TDLoss, double=False, munchausen=0.9, temperature=0.3, huber=1.0),
     ),
     "categorical": (
         "categorical",
@@ -201,6 +232,25 @@ def make_model(agents="gru", mixer="qmix", spec=SPEC, seed=0, **changes) -> Mode
         )
 
 
+def make_method(name, seed=0, spec=SPEC, **returns):
+    """The model and the loss of a method for recurrent teams."""
+    mixer, loss, critic = METHODS[name]
+    model = make_model("gru", mixer, spec, seed)
+    if critic is not None:
+        facts = {"make_agents": partial(AGENTS["gru"], spec=spec)} if critic == "central" else {}
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            model.critic = CRITICS[critic](spec=spec, **facts)
+    return model, loss(**{"gamma": 0.9, "double": True, "n_step": 1, **returns})
+
+
+def loss_and_grads(loss, online, target, batch):
+    """Loss sum, count, priorities, metrics and gradients."""
+    result = loss(online, target, batch, Clock())
+    found = [result.loss_sum.detach(), result.count, result.priority, *result.metrics.values()]
+    return [*found, *gradients(result, online)]
+
+
 class Table(nn.Module):
     """Agents that say the same values [A] in every slot."""
 
@@ -219,7 +269,7 @@ def gradients(result, model) -> list:
     """Of the loss sum by every weight."""
     weights = list(model.parameters())
     if result.gradient is None:
-        return list(torch.autograd.grad(result.loss_sum, weights))
+        return list(torch.autograd.grad(result.loss_sum, weights, materialize_grads=True))
     pieces = result.gradient.split([weight.numel() for weight in weights])
     return [piece.view_as(weight) for piece, weight in zip(pieces, weights, strict=True)]
 

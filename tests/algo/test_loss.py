@@ -24,6 +24,7 @@ from tests.algo.batches import (
     SPEC,
     Table,
     gradients,
+    loss_and_grads,
     make_batch,
     make_learner,
     make_loss,
@@ -32,18 +33,6 @@ from tests.algo.batches import (
 )
 
 LOSS = TDLoss(gamma=0.9, double=True, n_step=1)
-
-
-def loss_and_grads(loss, online, target, batch):
-    result = loss(online, target, batch, Clock())
-    grads = gradients(result, online)
-    return [
-        result.loss_sum.detach(),
-        result.count,
-        result.priority,
-        *result.metrics.values(),
-        *grads,
-    ]
 
 
 @pytest.mark.parametrize("n_step", [1, 3])

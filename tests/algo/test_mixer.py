@@ -1,10 +1,26 @@
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 
 from rltrain.algo.mixer import QMix
-from tests.algo.batches import MAPS, MIXERS, SPEC, spec_of
+from rltrain.algo.qatten import Units
+from rltrain.algo.qplex import QPlex
+from rltrain.algo.qtran import QTranCritic
+from rltrain.algo.targets import pick
+from rltrain.algo.weighted import CentralCritic
+from rltrain.types import Clock
+from tests.algo.batches import (
+    AGENTS,
+    CRITICS,
+    MAPS,
+    MIXERS,
+    SPEC,
+    make_batch,
+    make_method,
+    spec_of,
+)
 
 COUNTS = {  # two layers, one layer
     "5m_vs_6m": (31521, 25377),
@@ -26,9 +42,43 @@ def test_qmix_has_the_published_number_of_parameters(name, layers):
     assert sum(p.numel() for p in mixer.parameters()) == COUNTS[name][2 - layers]
 
 
-@pytest.mark.parametrize(("kind", "n_streams"), [("independent", 2), ("sum", 1), ("qmix", 1)])
-def test_mixers_give_their_number_of_streams(kind, n_streams):
-    mixer = MIXERS[kind](spec=SPEC)
+QPLEX_COUNTS = {  # kernels and layers
+    (4, 1): (18878, 37748, 47156, 76976, 52144),
+    (4, 2): (107574, 185556, 228564, 342248, 344728),
+    (10, 3): (373752, 554682, 652986, 916454, 920374),
+}
+CRITIC_COUNTS = {
+    "qtran": (37690, 47398, 53542, 68654, 97110),
+    "central": (184066, 220674, 245250, 300034, 308226),
+    "agents": (30412, 32462, 35534, 39250, 55430),
+}
+
+
+def n_parameters(module):
+    return sum(p.numel() for p in module.parameters())
+
+
+@pytest.mark.parametrize("kind", QPLEX_COUNTS)
+def test_qplex_has_the_published_number_of_parameters(kind):
+    kernels, layers = kind
+    sizes = {"hypernet_dim": 64, "kernels": kernels, "kernel_layers": layers, "kernel_dim": 64}
+    counts = [n_parameters(QPlex(spec=spec_of(name), **sizes)) for name in MAPS]
+    assert counts == list(QPLEX_COUNTS[kind])
+
+
+def test_agents_and_critics_have_the_published_number_of_parameters():
+    for map_name, *expected in zip(MAPS, *CRITIC_COUNTS.values(), strict=True):
+        spec = spec_of(map_name)
+        qtran = QTranCritic(spec=spec, hidden_dim=64, embed_dim=64)
+        make = partial(AGENTS["gru"], spec=spec, hidden_dim=64)
+        central = CentralCritic(spec=spec, make_agents=make, embed_dim=256)
+        parts = qtran, central.mixer, central.agents
+        assert [n_parameters(part) for part in parts] == expected
+
+
+@pytest.mark.parametrize("kind", MIXERS)
+def test_mixers_give_their_number_of_streams(kind):
+    mixer, n_streams = MIXERS[kind](spec=SPEC), 2 if kind == "independent" else 1
     assert mixer.n_streams == n_streams
     assert mix(mixer, torch.randn(3, 4, 2), torch.randn(3, 4, 5)).shape == (3, 4, n_streams)
 
@@ -48,7 +98,79 @@ def test_qmix_never_falls_when_an_agents_value_rises(layers):
     assert slope.mean() > 0
 
 
-@pytest.mark.parametrize(("kind", "name"), [("sum", "Sum"), ("qmix", "QMix")])
+@pytest.mark.parametrize("kind", ["qatten", "qplex", "qplex_attention"])
+def test_successors_never_fall_when_an_agents_value_rises(kind):
+    """QPLEX through its values, as its gradient goes."""
+    torch.manual_seed(0)
+    q = (3 * torch.randn(50, 4, 2)).requires_grad_()
+    mixed = mix(MIXERS[kind](spec=SPEC), q, 3 * torch.randn(50, 4, 5))
+    slope = torch.autograd.grad(mixed.sum(), q)[0]
+    assert (slope >= 0).all()
+    assert slope.mean() > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["sum", "qmix", "qatten", "qplex", "qplex_attention"])
+def test_the_best_joint_action_is_that_of_the_agents(kind, seed):
+    """All 16 joint actions of 2 agents in 20 states with random networks."""
+    torch.manual_seed(seed)
+    mixer = MIXERS[kind](spec=SPEC)
+    q, state = 3 * torch.randn(1, 20, 2, 4), 3 * torch.randn(1, 20, 5)
+    best = q.argmax(-1)
+    joint = torch.cartesian_prod(torch.arange(4), torch.arange(4))
+    values = [
+        mixer(pick(q, a), pick(q, best), a, state)
+        for a in (each.expand(1, 20, 2) for each in joint)
+    ]
+    found = joint[torch.cat(values, -1).argmax(-1)]
+    assert torch.equal(found, best)
+
+
+def test_qplex_can_give_every_payoff_table_that_keeps_the_greedy_action():
+    """λ differs between joint actions, so Q_tot is no sum; a monotonic one would be."""
+    torch.manual_seed(0)
+    mixer = MIXERS["qplex"](spec=SPEC)
+    q, state = torch.tensor([[[1.0, 0.0, -1.0, 0.5], [2.0, 1.0, 0.0, -1.0]]]), torch.randn(1, 1, 5)
+    q = q.unsqueeze(0)
+
+    def value(*action):
+        a = torch.tensor(action).view(1, 1, 2)
+        return mixer(pick(q, a), q.amax(-1), a, state).item()
+
+    cross = value(1, 1) - value(0, 1) - value(1, 0) + value(0, 0)
+    assert abs(cross) > 1e-4
+
+
+def test_the_features_of_agents_are_their_rows_of_the_states_layout():
+    layout = {"state": {"allies": {"start": 1, "count": 2, "size": 2}}}
+    units = Units(replace(SPEC, layout=layout))
+    state = torch.arange(5.0).view(1, 1, 5)
+    assert units(state).tolist() == [[[[1, 2], [3, 4]]]]
+    plain = Units(SPEC)
+    assert plain(state)[0, 0, 1].tolist() == [0, 1, 2, 3, 4, 0, 1]
+
+
+def test_the_penalty_of_attention_is_added_to_the_loss():
+    online, loss = make_method("qplex_attention")
+    batch = make_batch([3, 2])
+    with_penalty = loss(online, online, batch, Clock()).loss_sum
+    online.mixer.attention_penalty = 0.0
+    without = loss(online, online, batch, Clock()).loss_sum
+    logits = online.mixer.attention_weight.logits(batch.state[:-1])
+    real = logits[batch.mask].square().mean(-1).sum()
+    torch.testing.assert_close(with_penalty - without, 1e-3 * real, rtol=1e-3, atol=1e-6)
+
+
+REFUSING = {
+    "sum": "Sum",
+    "qmix": "QMix",
+    "qatten": "Qatten",
+    "qplex": "QPlex",
+    "qplex_attention": "QPlexAttention",
+}
+
+
+@pytest.mark.parametrize(("kind", "name"), REFUSING.items())
 def test_team_mixers_refuse_one_reward_per_agent(kind, name):
     message = (
         rf"{name} needs one team reward, but the environment gives 2, one per agent: "
@@ -58,9 +180,21 @@ def test_team_mixers_refuse_one_reward_per_agent(kind, name):
         MIXERS[kind](spec=replace(SPEC, n_rewards=2))
 
 
-def test_qmix_refuses_an_environment_without_state():
+@pytest.mark.parametrize("kind", [kind for kind in REFUSING if kind != "sum"])
+def test_mixers_with_networks_refuse_an_environment_without_state(kind):
     with pytest.raises(ValueError, match=r"needs a global state.*type algo=vdn or algo=iql"):
-        MIXERS["qmix"](spec=replace(SPEC, state_dim=0))
+        MIXERS[kind](spec=replace(SPEC, state_dim=0))
+
+
+@pytest.mark.parametrize("kind", CRITICS)
+def test_critics_refuse_individual_rewards_and_no_state(kind):
+    for spec, said in (
+        (replace(SPEC, n_rewards=2), "team reward"),
+        (replace(SPEC, state_dim=0), "global state"),
+    ):
+        facts = {"make_agents": None} if kind == "central" else {}
+        with pytest.raises(ValueError, match=said):
+            CRITICS[kind](spec=spec, **facts)
 
 
 def test_qmix_names_dqn_for_one_agent():

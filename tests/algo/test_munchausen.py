@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rltrain.algo.mixer import Independent
-from rltrain.algo.munchausen import MunchausenLoss
+from rltrain.algo.loss import TDLoss
+from rltrain.algo.mixer import Independent, Sum
 from rltrain.types import Clock, EnvSpec, Model
 from tests.algo.batches import Table, make_batch
 
@@ -15,8 +15,13 @@ Q = [TAU * math.log(x) for x in (1.0, 3.0, 4.0)]  # policy 1/8, 3/8, 4/8; 1/4, 3
 
 
 def loss_of(floor=-5.0, n_step=1, alpha=ALPHA):
-    return MunchausenLoss(
-        gamma=GAMMA, n_step=n_step, alpha=alpha, temperature=TAU, floor=floor, huber=None
+    return TDLoss(
+        gamma=GAMMA,
+        double=False,
+        n_step=n_step,
+        munchausen=alpha,
+        temperature=TAU,
+        floor=floor,
     )
 
 
@@ -83,6 +88,23 @@ def test_every_reward_of_several_steps_has_its_log_policy():
 def test_without_log_policy_it_is_soft_q_learning():
     y = target_mean(loss_of(alpha=0.0), step())
     assert y == pytest.approx(2 + GAMMA * TAU * math.log(8), rel=1e-5)
+
+
+def test_a_teams_log_policy_and_soft_value_are_the_sums_of_its_agents():
+    """Both agents take actions of probability 1/8 and 4/8; Σ τ ln 8."""
+    spec = replace(SPEC, n_agents=2)
+    mixer = Sum(spec=spec)
+    batch = make_batch([1], spec=spec, cut_off=[0])
+    batch = replace(
+        batch,
+        action=torch.tensor([0, 2]).view(1, 1, 2),
+        reward=torch.full_like(batch.reward, 2.0),
+        avail_actions=torch.ones_like(batch.avail_actions),
+    )
+    online, target = Model(Table([0.0, 0.0, 0.0]), mixer), Model(Table(Q), mixer)
+    y = loss_of()(online, target, batch, Clock()).metrics["target_mean"].item()
+    bonus = ALPHA * TAU * (math.log(1 / 8) + math.log(4 / 8))
+    assert y == pytest.approx(2 + bonus + GAMMA * 2 * TAU * math.log(8), rel=1e-5)
 
 
 def test_a_floor_above_zero_is_refused():

@@ -2,17 +2,19 @@ import numpy as np
 import pytest
 import torch
 
-from rltrain.algo.network.packing import Packing
-from rltrain.algo.targets import (
+from rltrain.algo.distributional import (
     at_step,
     categorical_projection,
+    n_step_bootstrap,
+    quantile_huber,
+)
+from rltrain.algo.network.packing import Packing
+from rltrain.algo.targets import (
     greedy,
     huber,
     lambda_return,
-    n_step_bootstrap,
     n_step_target,
     pick,
-    quantile_huber,
     rescale,
     unscale,
 )
@@ -204,6 +206,21 @@ def test_lambda_return_by_hand():
         0.5,
     )
     assert y.flatten().tolist() == [3.5, 6]
+
+
+def test_q_lambda_with_correction_by_hand():
+    """As above, the action taken at step 1 worth 3: y₁ = 2 + 4, y₀ = 1 + ½ (4 + ½ (6 - 3))."""
+    open_ends = torch.zeros(3, 1, dtype=torch.bool)
+    y = lambda_return(
+        torch.tensor([[[1.0]], [[2.0]]]),
+        open_ends[:-1],
+        open_ends,
+        torch.tensor([[[4.0]], [[8.0]]]),
+        0.5,
+        0.5,
+        baseline=torch.tensor([[[3.0]], [[8.0]]]),
+    )
+    assert y.flatten().tolist() == [3.75, 6]
 
 
 SUPPORT = torch.tensor([-1.0, 0.0, 1.0])

@@ -32,7 +32,11 @@ def three_iterations(words, folder):
 
 
 CARTPOLE = ["env=cartpole", "algo.learning_starts=10", "test.n_envs=1"]
-TEAMS = {"iql", "vdn", "qmix"}
+TEAMS = {
+    algo
+    for algo in options("algo")
+    if "recurrent_team" in (conf_dir() / "algo" / f"{algo}.yaml").read_text(encoding="utf-8")
+}
 """Methods that the small game of the fixture is for; all others play CartPole."""
 BELONGS = {"buffer": {"prioritized": "dqn", "replay": "dqn"}}
 """Parts that only some methods can use, with one that can."""

@@ -23,22 +23,27 @@ def compile_td_loss(loss: Loss, model: Model) -> Loss:
     layers; else the loss itself.
     """
     kind: type = type(loss)
-    plain = kind is TDLoss and cast(TDLoss, loss).rescale is None
-    if not plain or type(model.mixer) is not Independent or Stack.of(model.agents) is None:
+    if kind is not TDLoss:
         return loss
-    return CompiledTDLoss(cast(TDLoss, loss))
+    plain = cast(TDLoss, loss)
+    returns = plain.returns
+    extended = any(x is not None for x in (plain.rescale, returns.trace, returns.munchausen))
+    if extended or type(model.mixer) is not Independent or Stack.of(model.agents) is None:
+        return loss
+    return CompiledTDLoss(plain)
 
 
 class CompiledTDLoss:
     """``TDLoss`` with values, errors and gradient from one compiled function."""
 
-    per_agent = False
+    per_agent = of_team = False
     targets: Callable[..., Tensor] | None = None
 
     def __init__(self, loss: TDLoss) -> None:
         self.loss, self.n_step = loss, loss.n_step
         huber = np.float32(-1 if loss.huber is None else loss.huber)
-        self.options = np.float32(loss.gamma), loss.double, loss.n_step, huber
+        returns = loss.returns
+        self.options = np.float32(returns.gamma), returns.double, returns.n_step, huber
         self._stacks: dict[nn.Module, Stack] = {}  # by agents: online and target
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:

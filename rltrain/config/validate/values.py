@@ -158,6 +158,7 @@ ALGO_NODES = (
     "distribution",
     "network",
     "mixer",
+    "critic",
     "loss",
     "optimizer",
     "exploration",

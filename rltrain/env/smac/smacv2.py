@@ -8,10 +8,10 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, Literal
 
+from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count
 from rltrain.env.smac.backend import BackendOptions, open_battles
 from rltrain.env.smac.data.scenarios import RACES, find_scenario
-from rltrain.env.smac.keywords import flat_keywords
 from rltrain.env.smac.native import NativeBattles
 from rltrain.env.smac.options import Smacv2Options, spec_of
 from rltrain.env.smac.starcraft2.smacv2_config import MAP_FILE, scenario_options

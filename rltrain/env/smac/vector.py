@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count, Flag
 from rltrain.env.smac.backend import BackendOptions, BattleBackend, open_battles
-from rltrain.env.smac.keywords import flat_keywords
 from rltrain.env.smac.native import NativeBattles
 from rltrain.env.smac.options import Options, ProgramOptions, SmacOptions, spec_of
 from rltrain.env.smac.smaclite.maps import RULES, find_map_under

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count
-from rltrain.env.smac.keywords import flat_keywords
 
 
 @dataclass(frozen=True, kw_only=True)

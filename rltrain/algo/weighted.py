@@ -1,0 +1,149 @@
+"""Weighted QMIX: a monotonic value fitted where it matters, with targets of an unrestricted one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Literal, cast
+
+import torch
+from torch import Tensor, nn
+
+from rltrain.algo.loss import real, taken_value, total
+from rltrain.algo.mixer import need_state, need_team_reward, two_layers
+from rltrain.algo.network.packing import zero_outside
+from rltrain.algo.returns import Returns
+from rltrain.algo.targets import greedy, huber, pick
+from rltrain.common.keywords import flat_keywords
+from rltrain.common.number_types import Count, Positive, Probability
+from rltrain.interfaces import Agents
+from rltrain.types import Batch, Clock, EnvSpec, Model, Result
+
+
+class CentralCritic(nn.Module):
+    """Q̂*: agents of their own and a feed-forward mixer without constraint (Rashid et al. 2020,
+    section 5.1).
+
+    Args:
+        make_agents: makes another network of the kind that acts.
+        embed_dim: units of the mixer's layers.
+
+    Raises:
+        ValueError: more than one reward stream, or no global state.
+    """
+
+    def __init__(
+        self, *, spec: EnvSpec, make_agents: Callable[[], nn.Module], embed_dim: Count
+    ) -> None:
+        super().__init__()
+        need_team_reward("CentralCritic", spec)
+        need_state("CentralCritic", spec)
+        self.agents, self.mixer = make_agents(), CentralMixer(spec, embed_dim)
+
+
+class CentralMixer(nn.Module):
+    """MLP([s ; q̂_1 … q̂_N]) + V(s)."""
+
+    def __init__(self, spec: EnvSpec, embed_dim: int) -> None:
+        super().__init__()
+        sizes = [spec.state_dim + spec.n_agents, *[embed_dim] * 3]
+        layers: list[nn.Module] = []
+        for n_in, n_out in pairwise(sizes):
+            layers += [nn.Linear(n_in, n_out), nn.ReLU()]
+        self.net = nn.Sequential(*layers, nn.Linear(embed_dim, 1))
+        self.V = two_layers(spec.state_dim, embed_dim, 1)
+
+    def forward(self, q: Tensor, state: Tensor) -> Tensor:
+        """q [T, B, N], state [T, B, S] to [T, B, 1]."""
+        value: Tensor = self.net(torch.cat([state, q], -1)) + self.V(state)
+        return value
+
+
+class WeightedLoss:
+    """w(s, u) (Q_tot − y)² + (Q̂* − y)² with y from the target network's Q̂*, at the next greedy
+    actions of the agents (Rashid et al. 2020, sections 4 and 5).
+
+    Optimistic weighting: w = 1 where Q_tot < y, else α. Central weighting: w = 1 where u is greedy
+    or y > Q̂*(s, greedy), else α.
+
+    Args:
+        returns: the fields of ``Returns``.
+        weighting: optimistic (OW-QMIX) or central (CW-QMIX).
+        alpha: α, the weight of the others.
+        huber: errors beyond it count linearly; null = squared throughout.
+
+    | metric         | meaning: mean over learned transitions, beside those of ``TDLoss`` |
+    | -------------- | ------------------------------------------------------------------ |
+    | `qmix_loss`    | w (Q_tot − y)²                                                     |
+    | `central_loss` | (Q̂* − y)²                                                          |
+    | `weight_mean`  | w                                                                  |
+    """
+
+    of_team = True
+
+    @flat_keywords
+    def __init__(
+        self,
+        *,
+        returns: Returns,
+        weighting: Literal["optimistic", "central"],
+        alpha: Probability,
+        huber: Positive | None = None,
+    ) -> None:
+        self.returns, self.n_step = returns, returns.n_step
+        self.weighting, self.alpha, self.huber = weighting, alpha, huber
+
+    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
+        """Loss sum, count (learned transitions), priority [B] (a window's mean |TD error|)."""
+        critic = cast(CentralCritic, online.critic)
+        state = zero_outside(batch.state, batch.real)  # [T+1, B, S]
+        q = cast(Agents, online.agents).unroll(batch).q
+        best = greedy(q.detach(), batch.avail_actions)  # [T+1, B, N]
+        q_taken = taken_value(online, q[:-1], batch, state[:-1])  # [T, B, 1]
+        central_q = cast(Agents, critic.agents).unroll(batch, stop=len(batch.action)).q[:-1]
+        central = critic.mixer(pick(central_q, batch.action), state[:-1])
+        td_target, q_best = self._td_target(target, batch, best, state)
+        td_error = real(q_taken - td_target, batch)
+        weight = self._weight(td_error.detach(), batch.action == best[:-1], td_target > q_best)
+        qmix_loss = weight * huber(td_error, self.huber)
+        central_loss = huber(real(central - td_target, batch), self.huber)
+        return total(
+            qmix_loss + central_loss,
+            td_error.detach().abs(),
+            td_error.detach().abs(),
+            q_taken,
+            td_target,
+            batch,
+            qmix_loss=qmix_loss.detach(),
+            central_loss=central_loss.detach(),
+            weight_mean=weight,
+        )
+
+    def _weight(self, td_error: Tensor, is_best: Tensor, is_better: Tensor) -> Tensor:
+        """w [T, B, 1]: td_error and is_better [T, B, 1], is_best [T, B, N]."""
+        if self.weighting == "optimistic":
+            matters = td_error < 0
+        else:
+            matters = is_best.all(-1, keepdim=True) | is_better
+        return torch.where(matters, 1.0, self.alpha)
+
+    @torch.no_grad()
+    def _td_target(
+        self, target: Model, batch: Batch, best: Tensor, state: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """TD targets, and the target network's Q̂* of the greedy actions, both [T, B, 1].
+
+        Args:
+            best: [T+1, B, N], the online agents' greedy actions.
+        """
+        critic, returns = cast(CentralCritic, target.critic), self.returns
+        central_q = cast(Agents, critic.agents).unroll(batch).q
+        policy = None
+        if returns.munchausen is not None or not returns.double:
+            policy = cast(Agents, target.agents).unroll(batch).q
+            best = best if returns.double else greedy(policy, batch.avail_actions)
+        value = critic.mixer(pick(central_q, best), state)  # [T+1, B, 1]
+        taken = None
+        if returns.corrected:
+            taken = critic.mixer(pick(central_q[:-1], batch.action), state[:-1])
+        return returns(batch, value[1:], taken, policy), value[:-1]

@@ -1,0 +1,115 @@
+"""Weights of PyMARL's networks, in memory, for a learner of the same algorithm.
+
+Names are those of PyMARL, EPyMARL, PyMARL2 and the authors of weighted QMIX and QPLEX: agents
+``fc1``, ``rnn``, ``fc2``; mixers ``hyper_w_1``, ``hyper_w_final``, ``hyper_b_1``, ``V``; QTRAN
+``Q``, ``V``, ``action_encoding``; QPLEX ``si_weight``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rltrain.algo.learner import Learner
+from rltrain.mode.pymarl import FEED_FORWARD
+from rltrain.types import Model
+
+Weights = Mapping[str, Any]
+RENAMED = {"constrant_value_layer.": "constant_layer."}
+"""Beginnings of theirs that are spelled differently here."""
+
+
+def load_pymarl(
+    learner: Learner,
+    agent: Weights,
+    mixer: Weights | None = None,
+    target_agent: Weights | None = None,
+    target_mixer: Weights | None = None,
+    central_agent: Weights | None = None,
+    central_mixer: Weights | None = None,
+    target_central_agent: Weights | None = None,
+    target_central_mixer: Weights | None = None,
+) -> None:
+    """Put the weights of PyMARL's networks into a learner; all of them, or none if one is refused.
+
+    Args:
+        learner: of the same algorithm and sizes, such as ``make_learner(["algo=qmix", …])``.
+        agent, mixer: name to tensor or array, as ``torch.load("agent.th")`` gives them; ``mixer``
+            is None or empty for IQL and VDN, and holds QTRAN's joint networks for QTRAN.
+        target_agent, target_mixer: of the target networks; None: copies of the others.
+        central_agent, central_mixer: of weighted QMIX's central networks, and of their targets.
+
+    Raises:
+        ValueError: names or shapes that are not those of the learner's networks; names them.
+    """
+    online = {"agent": agent, "mixer": mixer or {}}
+    if central_agent is not None or central_mixer is not None:
+        online |= {"central_agent": central_agent or {}, "central_mixer": central_mixer or {}}
+    given = {
+        "agent": target_agent,
+        "mixer": target_mixer,
+        "central_agent": target_central_agent,
+        "central_mixer": target_central_mixer,
+    }
+    target = {
+        part: weights if given[part] is None else given[part] for part, weights in online.items()
+    }
+    loads = []
+    for model, parts, prefix in ((learner.online, online, ""), (learner.target, target, "target_")):
+        modules = parts_of(model)
+        problems = [
+            f"{prefix}{part}: {problem}"
+            for part in {**modules, **parts}
+            for problem in differences(modules.get(part), parts.get(part) or {})
+        ]
+        if problems:
+            raise ValueError(f"The weights do not fit the learner's networks. {' '.join(problems)}")
+        loads += [
+            (modules[part], renamed(weights or {}))
+            for part, weights in parts.items()
+            if part in modules
+        ]
+    for module, weights in loads:
+        module.load_state_dict(weights)
+
+
+def parts_of(model: Model) -> dict[str, nn.Module]:
+    """The networks of a model by PyMARL's names; QTRAN's critic is its mixer."""
+    parts = {"agent": model.agents, "mixer": model.mixer}
+    critic = model.critic
+    if critic is None:
+        return parts
+    central = dict(critic.named_children())
+    if {"agents", "mixer"} <= central.keys():
+        return {**parts, "central_agent": central["agents"], "central_mixer": central["mixer"]}
+    return {**parts, "mixer": critic}
+
+
+def differences(module: nn.Module | None, weights: Weights) -> list[str]:
+    """What is wrong with the names and shapes of one network's weights."""
+    ours = {} if module is None else {n: tuple(t.shape) for n, t in module.state_dict().items()}
+    theirs = {name: tuple(tensor.shape) for name, tensor in renamed(weights).items()}
+    problems = [f"{name} is missing." for name in ours.keys() - theirs.keys()]
+    problems += [f"{name} is not expected." for name in theirs.keys() - ours.keys()]
+    problems += [
+        f"{name}: expected {list(ours[name])}, got {list(theirs[name])}."
+        for name in ours.keys() & theirs.keys()
+        if ours[name] != theirs[name]
+    ]
+    return sorted(problems)
+
+
+def renamed(weights: Weights) -> dict[str, Tensor]:
+    """Tensors by our names."""
+    layers = dict(RENAMED)
+    if "fc1.weight" in weights and "rnn.weight_ih" not in weights:  # agents without memory
+        theirs = dict.fromkeys(name.partition(".")[0] for name in weights)
+        layers |= {f"{a}.": f"{b}." for a, b in zip(theirs, FEED_FORWARD, strict=False)}
+    found = {}
+    for name, value in weights.items():
+        first, dot, rest = name.partition(".")
+        found[layers.get(first + dot, first + dot) + rest] = torch.as_tensor(value)
+    return found

@@ -1,0 +1,88 @@
+"""PyMARL's weights in memory, put into a learner."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from rltrain.interop import load_pymarl, parts_of
+from tests.algo.batches import AGENTS, METHODS, SPEC, make_learner, make_method, make_model
+
+
+def weights_of(module):
+    return {name: tensor.numpy().copy() for name, tensor in module.state_dict().items()}
+
+
+def learner_of(name, seed=0):
+    model, loss = make_method(name, seed)
+    return make_learner(model, loss=loss)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_all_networks_of_a_method_are_loaded_and_the_targets_are_copies(name):
+    learner, other = learner_of(name), learner_of(name, seed=1)
+    load_pymarl(learner, **{part: weights_of(m) for part, m in parts_of(other.online).items()})
+    for model in (learner.online, learner.target):
+        for ours, theirs in zip(model.parameters(), other.online.parameters(), strict=True):
+            assert torch.equal(ours, theirs)
+
+
+def test_targets_that_are_given_are_loaded_as_they_are():
+    learner, online, target = (learner_of("qmix", seed) for seed in range(3))
+    parts = {part: weights_of(module) for part, module in parts_of(online.online).items()}
+    parts |= {f"target_{part}": weights_of(m) for part, m in parts_of(target.online).items()}
+    load_pymarl(learner, **parts)
+    for ours, theirs in zip(learner.target.parameters(), target.online.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_a_name_of_qatten_is_translated():
+    learner = learner_of("qatten")
+    mixer = weights_of(learner.online.mixer)
+    theirs = {
+        name.replace("constant_layer", "constrant_value_layer"): w for name, w in mixer.items()
+    }
+    load_pymarl(learner, weights_of(learner.online.agents), {n: w + 1 for n, w in theirs.items()})
+    assert np.allclose(
+        weights_of(learner.online.mixer)["constant_layer.0.bias"],
+        mixer["constant_layer.0.bias"] + 1,
+    )
+
+
+def test_agents_without_memory_are_loaded_by_their_own_names():
+    learner, other = (
+        make_learner(make_model("mlp", "sum", seed=seed, hidden_sizes=[8, 8])) for seed in range(2)
+    )
+    ours = weights_of(other.online.agents)
+    names = {"torso.0": "fc1", "torso.2": "rnn", "head.advantage.0": "fc2"}
+    layers = {name: name.rpartition(".") for name in ours}
+    load_pymarl(
+        learner, {f"{names[a]}.{leaf}": ours[name] for name, (a, _, leaf) in layers.items()}
+    )
+    assert torch.equal(learner.online.agents.torso[2].bias, other.online.agents.torso[2].bias)
+
+
+def test_weights_of_other_sizes_are_refused_and_nothing_is_loaded():
+    learner, other = learner_of("qmix"), learner_of("qmix", seed=1)
+    before = {name: t.clone() for name, t in learner.online.state_dict().items()}
+    wider = partial(AGENTS["gru"], hidden_dim=16)(spec=SPEC)
+    mixer = weights_of(other.online.mixer)
+    with pytest.raises(ValueError, match=r"agent: fc1.bias: expected \[8\], got \[16\]"):
+        load_pymarl(learner, weights_of(wider), mixer)
+    agent = weights_of(other.online.agents)
+    with pytest.raises(ValueError, match=r"mixer: V.0.bias is missing"):
+        load_pymarl(learner, agent)
+    with pytest.raises(ValueError, match=r"central_mixer: .* is not expected"):
+        load_pymarl(learner, agent, mixer, central_mixer=mixer)
+    with pytest.raises(ValueError, match=r"target_mixer: V.0.bias is missing"):
+        load_pymarl(learner, agent, mixer, target_mixer={})
+    assert all(torch.equal(t, before[name]) for name, t in learner.online.state_dict().items())
+
+
+def test_a_mixer_for_a_method_without_one_is_refused():
+    learner = make_learner(make_model(mixer="sum"))
+    agent = weights_of(learner.online.agents)
+    with pytest.raises(ValueError, match=r"mixer: V.0.bias is not expected"):
+        load_pymarl(learner, agent, weights_of(make_model(mixer="qmix").mixer))
+    load_pymarl(learner, agent, {})
