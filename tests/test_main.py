@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 import rltrain
 from rltrain import main as entry
 from rltrain.common.files import digest
-from rltrain.env.matrix_games import TwoStep
+from rltrain.env.games.matrix import TwoStepGames
 from rltrain.errors import CheckpointError, RltrainError, UsageError
 from rltrain.mode import train as train_mode
 from rltrain.mode.sweep import worst
@@ -106,8 +106,8 @@ def test_evaluate_plays_the_exact_number_whatever_the_number_of_copies(command, 
 def drawn(monkeypatch):
     """The two-step game with pictures."""
     picture = np.zeros((8, 12, 3), np.uint8)
-    monkeypatch.setattr(TwoStep, "frames_per_second", 10.0, raising=False)
-    monkeypatch.setattr(TwoStep, "render", lambda game: picture, raising=False)
+    monkeypatch.setattr(TwoStepGames, "frames_per_second", 10.0)
+    monkeypatch.setattr(TwoStepGames, "render", lambda _, envs: [[picture] for _ in envs])
 
 
 def test_evaluate_records_every_episode_and_lists_the_files(command, trained, drawn, capsys):

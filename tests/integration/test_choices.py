@@ -14,7 +14,7 @@ import torch
 
 import rltrain
 from rltrain.config.catalog import conf_dir
-from rltrain.env.matrix_games import PAYOFFS
+from rltrain.env.games.matrix import PAYOFFS
 from rltrain.errors import UsageError
 from rltrain.types import Clock
 

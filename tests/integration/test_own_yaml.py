@@ -24,7 +24,8 @@ algo:
 """
 FILES = {
     "experiment/mine.yaml": f"# @package _global_{PRESET}",
-    "env/my_game.yaml": "_target_: rltrain.env.matrix_game\ngame: climbing  # the payoff table\n",
+    "env/my_game.yaml": "_target_: rltrain.env.matrix_game\ngame: climbing  # the payoff table\n"
+    "length: 1  # env steps\n",
     "algo/network/small.yaml": "_target_: rltrain.algo.GRUAgents\nhidden_dim: 8\nlayers: 1\n",
 }
 
@@ -57,8 +58,8 @@ def test_a_preset_of_ones_own(folder, words):
 
 
 def test_options_of_groups_of_ones_own(folder):
-    words = ["hydra.searchpath=[myconf]", "env=my_game", "algo=vdn", "env.game=penalty"]
-    assert settings_from(words).nodes["env"].kwargs == {"game": "penalty"}
+    words = ["hydra.searchpath=[myconf]", "env=my_game", "algo=vdn", "env.game=qtran"]
+    assert settings_from(words).nodes["env"].kwargs == {"game": "qtran", "length": 1}
     assert settings_from(words).choices["env"] == "my_game"
 
 
@@ -170,11 +171,11 @@ def test_a_run_is_repeated_from_its_config(command, small, folder):
 def test_repeated_runs_can_be_swept(command, small, folder):
     words = [word.replace("env=two_step", "env=matrix") for word in small]
     assert command(*words, "algo=vdn", "total_env_steps=40", "hydra.run.dir=first") == 0
-    sweep = ["config=first", "env.game=climbing,penalty", "hydra.sweep.dir=s"]
+    sweep = ["config=first", "env.game=climbing,qtran", "hydra.sweep.dir=s"]
     assert command("-m", *sweep) == 0
     configs = [json.loads(p.read_text()) for p in sorted(folder.glob("s/*/config.json"))]
     found = [(c["choices"]["algo"], c["env"]["game"], c["total_env_steps"]) for c in configs]
-    assert found == [("vdn", "climbing", 40), ("vdn", "penalty", 40)]
+    assert found == [("vdn", "climbing", 40), ("vdn", "qtran", 40)]
 
 
 def test_a_repeated_run_takes_foreign_data_as_such(command, small, folder):

@@ -70,7 +70,8 @@ SMALLEST = {
     "magent": ["env.max_episode_steps=4"],
     "smac": ["env.map_name=3m"],
     "two_step": [],
-    "matrix": [],
+    "matrix": ["env.length=3"],
+    "stag_hunt": ["env.max_episode_steps=4"],
 }
 
 

@@ -58,7 +58,7 @@ def test_python_gives_the_numbers_of_the_command(result):
 
 def test_a_loaded_policy_plays_the_game_as_the_test_does(result):
     policy = rltrain.load_policy(result.run_dir)
-    from rltrain.env.matrix_games import TwoStep
+    from tests.env.games.two_step import TwoStep
 
     game, total = TwoStep(), 0.0
     slot = game.reset(0)

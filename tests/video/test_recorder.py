@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from rltrain.env.matrix_games import TwoStep, matrix_game, two_step_game
+from rltrain.env.games.matrix import matrix_game, two_step_game
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import UsageError
 from rltrain.hardware.episode_seeds import TestSeeds
@@ -18,6 +18,7 @@ from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock
 from rltrain.video.ffmpeg import find_ffmpeg
 from rltrain.video.recorder import HOLD, Recorder, require_drawable
+from tests.env.games.two_step import TwoStep
 
 
 class Drawn(TwoStep):
@@ -139,5 +140,5 @@ def test_env_that_cannot_be_drawn_is_refused():
     with pytest.raises(UsageError, match="env 'two_step' cannot be drawn"):
         require_drawable(two_step_game(n_envs=1), "two_step")
     with pytest.raises(UsageError, match="Type record=false"):
-        require_drawable(matrix_game(game="climbing", n_envs=1), "matrix")
+        require_drawable(matrix_game(game="climbing", length=1, n_envs=1), "matrix")
     require_drawable(SyncVectorEnv(make=Drawn, n_envs=1), "drawn")

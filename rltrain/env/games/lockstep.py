@@ -1,0 +1,101 @@
+"""GameEnv: the episodes of games whose state is arrays over environments.
+
+To add a game: a subclass with its rules in ``_begin`` and ``_advance``, and a function that a YAML
+can name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rltrain.interfaces import EpisodeSeeds, VectorEnv
+from rltrain.types import EnvSpec
+
+
+class GameEnv(VectorEnv):
+    """``n_envs`` environments of one game, all in the same arrays.
+
+    Args:
+        spec: sizes.
+        n_envs: environments, E.
+        time_limit: ``bootstrap``: a truncated episode has ``last`` without ``terminated``;
+            ``terminal``: it counts as terminated.
+    """
+
+    remembers: Sequence[str] = ()  # names of the arrays that are its state
+
+    def __init__(self, spec: EnvSpec, n_envs: int, time_limit: str = "bootstrap") -> None:
+        self.spec, self.n_envs, self.time_limit = spec, n_envs, time_limit
+        self.obs = np.zeros((n_envs, spec.n_agents, *spec.obs_shape), np.float32)
+        self.avail_actions = np.ones((n_envs, spec.n_agents, spec.n_actions), np.uint8)
+        self.state = np.zeros((n_envs, spec.state_dim), np.float32)
+        self.last = np.zeros(n_envs, np.bool_)
+        self.infos: Sequence[Mapping[str, Any]] = [{} for _ in range(n_envs)]
+        self._episode = np.zeros(n_envs, np.int64)  # k of each environment's current episode
+        self._seeds: EpisodeSeeds | None = None
+
+    def _begin(self, envs: np.ndarray, seeds: np.ndarray) -> None:
+        """Write the first time step of the environments ``envs`` [n], with seeds uint64 [n]."""
+        raise NotImplementedError
+
+    def _advance(
+        self, action: np.ndarray, playing: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Write the next time step of the environments marked in ``playing`` [E]: reward [E],
+        terminated [E], truncated [E].
+        """
+        raise NotImplementedError
+
+    def reset(self, seeds: EpisodeSeeds) -> None:
+        """Start episode 0 of every environment."""
+        self._seeds = seeds
+        self._episode[:] = 0
+        self.last[:] = False
+        self._start(np.arange(self.n_envs))
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """``action`` [E, N] to (reward [E, 1], terminated [E]); a new episode where ``last``."""
+        begins = np.flatnonzero(self.last)
+        playing = ~self.last
+        reward, terminated, truncated = self._advance(action, playing)
+        self.last[:] = (terminated | truncated) & playing
+        if begins.size:
+            self._episode[begins] += 1
+            self._start(begins)
+        if self.time_limit == "terminal":
+            terminated = terminated | truncated
+        return (reward * playing).astype(np.float32)[:, None], terminated & playing
+
+    def call(self, method: str, *args: Any) -> list[Any]:
+        """Raises AttributeError: there is no object for each environment."""
+        raise AttributeError(f"{type(self).__name__} has no method {method} to call")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Every array, copied."""
+        names = ("obs", "avail_actions", "state", "last", "_episode", *self.remembers)
+        return {name.lstrip("_"): getattr(self, name).copy() for name in names}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue exactly where ``state_dict`` was taken, after ``reset`` with the same seeds.
+
+        Raises:
+            ValueError: the state was written with another number of environments.
+        """
+        if len(state["episode"]) != self.n_envs:
+            raise ValueError(
+                f"The saved state has {len(state['episode'])} environments, this run has "
+                f"{self.n_envs}: set hardware.n_envs={len(state['episode'])}."
+            )
+        for name in ("obs", "avail_actions", "state", "last", "_episode", *self.remembers):
+            getattr(self, name)[...] = state[name.lstrip("_")]
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def _start(self, envs: np.ndarray) -> None:
+        assert self._seeds is not None, "an episode before reset"
+        keys = [self._seeds(e, int(self._episode[e])) for e in envs.tolist()]
+        self._begin(envs, np.array(keys, np.uint64))

@@ -1,0 +1,97 @@
+"""Games as arrays: the payoffs of the literature, horizons, what is seen, state."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from rltrain.env.games.matrix import PAYOFFS, MatrixGames, matrix_game, two_step_game
+from rltrain.env.vector import SyncVectorEnv
+from tests.env.games.two_step import TwoStep
+
+
+def test_the_payoff_tables():
+    known = {
+        "qtran": [[8, -12, -12], [-12, 0, 0], [-12, 0, 0]],
+        "qtran_12": [[12, -12, -12], [-12, 0, 0], [-12, 0, 0]],
+        "wqmix": [[12, 0, 10], [0, 0, 10], [10, 10, 10]],
+        "small_penalty": [[12, -0.1, -0.1], [-0.1, 0, 0], [-0.1, 0, 0]],
+        "climbing": [[11, -30, 0], [-30, 7, 0], [0, 6, 5]],
+        "qplex": [[10.4, 0, 10], [0, 10, 10], [10, 10, 10]],
+        "penalty_0": [[0, 0, 10], [0, 2, 0], [10, 0, 0]],
+        "penalty_100": [[-100, 0, 10], [0, 2, 0], [10, 0, -100]],
+    }
+    assert {name: PAYOFFS[name] for name in known} == known
+
+
+def test_a_matrix_game_pays_the_row_of_the_first_and_the_column_of_the_second():
+    joint = np.array(list(itertools.product(range(3), repeat=2)))
+    env = matrix_game(game="climbing", length=1, n_envs=9)
+    env.reset(lambda e, k: 0)
+    reward, terminated = env.step(joint)
+    assert reward[:, 0].reshape(3, 3).tolist() == PAYOFFS["climbing"]
+    assert terminated.all()
+    assert env.last.all()
+    assert (env.obs == 1).all()
+    assert (env.state == 1).all()
+
+
+def test_a_matrix_game_has_the_size_of_its_table():
+    spec = MatrixGames(payoff=[[1, 2], [3, 4]], n_envs=1, length=25).spec
+    assert (spec.n_agents, spec.n_actions, spec.obs_shape, spec.state_dim) == (2, 2, (1,), 1)
+    assert (spec.n_rewards, spec.max_steps, spec.reports_win) == (1, 25, False)
+
+
+@pytest.mark.parametrize("payoff", [[], [[1, 2]], [[1, 2], [3]]])
+def test_a_payoff_that_is_not_square_is_refused(payoff):
+    with pytest.raises(ValueError, match="square payoff table"):
+        MatrixGames(payoff=payoff, n_envs=1)
+
+
+def test_epymarls_game_of_25_steps_returns_25_times_the_payoff():
+    env = matrix_game(game="penalty_25", length=25, n_envs=1)
+    env.reset(lambda e, k: 0)
+    steps = [env.step(np.array([[1, 1]])) for _ in range(26)]
+    assert sum(float(reward[0, 0]) for reward, _ in steps[:25]) == 50
+    assert [bool(terminated[0]) for _, terminated in steps] == [False] * 24 + [True, False]
+    assert steps[25][0].tolist() == [[0]]  # the next episode begins
+    assert not env.last[0]
+
+
+def test_the_two_step_game_is_the_one_written_out():
+    rng = np.random.default_rng(0)
+    ours, plain = two_step_game(n_envs=4), SyncVectorEnv(make=TwoStep, n_envs=4)
+    for env in (ours, plain):
+        env.reset(lambda e, k: 0)
+    for _ in range(20):
+        for name in ("obs", "state", "avail_actions", "last"):
+            np.testing.assert_array_equal(getattr(ours, name), getattr(plain, name))
+        action = rng.integers(2, size=(4, 2))
+        for a, b in zip(ours.step(action), plain.step(action), strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert ours.spec == plain.spec
+
+
+@pytest.mark.parametrize("n_before", range(4))
+@pytest.mark.parametrize(
+    "make",
+    [lambda: two_step_game(n_envs=2), lambda: matrix_game(game="qplex", length=3, n_envs=2)],
+)
+def test_a_loaded_game_goes_on_exactly(make, n_before):
+    one, other, action = make(), make(), np.array([[1, 1], [0, 1]])
+    for env in (one, other):
+        env.reset(lambda e, k: 0)
+    for _ in range(n_before):
+        one.step(action)
+    other.load_state_dict(one.state_dict())
+    for _ in range(5):
+        np.testing.assert_array_equal(one.obs, other.obs)
+        for a, b in zip(one.step(action), other.step(action), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_state_of_another_number_of_environments_is_refused():
+    with pytest.raises(ValueError, match=r"2 environments, this run has 3: set hardware\.n_envs=2"):
+        two_step_game(n_envs=3).load_state_dict(two_step_game(n_envs=2).state_dict())
