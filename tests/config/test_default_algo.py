@@ -26,6 +26,7 @@ TEAMS = (
     "lbf",
     "rware",
     "magent",
+    "stag_hunt",
 )
 FEW = ["hardware.n_envs=1", "hardware.threads=1", "test.n_envs=1"]
 
