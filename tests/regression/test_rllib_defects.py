@@ -36,7 +36,7 @@ TESTS = {
         "test_n_step_targets_discount_by_the_steps_really_summed",
     ),
     4: ("config/test_read_keys.py", "test_every_keyword_of_a_part_is_read"),
-    5: ("buffer/test_replay.py", "test_new_items_enter_at_the_largest_priority_so_far"),
+    5: ("buffer/test_priorities.py", "test_new_items_enter_at_the_largest_priority_so_far"),
     6: ("algo/network/test_head.py", "test_a_dueling_categorical_head_has_a_value_for_every_atom"),
     7: ("algo/network/test_head.py", "test_noisy_layers_start_uniform_with_constant_noise"),
     8: ("regression/test_rllib_defects.py", "test_a_restored_run_keeps_target_epsilon_and_replay"),
