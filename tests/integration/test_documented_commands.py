@@ -41,6 +41,7 @@ CARTPOLE = "algo=dqn env=cartpole"
 RETURN, EXCESS = "test/return_mean", "test/excess_over_buy_and_hold_mean"
 LEVELS = {
     "env=cartpole": (RETURN, 450),
+    "env=acrobot": (RETURN, -100),
     CARTPOLE: (RETURN, 450),
     f"{CARTPOLE} total_env_steps=50000": (RETURN, 450),
     f"{CARTPOLE} total_env_steps=50_000": (RETURN, 450),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import os
+import shutil
 import subprocess
 import sys
 import types
 from dataclasses import is_dataclass
+from pathlib import Path
 from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
@@ -29,6 +32,7 @@ COMPLETED = {
     "algo=d": ["algo=dqn", "algo=drqn"],
     "algo=vdn,q": ["algo=vdn,qmix", "algo=vdn,qrdqn"],
     "experiment=z": ["experiment=zoo/cartpole", "experiment=zoo/acrobot"],
+    "experiment=pymarl/": [f"experiment=pymarl/{name}" for name in ("iql", "qmix", "vdn")],
     "algo/network=": ["algo/network=mlp", "algo/network=gru"],
     "env.map_name=": [f"env.map_name={name}" for name in map_names()],
     "env=smacv2 env.map_name=z": ["env.map_name=zerg_5_vs_5"],
@@ -83,6 +87,29 @@ def test_folders_of_the_user_are_completed(tmp_path):
     (tmp_path / "experiment/mine.yaml").write_text("# @package _global_\n# Mine.\nseed: 1\n")
     found = complete("rltrain experiment=m", Catalog(tmp_path, *CATALOG.folders))
     assert "experiment=mine" in found
+
+
+IN_BASH = """
+eval "$(rltrain -sc install=bash)"
+COMP_LINE=$1; COMP_POINT=${#1}; COMP_WORDS=($1); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+hydra_bash_completion && echo "${COMPREPLY[@]}"
+"""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("experiment=zoo/a", "experiment=zoo/acrobot"),
+        ("env=smac env.map_name=2s_", "env.map_name=2s_vs_1sc"),
+        ("env=smacv2 env.map_name=protoss_5", "env.map_name=protoss_5_vs_5"),
+    ],
+)
+def test_presets_and_maps_are_completed_in_bash(line, completed):
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    command = ["bash", "-c", IN_BASH, "bash", f"rltrain {line}"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [completed]
 
 
 def test_completion_imports_neither_hydra_nor_torch():
