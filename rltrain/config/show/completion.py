@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rltrain.config.catalog import Catalog, Key
-from rltrain.config.suggest.choice_aliases import ATARI_GAMES
+from rltrain.config.suggest.choices import ATARI_GAMES
 from rltrain.env.smac.data.maps import map_names
 from rltrain.env.smac.data.scenarios import SCENARIOS
 

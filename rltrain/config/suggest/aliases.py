@@ -1,7 +1,7 @@
-"""Names of other libraries and what to type here: the tables in ``names/``, from which suggestions
-are made and the tables of ``docs/from_*.md`` are written (``python docs/tables.py``).
+"""Names of other libraries and what to type here: the tables in ``names/``, which are read when a
+name is not one of ours. ``python docs/tables.py`` writes the tables of ``docs/from_*.md``.
 
-A file holds sections, a section rows, a row up to four columns:
+The file of a library holds sections, a section rows, a row up to four columns:
 
 1. their names, separated by blanks;
 2. our keys, one for each of theirs or one for all of them; of ``a|b`` the one that is set is taken;
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -54,13 +54,40 @@ class Row(NamedTuple):
         return keys[names.index(name)] if len(keys) == len(names) else self.ours
 
 
+class Choice(NamedTuple):
+    """Names that are no choice of a group, what to type instead, and why if it is not the same."""
+
+    theirs: str
+    ours: str
+    why: str = ""
+
+
 @cache
 def tables() -> Mapping[str, Mapping[str, tuple[Row, ...]]]:
-    """All rows by library and section; read when a name is not one of ours."""
-    return {library: _read(file) for library, file in FILES.items()}
+    """All rows by library and section."""
+    return {
+        library: {title: tuple(Row(*row) for row in rows) for title, rows in _read(file).items()}
+        for library, file in FILES.items()
+    }
 
 
-def _read(file: str) -> Mapping[str, tuple[Row, ...]]:
-    text = (Path(__file__).with_name("names") / f"{file}.yaml").read_text(encoding="utf-8")
-    sections = yaml.safe_load(text)
-    return {title: tuple(Row(*row) for row in rows) for title, rows in sections.items()}
+@cache
+def choice_aliases() -> Mapping[str, tuple[Choice, ...]]:
+    """What to choose for names that a group does not have, by group."""
+    groups = _read("choices")
+    del groups["reasons"]  # repeated below by their YAML anchors
+    return {group: tuple(Choice(*row) for row in rows) for group, rows in groups.items()}
+
+
+@cache
+def value_aliases() -> Mapping[str, Mapping[str, str]]:
+    """Values that an enumeration does not have and what they mean, by key."""
+    return {
+        key: {theirs: ours for ours, names in values.items() for theirs in names.split()}
+        for key, values in _read("values").items()
+    }
+
+
+def _read(file: str) -> dict[str, Any]:
+    path = Path(__file__).with_name("names") / f"{file}.yaml"
+    return dict(yaml.safe_load(path.read_text(encoding="utf-8")))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rltrain.config.catalog import Catalog
-from rltrain.config.suggest.choice_aliases import ATARI_GAMES, CHOICES, MINATAR_GAMES
+from rltrain.config.suggest.aliases import choice_aliases
 from rltrain.env.smac.data.maps import MAPS
 from rltrain.env.smac.data.scenarios import is_scenario
 from rltrain.errors import closest, normal, one_edit
@@ -18,6 +18,15 @@ MANY = 24
 """Choices that a message lists if none is near."""
 ID = re.compile(r"(?:\w+/)?([\w-]+?)(NoFrameskip|Deterministic)?-v\d+", re.IGNORECASE)
 """An id of Gymnasium: Name-v0, ALE/Pong-v5, PongNoFrameskip-v4."""
+ATARI_GAMES = """
+alien amidar assault asterix asteroids atlantis bank_heist battle_zone beam_rider berzerk bowling
+boxing breakout centipede chopper_command crazy_climber defender demon_attack double_dunk enduro
+fishing_derby freeway frostbite gopher gravitar hero ice_hockey jamesbond kangaroo krull
+kung_fu_master montezuma_revenge ms_pacman name_this_game phoenix pitfall pong private_eye qbert
+riverraid road_runner robotank seaquest skiing solaris space_invaders star_gunner surround tennis
+time_pilot tutankham up_n_down venture video_pinball wizard_of_wor yars_revenge zaxxon
+"""
+MINATAR_GAMES = ("breakout", "asterix", "freeway", "seaquest", "space_invaders")
 
 
 @dataclass(frozen=True)
@@ -66,8 +75,8 @@ def _answers(group: str, value: str, catalog: Catalog) -> Iterator[Answer]:
 
 def _elsewhere(group: str, value: str, name: str) -> Iterator[Answer]:
     """From the names of other libraries."""
-    for row in CHOICES.get(group, ()):
-        if name in row.names.split():
+    for row in choice_aliases().get(group, ()):
+        if name in row.theirs.split():
             yield Answer((row.ours,), why=row.why and f"the nearest: {value} {row.why}")
 
 

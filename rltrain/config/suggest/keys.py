@@ -13,8 +13,7 @@ from typing import Any
 
 from rltrain.common.install import install_command
 from rltrain.config.catalog import Catalog
-from rltrain.config.suggest.aliases import Row, tables
-from rltrain.config.suggest.choice_aliases import VALUES
+from rltrain.config.suggest.aliases import Row, tables, value_aliases
 from rltrain.config.suggest.choices import Answer, for_choice
 from rltrain.errors import closest, normal, one_edit
 
@@ -183,7 +182,7 @@ def word(key: str, value: str, known: Mapping[str, Any], catalog: Catalog) -> st
         homes = catalog.homes[key]
         usual = [home for name in USUAL for home in homes if home.endswith(f"={name}")]
         before = (usual or homes)[0] + " "
-    value = VALUES.get(key, {}).get(value.lower(), value)
+    value = value_aliases().get(key, {}).get(value.lower(), value)
     if isinstance(known.get(key), list) and value[:1] != "[":
         value = f"[{value}]"
     return before + quoted(f"{key}={value}")
@@ -204,7 +203,7 @@ def for_value(
         accepts: whether a value could stand there.
     """
     text = str(value).strip()
-    meant = VALUES.get(path, {}).get(text.lower())
+    meant = value_aliases().get(path, {}).get(text.lower())
     if meant in choices:
         return Answer((f"{path}={meant}",))
     if near := closest(text, choices, n=1) or [c for c in choices if c.startswith(text.lower())]:

@@ -12,8 +12,7 @@ from rltrain.api import settings_from
 from rltrain.common.install import install_command
 from rltrain.config.catalog import Catalog
 from rltrain.config.compose import compose_checked
-from rltrain.config.suggest.aliases import tables
-from rltrain.config.suggest.choice_aliases import CHOICES, VALUES
+from rltrain.config.suggest.aliases import choice_aliases, tables, value_aliases
 from rltrain.config.suggest.choices import for_choice
 from rltrain.config.suggest.keys import FREE_FORM, for_key, for_plugin, for_value, quoted
 from rltrain.errors import UsageError, closest
@@ -246,9 +245,9 @@ def overrides_of_the_tables():
                 keys = [key for word in row.ours.split() for key in word.split("|")]
                 yield from (f"{key}=VALUE" for key in keys)
                 yield from (word for words in row.values.values() for word in words.split())
-    for rows in CHOICES.values():
+    for rows in choice_aliases().values():
         yield from (word for row in rows for word in row.ours.split())
-    for key, values in VALUES.items():
+    for key, values in value_aliases().items():
         yield from (f"{key}={value}" for value in values.values())
 
 
