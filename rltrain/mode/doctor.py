@@ -1,7 +1,7 @@
-"""mode=doctor: what is here and what is missing, with the command that would fix it.
+"""mode=doctor: what is installed and what is missing, with the command that installs it.
 
-To add a check: a function that returns findings, and its line in ``examine``. What may be missing
-is imported inside the functions.
+To add a check: a function that returns findings, and its line in ``examine``. Packages that may be
+missing are imported inside the functions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from packaging.requirements import Requirement
 from rich.console import Console
@@ -44,8 +44,9 @@ CPU_FLAGS = ("sse4_2", "avx2", "fma", "avx512f")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at. ``missing`` keeps the main job from running, ``optional`` does
-    not."""
+    """The result of one check. ``missing`` prevents the main job from running, ``optional`` does
+    not.
+    """
 
     what: str
     verdict: Verdict
@@ -53,8 +54,14 @@ class Finding:
     fix: str = ""
 
 
+def finding(what: str, good: Any, found: str, fix: str = "", *, needed: bool = False) -> Finding:
+    """A finding, with the command that fixes it unless it is ``good``."""
+    verdict: Verdict = "ok" if good else "missing" if needed else "optional"
+    return Finding(what, verdict, found, "" if good else fix)
+
+
 def examine(outputs: Path) -> list[Finding]:
-    """Everything, in the order of the table; only the packages while a needed one is missing."""
+    """All findings in the order of the table; only the packages if a needed one is missing."""
     first = [*python(), *packages()]
     if not runs(first):
         return first
@@ -75,29 +82,22 @@ def runs(findings: list[Finding]) -> bool:
 
 def python() -> Iterator[Finding]:
     """The interpreter and rltrain itself."""
-    enough = sys.version_info >= OLDEST_PYTHON
-    yield Finding(
-        "Python",
-        "ok" if enough else "missing",
-        f"{platform.python_version()} at {sys.executable}",
-        "" if enough else "install Python 3.12 from https://www.python.org and make a new .venv",
-    )
-    yield Finding("rltrain", "ok", f"{rltrain.__version__} at {Path(rltrain.__file__).parent}")
+    found = f"{platform.python_version()} at {sys.executable}"
+    fix = "install Python 3.12 from https://www.python.org and make a new .venv"
+    yield finding("Python", sys.version_info >= OLDEST_PYTHON, found, fix, needed=True)
+    yield finding("rltrain", True, f"{rltrain.__version__} at {Path(rltrain.__file__).parent}")
 
 
 def packages() -> Iterator[Finding]:
-    """What rltrain requires, and the extras it names, as its own metadata tell."""
+    """The packages that rltrain requires and those of its extras, read from its metadata."""
     for requirement, extra in requirements():
         name = distribution(requirement)
         version, accepted = installed_version(name), Requirement(requirement).specifier
         enough = bool(version) and accepted.contains(str(version), prereleases=True)
         found = version or "not installed"
-        yield Finding(
-            f"{name} [{extra}]" if extra else name,
-            "ok" if enough else "optional" if extra else "missing",
-            found if enough or not version else f"{found}; expected {accepted}",
-            "" if enough else install_command(requirement),
-        )
+        found += f"; expected {accepted}" if version and not enough else ""
+        what = f"{name} [{extra}]" if extra else name
+        yield finding(what, enough, found, install_command(requirement), needed=not extra)
 
 
 def device() -> Iterator[Finding]:
@@ -109,23 +109,21 @@ def device() -> Iterator[Finding]:
 
     about = machine()
     build = "CPU build" if torch.version.cuda is None else f"CUDA {torch.version.cuda}"
-    if about["gpu"]:
-        yield Finding("GPU", "ok", f"{about['gpu']}, torch {torch.__version__}")
-    else:
-        fix = "with an NVIDIA card: the command that https://pytorch.org/get-started/locally shows"
-        yield Finding("GPU", "optional", f"none; torch {torch.__version__} ({build})", fix)
+    fix = "with an NVIDIA card: the command that https://pytorch.org/get-started/locally shows"
+    found = f"{about['gpu'] or 'none'}; torch {torch.__version__} ({build})"
+    yield finding("GPU", about["gpu"], found, fix)
     flags = [flag for flag in CPU_FLAGS if flag in cpu_flags()]
-    yield Finding(
+    yield finding(
         "CPU",
-        "ok",
+        True,
         f"{about['cpu']}, {available_cores()} cores, {' '.join(flags) or 'features unknown'}; "
         f"{torch.get_num_threads()} torch threads, {MAX_THREADS} engine threads at most",
     )
-    yield Finding("memory", "ok", gigabytes(about["memory_bytes"]))
+    yield finding("memory", True, gigabytes(about["memory_bytes"]))
 
 
 def cpu_flags() -> set[str]:
-    """What the processor can do, where Linux says so."""
+    """The processor's features as Linux lists them; empty elsewhere."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -141,14 +139,13 @@ def engine_cache() -> Iterator[Finding]:
 
     folder = cache_folder(*SOURCES)
     if folder.name.startswith("rltrain-numba-"):
-        fix = "export XDG_CACHE_HOME=FOLDER, a folder you can write"
         found = "cannot be written: every run compiles again, a minute or two"
-        yield Finding("compile cache", "optional", found, fix)
+        yield finding("compile cache", False, found, "export XDG_CACHE_HOME=A_WRITABLE_FOLDER")
     elif is_compiled(advance_serial):
-        yield Finding("compile cache", "ok", f"the battle engine is compiled, in {folder}")
+        yield finding("compile cache", True, f"the battle engine is compiled, in {folder}")
     else:
         found = f"writable ({folder}); the first run compiles for a minute or two"
-        yield Finding("compile cache", "optional", found, "python -m rltrain.env.smac")
+        yield finding("compile cache", False, found, "python -m rltrain.env.smac")
 
 
 def disk(outputs: Path) -> Iterator[Finding]:
@@ -157,17 +154,13 @@ def disk(outputs: Path) -> Iterator[Finding]:
     while not existing.exists():
         existing = existing.parent
     if not os.access(existing, os.W_OK):
-        found, fix = f"{existing} cannot be written", "cd to a folder of yours"
-        yield Finding("outputs/", "missing", found, fix)
+        found = f"{existing} cannot be written"
+        yield finding("outputs/", False, found, "cd to a folder of yours", needed=True)
         return
     free = shutil.disk_usage(existing).free
-    enough = free >= NEEDED_DISK
-    yield Finding(
-        "outputs/",
-        "ok" if enough else "missing",
-        f"{gigabytes(free)} free in {existing}",
-        "" if enough else f"free {gigabytes(NEEDED_DISK)} there, or cd to a larger disk",
-    )
+    found, fix = f"{gigabytes(free)} free in {existing}", "there, or cd to a larger disk"
+    fix = f"free {gigabytes(NEEDED_DISK)} {fix}"
+    yield finding("outputs/", free >= NEEDED_DISK, found, fix, needed=True)
 
 
 def gigabytes(n_bytes: int) -> str:
@@ -179,65 +172,44 @@ def real_game() -> Iterator[Finding]:
     """StarCraft II with SMAC and SMACv2, which only env.backend=sc2 needs."""
     for package in installation.ENV_FILES:
         folder = installation.package_folder(package)
-        fix = "" if folder else installation.package_fix(package)
-        found = str(folder) if folder else "not installed"
-        yield Finding(f"{package} package", "ok" if folder else "optional", found, fix)
+        found, fix = str(folder or "not installed"), installation.package_fix(package)
+        yield finding(f"{package} package", folder, found, fix)
     absent = [m for m in installation.NEEDED_MODULES if not installation.module_found(m)]
-    yield Finding(
-        "their modules",
-        "optional" if absent else "ok",
-        f"not installed: {', '.join(absent)}" if absent else "installed",
-        install_command(*installation.NEEDED_PACKAGES) if absent else "",
-    )
+    found = f"not installed: {', '.join(absent)}" if absent else "installed"
+    fix = install_command(*installation.NEEDED_PACKAGES)
+    yield finding("their modules", not absent, found, fix)
     where = "SC2PATH" if "SC2PATH" in os.environ else "SC2PATH is not set"
     versions = installation.game_versions()
-    yield Finding(
-        "StarCraft II",
-        "ok" if versions else "optional",
-        f"{', '.join(versions) or 'not found'} in {installation.game_folder()} ({where})",
-        "" if versions else installation.game_fix(),
-    )
+    found = f"{', '.join(versions) or 'not found'} in {installation.game_folder()} ({where})"
+    yield finding("StarCraft II", versions, found, installation.game_fix())
     lacks = [name for name in map_names() if not installation.map_found(name)]
     total = len(map_names())
     listed = "all of them" if len(lacks) == total else ", ".join(lacks)
-    yield Finding(
-        "SMAC maps",
-        "optional" if lacks else "ok",
-        f"{total - len(lacks)} of {total}" + (f"; missing: {listed}" if lacks else ""),
-        installation.map_fix("smac") if lacks else "",
-    )
+    found = f"{total - len(lacks)} of {total}" + (f"; missing: {listed}" if lacks else "")
+    yield finding("SMAC maps", not lacks, found, installation.map_fix("smac"))
     flat = installation.map_found(MAP_FILE)
-    yield Finding(
-        "SMACv2 map",
-        "ok" if flat else "optional",
-        f"{MAP_FILE}.SC2Map {'is there' if flat else 'is missing'}",
-        "" if flat else installation.map_fix("smacv2"),
-    )
-    yield Finding("env=smac plays on", "ok", installation.choose_backend("auto", "smac", "3m"))
+    found = f"{MAP_FILE}.SC2Map is {'there' if flat else 'missing'}"
+    yield finding("SMACv2 map", flat, found, installation.map_fix("smacv2"))
+    yield finding("env=smac plays on", True, installation.choose_backend("auto", "smac", "3m"))
 
 
 def tools(environment: Mapping[str, str]) -> Iterator[Finding]:
     """ffmpeg, pygame and wandb."""
     ffmpeg = find_ffmpeg()
-    fix = "" if ffmpeg else install_extra("video")
     found = ffmpeg or "not found: videos are GIF only, no MP4"
-    yield Finding("ffmpeg", "ok" if ffmpeg else "optional", found, fix)
+    yield finding("ffmpeg", ffmpeg, found, install_extra("video"))
     if installed_version("pygame") and installed_version("pygame-ce"):
         found = "pygame and pygame-ce are both installed; each overwrites files of the other"
         fix = f"{shlex.quote(sys.executable)} -m pip uninstall -y pygame pygame-ce && "
-        yield Finding("pygame", "optional", found, fix + install_extra("classic-control"))
+        yield finding("pygame", False, found, fix + install_extra("classic-control"))
     mode = environment.get("WANDB_MODE", "offline")
     key = wandb_key_known(environment)
-    yield Finding(
-        "wandb",
-        "ok" if key else "optional",
-        f"mode {mode}, {'a key is known' if key else 'no key: runs stay on this machine'}",
-        "" if key else "wandb login, then logger.wandb.mode=online",
-    )
+    found = f"mode {mode}, {'a key is known' if key else 'no key: runs stay on this machine'}"
+    yield finding("wandb", key, found, "wandb login, then logger.wandb.mode=online")
 
 
 def wandb_key_known(environment: Mapping[str, str]) -> bool:
-    """Whether wandb could log in; the key itself is not read out."""
+    """Whether there is a key with which wandb can log in."""
     if environment.get("WANDB_API_KEY"):
         return True
     try:
@@ -247,7 +219,7 @@ def wandb_key_known(environment: Mapping[str, str]) -> bool:
 
 
 def show(findings: list[Finding]) -> None:
-    """The table a person reads, and the verdict below it."""
+    """Print the table, and below it what is missing and whether the main job runs."""
     console = Console(highlight=False)
     table = Table(title="rltrain mode=doctor")
     table.add_column("")
@@ -257,7 +229,7 @@ def show(findings: list[Finding]) -> None:
     for each in findings:
         table.add_row(marks[each.verdict], escape(each.what), escape(each.found))
     console.print(table)
-    for verdict, words in (("missing", "Needed:"), ("optional", "Optional, where you want it:")):
+    for verdict, words in (("missing", "Needed:"), ("optional", "Optional:")):
         fixes = [f for f in findings if f.verdict == verdict and f.fix]
         if fixes:
             console.print(f"\n{words}")
