@@ -541,11 +541,6 @@ def forged(run_dir, without=None, **changes):
             manifest.write_text(json.dumps(facts))
 
 
-def test_a_run_from_before_there_were_recordings_can_be_recorded(command, trained, drawn):
-    forged(trained, without="record")
-    assert command("mode=evaluate", f"checkpoint={trained}", "record=true", "test.episodes=1") == 0
-
-
 @pytest.mark.parametrize("trust", [[], ["subprocess"]])
 @pytest.mark.parametrize("word", ["mode=evaluate checkpoint=", "resume="])
 def test_a_run_cannot_vouch_for_its_own_classes(command, trained, own_folder, trust, word):

@@ -1,5 +1,5 @@
-"""Typed overrides over the ``config.json`` of a run, which is data from somewhere else: nothing in
-it is resolved, and only classes that rltrain ships or the user trusts are built.
+"""Typed overrides applied to the ``config.json`` of a run. The file is untrusted data: no
+interpolation in it is resolved, and only classes that rltrain ships or the user trusts are built.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from rltrain.errors import CheckpointError, UsageError
 def load_config(
     file: Path, overrides: Sequence[str], *, learns: bool, env: bool = True
 ) -> tuple[dict[str, Any], dict[str, str], list[str]]:
-    """A run's configuration with the typed overrides applied, and only classes that may be built.
-
-    A file cannot vouch for itself: what counts is the ``trust`` that was typed.
+    """Read a run's configuration and apply the typed overrides; only classes that may be built
+    remain. The ``trust`` in the file does not count, only the typed one.
 
     Args:
         learns: keep its callbacks and the parts that only learning needs; without them their
@@ -43,23 +42,14 @@ def load_config(
     choices = saved.pop("choices", None)
     if not isinstance(choices, dict) or not {"algo", "env"} <= set(choices):
         raise CheckpointError(f"{file} does not say which algo and env were chosen.")
-    shipped = OmegaConf.to_container(OmegaConf.load(conf_dir() / "config.yaml"), resolve=False)
-    assert isinstance(shipped, dict)
-    saved["trust"] = []
-    saved["record"] = False
-    saved["config"] = None
-    tests = saved.get("test")
-    if isinstance(tests, dict):  # keys that older runs do not have
-        saved["test"] = {"env": {}, "function": None, **tests}
-    saved.setdefault("dataset", shipped["dataset"])  # older runs know nothing of it
-    if not learns:
-        saved["callbacks"] = []
-        saved["dataset"] = shipped["dataset"]  # what training wrote or read is its own affair
-        if isinstance(tests, dict):
+    saved |= {"trust": [], "record": False, "config": None}
+    if not learns:  # callbacks, datasets and test functions concern training alone
+        shipped = OmegaConf.to_container(OmegaConf.load(conf_dir() / "config.yaml"), resolve=False)
+        assert isinstance(shipped, dict)
+        saved |= {"callbacks": [], "dataset": shipped["dataset"], "stop": shipped["stop"]}
+        if isinstance(saved.get("test"), dict):
             saved["test"]["function"] = None
-        if isinstance(saved.get("stop"), dict):  # it may wait for what that function says
-            saved["stop"] = shipped["stop"]
-    tree, changed = apply(overrides, saved, with_newer_keys(saved, str(choices["env"])))
+    tree, changed = apply(overrides, saved)
     leave_out(tree, learns=learns, env=env)
     trust = tree["trust"]
     if not isinstance(trust, list) or not all(isinstance(name, str) for name in trust):
@@ -69,25 +59,8 @@ def load_config(
     return tree, picked, changed
 
 
-def with_newer_keys(saved: Mapping[str, Any], env: str) -> Mapping[str, Any]:
-    """A saved configuration and the keys that its environment has got since then."""
-    files = {p.stem: p for p in (conf_dir() / "env").glob("*.yaml")}
-    if env not in files or not isinstance(saved.get("env"), dict):
-        return saved
-    shipped = OmegaConf.to_container(OmegaConf.load(files[env]), resolve=False)
-    assert isinstance(shipped, dict)
-    if shipped.get("_target_") != saved["env"].get("_target_"):
-        return saved
-    return {**saved, "env": {**shipped, **saved["env"]}}
-
-
-def apply(
-    overrides: Sequence[str], saved: Mapping[str, Any], known: Mapping[str, Any] | None = None
-) -> tuple[dict[str, Any], list[str]]:
-    """Typed ``key=value`` overrides over a saved configuration.
-
-    Args:
-        known: the keys that can be typed; those of the saved configuration if not given.
+def apply(overrides: Sequence[str], saved: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Apply typed ``key=value`` overrides to a saved configuration.
 
     Returns:
         the new configuration and the keys that differ from the saved one.
@@ -107,7 +80,7 @@ def apply(
                 f"{o.input_line}: a loaded run keeps its {key}. Set single keys, such as "
                 f"{key}.NAME=VALUE."
             )
-        elif found := key_problem(o, known or tree, custom, Catalog()):
+        elif found := key_problem(o, tree, custom, Catalog()):
             problems += found
         else:
             set_value(tree, o)

@@ -8,8 +8,6 @@ import shutil
 import pytest
 
 from rltrain import main as entry
-from rltrain.config.saved_config import load_config
-from rltrain.config.validate.settings import check
 from rltrain.errors import CheckpointError, UsageError
 from tests.conftest import SMALL
 from tests.env.smac.starcraft2.stand_in import install_game, install_package
@@ -71,23 +69,6 @@ def test_a_policy_trained_natively_is_evaluated_in_the_game(trained, installed, 
     assert found["environment"] == {"backend": "sc2", "package": "smac", "game": "Base75689"}
     assert [(e["length"], e["restarts"]) for e in found["episodes"]] == [(4, 0)] * 3
     assert "backend sc2" in capsys.readouterr().out
-
-
-def test_a_checkpoint_from_before_there_were_backends_loads_and_can_name_one(trained):
-    for path in (trained / "checkpoints").glob("*/config.json"):
-        config = record(path)
-        for key in ("backend", "max_restarts", "game_timeout", "heuristic_ai", "difficulty"):
-            del config["env"][key]
-        path.write_text(json.dumps(config), encoding="utf-8")
-    (file, *_) = (trained / "checkpoints").glob("*/config.json")
-    tree, choices, _ = load_config(file, [], learns=False)
-    env = check(tree, choices, {}).nodes["env"].build(n_envs=1)
-    assert env.about == {"backend": "native"}
-    tree, *_ = load_config(file, ["env.backend=sc2", "env.difficulty=9"], learns=False)
-    assert (tree["env"]["backend"], tree["env"]["difficulty"]) == ("sc2", 9)
-    assert "max_restarts" not in tree["env"]  # what is not typed keeps the constructor's default
-    with pytest.raises(UsageError, match=r"Did you mean env\.backend"):
-        load_config(file, ["env.backnd=sc2"], learns=False)
 
 
 def test_a_resume_in_the_game_is_refused_and_warned_of(trained, installed):

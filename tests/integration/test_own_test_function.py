@@ -146,20 +146,6 @@ def test_a_test_function_of_a_loaded_run_needs_trust(tmp_path):
     refuse_foreign_targets(tree, ["os"], tmp_path, SHIPPED)
 
 
-def test_runs_from_before_there_were_such_options_can_be_read(tmp_path):
-    from rltrain.config.saved_config import load_config
-    from rltrain.config.validate.settings import check
-
-    saved = {**settings_from([]).plain, "choices": {"algo": "qmix", "env": "smac"}}
-    for key in ("env", "function"):
-        del saved["test"][key]
-    file = tmp_path / "config.json"
-    file.write_text(json.dumps(saved))
-    tree, choices, changed = load_config(file, [], learns=True)
-    assert check(tree, choices, {}).run.test.env == {}
-    assert changed == []
-
-
 def test_an_environment_handed_over_has_tests_of_its_own(tmp_path):
     import gymnasium
 
