@@ -1,17 +1,17 @@
-"""Which mode carries out a command: compose once, validate once, hand over.
+"""Choose the mode that carries out a command.
 
-Torch is imported after names and values are known to be right.
+Torch is imported after names and values are known to be valid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rltrain.config.compose import compose_checked
+from rltrain.config.compose import Composition, compose_checked
 from rltrain.config.overrides import original_cwd, parse, typed_value
 from rltrain.config.schema import Settings
 from rltrain.config.suggest.keys import numbers
@@ -26,34 +26,16 @@ def dispatch(overrides: Sequence[str], *, multirun: bool) -> int:
         RltrainError: with the exit code in it.
     """
     resumes = typed_value(overrides, "resume") is not None
-    mode = typed_value(overrides, "mode")
-    evaluates, exports = mode == "evaluate", mode == "export"
-    if multirun and (resumes or mode in ("evaluate", "export", "import")):
-        raise UsageError(f"A sweep (-m) starts new runs: leave out resume= and mode={mode}.")
-    of_hydra = [word for word in overrides if word.lstrip("+~").startswith("hydra.")]
-    if of_hydra and (resumes or evaluates or exports):
-        raise UsageError(
-            f"{of_hydra[0]}: Hydra's own settings are for new training runs. Leave it out: a "
-            "resumed run stays in its folder, and an evaluation writes beside its checkpoint or, "
-            "without one, into a new folder in outputs/evaluate."
-        )
-    if mode == "doctor":
-        return doctor_mode(overrides)
-    if resumes:
-        return resume_mode(overrides)
-    if evaluates and typed_value(overrides, "checkpoint") is not None:
-        return evaluate_mode(overrides)
-    if exports:
-        return export_mode(overrides)
-    if mode == "import":
-        return import_mode(overrides)
-    return sweep_mode(overrides) if multirun else new_mode(overrides)
+    mode = "resume" if resumes else typed_value(overrides, "mode")
+    if mode not in MODES:
+        return sweep_mode(overrides) if multirun else new_mode(overrides)
+    require_single(overrides, mode, multirun)
+    return MODES[mode](overrides)
 
 
 def new_mode(overrides: Sequence[str]) -> int:
-    """A new run, or the evaluation of a policy that needs no checkpoint."""
-    composed = compose_checked(single(overrides))
-    settings = check_composition(composed)
+    """Start a new run, or evaluate a policy that needs no checkpoint."""
+    composed, settings = one_job(overrides)
     if settings.run.mode == "evaluate":
         return evaluate_script(settings)
     from rltrain.mode.run_folder import new_run_dir
@@ -63,11 +45,11 @@ def new_mode(overrides: Sequence[str]) -> int:
     return run_training(settings, run_dir, files=composed.files(run_dir)).exit_code
 
 
-def single(overrides: Sequence[str]) -> Sequence[str]:
-    """The overrides of one run.
+def one_job(overrides: Sequence[str]) -> tuple[Composition, Settings]:
+    """Compose and validate the overrides of one run.
 
     Raises:
-        UsageError: several values for a key without -m.
+        UsageError: everything that is wrong, or several values for a key without -m.
     """
     swept = [str(o.input_line) for o in parse(overrides) if o.is_sweep_override()]
     if swept:
@@ -76,11 +58,12 @@ def single(overrides: Sequence[str]) -> Sequence[str]:
             f"{', '.join(swept)}: several values for one key are a sweep. Type rltrain -m … to run "
             f"them all, or quote the value if the comma belongs to it.{one}"
         )
-    return overrides
+    composed = compose_checked(overrides)
+    return composed, check_composition(composed)
 
 
 def sweep_mode(overrides: Sequence[str]) -> int:
-    """One run per combination of values, all composed and checked before the first begins."""
+    """Start one run per combination of values, after all of them were composed and checked."""
     from rltrain.config.hydra_sweep import job_overrides, sweep
 
     settings = [check_composition(compose_checked(others)) for others in job_overrides(overrides)]
@@ -97,10 +80,9 @@ def sweep_mode(overrides: Sequence[str]) -> int:
 
 
 def doctor_mode(overrides: Sequence[str]) -> int:
-    """Look at the machine; 0 if the main job would run."""
-    if len(overrides) > 1:
-        senseless = [word for word in overrides if word != "mode=doctor"]
-        raise UsageError(f"mode=doctor looks at the machine: leave out {', '.join(senseless)}.")
+    """Examine the machine; 0 if the main job would run."""
+    if others := [word for word in overrides if word != "mode=doctor"]:
+        raise UsageError(f"mode=doctor examines the machine: leave out {', '.join(others)}.")
     from rltrain.mode.doctor import examine, runs, show
 
     findings = examine(Path.cwd() / "outputs")
@@ -109,8 +91,10 @@ def doctor_mode(overrides: Sequence[str]) -> int:
 
 
 def evaluate_mode(overrides: Sequence[str]) -> int:
-    """Evaluate a checkpoint."""
-    path, load_step, others = loaded(overrides, also=("all",))
+    """Evaluate a checkpoint or a scripted policy."""
+    path, load_step, others = loaded(overrides, ("best", "all"))
+    if path is None:
+        return new_mode(overrides)
     if load_step == "all":
         from rltrain.mode.evaluate_all import evaluate_all, show_all
 
@@ -122,14 +106,28 @@ def evaluate_mode(overrides: Sequence[str]) -> int:
     return 0
 
 
+def evaluate_script(settings: Settings) -> int:
+    """Evaluate a scripted policy."""
+    if settings.algo is not None:
+        raise UsageError(
+            "mode=evaluate needs a checkpoint: type mode=evaluate checkpoint=RUN_FOLDER "
+            "(outputs/<algo>-<env>/<run>), or algo=scripted for a policy without weights."
+        )
+    from rltrain.mode.evaluate import evaluate_script as evaluate
+    from rltrain.mode.evaluate import show
+
+    show(evaluate(settings))
+    return 0
+
+
 def export_mode(overrides: Sequence[str]) -> int:
     """Write a checkpoint's network as ONNX."""
-    if typed_value(overrides, "checkpoint") is None:
+    path, load_step, others = loaded(overrides)
+    if path is None:
         raise UsageError(
             "mode=export needs a checkpoint: type mode=export checkpoint=RUN_FOLDER "
             "(outputs/<algo>-<env>/<run>), or checkpoint=latest for the newest run."
         )
-    path, load_step, others = loaded(overrides)
     from rltrain.mode.export import export, show
 
     show(export(path, others, load_step))
@@ -139,14 +137,13 @@ def export_mode(overrides: Sequence[str]) -> int:
 def import_mode(overrides: Sequence[str]) -> int:
     """Make a run of a checkpoint of PyMARL."""
     path, load_step, others = loaded(overrides)
-    if path == "None" or load_step == "best":
+    if path is None or load_step == "best":
         raise UsageError(
             "mode=import needs a checkpoint folder of PyMARL: type mode=import checkpoint=DIR "
             "algo=… env=…, for example with DIR=results/models/<run>/<env_steps>; of a run's "
             "folder the newest one is taken, or that which load_step=N names."
         )
-    composed = compose_checked(single(others))
-    settings = check_composition(composed)
+    composed, settings = one_job(others)
     from rltrain.mode.pymarl import import_run, show
     from rltrain.mode.run_folder import new_run_dir
 
@@ -155,61 +152,74 @@ def import_mode(overrides: Sequence[str]) -> int:
     return 0
 
 
-def loaded(overrides: Sequence[str], also: Sequence[str] = ()) -> tuple[str, Any, list[str]]:
-    """The checkpoint that is loaded, its step, and the other overrides.
-
-    Args:
-        also: what ``load_step`` may be besides a step and ``best``.
-
-    Raises:
-        UsageError: a step that is none, or overrides that mean nothing here.
-    """
-    load_step = typed_value(overrides, "load_step")
-    whole = isinstance(load_step, int) and not isinstance(load_step, bool)
-    if not (whole or load_step in (None, "best", *also)):
-        names = " or ".join(["best", *also])
-        raise UsageError(
-            f"load_step={load_step}: expected the env step of a checkpoint, or {names}."
-        )
-    about = ("mode", "load_step", "checkpoint")
-    others = other_overrides(overrides, about=about, never=("resume",))
-    return str(typed_value(overrides, "checkpoint")), load_step, others
-
-
-def evaluate_script(settings: Settings) -> int:
-    """Evaluate a scripted policy."""
-    if settings.algo is not None:
-        raise UsageError(
-            "mode=evaluate needs a checkpoint: type mode=evaluate checkpoint=RUN_FOLDER "
-            "(outputs/<algo>-<env>/<run>), or algo=scripted to see a policy that needs none."
-        )
-    from rltrain.mode.evaluate import evaluate_script as evaluate
-    from rltrain.mode.evaluate import show
-
-    show(evaluate(settings))
-    return 0
-
-
 def resume_mode(overrides: Sequence[str]) -> int:
     """Continue a run in its own folder."""
+    others = other_overrides(overrides, ("resume",), ("mode", "checkpoint", "load_step"))
     from rltrain.mode.train import resume
 
-    others = other_overrides(
-        overrides, about=("resume",), never=("mode", "checkpoint", "load_step")
-    )
     return resume(str(typed_value(overrides, "resume")), others).exit_code
+
+
+MODES: Mapping[Any, Callable[[Sequence[str]], int]] = {
+    "doctor": doctor_mode,
+    "evaluate": evaluate_mode,
+    "export": export_mode,
+    "import": import_mode,
+    "resume": resume_mode,
+}
+"""All modes but training."""
+
+
+def require_single(overrides: Sequence[str], mode: str, multirun: bool) -> None:
+    """Refuse -m, and settings of Hydra's own where no new run is made.
+
+    Raises:
+        UsageError: what to leave out.
+    """
+    if multirun:
+        raise UsageError(f"A sweep (-m) starts new runs: leave out resume= and mode={mode}.")
+    of_hydra = [word for word in overrides if word.lstrip("+~").startswith("hydra.")]
+    if of_hydra and mode in ("evaluate", "export", "resume"):
+        raise UsageError(
+            f"{of_hydra[0]}: Hydra's own settings are for new training runs. Leave it out: a "
+            "resumed run stays in its folder, and an evaluation writes beside its checkpoint or, "
+            "without one, into a new folder in outputs/evaluate."
+        )
+
+
+def loaded(
+    overrides: Sequence[str], names: Sequence[str] = ("best",)
+) -> tuple[str | None, Any, list[str]]:
+    """The checkpoint that was typed, its step, and the other overrides.
+
+    Args:
+        names: what ``load_step`` may be besides a step.
+
+    Raises:
+        UsageError: an invalid step, or overrides that have no effect here.
+    """
+    path, load_step = typed_value(overrides, "checkpoint"), typed_value(overrides, "load_step")
+    whole = isinstance(load_step, int) and not isinstance(load_step, bool)
+    if path is not None and not (whole or load_step in (None, *names)):
+        listed = " or ".join(names)
+        raise UsageError(
+            f"load_step={load_step}: expected the env step of a checkpoint, or {listed}."
+        )
+    others = other_overrides(overrides, ("mode", "load_step", "checkpoint"), ("resume",))
+    return None if path is None else str(path), load_step, others
 
 
 def other_overrides(
     overrides: Sequence[str], about: Sequence[str], never: Sequence[str]
 ) -> list[str]:
-    """The overrides that change a loaded configuration.
+    """The overrides without those in ``about``.
 
     Raises:
-        UsageError: overrides that mean nothing beside those in ``about``.
+        UsageError: overrides of ``never``, which have no effect beside those in ``about``.
     """
     names = {word: word.partition("=")[0] for word in overrides}
-    senseless = [word for word, name in names.items() if name in never]
-    if senseless:
-        raise UsageError(f"{about[-1]}= says it all: leave out {', '.join(senseless)}.")
+    if unused := [word for word, name in names.items() if name in never]:
+        raise UsageError(
+            f"{', '.join(unused)}: not used together with {about[-1]}=. Leave out one of them."
+        )
     return [word for word, name in names.items() if name not in about]

@@ -76,11 +76,11 @@ def test_run_json_says_whether_the_working_copy_was_changed(tmp_path, small):
     assert git_state()["git_dirty"] in (True, False, None)
 
 
-def test_a_resume_says_once_what_is_not_as_it_was(command, capsys):
+def test_a_resume_says_where_it_continues(command, capsys):
     assert command(*CARTPOLE, "total_env_steps=60", "test.episodes=1", "hydra.run.dir=run") == 0
     capsys.readouterr()
     assert command("resume=run", "total_env_steps=90") == 0
     shown = capsys.readouterr()
-    assert (shown.out + shown.err).count("cannot save their state") == 1
+    assert "cannot save their state" not in shown.out + shown.err
     assert re.search(r"continues at  6\d env steps", shown.out)
     assert "starts from" not in shown.out
