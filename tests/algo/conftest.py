@@ -1,11 +1,33 @@
 """Every test here runs with compiled kernels, and in the slow suite also without."""
 
-import pytest
+from dataclasses import replace
 
+import pytest
+import torch
+
+from rltrain.algo.mixer import Independent
+from rltrain.types import EnvSpec, Model
 from tests.algo import batches
+from tests.algo.batches import Table, make_batch
 
 
 @pytest.fixture(autouse=True, params=["compiled", pytest.param("torch", marks=pytest.mark.slow)])
 def kernels(request, monkeypatch):
     monkeypatch.setattr(batches, "KERNELS", request.param)
     return request.param
+
+
+@pytest.fixture
+def tiny():
+    """Two windows of two steps, the second one step long, one agent, two actions."""
+    spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(1,))
+    batch = make_batch([2, 1], spec=spec)
+    batch = replace(
+        batch,
+        action=torch.tensor([[[0], [1]], [[1], [0]]]),
+        reward=torch.tensor([[[1.0], [2.0]], [[3.0], [0.0]]]),
+        avail_actions=torch.ones_like(batch.avail_actions),
+    )
+    online = Model(Table([1.0, 2.0]), Independent(spec=spec))
+    target = Model(Table([10.0, 20.0]), Independent(spec=spec))
+    return online, target, batch

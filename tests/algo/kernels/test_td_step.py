@@ -1,0 +1,91 @@
+"""The compiled TD step and compiled acting against PyTorch."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from rltrain.algo import kernels
+from rltrain.algo.kernels.feed_forward import Stack
+from rltrain.algo.kernels.td_step import CompiledTDLoss
+from rltrain.algo.loss import TDLoss
+from rltrain.algo.network.feed_forward import FeedForward
+from rltrain.types import EnvSpec
+from tests.algo.batches import (
+    loss_and_grads,
+    make_batch,
+    make_model,
+)
+
+LOSS = TDLoss(gamma=0.9, double=True, n_step=1)
+
+
+BARE = {"last_action": False, "agent_id": False}
+
+
+PLAIN = {
+    "mlp": ("mlp", (3,), {**BARE, "hidden_sizes": [8, 5]}),
+    "mlp-dueling": ("mlp", (3,), {**BARE, "dueling": True, "head_sizes": [4]}),
+    "conv": ("conv", (2, 9, 8), BARE),
+    "conv-dueling": ("conv", (2, 9, 8), {**BARE, "dueling": True}),
+    "conv-one-layer": ("conv", (2, 9, 8), {**BARE, "filters": [[4, 3, 1]], "hidden_sizes": []}),
+}
+
+
+@pytest.mark.parametrize("n_agents", [1, 2])
+@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize("huber", [None, 0.5])
+@pytest.mark.parametrize("double", [True, False])
+@pytest.mark.parametrize("mask_end", [None, 2])
+@pytest.mark.parametrize("network", PLAIN)
+def test_the_compiled_step_equals_the_tensor_operations(
+    network, mask_end, double, huber, n_step, n_agents
+):
+    """Windows of unequal length, some of them cut off, of which the first step is masked."""
+    kind, obs_shape, changes = PLAIN[network]
+    spec = EnvSpec(n_agents=n_agents, n_actions=5, obs_shape=obs_shape)
+    online, target = (make_model(kind, "independent", spec, seed, **changes) for seed in range(2))
+    batch = make_batch([5, 3, 1, 5], spec=spec, cut_off=[0, 2])
+    mask = batch.mask.clone()
+    mask[0] = False
+    if mask_end is not None:
+        mask[mask_end:] = False
+    weight = torch.linspace(0.1, 1, 4)
+    batch = replace(batch, mask=mask, weight=weight, mask_end=mask_end, eta=0.9)
+    loss = TDLoss(gamma=0.9, double=double, n_step=n_step, huber=huber)
+    compiled = loss_and_grads(CompiledTDLoss(loss), online, target, batch)
+    for ours, theirs in zip(compiled, loss_and_grads(loss, online, target, batch), strict=True):
+        torch.testing.assert_close(ours, theirs.to(ours.dtype), rtol=1e-5, atol=5e-6)
+
+
+@pytest.mark.parametrize("n_rows", [1, 7, 40])
+@pytest.mark.parametrize("network", PLAIN)
+def test_compiled_acting_equals_the_tensor_operations(network, n_rows):
+    kind, obs_shape, changes = PLAIN[network]
+    spec = EnvSpec(n_agents=1, n_actions=5, obs_shape=obs_shape)
+    agents = make_model(kind, "independent", spec, **changes).agents
+    kernels.compile_agents(agents)
+    none = torch.zeros(n_rows, 1, dtype=torch.int64), torch.zeros(n_rows, 1, 0)
+    obs = torch.randn(n_rows, 1, *obs_shape)
+    with torch.no_grad():
+        compiled, _ = agents.step(obs, *none)
+    tensors, _ = FeedForward.step(agents, obs, *none)
+    torch.testing.assert_close(compiled, tensors.detach())
+
+
+@pytest.mark.parametrize(
+    ("agents", "more"),
+    [
+        ("mlp", {"layer_norm": True}),
+        ("mlp", {"agent_id": True}),
+        ("mlp", {"noisy_sigma": 0.5}),
+        ("conv", {"layer_norm": True}),
+        ("conv", {"agent_id": True}),
+        ("conv", {"last_action": True}),
+    ],
+)
+def test_networks_that_are_more_than_layers_are_not_compiled(agents, more):
+    spec = EnvSpec(n_agents=2, n_actions=3, obs_shape=(2, 9, 8))
+    model = make_model(agents, "independent", spec, **{**BARE, **more})
+    assert Stack.of(model.agents) is None
+    assert kernels.compile_loss(LOSS, model) is LOSS

@@ -1,0 +1,44 @@
+"""Targets and loss of Q(λ)."""
+
+from dataclasses import replace
+
+import torch
+
+from rltrain.algo.loss import TDLoss
+from rltrain.algo.mixer import Independent
+from rltrain.algo.q_lambda import LambdaLoss
+from rltrain.types import Clock, EnvSpec, Model
+from tests.algo.batches import (
+    Table,
+    make_batch,
+)
+
+LOSS = TDLoss(gamma=0.9, double=True, n_step=1)
+
+
+def test_q_lambda_targets_of_collected_steps_by_hand():
+    """Two environments, two steps and the carried one; γ = λ = ½, greedy values 20, the second one
+    terminates first: y = 1 + ½ (½ 20 + ½ (2 + ½ 20)), 2 + ½ 20 | 3.
+    """
+    spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(1,))
+    model = Model(Table([10.0, 20.0]), Independent(spec=spec))
+    transitions = make_batch([1] * 4, spec=spec, cut_off=[0, 2])  # slot by slot
+    transitions = replace(
+        transitions,
+        reward=torch.tensor([1.0, 3.0, 2.0, 0.0]).view(1, 4, 1),
+        avail_actions=torch.ones_like(transitions.avail_actions),
+    )
+    last = torch.tensor([[False, False], [False, True], [False, False]])
+    y = LambdaLoss(gamma=0.5, trace=0.5).targets(model, transitions, last)
+    assert y.shape == (2, 2, 1)
+    assert y[:, 0, 0].tolist() == [9, 12]
+    assert y[0, 1, 0].item() == 3
+
+
+def test_q_lambda_learns_the_given_targets(tiny):
+    """q: 1, 2 | 2; targets 3 throughout: errors -2, -1 | -1; no target network is asked."""
+    online, _, batch = tiny
+    batch = replace(batch, td_target=torch.full((2, 2, 1), 3.0))
+    result = LambdaLoss(gamma=0.9, trace=0.5)(online, None, batch, Clock())
+    assert (result.loss_sum.item(), result.count.item()) == (6, 3)
+    assert result.priority.tolist() == [1.5, 1]
