@@ -37,6 +37,8 @@ class EnvSpec:
     obs_space: Mapping[str, Any] | None = (
         None  # the environment's own observation space, if converted
     )
+    obs_bytes: tuple[tuple[int, int, float], ...] = ()  # images in flat observations: columns
+    # [start, stop), whose numbers are scale * (0 … 255)
     first_action: int = 0  # the environment's own number of action 0
     action_space: Mapping[str, Any] | None = None  # its own, if actions are numbered combinations
     masks_actions: bool = False  # not all actions are available at all times

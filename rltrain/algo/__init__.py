@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rltrain.algo.network.distribution import Scalar as Scalar
     from rltrain.algo.network.gru import GRUAgents as GRUAgents
     from rltrain.algo.network.mlp import mlp_agents as mlp_agents
+    from rltrain.algo.network.multi_input import multi_input_agents as multi_input_agents
     from rltrain.algo.optimizer import adam as adam
     from rltrain.algo.optimizer import radam as radam
     from rltrain.algo.optimizer import rmsprop as rmsprop
@@ -80,6 +81,7 @@ _EXPORTS = {
     "adam": "optimizer",
     "conv_agents": "network.conv",
     "mlp_agents": "network.mlp",
+    "multi_input_agents": "network.multi_input",
     "no_critic": "mixer",
     "radam": "optimizer",
     "rmsprop": "optimizer",

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from rltrain.buffer import store_state
-from rltrain.buffer.fields import Storage, bytes_per_step
+from rltrain.buffer.fields import bytes_per_step
+from rltrain.buffer.packed_obs import Storage
 from rltrain.buffer.sizes import episode_blocks, require_batch, require_first_blocks
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK, Store

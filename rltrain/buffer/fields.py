@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Literal
 
 import numpy as np
 
+from rltrain.buffer.packed_obs import PackedObs, Storage
 from rltrain.types import EnvSpec
 
-Storage = Literal["float32", "float16"]
 TRANSITION = ("action", "reward", "terminated")
 """Fields of a transition: zero at an episode's final step, which has none."""
 
@@ -21,11 +20,11 @@ def fields_of(
     """Shape and stored type of every field of a time step; ``hidden`` only where H is not 0."""
     n_agents, real = spec.n_agents, np.dtype(storage)
     action = np.dtype(np.uint8 if spec.n_actions <= 256 else np.int16)
+    obs = (n_agents, *spec.obs_shape), np.dtype(np.uint8 if spec.obs_dtype == "uint8" else real)
+    if spec.obs_bytes:
+        obs = (n_agents, PackedObs(spec, storage).n_bytes), np.dtype(np.uint8)
     fields = {
-        "obs": (
-            (n_agents, *spec.obs_shape),
-            np.dtype(np.uint8) if spec.obs_dtype == "uint8" else real,
-        ),
+        "obs": obs,
         "avail_actions": ((n_agents, spec.n_actions), np.dtype(np.bool_)),
         "state": ((spec.state_dim,), real),
         "last": ((), np.dtype(np.bool_)),

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from rltrain.buffer import store_state
-from rltrain.buffer.fields import Storage, bytes_per_step
+from rltrain.buffer.fields import bytes_per_step
+from rltrain.buffer.packed_obs import Storage
 from rltrain.buffer.priorities import Priorities
 from rltrain.buffer.single_agent import one_agent
 from rltrain.buffer.sizes import require_bytes, require_window

@@ -6,7 +6,7 @@ from statistics import mode
 
 import numpy as np
 
-from rltrain.buffer.fields import Storage
+from rltrain.buffer.packed_obs import Storage
 from rltrain.errors import UsageError
 from rltrain.types import EnvSpec, Steps
 

@@ -19,7 +19,8 @@ import torch
 from rich.filesize import decimal
 from torch import Tensor
 
-from rltrain.buffer.fields import TRANSITION, Storage, bytes_per_step, fields_of
+from rltrain.buffer.fields import TRANSITION, bytes_per_step, fields_of
+from rltrain.buffer.packed_obs import PackedObs, Storage
 from rltrain.types import EnvSpec
 
 BLOCK = 32
@@ -53,6 +54,7 @@ class Store:
         for name, (shape, dtype) in fields_of(spec, storage, hidden_dim).items():
             self.shapes[name] = shape
             self.arrays[name] = _reserve(self.padding + 1, math.prod(shape), dtype)
+        self._packed = PackedObs(spec, storage) if spec.obs_bytes else None
         self.arrays["last"][self.padding] = True
         self.arrays["avail_actions"][self.padding, :: spec.n_actions] = True
         self.begin = np.zeros(n_envs, np.int64)  # [E] number of the oldest stored step
@@ -90,7 +92,10 @@ class Store:
         rows = self.rows(env, end + np.arange(len(last))[:, None]).reshape(-1)  # [T * K]
         real = ~last.reshape(-1, 1)
         for name, array in self.arrays.items():
-            field = fields[name].reshape(len(rows), array.shape[1])
+            field = fields[name]
+            if name == "obs" and self._packed is not None and field.dtype != np.uint8:
+                field = self._packed.pack(field)  # what comes from a checkpoint is packed
+            field = field.reshape(len(rows), array.shape[1])
             array[rows] = np.where(real, field, 0) if name in TRANSITION else field
         self.end[env] += len(last)
 
@@ -156,6 +161,8 @@ class Store:
         flat = out.numpy().reshape(rows.size, array.shape[1])
         np.take(array, rows.reshape(-1), axis=0, out=flat, mode="clip")  # "raise" would buffer
         out = out.to(self.device, non_blocking=True)
+        if name == "obs" and self._packed is not None:
+            out = self._packed.unpack(out)
         return out if rows.ndim < 3 else join_frames(out)
 
     def to_device(self, array: np.ndarray) -> Tensor:

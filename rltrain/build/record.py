@@ -35,4 +35,5 @@ def spec_record(spec: EnvSpec) -> dict[str, Any]:
     """An EnvSpec as JSON holds it."""
     record = asdict(spec)
     record["obs_shape"] = list(spec.obs_shape)
+    record["obs_bytes"] = [list(columns) for columns in spec.obs_bytes]
     return record

@@ -25,7 +25,8 @@ class GymnasiumEnv(Env):
     """One Gymnasium environment: N = 1, no global state.
 
     Observations: Box as it is (images channels first, as uint8, gray ones with one channel),
-    Discrete as one-hot, MultiBinary, MultiDiscrete, Tuple and Dict flattened, bytes in them / 255.
+    Discrete as one-hot, MultiBinary, MultiDiscrete, Tuple and Dict flattened, bytes in them / 255
+    (and stored as bytes).
     Actions: Discrete, or every combination of a MultiDiscrete or MultiBinary.
     ``info["action_mask"]`` says which actions are available; at an episode's end ``info["win"]``
     and the numbers in ``info["metrics"]`` are reported with its return.
@@ -64,6 +65,7 @@ class GymnasiumEnv(Env):
             obs_scale=self._view.scale,
             frame_stack=frame_stack,
             obs_space=to_record(env.observation_space),
+            obs_bytes=self._view.byte_columns,
             first_action=int(getattr(env.action_space, "start", 0)) if discrete else 0,
             action_space=None if discrete else to_record(env.action_space),
         )

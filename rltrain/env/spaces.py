@@ -4,7 +4,7 @@ convert observations without its environment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ class View(NamedTuple):
     shape: tuple[int, ...]
     dtype: str  # as stored
     scale: float  # the networks see array * scale
+    byte_columns: tuple[tuple[int, int, float], ...] = ()  # EnvSpec.obs_bytes
 
 
 def viewed(space: spaces.Space[Any], name: str) -> View:
@@ -43,7 +44,7 @@ def viewed(space: spaces.Space[Any], name: str) -> View:
     def flattened(obs: Any) -> np.ndarray:
         return np.asarray(spaces.flatten(space, obs), np.float32) * scales
 
-    return View(flattened, (n,), "float32", 1.0)
+    return View(flattened, (n,), "float32", 1.0, tuple(byte_columns(space, 0)))
 
 
 def observation_view(record: Mapping[str, Any]) -> Callable[[Any], np.ndarray]:
@@ -113,6 +114,16 @@ def scales_of(space: spaces.Space[Any]) -> np.ndarray:
         return np.concatenate([scales_of(one) for one in inner])
     scale = 1 / 255 if isinstance(space, spaces.Box) and holds_bytes(space) else 1
     return np.full(spaces.flatdim(space), scale, np.float32)
+
+
+def byte_columns(space: spaces.Space[Any], start: int) -> Iterator[tuple[int, int, float]]:
+    """``EnvSpec.obs_bytes`` of a space whose flattened observation begins at column ``start``."""
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+        for one in space.values() if isinstance(space, spaces.Dict) else space.spaces:
+            yield from byte_columns(one, start)
+            start += spaces.flatdim(one)
+    elif isinstance(space, spaces.Box) and space.dtype == np.uint8:
+        yield start, start + spaces.flatdim(space), 1 / 255 if holds_bytes(space) else 1.0
 
 
 def holds_bytes(space: spaces.Box) -> bool:

@@ -164,6 +164,12 @@ def of_pixels(settings: Settings, trainer: Trainer) -> Iterator[str]:
             f"observations are images {'×'.join(map(str, shape))}, and algo/network={name} takes "
             "their pixels one by one. algo/network=conv has convolutions."
         )
+    if trainer.about[SPEC]["obs_bytes"] and not network.endswith(".multi_input_agents"):
+        name = settings.choices.get("algo/network", network)
+        yield (
+            f"some keys of the observations are images, and algo/network={name} takes their pixels "
+            "one by one. algo/network=multi_input has convolutions for them."
+        )
 
 
 def of_memory(settings: Settings, trainer: Trainer) -> Iterator[str]:

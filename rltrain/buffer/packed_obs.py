@@ -1,0 +1,52 @@
+"""Observations that are partly images, packed into bytes: pixels take one byte, not four."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rltrain.types import EnvSpec
+
+Storage = Literal["float32", "float16"]
+
+
+class PackedObs:
+    """Flat observations [..., D] as bytes [..., n_bytes]: first the columns of ``spec.obs_bytes``,
+    a byte each, then the other numbers as ``storage``. Pixels are unpacked as they were.
+    """
+
+    def __init__(self, spec: EnvSpec, storage: Storage) -> None:
+        (self.width,), self.pixels = spec.obs_shape, spec.obs_bytes
+        edges = [0, *(edge for start, stop, _ in self.pixels for edge in (start, stop)), self.width]
+        self.others = [pair for pair in list(pairwise(edges))[::2] if pair[0] < pair[1]]
+        self.real = np.dtype(storage)
+        self.n_pixels = sum(stop - start for start, stop, _ in self.pixels)
+        self.n_bytes = self.n_pixels + (self.width - self.n_pixels) * self.real.itemsize
+
+    def pack(self, obs: np.ndarray) -> np.ndarray:
+        """[..., D] float32 to [..., n_bytes] uint8."""
+        parts = [np.rint(obs[..., a:b] / np.float32(scale)) for a, b, scale in self.pixels]
+        others = [obs[..., a:b] for a, b in self.others]
+        packed = [part.astype(np.uint8) for part in parts]
+        if others:
+            packed.append(np.concatenate(others, -1).astype(self.real).view(np.uint8))
+        return np.concatenate(packed, -1)
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        """[..., n_bytes] uint8 to [..., D] float32, on the same device."""
+        obs = torch.empty(*packed.shape[:-1], self.width, device=packed.device)
+        others = packed[..., self.n_pixels :].contiguous().view(getattr(torch, self.real.name))
+        at = 0
+        for start, stop, scale in self.pixels:
+            pixels = packed[..., at : at + stop - start]
+            torch.mul(pixels, scale, out=obs[..., start:stop])
+            at += stop - start
+        at = 0
+        for start, stop in self.others:
+            obs[..., start:stop] = others[..., at : at + stop - start]
+            at += stop - start
+        return obs

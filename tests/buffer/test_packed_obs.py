@@ -1,0 +1,72 @@
+"""Observations with images among their columns: a byte per pixel in the buffer, the same values
+outside.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from rltrain.buffer.fields import bytes_per_step
+from rltrain.buffer.packed_obs import PackedObs
+from rltrain.types import Clock, EnvSpec
+from tests.buffer.streams import Stream, saved
+from tests.buffer.test_replay import make
+
+SCALE = 1 / 255
+SPEC = EnvSpec(  # two numbers, an image, a number, bits
+    n_agents=1, n_actions=3, obs_shape=(263,), obs_bytes=((2, 258, SCALE), (259, 263, 1.0))
+)
+
+
+def observations(n):
+    rng = np.random.default_rng(0)
+    obs = rng.normal(size=(n, 1, 263)).astype(np.float32)
+    obs[..., 2:258] = np.arange(256, dtype=np.float32) * np.float32(SCALE)  # every byte
+    obs[..., 259:] = rng.integers(0, 2, (n, 1, 4))
+    return obs
+
+
+def test_every_byte_and_number_comes_back_bit_for_bit():
+    packed = PackedObs(SPEC, "float32")
+    obs = observations(3)
+    stored = packed.pack(obs)
+    assert (stored.dtype, stored.shape) == (np.uint8, (3, 1, 256 + 4 + 3 * 4))
+    assert np.array_equal(packed.unpack(torch.from_numpy(stored)).numpy(), obs)
+
+
+def test_half_precision_rounds_numbers_only():
+    packed = PackedObs(SPEC, "float16")
+    obs = observations(2)
+    stored = packed.pack(obs)
+    assert stored.shape[-1] == 256 + 4 + 3 * 2
+    found = packed.unpack(torch.from_numpy(stored)).numpy()
+    assert np.array_equal(found[..., 2:258], obs[..., 2:258])
+    assert np.array_equal(found[..., :2], obs[..., :2].astype(np.float16))
+
+
+def test_a_step_takes_a_byte_per_pixel():
+    plain = bytes_per_step(EnvSpec(n_agents=1, n_actions=3, obs_shape=(263,)), "float32")
+    assert plain - bytes_per_step(SPEC, "float32") == 3 * 260
+
+
+@pytest.mark.parametrize("frame_stack", [1, 3])
+def test_samples_and_saved_buffers_are_those_of_unpacked_observations(frame_stack):
+    def filled(obs_bytes):
+        spec = EnvSpec(
+            n_agents=1, n_actions=3, obs_shape=(6,), frame_stack=frame_stack, obs_bytes=obs_bytes
+        )
+        buffer = make(spec=spec, capacity=100)
+        stream = Stream(0, spec=spec)
+        for _ in range(4):
+            buffer.add(stream.steps(10))
+        return buffer
+
+    plain, packed = filled(()), filled(((1, 4, 1.0),))
+    assert packed.store.arrays["obs"].dtype == np.uint8
+    expected = plain.sample(16, Clock()).obs
+    state = saved(packed)
+    assert torch.equal(packed.sample(16, Clock()).obs, expected)
+    packed.load_state_dict(state)
+    assert torch.equal(packed.sample(16, Clock()).obs, expected)
