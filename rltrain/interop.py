@@ -14,10 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from rltrain.algo.learner import Learner
-from rltrain.mode.pymarl import FEED_FORWARD
 from rltrain.types import Model
 
 Weights = Mapping[str, Any]
+FEED_FORWARD = ("torso.0", "torso.2", "head.advantage.0")
+"""The layers of agents without memory (fc1, rnn, fc2 in EPyMARL with use_rnn: False; fc1, fc2, fc3
+in PyMARL2), as ``algo/network=mlp`` calls them."""
 RENAMED = {"constrant_value_layer.": "constant_layer."}
 """Beginnings of theirs that are spelled differently here."""
 

@@ -19,6 +19,7 @@ from rltrain.algo.learner import Learner
 from rltrain.build.record import spec_record
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
+from rltrain.interop import load_pymarl, parts_of, renamed
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.logger.screen import Screen, shown
@@ -29,9 +30,9 @@ from rltrain.mode.train import built
 from rltrain.trainer_state import size_words
 from rltrain.types import Clock, EnvSpec
 
-FEED_FORWARD = ("torso.0", "torso.2", "head.advantage.0")
-"""The layers of agents without memory (fc1, rnn, fc2 in EPyMARL with use_rnn: False; fc1, fc2, fc3
-in PyMARL2), as ``algo/network=mlp`` calls them."""
+CENTRAL = ("central_agent", "central_mixer")
+ALGORITHMS = {"hyper_b_1": "qmix", "action_encoding": "qtran", "si_weight": "qplex"}
+"""The algorithm that a layer of ``mixer.th`` belongs to."""
 ANOTHER = (
     "Choose the environment that it was trained in, such as env.map_name=NAME, with the options "
     "of env that change its observations."
@@ -94,18 +95,22 @@ def load_files(learner: Learner, files: PymarlFiles) -> tuple[str, ...]:
     Raises:
         UsageError: they do not fit; names the tensors and what to type.
     """
-    given = renamed(files)
+    parts = parts_of(learner.online)
+    central = {part: parts[part].state_dict() for part in CENTRAL if part in parts}
+    given = named_here(learner, files)
     require_fit(learner, files, given)
     moments, remarks = optimizer_moments(learner, files, list(given))
-    state = {**learner.state_dict(), "online": given, "target": given, "optimizer": moments}
-    learner.load_state_dict(state)
+    load_pymarl(learner, files.agent, files.mixer, **central)
+    learner.load_state_dict({**learner.state_dict(), "optimizer": moments})
+    if central:
+        remarks += ("The folder has no central networks: they start from scratch.",)
     if not files.folder.name.isdigit():
         remarks += (f"{files.folder.name} is no env step: the run is counted from 0.",)
     return remarks
 
 
-def renamed(files: PymarlFiles) -> dict[str, Tensor]:
-    """The tensors by the names that they have here, in the order of PyMARL's parameters.
+def named_here(learner: Learner, files: PymarlFiles) -> dict[str, Tensor]:
+    """The tensors by the names that they have in ``learner.online``, in PyMARL's order.
 
     Raises:
         UsageError: every agent has a network of its own.
@@ -115,13 +120,10 @@ def renamed(files: PymarlFiles) -> dict[str, Tensor]:
             f"{files.folder / AGENT} has a network per agent (mac: non_shared_mac): expected one "
             "that all agents share, with fc1, rnn and fc2. Import a checkpoint of mac=basic_mac."
         )
-    theirs = dict.fromkeys(name.partition(".")[0] for name in files.agent)
-    layers = {} if has_memory(files) else dict(zip(theirs, FEED_FORWARD, strict=False))
-    named = {}
-    for name, tensor in files.agent.items():
-        layer, dot, rest = name.partition(".")
-        named[f"agents.{layers.get(layer, layer)}{dot}{rest}"] = tensor
-    return named | {f"mixer.{name}": tensor for name, tensor in files.mixer.items()}
+    mixer = parts_of(learner.online)["mixer"]
+    (of_mixer,) = (name for name, part in learner.online.named_children() if part is mixer)
+    of_agent = {f"agents.{name}": tensor for name, tensor in renamed(files.agent).items()}
+    return of_agent | {f"{of_mixer}.{name}": x for name, x in renamed(files.mixer).items()}
 
 
 def has_memory(files: PymarlFiles) -> bool:
@@ -131,7 +133,13 @@ def has_memory(files: PymarlFiles) -> bool:
 
 def require_fit(learner: Learner, files: PymarlFiles, given: Mapping[str, Tensor]) -> None:
     """UsageError unless names and sizes are those of the learner's networks."""
-    own = {name: list(tensor.shape) for name, tensor in learner.online.state_dict().items()}
+    parts = parts_of(learner.online)
+    central = [p.data_ptr() for part in CENTRAL if part in parts for p in parts[part].parameters()]
+    own = {
+        name: list(tensor.shape)
+        for name, tensor in learner.online.state_dict().items()
+        if tensor.data_ptr() not in central
+    }
     theirs = {name: list(tensor.shape) for name, tensor in given.items()}
     wrong = [
         f"{file_of(name)} has {there or 'no such tensor'}, expected {here or 'none'}"
@@ -182,9 +190,12 @@ def advice(files: PymarlFiles, own: Mapping[str, Any], spec: EnvSpec) -> Iterato
 
 def mixer_advice(files: PymarlFiles, own: Mapping[str, Any]) -> Iterator[str]:
     """The same for the mixer."""
-    mixes = any(name.startswith("mixer.") for name in own)
-    if bool(files.mixer) != mixes:
-        yield "algo=qmix" if files.mixer else "algo=vdn (or algo=iql)"
+    mixes = any(name.startswith(("mixer.", "critic.")) for name in own)
+    if not files.mixer and mixes:
+        yield "algo=vdn (or algo=iql)"
+    layers = {name.partition(".")[0] for name in files.mixer}
+    for algo in (algo for layer, algo in ALGORITHMS.items() if layer in layers and not mixes):
+        yield f"algo={algo}"
     if "hyper_b_1.weight" not in files.mixer or not mixes:
         return
     theirs = {f"mixer.{name}": list(tensor.shape) for name, tensor in files.mixer.items()}
@@ -214,10 +225,11 @@ def optimizer_moments(
     state, groups = files.optimizer["state"], files.optimizer["param_groups"]
     numbers = [number for group in groups for number in group["params"]]
     shapes = {name: p.shape for name, p in learner.online.named_parameters()}
-    if len(numbers) != len(names) or not all(number in state for number in numbers):
+    known = len(numbers) == len(names) and set(names) == set(shapes)
+    if not known or not all(number in state for number in numbers):
         return own, (
             f"{OPTIMIZER} has the moments of {len(state)} tensors, the networks have "
-            f"{len(names)}: the optimizer starts from scratch.",
+            f"{len(shapes)}: the optimizer starts from scratch.",
         )
     of_name = dict(zip(names, (state[number] for number in numbers), strict=True))
     theirs = {key for moments in of_name.values() for key in moments}

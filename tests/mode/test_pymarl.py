@@ -13,6 +13,7 @@ from torch.nn import functional as F
 import rltrain
 from rltrain.algo import adam, rmsprop
 from rltrain.errors import CheckpointError, UsageError
+from rltrain.interop import parts_of
 from rltrain.mode.pymarl import load_files
 from rltrain.mode.pymarl_files import read_folder
 from rltrain.types import EnvSpec
@@ -230,3 +231,28 @@ def test_of_a_run_the_nearest_step_is_taken_and_said(folder):
 def test_an_import_needs_a_folder(command, small):
     with pytest.raises(UsageError, match="mode=import checkpoint=DIR"):
         command("mode=import", *small)
+
+
+@pytest.mark.parametrize("algo", ["qtran", "qplex", "ow_qmix"])
+def test_other_mixers_and_their_moments_are_taken_over(folder, algo):
+    words = [f"algo={algo}", "algo.network.hidden_dim=8", "hardware.threads=1"]
+    parts = parts_of(rltrain.make_learner([*words, "seed=1"], SPEC).online)
+    optimizer = pymarl_folder(folder, parts["agent"], parts["mixer"])
+    learner = rltrain.make_learner([*words, "seed=2"], SPEC)
+    remarks = load_files(learner, read_folder(folder, None))
+    ours = parts_of(learner.online)
+    for part in ("agent", "mixer"):
+        for name, tensor in parts[part].state_dict().items():
+            assert torch.equal(ours[part].state_dict()[name], tensor), name
+    if "central_mixer" in ours:
+        assert any("no central networks" in remark for remark in remarks)
+        return
+    assert remarks == ()
+    moments = learner.state_dict()["optimizer"]["square_avg"]
+    of_parameter = {
+        p.data_ptr(): optimizer.state[q]["square_avg"]
+        for part in ("agent", "mixer")
+        for p, q in zip(ours[part].parameters(), parts[part].parameters(), strict=True)
+    }
+    expected = [of_parameter[p.data_ptr()].flatten() for p in learner.online.parameters()]
+    assert torch.equal(moments, torch.cat(expected))
