@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 __version__ = "0.1.0"
-__all__ = ["Result", "evaluate", "load_policy", "make_learner", "make_trainer", "resume", "train"]
+__all__ = [
+    "Result",
+    "check_env",
+    "evaluate",
+    "load_policy",
+    "make_learner",
+    "make_trainer",
+    "resume",
+    "train",
+]
 
 if TYPE_CHECKING:
     from rltrain.api import (
@@ -28,9 +37,14 @@ if TYPE_CHECKING:
         resume,
         train,
     )
+    from rltrain.env.check import check_env
 
 
 def __getattr__(name: str) -> Any:
+    if name == "check_env":
+        from rltrain.env.check import check_env
+
+        return check_env
     if name in __all__:
         from rltrain import api
 

@@ -40,7 +40,9 @@ class EnvSpec:
     obs_bytes: tuple[tuple[int, int, float], ...] = ()  # images in flat observations: columns
     # [start, stop), whose numbers are scale * (0 … 255)
     first_action: int = 0  # the environment's own number of action 0
-    action_space: Mapping[str, Any] | None = None  # its own, if actions are numbered combinations
+    action_components: tuple[tuple[int, int], ...] | None = (
+        None  # number of values and first value of each, if actions are numbered combinations
+    )
     masks_actions: bool = False  # not all actions are available at all times
     obs_sizes: tuple[int, ...] | None = None  # each agent's own, if observations are padded
     action_sizes: tuple[int, ...] | None = (

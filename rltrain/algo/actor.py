@@ -13,6 +13,7 @@ from torch import nn
 from rltrain.algo.checks import available_or_all, require_memory, require_observations
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.exploration.interface import Exploration
+from rltrain.algo.own_actions import own_actions
 from rltrain.algo.policy import Policy
 from rltrain.interfaces import Agents
 from rltrain.types import Clock, EnvSpec
@@ -79,7 +80,7 @@ class Actor:
             policy.remember(state)
         with torch.random.fork_rng(devices=self._devices()):  # noise is drawn from torch's stream
             action = policy.act(seen, available, np.zeros(n, np.bool_), clock)
-        return action + spec.first_action, policy.memory() if self.remembers else None
+        return own_actions(action, spec), policy.memory() if self.remembers else None
 
     def explores_until(self) -> int | None:
         """The env step at which training's exploration stops changing; None if it never does."""

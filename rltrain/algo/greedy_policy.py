@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.algo.checks import available_or_all, require_observations
+from rltrain.algo.own_actions import own_actions
 from rltrain.algo.policy import Policy
 from rltrain.types import Clock, EnvSpec
 
@@ -45,7 +46,7 @@ class GreedyPolicy:
             avail_actions: [N, A], or [A] of a single agent; None where all actions are available.
 
         Returns:
-            [N]; a number for an observation that came as the environment gives it.
+            [N]; one action for an observation that came as the environment gives it.
 
         Raises:
             ValueError: arrays of another shape or type, or values out of range; names which.
@@ -54,8 +55,8 @@ class GreedyPolicy:
         seen, single = self._seen(obs)
         available = available_or_all(avail_actions, (spec.n_agents, spec.n_actions), spec)
         action = self.policy.act(seen[None], available[None], np.zeros(1, np.bool_), Clock())[0]
-        action = action + spec.first_action
-        return int(action[0]) if single else action
+        own = own_actions(action, spec)
+        return (own[0] if own.ndim > 1 else int(own[0])) if single else own
 
     def _seen(self, obs: Any) -> tuple[np.ndarray, bool]:
         """Observations [N, *O]; and whether one came as a single agent's environment gives it."""

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.env.actions import numbered
+from rltrain.env.actions import components, numbered
 from rltrain.env.spaces import to_record, viewed
 from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.vector import Env, Observation
@@ -67,7 +67,7 @@ class GymnasiumEnv(Env):
             obs_space=to_record(env.observation_space),
             obs_bytes=self._view.byte_columns,
             first_action=int(getattr(env.action_space, "start", 0)) if discrete else 0,
-            action_space=None if discrete else to_record(env.action_space),
+            action_components=None if discrete else components(env.action_space),
         )
         self._seed, self._t, self._return = 0, 0, 0.0
         if env.render_mode == "rgb_array":

@@ -80,9 +80,19 @@ def sweep_mode(overrides: Sequence[str]) -> int:
 
 
 def doctor_mode(overrides: Sequence[str]) -> int:
-    """Examine the machine; 0 if the main job would run."""
-    if others := [word for word in overrides if word != "mode=doctor"]:
-        raise UsageError(f"mode=doctor examines the machine: leave out {', '.join(others)}.")
+    """Examine the machine, or an environment; 0 if the main job would run, or nothing is wrong
+    with the environment.
+    """
+    rest = [word for word in overrides if word != "mode=doctor"]
+    if any(word.startswith("env=") for word in rest):
+        from rltrain.mode.doctor_env import examine_env
+
+        return UsageError.exit_code if examine_env(rest) else 0
+    if rest:
+        raise UsageError(
+            f"mode=doctor examines the machine, or with env=… an environment: leave out "
+            f"{', '.join(rest)}."
+        )
     from rltrain.mode.doctor import examine, runs, show
 
     findings = examine(Path.cwd() / "outputs")

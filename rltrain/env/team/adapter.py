@@ -162,7 +162,7 @@ class TeamEnv(Env):
         masked = has_info or any(agent.has_mask for agent in self._agents)
         try:
             return True, masked, np.asarray(self.env.state(), np.float32).size
-        except (NotImplementedError, AttributeError):
+        except (NotImplementedError, AttributeError):  # the interface's own, or none
             images = len(self._shape) > 2
             sizes = [math.prod(agent.view.shape) for agent in self._agents]
             return False, masked, 0 if images else sum(sizes)

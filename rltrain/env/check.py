@@ -1,0 +1,232 @@
+"""What is wrong with an environment, in words.
+
+To add a check: a generator of sentences, and its line in ``check``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+
+from rltrain.env.gymnasium import reason
+from rltrain.env.make_gymnasium import from_class
+from rltrain.env.team.adapter import TeamEnv
+from rltrain.env.vector import SyncVectorEnv
+from rltrain.errors import EnvError
+from rltrain.interfaces import VectorEnv
+
+N_STEPS = 500
+"""Time steps that are played, twice."""
+LARGE = 100.0
+"""Observations beyond this are hardly learned from."""
+
+
+class Findings(NamedTuple):
+    """``problems`` keep an environment from being trained on as it is meant; ``hints`` may."""
+
+    problems: list[str]
+    hints: list[str]
+
+    def __str__(self) -> str:
+        lines = [f"Problem: {each}" for each in self.problems]
+        lines += [f"Hint: {each}" for each in self.hints]
+        return "\n".join(lines) or "No problem was found."
+
+
+class Played(NamedTuple):
+    """What was seen in ``N_STEPS`` time steps of one environment."""
+
+    obs: np.ndarray  # [T, N, *O]
+    state: np.ndarray  # [T, S]
+    reward: np.ndarray  # [T, R]
+    last: np.ndarray  # [T]
+
+
+def check_env(env: Any, **kwargs: Any) -> Findings:
+    """Play an environment with random actions, twice, and say what is wrong with it.
+
+    Args:
+        env: a class or factory of Gymnasium or PettingZoo, or an environment made by one.
+        kwargs: what it is made with.
+    """
+    is_made = not callable(env) or isinstance(env, gymnasium.Env)
+    try:
+        vector = from_class(
+            (lambda: env) if is_made else env,
+            n_envs=1,
+            training=True,
+            record=False,
+            kwargs=kwargs,
+            time_limit="bootstrap",
+            max_episode_steps=None,
+            frame_stack=1,
+            reward_clip=None,
+            reward="sum",
+            factored=False,
+        )
+    except ValueError as error:
+        return Findings([str(error)], [])
+    return check(vector)
+
+
+def check(env: VectorEnv) -> Findings:
+    """Check environments in lock-step, of which the first one is looked at."""
+    problems: list[str] = []
+    try:
+        problems += of_interface(env)
+        first, second = played(env), played(env)
+    except Exception as error:  # whatever somebody's environment raises
+        known = isinstance(error, (EnvError, RuntimeError))
+        return Findings(problems or [str(error) if known else reason(error)], [])
+    problems += of_seeds(first, second)
+    return Findings(problems, list(of_numbers(first)))
+
+
+def played(env: VectorEnv) -> Played:
+    """``N_STEPS`` time steps with random available actions, always the same."""
+    rng = np.random.default_rng(0)
+    env.reset(lambda e, k: 1_000 + k)
+    found = []
+    for _ in range(N_STEPS):
+        obs, state, last = env.obs[0].copy(), env.state[0].copy(), env.last[0].copy()
+        draws = rng.random(env.avail_actions.shape) * env.avail_actions
+        reward, _ = env.step(draws.argmax(-1))
+        found.append((obs, state, reward[0].copy(), last))
+    return Played(*map(np.stack, zip(*found, strict=True)))
+
+
+def of_seeds(first: Played, second: Played) -> Iterator[str]:
+    """Episodes of one seed and the same actions must be the same."""
+    for name, one, two in zip(Played._fields, first, second, strict=True):
+        if not np.array_equal(one, two):
+            differs = (one != two).reshape(len(one), -1).any(1)
+            yield (
+                f"two episodes with the same seed and the same actions differ ({name}, first at "
+                f"step {int(differs.argmax())}). Draw all random numbers from a generator that "
+                "reset(seed=…) seeds, such as self.np_random after super().reset(seed=seed), and "
+                "begin every episode from scratch."
+            )
+            return
+
+
+def of_numbers(seen: Played) -> Iterator[str]:
+    """What is hard to learn from."""
+    if not seen.last.any():
+        yield (
+            f"no episode ended within {N_STEPS} steps of random actions. Give it a time limit: "
+            "truncated=True after some steps, or env.max_episode_steps."
+        )
+    largest = float(np.abs(seen.obs.astype(np.float64)).max())
+    if seen.obs.dtype != np.uint8 and largest > LARGE:
+        yield (
+            f"observations are as large as {largest:.3g}. Scale them to about ± 1, or type "
+            "algo.network.normalize_obs=true."
+        )
+    if (seen.obs == seen.obs[0]).all():
+        yield "observations never changed. Do they show what the agents need to know?"
+    if not seen.reward.any():
+        yield f"{N_STEPS} random steps were never rewarded: exploration may find nothing."
+
+
+def of_interface(env: VectorEnv) -> Iterator[str]:
+    """What an environment's own methods return, against its spaces."""
+    if not isinstance(env, SyncVectorEnv) or not hasattr(env.envs[0], "env"):
+        return
+    raw = env.envs[0].env
+    yield from of_team(raw) if isinstance(env.envs[0], TeamEnv) else of_single(raw)
+
+
+def of_single(env: gymnasium.Env) -> Iterator[str]:
+    """Of a Gymnasium environment of one agent."""
+    space, rng = env.observation_space, np.random.default_rng(0)
+    found: Any = env.reset(seed=0)
+    if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], dict):
+        yield f"reset() returned {type(found).__name__}: expected (observation, info), info a dict."
+        return
+    yield from outside(found[0], space, "the first observation")
+    mask = np.asarray(found[1].get("action_mask", np.ones(0)))
+    action = int(rng.choice(np.flatnonzero(mask))) if mask.any() else None
+    env.action_space.seed(0)
+    start = int(getattr(env.action_space, "start", 0))
+    step: Any = env.step(env.action_space.sample() if action is None else action + start)
+    if not isinstance(step, tuple) or len(step) != 5:
+        yield (
+            f"step() returned {describe(step)}: expected (observation, reward, terminated, "
+            "truncated, info)."
+        )
+        return
+    yield from outside(step[0], space, "the observation of a step")
+    yield from of_flags({"terminated": step[2], "truncated": step[3]})
+
+
+def of_team(env: Any) -> Iterator[str]:
+    """Of a parallel environment."""
+    for name in env.possible_agents:
+        if env.action_space(name) is not env.action_space(name):
+            yield f"action_space({name!r}) is a new object in every call: return the same one."
+    found = env.reset(seed=0)
+    if not isinstance(found, tuple) or len(found) != 2:
+        yield f"reset() returned {describe(found)}: expected ({{agent: observation}}, infos)."
+        return
+    agents = list(env.agents)
+    for name in agents:
+        yield from outside(found[0].get(name), env.observation_space(name), f"{name}'s observation")
+    if set(found[0]) != set(agents):
+        yield f"reset() shows {sorted(found[0])}, but self.agents is {agents}: set it in reset()."
+    infos = found[1]
+    actions = {name: allowed(env, name, found[0][name], infos.get(name, {})) for name in agents}
+    step = env.step(actions)
+    if not isinstance(step, tuple) or len(step) != 5:
+        yield (
+            f"step() returned {describe(step)}: expected five dictionaries by agent: observations, "
+            "rewards, terminated, truncated, infos."
+        )
+        return
+    for what, by_agent in zip(
+        ("observations", "rewards", "terminated", "truncated"), step, strict=False
+    ):
+        if isinstance(by_agent, Mapping) and set(by_agent) != set(agents):
+            yield (
+                f"step() returned {what} of {sorted(by_agent)}: expected {agents}, the agents that "
+                "acted, also those that leave."
+            )
+
+
+def allowed(env: Any, name: str, obs: Any, info: Any) -> Any:
+    """An available action of an agent."""
+    space = env.action_space(name)
+    space.seed(0)
+    masked = isinstance(obs, Mapping) and "action_mask" in obs
+    mask = obs["action_mask"] if masked else info.get("action_mask")
+    if mask is None:
+        return space.sample()
+    return int(np.flatnonzero(mask)[0]) + int(getattr(space, "start", 0))
+
+
+def outside(obs: Any, space: Any, what: str) -> Iterator[str]:
+    """An observation that is not of its space."""
+    if not space.contains(obs):
+        yield (
+            f"{what} is {describe(obs)}, which is not of its space {space}: check its shape, its "
+            "dtype and its range."
+        )
+
+
+def of_flags(flags: Mapping[str, Any]) -> Iterator[str]:
+    """``terminated`` and ``truncated`` that are no booleans."""
+    for name, flag in flags.items():
+        if not isinstance(flag, (bool, np.bool_)):
+            yield f"{name} is {describe(flag)}: expected True or False."
+
+
+def describe(value: Any) -> str:
+    """A value in a few words."""
+    if isinstance(value, np.ndarray):
+        among = f" from {value.min():.4g} to {value.max():.4g}" if value.size else ""
+        return f"an array {value.dtype} {list(value.shape)}{among}"
+    if isinstance(value, tuple):
+        return f"{len(value)} values"
+    return f"{type(value).__name__} {value!r}"[:80]

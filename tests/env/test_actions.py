@@ -1,0 +1,104 @@
+"""MultiDiscrete actions of one agent: every combination an action, or every component an agent."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import rltrain
+from rltrain.env.actions import numbered
+from rltrain.env.adapt import adapted
+from rltrain.errors import UsageError
+
+
+class Dials(gymnasium.Env):
+    """Three dials are to be set as they are shown."""
+
+    observation_space = spaces.Box(0, 3, (3,))
+    action_space = spaces.MultiDiscrete([2, 3, 2], start=[0, 1, 0])
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t, self.given = 0, []
+        return self.seen(), {}
+
+    def seen(self):
+        self.shown = self.np_random.integers(self.action_space.nvec) + self.action_space.start
+        return self.shown.astype(np.float32)
+
+    def step(self, action):
+        self.given.append(action.tolist())
+        self.t, right = self.t + 1, float((action == self.shown).sum())
+        return self.seen(), right, self.t == 4, False, {}
+
+
+class Many(Dials):
+    action_space, observation_space = spaces.MultiDiscrete([10] * 5), spaces.Box(0, 9, (5,))
+
+
+def test_every_combination_is_an_action():
+    env = adapted(Dials())
+    assert env.spec.n_actions == 12
+    env.reset(0)
+    for action in (0, 1, 2, 11):
+        env.step(np.array([action]))
+    assert env.env.given == [[0, 1, 0], [0, 1, 1], [0, 2, 0], [1, 3, 1]]
+
+
+def test_every_component_is_an_agent():
+    env = adapted(Dials(), factored=True)
+    assert (env.spec.n_agents, env.spec.n_actions, env.spec.state_dim) == (3, 3, 3)
+    first = env.reset(0)
+    assert first.avail_actions.tolist() == [[1, 1, 0], [1, 1, 1], [1, 1, 0]]
+    assert (first.obs == first.state).all()
+    _, reward, *_ = env.step(np.array([1, 2, 0]))
+    assert env.env.env.given == [[1, 3, 0]]
+    assert reward.shape == (1,)
+
+
+def test_too_many_combinations_are_refused_with_their_count():
+    with pytest.raises(ValueError, match=r"100,000 combinations, .*Type env\.factored=true"):
+        adapted(Many())
+    assert adapted(Many(), factored=True).spec.n_agents == 5
+
+
+def test_binary_actions_are_components_of_two():
+    actions = numbered(spaces.MultiBinary(3), "it")
+    assert (actions.n, actions.own(5).tolist()) == (8, [1, 0, 1])
+
+
+def test_a_single_action_has_no_components():
+    with pytest.raises(ValueError, match=r"env\.factored=true: CartPoleEnv .* no components"):
+        adapted(gymnasium.make("CartPole-v1"), factored=True)
+
+
+def without(small, key):
+    return [word for word in small if not word.startswith(f"{key}=")]
+
+
+def test_a_policy_answers_with_components(small, tmp_path):
+    words = [*without(small, "env"), "algo=dqn", "algo.learning_starts=10"]
+    trainer = rltrain.make_trainer(words, tmp_path, env=Dials)
+    trainer.run(20)
+    trainer.save("weights")
+    policy, seen = rltrain.load_policy(tmp_path), np.array([1, 2, 0], np.float32)
+    policy.reset()
+    action = policy.act(seen)
+    assert Dials.action_space.contains(action)
+    assert action.tolist() == trainer.compute_single_action(seen).tolist()
+
+
+@pytest.mark.parametrize("algo", ["iql", "vdn", "qmix"])
+def test_factored_agents_train(small, tmp_path, algo):
+    words = [*without(small, "env"), "env=gymnasium", "env.factored=true", f"algo={algo}"]
+    trainer = rltrain.make_trainer(words, tmp_path, env=Dials)
+    trainer.run(60)
+    assert trainer.rollout.env.spec.n_agents == 3
+
+
+def test_clipped_rewards_of_a_team_are_refused(small, tmp_path):
+    words = [*without(small, "env"), "env=gymnasium", "env.factored=true", "env.reward_clip=1"]
+    with pytest.raises(UsageError, match=r"env\.reward_clip=1: .*Type env\.reward_clip=null"):
+        rltrain.make_trainer([*words, "algo=vdn"], tmp_path / "run", env=Dials)

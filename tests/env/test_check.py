@@ -1,0 +1,120 @@
+"""What the checker says about environments with one defect each."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import rltrain
+from tests.env.team.scripted import Scripted, Stateful
+
+
+class Good(gymnasium.Env):
+    observation_space, action_space = spaces.Box(-1, 1, (2,)), spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self.seen(), {}
+
+    def step(self, action):
+        self.t += 1
+        return self.seen(), float(action), self.t == 5, False, {}
+
+    def seen(self):
+        return self.np_random.uniform(-1, 1, 2).astype(np.float32)
+
+
+class Unseeded(Good):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=None)
+
+
+class Outside(Good):
+    def seen(self):
+        return super().seen() + 5
+
+
+class Old(Good):
+    def step(self, action):
+        obs, reward, terminated, _, info = super().step(action)
+        return obs, reward, terminated, info
+
+
+class WithoutInfo(Good):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0]
+
+
+class Continuous(Good):
+    action_space = spaces.Box(-1, 1, (2,))
+
+
+class Numbered(Good):
+    def step(self, action):
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, reward, int(terminated), truncated, info
+
+
+class KeepsNoRewards(Scripted):
+    def step(self, actions):
+        obs, rewards, *rest = super().step(actions)
+        return obs, {agent: rewards[agent] for agent in self.agents if agent != "b"}, *rest
+
+
+class Nothing:
+    """No environment."""
+
+
+PROBLEMS = {
+    Unseeded: r"same seed and the same actions differ \(obs, first at step 0\).*self\.np_random",
+    Outside: r"the first observation is an array float32 \[2\] from .* not of its space",
+    Old: r"step\(\) returned 4 values: expected \(observation, reward",
+    WithoutInfo: r"reset\(\) returned ndarray: expected \(observation, info\)",
+    Continuous: r"values of discrete actions",
+    Numbered: r"terminated is int 0: expected True or False",
+    KeepsNoRewards: r"returned rewards of \['a'\]: expected \['a', 'b'\]",
+    Nothing: r"Nothing is no environment: it has no reset, step",
+}
+
+
+@pytest.mark.parametrize("env", PROBLEMS, ids=lambda env: env.__name__)
+def test_a_defect_is_said_in_words(env):
+    found = rltrain.check_env(env)
+    assert found.problems
+    with pytest.raises(AssertionError, match=PROBLEMS[env]):
+        raise AssertionError(str(found))
+
+
+@pytest.mark.parametrize("env", [Good, Good(), Scripted, Stateful, lambda: Good()])
+def test_nothing_is_said_against_an_environment_that_is_right(env):
+    assert rltrain.check_env(env).problems == []
+
+
+class Endless(Good):
+    def step(self, action):
+        obs, *_ = super().step(action)
+        return 200 * obs, 0.0, False, False, {}
+
+
+def test_what_is_hard_to_learn_from_is_a_hint():
+    found = rltrain.check_env(Endless)
+    assert len(found.hints) == 3
+    said = str(found)
+    for part in ("no episode ended", "as large as", "never rewarded"):
+        assert part in said
+
+
+def test_the_command_checks_any_environment(command, capsys):
+    assert command("mode=doctor", "env=two_step") == 0
+    said = capsys.readouterr().out
+    assert "2 agents, 2 actions, observations [3], state 3, 1 rewards" in said
+    assert "No problem was found." in said
+
+
+def test_the_command_fails_for_an_environment_with_a_problem(command, capsys):
+    gymnasium.register("Unseeded-v0", entry_point=Unseeded)
+    assert command("mode=doctor", "env=gymnasium", "env.id=Unseeded-v0") == 2
+    assert "Problem: two episodes with the same seed" in capsys.readouterr().out
