@@ -43,7 +43,7 @@ class EpisodeSeeds(Protocol):
 
 class VectorEnv(Protocol):
     """E environments in lockstep with next-step autoreset: every observation, final ones included,
-    has a time step of its own.
+    has its own time step.
 
     The arrays hold the current time step; the next ``step`` overwrites them. Where ``last`` is
     set, the next ``step`` ignores the action of that environment, returns reward 0 and writes the
@@ -156,31 +156,25 @@ class Agents(Protocol):
 
 
 class Mixer(Protocol):
-    """Per-agent values to value streams; an ``nn.Module``. Simple mixers use two of the four
-    arguments.
-    """
+    """Per-agent values to value streams; an ``nn.Module``. Simple mixers read only q."""
 
     n_streams: Annotated[int, "M, value streams after mixing: 1, or n_agents"]
     uses_greedy: bool = True  # False: it does not read greedy_q
-    penalty: Callable[[Tensor], Tensor] | None = (
-        None  # of states [T, B, S]: [T, B], added to the loss of every transition
-    )
+    penalty: Callable[[Tensor], Tensor] | None = None
+    """Of states [T, B, S] to [T, B], added to the loss of every transition."""
 
     def __call__(self, q: Tensor, greedy_q: Tensor, action: Tensor, state: Tensor) -> Tensor:
         """q, greedy_q and action [T, B, N], state [T, B, S] to [T, B, M]."""
 
 
 class Loss(Protocol):
-    """The loss of a batch. A loss for a distribution of returns has a constructor keyword
-    ``distribution``.
-    """
+    """The loss of a batch. One for a distribution of returns has the keyword ``distribution``."""
 
     n_step: Annotated[int, "rewards summed before the bootstrap"]
     per_agent: bool = False  # every agent's values are trained independently, without a mixer
     of_team: bool = False  # it needs one value stream of the whole team
-    targets: Callable[..., Tensor] | None = (
-        None  # of (online, transitions, last), all collected steps at once
-    )
+    targets: Callable[..., Tensor] | None = None
+    """Of (online, transitions, last), all collected steps at once."""
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
         """Loss sum, count (transitions trained on × M), priority [B] and metrics."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rltrain.common.exports import import_name
+from rltrain.common.imports import import_name
 
 if TYPE_CHECKING:
     from rltrain.algo.actor import Actor as Actor

@@ -78,14 +78,19 @@ def seal(folder: Path, kind: str) -> None:
 
 def drop_part(folder: Path, part: str) -> None:
     """Remove one part of a finished checkpoint: first from the manifest, then from disk."""
-    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    manifest = stored_manifest(folder)
     names = [n for n in manifest["files"] if n.partition(".")[0] == part]
+    for name in names:
+        del manifest["files"][name]
     if names:
-        for name in names:
-            del manifest["files"][name]
         put_text(folder / MANIFEST, json.dumps(manifest, indent=1))
-        for name in names:
-            (folder / name).unlink(missing_ok=True)
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
+
+
+def stored_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest as it is stored; nothing is compared with it."""
+    return dict(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
 
 
 def manifest_of(folder: Path) -> dict[str, Any]:
@@ -123,7 +128,7 @@ def read(folder: Path, part: str) -> dict[str, Any]:
         CheckpointError: unreadable files.
     """
     try:
-        listed = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
+        listed = stored_manifest(folder)["files"]
         if f"{part}.json" not in listed:
             raise CheckpointError(f"{folder} holds no '{part}'.")
         tree = json.loads((folder / f"{part}.json").read_text(encoding="utf-8"))
@@ -143,8 +148,7 @@ def read(folder: Path, part: str) -> dict[str, Any]:
 
 def has(folder: Path, part: str) -> bool:
     """Whether a checkpoint holds a part, according to its manifest."""
-    listed = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
-    return f"{part}.json" in listed
+    return f"{part}.json" in stored_manifest(folder)["files"]
 
 
 @dataclass(frozen=True)
@@ -158,9 +162,7 @@ class Found:
 
 def steps_of(checkpoints: Path) -> list[int]:
     """The steps of all folders that look like checkpoints, newest first."""
-    if not checkpoints.is_dir():
-        return []
-    folders = [p for p in checkpoints.iterdir() if p.is_dir() and p.name.isdigit()]
+    folders = [p for p in checkpoints.glob("[0-9]*") if p.is_dir() and p.name.isdigit()]
     return sorted((int(p.name) for p in folders), reverse=True)
 
 
@@ -183,10 +185,9 @@ def find(
     """The checkpoint that a path and a step mean.
 
     Args:
-        path: a run folder, its ``checkpoints/``, one checkpoint, or ``checkpoints/best`` or
-            ``latest``.
-        load_step: take the checkpoint nearest to this env step, or that of the best test; None =
-            the newest valid.
+        path: a run folder, its ``checkpoints/`` or ``checkpoints/best`` or ``latest``, or one
+            checkpoint.
+        load_step: the checkpoint nearest to this env step, or of the best test; None = the newest.
         full: only checkpoints that a run can resume from.
 
     Raises:
@@ -194,10 +195,7 @@ def find(
         UsageError: a step beside a single checkpoint.
     """
     if load_step == "all":
-        raise UsageError(
-            "load_step=all is for the command mode=evaluate: expected the env step of one "
-            "checkpoint, or best."
-        )
+        raise UsageError("load_step=all is for mode=evaluate: expected one env step, or best.")
     if is_one(path):
         if load_step is not None:
             raise UsageError(
@@ -217,9 +215,8 @@ def find(
     if load_step is not None:
         nearest = min(steps, key=lambda s: abs(s - load_step))
         other = f"There is no checkpoint of env step {load_step:,}: {nearest:,} is the nearest."
-        return replace(
-            single(checkpoints / str(nearest)), remarks=() if nearest == load_step else (other,)
-        )
+        found = single(checkpoints / str(nearest))
+        return found if nearest == load_step else replace(found, remarks=(other,))
     remarks: list[str] = []
     for step in steps:
         try:
@@ -227,11 +224,9 @@ def find(
                 return Found(checkpoints / str(step), step, tuple(remarks))
         except CheckpointError as error:
             remarks.append(f"Passed over checkpoint {step}: {error}")
-    if not remarks:
-        remarks.append(
-            f"Its checkpoints hold weights only: start a new run from them with checkpoint={path}."
-        )
-    raise CheckpointError("\n".join([f"{path} holds no checkpoint to go on from.", *remarks]))
+    weights = f"It holds weights only: start a new run from them with checkpoint={path}."
+    text = [f"{path} holds no checkpoint to go on from.", *(remarks or [weights])]
+    raise CheckpointError("\n".join(text))
 
 
 def single(path: Path) -> Found:
@@ -299,6 +294,6 @@ def resumable(checkpoints: Path) -> bool:
 def kind_of(folder: Path) -> str:
     """``full``, ``weights``, or ``broken`` (without comparing checksums)."""
     try:
-        return str(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["kind"])
+        return str(stored_manifest(folder)["kind"])
     except (OSError, ValueError, KeyError, TypeError):
         return "broken"

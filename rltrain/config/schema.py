@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from rltrain.common.imports import beside_user
 from rltrain.common.number_types import Count, Flag, NonNegative, Positive, Probability, Real, Whole
-from rltrain.common.user_modules import beside_user
 from rltrain.errors import UsageError
 
 

@@ -22,7 +22,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 
-from rltrain.common.user_modules import beside_user
+from rltrain.common.imports import beside_user
 from rltrain.config.catalog import Catalog, conf_dir
 from rltrain.config.overrides import is_file, original_cwd
 from rltrain.errors import UsageError

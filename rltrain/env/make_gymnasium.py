@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 import gymnasium
 
+from rltrain.common.imports import beside_user
 from rltrain.common.number_types import Count, Flag, Positive
-from rltrain.common.user_modules import beside_user
 from rltrain.env.adapt import adapted
 from rltrain.env.gymnasium import reason
 from rltrain.env.gymnasium_advice import advice, missing_packages

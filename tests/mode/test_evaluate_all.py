@@ -45,7 +45,7 @@ def test_one_checkpoint_is_not_all_and_elsewhere_one_is_needed(command, run, sma
     for words in (small, ["mode=export"]):
         with pytest.raises(UsageError, match="load_step=all"):
             command(*words, f"checkpoint={run}", "load_step=all")
-    with pytest.raises(UsageError, match="load_step=all is for the command"):
+    with pytest.raises(UsageError, match="load_step=all is for mode=evaluate"):
         rltrain.load_policy(run, load_step="all")
     with pytest.raises(UsageError, match="episodes of one checkpoint"):
         command("mode=evaluate", f"checkpoint={run}", "load_step=all", "dataset.write=data")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rltrain.common.exports import import_name
+from rltrain.common.imports import import_name
 
 _EXPORTS = {
     "SmacVectorEnv": "vector",

@@ -7,9 +7,9 @@ import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from rltrain.common.imports import beside_user
 from rltrain.common.install import install_extra
 from rltrain.common.number_types import Count
-from rltrain.common.user_modules import beside_user
 from rltrain.env.make_gymnasium import from_class
 from rltrain.env.vector import SyncVectorEnv
 

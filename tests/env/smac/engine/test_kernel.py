@@ -45,7 +45,7 @@ def test_change_in_another_file_is_seen(tmp_path: Path) -> None:
     copy = tmp_path / "rltrain" / "env" / "smac"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     shared = ("__init__.py", "types.py", "interfaces.py", "env/__init__.py")
-    for name in (*shared, "common/__init__.py", "common/numba_cache.py", "common/exports.py"):
+    for name in (*shared, "common/__init__.py", "common/numba_cache.py", "common/imports.py"):
         (tmp_path / "rltrain" / name).parent.mkdir(exist_ok=True)
         shutil.copy(PACKAGE.parents[1] / name, tmp_path / "rltrain" / name)
     code = (

@@ -1,11 +1,24 @@
-"""Modules of the user: those in the folder that the command was started from."""
+"""Importing by name: public names of a package on first use, and modules of the user."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+
+def import_name(package: str, exports: Mapping[str, str], name: str) -> Any:
+    """The public name ``name`` of ``package``; ``exports`` maps names to submodules.
+
+    Raises:
+        AttributeError: the package has no such name.
+    """
+    if name not in exports:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    return getattr(import_module(f"{package}.{exports[name]}"), name)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from rltrain.common.user_modules import beside_user
+from rltrain.common.imports import beside_user
 
 
 @pytest.fixture
