@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -45,3 +46,21 @@ def command():
 @pytest.fixture
 def small():
     return list(SMALL)
+
+
+@pytest.fixture(scope="session")
+def trained_once(tmp_path_factory):
+    """A finished run, made once; tests work on copies of it."""
+    folder = tmp_path_factory.mktemp("once")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert entry.run(SMALL) == 0
+    (run_dir,) = folder.glob("outputs/*-*/*")
+    return run_dir
+
+
+@pytest.fixture
+def trained(trained_once, own_folder):
+    run_dir = own_folder / "outputs" / trained_once.parent.name / trained_once.name
+    shutil.copytree(trained_once, run_dir)
+    return run_dir

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 
 import torch
 
 import rltrain
-from rltrain.callback import Callback
+from rltrain.callback import Callback, Callbacks
+from rltrain.common.files import digest
 
 
 class Failing(Callback):
@@ -37,3 +39,49 @@ def trained(words, folder, until=300):
 def weights(trainer):
     """All of the online network, flat."""
     return torch.cat([p.detach().flatten() for p in trainer.learner.online.parameters()])
+
+
+def nothing_written(folder):
+    """Whether a folder is empty."""
+    return not list(folder.iterdir())
+
+
+def forged(run_dir, without=None, **changes):
+    """A run whose configuration was changed and whose manifests vouch for it."""
+    for file in [run_dir / "config.json", *run_dir.glob("checkpoints/*/config.json")]:
+        saved = {**json.loads(file.read_text()), **changes}
+        saved.pop(without, None)
+        file.write_text(json.dumps(saved))
+        manifest = file.with_name("manifest.json")
+        if manifest.exists():
+            facts = json.loads(manifest.read_text())
+            facts["files"]["config.json"] = {"bytes": file.stat().st_size, "sha256": digest(file)}
+            manifest.write_text(json.dumps(facts))
+
+
+def rows(trainer, name):
+    path = trainer.run_dir / "metrics.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [r for r in lines if name in r]
+
+
+class Trace(Callback):
+    """Remembers every row that the trainer reports."""
+
+    def __init__(self):
+        self.tests, self.saves, self.updates = [], [], []
+
+    def on_test_end(self, trainer, value):
+        self.tests.append(trainer.clock.env_steps)
+        return value
+
+    def on_save(self, trainer, value):
+        self.saves.append(trainer.clock.env_steps)
+        return value
+
+
+def traced(words, folder):
+    trainer = rltrain.make_trainer(words, run_dir=folder)
+    trace = Trace()
+    trainer.callbacks = Callbacks([*trainer.callbacks.callbacks, trace])
+    return trainer, trace

@@ -105,7 +105,7 @@ def test_a_loss_that_reads_no_distribution_is_refused_where_there_is_one(small, 
         UsageError, match=r"of which only the mean .* Type algo/distribution=scalar"
     ):
         rltrain.make_trainer([*words, f"algo.loss._target_={OWN}.Loss"])
-    with pytest.raises(UsageError, match=r"Net \(algo.network\) says expected returns only"):
+    with pytest.raises(UsageError, match=r"Net \(algo.network\) outputs expected returns only"):
         rltrain.make_trainer([*words, f"algo.network._target_={OWN}.Net"])
     own = [f"algo.network._target_={OWN}.Net", f"algo.loss._target_={OWN}.Loss"]
     trainer = rltrain.make_trainer([*words, *own, "algo/distribution=scalar"], run_dir=tmp_path)

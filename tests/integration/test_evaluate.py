@@ -1,0 +1,128 @@
+"""mode=evaluate: episodes, recordings, scripted policies."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from rltrain.env.games.matrix import TwoStepGames
+from rltrain.errors import CheckpointError, UsageError
+from tests.helpers import forged, nothing_written
+
+
+def test_evaluate_plays_the_exact_number_whatever_the_number_of_copies(command, trained):
+    found = []
+    for n_envs in (1, 2, 5):
+        words = [f"checkpoint={trained}", "test.episodes=7", f"test.n_envs={n_envs}"]
+        assert command("mode=evaluate", *words) == 0
+        record = json.loads((trained / "evaluation.json").read_text())
+        assert [e["episode"] for e in record["episodes"]] == list(range(7))
+        found.append([e["return"] for e in record["episodes"]])
+    assert found[0] == found[1] == found[2]
+    assert (trained / "evaluation-2.json").exists()
+    metrics = record["metrics"]
+    assert metrics["test/return_low"] <= metrics["test/return_mean"] <= metrics["test/return_high"]
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The two-step game with pictures."""
+    picture = np.zeros((8, 12, 3), np.uint8)
+    monkeypatch.setattr(TwoStepGames, "frames_per_second", 10.0)
+    monkeypatch.setattr(TwoStepGames, "render", lambda _, envs: [[picture] for _ in envs])
+
+
+def test_evaluate_records_every_episode_and_lists_the_files(command, trained, drawn, capsys):
+    words = [f"checkpoint={trained}", "record=true", "test.episodes=3"]
+    assert command("mode=evaluate", *words) == 0
+    record = json.loads((trained / "evaluation.json").read_text())
+    folder = f"recordings/{record['env_steps']}"
+    for k, episode in enumerate(record["episodes"]):
+        wanted = {f"{folder}/episode-00{k}{end}" for end in (".gif", "-first.png", "-last.png")}
+        assert wanted <= set(episode["files"])
+        assert all((trained / name).exists() for name in episode["files"])
+    assert str(trained / folder) in capsys.readouterr().out.replace("\n", "")
+    assert command("mode=evaluate", *words) == 0  # the first recordings stay
+    again = json.loads((trained / "evaluation.json").read_text())
+    assert again["episodes"][0]["files"][0] == f"{folder}-2/episode-000.gif"
+
+
+def test_recordings_go_elsewhere_if_the_run_folder_cannot_be_written(
+    command, trained, drawn, own_folder
+):
+    (trained / "recordings").write_text("in the way")
+    assert command("mode=evaluate", f"checkpoint={trained}", "record=true", "test.episodes=1") == 0
+    assert len(list(own_folder.glob("outputs/evaluate/*/recordings/*/episode-000.gif"))) == 1
+
+
+def test_recording_what_cannot_be_drawn_is_refused_before_anything_is_played(command, trained):
+    with pytest.raises(UsageError, match="env 'two_step' cannot be drawn"):
+        command("mode=evaluate", f"checkpoint={trained}", "record=true")
+    assert not (trained / "evaluation.json").exists()
+    assert not (trained / "recordings").exists()
+
+
+def test_a_script_is_evaluated_without_a_checkpoint(command, own_folder, capsys):
+    words = ["mode=evaluate", "algo=scripted", "env=smac", "env.map_name=3m", "test.episodes=4"]
+    assert command(*words, "algo.policy=closest") == 0
+    (path,) = own_folder.glob("outputs/evaluate/*/evaluation.json")
+    record = json.loads(path.read_text())
+    assert record["what"] == "scripted closest on smac 3m, seed 0"
+    assert (record["checkpoint"], len(record["episodes"])) == (None, 4)
+    shown = capsys.readouterr().out
+    assert all(row in shown for row in ("return", "win rate", "episode length", "4 episodes"))
+
+
+def test_two_evaluations_of_scripts_leave_two_files(command, own_folder):
+    words = ["mode=evaluate", "algo=scripted", "algo.policy=random", "env=two_step"]
+    for _ in range(2):
+        assert command(*words, "test.episodes=2") == 0
+    assert len(list(own_folder.glob("outputs/evaluate/*/evaluation.json"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["algo=scripted"], "algo=scripted has nothing to learn: type mode=evaluate"),
+        (["mode=evaluate", "algo=scripted"], "algo.policy=closest needs battles"),
+        (["mode=evaluate", "algo=scripted", "algo.policy=closet"], "one of random, stop, closest"),
+        (["mode=evaluate", "algo=scripted", "algo.loss.gamma=1"], "Unknown key"),
+        (["mode=evaluate", "algo=qmix"], "needs a checkpoint"),
+    ],
+    ids=lambda w: " ".join(w) if isinstance(w, list) else None,
+)
+def test_what_a_script_cannot_do_is_refused(command, own_folder, words, what):
+    with pytest.raises(UsageError, match=what):
+        command(*words, "env=two_step")
+    assert nothing_written(own_folder)
+
+
+def test_a_checkpoint_cannot_be_a_script(command, trained):
+    forged(
+        trained,
+        algo={"_target_": "rltrain.algo.Scripted", "policy": "random"},
+        mode="evaluate",
+    )
+    with pytest.raises(CheckpointError, match="without weights"):
+        command("mode=evaluate", f"checkpoint={trained}")
+
+
+def test_evaluate_from_a_folder_that_is_no_run(command, trained, own_folder):
+    best = trained / "checkpoints" / (trained / "checkpoints/best").read_text().strip()
+    moved = own_folder / "a=b, c d"
+    best.rename(moved)
+    assert command("mode=evaluate", f"checkpoint={moved}", "test.episodes=2") == 0
+    assert (moved / "evaluation.json").exists()
+
+
+def test_the_best_checkpoint_is_evaluated_by_its_name(command, trained, capsys):
+    best = min(int(p.name) for p in (trained / "checkpoints").iterdir() if p.name.isdigit())
+    (trained / "checkpoints/best").write_text(f"{best}\n")
+    words = ["mode=evaluate", "checkpoint=latest", "load_step=best", "test.episodes=1"]
+    assert command(*words) == 0
+    assert json.loads((trained / "evaluation.json").read_text())["env_steps"] == best
+    assert "The newest run below" in capsys.readouterr().out.replace("\n", " ")
+    with pytest.raises(UsageError, match="expected the env step of a checkpoint, or best"):
+        command("mode=evaluate", "checkpoint=latest", "load_step=worst")

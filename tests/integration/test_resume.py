@@ -1,0 +1,101 @@
+"""resume=: continue a run in its folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from rltrain.errors import UsageError
+from tests.helpers import forged
+
+
+def test_resume_goes_on_in_the_same_folder(command, trained):
+    before = (trained / "metrics.jsonl").read_text()
+    assert command(f"resume={trained}", "total_env_steps=450") == 0
+    record = json.loads((trained / "run.json").read_text())
+    assert record["env_steps"] >= 450
+    assert len(record["resumes"]) == 1
+    after = (trained / "metrics.jsonl").read_text()
+    assert after.startswith(before)
+    steps = [json.loads(line)["env_steps"] for line in after.splitlines()]
+    assert steps == sorted(steps)
+    assert json.loads((trained / "config.json").read_text())["total_env_steps"] == 450
+
+
+def test_resume_latest_finds_the_newest_run(command, trained, small):
+    assert command("resume=latest", "total_env_steps=350") == 0
+
+
+@pytest.fixture
+def unsaved(trained):
+    """The run as if it had been killed before its first checkpoint to resume from."""
+    latest = trained / "checkpoints/latest"
+    for folder in (trained / "checkpoints").glob("*/"):
+        shutil.rmtree(folder)
+    latest.unlink()
+    record = json.loads((trained / "run.json").read_text())
+    record |= {"status": "running", "best_test": {"env_steps": 0, "test/return_mean": 99}}
+    (trained / "run.json").write_text(json.dumps(record))
+    return trained
+
+
+def without_times(file):
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    return [{k: v for k, v in r.items() if k != "seconds" and "time/" not in k} for r in rows]
+
+
+@pytest.mark.parametrize("typed", ["latest", "outputs/qmix-two_step"])
+def test_a_run_without_a_checkpoint_starts_again_in_its_folder(
+    command, unsaved, trained_once, typed
+):
+    assert command(f"resume={typed}") == 0
+    again, once = (without_times(run / "metrics.jsonl") for run in (unsaved, trained_once))
+    assert again == once
+    record = json.loads((unsaved / "run.json").read_text())
+    assert (record["status"], len(record["resumes"])) == ("finished", 1)
+    assert record["best_test"]["test/return_mean"] < 99
+    assert "starts again at env step 0" in (unsaved / "train.log").read_text()
+
+
+def test_a_run_that_has_begun_a_dataset_does_not_start_again_over_it(command, unsaved, own_folder):
+    (own_folder / "data").mkdir()
+    (own_folder / "data/shard").touch()
+    dataset = json.loads((unsaved / "config.json").read_text())["dataset"]
+    forged(unsaved, dataset={**dataset, "write": "data"})
+    before = (unsaved / "metrics.jsonl").read_text()
+    with pytest.raises(UsageError, match="Delete data, then resume again"):
+        command(f"resume={unsaved}")
+    assert (unsaved / "metrics.jsonl").read_text() == before
+
+
+@pytest.mark.parametrize("words", [["resume=latest"], ["mode=evaluate", "checkpoint=x"]])
+def test_hydras_own_settings_are_for_new_runs(command, words):
+    with pytest.raises(UsageError, match=r"hydra\.run\.dir=here: Hydra's own settings"):
+        command(*words, "hydra.run.dir=here")
+
+
+def test_a_resume_cuts_metrics_back_to_the_checkpoint(command, trained):
+    file = trained / "metrics.jsonl"
+    before = file.read_text()
+    file.write_text(before + '{"env_steps": 10000}\n')
+    assert command(f"resume={trained}", "total_env_steps=350") == 0
+    assert '"env_steps": 10000' not in file.read_text()
+
+
+def test_a_resume_passes_over_a_broken_checkpoint(command, trained):
+    latest = (trained / "checkpoints/latest").read_text().strip()
+    (trained / "checkpoints" / latest / "trainer.safetensors").write_bytes(b"")
+    assert command(f"resume={trained}", "total_env_steps=350") == 0
+
+
+def test_resume_takes_the_run_of_a_checkpoint(command, trained):
+    latest = (trained / "checkpoints/latest").read_text().strip()
+    assert command(f"resume={trained}/checkpoints/{latest}", "total_env_steps=350") == 0
+    assert json.loads((trained / "run.json").read_text())["env_steps"] >= 350
+
+
+def test_a_resumed_run_keeps_what_makes_it_the_same_run(command, trained):
+    with pytest.raises(UsageError, match=r"algo\.loss\.gamma"):
+        command(f"resume={trained}", "algo.loss.gamma=0.5")

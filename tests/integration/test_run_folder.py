@@ -1,0 +1,191 @@
+"""What a run writes into its folder, however it ends."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+import rltrain
+from rltrain import main as entry
+from rltrain.errors import UsageError
+from rltrain.mode import train as train_mode
+
+
+def test_a_run_leaves_what_the_contract_names(trained):
+    assert trained.parent.name == "qmix-two_step"
+    names = {p.name for p in trained.iterdir()}
+    expected = {".hydra", "config.json", "metrics.jsonl", "checkpoints", "run.json", "train.log"}
+    assert expected | {"learning_curve.png"} <= names
+    record = json.loads((trained / "run.json").read_text())
+    assert (record["status"], record["exit_code"]) == ("finished", 0)
+    assert record["final_test"]["env_steps"] == record["env_steps"] >= 300
+    assert record["best_test"]["test/return_mean"] >= record["final_test"]["test/return_mean"]
+    assert record["machine"]["torch"]
+    rows = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
+    assert all({"env_steps", "updates", "episodes", "seconds"} <= set(r) for r in rows)
+    names = {k for r in rows for k in r}
+    assert {
+        "train/return_mean",
+        "train/episode_length_mean",
+        "train/epsilon",
+        "test/return_mean",
+        "test/return_std",
+        "test/episode_length_mean",
+        "learn/loss",
+        "learn/td_error_abs",
+        "learn/q_taken_mean",
+        "learn/target_mean",
+        "learn/grad_norm",
+        "time/env_steps_per_s",
+        "time/updates_per_s",
+    } <= names
+    latest = (trained / "checkpoints/latest").read_text().strip()
+    held = {p.name for p in (trained / "checkpoints" / latest).iterdir()}
+    assert {"model.safetensors", "config.json", "spec.json", "manifest.json"} <= held
+    assert {"trainer.json", "trainer.safetensors", "replay.steps.obs.npy"} <= held
+
+
+def test_only_the_newest_checkpoint_holds_the_replay(trained):
+    full = [p for p in (trained / "checkpoints").iterdir() if (p / "trainer.json").exists()]
+    assert len(full) == 3
+    assert sum((p / "replay.json").exists() for p in full) == 1
+
+
+def test_outputs_latest_leads_to_the_newest_run(command, small, own_folder):
+    link = own_folder / "outputs/latest"
+    for seed in (1, 2):
+        assert command(*small, f"seed={seed}", "total_env_steps=40") == 0
+        assert link.is_symlink()
+        assert not link.readlink().is_absolute()
+        assert json.loads((link / "config.json").read_text())["seed"] == seed
+    assert command("mode=evaluate", "checkpoint=outputs/latest", "test.episodes=1") == 0
+    assert command("resume=outputs/latest", "total_env_steps=80") == 0
+    assert json.loads((link / "run.json").read_text())["env_steps"] >= 80
+
+
+def test_a_run_elsewhere_or_a_file_of_that_name_leaves_outputs_latest_alone(
+    command, small, own_folder
+):
+    (own_folder / "outputs").mkdir()
+    (own_folder / "outputs/latest").write_text("mine")
+    assert command(*small, "total_env_steps=40") == 0
+    assert command(*small, "total_env_steps=40", "hydra.run.dir=elsewhere") == 0
+    assert (own_folder / "outputs/latest").read_text() == "mine"
+
+
+def test_from_python_the_folder_of_a_run_may_be_typed(small, own_folder):
+    words = [*small, "total_env_steps=60", "hydra.run.dir=outputs/mine"]
+    assert rltrain.train(words).run_dir == own_folder / "outputs" / "mine"
+    with pytest.raises(UsageError, match="run_dir=FOLDER"):
+        rltrain.make_trainer(words)
+
+
+def test_a_run_is_built_once_and_says_what_was_typed(command, small, own_folder, monkeypatch):
+    built, build = [], train_mode.build_trainer
+    monkeypatch.setattr(train_mode, "build_trainer", lambda *a: built.append(1) or build(*a))
+    assert command(*small, "total_env_steps=40", "hydra.run.dir=a=b, c") == 0
+    assert len(built) == 1
+    files = {p.name: OmegaConf.load(p) for p in (own_folder / "a=b, c/.hydra").iterdir()}
+    assert set(files) == {"config.yaml", "hydra.yaml", "overrides.yaml"}
+    assert "total_env_steps=40" in files["overrides.yaml"]
+    assert files["config.yaml"].total_env_steps == 40
+    assert files["hydra.yaml"].hydra.runtime.output_dir == str(own_folder / "a=b, c")
+    assert "hydra" not in files["config.yaml"]
+
+
+def test_the_folder_of_a_run_may_name_its_settings(command, small, own_folder):
+    words = ["total_env_steps=40", "seed=3", "hydra.run.dir=${hydra:runtime.choices.algo}-${seed}"]
+    assert command(*small, *words) == 0
+    assert (own_folder / "qmix-3/run.json").exists()
+
+
+def test_messages_from_before_there_was_a_folder_are_in_its_log(command, small, monkeypatch):
+    build = train_mode.build_trainer
+
+    def talking(*args):
+        logging.getLogger("rltrain").info("said while building")
+        return build(*args)
+
+    monkeypatch.setattr(train_mode, "build_trainer", talking)
+    assert command(*small, "total_env_steps=40", "hydra.run.dir=run") == 0
+    assert "said while building" in Path("run/train.log").read_text()
+
+
+def test_a_folder_that_holds_a_run_takes_no_other(command, trained, small):
+    with pytest.raises(UsageError, match="already holds a run"):
+        command(*small, f"hydra.run.dir={trained}")
+
+
+@pytest.mark.slow
+def test_run_folders_may_be_numbers(command, small, own_folder):
+    assert command(*small, f"hydra.run.dir={own_folder}/77") == 0
+    assert command("mode=evaluate", f"checkpoint={own_folder}/77", "test.episodes=2") == 0
+
+
+def test_a_terminated_run_is_saved(monkeypatch, small, own_folder):
+    words = [*small, "total_env_steps=1000000", "hydra.run.dir=run"]
+    words += ["callbacks=[{_target_: tests.helpers.Terminated}]"]
+    monkeypatch.setattr(sys, "argv", ["rltrain", *words])
+    with pytest.raises(SystemExit) as left:
+        entry.main()
+    assert left.value.code == 143
+    record = json.loads((own_folder / "run/run.json").read_text())
+    assert (record["status"], record["exit_code"]) == ("interrupted", 143)
+    assert 100 <= record["env_steps"] < 200
+    assert (own_folder / "run/checkpoints/latest").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_save_and_say_how_to_go_on(small, own_folder, number, code):
+    words = [*small, "total_env_steps=1000000", "logger.console=true", "hydra.run.dir=run"]
+    words = [w for w in words if w not in ("logger.console=false", "total_env_steps=300")]
+    command = [sys.executable, "-m", "rltrain", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    for line in process.stdout:
+        if line.startswith("train "):
+            process.send_signal(number)
+            break
+    said = process.stdout.read()
+    assert process.wait() == code
+    assert "Everything is saved." in said
+    assert "rltrain resume=run" in said
+    record = json.loads((own_folder / "run/run.json").read_text())
+    assert (record["status"], record["exit_code"]) == ("interrupted", code)
+    assert (own_folder / "run/checkpoints/latest").exists()
+
+
+@pytest.mark.slow
+def test_a_closed_standard_output_does_not_stop_a_run(small, own_folder):
+    words = [w for w in small if w != "logger.console=false"] + ["hydra.run.dir=run"]
+    command = [sys.executable, "-m", "rltrain", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait() == 0
+    assert json.loads((own_folder / "run/run.json").read_text())["status"] == "finished"
+
+
+def test_from_python_a_failed_run_raises(small):
+    with pytest.raises(RuntimeError, match=r"train\.log"):
+        rltrain.train([*small, "callbacks=[{_target_: tests.helpers.Failing}]"])
+    with pytest.raises(UsageError):
+        rltrain.train(["resume=latest"])
+
+
+def test_a_failing_run_is_recorded_and_its_traceback_kept(command, small, own_folder):
+    from tests.helpers import Failing
+
+    assert Failing
+    code = command(*small, "callbacks=[{_target_: tests.helpers.Failing}]")
+    assert code == 1
+    (run_dir,) = own_folder.glob("outputs/*-*/*")
+    assert json.loads((run_dir / "run.json").read_text())["status"] == "failed"
+    assert "Traceback" in (run_dir / "train.log").read_text()

@@ -1,0 +1,138 @@
+"""Matrix games with known solutions, learned by IQL, VDN and QMIX."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+import rltrain
+from rltrain.env.games.matrix import PAYOFFS
+from rltrain.types import Clock
+
+UNIFORM = ["algo.exploration.start=1", "algo.exploration.end=1", "test.interval=1000000"]
+
+
+UNIFORM += ["hardware.threads=1", "save.interval=100000000", "log.interval=1000000"]
+
+
+def joint_values(trainer, obs, state, last_action=None):
+    """Q_tot of every joint action at one slot of a two-agent game, [A, A]."""
+    online = trainer.learner.online
+    n = online.agents.fc2.out_features if hasattr(online.agents, "fc2") else None
+    last = torch.full((1, 2), -1) if last_action is None else torch.tensor([last_action])
+    hidden = torch.zeros(1, 2, online.agents.hidden_dim)
+    with torch.no_grad():
+        q, _ = online.agents.step(torch.tensor(obs)[None], last, hidden)
+        n = n or q.shape[-1]
+        table = torch.empty(n, n)
+        for a, b in itertools.product(range(n), repeat=2):
+            chosen = torch.stack([q[0, 0, a], q[0, 1, b]]).view(1, 1, 2)
+            greedy = q.max(-1).values.view(1, 1, 2)
+            action = torch.tensor([[[a, b]]])
+            mixed = online.mixer(chosen, greedy, action, torch.tensor(state).view(1, 1, -1))
+            table[a, b] = mixed.item()
+    return table.numpy()
+
+
+def solved(words, folder, env_steps):
+    trainer = rltrain.make_trainer([*UNIFORM, "algo/network=mlp", *words], run_dir=folder)
+    trainer.run(env_steps)
+    return trainer
+
+
+TWO_STEP = ["env=two_step", "buffer.capacity=500", "algo.target_update.episodes=100"]
+
+
+TWO_STEP += ["algo.mixer.embed_dim=8"]
+
+
+def state_of(k):
+    one_hot = np.eye(4, 3, dtype=np.float32)[k]
+    return np.stack([one_hot, one_hot]), one_hot
+
+
+@pytest.mark.slow
+def test_qmix_solves_the_two_step_game(tmp_path):
+    trainer = solved(["algo=qmix", *TWO_STEP], tmp_path, 3_000)
+    assert trainer.test(episodes=4)["test/return_mean"] == 8
+
+
+@pytest.mark.slow
+def test_qmix_learns_the_two_step_game_exactly(tmp_path):
+    trainer = solved(["algo=qmix", *TWO_STEP], tmp_path, 14_000)
+    first = joint_values(trainer, *state_of(0))
+    np.testing.assert_allclose(first, [[6.93, 6.93], [7.92, 7.92]], atol=0.1)
+    np.testing.assert_allclose(joint_values(trainer, *state_of(1)), np.full((2, 2), 7), atol=0.1)
+    np.testing.assert_allclose(joint_values(trainer, *state_of(2)), [[0, 1], [1, 8]], atol=0.1)
+    assert trainer.test(episodes=4)["test/return_mean"] == 8
+
+
+@pytest.mark.slow
+def test_vdn_learns_its_least_squares_table_of_the_two_step_game(tmp_path):
+    # many episodes in the replay: its table is only as uniform as they are
+    words = ["algo=vdn", "env=two_step", "buffer.capacity=5000", "algo.batch_size=256"]
+    trainer = solved([*words, "algo.target_update.episodes=100"], tmp_path, 14_000)
+    first = joint_values(trainer, *state_of(0))
+    np.testing.assert_allclose(first, [[6.93, 6.93], [6.435, 6.435]], atol=0.15)
+    third = joint_values(trainer, *state_of(2))
+    np.testing.assert_allclose(third, [[-1.5, 2.5], [2.5, 6.5]], atol=0.15)
+    assert trainer.test(episodes=4)["test/return_mean"] == 7
+
+
+def additive_fit(payoff, weight):
+    """The table a[i] + b[j] nearest to ``payoff``, each cell counted ``weight`` times."""
+    n = len(payoff)
+    cells = [(i, j) for i in range(n) for j in range(n)]
+    design = np.array([[*(np.arange(n) == i), *(np.arange(n) == j)] for i, j in cells], float)
+    root = np.sqrt(weight.reshape(-1, 1))
+    found = np.linalg.lstsq(design * root, payoff.reshape(-1, 1) * root, rcond=None)[0]
+    return (design @ found).reshape(n, n)
+
+
+VDN_TABLES = {
+    "qtran": [[-6.22, -4.89, -4.89], [-4.89, -3.56, -3.56], [-4.89, -3.56, -3.56]],
+    "wqmix": [[7.78, 3.78, 10.44], [3.78, -0.22, 6.44], [10.44, 6.44, 13.11]],
+    "climbing": [[-9.22, -8.56, -1.22], [-10.56, -9.89, -2.56], [0.78, 1.44, 8.78]],
+}
+
+
+"""VDN's least-squares limits on uniform data."""
+
+
+@pytest.mark.parametrize("game", sorted(VDN_TABLES))
+def test_the_closed_form_gives_the_known_tables(game):
+    fit = additive_fit(np.array(PAYOFFS[game], float), np.ones((3, 3)))
+    np.testing.assert_allclose(fit, VDN_TABLES[game], atol=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("game", sorted(VDN_TABLES))
+def test_vdn_learns_the_least_squares_table_of_a_matrix_game(tmp_path, game):
+    words = ["algo=vdn", "env=matrix", f"env.game={game}", "buffer.capacity=5000"]
+    trainer = solved([*words, "algo.batch_size=256"], tmp_path, 12_000)
+    table = joint_values(trainer, np.ones((2, 1), np.float32), np.ones(1, np.float32))
+    state = trainer.buffer.state_dict()  # its joint actions are only nearly uniform
+    played = np.asarray(state["steps.action"])[~np.asarray(state["steps.last"])].astype(int)
+    weight = np.zeros((3, 3))
+    np.add.at(weight, (played[:, 0], played[:, 1]), 1)
+    payoff = np.array(PAYOFFS[game], float)
+    noise = 0.02 * (payoff.max() - payoff.min())  # of the last gradient steps
+    np.testing.assert_allclose(table, additive_fit(payoff, weight), atol=noise)
+
+
+@pytest.mark.slow
+def test_qmix_finds_the_optimum_of_a_game_with_small_penalties(tmp_path):
+    words = ["algo=qmix", "env=matrix", "env.game=small_penalty", "buffer.capacity=2000"]
+    trainer = solved(words, tmp_path, 12_000)
+    assert trainer.test(episodes=1)["test/return_mean"] == 12
+
+
+@pytest.mark.slow
+def test_iql_plays_the_safe_cell_of_the_qtran_game(tmp_path):
+    words = ["algo=iql", "env=matrix", "env.game=qtran", "buffer.capacity=2000"]
+    trainer = solved(words, tmp_path, 12_000)
+    assert trainer.test(episodes=1)["test/return_mean"] == 0
+    assert trainer.clock != Clock()

@@ -1,0 +1,161 @@
+"""Checkpoints of a trainer: a resumed run equals the uninterrupted one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.envs.classic_control import CartPoleEnv
+
+import rltrain
+from rltrain.callback import Callbacks
+from rltrain.types import Clock
+from tests.helpers import Trace, traced, trained, weights
+
+
+def test_a_checkpoint_saved_by_hand_is_the_latest_and_older_ones_make_room(small, tmp_path):
+    words = [w for w in small if not w.startswith("save.interval")]
+    words += ["save.interval=100000", "save.keep_last=2", "test.interval=100000"]
+    trainer = rltrain.make_trainer(words, run_dir=tmp_path)
+    for until in (50, 100, 150):
+        trainer.run(until)
+        folder = trainer.save()
+        assert (tmp_path / "checkpoints/latest").read_text().strip() == folder.name
+    kept = [p.parent for p in (tmp_path / "checkpoints").glob("*/trainer.json")]
+    assert len(kept) == 2
+    assert [p.name for p in kept if (p / "replay.json").exists()] == [folder.name]
+    exported = trainer.export(tmp_path / "mine")
+    trainer.run(200)
+    trainer.save("weights")
+    assert (tmp_path / "checkpoints/latest").read_text().strip() == folder.name
+    assert exported.exists()
+
+
+class Unseeded(CartPoleEnv):
+    """Begins somewhere, whatever its seed."""
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=None, options=options)
+
+
+@pytest.mark.parametrize(("env", "said"), [(CartPoleEnv, 0), (Unseeded, 1)])
+def test_a_resume_says_where_environments_cannot_continue(small, tmp_path, env, said, caplog):
+    words = [w for w in small if not w.startswith("env=")]
+    words += ["algo=dqn", "algo.learning_starts=20"]
+    trainer = rltrain.make_trainer(words, tmp_path, env=env)
+    trainer.run(30)
+    trainer.save()
+    rltrain.make_trainer(words, tmp_path, env=env).restore(tmp_path)
+    assert caplog.text.count("do not repeat their open episodes") == said
+
+
+@pytest.mark.parametrize(
+    "stop_at",
+    [pytest.param(30, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.slow), 205],
+)
+def test_a_resumed_run_equals_the_uninterrupted_one(small, tmp_path, stop_at):
+    whole = trained(small, tmp_path / "whole")
+    first = trained(small, tmp_path / "part", stop_at)
+    first.save()
+    second = rltrain.make_trainer(small, run_dir=tmp_path / "part")
+    second.restore(tmp_path / "part")
+    assert second.clock == first.clock
+    second.started = True
+    second.run(300)
+    assert second.clock == whole.clock
+    assert torch.equal(weights(second), weights(whole))
+    assert second.owed == whole.owed
+    mine, theirs = whole.buffer.state_dict(), second.buffer.state_dict()
+    assert all(np.array_equal(np.asarray(mine[k]), np.asarray(theirs[k])) for k in mine)
+
+
+@pytest.mark.slow
+def test_a_resumed_battle_equals_the_uninterrupted_one(small, tmp_path):
+    words = [*small, "env=smac", "buffer.capacity=5000"]
+    words.remove("env=two_step")
+    whole = trained(words, tmp_path / "whole", 500)
+    first = trained(words, tmp_path / "part", 350)
+    first.save()
+    second = rltrain.make_trainer(words, run_dir=tmp_path / "part")
+    second.restore(tmp_path / "part")
+    second.started = True
+    second.run(500)
+    assert second.clock == whole.clock
+    assert whole.clock.updates > 5
+    assert torch.equal(weights(second), weights(whole))
+
+
+def test_what_was_saved_can_be_started_from(small, tmp_path):
+    done = trained(small, tmp_path / "a")
+    folder = done.save()
+    fresh = rltrain.make_trainer([*small, f"checkpoint={folder}", "seed=9"], run_dir=tmp_path / "b")
+    assert torch.equal(weights(fresh), weights(done))
+    assert fresh.clock == Clock()
+
+
+def test_without_a_saved_replay_the_environments_begin_new_episodes(small, tmp_path):
+    first = trained(small, tmp_path, 101)
+    folder = first.save(with_replay=False)
+    second = rltrain.make_trainer(small, run_dir=tmp_path)
+    found = second.restore(folder)
+    assert "collecting again" in found.remarks[-1]
+    second.started = True
+    second.run(200)
+    lengths = second.buffer._length[: second.buffer.n_episodes]
+    assert set(lengths.tolist()) == {2}
+
+
+def test_new_episodes_after_a_resume_are_not_those_of_the_beginning(small, tmp_path):
+    """Defect: without a saved replay the copies played their first episodes once more."""
+    first = trained(small, tmp_path, 101)
+    folder = first.save(with_replay=False)
+    second = rltrain.make_trainer(small, run_dir=tmp_path)
+    second.restore(folder)
+    skip = first.clock.episodes
+    assert skip > 10
+    asked = []
+    seeds = second.rollout.seeds
+    second.rollout.seeds = lambda copy, k: asked.append((copy, k)) or seeds(copy, k)
+    second.started = True
+    second.run(120)
+    assert {(copy, skip) for copy in range(3)} <= set(asked)
+    assert min(k for _, k in asked) == skip
+    third = rltrain.make_trainer(small, run_dir=tmp_path)
+    third.restore(second.save())
+    assert third.rollout._skip == skip
+
+
+def test_what_outlives_episodes_is_restored_without_a_replay(tmp_path):
+    """Defect: a task that was set and the size of parameter noise fell back to their beginnings."""
+    words = ["algo=dqn", "env=cartpole", "algo/exploration=parameter_noise", "hardware.n_envs=2"]
+    words += ["buffer.capacity=2000", "test.n_envs=1", "logger.wandb.mode=disabled"]
+    first = trained(words, tmp_path / "a", 300)
+    first.rollout.call("set_task", {"gravity": 20.0})
+    first.run(400)
+    noise = first.rollout.policy.exploration.stddev
+    assert noise != 0.1
+    second = rltrain.make_trainer(words, run_dir=tmp_path / "b")
+    second.restore(first.save(with_replay=False))
+    assert second.rollout.policy.exploration.stddev == noise
+    second.started = True
+    second.run(420)
+    assert [copy.env.unwrapped.gravity for copy in second.rollout.env.envs] == [20.0, 20.0]
+
+
+def test_a_stop_criterion_ends_with_a_test_and_an_interruption_does_not(small, tmp_path):
+    for interrupted in (False, True):
+        trainer, trace = traced(small, tmp_path / str(interrupted))
+        trainer.start()
+        trainer.run(60)
+        trainer.stop("enough", interrupted=interrupted)
+        trainer.train()
+        assert (trace.tests[-1] == trainer.clock.env_steps) is not interrupted
+
+
+def test_callbacks_added_on_a_resume_do_not_shift_the_others(small, tmp_path):
+    first = trained(small, tmp_path, 120)
+    first.save()
+    second = rltrain.make_trainer(small, run_dir=tmp_path)
+    second.callbacks = Callbacks([Trace(), *second.callbacks.callbacks])
+    second.restore(tmp_path)
+    assert second.callbacks.callbacks[1].due.at == first.callbacks.callbacks[0].due.at
