@@ -1,4 +1,4 @@
-"""The Python face of rltrain: the same runs, numbers and checks as the command."""
+"""The Python interface of rltrain: the same runs, results and checks as the command."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def train(
         UsageError: what is wrong with the overrides, before anything is written.
         RuntimeError: the run failed.
     """
-    composed = compose_checked(texts_for(overrides, env))
+    composed = compose_checked(env_overrides(as_texts(overrides), env))
     settings = handed(check_composition(composed), env, callbacks)
     if settings.run.mode != "train" or settings.run.resume is not None:
         raise UsageError(
@@ -100,7 +100,7 @@ def resume(
     trust: Sequence[str] = (),
     progress: bool = True,
 ) -> Result:
-    """Go on with a run in its own folder.
+    """Continue a run in its own folder.
 
     Args:
         path: a run folder, a folder of runs for the newest one, or ``latest`` for the newest one
@@ -108,8 +108,8 @@ def resume(
         total_env_steps: where the run ends now; None for where it was to end before.
         overrides: other keys that a resumed run may change, such as ``{"stop.hours": 1}``.
         env: the class or factory that the run was given, if it was given one.
-        callbacks: the objects that the run was given, in the same order: each takes its saved state
-            up, by its class. ``[]`` goes on without them.
+        callbacks: the objects that the run was given, in the same order; the saved state of each is
+            restored, by its class. ``[]`` continues without them.
         trust: packages of one's own that the run's configuration may name.
         progress: show what the command shows.
 
@@ -122,34 +122,21 @@ def resume(
     texts += [f"total_env_steps={total_env_steps}"] if total_env_steps is not None else []
     texts += trusted(trust)
 
-    def handed_over(settings: Settings) -> Settings:
-        settings = settings if env is None else with_env(settings, env)
-        return settings if callbacks is None else with_callbacks(settings, callbacks)
-
+    handed_over = partial(handed, env=env, callbacks=callbacks)
     result = continue_run(path, texts, loud=progress, env=env is None, handed_over=handed_over)
     return succeeded(result)
 
 
-def texts_for(overrides: Overrides, env: Callable[..., Any] | None) -> list[str]:
-    """The overrides of a new run, which may have been given its environment.
-
-    Raises:
-        UsageError: options of another environment.
-    """
-    texts = as_texts(overrides)
-    return texts if env is None else env_overrides(texts, env)
-
-
 def handed(
-    settings: Settings, env: Callable[..., Any] | None, callbacks: Sequence[Callback]
+    settings: Settings, env: Callable[..., Any] | None, callbacks: Sequence[Callback] | None
 ) -> Settings:
-    """The settings of a new run with what was handed over in place.
+    """The settings with the objects that were passed from Python in place.
 
     Raises:
         UsageError: objects of the wrong kind.
     """
     settings = settings if env is None else with_env(settings, env)
-    return with_callbacks(settings, callbacks)
+    return settings if callbacks is None else with_callbacks(settings, callbacks)
 
 
 def succeeded(result: Result) -> Result:
@@ -210,7 +197,7 @@ def make_trainer(
     Raises:
         UsageError: what is wrong with the overrides.
     """
-    overrides = texts_for(overrides, env)
+    overrides = env_overrides(as_texts(overrides), env)
     settings = handed(settings_from(overrides), env, callbacks)
     if typed_value(overrides, "hydra.run.dir"):
         raise UsageError("hydra.run.dir: a trainer made by hand has run_dir=FOLDER for it.")

@@ -1,7 +1,7 @@
-"""The command ``rltrain``: flags, questions that need no run, messages and exit codes.
+"""The command ``rltrain``: flags, ``--help`` and other questions, messages and exit codes.
 
-What takes time to import is imported where it is needed: ``--help`` and a wrong flag need neither
-hydra nor torch.
+Slow imports are made where they are needed: ``--help`` and a wrong flag need neither hydra nor
+torch.
 """
 
 from __future__ import annotations

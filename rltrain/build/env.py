@@ -1,4 +1,4 @@
-"""Environments, threads and device, and the recording of what is played."""
+"""Build environments, set threads and device, and record what is played."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rltrain.types import EnvSpec
 
 
 def prepare_machine(settings: Settings) -> torch.device:
-    """Device and threads of this process, as ``hardware`` says.
+    """Device and threads of this process, as set in ``hardware``.
 
     Raises:
         ValueError: ``hardware=cuda`` without a GPU.
@@ -30,7 +30,7 @@ def prepare_machine(settings: Settings) -> torch.device:
 
 
 def announce_compilation() -> None:
-    """Say from now on when something is compiled."""
+    """Print from now on when something is compiled."""
     from rltrain.common import compilation
 
     compilation.announce_compilation()
@@ -46,8 +46,8 @@ def n_threads(settings: Settings) -> int:
 def build_env(
     settings: Settings, n_envs: int, *, training: bool, scripted: bool = False
 ) -> VectorEnv:
-    """Environments in lockstep for training, for tests, or for a scripted policy of
-    theirs.
+    """Environments in lockstep, for training, for tests or for one of their scripted
+    policies.
     """
     announce_compilation()
     node = settings.nodes["env" if training else "test.env"]

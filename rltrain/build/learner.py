@@ -78,7 +78,7 @@ def build_agents(settings: Settings, spec: EnvSpec) -> nn.Module:
     """The network that acts.
 
     Raises:
-        ValueError: it lacks what agents must have, or cannot say what the distribution asks for.
+        ValueError: it lacks an attribute of agents, or cannot output the distribution.
     """
     node = settings.nodes["algo.network"]
     distribution = build_distribution(settings)
@@ -89,9 +89,9 @@ def build_agents(settings: Settings, spec: EnvSpec) -> nn.Module:
     )
     if not is_scalar(distribution) and not node.asks_for("distribution"):
         raise ValueError(
-            f"{type(agents).__name__} (algo.network) says expected returns only: its constructor "
-            f"asks for no distribution, but algo.distribution is {type(distribution).__name__}. "
-            "Type algo/distribution=scalar algo/loss=td."
+            f"{type(agents).__name__} (algo.network) outputs expected returns only: its "
+            "constructor asks for no distribution, but algo.distribution is "
+            f"{type(distribution).__name__}. Type algo/distribution=scalar algo/loss=td."
         )
     if kernels.chosen(settings.hardware.kernels) == "compiled":
         announce_compilation()
@@ -100,7 +100,7 @@ def build_agents(settings: Settings, spec: EnvSpec) -> nn.Module:
 
 
 def build_distribution(settings: Settings) -> Any:
-    """What the network says about an action's return."""
+    """The distribution of returns that the network outputs."""
     return conform(settings.nodes["algo.distribution"].build(), Distribution, "algo.distribution")
 
 

@@ -56,7 +56,7 @@ class File:
 
 @cache
 def read(path: Path) -> File:
-    """Read one YAML file; files do not change while a process lives."""
+    """Read one YAML file; files do not change while a process runs."""
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines()
     head = []
@@ -92,7 +92,7 @@ def leaves(pairs: Any, lines: list[str], prefix: str) -> Iterator[tuple[str, Key
 
 
 def described(key: Key, before: Key | None) -> Key:
-    """A key over one that was there before: what it means is said where it is first defined."""
+    """A key with the comment of the file that defines it first, if that has one."""
     return Key(key.value, before.meaning) if before and before.meaning else key
 
 
@@ -120,7 +120,7 @@ class Catalog:
                 found[name] = None
         return [name for name in found if not name.startswith("experiment/")]
 
-    @cache  # noqa: B019  a catalog lives as long as the process
+    @cache  # noqa: B019  a catalog is kept as long as the process runs
     def options(self, group: str) -> list[str]:
         """The choices of a group, presets in sub-folders included (``pymarl/qmix``)."""
         pattern = "**/*.yaml" if group == "experiment" else "*.yaml"

@@ -1,4 +1,4 @@
-"""From what was typed to one composed configuration, every unknown name refused together.
+"""Compose overrides into one configuration, and report all unknown names together.
 
 Names are checked before values, and values before anything is constructed or written. Typed names
 are checked against a composition of the chosen groups alone, so that a typo can never become a new
@@ -166,8 +166,8 @@ def of_choices(
     overrides: tuple[str, ...], custom: frozenset[str], own: Own = NOTHING_OWN
 ) -> Choices:
     """Compose ``group=name`` overrides; options that only work together are chosen together, and
-    every part has the values that were written for it. A configuration folder does not change while
-    a process lives, so its jobs share their compositions.
+    every part has the values that were written for it. Configuration
+    files do not change while a process runs, so its jobs share their compositions.
 
     Args:
         custom: groups whose part was typed as a ``_target_``.

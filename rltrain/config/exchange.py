@@ -1,5 +1,5 @@
-"""Exchanged parts: which values apply when ``algo/loss=…``, ``buffer=…`` or a ``_target_`` puts
-another part in the place of the one that an algorithm or a preset was written for.
+"""Exchanged parts: which values apply when ``algo/loss=…``, ``buffer=…`` or a ``_target_`` replaces
+a part that an algorithm or a preset was written for.
 
 An algorithm's and a preset's YAML set values for parts that stand in files of their own. Such a
 value applies while the part is of the class it was written for; another class starts from its own

@@ -99,7 +99,7 @@ def jobs(overrides: Sequence[Override]) -> list[list[str]]:
 
 
 def typed_value(overrides: Sequence[str], key: str) -> Any:
-    """What was typed for a key, or None."""
+    """The value that was typed for a key, or None."""
     for o in parse(overrides):
         if o.key_or_group == key and not isinstance(o.value(), (Sweep, list, dict)):
             return o.value()

@@ -1,5 +1,5 @@
-"""Objects that are handed over from Python in the place of names in the configuration: the class of
-an environment, callbacks.
+"""Objects passed from Python in place of names in the configuration: the class of an environment,
+callbacks.
 """
 
 from __future__ import annotations
@@ -90,13 +90,15 @@ def with_env(settings: Settings, env: Callable[..., Any]) -> Settings:
     )
 
 
-def env_overrides(overrides: Sequence[str], env: Callable[..., Any]) -> list[str]:
-    """The overrides of a run whose environment is handed over: ``env=gymnasium``, for a class of
-    PettingZoo's ``env=pettingzoo``, unless they name an environment.
+def env_overrides(overrides: Sequence[str], env: Callable[..., Any] | None) -> list[str]:
+    """The overrides, completed for an environment that is passed from Python: ``env=gymnasium``, for
+    a class of PettingZoo's ``env=pettingzoo``, unless they name an environment.
 
     Raises:
         UsageError: options of another environment.
     """
+    if env is None:
+        return [*overrides]
     typed = typed_value(overrides, "env")
     keeps = typed in (None, *KINDS)
     own = tuple(f"{start}.{name}" for start in ("env", "test.env") for name in OWN_OPTIONS)

@@ -41,7 +41,7 @@ def load_config(
     saved = read_config(file)
     choices = saved.pop("choices", None)
     if not isinstance(choices, dict) or not {"algo", "env"} <= set(choices):
-        raise CheckpointError(f"{file} does not say which algo and env were chosen.")
+        raise CheckpointError(f"{file} has no choices of algo and env.")
     saved |= {"trust": [], "record": False, "config": None}
     if not learns:  # callbacks, datasets and test functions concern training alone
         shipped = OmegaConf.to_container(OmegaConf.load(conf_dir() / "config.yaml"), resolve=False)

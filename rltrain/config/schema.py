@@ -136,7 +136,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "algo.optimizer": ("params",),
     "algo.exploration": ("n_envs",),
 }
-"""What the constructor of a part may ask for that no YAML says, only the running program."""
+"""Constructor keywords of each part that are not in YAML: the running program supplies them."""
 
 
 @dataclass(frozen=True, kw_only=True)

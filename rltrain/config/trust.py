@@ -1,5 +1,5 @@
-"""Configurations that come from a file: data from somewhere else, which may name only what rltrain
-ships or a person trusts.
+"""Configurations read from a file are untrusted data: they may name only classes that rltrain ships
+or the user trusts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def shipped_targets(folder: Path) -> set[str]:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """A run's ``config.json``: data from somewhere else, never composed, never resolved.
+    """A run's ``config.json``: untrusted data that is neither composed nor resolved.
 
     Raises:
         CheckpointError: unreadable, no JSON object, or an interpolation in it.

@@ -164,7 +164,7 @@ def recorder_of(
 
 
 def plain_info(episode: Episode) -> dict[str, Any]:
-    """What the environment said, as JSON."""
+    """An episode's ``info`` as JSON."""
     return {k: v.item() if isinstance(v, np.generic) else v for k, v in episode.info.items()}
 
 

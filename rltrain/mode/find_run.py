@@ -1,4 +1,4 @@
-"""Which run a typed path means: a run, a checkpoint of it, ``latest``, or a folder of runs."""
+"""Find the run that a typed path means: a run, a checkpoint of it, ``latest``, a folder of runs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a run will use, known before it begins: devices, processes, threads, environment copies,
-networks and replay; shown by the banner and kept in ``run.json``.
+"""The resources that a run will use: devices, processes, threads, environments, networks and
+buffer; shown by the banner and kept in ``run.json``.
 """
 
 from __future__ import annotations

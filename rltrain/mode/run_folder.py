@@ -134,8 +134,8 @@ class Record(Callback):
         self.facts: dict[str, Any] = {}
 
     def take_up(self, about: Mapping[str, Any]) -> None:
-        """What is known before the first step, ``about`` what the environments say of themselves;
-        a resume may find other ones.
+        """Record what is known before the first step; ``about`` describes the environments, which
+        may differ after a resume.
         """
         self.facts |= {
             "status": "running",

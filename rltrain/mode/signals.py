@@ -33,7 +33,7 @@ class Interrupts:
         return SIGNAL_CODES[self.caught[0]] if self.caught else SIGNAL_CODES["SIGINT"]
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        """The handler. What it says is printed by another thread: this one may hold the locks of
+        """The signal handler. Another thread prints the message: this one may hold the locks of
         the screen or of the log.
         """
         name = signal.Signals(number).name
@@ -44,7 +44,7 @@ class Interrupts:
         threading.Thread(target=self.announce, args=(name, self.trainer), name="signal").start()
 
     def announce(self, name: str, trainer: Trainer) -> None:
-        """Say what happens now, and what a second signal does."""
+        """Print what happens now, and what a second signal does."""
         kept = checkpoint.newest_full(trainer.run_dir / "checkpoints")
         log.log(
             NOTICE,

@@ -1,4 +1,4 @@
-"""Start-up warnings: settings that are allowed and hardly meant.
+"""Start-up warnings: settings that are valid but probably unintended.
 
 To add one: a generator of messages, listed in ``WARNINGS``.
 """

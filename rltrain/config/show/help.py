@@ -1,7 +1,7 @@
 """What ``rltrain --help`` prints: groups, choices and keys with the comments of their YAML files.
 
-``rltrain --help`` is an overview, ``rltrain --help WORD …`` says everything about a group, a choice
-or a key. Nothing here imports hydra or torch.
+``rltrain --help`` is an overview, ``rltrain --help WORD …`` describes a group, a choice or a key
+in full. Nothing here imports hydra or torch.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Tab completion: eval "$(rltrain -sc install=bash)\""""
 
 
 def help_text(overrides: Sequence[str], catalog: Catalog | None = None) -> str:
-    """The help for a command: the overview, or what there is to say about its words.
+    """The help for a command: the overview, or the description of each of its words.
 
     Raises:
         UsageError: a word that is no group, choice or key.

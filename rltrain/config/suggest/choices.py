@@ -1,4 +1,4 @@
-"""What was probably meant by a choice that a group does not have: ``env=3m``, ``algo=QMIX``."""
+"""Suggestions for a choice that a group does not have: ``env=3m``, ``algo=QMIX``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MINATAR_GAMES = ("breakout", "asterix", "freeway", "seaquest", "space_invaders")
 
 @dataclass(frozen=True)
 class Answer:
-    """What to type instead, if anything, and what else there is to say."""
+    """A suggestion: what to type instead, if anything, and a reason or remark."""
 
     typed: tuple[str, ...] = ()  # alternatives, each of one or several overrides
     sure: bool = True

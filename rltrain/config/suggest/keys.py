@@ -1,4 +1,4 @@
-"""What was probably meant by a key or value that does not exist, and what to type for it.
+"""Suggestions for keys and values that do not exist.
 
 Names of other libraries come from ``names/``, all others from the YAML files. Nothing here
 imports hydra or torch. Choices of groups are the subject of ``choices.py``.
@@ -142,7 +142,7 @@ def foreign(name: str, value: str, known: Mapping[str, Any], catalog: Catalog) -
 
 
 def _of_row(row: Row, name: str, value: str, known: Mapping[str, Any], catalog: Catalog) -> Answer:
-    """What one row of the table says about a name and its value."""
+    """The suggestion of one table row for a name and its value."""
     plain_note = re.sub(r"`|\[(\w+)\]\([^)]*\)", r"\1", row.note)
     nothing = Answer(why=f"There is nothing to set for it: {plain_note or 'it is the default'}")
     if row.values and value.lower() in row.values:

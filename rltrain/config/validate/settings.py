@@ -1,6 +1,4 @@
-"""The checking of a configuration: from plain containers to settings, or to everything that is
-wrong with them. All problems are reported together.
-"""
+"""Validate a configuration: convert plain containers to settings, or report all problems."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from rltrain.config.schema import (
     Settings,
 )
 from rltrain.config.suggest.keys import for_metric, for_value
-from rltrain.config.tree import overlaid, pick, put
+from rltrain.config.tree import flat_keys, overlaid, pick, put
 from rltrain.config.validate.values import ALGO_NODES, Checker, show
 from rltrain.errors import UsageError
 
@@ -99,6 +97,7 @@ def check(
         )
     if checker.problems:
         raise UsageError("\n".join(checker.problems))
+    keys, before = flat_keys(plain), flat_keys(defaults)
     return Settings(
         run=run,
         algo=algo,
@@ -108,18 +107,8 @@ def check(
         callbacks=tuple(n for n in callbacks if n is not None),
         choices=dict(choices),
         plain=converted(plain, run, algo, hardware, nodes),
-        typed=frozenset(changed(plain, defaults)) if defaults else frozenset(),
+        typed=frozenset(key for key, value in keys.items() if value != before.get(key, value)),
     )
-
-
-def changed(tree: Mapping[str, Any], defaults: Mapping[str, Any], at: str = "") -> Iterator[str]:
-    """Dotted keys of ``tree`` whose values differ from those of ``defaults``."""
-    for name, value in tree.items():
-        default = defaults.get(name)
-        if isinstance(value, Mapping) and isinstance(default, Mapping):
-            yield from changed(value, default, f"{at}{name}.")
-        elif value != default:
-            yield f"{at}{name}"
 
 
 def contradictions(run: RunSettings) -> Iterator[str]:
@@ -136,7 +125,7 @@ def contradictions(run: RunSettings) -> Iterator[str]:
         )
     if run.load_step is not None and run.checkpoint is None:
         yield (
-            f"load_step={run.load_step} says which checkpoint to take, but checkpoint= names none."
+            f"load_step={run.load_step} selects a checkpoint of a run, but checkpoint= is not set."
         )
     if run.record and run.mode == "train":
         yield (

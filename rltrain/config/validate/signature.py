@@ -1,8 +1,8 @@
 """The keywords of a class or function of rltrain's own, read from its source without importing it.
 
-The annotations of constructors say what a value may be, but the modules around them import torch. A
-wrong value is refused before that: names are followed through imports and ``_EXPORTS`` as Python
-would, and only the annotations themselves are evaluated.
+The annotations of constructors define valid values, but their modules import torch, which takes
+seconds. Names are followed through imports and ``_EXPORTS`` as Python would, and only the
+annotations themselves are evaluated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LIGHT = ("typing", "collections", "pydantic", "annotated_types", "pathlib", "enu
 
 
 class UnreadableError(Exception):
-    """What only importing the module can tell."""
+    """A name that cannot be resolved without importing its module."""
 
 
 class Arguments:
@@ -204,7 +204,7 @@ class Names(dict[str, Any]):
 
 @cache
 def module_of(name: str) -> Module:
-    """A module's source; files do not change while a process lives."""
+    """A module's source; files do not change while a process runs."""
     return Module(name)
 
 

@@ -141,7 +141,7 @@ class Checker:
 
 
 def unknown(key: str, known: Sequence[str]) -> str:
-    """What to say of a key that a file sets and nothing reads."""
+    """The message for a key that a file sets and nothing reads."""
     if key in ("experiment", "tuned"):
         return f"Unknown key '{key}': begin the file of the preset with '# @package _global_'."
     return f"Unknown key '{key}'.{did_you_mean(key.rpartition('.')[2], known)}"
