@@ -91,8 +91,8 @@ def with_env(settings: Settings, env: Callable[..., Any]) -> Settings:
 
 
 def env_overrides(overrides: Sequence[str], env: Callable[..., Any] | None) -> list[str]:
-    """The overrides, completed for an environment that is passed from Python: ``env=gymnasium``, for
-    a class of PettingZoo's ``env=pettingzoo``, unless they name an environment.
+    """The overrides, completed for an environment that is passed from Python: ``env=gymnasium``, or
+    ``env=pettingzoo`` for a class of PettingZoo's, unless they name an environment.
 
     Raises:
         UsageError: options of another environment.
