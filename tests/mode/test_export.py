@@ -112,6 +112,28 @@ def test_stacked_images_reach_the_network_as_bytes(own_folder, monkeypatch):
             assert exported.act(obs) == policy.act(obs)
 
 
+def named_parts():
+    """``images`` with the image under a key, beside a number."""
+    import gymnasium
+    from gymnasium import spaces
+
+    env = images()
+    space = spaces.Dict({"image": env.observation_space, "x": spaces.Box(-1, 1, (2,))})
+    x = np.ones(2, np.float32)
+    return gymnasium.wrappers.TransformObservation(env, lambda o: {"image": o, "x": x}, space)
+
+
+@pytest.mark.slow
+def test_a_network_with_an_encoder_per_key_is_exported(own_folder, monkeypatch):
+    monkeypatch.setattr("rltrain.mode.export.open_checkpoint", opened_with(named_parts))
+    words = [word.replace("conv", "multi_input") for word in IMAGES]
+    run = saved(["algo=dqn", *words], own_folder / "run", env=named_parts)
+    done = export(run, ["test.episodes=2"], None)
+    exported, policy = loaded_script(done.folder), rltrain.load_policy(run)
+    for obs in np.random.default_rng(0).random((6, 1, 38), np.float32):
+        assert exported.act(obs) == policy.act(obs)
+
+
 def opened_with(maker):
     """``open_checkpoint`` for a run whose environment was handed over."""
     from rltrain.config.python_objects import with_env
