@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from rltrain.algo.checks import BatchCheck
 from rltrain.algo.flat_parameters import Buffers, flatten
 from rltrain.algo.optimizer import GradientStep
+from rltrain.algo.reward_norm import RewardNorm
 from rltrain.algo.target_update import TargetUpdate
 from rltrain.common.number_types import Positive
 from rltrain.interfaces import Agents, Loss, Mixer
@@ -30,6 +31,7 @@ class Learner:
         loss: of a batch.
         optimizer, max_grad_norm, lr_schedule: of ``GradientStep``.
         target_update: when and how far the target network is updated.
+        reward_norm: normalizes the rewards of every batch.
     """
 
     def __init__(
@@ -42,9 +44,10 @@ class Learner:
         max_grad_norm: Positive | None,
         target_update: TargetUpdate,
         lr_schedule: list[list[float]] | None = None,
+        reward_norm: RewardNorm | None = None,
     ) -> None:
         self.online, self.target = model, copy.deepcopy(model).requires_grad_(False)
-        self.loss, self.target_update = loss, target_update
+        self.loss, self.target_update, self.reward_norm = loss, target_update, reward_norm
         self._step = GradientStep(self.online, optimizer, max_grad_norm, lr_schedule)
         self.optimizer = self._step.optimizer
         self._target_weights = flatten(self.target)
@@ -69,6 +72,8 @@ class Learner:
         """
         self.check(batch)
         self._step.flat.require_attached()
+        if self.reward_norm is not None:
+            batch = self.reward_norm(batch)
         scheduled = self._step.schedule(clock.env_steps)
         if not self.online.agents.training:  # a test switched its noise off
             self.online.train()
@@ -103,6 +108,7 @@ class Learner:
             "target": _copies(self.target.state_dict()),
             "optimizer": self._step.state_dict(),
             "target_update": {"done_at": self.target_update.done_at},
+            "reward_norm": {} if self.reward_norm is None else self.reward_norm.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -116,6 +122,8 @@ class Learner:
         self.online.load_state_dict(state["online"])
         self.target.load_state_dict(state["target"])
         self.target_update.done_at = int(state["target_update"]["done_at"])
+        if self.reward_norm is not None:
+            self.reward_norm.load_state_dict(state["reward_norm"])
 
 
 def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

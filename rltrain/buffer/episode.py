@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -12,17 +12,18 @@ from torch import Tensor
 from rltrain.buffer import store_state
 from rltrain.buffer.fields import bytes_per_step
 from rltrain.buffer.packed_obs import Storage
+from rltrain.buffer.priorities import Priorities
 from rltrain.buffer.sizes import episode_blocks, require_batch, require_first_blocks
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK, Store
 from rltrain.common.memory import memory_cap, require_memory
-from rltrain.common.number_types import Count
+from rltrain.common.number_types import Count, Positive, Probability
 from rltrain.types import Batch, Clock, EnvSpec, Plan, Steps
 
 
 class EpisodeBuffer:
     """The newest ``capacity`` finished episodes, or as many of them as ``max_bytes`` hold, drawn
-    uniformly and without replacement.
+    uniformly and without replacement, or with it in proportion to their priorities.
 
     Args:
         spec: sizes.
@@ -32,6 +33,8 @@ class EpisodeBuffer:
         capacity: finished episodes stored at most.
         max_bytes: bytes used at most, open episodes included; null = 60 % of the memory free now.
         storage: how observations and states are stored; uint8 observations stay uint8.
+        sampler, alpha, beta, beta_end, beta_env_steps, priority_floor: as of ``ReplayBuffer``; an
+            episode's priority is its mean absolute TD error.
 
     Raises:
         ValueError: ``max_bytes`` does not even hold the first steps of every environment.
@@ -51,6 +54,13 @@ class EpisodeBuffer:
         capacity: Count,
         max_bytes: Count | None,
         storage: Storage,
+        sampler: Literal["uniform", "proportional"] = "uniform",
+        alpha: Probability = 0.6,
+        beta: Probability = 0.4,
+        beta_end: Probability = 1.0,
+        beta_env_steps: Count | None = None,
+        priority_floor: Positive = 1e-6,
+        total_env_steps: int = 1,
     ) -> None:
         self.spec, self.n_envs, self.device, self.rng = spec, n_envs, device, rng
         self.capacity = capacity
@@ -72,6 +82,16 @@ class EpisodeBuffer:
         self._oldest, self._next = 0, 0  # episode ids
         self._open = np.zeros(n_envs, np.int64)  # [E] first step of the open episode
         self.n_steps = 0  # transitions of the finished episodes
+        self.priorities: Priorities | None = None  # of the rows
+        if sampler == "proportional":
+            self.priorities = Priorities(
+                self._size,
+                alpha=alpha,
+                beta=beta,
+                beta_end=beta_end,
+                beta_env_steps=beta_env_steps or total_env_steps,
+                floor=priority_floor,
+            )
 
     @property
     def full(self) -> bool:
@@ -127,12 +147,12 @@ class EpisodeBuffer:
         return self.n_episodes >= batch_size
 
     def sample(self, batch_size: int, clock: Clock) -> Batch:
-        """``batch_size`` different episodes, longest first and padded to its length T; ``index``
-        holds their ids. The clock is not read.
+        """``batch_size`` episodes, longest first and padded to its length T; ``index`` holds their
+        ids. Drawn uniformly they are different; the clock gives beta.
         """
-        drawn = self.rng.choice(self.n_episodes, batch_size, replace=False) + self._oldest
+        drawn, weight = self._draw(batch_size, clock)
         longest_first = np.argsort(-self._length[drawn % self._size], kind="stable")
-        episode = drawn[longest_first]  # [B]
+        episode, weight = drawn[longest_first], weight[longest_first]  # [B]
         index = episode % self._size
         env, start, length = self._env[index], self._start[index], self._length[index]
         store, rows = self.store, self.store.window_rows(env, start, length)  # [T+1, B]
@@ -151,13 +171,28 @@ class EpisodeBuffer:
             reward=store.tensor("reward", rows[:-1]),
             terminated=store.tensor("terminated", rows[:-1]),
             mask=mask,
-            weight=torch.ones(batch_size, device=self.device),
+            weight=store.to_device(weight.astype(np.float32)),
             index=store.to_device(episode),
             burn_in=0,
         )
 
     def update_priority(self, index: Tensor, priority: Tensor) -> None:
-        """Do nothing: episodes are drawn uniformly."""
+        """Set the priorities [B] of the episodes ``index`` [B] that are still stored, if they are
+        drawn by priority.
+        """
+        if self.priorities is None:
+            return
+        episode, new = index.cpu().numpy(), priority.double().cpu().numpy()
+        stored = episode >= self._oldest
+        self.priorities.update(episode[stored] % self._size, new[stored])
+
+    def _draw(self, batch_size: int, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
+        """Ids of episodes and their importance weights, both [B]."""
+        if self.priorities is None:
+            drawn = self.rng.choice(self.n_episodes, batch_size, replace=False)
+            return drawn + self._oldest, np.ones(batch_size)
+        row, weight = self.priorities.draw(batch_size, self.rng, clock.env_steps)
+        return self._oldest + (row - self._oldest) % self._size, weight
 
     def state_dict(self) -> dict[str, Any]:
         """Finished episodes by age, then the open ones, and the generator.
@@ -178,6 +213,7 @@ class EpisodeBuffer:
             "env": self._env[row],
             "length": self._length[row],
             "open_length": open_length,
+            **self._priority_state(row),
             **store_state.pieces_of(self.store, rows),
         }
 
@@ -202,7 +238,17 @@ class EpisodeBuffer:
         for e, n_steps in enumerate(state["open_length"].tolist()):
             self._restore(e, first, n_steps, state)
             first += n_steps
+        if self.priorities is not None:
+            row = np.arange(self._oldest, self._next) % self._size
+            self.priorities.tree.set(row, state["priority"][len(state["priority"]) - len(row) :])
+            self.priorities.largest = float(state["largest"])
         self.rng.bit_generator.state = state["rng"]
+
+    def _priority_state(self, row: np.ndarray) -> dict[str, Any]:
+        """Priorities of the finished episodes by age, and the largest ever set."""
+        if self.priorities is None:
+            return {}
+        return {"priority": self.priorities.tree[row], "largest": self.priorities.largest}
 
     def _make_room(self, n_blocks: int) -> None:
         """Remove the oldest episodes until ``n_blocks`` blocks are free."""
@@ -226,6 +272,8 @@ class EpisodeBuffer:
             self._remove_oldest()
         row = self._next % self._size
         self._env[row], self._start[row], self._length[row] = e, start, step - start
+        if self.priorities is not None:
+            self.priorities.add(np.array([row]), np.array([True]))
         self._next += 1
         self.n_steps += step - start
 
@@ -233,6 +281,8 @@ class EpisodeBuffer:
         row = self._oldest % self._size
         length = int(self._length[row])
         self.store.release(int(self._env[row]), int(self._start[row]) + length + 1)
+        if self.priorities is not None:
+            self.priorities.remove(np.array([row]))
         self._oldest += 1
         self.n_steps -= length
 

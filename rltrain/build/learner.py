@@ -12,6 +12,7 @@ from torch import nn
 from rltrain.algo import kernels
 from rltrain.algo.learner import Learner
 from rltrain.algo.network.distribution import Distribution
+from rltrain.algo.reward_norm import RewardNorm
 from rltrain.build.env import announce_compilation
 from rltrain.build.record import about
 from rltrain.common import checkpoint
@@ -41,6 +42,8 @@ def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Le
         optimizer=optimizer,
         max_grad_norm=algo.max_grad_norm,
         lr_schedule=algo.lr_schedule,
+        reward_norm=algo.reward_norm
+        and RewardNorm(kind=algo.reward_norm, n_rewards=spec.n_rewards, device=device),
         target_update=conform(
             nodes["algo.target_update"].build(), TargetUpdates, "algo.target_update"
         ),

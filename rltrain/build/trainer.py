@@ -142,6 +142,11 @@ def build_buffer(
             f"algo.learning_starts={algo.learning_starts}: buffer=on_policy learns from every "
             "collect as it is made, and keeps none. Type algo.learning_starts=0."
         )
+    if targets is not None and algo.reward_norm is not None:
+        raise ValueError(
+            f"algo.reward_norm={algo.reward_norm}: {type(loss).__name__} makes targets of the "
+            "rewards as they were collected. Type algo.reward_norm=null."
+        )
     if capacity is not None and algo.learning_starts > capacity:
         raise ValueError(
             f"algo.learning_starts={algo.learning_starts} stored steps can never be "

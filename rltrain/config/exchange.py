@@ -41,7 +41,14 @@ TOGETHER: tuple[Mapping[str, tuple[str, ...]], ...] = (
     {"algo/loss": ("q_lambda",), "buffer": ("on_policy",)},
     {
         "algo/loss": ("td", "munchausen", "categorical", "quantile", "qtran", "weighted"),
-        "buffer": ("replay", "prioritized", "sequence", "prioritized_sequence", "episode"),
+        "buffer": (
+            "replay",
+            "prioritized",
+            "sequence",
+            "prioritized_sequence",
+            "episode",
+            "prioritized_episode",
+        ),
     },
     {
         "algo/loss": ("td", "munchausen", "q_lambda", "categorical", "quantile"),

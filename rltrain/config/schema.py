@@ -95,6 +95,7 @@ class AlgoSettings:
     learning_starts: Whole
     max_grad_norm: Positive | None
     lr_schedule: list[list[NonNegative]] | None
+    reward_norm: Literal["scale", "standardize"] | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from rltrain.algo.mixer import Independent
 from rltrain.algo.optimizer import adam, radam, rmsprop
 from rltrain.algo.target_update import TargetUpdate
 from rltrain.types import Clock, Model, Output
-from tests.algo.batches import MIXERS, SPEC, make_batch, make_learner, make_model
+from tests.algo.batches import MIXERS, SPEC, make_batch, make_learner, make_method, make_model
 
 BATCH = make_batch([4, 3, 2])
 RMSPROP = partial(rmsprop, lr=1e-2, alpha=0.99, eps=1e-5)
@@ -59,6 +59,19 @@ def test_learning_on_one_batch_lowers_its_loss(mixer):
     learner = make_learner(make_model(mixer=mixer), target_update=target_update(updates=1000))
     losses = [learner.update(BATCH, Clock(updates=k)).metrics["loss"].item() for k in range(30)]
     assert losses[-1] < losses[0] / 2
+
+
+@pytest.mark.parametrize("tau", [1.0, 0.25])
+@pytest.mark.parametrize("method", ["qtran", "ow_qmix"])
+def test_target_updates_move_critics_too(method, tau):
+    model, loss = make_method(method)
+    learner = make_learner(model, loss=loss, target_update=target_update(updates=1, tau=tau))
+    before = {name: t.clone() for name, t in learner.target.critic.state_dict().items()}
+    learner.update(BATCH, Clock())
+    online = learner.online.critic.state_dict()
+    for name, weights in learner.target.critic.state_dict().items():
+        torch.testing.assert_close(weights, torch.lerp(before[name], online[name], tau))
+    assert any(not torch.equal(before[name], online[name]) for name in online)
 
 
 def test_weights_and_gradients_are_views_into_flat_tensors():

@@ -1,0 +1,63 @@
+"""Running standardization of the rewards that are learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from rltrain.types import Batch
+
+Kind = Literal["scale", "standardize"]
+EPSILON = 1e-8
+"""Added to variances: rewards that never change are not divided by zero."""
+
+
+class RewardNorm:
+    """Rewards divided by their running standard deviation, and with ``standardize`` without their
+    running mean, stream by stream (EPyMARL's ``standardise_rewards``).
+
+    The moments are those of the transitions learned from so far; padding does not count. A mean
+    that is subtracted changes the task where episodes differ in length: it is a bonus or a penalty
+    for every step.
+    """
+
+    def __init__(self, *, kind: Kind, n_rewards: int, device: torch.device) -> None:
+        self.kind = kind
+        self.count = torch.zeros(n_rewards, dtype=torch.float64, device=device)
+        self.mean, self.squares = torch.zeros_like(self.count), torch.zeros_like(self.count)
+
+    def __call__(self, batch: Batch) -> Batch:
+        """The batch with normalized rewards, after its own were added to the moments."""
+        self._update(batch)
+        few = self.count < 2
+        variance = torch.where(few, 1.0, self.squares / self.count.clamp(min=1))
+        shift = torch.zeros_like(self.mean) if self.kind == "scale" else self.mean
+        reward = (batch.reward.double() - shift) / (variance + EPSILON).sqrt()
+        return replace(batch, reward=reward.to(batch.reward.dtype))
+
+    def _update(self, batch: Batch) -> None:
+        """Merge the moments of a batch (Chan, Golub and LeVeque 1983, equations 1.4 and 1.5)."""
+        reward = batch.reward.double()  # [T, B, R]
+        seen = reward.isfinite()
+        if batch.learned is not None:
+            seen &= batch.learned.unsqueeze(-1)
+        reward, n = torch.where(seen, reward, 0), seen.sum((0, 1)).double()  # [R]
+        mean = reward.sum((0, 1)) / n.clamp(min=1)
+        squares = torch.where(seen, reward - mean, 0).square().sum((0, 1))
+        distance, total = mean - self.mean, (self.count + n).clamp(min=1)
+        self.squares += squares + distance.square() * self.count * n / total
+        self.mean += distance * n / total
+        self.count += n
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Count, mean and sum of squared distances, by name."""
+        return {name: getattr(self, name).clone() for name in ("count", "mean", "squares")}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from ``state_dict``."""
+        for name in ("count", "mean", "squares"):
+            getattr(self, name).copy_(state[name])

@@ -1,0 +1,67 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from rltrain.algo.reward_norm import RewardNorm
+from rltrain.types import Clock
+from tests.algo.batches import make_batch, make_learner, make_model, with_garbage
+
+LENGTHS = [4, 2]
+BATCH = make_batch(LENGTHS)
+REAL = [BATCH.reward[t, b, 0].item() for b, length in enumerate(LENGTHS) for t in range(length)]
+
+
+def norm(kind="standardize"):
+    return RewardNorm(kind=kind, n_rewards=1, device=torch.device("cpu"))
+
+
+@pytest.mark.parametrize("kind", ["scale", "standardize"])
+def test_moments_are_those_of_the_real_transitions(kind):
+    normalize = norm(kind)
+    reward = normalize(with_garbage(BATCH, LENGTHS)).reward[:, 0, 0]
+    shift = np.mean(REAL) if kind == "standardize" else 0
+    expected = (np.array(REAL[:4]) - shift) / np.std(REAL)
+    np.testing.assert_allclose(reward, expected, rtol=1e-5)
+
+
+def test_moments_of_two_batches_are_those_of_both():
+    other = make_batch([3], seed=5)
+    normalize = norm()
+    normalize(BATCH)
+    normalize(other)
+    both = REAL + other.reward[:, 0, 0].tolist()
+    assert normalize.mean.item() == pytest.approx(np.mean(both))
+    assert (normalize.squares / normalize.count).item() == pytest.approx(np.var(both))
+
+
+def test_streams_have_moments_of_their_own():
+    batch = replace(BATCH, reward=torch.cat([BATCH.reward, 10 * BATCH.reward], -1))
+    normalize = RewardNorm(kind="scale", n_rewards=2, device=torch.device("cpu"))
+    reward = normalize(batch).reward
+    torch.testing.assert_close(reward[..., 0], reward[..., 1])
+
+
+def test_a_constant_reward_is_not_divided_by_zero():
+    constant = replace(BATCH, reward=torch.full_like(BATCH.reward, 3.0))
+    assert norm()(constant).reward[0, 0, 0] == 0
+
+
+def test_a_reward_that_is_not_finite_does_not_enter_the_moments():
+    normalize, batch = norm(), replace(BATCH, reward=BATCH.reward.clone())
+    batch.reward[0, 0] = torch.nan
+    normalize(batch)
+    assert normalize.mean.item() == pytest.approx(np.mean(REAL[1:]))
+
+
+def test_a_restored_learner_goes_on_with_the_moments():
+    learners = [
+        make_learner(make_model(mixer="sum"), reward_norm=norm("standardize")) for _ in range(2)
+    ]
+    learners[0].update(BATCH, Clock())
+    learners[1].load_state_dict(learners[0].state_dict())
+    weights = [learner.update(BATCH, Clock(updates=1)) for learner in learners]
+    assert torch.equal(weights[0].metrics["loss"], weights[1].metrics["loss"])
+    for ours, theirs in zip(*(each.online.parameters() for each in learners), strict=True):
+        assert torch.equal(ours, theirs)
