@@ -27,11 +27,11 @@ from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.mode import evaluate as evaluation
+from rltrain.mode.messages.warnings import warn
 from rltrain.mode.run_folder import Journal, holds_run, new_run_dir
 from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.train import Result, built, run_training, start_from
 from rltrain.mode.train import resume as continue_run
-from rltrain.mode.warnings import warn
 from rltrain.trainer import Trainer
 from rltrain.trainer_state import SPEC
 from rltrain.types import EnvSpec

@@ -154,7 +154,7 @@ def import_mode(overrides: Sequence[str]) -> int:
             "folder the newest one is taken, or that which load_step=N names."
         )
     composed, settings = one_job(others)
-    from rltrain.mode.pymarl import import_run, show
+    from rltrain.mode.import_checkpoint import import_run, show
     from rltrain.mode.run_folder import new_run_dir
 
     run_dir = composed.run_dir() or new_run_dir(settings)

@@ -23,7 +23,7 @@ from rltrain.common import checkpoint
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError, exit_code_of
 from rltrain.hardware.device import machine
-from rltrain.mode.resources import resource_plan
+from rltrain.mode.messages.resources import resource_plan
 
 log = logging.getLogger("rltrain")
 KEPT_ON_RESUME = ("seed", "env.", "algo.", "buffer.", "dataset.", "hardware.n_envs")

@@ -31,9 +31,10 @@ from rltrain.logger.loggers import Loggers
 from rltrain.logger.screen import Screen
 from rltrain.logger.train_log import TrainLog, train_log
 from rltrain.logger.wandb import Wandb
-from rltrain.mode.banner import Job, banner, job_line
-from rltrain.mode.closing import closing_words, result
 from rltrain.mode.find_run import find_checkpoint, find_run
+from rltrain.mode.messages.banner import Job, banner, job_line
+from rltrain.mode.messages.closing import closing_words, result
+from rltrain.mode.messages.warnings import warn
 from rltrain.mode.run_folder import (
     Record,
     clear_folder,
@@ -45,7 +46,6 @@ from rltrain.mode.run_folder import (
     require_writable,
 )
 from rltrain.mode.signals import SIGNAL_CODES, Interrupts
-from rltrain.mode.warnings import warn
 from rltrain.offline.build import build_offline_trainer
 from rltrain.offline.shards import require_free
 from rltrain.trainer import Trainer

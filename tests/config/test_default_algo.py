@@ -13,7 +13,7 @@ from rltrain.api import settings_from
 from rltrain.config.catalog import Catalog
 from rltrain.config.overrides import jobs, parse
 from rltrain.config.show.help import help_text
-from rltrain.mode.banner import banner
+from rltrain.mode.messages.banner import banner
 
 TEAMS = (
     "smac",

@@ -12,7 +12,7 @@ from rltrain.config.catalog import conf_dir
 from rltrain.config.overrides import jobs, parse
 from rltrain.config.saved_config import apply
 from rltrain.errors import UsageError
-from rltrain.mode.banner import recommended
+from rltrain.mode.messages.banner import recommended
 
 FILES = sorted(p for p in (conf_dir() / "tuned").glob("*.yaml") if p.stem != "none")
 ACROBOT = ["algo=dqn", "env=acrobot"]

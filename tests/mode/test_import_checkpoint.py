@@ -14,8 +14,8 @@ import rltrain
 from rltrain.algo import adam, rmsprop
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.interop import parts_of
-from rltrain.mode.pymarl import load_files
-from rltrain.mode.pymarl_files import read_folder
+from rltrain.interop.pymarl_files import read_folder
+from rltrain.mode.import_checkpoint import load_files
 from rltrain.types import EnvSpec
 
 SPEC = EnvSpec(n_agents=2, n_actions=2, obs_shape=(3,), state_dim=3)  # of env=two_step

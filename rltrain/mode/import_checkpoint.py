@@ -20,11 +20,11 @@ from rltrain.build.record import spec_record
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
 from rltrain.interop import load_pymarl, parts_of, renamed
+from rltrain.interop.pymarl_files import AGENT, MIXER, OPTIMIZER, PymarlFiles, read_folder
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.logger.screen import Screen, shown
-from rltrain.mode.closing import evaluate_command, resume_command
-from rltrain.mode.pymarl_files import AGENT, MIXER, OPTIMIZER, PymarlFiles, read_folder
+from rltrain.mode.messages.closing import evaluate_command, resume_command
 from rltrain.mode.run_folder import Record, make_folder, now, require_new
 from rltrain.mode.train import built
 from rltrain.trainer_state import size_words

@@ -9,7 +9,7 @@ import pytest
 import rltrain
 from rltrain.api import settings_from
 from rltrain.errors import UsageError
-from rltrain.mode.resources import replay_bytes, resource_plan
+from rltrain.mode.messages.resources import replay_bytes, resource_plan
 from rltrain.types import Plan
 
 CARTPOLE = [

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from rltrain.common import checkpoint
-from rltrain.mode.closing import closing_words, kept_words, result
+from rltrain.mode.messages.closing import closing_words, kept_words, result
 from rltrain.types import Clock
 
 LAST = {"env_steps": 300, "test/return_mean": 7.0, "test/win_rate": 0.25}

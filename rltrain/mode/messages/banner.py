@@ -17,7 +17,7 @@ import rltrain
 from rltrain.build.record import title
 from rltrain.config.schema import Settings
 from rltrain.logger.screen import plural, shown
-from rltrain.mode.resources import resource_plan
+from rltrain.mode.messages.resources import resource_plan
 from rltrain.trainer import Trainer
 
 

@@ -11,9 +11,9 @@ from rich.console import Console
 
 import rltrain
 from rltrain.api import settings_from
-from rltrain.mode.banner import Job, banner, job_line, replay_words
+from rltrain.mode.messages.banner import Job, banner, job_line, replay_words
 from rltrain.mode.run_folder import git_state
-from tests.mode.test_resources import CARTPOLE, STEP
+from tests.mode.messages.test_resources import CARTPOLE, STEP
 
 
 def said(overrides, tmp_path, origin=None):

@@ -1,0 +1,1 @@
+"""What a run prints at its start and end."""
