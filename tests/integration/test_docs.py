@@ -191,7 +191,12 @@ def test_the_files_and_constants_of_the_battle_engine_exist():
 
 
 def python_blocks(file):
-    return re.findall(r"```python\n(.*?)```", file.read_text(encoding="utf-8"), re.DOTALL)
+    return blocks(file, "python")
+
+
+def blocks(file, language):
+    text = file.read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
 def run_block(code, scope):
@@ -206,6 +211,34 @@ def test_the_class_of_own_environment_can_be_pasted_and_trained(capsys):
         run_block(code, scope)
     assert check_env(scope["Row"]()) is None
     assert len(python_blocks(DOCS / "own_environment.md")[0].splitlines()) <= 20
+
+
+def test_the_team_environment_can_be_pasted_and_used_from_python_and_yaml(
+    own_folder, command, capsys
+):
+    rock, use = python_blocks(DOCS / "team_environment.md")
+    assert len([line for line in rock.splitlines() if line.strip()]) <= 30
+    (own_folder / "rock.py").write_text(rock)
+    (yaml_block,) = blocks(DOCS / "team_environment.md", "yaml")
+    (own_folder / "myconf/env").mkdir(parents=True)
+    (own_folder / "myconf/env/rock.yaml").write_text(yaml_block)
+    scope = {"__name__": "rock"}
+    exec(compile(rock, "rock", "exec"), scope)
+    run_block(use, scope)
+    assert "No problem was found." in capsys.readouterr().out
+    words = ["env=rock", "hydra.searchpath=[myconf]"]
+    few = ["total_env_steps=20", "hardware.n_envs=2", "hardware.threads=1", "test.episodes=2"]
+    assert command("mode=doctor", *words) == 0
+    assert command("algo=vdn", *words, *few, "logger.wandb.mode=disabled") == 0
+
+
+@pytest.mark.slow
+def test_the_pasted_team_learns_what_the_page_says():
+    rock, use = python_blocks(DOCS / "team_environment.md")
+    scope = {"__name__": "rock"}
+    exec(compile(rock, "rock", "exec"), scope)
+    exec(compile(use, "example", "exec"), scope)
+    assert scope["result"].metrics["test/return_mean"] > 8.5
 
 
 @pytest.mark.slow

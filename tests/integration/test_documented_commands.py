@@ -21,7 +21,7 @@ from rltrain.errors import UsageError
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "Makefile", *ROOT.glob("docs/*.md")]
 ELSEWHERE = re.compile(
-    r"…|<|\.\.\.|NAME|RUN|FOLDER|mine\.|my_package|my\.yaml|my_preset|prices\.csv|outputs/|=latest|"
+    r"…|<|\.\.\.|NAME|RUN|FOLDER|mine\.|my_package|=rock|my\.yaml|my_preset|prices\.csv|outputs/|=latest|"
     r"backend=sc2|--|mode=doctor"
 )
 """Placeholders, files and runs of the reader, flags, the real game: other tests type these."""
