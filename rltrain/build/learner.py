@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -12,6 +13,7 @@ from torch import nn
 from rltrain.algo import kernels
 from rltrain.algo.learner import Learner
 from rltrain.algo.network.distribution import Distribution
+from rltrain.algo.network.groups import GroupedAgents
 from rltrain.algo.reward_norm import RewardNorm
 from rltrain.build.env import announce_compilation
 from rltrain.build.record import about
@@ -83,13 +85,19 @@ def build_agents(settings: Settings, spec: EnvSpec) -> nn.Module:
     Raises:
         ValueError: it lacks an attribute of agents, or cannot output the distribution.
     """
-    node = settings.nodes["algo.network"]
+    whole = settings.nodes["algo.network"]
+    groups = whole.kwargs.get("groups")
+    node = replace(whole, kwargs={k: v for k, v in whole.kwargs.items() if k != "groups"})
     distribution = build_distribution(settings)
-    agents = conform(
-        module(node.build(spec=spec, distribution=distribution), "algo.network"),
-        Agents,
-        "algo.network",
-    )
+
+    def make(spec: EnvSpec) -> nn.Module:
+        built = module(node.build(spec=spec, distribution=distribution), "algo.network")
+        conform(built, Agents, "algo.network")
+        return built
+
+    agents = make(spec)
+    if groups is not None:
+        agents = GroupedAgents(spec=spec, groups=groups, make=make)
     if not is_scalar(distribution) and not node.asks_for("distribution"):
         raise ValueError(
             f"{type(agents).__name__} (algo.network) outputs expected returns only: its "
@@ -99,7 +107,7 @@ def build_agents(settings: Settings, spec: EnvSpec) -> nn.Module:
     if kernels.chosen(settings.hardware.kernels) == "compiled":
         announce_compilation()
         kernels.compile_agents(agents)
-    return cast(nn.Module, agents)
+    return agents
 
 
 def build_distribution(settings: Settings) -> Any:

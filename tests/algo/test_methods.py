@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rltrain.types import Clock
-from tests.algo.batches import METHODS, loss_and_grads, make_batch, make_method, with_garbage
+from tests.algo.batches import METHODS, SPEC, loss_and_grads, make_batch, make_method, with_garbage
 
 RETURNS = {
     "one_step": {},
@@ -108,6 +108,24 @@ def test_the_munchausen_term_of_a_certain_policy_is_zero(method):
     batch = replace(batch, avail_actions=only, action=torch.zeros_like(batch.action))
     soft = target_mean(method, batch, munchausen=0.9, temperature=0.3)
     assert soft == pytest.approx(target_mean(method, batch), rel=1e-5)
+
+
+@pytest.mark.parametrize("returns", RETURNS)
+def test_agents_without_a_mixer_learn_from_their_own_rewards(returns):
+    """A reward of the second agent moves the targets half as much as one of both."""
+    spec = replace(SPEC, n_rewards=2)
+    online, loss = make_method("iql", spec=spec, **RETURNS[returns])
+    batch = make_batch([3], spec=spec)
+
+    def moved(by):
+        means = [
+            loss(online, online, replace(batch, reward=reward), Clock()).metrics["target_mean"]
+            for reward in (batch.reward, batch.reward + torch.tensor(by))
+        ]
+        return (means[1] - means[0]).item()
+
+    assert moved([0.0, 1.0]) == pytest.approx(moved([1.0, 1.0]) / 2, rel=1e-3)
+    assert moved([0.0, 1.0]) > 0.1
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,19 @@ def test_every_method_trains_on_smac(tmp_path, algo):
 @pytest.mark.parametrize(
     "words",
     [
+        ["algo=qmix", "algo/network=lstm", "algo.network.layer_norm=true"],
+        ["algo=ow_qmix", "algo.network.groups=[[0],[1]]", "algo.network.orthogonal=0.01"],
+        ["algo=qtran", "algo/network=mlp", "algo.network.groups=[[1],[0]]"],
+    ],
+    ids=" ".join,
+)
+def test_networks_can_be_exchanged(tmp_path, words):
+    three_iterations([*words, "env=two_step", *TINY], tmp_path)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
         *(pytest.param([f"algo={a}"], marks=pytest.mark.slow) for a in sorted(TEAMS)),
         ["algo=ow_qmix", "buffer=prioritized_episode", "algo.reward_norm=standardize"],
     ],

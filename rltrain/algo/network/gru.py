@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -11,10 +11,11 @@ from torch.nn import functional as F
 from rltrain.algo.network.agent_input import AgentInput
 from rltrain.algo.network.distribution import Distribution, Scalar
 from rltrain.algo.network.head import Head, values
+from rltrain.algo.network.layers import initialize_orthogonally
 from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.network.packing import PackedGRU, Packing, zero_outside
 from rltrain.algo.network.warm_up import unroll_warmed_up
-from rltrain.common.number_types import Count, Flag
+from rltrain.common.number_types import Count, Flag, Positive
 from rltrain.types import Batch, EnvSpec, Output, inside
 
 
@@ -24,8 +25,12 @@ class GRUAgents(nn.Module):
     On the CPU only the real steps are computed, as packed sequences; elsewhere the whole window is
     handed to the device's own recurrence. ``q`` and ``hidden`` are zero behind a window's end.
 
-    The last layer gives a value per action, or with a distribution its outputs.
+    The last layer gives a value per action, or with a distribution its outputs. ``layer_norm``
+    normalizes what it reads; ``orthogonal`` is the gain of its orthogonal initialization, that of
+    the first layer being 1 (both as in PyMARL2).
     """
+
+    cell: type[Any] = PackedGRU
 
     def __init__(
         self,
@@ -35,15 +40,18 @@ class GRUAgents(nn.Module):
         last_action: Flag,
         agent_id: Flag,
         normalize_obs: Flag = False,
+        layer_norm: Flag = False,
+        orthogonal: Positive | None = None,
         distribution: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        self.hidden_dim = hidden_dim
+        self.width, self.hidden_dim = hidden_dim, hidden_dim * self.cell.n_states
         self.input = AgentInput(
             spec=spec, last_action=last_action, agent_id=agent_id, normalize_obs=normalize_obs
         )
         self.fc1 = nn.Linear(self.input.dim, hidden_dim)
-        self.rnn = PackedGRU(hidden_dim, hidden_dim)
+        self.rnn = self.cell(hidden_dim, hidden_dim)
+        self.norm = nn.LayerNorm(hidden_dim) if layer_norm else None
         self.distribution = Scalar() if distribution is None else distribution
         self.head: Head | None = None
         if cast(Distribution, self.distribution).scalar:
@@ -57,6 +65,10 @@ class GRUAgents(nn.Module):
                 dueling=False,
                 sigma=None,
                 layer_norm=False,
+            )
+        if orthogonal is not None:
+            initialize_orthogonally(
+                self.fc1, self.fc2 if self.head is None else self.head, orthogonal
             )
 
     @property
@@ -103,7 +115,8 @@ class GRUAgents(nn.Module):
         n_agents = first.shape[1]
         n_rows = [n_agents * n for n in real.sum(1).tolist() if n]
         first = first.index_select(0, order).flatten(0, 1)  # [B·N, H]
-        hidden = self.rnn.unroll(x.flatten(0, 1), first, n_rows).view_as(x)  # [P, N, H]
+        hidden = self.rnn.unroll(x.flatten(0, 1), first, n_rows)
+        hidden = hidden.view(*x.shape[:-1], -1)  # [P, N, H]
         q, dist, tau = self._values(hidden, learning=torch.is_grad_enabled())
         return Output(
             packing.unpack(q),
@@ -120,12 +133,9 @@ class GRUAgents(nn.Module):
         obs = zero_outside(batch.obs, real)
         x = self._embed(obs.flatten(0, 1), batch.last_action.flatten(0, 1), agent)
         x = x.view(n_steps, n_windows * n_agents, -1)
-        weights = [self.rnn.weight_ih, self.rnn.weight_hh, self.rnn.bias_ih, self.rnn.bias_hh]
-        first = first.flatten(0, 1).unsqueeze(0)  # [1, B·N, H]
-        learning = torch.is_grad_enabled()
-        hidden, _ = torch.gru(x, first, weights, True, 1, 0.0, learning, False, False)
+        hidden = self.rnn.unroll_padded(x, first.flatten(0, 1))
         hidden = hidden.view(n_steps, n_windows, n_agents, -1)
-        q, dist, tau = self._values(hidden, learning=learning)
+        q, dist, tau = self._values(hidden, learning=torch.is_grad_enabled())
         return Output(zero_outside(q, real), zero_outside(hidden, real), dist, tau)
 
     def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
@@ -142,6 +152,9 @@ class GRUAgents(nn.Module):
         Args:
             learning: of a window, online or as a target; None while acting.
         """
+        hidden = hidden[..., : self.width]
+        if self.norm is not None:
+            hidden = self.norm(hidden)
         if self.head is None:
             return self.fc2(hidden), None, None
         uses = {None: ("acting",), True: ("online",), False: ("target", "acting")}[learning]

@@ -10,6 +10,7 @@ from rltrain.algo.network.agent_input import AgentInput
 from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.algo.network.head import Head, perceptron
+from rltrain.algo.network.layers import initialize_orthogonally
 from rltrain.common.number_types import Count, Flag, Positive
 from rltrain.types import EnvSpec
 
@@ -26,11 +27,13 @@ def mlp_agents(
     last_action: Flag,
     agent_id: Flag,
     normalize_obs: Flag = False,
+    orthogonal: Positive | None = None,
 ) -> FeedForward:
     """Linear and ReLU layers of ``hidden_sizes``, then a head with layers of ``head_sizes``.
 
     ``noisy_sigma`` makes the head's layers noisy; ``layer_norm`` normalizes every hidden layer,
-    ``normalize_obs`` the observations.
+    ``normalize_obs`` the observations; ``orthogonal`` is the gain of the head's orthogonal
+    initialization, that of the layers before being 1.
     """
     embed = AgentInput(
         spec=spec, last_action=last_action, agent_id=agent_id, normalize_obs=normalize_obs
@@ -46,4 +49,6 @@ def mlp_agents(
         layer_norm=layer_norm,
     )
     torso = perceptron(sizes, None, layer_norm)
+    if orthogonal is not None:
+        initialize_orthogonally(torso, head, orthogonal)
     return FeedForward(embed=embed, torso=torso, head=head, distribution=distribution)

@@ -46,6 +46,8 @@ class Packing:
 class PackedGRU(nn.GRUCell):
     """A GRU cell that also runs over packed sequences (Cho et al. 2014, as PyTorch has it)."""
 
+    n_states = 1  # parts of the recurrent state as wide as the cell
+
     def unroll(self, x: Tensor, first: Tensor, n_rows: list[int]) -> Tensor:
         """Hidden states [P, H] of packed sequences.
 
@@ -59,4 +61,12 @@ class PackedGRU(nn.GRUCell):
         learning = torch.is_grad_enabled()
         sizes = torch.tensor(n_rows)
         hidden, _ = torch.gru(x, sizes, first, weights, True, 1, 0.0, learning, False)
+        return hidden
+
+    def unroll_padded(self, x: Tensor, first: Tensor) -> Tensor:
+        """x [T+1, R, I] and first [R, H] to hidden states [T+1, R, H]."""
+        weights = [self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh]
+        learning = torch.is_grad_enabled()
+        first = first.unsqueeze(0)
+        hidden, _ = torch.gru(x, first, weights, True, 1, 0.0, learning, False, False)
         return hidden

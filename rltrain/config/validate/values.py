@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import ValidationError
 
+from rltrain.common.number_types import Whole
 from rltrain.config.schema import FACTS, Node
 from rltrain.config.suggest.keys import for_value
 from rltrain.config.tree import overlaid, pick
@@ -99,7 +100,7 @@ class Checker:
         except UsageError as error:
             self.problems.append(f"{path}: {error}")
             return None
-        known = constructor.annotations
+        known = {**constructor.annotations, **BUILT_WITH.get(path, {})}
         kwargs = {}
         for name, value in node.items():
             if name in known:
@@ -113,7 +114,8 @@ class Checker:
                     f"{did_you_mean(name, known)}"
                 )
         for name, annotation in known.items():
-            if name not in node and name not in constructor.defaults:
+            optional = name in constructor.defaults or name in BUILT_WITH.get(path, {})
+            if name not in node and not optional:
                 self.problems.append(
                     f"{path}.{name} is missing: {target} needs it, {expected(annotation)}. Type "
                     f"{path}.{name}=VALUE."
@@ -138,6 +140,10 @@ class Checker:
             if any(re.match(rf"test\.env\.{re.escape(str(key))}\b", problem) for key in options):
                 self.problems.append(problem)
         return merged
+
+
+BUILT_WITH: Mapping[str, Mapping[str, Any]] = {"algo.network": {"groups": list[list[Whole]] | None}}
+"""Keys of a node that are read where it is built, beside those of its constructor."""
 
 
 def unknown(key: str, known: Sequence[str]) -> str:

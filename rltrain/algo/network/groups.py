@@ -1,0 +1,155 @@
+"""``GroupedAgents``: groups of agents that share parameters within, not between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from rltrain.interfaces import Agents
+from rltrain.types import Batch, EnvSpec, Output
+
+
+class GroupedAgents(nn.Module):
+    """One network for each group of agents; every network sees and answers for its own agents.
+
+    Where agents have observations and actions of different sizes, a network is as large as those of
+    its group; the values of actions that none of them has are 0, and they are never available.
+
+    Args:
+        spec: sizes of the whole team.
+        groups: numbers of agents, each agent in exactly one group; ``[[0], [1], [2]]`` shares
+            nothing.
+        make: makes the network of a group from its sizes.
+
+    Raises:
+        ValueError: an agent is in no group or in several, or the networks normalize observations.
+    """
+
+    def __init__(
+        self,
+        *,
+        spec: EnvSpec,
+        groups: Sequence[Sequence[int]],
+        make: Callable[[EnvSpec], nn.Module],
+    ) -> None:
+        super().__init__()
+        listed = sorted(agent for group in groups for agent in group)
+        if listed != list(range(spec.n_agents)):
+            everyone = "[" + ",".join(f"[{agent}]" for agent in range(spec.n_agents)) + "]"
+            raise ValueError(
+                f"algo.network.groups={[list(g) for g in groups]}: expected each of the agents "
+                f"0 to {spec.n_agents - 1} in exactly one group. Type algo.network.groups=null to "
+                f"share all parameters, or algo.network.groups={everyone} to share none."
+            )
+        self.n_actions, self.specs = spec.n_actions, [spec_of(spec, group) for group in groups]
+        self.networks = nn.ModuleList(make(each) for each in self.specs)
+        if any(cast(Agents, network).obs_norm is not None for network in self.networks):
+            raise ValueError(
+                "algo.network.normalize_obs=true keeps one set of statistics, and "
+                "algo.network.groups has several networks. Type algo.network.normalize_obs=false."
+            )
+        order = [agent for group in groups for agent in group]
+        self.members = [torch.tensor(group) for group in groups]
+        self.inverse = torch.tensor(order).argsort()
+        self.hidden_dim = cast(Agents, self.networks[0]).hidden_dim
+        self.obs_norm = None
+
+    @property
+    def uses_last_action(self) -> bool:
+        """Whether the previous action is an input."""
+        return any(cast(Agents, network).uses_last_action for network in self.networks)
+
+    @property
+    def draws_noise(self) -> bool:
+        """Whether the same observation gets different values in training mode."""
+        return any(cast(Agents, network).draws_noise for network in self.networks)
+
+    def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
+        """The values of whole windows, group by group."""
+        if batch.agent is not None:
+            raise ValueError(
+                "algo.network.groups needs windows of the whole team. Type buffer.agents=lockstep."
+            )
+        found = [
+            cast(Agents, network).unroll(part, start=start, stop=stop)
+            for network, part in zip(self.networks, self._parts(batch), strict=True)
+        ]
+        dists, taus = [each.dist for each in found], [each.tau for each in found]
+        return Output(
+            self._joined([self._padded(each.q, 3) for each in found], 2),
+            self._joined([each.hidden for each in found], 2),
+            self._joined([self._padded(x, 3) for x in dists if x is not None], 2)
+            if dists[0] is not None
+            else None,
+            self._joined([x for x in taus if x is not None], 2) if taus[0] is not None else None,
+        )
+
+    def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Acting: obs [E, N, *O], last_action [E, N], hidden [E, N, H] to (q, next hidden)."""
+        found = []
+        for network, members, spec in zip(self.networks, self.members, self.specs, strict=True):
+            own = members.to(obs.device)
+            seen = narrowed(obs.index_select(1, own), spec)
+            actions, state = last_action.index_select(1, own), hidden.index_select(1, own)
+            found.append(cast(Agents, network).step(seen, actions, state))
+        q = self._joined([self._padded(each[0], 2) for each in found], 1)
+        return q, self._joined([each[1] for each in found], 1)
+
+    def _parts(self, batch: Batch) -> list[Batch]:
+        """The batch of each group."""
+        parts = []
+        for members, spec in zip(self.members, self.specs, strict=True):
+            own = members.to(batch.obs.device)
+            hidden = None if batch.hidden is None else batch.hidden.index_select(1, own)
+            available = batch.avail_actions.index_select(2, own)
+            parts.append(
+                replace(
+                    batch,
+                    obs=narrowed(batch.obs.index_select(2, own), spec),
+                    avail_actions=available[..., : spec.n_actions],
+                    last_action=batch.last_action.index_select(2, own),
+                    action=batch.action.index_select(2, own),
+                    hidden=hidden,
+                )
+            )
+        return parts
+
+    def _padded(self, x: Tensor, axis: int) -> Tensor:
+        """Zeros for the actions that a group does not have; ``axis`` is that of the actions."""
+        missing = self.n_actions - x.shape[axis]
+        if missing == 0:
+            return x
+        shape = (*x.shape[:axis], missing, *x.shape[axis + 1 :])
+        return torch.cat([x, x.new_zeros(shape)], axis)
+
+    def _joined(self, parts: list[Tensor], axis: int) -> Tensor:
+        """The agents of all groups in their order along ``axis``."""
+        return torch.cat(parts, axis).index_select(axis, self.inverse.to(parts[0].device))
+
+
+def spec_of(spec: EnvSpec, group: Sequence[int]) -> EnvSpec:
+    """The sizes that the network of a group has."""
+    n_actions, obs_shape = spec.n_actions, spec.obs_shape
+    if spec.action_sizes is not None:
+        n_actions = max(spec.action_sizes[agent] for agent in group)
+    if spec.obs_sizes is not None and spec.frame_stack == 1:
+        obs_shape = (max(spec.obs_sizes[agent] for agent in group),)
+    return replace(
+        spec,
+        n_agents=len(group),
+        n_actions=n_actions,
+        obs_shape=obs_shape,
+        action_sizes=None,
+        obs_sizes=None,
+    )
+
+
+def narrowed(obs: Tensor, spec: EnvSpec) -> Tensor:
+    """Flat observations without the padding that no agent of a group needs."""
+    return (
+        obs[..., : spec.obs_shape[0]] if len(spec.obs_shape) == 1 and spec.frame_stack == 1 else obs
+    )
