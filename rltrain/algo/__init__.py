@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rltrain.algo.network.distribution import Quantile as Quantile
     from rltrain.algo.network.distribution import Scalar as Scalar
     from rltrain.algo.network.gru import GRUAgents as GRUAgents
+    from rltrain.algo.network.hpn import HPNAgents as HPNAgents
     from rltrain.algo.network.lstm import LSTMAgents as LSTMAgents
     from rltrain.algo.network.mlp import mlp_agents as mlp_agents
     from rltrain.algo.network.multi_input import multi_input_agents as multi_input_agents
@@ -57,6 +58,7 @@ _EXPORTS = {
     "ExponentialEpsilon": "exploration.epsilon",
     "FixedEpsilon": "exploration.epsilon",
     "GRUAgents": "network.gru",
+    "HPNAgents": "network.hpn",
     "ImplicitQuantile": "network.distribution",
     "Independent": "mixer",
     "LSTMAgents": "network.lstm",

@@ -105,8 +105,12 @@ def need_team_reward(name: str, spec: EnvSpec) -> None:
         )
 
 
-def need_state(name: str, spec: EnvSpec) -> None:
-    """ValueError unless the environment gives a global state."""
+def need_state(name: str, spec: EnvSpec, instead: str | None = None) -> None:
+    """ValueError unless the environment gives a global state; ``instead`` says what to type."""
+    if spec.state_dim == 0 and instead is not None:
+        raise ValueError(
+            f"{name} needs a global state, but the environment gives none (state_dim=0). {instead}"
+        )
     if spec.state_dim == 0:
         raise ValueError(
             f"{name} needs a global state, but the environment gives none (state_dim=0): type "

@@ -35,7 +35,7 @@ class QTranCritic(nn.Module):
     def __init__(self, *, spec: EnvSpec, hidden_dim: int, embed_dim: Count) -> None:
         super().__init__()
         need_team_reward("QTranCritic", spec)
-        need_state("QTranCritic", spec)
+        need_state("QTranCritic", spec, "Type algo/loss=td.")
         self.n_actions, size = spec.n_actions, hidden_dim + spec.n_actions
         self.Q = three_layers(spec.state_dim + size, embed_dim)
         self.V = three_layers(spec.state_dim, embed_dim)

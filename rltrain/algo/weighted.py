@@ -37,7 +37,7 @@ class CentralCritic(nn.Module):
     ) -> None:
         super().__init__()
         need_team_reward("CentralCritic", spec)
-        need_state("CentralCritic", spec)
+        need_state("CentralCritic", spec, "Type algo/loss=td.")
         self.agents, self.mixer = make_agents(), CentralMixer(spec, embed_dim)
 
 

@@ -69,6 +69,8 @@ def words_for(algo, group, option):
         words = [w for w in words if not w.startswith("env=")]
         words += ["env._target_=tests.integration.own_parts.image_team"]
         words += ["algo.network.filters=[[4,3,2]]", "algo.network.hidden_sizes=[8]"]
+    if option == "hpn":  # its observations have units
+        words = [w for w in words if not w.startswith("env=")] + ["env=smac"]
     return [*words, "algo.learning_starts=8"] if found.learning_starts > 0 else words
 
 

@@ -18,6 +18,12 @@ def test_every_method_trains_on_smac(tmp_path, algo):
     three_iterations([f"algo={algo}", "env=smac", "env.map_name=3m", *TINY], tmp_path)
 
 
+@pytest.mark.parametrize("algo", ["qmix", "ow_qmix"])
+def test_agents_for_units_train_on_smac(tmp_path, algo):
+    words = [f"algo={algo}", "algo/network=hpn", "env=smac", "env.map_name=3m", *TINY]
+    three_iterations(words, tmp_path)
+
+
 @pytest.mark.parametrize(
     "words",
     [
