@@ -72,7 +72,9 @@ def _overview(catalog: Catalog) -> Iterator[str]:
     yield HEADER
     for group in ("algo", "env", "buffer", "hardware"):
         yield f"\n{group}=NAME, default {_default(group, catalog)}"
-        yield from (_row(o, catalog.about(group, o), 20) for o in catalog.options(group))
+        options = catalog.options(group)
+        column = max(20, 3 + max(map(len, options)))
+        yield from (_row(option, catalog.about(group, option), column) for option in options)
     yield "\nParts, chosen with a slash: algo/network=mlp"
     parts = [group for group in catalog.groups if "/" in group]
     yield from (_row(group, ", ".join(catalog.options(group)), 20) for group in parts)
