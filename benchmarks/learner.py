@@ -16,8 +16,8 @@ from rich.table import Table
 
 from benchmarks.reference_learner import ReferenceLearner
 from rltrain.algo.learner import Learner
-from rltrain.algo.loss import TDLoss
-from rltrain.algo.mixer import QMix
+from rltrain.algo.loss.td import TDLoss
+from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.optimizer import rmsprop
 from rltrain.algo.target_update import TargetUpdate

@@ -137,7 +137,14 @@ def test_the_package_imports_nothing_heavy():
     assert out.stdout.strip() == "[]"
 
 
-PATH = ("trainer", "algo/learner", "algo/loss", "algo/targets", "algo/mixer", "algo/network/gru")
+PATH = (
+    "trainer",
+    "algo/learner",
+    "algo/loss/td",
+    "algo/targets",
+    "algo/mixer/qmix",
+    "algo/network/gru",
+)
 
 
 def test_the_path_for_readers_is_short_and_about_the_method_only():

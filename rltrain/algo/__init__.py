@@ -8,8 +8,6 @@ from rltrain.common.imports import import_name
 
 if TYPE_CHECKING:
     from rltrain.algo.actor import Actor as Actor
-    from rltrain.algo.distributional import CategoricalLoss as CategoricalLoss
-    from rltrain.algo.distributional import QuantileLoss as QuantileLoss
     from rltrain.algo.exploration.boltzmann import Boltzmann as Boltzmann
     from rltrain.algo.exploration.epsilon import EpsilonGreedy as EpsilonGreedy
     from rltrain.algo.exploration.epsilon import ExponentialEpsilon as ExponentialEpsilon
@@ -18,11 +16,21 @@ if TYPE_CHECKING:
     from rltrain.algo.exploration.epsilon import PiecewiseEpsilon as PiecewiseEpsilon
     from rltrain.algo.exploration.parameter_noise import ParameterNoise as ParameterNoise
     from rltrain.algo.learner import Learner as Learner
-    from rltrain.algo.loss import TDLoss as TDLoss
-    from rltrain.algo.mixer import Independent as Independent
-    from rltrain.algo.mixer import QMix as QMix
-    from rltrain.algo.mixer import Sum as Sum
-    from rltrain.algo.mixer import no_critic as no_critic
+    from rltrain.algo.loss.distributional import CategoricalLoss as CategoricalLoss
+    from rltrain.algo.loss.distributional import QuantileLoss as QuantileLoss
+    from rltrain.algo.loss.q_lambda import LambdaLoss as LambdaLoss
+    from rltrain.algo.loss.qtran import QTranCritic as QTranCritic
+    from rltrain.algo.loss.qtran import QTranLoss as QTranLoss
+    from rltrain.algo.loss.td import TDLoss as TDLoss
+    from rltrain.algo.loss.weighted import CentralCritic as CentralCritic
+    from rltrain.algo.loss.weighted import WeightedLoss as WeightedLoss
+    from rltrain.algo.mixer.qatten import Qatten as Qatten
+    from rltrain.algo.mixer.qmix import Independent as Independent
+    from rltrain.algo.mixer.qmix import QMix as QMix
+    from rltrain.algo.mixer.qmix import Sum as Sum
+    from rltrain.algo.mixer.qmix import no_critic as no_critic
+    from rltrain.algo.mixer.qplex import QPlex as QPlex
+    from rltrain.algo.mixer.qplex import QPlexAttention as QPlexAttention
     from rltrain.algo.network.conv import conv_agents as conv_agents
     from rltrain.algo.network.distribution import Categorical as Categorical
     from rltrain.algo.network.distribution import ImplicitQuantile as ImplicitQuantile
@@ -37,56 +45,48 @@ if TYPE_CHECKING:
     from rltrain.algo.optimizer import radam as radam
     from rltrain.algo.optimizer import rmsprop as rmsprop
     from rltrain.algo.policy import Policy as Policy
-    from rltrain.algo.q_lambda import LambdaLoss as LambdaLoss
-    from rltrain.algo.qatten import Qatten as Qatten
-    from rltrain.algo.qplex import QPlex as QPlex
-    from rltrain.algo.qplex import QPlexAttention as QPlexAttention
-    from rltrain.algo.qtran import QTranCritic as QTranCritic
-    from rltrain.algo.qtran import QTranLoss as QTranLoss
     from rltrain.algo.scripted import Scripted as Scripted
     from rltrain.algo.target_update import TargetUpdate as TargetUpdate
-    from rltrain.algo.weighted import CentralCritic as CentralCritic
-    from rltrain.algo.weighted import WeightedLoss as WeightedLoss
 
 _EXPORTS = {
     "Actor": "actor",
     "Boltzmann": "exploration.boltzmann",
     "Categorical": "network.distribution",
-    "CategoricalLoss": "distributional",
-    "CentralCritic": "weighted",
+    "CategoricalLoss": "loss.distributional",
+    "CentralCritic": "loss.weighted",
     "EpsilonGreedy": "exploration.epsilon",
     "ExponentialEpsilon": "exploration.epsilon",
     "FixedEpsilon": "exploration.epsilon",
     "GRUAgents": "network.gru",
     "HPNAgents": "network.hpn",
     "ImplicitQuantile": "network.distribution",
-    "Independent": "mixer",
+    "Independent": "mixer.qmix",
     "LSTMAgents": "network.lstm",
-    "LambdaLoss": "q_lambda",
+    "LambdaLoss": "loss.q_lambda",
     "Learner": "learner",
     "ParameterNoise": "exploration.parameter_noise",
     "PerEnvEpsilon": "exploration.epsilon",
     "PiecewiseEpsilon": "exploration.epsilon",
     "Policy": "policy",
-    "QMix": "mixer",
-    "QPlex": "qplex",
-    "QPlexAttention": "qplex",
-    "QTranCritic": "qtran",
-    "QTranLoss": "qtran",
-    "Qatten": "qatten",
+    "QMix": "mixer.qmix",
+    "QPlex": "mixer.qplex",
+    "QPlexAttention": "mixer.qplex",
+    "QTranCritic": "loss.qtran",
+    "QTranLoss": "loss.qtran",
+    "Qatten": "mixer.qatten",
     "Quantile": "network.distribution",
-    "QuantileLoss": "distributional",
+    "QuantileLoss": "loss.distributional",
     "Scalar": "network.distribution",
     "Scripted": "scripted",
-    "Sum": "mixer",
-    "TDLoss": "loss",
+    "Sum": "mixer.qmix",
+    "TDLoss": "loss.td",
     "TargetUpdate": "target_update",
-    "WeightedLoss": "weighted",
+    "WeightedLoss": "loss.weighted",
     "adam": "optimizer",
     "conv_agents": "network.conv",
     "mlp_agents": "network.mlp",
     "multi_input_agents": "network.multi_input",
-    "no_critic": "mixer",
+    "no_critic": "mixer.qmix",
     "radam": "optimizer",
     "rmsprop": "optimizer",
 }

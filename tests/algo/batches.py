@@ -8,10 +8,14 @@ import torch
 from torch import nn
 
 from rltrain.algo import kernels
-from rltrain.algo.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.learner import Learner
-from rltrain.algo.loss import TDLoss
-from rltrain.algo.mixer import Independent, QMix, Sum
+from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss
+from rltrain.algo.loss.qtran import QTranCritic, QTranLoss
+from rltrain.algo.loss.td import TDLoss
+from rltrain.algo.loss.weighted import CentralCritic, WeightedLoss
+from rltrain.algo.mixer.qatten import Qatten
+from rltrain.algo.mixer.qmix import Independent, QMix, Sum
+from rltrain.algo.mixer.qplex import QPlex, QPlexAttention
 from rltrain.algo.network.conv import conv_agents
 from rltrain.algo.network.distribution import (
     Categorical,
@@ -23,11 +27,7 @@ from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.network.mlp import mlp_agents
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.optimizer import rmsprop
-from rltrain.algo.qatten import Qatten
-from rltrain.algo.qplex import QPlex, QPlexAttention
-from rltrain.algo.qtran import QTranCritic, QTranLoss
 from rltrain.algo.target_update import TargetUpdate
-from rltrain.algo.weighted import CentralCritic, WeightedLoss
 from rltrain.types import (
     Batch,
     Clock,

@@ -20,7 +20,7 @@ from rltrain.algo.checks import (
 from rltrain.algo.kernels.feed_forward import Stack
 from rltrain.algo.kernels.gru import gru
 from rltrain.algo.kernels.td_step import CompiledTDLoss
-from rltrain.algo.loss import TDLoss
+from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.packing import PackedGRU
 from rltrain.types import Clock, EnvSpec
 from tests.algo import wrong_inputs

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from rltrain.algo.loss import TDLoss
-from rltrain.algo.mixer import Independent
+from rltrain.algo.loss.td import TDLoss
+from rltrain.algo.mixer.qmix import Independent
 from rltrain.algo.optimizer import adam, radam, rmsprop
 from rltrain.algo.target_update import TargetUpdate
 from rltrain.types import Clock, Model, Output

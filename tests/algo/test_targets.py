@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from rltrain.algo.distributional import (
+from rltrain.algo.loss.distributional import (
     at_step,
     categorical_projection,
     n_step_bootstrap,

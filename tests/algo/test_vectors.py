@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from rltrain.algo.learner import Learner
-from rltrain.algo.loss import TDLoss
-from rltrain.algo.mixer import Independent, QMix, Sum
+from rltrain.algo.loss.qtran import QTranCritic, QTranLoss
+from rltrain.algo.loss.td import TDLoss
+from rltrain.algo.loss.weighted import CentralCritic, WeightedLoss
+from rltrain.algo.mixer.qmix import Independent, QMix, Sum
+from rltrain.algo.mixer.qplex import QPlex
 from rltrain.algo.optimizer import rmsprop
-from rltrain.algo.qplex import QPlex
-from rltrain.algo.qtran import QTranCritic, QTranLoss
 from rltrain.algo.target_update import TargetUpdate
-from rltrain.algo.weighted import CentralCritic, WeightedLoss
 from rltrain.interop import load_pymarl, parts_of
 from rltrain.types import (
     Batch,

@@ -11,7 +11,7 @@ import torch
 import rltrain
 from rltrain.algo import kernels
 from rltrain.algo.kernels.td_step import CompiledTDLoss
-from rltrain.algo.loss import TDLoss
+from rltrain.algo.loss.td import TDLoss
 from rltrain.types import Clock, EnvSpec
 from tests.algo.batches import AGENTS, SPEC, make_batch
 

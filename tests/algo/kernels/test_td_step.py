@@ -8,7 +8,7 @@ import torch
 from rltrain.algo import kernels
 from rltrain.algo.kernels.feed_forward import Stack
 from rltrain.algo.kernels.td_step import CompiledTDLoss
-from rltrain.algo.loss import TDLoss
+from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.types import EnvSpec
 from tests.algo.batches import (

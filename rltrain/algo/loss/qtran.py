@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rltrain.algo.loss import joint_value, real, taken_value, total
-from rltrain.algo.mixer import need_state, need_team_reward
+from rltrain.algo.loss.td import joint_value, real, taken_value, total
+from rltrain.algo.mixer.qmix import need_state, need_team_reward
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.returns import Returns
 from rltrain.algo.targets import greedy, huber

@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from rltrain.algo.loss import total
+from rltrain.algo.loss.td import total
 from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.targets import at_step, greedy, huber

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from rltrain.algo.mixer import need_state, need_team_reward, two_layers
+from rltrain.algo.mixer.qmix import need_state, need_team_reward, two_layers
 from rltrain.common.number_types import Count, Flag
 from rltrain.types import EnvSpec
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from rltrain.algo.distributional import CategoricalLoss, QuantileLoss, outputs_of
-from rltrain.algo.mixer import Independent
+from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss, outputs_of
+from rltrain.algo.mixer.qmix import Independent
 from rltrain.algo.network.distribution import (
     Categorical,
     ImplicitQuantile,

@@ -4,12 +4,12 @@ from functools import partial
 import pytest
 import torch
 
-from rltrain.algo.mixer import QMix
-from rltrain.algo.qatten import Units
-from rltrain.algo.qplex import QPlex
-from rltrain.algo.qtran import QTranCritic
+from rltrain.algo.loss.qtran import QTranCritic
+from rltrain.algo.loss.weighted import CentralCritic
+from rltrain.algo.mixer.qatten import Units
+from rltrain.algo.mixer.qmix import QMix
+from rltrain.algo.mixer.qplex import QPlex
 from rltrain.algo.targets import pick
-from rltrain.algo.weighted import CentralCritic
 from rltrain.types import Clock
 from tests.algo.batches import (
     AGENTS,

@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rltrain.algo.loss import TDLoss
-from rltrain.algo.mixer import Independent, Sum
+from rltrain.algo.loss.td import TDLoss
+from rltrain.algo.mixer.qmix import Independent, Sum
 from rltrain.types import Clock, EnvSpec, Model
 from tests.algo.batches import Table, make_batch
 

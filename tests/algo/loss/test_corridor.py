@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from rltrain.algo.loss.q_lambda import LambdaLoss
 from rltrain.algo.optimizer import adam
-from rltrain.algo.q_lambda import LambdaLoss
 from rltrain.algo.target_update import TargetUpdate
 from rltrain.algo.targets import unscale
 from rltrain.types import Clock, EnvSpec

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import torch
 
-from rltrain.algo.loss import TDLoss
-from rltrain.algo.mixer import Independent
-from rltrain.algo.q_lambda import LambdaLoss
+from rltrain.algo.loss.q_lambda import LambdaLoss
+from rltrain.algo.loss.td import TDLoss
+from rltrain.algo.mixer.qmix import Independent
 from rltrain.types import Clock, EnvSpec, Model
 from tests.algo.batches import (
     Table,

@@ -9,8 +9,8 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 
-from rltrain.algo.loss import real, taken_value, total
-from rltrain.algo.mixer import need_state, need_team_reward, two_layers
+from rltrain.algo.loss.td import real, taken_value, total
+from rltrain.algo.mixer.qmix import need_state, need_team_reward, two_layers
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.returns import Returns
 from rltrain.algo.targets import greedy, huber, pick

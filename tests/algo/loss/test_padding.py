@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rltrain.algo.loss import TDLoss
-from rltrain.algo.q_lambda import LambdaLoss
+from rltrain.algo.loss.q_lambda import LambdaLoss
+from rltrain.algo.loss.td import TDLoss
 from tests.algo.batches import (
     AGENTS,
     DISTRIBUTIONS,

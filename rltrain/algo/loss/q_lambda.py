@@ -7,7 +7,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from rltrain.algo.loss import result_of
+from rltrain.algo.loss.td import result_of
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.targets import greedy, lambda_return, pick
 from rltrain.common.number_types import Probability

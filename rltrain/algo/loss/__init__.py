@@ -1,0 +1,1 @@
+"""Losses: TD errors of windows of transitions. Reached by ``rltrain.algo``."""

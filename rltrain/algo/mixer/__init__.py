@@ -1,0 +1,1 @@
+"""Mixers: the values of agents joined to the value of a team. Reached by ``rltrain.algo``."""
