@@ -131,6 +131,13 @@ def build_buffer(
             f"{type(loss).__name__} computes targets for whole collects, which "
             f"buffer={settings.choices['buffer']} does not keep. Type buffer=on_policy."
         )
+    trace = settings.nodes["algo.loss"].kwargs.get("trace")
+    if trace is not None and settings.nodes["buffer"].kwargs.get("sequence_length") == 1:
+        raise ValueError(
+            f"algo.loss.trace={trace:g} sums rewards over windows, but "
+            f"buffer={settings.choices['buffer']} has windows of one transition. Type "
+            "buffer=sequence or buffer=episode, or algo.loss.trace=null."
+        )
     if buffer.per_agent:
         to_keep = "buffer.agents=lockstep"
         need_independent("buffer.agents=independent samples", learner.online, spec, to_keep)

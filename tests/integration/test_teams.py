@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import rltrain
+from rltrain.errors import UsageError
 from tests.integration.test_choices import TEAMS, three_iterations
 
 TINY = ["algo.batch_size=2", "algo.steps_per_collect=20", "buffer.capacity=50"]
@@ -65,3 +66,12 @@ def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, words):
     for part in ("online", "target", "reward_norm"):
         assert states[0][part].keys() == states[1][part].keys()
         assert all(torch.equal(t, states[1][part][name]) for name, t in states[0][part].items())
+
+
+def test_lambda_returns_of_single_transitions_are_refused(tmp_path):
+    """They would be one-step targets, whatever lambda is."""
+    with pytest.raises(UsageError, match="Type buffer=sequence or buffer=episode"):
+        rltrain.make_trainer(
+            ["algo=dqn", "env=cartpole", "algo.loss.trace=0.5", "algo.loss.n_step=1"],
+            run_dir=tmp_path,
+        )
