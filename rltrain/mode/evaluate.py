@@ -28,6 +28,7 @@ from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import VectorEnv
 from rltrain.logger.screen import Screen, plural
 from rltrain.mode.find_run import find_checkpoint
+from rltrain.mode.run_folder import other_rules
 from rltrain.types import Clock, Episode
 from rltrain.video.recorder import Recorder, require_drawable
 from rltrain.video.sc2_replay import GameReplays
@@ -142,7 +143,7 @@ def played(
             for i, e in enumerate(episodes)
         ],
     }
-    remarks = found.remarks if found else ()
+    remarks = found.remarks + other_rules(found.folder, rollout.about) if found else ()
     if recorder is not None:
         for row in record["episodes"]:
             row["files"] = [relative(f, place) for f in recorder.files[row["episode"]]]

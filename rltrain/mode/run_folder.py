@@ -224,6 +224,24 @@ def read_record(path: Path) -> dict[str, Any]:
         return {}
 
 
+def other_rules(checkpoint_folder: Path, about: Mapping[str, Any]) -> tuple[str, ...]:
+    """A remark if a checkpoint was trained under another version of the environment's rules.
+
+    Args:
+        about: what the environment of this run says of itself; its ``rules_version`` counts.
+    """
+    trained = read_record(checkpoint_folder.parent.parent / "run.json").get("environment")
+    if trained is None or "rules_version" not in about or trained.get("backend") != "native":
+        return ()
+    before, now = trained.get("rules_version", trained.get("rules", "1")), about["rules_version"]
+    if before == now:
+        return ()
+    return (
+        f"This checkpoint was trained under version {before} of the battle rules and plays under "
+        f"version {now}: win rates of the two cannot be compared. Train again to compare them.",
+    )
+
+
 def refuse_changes(changed: list[str]) -> None:
     """A resumed run stays the run it was.
 

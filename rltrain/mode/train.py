@@ -40,6 +40,7 @@ from rltrain.mode.run_folder import (
     clear_folder,
     make_folder,
     now,
+    other_rules,
     record_failure,
     refuse_changes,
     require_new,
@@ -90,7 +91,7 @@ def start_from(trainer: Trainer, settings: Settings) -> str | None:
         return None
     found = find_checkpoint(settings.run.checkpoint, settings.run.load_step)
     trainer.load_weights(found.folder)
-    for remark in found.remarks:
+    for remark in found.remarks + other_rules(found.folder, trainer.rollout.about):
         log.warning("%s", remark)
     return f"{found.folder} (env step {found.step:,}): {begins_again(trainer, settings)}"
 

@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from rltrain import main as entry
+from rltrain.env.smac.native import RULES_VERSION
 from rltrain.errors import CheckpointError, UsageError
 from tests.conftest import SMALL
 from tests.env.smac.starcraft2.stand_in import install_game, install_package
@@ -59,7 +60,10 @@ def test_the_game_is_refused_where_it_is_not_installed(own_folder, monkeypatch):
 @pytest.mark.slow
 def test_run_and_evaluation_say_what_played(trained):
     assert record(trained / "config.json")["env"]["backend"] == "auto"
-    assert record(trained / "run.json")["environment"] == {"backend": "native"}
+    assert record(trained / "run.json")["environment"] == {
+        "backend": "native",
+        "rules_version": RULES_VERSION,
+    }
 
 
 def test_a_policy_trained_natively_is_evaluated_in_the_game(trained, installed, capsys):

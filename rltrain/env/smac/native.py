@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from rltrain.env.smac.render.painter import Painter
 
 
+RULES_VERSION = "2"
+"""Of ``rules=sc2``; increased when a change of a rule or a start position changes win rates."""
+
+
 class NativeBattles(Battles):
     """E battles of the built-in engine; see ``BattleBackend``.
 
@@ -35,12 +39,20 @@ class NativeBattles(Battles):
         rules: str = "sc2",
         heuristic_ai: bool = False,
         heuristic_rest: bool = False,
+        jitter: float = 0.0,
     ) -> None:
         super().__init__(
-            map_name=map_name, n_envs=n_envs, options=options, n_threads=n_threads, rules=rules
+            map_name=map_name,
+            n_envs=n_envs,
+            options=options,
+            n_threads=n_threads,
+            rules=rules,
+            jitter=jitter,
         )
         about = {"backend": "native"}
-        if rules != "sc2":
+        if rules == "sc2":
+            about["rules_version"] = RULES_VERSION
+        else:
             about["rules"] = rules
         self.about: Mapping[str, str] = about
         self.lost = np.zeros(n_envs, np.bool_)

@@ -17,6 +17,7 @@ from rltrain.env.smac.smaclite.maps import find_map_under
 from rltrain.types import EnvSpec
 
 N_ACTIONS_NO_ATTACK, N_ACTIONS_MOVE = 6, 4
+STARTS = ("fixed", "jittered")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +82,19 @@ class Smacv2Options(Options):
 
     obs_own_pos: Flag = True
     use_unit_ranges: Flag = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartOptions:
+    """Start positions of the built-in engine."""
+
+    start: Literal["fixed", "jittered"] = "fixed"
+    start_jitter: Positive = 0.25  # jittered: cells along each axis, at most
+
+    @property
+    def jitter(self) -> float:
+        """Cells by which start positions differ from episode to episode, along each axis."""
+        return self.start_jitter if self.start == "jittered" else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

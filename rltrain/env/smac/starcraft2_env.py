@@ -22,7 +22,7 @@ from rltrain.env.smac.data.terrain import SIZE
 from rltrain.env.smac.engine.battles import IllegalAction
 from rltrain.env.smac.engine.world import U
 from rltrain.env.smac.native import NativeBattles
-from rltrain.env.smac.options import N_ACTIONS_MOVE, Options, ProgramOptions
+from rltrain.env.smac.options import N_ACTIONS_MOVE, STARTS, Options, ProgramOptions, StartOptions
 from rltrain.env.smac.smaclite.maps import RULES
 from rltrain.env.smac.vector import check_choice
 from rltrain.errors import did_you_mean
@@ -33,7 +33,7 @@ PROGRAM_OPTIONS = frozenset(f.name for f in fields(ProgramOptions))
 
 class StarCraft2Env(BattleView):
     """SMAC's single environment on the compiled engine; ``options`` are those of ``Options`` and
-    ``ProgramOptions``.
+    ``ProgramOptions``, ``start`` and ``start_jitter`` as in ``StartOptions``.
 
     ``seed=None`` draws a seed. An action that is not available raises AssertionError, as in SMAC.
     """
@@ -48,9 +48,12 @@ class StarCraft2Env(BattleView):
         continuing_episode: bool = False,
         heuristic_ai: bool = False,
         heuristic_rest: bool = False,
+        start: Literal["fixed", "jittered"] = "fixed",
+        start_jitter: float = 0.25,
         **options: Any,
     ) -> None:
         check_choice("rules", rules, RULES)
+        check_choice("start", start, STARTS)
         known = [f.name for f in fields(Options)]
         for name in options:
             if name not in known and name not in PROGRAM_OPTIONS:
@@ -65,6 +68,7 @@ class StarCraft2Env(BattleView):
             rules=rules,
             heuristic_ai=heuristic_ai,
             heuristic_rest=heuristic_rest,
+            jitter=StartOptions(start=start, start_jitter=start_jitter).jitter,
         )
         super().__init__(battles, 0)
         row = self.map_data

@@ -14,7 +14,14 @@ from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count, Flag
 from rltrain.env.smac.backend import BackendOptions, BattleBackend, open_battles
 from rltrain.env.smac.native import NativeBattles
-from rltrain.env.smac.options import Options, ProgramOptions, SmacOptions, spec_of
+from rltrain.env.smac.options import (
+    STARTS,
+    Options,
+    ProgramOptions,
+    SmacOptions,
+    StartOptions,
+    spec_of,
+)
 from rltrain.env.smac.smaclite.maps import RULES, find_map_under
 from rltrain.env.smac.starcraft2.worker import Recipe
 from rltrain.interfaces import DecisionFunction, EpisodeSeeds
@@ -45,17 +52,27 @@ class SmacVectorEnv:
         heuristic_ai: Flag = False,
         heuristic_rest: Flag = False,
         play: BackendOptions,
+        begin: StartOptions,
         options: SmacOptions,
         program: ProgramOptions,
     ) -> None:
         check_choice("rules", rules, RULES)
         check_choice("time_limit", time_limit, TIME_LIMITS)
+        check_choice("start", begin.start, STARTS)
         row = find_map_under(rules, map_name)
         if rules != "sc2":
             if play.backend == "sc2":
                 raise ValueError(
                     f"env.backend=sc2 plays the game's own rules, and env.rules={rules} are "
                     "others: type env.rules=sc2, or env.backend=native."
+                )
+            play = replace(play, backend="native")
+        if begin.jitter:
+            if play.backend == "sc2":
+                raise ValueError(
+                    "env.start=jittered moves the start positions of the built-in engine, and "
+                    "StarCraft II places its units itself: type env.start=fixed, or "
+                    "env.backend=native."
                 )
             play = replace(play, backend="native")
         chosen = Options(**asdict(options))
@@ -67,6 +84,7 @@ class SmacVectorEnv:
             rules=rules,
             heuristic_ai=heuristic_ai,
             heuristic_rest=heuristic_rest,
+            jitter=begin.jitter,
         )
         of_game = {
             **asdict(options),

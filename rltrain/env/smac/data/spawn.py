@@ -1,114 +1,164 @@
-"""Start positions: the groups of a map spread around their points.
+"""Start positions: what is measured in the game, and its way of placing units for the rest.
 
-StarCraft II's placement is unknown; this is a square grid, and units without room in it are put at
-the nearest free place that no wall separates from theirs. Nothing here is compiled.
+A map creates all units of a team at one point, and the game puts each on the nearest free place:
+the places of a square lattice by their distance from the point, at equal distances
+counter-clockwise from the south, for both teams alike. docs/calibration.md has the evidence.
+Nothing here is compiled.
 """
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from rltrain.env.smac.data.maps import Group, MapData
 from rltrain.env.smac.data.terrain import SIZE, pathable_cells, wall_segments
+from rltrain.env.smac.data.units import UnitType
 
 Point = tuple[float, float]
 
-SPAWN_GAP = 0.05
-PLACES_PER_CELL = 4  # where a unit without room is put, along each axis
+MEASURED = Path(__file__).with_name("start_positions.json")
+OVERLAP = 1 / 16  # cells by which the radii of units of different types may overlap
+PLACES_PER_CELL = 4  # where the goal of a unit that would end in a wall is put, along each axis
+DIRECTIONS: Mapping[str, float] = {"E": 0.0, "N": 0.5 * math.pi, "W": math.pi, "S": 1.5 * math.pi}
 
 
-def spawn_points(map_data: MapData) -> list[Point]:
+class Layout(NamedTuple):
+    """The order of the places around a point, and whether measured positions are used. The defaults
+    are the game's."""
+
+    first: str = "S"  # direction of the first of several places at one distance, of DIRECTIONS
+    turn: str = "ccw"  # the way to the others: ccw or cw
+    mirrored: bool = False  # the enemies' places are turned by half a circle
+    measured: bool = True
+
+
+class Ground:
+    """Where units fit on a terrain."""
+
+    def __init__(self, terrain: str) -> None:
+        self.cells = pathable_cells(terrain)
+        self.walls = wall_segments(self.cells).astype(np.float64)
+
+    def fits(self, unit: UnitType, x: float, y: float) -> bool:
+        """Whether the disc of a unit lies in pathable cells; those in the air fit everywhere."""
+        if unit.layer != "ground":
+            return True
+        if not (0 <= x < SIZE and 0 <= y < SIZE) or not self.cells[int(x), int(y)]:
+            return False
+        start, along = self.walls[:, :2], self.walls[:, 2:] - self.walls[:, :2]
+        share = ((np.array([x, y]) - start) * along).sum(1) / (along * along).sum(1)
+        nearest = start + share.clip(0, 1)[:, None] * along
+        gap = np.hypot(nearest[:, 0] - x, nearest[:, 1] - y).min()
+        return bool(gap >= unit.separation_radius - 1e-6)
+
+    def connects(self, a: Point, b: Point) -> bool:
+        """Whether no wall lies on the straight line between two points; true if one begins in a
+        wall."""
+        if not self.cells[int(a[0]), int(a[1])]:
+            return True
+        n = 2 + math.ceil(PLACES_PER_CELL * math.dist(a, b))
+        x, y = np.linspace(a, b, n).astype(int).T
+        return bool(self.cells[x, y].all())
+
+
+def start_points(map_data: MapData, layout: Layout = Layout()) -> list[Point]:  # noqa: B008
     """Start positions in the order of ids: agents sorted by (type, x, y) as SMAC numbers them,
-    enemies in creation order, unless the map says otherwise."""
-    allies = _team(map_data, map_data.allies, 1)
-    if map_data.sorts_agents:
-        order = list(dict.fromkeys(map_data.ally_types))
-        allies.sort(key=lambda row: (order.index(row[0]), *row[1]))
-    enemies = _team(map_data, map_data.enemies, -1)
-    if map_data.enemy_order:
-        enemies.sort(key=lambda row: map_data.enemy_order.index(row[0]))
-    points = [point for _, point in allies + enemies]
-    return _make_room(map_data, points) if map_data.knows_walls else points
+    enemies in creation order."""
+    allies = _place_team(map_data, "allies", map_data.allies, layout)
+    order = list(dict.fromkeys(map_data.ally_types))
+    allies.sort(key=lambda row: (order.index(row[0]), *row[1]))
+    enemies = _place_team(map_data, "enemies", map_data.enemies, layout)
+    return [point for _, point in allies + enemies]
 
 
-def _team(map_data: MapData, team: tuple[Group, ...], sign: int) -> list[tuple[str, Point]]:
-    """Types and points of a team in creation order."""
-    return [row for group in team for row in _spread(map_data, team, group, sign)]
-
-
-def _spread(
-    map_data: MapData, team: tuple[Group, ...], group: Group, sign: int
-) -> list[tuple[str, Point]]:
-    """The units of one group out of the grid of all groups of the team that share its point."""
-    together = [other for other in team if (other.x, other.y) == (group.x, group.y)]
-    types = [other.unit for other in together for _ in range(other.count)]
-    owner = [other for other in together for _ in range(other.count)]
-    points = spawn_grid([map_data.units[name].radius for name in types], group.x, group.y, sign)
-    return [(t, p) for t, o, p in zip(types, owner, points, strict=True) if o is group]
-
-
-def spawn_grid(radii: list[float], x: float, y: float, sign: int) -> list[Point]:
-    """A square grid of discs around (x, y), filled row by row; ``sign`` -1 mirrors it through the
-    point."""
-    side = math.ceil(math.sqrt(len(radii)))
-    rows = [radii[k : k + side] for k in range(0, len(radii), side)]
-    height = 2 * sum(max(row) for row in rows) + (side - 1) * SPAWN_GAP
-    width = max(2 * sum(row) for row in rows)
-    points = []
-    at_y, above = y - sign * height / 2, 0.0
-    for row in rows:
-        at_y += sign * (above + max(row))
-        at_x, before = x - sign * width / 2, 0.0
-        for radius in row:
-            at_x += sign * (before + radius)
-            points.append((at_x, at_y))
-            at_x, before = at_x + sign * SPAWN_GAP, radius
-        at_y, above = at_y + sign * SPAWN_GAP, max(row)
-    return points
-
-
-def _make_room(map_data: MapData, points: list[Point]) -> list[Point]:
-    """The points, those of ground units in or too near to walls moved to the nearest free place, on
-    the same side of the wall where they are on one.
+def attack_goals(map_data: MapData, points: list[Point]) -> list[Point]:
+    """Where units walk to: enemies to the point of their attack order, each at the offset that it
+    has from the middle of its team, as the game moves groups. Agents have no goal but their place.
     """
-    cells = pathable_cells(map_data.terrain)
-    walls = wall_segments(cells).astype(np.float64)
-    radii = [unit.separation_radius for unit in map_data.unit_types]
-    ground = [unit.layer == "ground" for unit in map_data.unit_types]
-    fits = [
-        not g or _fits(cells, walls, *p, r) for p, r, g in zip(points, radii, ground, strict=True)
+    agents = map_data.n_agents
+    if map_data.attack_point is None:
+        return points
+    middle = np.mean(points[agents:], axis=0)
+    ends = np.array(points[agents:]) - middle + map_data.attack_point
+    ground = Ground(map_data.terrain)
+    units = map_data.unit_types[agents:]
+    return points[:agents] + [
+        _inside(ground, u, tuple(e)) for u, e in zip(units, ends, strict=True)
     ]
-    taken = [(p, r) for p, r, ok in zip(points, radii, fits, strict=True) if ok]
+
+
+def _inside(ground: Ground, unit: UnitType, point: Point) -> Point:
+    """The point, or the nearest one at which the unit fits."""
+    if ground.fits(unit, *point):
+        return point
     grid = np.arange(PLACES_PER_CELL * SIZE) / PLACES_PER_CELL
     places = [(float(x), float(y)) for x in grid for y in grid]
-    for i, point in enumerate(points):
-        if fits[i]:
+    places.sort(key=lambda place: math.dist(place, point))
+    return next(place for place in places if ground.fits(unit, *place))
+
+
+def _place_team(
+    map_data: MapData, team: str, groups: tuple[Group, ...], layout: Layout
+) -> list[tuple[str, Point]]:
+    """Types and points of a team in creation order."""
+    known = measured_points().get(map_data.name, {}).get(team, {}) if layout.measured else {}
+    ground, placed = Ground(map_data.terrain), list[tuple[str, Point]]()
+    turned = layout.mirrored and team == "enemies"
+    for group in groups:
+        unit = map_data.units[group.unit]
+        others = [(map_data.units[name], point) for name, point in placed]
+        taken = [(u.radius, point) for u, point in others if u.layer == unit.layer]
+        points = known.get(group.unit) or _free_places(group, unit, ground, taken, layout, turned)
+        placed += [(group.unit, (x, y)) for x, y in points]
+    return placed
+
+
+def _free_places(
+    group: Group,
+    unit: UnitType,
+    ground: Ground,
+    taken: list[tuple[float, Point]],
+    layout: Layout,
+    turned: bool,
+) -> list[Point]:
+    """Places of the units of a group: the nearest to its point that are free of walls and of units
+    in ``taken`` (radius and point), on this side of all walls."""
+    points: list[Point] = []
+    blocked = list(taken)
+    for dx, dy in lattice(unit.radius, layout.first, layout.turn):
+        x, y = (group.x - dx, group.y - dy) if turned else (group.x + dx, group.y + dy)
+        gaps = (math.dist((x, y), point) - radius for radius, point in blocked)
+        if any(gap < unit.radius - OVERLAP for gap in gaps) or not ground.fits(unit, x, y):
             continue
-        points[i] = next(
-            place
-            for place in sorted(places, key=lambda p: math.dist(p, point))
-            if _fits(cells, walls, *place, radii[i])
-            and all(math.dist(place, other) >= radii[i] + r for other, r in taken)
-            and (not cells[int(point[0]), int(point[1])] or _open(cells, point, place))
-        )
-        taken.append((points[i], radii[i]))
-    return points
+        if unit.layer == "ground" and not ground.connects((group.x, group.y), (x, y)):
+            continue
+        points.append((x, y))
+        blocked.append((unit.radius, (x, y)))
+        if len(points) == group.count:
+            return points
+    raise ValueError(f"no room for {group.count} units of type {group.unit!r} at one point")
 
 
-def _open(cells: np.ndarray, a: Point, b: Point) -> bool:
-    """Whether the straight line between two points leads over pathable cells only."""
-    n = 2 + math.ceil(PLACES_PER_CELL * math.dist(a, b))
-    x, y = np.linspace(a, b, n).astype(int).T
-    return bool(cells[x, y].all())
+def lattice(step: float, first: str, turn: str) -> Iterator[Point]:
+    """Offsets of the places of a square lattice: by distance, ties by angle."""
+    n = int(SIZE / step)
+    i, j = (axis.ravel() for axis in np.mgrid[-n : n + 1, -n : n + 1])
+    sign = 1 if turn == "ccw" else -1
+    angle = np.round(sign * (np.arctan2(j, i) - DIRECTIONS[first]), 9) % round(2 * math.pi, 9)
+    for k in np.lexsort((angle, i * i + j * j)):
+        yield float(i[k] * step), float(j[k] * step)
 
 
-def _fits(cells: np.ndarray, walls: np.ndarray, x: float, y: float, radius: float) -> bool:
-    """Whether a disc lies in pathable cells."""
-    if not cells[int(x), int(y)]:
-        return False
-    start, along = walls[:, :2], walls[:, 2:] - walls[:, :2]
-    share = ((np.array([x, y]) - start) * along).sum(1) / (along * along).sum(1)
-    nearest = start + share.clip(0, 1)[:, None] * along
-    return bool(np.hypot(nearest[:, 0] - x, nearest[:, 1] - y).min() >= radius - 1e-6)
+@cache
+def measured_points() -> Mapping[str, Mapping[str, Mapping[str, list[Point]]]]:
+    """Measured positions: map, team, unit type, points in creation order."""
+    maps: Mapping[str, Mapping[str, Mapping[str, list[Point]]]]
+    maps = json.loads(MEASURED.read_text(encoding="utf-8"))["maps"]
+    return maps

@@ -53,6 +53,7 @@ class Battles:
     of E battles.
 
     ``sorts_agents=False`` numbers units as SMAClite does, for battles with ``rules="smaclite"``.
+    ``jitter`` moves start positions by up to so many cells along each axis, drawn per battle.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Battles:
         n_threads: int = 1,
         rules: str = "sc2",
         sorts_agents: bool = True,
+        jitter: float = 0.0,
     ) -> None:
         if is_scenario(map_name):
             if rules != "sc2":
@@ -83,6 +85,7 @@ class Battles:
             self.scene = build_lite_scene(self.map_data, options)
         else:
             self.scene = build_scene(self.map_data, options)
+        self.scene = self.scene._replace(jitter=np.float32(jitter))
         self.shown = build_view(self.map_data, options)
         self.rule = build_reward(self.map_data, options)
         self.world = build_world(self.scene, n_envs)

@@ -1,8 +1,9 @@
 """Targets and desired velocities of units; one call is one simulation loop (compiled).
 
 Agents only follow their orders. Enemies carry out one attack-move: walk to a point, attack units in
-scan range, pursue units that shoot them from outside it, and join allies that call for help. On
-some maps they hunt the nearest agent instead, or chase one until it is dead.
+scan range, pursue units that shoot them from outside it, and join allies that call for help. A
+target is kept while it is in weapon range; a unit without one there takes the nearest enemy at its
+next scan. On some maps they hunt the nearest agent instead, or chase one until it is dead.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -19,7 +20,7 @@ from rltrain.env.smac.engine.world import GROUND, NO_ONE, Effect, M, Order, P, U
 
 ZERO, HALF = F(0), F(0.5)
 LOOPS = F(16)  # per second
-SCAN_EVERY = 4  # loops between two scans of a unit without a target
+SCAN_EVERY = 4  # loops between two scans of a unit without a target in weapon range
 IMMOBILE_SCAN_EVERY = 8  # of one that cannot move
 LEASH = F(21)  # longest pursuit of an attacker, from where it began
 TOUCH = F(1 / 16)  # a gap that counts as contact
@@ -42,8 +43,8 @@ def in_reach(unit, param, i, j, edge_range):
 
 @njit()
 def choose_targets(unit, mark, param, affects, n_agents, loop):
-    """Drops targets that died or escaped; units on an attack-move scan for new ones on their own
-    loops."""
+    """Drops targets that died or escaped; units on an attack-move without a target in weapon range
+    scan for the nearest one on their own loops."""
     for i in range(unit.shape[1]):
         if unit[U.HEALTH, i] <= ZERO:
             continue
@@ -54,9 +55,8 @@ def choose_targets(unit, mark, param, affects, n_agents, loop):
         elif order == Order.ATTACK_MOVE:
             if target != NO_ONE and not keeps(unit, mark, param, i, target):
                 mark[M.PURSUES, i], target = 0, NO_ONE
-            free = target == NO_ONE or mark[M.PURSUES, i] != 0
-            pause = IMMOBILE_SCAN_EVERY if param[P.SPEED, i] == ZERO else SCAN_EVERY
-            if free and (loop + mark[M.PHASE, i]) % pause == 0:
+            scans = (loop + mark[M.PHASE, i]) % int(param[P.SCAN_EVERY, i]) == 0
+            if scans and may_change(unit, mark, param, i, target):
                 target = scan(unit, mark, param, affects, n_agents, i, target)
         elif order == Order.HUNT:
             target = nearest(unit, affects, n_agents, i)
@@ -99,8 +99,8 @@ def nearest_living(unit, n_agents, i):
 
 @njit(forceinline=True)
 def keeps(unit, mark, param, i, target):
-    """Whether unit i stays with its target: alive, and near or attacking i or on a leash not yet at
-    its end."""
+    """Whether the target of unit i is valid until the next scan: alive, and pursued on a leash not
+    yet at its end; for a unit that cannot move also in reach or attacking it."""
     if unit[U.HEALTH, target] <= ZERO:
         return False
     if mark[M.PURSUES, i] != 0:
@@ -109,9 +109,21 @@ def keeps(unit, mark, param, i, target):
             return True
         mark[M.ATTACKER, i] = NO_ONE
         return False
-    if param[P.SPEED, i] == ZERO and lets_go(unit, mark, param, i, target):
+    if param[P.SPEED, i] != ZERO:
+        return True
+    if lets_go(unit, mark, param, i, target):
         return False
     return mark[M.TARGET, target] == i or in_reach(unit, param, i, target, param[P.KEEP, i])
+
+
+@njit(forceinline=True)
+def may_change(unit, mark, param, i, target):
+    """Whether a scan may give unit i another target: it has none, pursues one, or can move and has
+    none in weapon range."""
+    if target == NO_ONE or mark[M.PURSUES, i] != 0:
+        return True
+    moves = param[P.SPEED, i] != ZERO
+    return moves and not in_reach(unit, param, i, target, param[P.KEEP, i])
 
 
 @njit()
@@ -128,7 +140,7 @@ def nearest(unit, affects, n_agents, i):
 @njit()
 def scan(unit, mark, param, affects, n_agents, i, target):
     """The nearest foe in scan range that i can hit (ties by index), else the last attacker, else
-    the target as it was.
+    the one that i pursues.
 
     A unit that cannot move prefers those that attack it.
     """
@@ -153,8 +165,9 @@ def scan(unit, mark, param, affects, n_agents, i, target):
     attacker = mark[M.ATTACKER, i]
     if attacker != NO_ONE and unit[U.HEALTH, attacker] <= ZERO:
         attacker = mark[M.ATTACKER, i] = NO_ONE
-    if attacker in (NO_ONE, target):
-        return target
+    pursues = mark[M.PURSUES, i] != 0
+    if attacker == NO_ONE or (pursues and attacker == target):
+        return target if pursues else NO_ONE
     mark[M.PURSUES, i] = 1
     unit[U.LEASH_X, i], unit[U.LEASH_Y, i] = unit[U.X, i], unit[U.Y, i]
     return attacker

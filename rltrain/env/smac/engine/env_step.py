@@ -85,7 +85,9 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders, free):
             if scene.heals:
                 limit_flight(unit, mark, param, affects)
             turn_turrets(unit, mark, param)
-            flow_around(unit, mark, param, affects, scene.pathable, A, loop, queue, spare)
+            flow_around(
+                unit, mark, param, affects, scene.pathable, scene.any_place, A, loop, queue, spare
+            )
         choose_velocities(unit, param, walls, near_walls, lines, spare, queue)
         move_units(unit, mark, param, walls, near_walls)
         use_weapons(unit, mark, param, damage, affects, A, special, loop, world.rng, e, queue)

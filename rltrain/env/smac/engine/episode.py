@@ -6,11 +6,12 @@ from __future__ import annotations
 from rltrain.env.smac.engine.combat import SCAN_EVERY
 from rltrain.env.smac.engine.field_of_view import forget_all, register
 from rltrain.env.smac.engine.kernel import F, draw, njit, stream_of
+from rltrain.env.smac.engine.movement.motion import push_apart
 from rltrain.env.smac.engine.observe import write_frame
 from rltrain.env.smac.engine.outcome import outcome_of, reward_of
-from rltrain.env.smac.engine.world import M, Outcome, U
+from rltrain.env.smac.engine.world import M, Outcome, P, U
 
-ZERO = F(0)
+ZERO, ONE, TWO = F(0), F(1), F(2)
 
 
 @njit()
@@ -31,12 +32,41 @@ def reset_battle(scene, shown, world, frame, e, seed):
         for i in range(unit.shape[1]):
             unit[U.GOAL_X, i] += share * scene.span_x
             unit[U.GOAL_Y, i] += share * scene.span_y
+    if scene.jitter != ZERO:
+        jitter_starts(scene, unit, mark, world.rng, e)
     world.last_action[e, :] = -1
     world.clock[e] = 0
     world.outcome[e] = Outcome.RUNNING
     frame.reward[e] = 0.0
     forget_all(world.facing[e], world.watcher[e], world.watches[e])
     show(scene, shown, world, frame, e)
+
+
+@njit()
+def jitter_starts(scene, unit, mark, rng, e):
+    """Moves every unit, and the end of its attack-move with it, by up to ``scene.jitter`` cells
+    along each axis; numbers the agents of each type by position again."""
+    own = e * scene.per_battle
+    param, n_agents = scene.param[own], scene.n_agents
+    for i in range(unit.shape[1]):
+        dx = scene.jitter * (TWO * draw(rng, e) - ONE)
+        dy = scene.jitter * (TWO * draw(rng, e) - ONE)
+        x, y = unit[U.X, i] + dx, unit[U.Y, i] + dy
+        if param[P.SPEED, i] != ZERO and scene.pathable[int(x), int(y)] != 0:
+            unit[U.X, i], unit[U.Y, i] = x, y
+            unit[U.GOAL_X, i] += dx
+            unit[U.GOAL_Y, i] += dy
+    push_apart(unit, mark, param)
+    for i in range(1, n_agents):
+        k = i
+        while (
+            k > 0
+            and scene.type_bit[own, k] == scene.type_bit[own, k - 1]
+            and (unit[U.X, k] < unit[U.X, k - 1])
+        ):
+            for row in (U.X, U.Y, U.GOAL_X, U.GOAL_Y):
+                unit[row, k], unit[row, k - 1] = unit[row, k - 1], unit[row, k]
+            k -= 1
 
 
 @njit(forceinline=True)

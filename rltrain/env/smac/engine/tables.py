@@ -9,7 +9,7 @@ import numpy as np
 from rltrain.env.smac.data import terrain
 from rltrain.env.smac.data.maps import MapData
 from rltrain.env.smac.data.scenarios import SHOOT_RANGES
-from rltrain.env.smac.data.spawn import spawn_points
+from rltrain.env.smac.data.spawn import Point, attack_goals, start_points
 from rltrain.env.smac.data.units import (
     LAYERS,
     LOOPS_PER_SECOND,
@@ -19,10 +19,10 @@ from rltrain.env.smac.data.units import (
     can_hit,
     damage_per_hit,
 )
+from rltrain.env.smac.engine.combat import IMMOBILE_SCAN_EVERY, SCAN_EVERY
 from rltrain.env.smac.engine.movement.paths import next_cells
 from rltrain.env.smac.engine.world import (
     FIRST_FACING,
-    KEEP_SLOP,
     MARGIN,
     MIN_SCAN_RANGE,
     NO_HOPS,
@@ -44,6 +44,14 @@ from rltrain.env.smac.options import Options, max_reward_of, sizes_of
 
 def build_scene(map_data: MapData, options: Options) -> Scene:
     """The constants of a map with these options."""
+    points = start_points(map_data)
+    return build_scene_at(map_data, options, points, attack_goals(map_data, points))
+
+
+def build_scene_at(
+    map_data: MapData, options: Options, points: list[Point], goals: list[Point]
+) -> Scene:
+    """``build_scene`` with these start positions and ends of attack-moves, by id."""
     cells = terrain.pathable_cells(map_data.terrain)
     walls = terrain.wall_segments(cells)
     units = map_data.unit_types
@@ -56,15 +64,17 @@ def build_scene(map_data: MapData, options: Options) -> Scene:
         special=any(map(_is_special, units)),
         bursts=any(unit.weapon == "blast" for unit in units),
         chases=map_data.chases,
+        any_place=False,
         per_battle=0,
         param=_parameters(map_data, options)[None],
         damage=np.array([[[damage_per_hit(a, b) for b in units] for a in units]], np.float32),
         affects=_effects(map_data)[None],
         type_bit=np.array([map_data.type_bits], np.int32),
-        first_unit=_first_units(map_data)[None],
+        first_unit=_first_units(map_data, points, goals)[None],
         first_mark=_first_marks(map_data)[None],
         span_x=np.float32(map_data.attack_span[0]),
         span_y=np.float32(map_data.attack_span[1]),
+        jitter=np.float32(0),
         hops=next_cells(map_data.terrain) if map_data.knows_walls else NO_HOPS,
         walls=walls,
         pathable=cells,
@@ -158,7 +168,8 @@ def _parameters(map_data: MapData, options: Options) -> np.ndarray:
         table[P.LAYER, i] = LAYERS.index(unit.layer)
         table[P.WEAPON, i] = WEAPONS.index(unit.weapon)
         table[P.DELAY, i] = (unit.second_hit or 1 / unit.missile_speed) * LOOPS_PER_SECOND
-        table[P.KEEP, i] = scan + KEEP_SLOP if unit.speed > 0 else unit.weapon_range
+        table[P.KEEP, i] = unit.weapon_range + unit.range_slop
+        table[P.SCAN_EVERY, i] = SCAN_EVERY if unit.speed > 0 else IMMOBILE_SCAN_EVERY
         table[P.REGENERATION, i] = unit.health_regeneration / LOOPS_PER_SECOND
         table[P.ENERGY, i] = unit.energy
         table[P.ACCELERATION, i] = unit.acceleration
@@ -192,14 +203,11 @@ def _effects(map_data: MapData) -> np.ndarray:
     return table
 
 
-def _first_units(map_data: MapData) -> np.ndarray:
-    """Units with full health at their start positions, which are the goals of units without another
-    point to walk to."""
+def _first_units(map_data: MapData, points: list[Point], goals: list[Point]) -> np.ndarray:
+    """Units with full health at their start positions."""
     table = np.zeros((len(U), len(map_data.unit_types)), np.float32)
-    table[[U.X, U.Y]] = np.array(spawn_points(map_data), np.float32).T
-    table[[U.GOAL_X, U.GOAL_Y]] = table[[U.X, U.Y]]
-    if map_data.attack_point is not None:
-        table[U.GOAL_X], table[U.GOAL_Y] = map_data.attack_point
+    table[[U.X, U.Y]] = np.array(points, np.float32).T
+    table[[U.GOAL_X, U.GOAL_Y]] = np.array(goals, np.float32).T
     table[U.HEALTH] = [unit.health for unit in map_data.unit_types]
     table[U.SHIELD] = [unit.shield for unit in map_data.unit_types]
     table[U.FACING] = FIRST_FACING

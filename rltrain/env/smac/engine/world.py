@@ -79,7 +79,7 @@ class P(IntEnum):
     LAYER = 13
     WEAPON = 14
     DELAY = 15  # loops to the second hit, or loops that a missile needs per cell
-    KEEP = 16  # edge distance up to which a target is kept
+    KEEP = 16  # edge distance up to which a nearer unit does not replace a target
     REGENERATION = 17  # health per loop
     ENERGY = 18
     ACCELERATION = 19
@@ -92,6 +92,7 @@ class P(IntEnum):
     TOUCH = 26  # beyond this distance no disc touches that of the unit
     SEEK = 27  # beyond this distance no unit is in scan range
     TURN = 28  # radians that a turret turns per loop
+    SCAN_EVERY = 29  # loops between two scans for targets
 
 
 class Order(IntEnum):
@@ -142,7 +143,6 @@ MIN_SCAN_RANGE = 5.0
 START_ENERGY = 50.0
 SIGHT_RANGE, SHOOT_RANGE = 9.0, 6.0  # of every unit type, unless they have ranges of their own
 NO_HOPS = np.zeros((0, 0), np.int16)  # all units walk straight
-KEEP_SLOP = 1.0  # a target is kept this far beyond scan range by units that can follow it
 MARGIN = 0.01  # cells by which TOUCH and SEEK are safe from rounding
 FIRST_FACING = -math.pi / 2  # units are created facing down the map
 
@@ -210,6 +210,7 @@ class Scene(NamedTuple):
     special: bool  # there are shields, regeneration, healers, or weapons beyond an instant hit
     bursts: bool  # there are units that explode
     chases: bool  # enemies without a target get one when an env step begins
+    any_place: bool  # on an attack-move, blocked melee units go to a free place beside any enemy
     per_battle: int
     param: np.ndarray  # [1 or E, len(P), units] float32
     damage: np.ndarray  # [1 or E, units, units] float32, one hit of row on column, before armor
@@ -219,6 +220,7 @@ class Scene(NamedTuple):
     first_mark: np.ndarray  # [1 or E, len(M), units] int32
     span_x: np.float32  # goals are drawn from the segment first goal + span
     span_y: np.float32
+    jitter: np.float32  # largest random displacement of start positions along each axis, cells
     hops: np.ndarray  # [1024, 1024] int16, see paths.next_cells; [0, 0] = every way is straight
     walls: np.ndarray  # [W, 4] float32
     pathable: np.ndarray  # [32, 32] uint8

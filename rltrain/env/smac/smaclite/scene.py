@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from rltrain.env.smac.data import terrain
 from rltrain.env.smac.data.maps import MapData
-from rltrain.env.smac.engine.tables import build_scene
+from rltrain.env.smac.engine.tables import build_scene_at
 from rltrain.env.smac.engine.world import P, Scene
 from rltrain.env.smac.options import Options
 from rltrain.env.smac.smaclite.combat import LOOK
+from rltrain.env.smac.smaclite.spawn import lite_points
 from rltrain.env.smac.smaclite.units import LiteUnit
 from rltrain.env.smac.smaclite.walls import wall_edges
 
 
 def build_lite_scene(map_data: MapData, options: Options) -> Scene:
-    """``build_scene`` with SMAClite's distances and solid walls. Units avoid each other only within
-    the largest radius on the map."""
-    scene = build_scene(map_data, options)
+    """The constants of a map with SMAClite's start positions, distances and solid walls.
+
+    Units avoid each other only within the largest radius on the map; enemies walk to one point.
+    """
+    points = lite_points(map_data)
+    end = map_data.attack_point
+    goals = points if end is None else [end] * len(points)
+    scene = build_scene_at(map_data, options, points, goals)
     param = scene.param.copy()
     widest = max(unit.radius for unit in map_data.unit_types)
     for i, unit in enumerate(map_data.unit_types):

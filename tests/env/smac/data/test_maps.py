@@ -8,7 +8,7 @@ from pettingzoo.test import parallel_api_test
 
 from rltrain.env.smac import StarCraft2Env, parallel_env
 from rltrain.env.smac.data.maps import find_map, map_names
-from rltrain.env.smac.data.spawn import spawn_points
+from rltrain.env.smac.data.spawn import attack_goals, start_points
 from rltrain.env.smac.data.terrain import PATHABLE, pathable_cells
 from rltrain.env.smac.engine.movement.paths import next_cells
 from rltrain.env.smac.engine.world import GROUND, M, Order, P, U
@@ -69,10 +69,12 @@ def test_pettingzoo_api(map_name: str) -> None:
 @pytest.mark.parametrize("map_name", map_names())
 def test_all_units_start_at_separate_free_positions(map_name: str) -> None:
     row = find_map(map_name)
-    cells, points = pathable_cells(row.terrain), np.array(spawn_points(row))
+    cells, points = pathable_cells(row.terrain), np.array(start_points(row))
     radii = np.array([unit.separation_radius for unit in row.unit_types])
     assert cells[points[:, 0].astype(int), points[:, 1].astype(int)].all()
     gaps = np.hypot(*(points[:, None] - points).T) - radii[:, None] - radii
+    layers = np.array([unit.layer for unit in row.unit_types])
+    gaps[layers[:, None] != layers] = 1
     assert gaps[np.triu_indices(len(points), 1)].min() > -0.01
 
 
@@ -145,10 +147,10 @@ def test_spine_crawler_stays_and_attacks_near_units(battle) -> None:
 @pytest.mark.parametrize("map_name", ["corridor", "so_many_baneling", "6h_vs_8z", "bane_vs_bane"])
 def test_enemies_walk_to_their_maps_own_point(battle, map_name: str) -> None:
     b = battle(map_name)
-    agents = b.map_data.n_agents
-    assert b.map_data.attack_point is not None
-    goal = np.array(b.map_data.attack_point, np.float32)[:, None]
-    assert (b.world.unit[0, [U.GOAL_X, U.GOAL_Y], agents:] == goal).all()
+    agents, row = b.map_data.n_agents, b.map_data
+    goals = np.array(attack_goals(row, start_points(row)), np.float32).T[:, agents:]
+    assert (b.world.unit[0, [U.GOAL_X, U.GOAL_Y], agents:] == goals).all()
+    assert np.hypot(*(goals.mean(1) - row.attack_point)) < 1
 
 
 def test_heuristic_policy_finishes_on_maps_with_healers_and_marauders() -> None:

@@ -10,10 +10,10 @@ from rltrain.env.smac.engine.world import NO_ONE, M, Outcome, U
 from tests.env.smac.conftest import ATTACK, EAST, NORTH, STOP, WEST, actions, place
 
 
-def test_spawn_grid_and_agent_order(battle) -> None:
+def test_start_positions_and_agent_order(battle) -> None:
     unit = battle("3m").world.unit[0]
-    assert unit[U.X].tolist() == pytest.approx([8.625, 8.625, 9.425, 23.375, 22.575, 23.375])
-    assert unit[U.Y].tolist() == pytest.approx([15.6, 16.4, 15.6, 16.4, 16.4, 15.6])
+    assert unit[U.X].tolist() == [9, 9, 9.75, 23, 23, 23.75]
+    assert unit[U.Y].tolist() == [15.25, 16, 16, 16, 15.25, 16]
 
 
 def test_one_step_is_half_a_normal_second_of_walking(battle) -> None:

@@ -18,12 +18,13 @@ def test_first_frame_of_3m_by_hand(battle) -> None:
     obs = b.obs[0, 0]
     assert obs[:4].tolist() == [1, 1, 1, 1]
     assert (obs[4:19] == 0).all()  # enemies out of sight
-    assert obs[19:24].tolist() == pytest.approx([1, 0.8 / 9, 0, 0.8 / 9, 1])
-    assert obs[24:29].tolist() == pytest.approx([1, 0.8 / 9, 0.8 / 9, 0, 1])
+    step = 0.75 / 9
+    assert obs[19:24].tolist() == pytest.approx([1, step, 0, step, 1])
+    assert obs[24:29].tolist() == pytest.approx([1, step * 2**0.5, step, step, 1])
     assert obs[29] == 1
-    place_x, place_y = (8.625 - 16) / 32, (15.6 - 16) / 32
+    place_x, place_y = (9 - 16) / 32, (15.25 - 16) / 32
     assert b.state[0, :4].tolist() == pytest.approx([1, 0, place_x, place_y])
-    assert b.state[0, 12:15].tolist() == pytest.approx([1, (23.375 - 16) / 32, (16.4 - 16) / 32])
+    assert b.state[0, 12:15].tolist() == pytest.approx([1, (23 - 16) / 32, 0])
     assert (b.state[0, 21:] == 0).all()  # no last action after a reset
 
 
@@ -106,7 +107,7 @@ def test_observations_instead_of_state(battle) -> None:
 def test_health_can_be_hidden(battle, all_health: bool, own_health: bool) -> None:
     b = battle(obs_all_health=all_health, obs_own_health=own_health)
     assert b.obs.shape[-1] == 4 + 3 * 4 + 2 * 4 + own_health
-    assert b.obs[0, 0, -1] == (1 if own_health else pytest.approx(0.0))
+    assert b.obs[0, 0, -1] == pytest.approx(1 if own_health else 0.75 / 9)  # or the last ally
 
 
 def test_shields_and_reversed_enemy_type_bits_of_2s3z() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.data.terrain import SIZE
-from rltrain.env.smac.engine.combat import SCAN_EVERY, distance2, head_for, in_reach
+from rltrain.env.smac.engine.combat import distance2, head_for, in_reach
 from rltrain.env.smac.engine.kernel import F, njit
 from rltrain.env.smac.engine.simd import WIDTH, lowest, units_near
 from rltrain.env.smac.engine.world import NO_ONE, Effect, M, Order, P, U
@@ -33,7 +33,7 @@ PLACE_X, PLACE_Y = np.cos(AROUND).astype(np.float32), np.sin(AROUND).astype(np.f
 
 
 @njit()
-def flow_around(unit, mark, param, affects, pathable, n_agents, loop, near, taken):
+def flow_around(unit, mark, param, affects, pathable, any_place, n_agents, loop, near, taken):
     """Turns the wanted velocities of blocked melee units; ``near`` and ``taken`` are scratch
     space."""
     for i in range(unit.shape[1]):
@@ -46,8 +46,8 @@ def flow_around(unit, mark, param, affects, pathable, n_agents, loop, near, take
         if blocker == NO_ONE:
             mark[M.SIDE, i], mark[M.PLACE, i] = 0, NO_ONE
             continue
-        if (loop + mark[M.PHASE, i]) % SCAN_EVERY == 0:
-            find_place(unit, mark, param, affects, pathable, n_agents, i, taken)
+        if (loop + mark[M.PHASE, i]) % int(param[P.SCAN_EVERY, i]) == 0:
+            find_place(unit, mark, param, affects, pathable, any_place, n_agents, i, taken)
         if mark[M.PLACE, i] != NO_ONE:
             x, y = place_beside(unit, param, i, mark[M.TARGET, i], mark[M.PLACE, i])
             head_for(unit, param, i, x, y)
@@ -79,9 +79,9 @@ def place_beside(unit, param, i, target, place):
 
 
 @njit()
-def find_place(unit, mark, param, affects, pathable, n_agents, i, taken):
-    """The nearest free place beside a foe: beside its target for a unit with an order to attack it,
-    beside any foe in scan range for one on an attack-move."""
+def find_place(unit, mark, param, affects, pathable, any_place, n_agents, i, taken):
+    """The nearest free place beside the target of unit i; with ``any_place``, if the unit is on an
+    attack-move, beside any enemy in its scan range."""
     best, found, here, there = F(np.inf), NO_ONE, unit[U.X, i], unit[U.Y, i]
     friends = find_promised(unit, mark, param, n_agents, i, taken)
     first, end = (n_agents, unit.shape[1]) if i < n_agents else (0, n_agents)
@@ -89,7 +89,7 @@ def find_place(unit, mark, param, affects, pathable, n_agents, i, taken):
     for j in range(first, end):
         if j != target:
             strange = mark[M.ORDER, i] != Order.ATTACK_MOVE or affects[i, j] != Effect.HIT
-            if strange or unit[U.HEALTH, j] <= ZERO:
+            if strange or not any_place or unit[U.HEALTH, j] <= ZERO:
                 continue
             if not in_reach(unit, param, i, j, param[P.SCAN, i]):
                 continue

@@ -1,0 +1,86 @@
+"""``env.start``: the same positions in every episode, or moved at random."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rltrain.env.smac import SmacVectorEnv, StarCraft2Env
+from rltrain.env.smac.data.maps import find_map
+from rltrain.env.smac.data.spawn import start_points
+from rltrain.env.smac.engine.battles import Battles
+from rltrain.env.smac.engine.world import U
+from rltrain.env.smac.options import Options
+from tests.env.smac.conftest import random_legal, seeds
+
+JITTER = 0.25
+
+
+def jittered(map_name: str, n_envs: int = 16) -> np.ndarray:
+    """Start positions [E, 2, units] of episodes with different seeds."""
+    battles = Battles(map_name=map_name, n_envs=n_envs, options=Options(), jitter=JITTER)
+    battles.reset({e: e for e in range(n_envs)})
+    return battles.world.unit[:, [U.X, U.Y]].copy()
+
+
+def test_fixed_starts_are_those_of_the_map_in_every_episode(make) -> None:
+    env = make("3m", 4)
+    points = np.array(start_points(find_map("3m")), np.float32).T
+    assert (env.battles.world.unit[:, [U.X, U.Y]] == points).all()
+
+
+def test_jittered_starts_are_drawn_per_episode_within_their_limit() -> None:
+    starts = jittered("3s_vs_5z")  # 1 to 1.25 cells apart: none is pushed
+    fixed = np.array(start_points(find_map("3s_vs_5z"))).T
+    agents = starts[:, :, 3:] - fixed[:, 3:]  # enemies are not numbered again
+    assert np.abs(agents).max() <= JITTER + 1e-5
+    assert np.abs(agents).max() > 0.9 * JITTER
+    assert len(np.unique(starts[:, 0, 0])) == len(starts)
+    assert (starts == jittered("3s_vs_5z")).all()
+
+
+def test_jittered_agents_are_numbered_by_type_and_position() -> None:
+    x = jittered("8m")[:, 0, :8]
+    assert (np.diff(x, axis=1) >= 0).all()
+    x = jittered("MMM")[:, 0]
+    assert (np.diff(x[:, :2], axis=1) >= 0).all()
+    assert (np.diff(x[:, 2:9], axis=1) >= 0).all()
+
+
+def test_jittered_units_do_not_overlap_much_and_stay_on_walkable_cells() -> None:
+    starts = jittered("25m")
+    gaps = np.hypot(*(starts[:, :, :, None] - starts[:, :, None]).transpose(1, 0, 2, 3))
+    assert gaps[:, ~np.eye(50, dtype=bool)].min() > 0.4
+    x, y = jittered("so_many_baneling").astype(int).transpose(1, 0, 2)
+    battles = Battles(map_name="so_many_baneling", n_envs=1, options=Options())
+    assert battles.scene.pathable[x, y].all()
+
+
+def test_jittered_battles_continue_exactly_after_loading() -> None:
+    def play(env: SmacVectorEnv, n: int) -> list[np.ndarray]:
+        rng, seen = np.random.default_rng(0), []
+        for _ in range(n):
+            env.step(random_legal(env.avail_actions, rng))
+            seen.append(env.obs.copy())
+        return seen
+
+    one = SmacVectorEnv(map_name="3m", n_envs=2, start="jittered")
+    one.reset(seeds)
+    play(one, 10)
+    state = one.state_dict()
+    expected = play(one, 60)  # new episodes begin in these
+    other = SmacVectorEnv(map_name="3m", n_envs=2, start="jittered")
+    other.reset(seeds)
+    other.load_state_dict(state)
+    np.testing.assert_array_equal(np.array(play(other, 60)), np.array(expected))
+
+
+def test_the_game_places_its_units_itself() -> None:
+    with pytest.raises(ValueError, match=r"env\.start=jittered"):
+        SmacVectorEnv(map_name="3m", n_envs=1, start="jittered", backend="sc2")
+
+
+def test_single_environments_take_the_option_too() -> None:
+    env = StarCraft2Env(map_name="3m", seed=0, start="jittered")
+    first = env.reset()[1].copy()
+    assert not np.array_equal(first, env.reset()[1])

@@ -1,0 +1,34 @@
+"""A checkpoint that was trained under another version of the battle rules."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rltrain.mode.run_folder import other_rules
+
+NOW = {"backend": "native", "rules_version": "2"}
+
+
+def checkpoint_of(folder: Path, environment: dict[str, str] | None) -> Path:
+    facts = {} if environment is None else {"environment": environment}
+    (folder / "run.json").write_text(json.dumps(facts), encoding="utf-8")
+    return folder / "checkpoints" / "100"
+
+
+@pytest.mark.parametrize("trained", [{"backend": "native"}, {**NOW, "rules_version": "1"}])
+def test_another_version_is_remarked_with_both_numbers(tmp_path: Path, trained) -> None:
+    (remark,) = other_rules(checkpoint_of(tmp_path, trained), NOW)
+    assert "version 1" in remark
+    assert "version 2" in remark
+
+
+@pytest.mark.parametrize("trained", [NOW, {"backend": "sc2", "package": "smac"}, None])
+def test_the_same_version_the_game_and_unknown_runs_are_not_remarked(tmp_path, trained) -> None:
+    assert other_rules(checkpoint_of(tmp_path, trained), NOW) == ()
+
+
+def test_environments_without_versions_are_not_remarked(tmp_path: Path) -> None:
+    assert other_rules(checkpoint_of(tmp_path, {"backend": "native"}), {}) == ()
