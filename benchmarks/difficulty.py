@@ -17,9 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rltrain.build.player import build_scripted_player
-
 from rltrain.api import settings_from
+from rltrain.build.evaluation import build_scripted_evaluation
 from rltrain.env import smac
 from rltrain.env.smac.data.maps import find_map, map_names
 from rltrain.env.smac.engine.battles import Battles
@@ -124,7 +123,7 @@ def words(map_name: str, policy: str, episodes: int) -> list[str]:
 def play(map_name: str, policy: str, episodes: int) -> dict[str, float]:
     """Metrics of that many battles, as computed by ``mode=evaluate``."""
     settings = settings_from(words(map_name, policy, episodes))
-    rollout = build_scripted_player(settings)
+    rollout = build_scripted_evaluation(settings)
     played = rollout.run_episodes(episodes, settings.run.seed, Clock())
     rollout.close()
     return summary(played)

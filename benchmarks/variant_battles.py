@@ -1,0 +1,98 @@
+"""Battles of scripted policies under a variant of the rules, on many start layouts at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rltrain.common.seeding import seed_key
+from rltrain.env.smac.data.maps import MapData
+from rltrain.env.smac.data.spawn import Layout, attack_goals, start_points
+from rltrain.env.smac.engine.battles import Battles
+from rltrain.env.smac.engine.world import M, Outcome, P, Scene, U
+from rltrain.env.smac.options import Options
+from rltrain.env.smac.scripted.policies import BattleDecisions, HeuristicOrders
+
+THREADS = 2
+HEURISTIC = "heuristic_ai"  # the player that gives orders in place of actions
+
+
+class Variant(NamedTuple):
+    """One set of rules. The defaults are those with a source, or the values used so far."""
+
+    name: str
+    goals: str = "offsets"  # of an attack order to a group: offsets are kept, or one point
+    keeps: str = "weapon"  # a target is kept within weapon range, or within scan range + 1 cell
+    places: str = "own"  # a blocked melee unit looks for a place beside its own target, or any foe
+    scan_every: int = 4  # loops
+    contact: float = 1.0  # factor of the separation radii
+
+
+def open_battles(
+    map_name: str, variant: Variant, layouts: Sequence[Layout], each: int, jitter: float = 0.0
+) -> Battles:
+    """``each`` battles on every layout, in this order, after their resets."""
+    n = each * len(layouts)
+    battles = Battles(
+        map_name=map_name, n_envs=n, options=Options(), n_threads=THREADS, jitter=jitter
+    )
+    battles.scene = one_scene_per_battle(battles.scene, n)._replace(
+        any_place=variant.places == "any"
+    )
+    apply_rules(battles.scene.param, variant)
+    for k, layout in enumerate(layouts):
+        lay_out(
+            battles.map_data, battles.scene.first_unit[k * each : (k + 1) * each], layout, variant
+        )
+    battles.reset({e: seed_key(0, e, 0) for e in range(n)})
+    phases = np.random.default_rng(0).integers(0, variant.scan_every, battles.world.mark.shape[::2])
+    moving = battles.scene.param[:, P.SPEED] > 0
+    battles.world.mark[:, M.PHASE] = np.where(moving, phases, battles.world.mark[:, M.PHASE])
+    return battles
+
+
+def one_scene_per_battle(scene: Scene, n: int) -> Scene:
+    """The scene with tables of units of their own for n battles."""
+    names = ("param", "damage", "affects", "type_bit", "first_unit", "first_mark")
+    tables = {name: np.repeat(getattr(scene, name), n, axis=0) for name in names}
+    return scene._replace(per_battle=1, **tables)
+
+
+def apply_rules(param: np.ndarray, variant: Variant) -> None:
+    """The rules of a variant that are values of the tables [E, len(P), units]."""
+    moving = param[:, P.SPEED] > 0
+    scanned = np.where(moving, param[:, P.SCAN] + 1, param[:, P.KEEP])
+    param[:, P.KEEP] = scanned if variant.keeps == "scan" else param[:, P.KEEP]
+    param[:, P.SCAN_EVERY] = np.where(moving, variant.scan_every, param[:, P.SCAN_EVERY])
+    param[:, P.DISC] *= variant.contact
+
+
+def lay_out(map_data: MapData, first_unit: np.ndarray, layout: Layout, variant: Variant) -> None:
+    """Write the start positions and goals of a layout into tables [E, len(U), units]."""
+    points = start_points(map_data, layout)
+    first_unit[:, [U.X, U.Y]] = np.array(points).T
+    if map_data.attack_point is not None:
+        offsets = variant.goals == "offsets"
+        goals = attack_goals(map_data, points) if offsets else [map_data.attack_point] * len(points)
+        first_unit[:, [U.GOAL_X, U.GOAL_Y]] = np.array(goals).T
+
+
+def win_rates(
+    map_name: str,
+    variant: Variant,
+    player: str,
+    layouts: Sequence[Layout],
+    each: int,
+    jitter: float = 0.0,
+) -> list[float]:
+    """Win rate of a scripted player on every layout, between 0 and 1."""
+    battles = open_battles(map_name, variant, layouts, each, jitter)
+    if player == HEURISTIC:
+        battles.orders = HeuristicOrders(battles, rest=False)
+    decide = BattleDecisions(battles, "stop" if player == HEURISTIC else player)
+    while not battles.ended.all():
+        battles.step(decide())
+    won = battles.world.outcome == Outcome.WIN
+    return [float(rate) for rate in won.reshape(len(layouts), each).mean(1)]
