@@ -44,7 +44,7 @@ def test_without_an_exchange_the_composition_is_hydras(words):
 
 def test_values_of_the_algorithm_stay_with_the_part_they_were_written_for():
     assert "huber" not in kwargs(["algo=dqn", "algo/loss=quantile"], "algo.loss")
-    assert "layer_norm" not in kwargs(["algo=pqn", "algo/network=gru"], "algo.network")
+    assert kwargs(["algo=pqn", "algo/network=gru"], "algo.network")["layer_norm"] is False
     assert kwargs(["algo=pqn", "algo/optimizer=adam"], "algo.optimizer")["lr"] == 5e-4
 
 
