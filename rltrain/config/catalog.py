@@ -17,6 +17,8 @@ import yaml
 
 PRESETS = ("tuned", "experiment")
 """Groups whose choices set keys of other groups and have none of their own."""
+WHOLE = ("algo", "env", "hardware", "logger")
+"""Groups whose choice leaves every part with the file and the values that come with it."""
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 

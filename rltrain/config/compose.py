@@ -2,7 +2,8 @@
 
 Names are checked before values, and values before anything is constructed or written. Typed names
 are checked against a composition of the chosen groups alone, so that a typo can never become a new
-key.
+key. What only some commands need lies in other files: ``exchange.py`` (exchanged parts),
+``names.py`` (what is wrong with a name), ``user_yaml.py`` and ``saved_config.py``.
 """
 
 from __future__ import annotations
@@ -14,16 +15,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hydra import compose
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from rltrain.config.exchange import Layers, fitting_values, partners
-from rltrain.config.names import choice_problems, key_problem
+from rltrain.config.catalog import WHOLE, Catalog
 from rltrain.config.overrides import (
     group_of,
     is_of_hydra,
@@ -34,13 +34,10 @@ from rltrain.config.overrides import (
     typed_value,
     with_targets,
 )
-from rltrain.config.saved_config import load_config
-from rltrain.config.trust import texts
+from rltrain.config.tree import flat_keys
 from rltrain.config.user_yaml import Own, catalog_of, hydra_loader, own_configuration
 from rltrain.errors import UsageError
 
-OF_A_RUN = ("hydra.run.dir", "hydra.searchpath")
-"""Hydra's own settings that a single run takes."""
 NOTHING_OWN = Own()
 
 
@@ -53,6 +50,7 @@ class Composition:
         choices: what was chosen in each group.
         defaults: the same without the typed values, resolved.
         overrides: what was typed, ``key=value``.
+        hydra: Hydra's own part.
         remarks: what a person should know about the choices.
         algo_of_env: the algorithm is that of the environment's file; none was typed.
     """
@@ -61,25 +59,25 @@ class Composition:
     choices: dict[str, str]
     defaults: dict[str, Any]
     overrides: tuple[str, ...]
+    hydra: DictConfig
     remarks: tuple[str, ...] = ()
     algo_of_env: bool = False
 
     @property
     def plain(self) -> dict[str, Any]:
         """The configuration, resolved."""
-        return resolved(self.tree, self.overrides, self.choices)
+        return resolved(self.tree, self.hydra)
 
     def run_dir(self) -> Path | None:
         """The folder that ``hydra.run.dir`` names, where it was typed."""
         typed = typed_value(self.overrides, "hydra.run.dir")
         if typed is None:
             return None
-        tree = {**self.tree, "run_dir": str(typed)}
-        return original_cwd(resolved(tree, self.overrides, self.choices)["run_dir"])
+        return original_cwd(resolved({**self.tree, "run_dir": str(typed)}, self.hydra)["run_dir"])
 
     def files(self, run_dir: Path) -> dict[str, str]:
         """What Hydra writes of a run: names and texts of the files in ``.hydra/``."""
-        config = hydra_part(self.overrides, self.choices)
+        config = copy.deepcopy(self.hydra)
         config.hydra.run.dir = config.hydra.runtime.output_dir = str(run_dir)
         return {
             "config.yaml": OmegaConf.to_yaml(OmegaConf.create(self.tree)),
@@ -101,36 +99,42 @@ def compose_checked(overrides: Sequence[str]) -> Composition:
     own = own_configuration(parsed)
     catalog = catalog_of(own)
     choices = [o for o in parsed if o.key_or_group in catalog.groups]
-    custom = typed_targets(parsed)
+    values = [o for o in parsed if o not in choices]
+    custom = typed_targets(values)
     try:
         found = of_choices(tuple(own.overrides(choices)), frozenset(map(group_of, custom)), own)
-        problems = [text for texts in found.wrong.values() for text in texts]
-        for o in parsed:
-            if is_of_hydra(o):
-                problems += hydra_problem(o)
-            elif o not in choices and o.key_or_group.partition(".")[0] not in found.wrong:
-                problems += key_problem(o, found.tree, custom, catalog)
-        if problems:
-            raise UsageError("\n".join(problems))
+        known = flat_keys(found.tree)
+        if found.wrong or not all(sets_known(o, known) for o in values):
+            from rltrain.config.names import refuse_wrong
+
+            refuse_wrong(values, found.tree, found.wrong, custom, catalog)
         defaults = with_targets(found.tree, custom)
         tree = copy.deepcopy(defaults)
-        for o in parsed:
-            if o not in choices and not is_of_hydra(o):
+        for o in values:
+            if not is_of_hydra(o):
                 set_value(tree, o)
         named = {group_of(path): target.rpartition(".")[2] for path, target in custom.items()}
         picked = {**found.picked, **named}
         if own.preset is not None:
             picked["experiment"] = str(own.preset)
+        hydra = hydra_part(found.hydra, parsed, picked)
         return Composition(
             tree,
             picked,
-            resolved(defaults, overrides, picked),
+            resolved(defaults, hydra),
             tuple(overrides),
+            hydra,
             tuple(found.remarks),
             algo_of_env=not {"algo", "experiment"} & {o.key_or_group for o in choices},
         )
     except (HydraException, OmegaConfBaseException, YAMLError) as error:
         raise UsageError(f"The configuration cannot be composed: {problem_line(error)}") from error
+
+
+def sets_known(o: Override, known: Mapping[str, Any]) -> bool:
+    """Whether an override sets one of the known keys, all by its dotted path, to a value."""
+    key = o.key_or_group
+    return o.type is OverrideType.CHANGE and key in known and not isinstance(known[key], dict)
 
 
 def repeated(overrides: Sequence[str]) -> Composition:
@@ -140,6 +144,9 @@ def repeated(overrides: Sequence[str]) -> Composition:
         CheckpointError: it cannot be read or names classes that are not trusted.
         UsageError: overrides that do not fit it.
     """
+    from rltrain.config.names import hydra_problem
+    from rltrain.config.saved_config import load_config
+
     path = original_cwd(str(typed_value(overrides, "config")))
     file = path / "config.json" if path.is_dir() else path
     parsed = [o for o in parse(overrides) if o.key_or_group != "config"]
@@ -148,79 +155,87 @@ def repeated(overrides: Sequence[str]) -> Composition:
         raise UsageError("\n".join(problems))
     others = [str(o.input_line) for o in parsed if not is_of_hydra(o)]
     tree, choices, _ = load_config(file, others, learns=True)
-    return Composition({**tree, "config": str(path)}, choices, tree, tuple(overrides))
+    hydra = hydra_part(of_choices((), frozenset()).hydra, parse(overrides), choices)
+    return Composition({**tree, "config": str(path)}, choices, tree, tuple(overrides), hydra)
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What ``group=name`` overrides come to, without Hydra's own part."""
+    """What ``group=name`` overrides come to."""
 
-    tree: dict[str, Any]  # interpolations as they stand
+    tree: dict[str, Any]  # without Hydra's own part, interpolations as they stand
     picked: dict[str, str]  # the option of every group
-    wrong: dict[str, list[str]]  # problems of the overrides that are left out, by group
-    remarks: list[str]
+    hydra: DictConfig  # Hydra's own part
+    wrong: Mapping[str, list[str]]  # problems of the overrides that are left out, by group
+    remarks: Sequence[str] = ()
 
 
 @lru_cache(maxsize=64)
 def of_choices(
     overrides: tuple[str, ...], custom: frozenset[str], own: Own = NOTHING_OWN
 ) -> Choices:
-    """Compose ``group=name`` overrides; options that only work together are chosen together, and
-    every part has the values that were written for it. Configuration
-    files do not change while a process runs, so its jobs share their compositions.
+    """Compose ``group=name`` overrides. Configuration files do not change while a process runs, so
+    its jobs share their compositions.
 
     Args:
         custom: groups whose part was typed as a ``_target_``.
         own: configuration of the user's own.
     """
     choices, catalog = parse(overrides), catalog_of(own)
-    with hydra_loader(own) as loader:
+    wrong: dict[str, list[str]] = {}
+    if not are_names(choices, catalog):
+        from rltrain.config.names import choice_problems
+
         wrong = choice_problems(choices, catalog)
-        right = [o for o in choices if o.key_or_group not in wrong]
-        layers, chosen = Layers(loader), [str(o.input_line) for o in right]
-        picked, typed = layers.of(chosen)[1], {o.key_or_group for o in right}
+    right = {o.key_or_group: str(o.input_line) for o in choices if o.key_or_group not in wrong}
+    with hydra_loader(own) as loader:
+        config = loader.load_configuration("config", list(right.values()), RunMode.RUN)
+        tree, picked = plain_tree(config), dict(config.hydra.runtime.choices)
+        picked = {g: option for g, option in picked.items() if not g.startswith("hydra/")}
         if picked["tuned"] not in catalog.options("tuned"):
-            picked = {**picked, "tuned": "none"}  # no recommended settings for this pair
-        both = {"algo", "experiment"} <= typed
-        preferred = layers.of([f"algo={picked['algo']}"])[1] if both else {}
-        try:
-            changes = partners(picked, typed, preferred, custom)
-        except UsageError as error:
-            wrong["partners"], changes = [str(error)], []
-        of_changes = [f"{change.group}={change.option}" for change in changes]
-        tree, remarks = fitting_values(layers, [*chosen, *of_changes])
-    picked = {**picked, **{change.group: change.option for change in changes}}
-    return Choices(tree, picked, wrong, [*(change.remark for change in changes), *remarks])
+            picked["tuned"] = "none"  # no recommended settings for this pair
+        found = Choices(tree, picked, OmegaConf.masked_copy(config, "hydra"), wrong)
+        if own == NOTHING_OWN and not custom and set(WHOLE).issuperset(right):
+            return found
+        from rltrain.config.exchange import exchanged
+
+        tree, changed, problems, remarks = exchanged(picked, right, custom, loader)
+        wrong = {**wrong, **({"partners": problems} if problems else {})}
+        return Choices(tree, {**picked, **changed}, found.hydra, wrong, remarks)
 
 
-def hydra_problem(o: Override) -> list[str]:
-    """What is wrong with a setting of Hydra's own, typed for a single run."""
-    if o.key_or_group in OF_A_RUN and not o.is_delete():
-        return []
-    return [
-        f"{o.input_line}: of Hydra's own settings a single run takes {' and '.join(OF_A_RUN)}; the "
-        "others are for sweeps (-m). Leave it out."
-    ]
+def are_names(choices: Sequence[Override], catalog: Catalog) -> bool:
+    """Whether overrides choose an option there is, each of another group."""
+    return len({o.key_or_group for o in choices}) == len(choices) and all(
+        o.type is OverrideType.CHANGE and o.value() in catalog.options(o.key_or_group)
+        for o in choices
+    )
 
 
-def hydra_part(overrides: Sequence[str], choices: Mapping[str, str]) -> DictConfig:
-    """Hydra's own configuration of a run."""
-    lines = {str(o.input_line): is_of_hydra(o) for o in parse(overrides)}
-    with hydra_loader(NOTHING_OWN):
-        config = compose("config", return_hydra_config=True)
-    config = OmegaConf.masked_copy(config, "hydra")
+def plain_tree(config: DictConfig) -> dict[str, Any]:
+    """A composition in plain containers without Hydra's own part, interpolations as they stand."""
+    tree = OmegaConf.to_container(config, resolve=False)
+    assert isinstance(tree, dict)
+    return {str(k): v for k, v in tree.items() if k != "hydra"}
+
+
+def hydra_part(
+    part: DictConfig, overrides: Sequence[Override], choices: Mapping[str, str]
+) -> DictConfig:
+    """Hydra's own part for a run of these overrides."""
+    config = copy.deepcopy(part)
+    lines = {str(o.input_line): is_of_hydra(o) for o in overrides}
     config.hydra.overrides.hydra = [line for line, of_hydra in lines.items() if of_hydra]
     config.hydra.overrides.task = [line for line, of_hydra in lines.items() if not of_hydra]
+    config.hydra.job.override_dirname = ""
     config.hydra.runtime.choices = dict(choices)
     return config
 
 
-def resolved(
-    tree: Mapping[str, Any], overrides: Sequence[str], choices: Mapping[str, str]
-) -> dict[str, Any]:
+def resolved(tree: Mapping[str, Any], hydra: DictConfig) -> dict[str, Any]:
     """A composition with its interpolations resolved."""
-    if any("${hydra:" in text for text in texts(tree)):
-        HydraConfig.instance().set_config(hydra_part(overrides, choices))
+    if "${hydra:" in str(tree):
+        HydraConfig.instance().set_config(copy.deepcopy(hydra))  # it locks what it gets
     out = OmegaConf.to_container(OmegaConf.create(dict(tree)), resolve=True, throw_on_missing=True)
     assert isinstance(out, dict)
     return {str(k): v for k, v in out.items()}

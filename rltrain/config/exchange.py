@@ -1,9 +1,9 @@
 """Exchanged parts: which values apply when ``algo/loss=…``, ``buffer=…`` or a ``_target_`` replaces
 a part that an algorithm or a preset was written for.
 
-An algorithm's and a preset's YAML set values for parts that stand in files of their own. Such a
-value applies while the part is of the class it was written for; another class starts from its own
-file. Options that only work together are chosen together.
+A value that an algorithm's or a preset's YAML sets for such a part applies while the part is of the
+class it was written for; another class starts from its own file. Options that only work together
+are chosen together.
 """
 
 from __future__ import annotations
@@ -11,19 +11,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
+from rltrain.config.catalog import WHOLE
 from rltrain.config.tree import embedded, flat_keys, pick, stacked, targets
 from rltrain.errors import UsageError
 
 SETTERS = ("algo", "experiment", "tuned")
 """Groups whose files set values for parts that other groups choose."""
-WHOLE = ("algo", "env", "hardware", "logger")
-"""Groups whose choice leaves every part with the file and the values that come with it."""
 TASK_KEYS = {"algo.loss": ("gamma", "n_step")}
 """Values that mean the same in every part that has them, and stay when the part is exchanged."""
 ONE_OF = {
@@ -60,6 +59,39 @@ TOGETHER: tuple[Mapping[str, tuple[str, ...]], ...] = (
 """Rows of options of two groups that work with each other. Where one of two that do not was typed,
 the other is replaced by the first that does. Options that stand in no row are not checked here.
 """
+
+
+class Exchanged(NamedTuple):
+    """A composition in which the parts fit each other."""
+
+    tree: dict[str, Any]
+    picked: dict[str, str]  # options that were exchanged, by group
+    problems: list[str]  # options that cannot be made to fit
+    remarks: list[str]
+
+
+def exchanged(
+    picked: Mapping[str, str], chosen: Mapping[str, str], custom: Set[str], loader: ConfigLoader
+) -> Exchanged:
+    """The composition in which options that only work together are chosen together, and every part
+    has the values that were written for it.
+
+    Args:
+        picked: the option of every group, as Hydra composes them.
+        chosen: the overrides by group.
+        custom: groups whose part was typed as a ``_target_``.
+    """
+    layers, problems = Layers(loader), []
+    both = {"algo", "experiment"} <= set(chosen)
+    preferred = layers.of([f"algo={picked['algo']}"])[1] if both else {}
+    try:
+        changes = partners(picked, set(chosen), preferred, custom)
+    except UsageError as error:
+        changes, problems = [], [str(error)]
+    of_changes = [f"{change.group}={change.option}" for change in changes]
+    tree, remarks = fitting_values(layers, [*chosen.values(), *of_changes])
+    changed = {change.group: change.option for change in changes}
+    return Exchanged(tree, changed, problems, [*(change.remark for change in changes), *remarks])
 
 
 @dataclass(frozen=True)
@@ -243,11 +275,8 @@ def leave_out(
 def leave_out_counts(
     tree: dict[str, Any], written_for: Mapping[str, str], chosen: Mapping[str, Any]
 ) -> list[str]:
-    """Remove a preset's values of another algorithm that count what another kind of buffer holds:
-    windows, episodes, the transitions of a collect.
-
-    Returns:
-        in words, what was removed.
+    """Remove a preset's values of another algorithm that count what another kind of buffer holds;
+    returns in words what was removed.
     """
     algo, buffer = tree.get("algo"), dict(targets(chosen)).get("buffer")
     if not isinstance(algo, dict) or written_for.get("buffer") == buffer:

@@ -8,10 +8,52 @@ from typing import Any
 from hydra.core.override_parser.types import Override
 
 from rltrain.config.catalog import Catalog
-from rltrain.config.overrides import RECOMMENDED, is_file
+from rltrain.config.overrides import RECOMMENDED, is_file, is_of_hydra
 from rltrain.config.suggest.choices import FEW, MANY, for_choice, listed
 from rltrain.config.suggest.keys import FREE_FORM, for_key, for_node
 from rltrain.config.tree import flat_keys, pick
+from rltrain.errors import UsageError
+
+OF_A_RUN = ("hydra.run.dir", "hydra.searchpath")
+"""Hydra's own settings that a single run takes."""
+
+
+def refuse_wrong(
+    values: Sequence[Override],
+    known: Mapping[str, Any],
+    wrong: Mapping[str, list[str]],
+    custom: Mapping[str, str],
+    catalog: Catalog,
+) -> None:
+    """Report everything that is wrong with the names in the overrides, if anything is.
+
+    Args:
+        values: the overrides that choose no option of a group.
+        known: the composition of the chosen options.
+        wrong: what is wrong with the choices, by group; keys below such a group are not checked.
+        custom: parts whose ``_target_`` was typed.
+
+    Raises:
+        UsageError: every problem at once.
+    """
+    problems = [text for texts in wrong.values() for text in texts]
+    for o in values:
+        if is_of_hydra(o):
+            problems += hydra_problem(o)
+        elif o.key_or_group.partition(".")[0] not in wrong:
+            problems += key_problem(o, known, custom, catalog)
+    if problems:
+        raise UsageError("\n".join(problems))
+
+
+def hydra_problem(o: Override) -> list[str]:
+    """What is wrong with a setting of Hydra's own, typed for a single run."""
+    if o.key_or_group in OF_A_RUN and not o.is_delete():
+        return []
+    return [
+        f"{o.input_line}: of Hydra's own settings a single run takes {' and '.join(OF_A_RUN)}; the "
+        "others are for sweeps (-m). Leave it out."
+    ]
 
 
 def choice_problems(choices: Sequence[Override], catalog: Catalog) -> dict[str, list[str]]:

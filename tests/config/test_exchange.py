@@ -39,7 +39,7 @@ def test_without_an_exchange_the_composition_is_hydras(words):
         hydras = compose("config", overrides=words)
     ours = of_choices(tuple(words), frozenset())
     assert ours.tree == OmegaConf.to_container(hydras, resolve=False)
-    assert ours.remarks == []
+    assert not ours.remarks
 
 
 def test_values_of_the_algorithm_stay_with_the_part_they_were_written_for():
