@@ -14,7 +14,6 @@ from typing import Any
 from rltrain.config.compose import Composition, compose_checked
 from rltrain.config.overrides import original_cwd, parse, typed_value
 from rltrain.config.schema import Settings
-from rltrain.config.suggest.keys import numbers
 from rltrain.config.validate.settings import check_composition
 from rltrain.errors import UsageError
 
@@ -53,6 +52,8 @@ def one_job(overrides: Sequence[str]) -> tuple[Composition, Settings]:
     """
     swept = [str(o.input_line) for o in parse(overrides) if o.is_sweep_override()]
     if swept:
+        from rltrain.config.suggest.keys import numbers
+
         one = "".join(numbers(word) for word in swept).replace(" Type", " For one number type")
         raise UsageError(
             f"{', '.join(swept)}: several values for one key are a sweep. Type rltrain -m … to run "

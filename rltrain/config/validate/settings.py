@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Literal
 
 from pydantic_core import to_jsonable_python
 
@@ -19,12 +19,11 @@ from rltrain.config.schema import (
     RunSettings,
     Settings,
 )
-from rltrain.config.suggest.keys import for_metric, for_value
 from rltrain.config.tree import flat_keys, overlaid, pick, put
 from rltrain.config.validate.values import ALGO_NODES, Checker, show
 from rltrain.errors import UsageError
 
-WANDB_MODES = ("online", "offline", "disabled")
+WandbMode = Literal["online", "offline", "disabled"]
 
 
 def check_composition(composed: Composition) -> Settings:
@@ -83,12 +82,8 @@ def check(
         checker.problems.append(
             f"algo={choices.get('algo')} has nothing to learn: type mode=evaluate to see it play."
         )
-    mode = logger.wandb.get("mode") if logger else None
-    if logger and mode not in WANDB_MODES:
-        checker.problems.append(
-            f"logger.wandb.mode={show(mode)}: expected one of {', '.join(WANDB_MODES)}."
-            f"{for_value('logger.wandb.mode', mode, WANDB_MODES, lambda _: False)}"
-        )
+    if logger:
+        checker.value(WandbMode, logger.wandb.get("mode"), "logger.wandb.mode")
     if algo and (algo.updates_per_episode is None) == (algo.updates_per_env_step is None):
         checker.problems.append(
             "algo.updates_per_episode and algo.updates_per_env_step: expected exactly one of them, "
@@ -114,6 +109,8 @@ def check(
 def contradictions(run: RunSettings) -> Iterator[str]:
     """What is wrong between settings of a run that are right one by one."""
     if run.stop.metric is not None and not known_metric(run):
+        from rltrain.config.suggest.keys import for_metric
+
         yield (
             f"stop.metric={run.stop.metric}: expected a metric of metrics.jsonl, such as "
             f"test/return_mean, or custom/NAME.{for_metric(run.stop.metric, METRICS)}"

@@ -15,7 +15,6 @@ from pydantic import ValidationError
 
 from rltrain.common.number_types import Whole
 from rltrain.config.schema import FACTS, Node
-from rltrain.config.suggest.keys import for_value
 from rltrain.config.tree import overlaid, pick
 from rltrain.config.validate.constructor import constructor_at, convert, expected
 from rltrain.errors import UsageError, did_you_mean
@@ -49,6 +48,8 @@ class Checker:
 
     def hint(self, annotation: Any, value: Any, path: str) -> str:
         """What was probably meant, or else the default."""
+        from rltrain.config.suggest.keys import for_value
+
         if isinstance(value, (int, float)) and str in (annotation, *get_args(annotation)):
             return f" For a number as text type {path}=\"'…'\", with both kinds of quotes."
 

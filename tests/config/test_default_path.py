@@ -1,0 +1,38 @@
+"""What a default command does not need is neither imported nor done twice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+
+from rltrain.config.compose import compose_checked, of_choices
+
+RARE = ("exchange", "names", "saved_config", "suggest.choices")
+
+
+def test_a_default_command_imports_no_explanations_and_no_exchange_of_parts():
+    program = (
+        "import sys; from rltrain.mode.dispatch import one_job; "
+        "one_job(['algo=qmix', 'env=smac', 'seed=1']); "
+        f"print([n for n in {RARE} if 'rltrain.config.' + n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_the_files_of_a_run_need_no_second_composition(monkeypatch, tmp_path):
+    composed = []
+    load = ConfigLoaderImpl.load_configuration
+
+    def counted(self, *args, **kwargs):
+        composed.append(args)
+        return load(self, *args, **kwargs)
+
+    monkeypatch.setattr(ConfigLoaderImpl, "load_configuration", counted)
+    of_choices.cache_clear()
+    texts = compose_checked(["algo=vdn", "env=matrix"]).files(tmp_path)
+    assert len(composed) == 1
+    assert f"dir: {tmp_path}" in texts["hydra.yaml"]
+    assert "algo: vdn" in texts["hydra.yaml"]
