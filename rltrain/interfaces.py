@@ -167,6 +167,12 @@ class Mixer(Protocol):
         """q, greedy_q and action [T, B, N], state [T, B, S] to [T, B, M]."""
 
 
+class Critic(Protocol):
+    """Networks that only a loss uses; an ``nn.Module``, called by that loss alone."""
+
+    obs_norm: Any = None  # a RunningNorm of observations, updated with all collected steps
+
+
 class Loss(Protocol):
     """The loss of a batch. One for a distribution of returns has the keyword ``distribution``."""
 

@@ -22,7 +22,7 @@ from rltrain.common.conformance import conform
 from rltrain.common.seeding import NETWORK_STREAM, seed_key
 from rltrain.config.schema import Settings
 from rltrain.hardware.device import seed_networks
-from rltrain.interfaces import Agents, Loss, Mixer, Optimizer, TargetUpdates
+from rltrain.interfaces import Agents, Critic, Loss, Mixer, Optimizer, TargetUpdates
 from rltrain.trainer_state import MODEL, check_fits
 from rltrain.types import EnvSpec, Model
 
@@ -69,7 +69,7 @@ def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Mode
     model = Model(
         agents,
         conform(mixer, Mixer, "algo.mixer"),
-        None if critic is None else module(critic, "algo.critic"),
+        None if critic is None else conform(module(critic, "algo.critic"), Critic, "algo.critic"),
     )
     if not any(True for _ in model.parameters()):
         raise ValueError(

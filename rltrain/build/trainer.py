@@ -46,7 +46,7 @@ from rltrain.common.seeding import (
 from rltrain.config.schema import Settings, locate
 from rltrain.hardware.episode_seeds import EpisodeSeeder, TestSeeds
 from rltrain.hardware.rollout import Rollout
-from rltrain.interfaces import Agents, Buffer, Loss, VectorEnv
+from rltrain.interfaces import Agents, Buffer, Critic, Loss, VectorEnv
 from rltrain.logger.loggers import Loggers
 from rltrain.offline.recorder import Recording
 from rltrain.periodic_tests import TestFunction
@@ -223,11 +223,13 @@ def build_callbacks(
 
 
 def obs_statistics(learner: Learner) -> list[Callback]:
-    """What keeps the statistics of a network that normalizes observations; before user operators,
-    so that they count as they were seen.
+    """What keeps the statistics of networks that normalize observations, those of a critic
+    included; before user operators, so that they count as they were seen.
     """
-    norm = cast(Agents, learner.online.agents).obs_norm
-    return [] if norm is None else [ObsStatistics(update=norm.update)]
+    norms = [cast(Agents, learner.online.agents).obs_norm]
+    if learner.online.critic is not None:
+        norms.append(cast(Critic, learner.online.critic).obs_norm)
+    return [ObsStatistics(update=norm.update) for norm in norms if norm is not None]
 
 
 def build_test_function(settings: Settings) -> TestFunction | None:

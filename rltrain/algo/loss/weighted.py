@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from rltrain.algo.loss.td import real, taken_value, total
 from rltrain.algo.mixer.qmix import need_state, need_team_reward, two_layers
+from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.returns import Returns
 from rltrain.algo.targets import greedy, huber, pick
@@ -39,6 +40,11 @@ class CentralCritic(nn.Module):
         need_team_reward("CentralCritic", spec)
         need_state("CentralCritic", spec, "Type algo/loss=td.")
         self.agents, self.mixer = make_agents(), CentralMixer(spec, embed_dim)
+
+    @property
+    def obs_norm(self) -> RunningNorm | None:
+        """The running statistics of observations of its agents, if they normalize them."""
+        return cast(Agents, self.agents).obs_norm
 
 
 class CentralMixer(nn.Module):

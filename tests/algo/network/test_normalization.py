@@ -182,6 +182,20 @@ def test_a_resumed_run_goes_on_with_its_statistics(tmp_path):
     assert torch.equal(policy.policy.agents.input.norm.mean, norm_of(whole).mean)
 
 
+@pytest.mark.parametrize("algo", ["ow_qmix", "qtran"])
+def test_a_critic_sees_the_statistics_of_what_was_collected(tmp_path, algo):
+    """The agents of a central critic have statistics of their own; QTRAN's critic has none."""
+    words = [f"algo={algo}", "env=two_step", "algo.network.normalize_obs=true"]
+    words += ["hardware.n_envs=2", "hardware.threads=1", "logger.wandb.mode=disabled"]
+    trainer = rltrain.make_trainer(words, run_dir=tmp_path)
+    trainer.run(20)
+    norms = [m for m in trainer.learner.online.modules() if isinstance(m, RunningNorm)]
+    assert len(norms) == (2 if algo == "ow_qmix" else 1)
+    assert norms[0].count >= 40
+    for norm in norms[1:]:
+        torch.testing.assert_close(norm.state_dict(), norms[0].state_dict())
+
+
 def test_weights_without_statistics_do_not_fit(tmp_path):
     plain = [w for w in WORDS if "normalize" not in w]
     trainer = rltrain.make_trainer(plain, run_dir=tmp_path / "a")
