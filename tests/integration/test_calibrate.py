@@ -1,0 +1,66 @@
+"""The calibration of the battle rules: its data, its choice, and its way of playing variants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import calibrate
+from benchmarks.anchors import heuristic_anchors
+from benchmarks.crowding import geometric_maximum
+from benchmarks.variant_battles import Variant, open_battles, win_rates
+from rltrain.env.smac.data.spawn import Layout
+from rltrain.env.smac.engine.battles import Battles
+from rltrain.env.smac.engine.world import P, U
+from rltrain.env.smac.options import Options
+
+
+def test_the_halves_are_disjoint_and_cover_all_comparable_anchors() -> None:
+    halves = calibrate.CHOOSING + calibrate.REPORTING
+    assert len(set(halves)) == len(halves)
+    assert set(halves) == set(heuristic_anchors())
+    assert len(set(calibrate.LAYOUTS)) == 16
+
+
+def test_the_earliest_candidate_within_the_tolerance_of_the_best_is_chosen() -> None:
+    names = [c.name for c in calibrate.CANDIDATES]
+    errors = dict.fromkeys(names, 20.0) | {names[-1]: 10.0}
+    assert calibrate.choose(errors) == names[-1]
+    assert calibrate.choose({**errors, names[2]: 12.9}) == names[2]
+    assert calibrate.choose({**errors, names[2]: 13.1}) == names[-1]
+
+
+def test_the_engine_plays_the_candidate_that_the_page_names() -> None:
+    page = (Path(__file__).parents[2] / "docs/calibration.md").read_text(encoding="utf-8")
+    assert f"`{calibrate.CANDIDATES[0].name}`, the earliest candidate" in page
+    plain = Battles(map_name="2s3z", n_envs=1, options=Options()).scene
+    same = open_battles("2s3z", calibrate.CANDIDATES[0], [Layout()], 1).scene
+    for name in ("param", "first_unit"):
+        np.testing.assert_array_equal(getattr(plain, name), getattr(same, name))
+    assert plain.any_place == same.any_place
+
+
+def test_a_variant_changes_its_rules_and_nothing_else() -> None:
+    layouts = (Layout(), Layout(mirrored=True))
+    own = open_battles("2s3z", Variant("own"), layouts, 2).scene
+    soft = open_battles("2s3z", Variant("soft", contact=0.5, goals="point"), layouts, 2).scene
+    np.testing.assert_allclose(soft.param[:, P.DISC], own.param[:, P.DISC] / 2)
+    changed = (soft.first_unit != own.first_unit).any((0, 2))
+    assert np.flatnonzero(changed).tolist() == [U.GOAL_X, U.GOAL_Y]
+    assert (own.first_unit[0, U.Y, 5:] != own.first_unit[2, U.Y, 5:]).any()
+    assert (own.first_unit[0] == own.first_unit[1]).all()
+
+
+def test_win_rates_come_by_layout_and_again_for_the_same_seeds() -> None:
+    layouts = calibrate.LAYOUTS[:3]
+    rates = win_rates("3m", Variant("own"), "heuristic_ai", layouts, 8)
+    assert len(rates) == 3
+    assert rates == win_rates("3m", Variant("own"), "heuristic_ai", layouts, 8)
+    assert len(set(rates)) > 1
+
+
+@pytest.mark.parametrize(("contact", "count"), [(1.0, 16), (0.94, 17)])
+def test_sixteen_zerglings_fit_around_six_zealots(contact: float, count: int) -> None:
+    assert geometric_maximum(contact) == count
