@@ -10,7 +10,7 @@ observation of its episode, so time step t holds no transition.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -48,6 +48,12 @@ class EnvSpec:
     action_sizes: tuple[int, ...] | None = (
         None  # each agent's own number of actions, if they differ
     )
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The fields as JSON holds them."""
+        columns = [list(each) for each in self.obs_bytes]
+        return {**asdict(self), "obs_shape": list(self.obs_shape), "obs_bytes": columns}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from typing import Any, cast
 import torch
 
 import rltrain
-from rltrain.build.record import spec_record, title
 from rltrain.common.conformance import conform
 from rltrain.config.schema import Settings
 from rltrain.hardware.device import default_threads, resolve_device, set_threads
@@ -69,8 +68,8 @@ def build_env(
 
 def need_same_sizes(spec: EnvSpec, test_spec: EnvSpec) -> None:
     """ValueError unless the environments of tests look like those of training."""
-    for name, ours in spec_record(spec).items():
-        theirs = spec_record(test_spec)[name]
+    for name, ours in spec.record.items():
+        theirs = test_spec.record[name]
         if name not in ("max_steps", "layout", "reports_win") and ours != theirs:
             raise ValueError(
                 f"test.env makes environments that do not fit the network: {name} is {theirs} in "
@@ -94,10 +93,10 @@ def recorded(
         n_envs=env.n_envs,
         about={
             "version": rltrain.__version__,
-            "played": f"{settings.run.mode}: {title(settings)}",
+            "played": f"{settings.run.mode}: {settings.title}",
             "algo": settings.choices["algo"],
             "env": settings.choices["env"],
-            "spec": spec_record(env.spec),
+            "spec": env.spec.record,
         },
         shard_bytes=chosen.shard_bytes,
         max_bytes=chosen.max_bytes,

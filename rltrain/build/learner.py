@@ -16,14 +16,13 @@ from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.groups import GroupedAgents
 from rltrain.algo.reward_norm import RewardNorm
 from rltrain.build.env import announce_compilation
-from rltrain.build.record import about
 from rltrain.common import checkpoint
 from rltrain.common.conformance import conform
 from rltrain.common.seeding import NETWORK_STREAM, seed_key
 from rltrain.config.schema import Settings
 from rltrain.hardware.device import seed_networks
 from rltrain.interfaces import Agents, Critic, Loss, Mixer, Optimizer, TargetUpdates
-from rltrain.trainer_state import MODEL, check_fits
+from rltrain.trainer_state import CONFIG, MODEL, SPEC, check_fits
 from rltrain.types import EnvSpec, Model
 
 
@@ -170,6 +169,11 @@ def need_independent(part: str, model: Model, spec: EnvSpec, to_keep: str) -> No
             f"{type(model.mixer).__name__} joins them. Type algo/mixer=independent, or to keep the "
             f"mixer {to_keep}."
         )
+
+
+def about(settings: Settings, spec: EnvSpec) -> dict[str, Any]:
+    """What is saved beside weights: enough to build a network for them."""
+    return {CONFIG: settings.record, SPEC: spec.record}
 
 
 def load_agents(settings: Settings, spec: EnvSpec, device: torch.device, folder: Path) -> nn.Module:

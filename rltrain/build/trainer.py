@@ -19,8 +19,7 @@ from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
 from rltrain.build.env import build_env, need_same_sizes, prepare_machine, recorded
-from rltrain.build.learner import build_learner, need_independent
-from rltrain.build.record import about, title
+from rltrain.build.learner import about, build_learner, need_independent
 from rltrain.callback import (
     Callback,
     Callbacks,
@@ -213,7 +212,7 @@ def build_callbacks(
             *(node.build() for node in settings.callbacks),
             Test(interval=run.test.interval, loggers=loggers),
             Log(interval=run.log.interval, loggers=loggers, exploration=exploration),
-            DrawCurve(title=title(settings)),
+            DrawCurve(title=settings.title),
             Stop(**asdict(run.stop)),
             Health(),
             Save(interval=run.save.interval, replay_buffer=run.save.replay_buffer),

@@ -177,6 +177,22 @@ class Settings:
     algo_of_env: bool = False  # no algorithm was typed: it is the one of the environment's file
     typed: frozenset[str] = frozenset()
 
+    @property
+    def title(self) -> str:
+        """``qmix on smac 3m, seed 0``, ``scripted closest on smac 3m, seed 0``."""
+        env, scripted = self.nodes["env"].kwargs, self.nodes.get("algo")
+        preset = self.choices["env"] not in ("gymnasium", "pettingzoo", "lbf", "rware", "own")
+        keys = ("map_name", "game") if preset else ("maker", "id")
+        scenario = str(next((env[key] for key in keys if env.get(key)), ""))
+        name = " ".join(filter(None, [self.choices["env"], scenario]))
+        algo = self.choices["algo"] + (f" {scripted.kwargs['policy']}" if scripted else "")
+        return f"{algo} on {name}, seed {self.run.seed}"
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """``config.json``: what the run resolved to, and the chosen option of each group."""
+        return {"choices": dict(self.choices), **self.plain}
+
 
 def locate(target: str) -> Callable[..., Any]:
     """The class or function that a ``_target_`` names; its module may lie beside the user.

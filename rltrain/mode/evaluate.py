@@ -17,7 +17,6 @@ import numpy as np
 from rich.table import Table
 
 from rltrain.build.evaluation import build_evaluation, build_scripted_evaluation
-from rltrain.build.record import title
 from rltrain.common import checkpoint
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
@@ -130,7 +129,7 @@ def played(
     record: dict[str, Any] = {
         "checkpoint": str(found.folder) if found else None,
         "env_steps": step,
-        "what": title(settings),
+        "what": settings.title,
         "environment": dict(rollout.about),
         "seed": settings.run.seed,  # episode i is seeded with (seed, test stream, i)
         "epsilon": settings.run.test.epsilon,

@@ -22,7 +22,6 @@ import rltrain
 from rltrain.algo.checks import stacked_shape
 from rltrain.build.env import build_env, prepare_machine
 from rltrain.build.learner import load_agents
-from rltrain.build.record import title
 from rltrain.build.trainer import build_test_rollout
 from rltrain.common import checkpoint
 from rltrain.common.install import install_extra
@@ -180,7 +179,7 @@ def written(settings: Settings, found: checkpoint.Found, folder: Path) -> dict[s
         agents = load_agents(settings, env.spec, device, found.folder).eval()
         network = ActingNetwork(agents, env.spec)
         about = {
-            "what": title(settings),
+            "what": settings.title,
             "checkpoint": str(found.folder),
             "env_steps": str(found.step),
             "frame_stack": str(env.spec.frame_stack),

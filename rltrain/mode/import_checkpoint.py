@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from rltrain.algo.learner import Learner
-from rltrain.build.record import spec_record
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
 from rltrain.interop import load_pymarl, parts_of, renamed
@@ -153,7 +152,7 @@ def require_fit(learner: Learner, files: PymarlFiles, given: Mapping[str, Tensor
     typed = list(dict.fromkeys(advice(files, own, spec)))
     raise UsageError(
         f"{files.folder} does not fit: {'; '.join(wrong[:3])}{more}. This environment has "
-        f"{size_words(spec_record(spec))}. {'Type ' + ' '.join(typed) + '.' if typed else ANOTHER}"
+        f"{size_words(spec.record)}. {'Type ' + ' '.join(typed) + '.' if typed else ANOTHER}"
     )
 
 

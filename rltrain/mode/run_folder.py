@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import rltrain
-from rltrain.build.record import config_record
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
@@ -163,8 +162,9 @@ class Record(Callback):
     def begin(self, settings: Settings, trainer: Training) -> None:
         """Write both files."""
         link_latest(self.path.parent)
-        config = config_record(settings)
-        checkpoint.put_text(self.path.with_name("config.json"), json.dumps(config, indent=1))
+        checkpoint.put_text(
+            self.path.with_name("config.json"), json.dumps(settings.record, indent=1)
+        )
         self.write(trainer, plan=resource_plan(settings, trainer))
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:

@@ -9,11 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from rltrain.build.record import config_record, title
 from rltrain.build.trainer import build_trainer
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
@@ -139,7 +137,7 @@ def run_training(
     with train_log(screen, name) as keep_log, Interrupts() as interrupts:
         loggers = Loggers([JsonLines(run_dir / "metrics.jsonl"), TrainLog()])
         live = screen.is_terminal and job is None
-        display = LivePanel(screen, title(settings)) if live else PlainLines(screen, name)
+        display = LivePanel(screen, settings.title) if live else PlainLines(screen, name)
         if loud:
             loggers.add(display)
         record = Record(run_dir)
@@ -160,11 +158,11 @@ def run_training(
         try:
             record.begin(settings, trainer)
             if job is None:
-                screen.print(banner(settings, trainer, origin))
+                screen.print(banner(settings, trainer, record.facts["plan"], origin))
             else:
                 screen.print(job_line(settings, trainer, job), soft_wrap=True, markup=False)
             warn(settings, trainer)
-            add_wandb(loggers, settings, run_dir, config_record(settings))
+            add_wandb(loggers, settings, run_dir)
             if loud:
                 display.follow(trainer)
             trainer.train()
@@ -259,11 +257,9 @@ def take_up(trainer: Trainer, settings: Settings) -> str | None:
     return start_from(trainer, settings)
 
 
-def add_wandb(
-    loggers: Loggers, settings: Settings, run_dir: Path, config: Mapping[str, Any]
-) -> None:
+def add_wandb(loggers: Loggers, settings: Settings, run_dir: Path) -> None:
     """Add wandb, unless it is switched off."""
     options = dict(settings.logger.wandb)
     mode = options.pop("mode")
     if mode != "disabled":
-        loggers.add(Wandb(run_dir, config, mode, **options))
+        loggers.add(Wandb(run_dir, settings.record, mode, **options))

@@ -14,6 +14,7 @@ from rltrain.config.catalog import Catalog
 from rltrain.config.overrides import jobs, parse
 from rltrain.config.show.help import help_text
 from rltrain.mode.messages.banner import banner
+from rltrain.mode.messages.resources import resource_plan
 
 TEAMS = (
     "smac",
@@ -76,7 +77,9 @@ def test_configuration_and_banner_name_the_choice(command, capsys, tmp_path):
     assert "chosen for" not in capsys.readouterr().out
     words = ["env=cartpole", *FEW]
     trainer, screen = rltrain.make_trainer(words, tmp_path / "run"), io.StringIO()
-    Console(width=200, file=screen).print(banner(settings_from(words), trainer, None))
+    settings = settings_from(words)
+    text = banner(settings, trainer, resource_plan(settings, trainer), None)
+    Console(width=200, file=screen).print(text)
     trainer.close()
     assert "algo         dqn (chosen for this environment)" in screen.getvalue()
 

@@ -14,18 +14,18 @@ from rich.panel import Panel
 from rich.table import Table
 
 import rltrain
-from rltrain.build.record import title
 from rltrain.config.schema import Settings
 from rltrain.logger.screen import plural, shown
-from rltrain.mode.messages.resources import resource_plan
 from rltrain.trainer import Trainer
 
 
-def banner(settings: Settings, trainer: Trainer, origin: str | None) -> Any:
-    """What runs here, on one screen."""
-    plan, wandb = resource_plan(settings, trainer), str(settings.logger.wandb["mode"])
+def banner(
+    settings: Settings, trainer: Trainer, plan: Mapping[str, Any], origin: str | None
+) -> Any:
+    """What runs here with which resources, on one screen."""
+    wandb = str(settings.logger.wandb["mode"])
     facts = {
-        "run": f"{title(settings)}: {schedule(settings)}",
+        "run": f"{settings.title}: {schedule(settings)}",
         **chosen(settings),
         "networks": networks(plan),
         "environment": environment(trainer, plan["env_copies"]),
@@ -58,7 +58,7 @@ class Job:
 def job_line(settings: Settings, trainer: Trainer, job: Job) -> str:
     """The banner of a sweep's job."""
     folder = shown(trainer.run_dir)
-    return f"[{job.name}] {job}: {title(settings)}: {schedule(settings)}, in {folder}"
+    return f"[{job.name}] {job}: {settings.title}: {schedule(settings)}, in {folder}"
 
 
 def schedule(settings: Settings) -> str:

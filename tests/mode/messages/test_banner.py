@@ -12,14 +12,16 @@ from rich.console import Console
 import rltrain
 from rltrain.api import settings_from
 from rltrain.mode.messages.banner import Job, banner, job_line, replay_words
+from rltrain.mode.messages.resources import resource_plan
 from rltrain.mode.run_folder import git_state
 from tests.mode.messages.test_resources import CARTPOLE, STEP
 
 
 def said(overrides, tmp_path, origin=None):
-    trainer = rltrain.make_trainer(overrides, run_dir=tmp_path / "run")
+    trainer, settings = rltrain.make_trainer(overrides, tmp_path / "run"), settings_from(overrides)
     screen = io.StringIO()
-    Console(width=200, file=screen).print(banner(settings_from(overrides), trainer, origin))
+    text = banner(settings, trainer, resource_plan(settings, trainer), origin)
+    Console(width=200, file=screen).print(text)
     trainer.close()
     return screen.getvalue()
 

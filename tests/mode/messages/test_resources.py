@@ -9,6 +9,7 @@ import pytest
 import rltrain
 from rltrain.api import settings_from
 from rltrain.errors import UsageError
+from rltrain.mode.messages import resources
 from rltrain.mode.messages.resources import replay_bytes, resource_plan
 from rltrain.types import Plan
 
@@ -53,6 +54,13 @@ def test_run_json_keeps_the_plan(small):
     plan = json.loads((result.run_dir / "run.json").read_text())["plan"]
     assert plan["env_copies"] == {"training": 3, "tests": 2}
     assert plan["replay"]["unit"] == "episodes"
+
+
+def test_a_run_makes_its_plan_once(small, monkeypatch):
+    counted = []
+    monkeypatch.setattr(resources, "network_bytes", lambda trainer: counted.append(1) or 5)
+    rltrain.train([*small, "total_env_steps=40"])
+    assert len(counted) == 1
 
 
 def planned(worst, cap):
