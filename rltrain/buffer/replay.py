@@ -167,8 +167,9 @@ class ReplayBuffer:
         self._step_check(steps)
         for e in np.flatnonzero(steps.lost).tolist():
             self._drop_open_episode(e)
-        for t in range(0, len(steps.last), BLOCK):
-            part = {name: getattr(steps, name)[t : t + BLOCK] for name in self.store.arrays}
+        n = min(BLOCK, self.steps_per_env)  # no step is removed before it is stored
+        for t in range(0, len(steps.last), n):
+            part = {name: getattr(steps, name)[t : t + n] for name in self.store.arrays}
             self._make_room(len(part["last"]))
             first = self.store.end.copy()
             self.store.append(part)

@@ -101,6 +101,7 @@ class Store:
 
     def release(self, e: int, step: int) -> None:
         """Remove the steps of environment ``e`` before ``step``; empty blocks become free."""
+        assert step <= self.end[e], "steps released before they were stored"
         for block in range(int(self.begin[e]) // BLOCK, step // BLOCK):
             self._freed.append(int(self.table[e, block % self.table.shape[1]]))
         self.begin[e] = step

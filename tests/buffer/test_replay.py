@@ -36,6 +36,25 @@ def test_windows_of_random_streams_are_those_of_plain_lists(
     assert checked > 25
 
 
+def test_a_buffer_smaller_than_a_block_shares_no_rows_between_environments() -> None:
+    """Defect: the block an environment was writing was freed, and another one took it."""
+    buffer, stream = make(n_envs=2, capacity=20), Stream(0, n_envs=2)
+    append, shared = buffer.store.append, []
+
+    def watched(fields: dict[str, np.ndarray]) -> None:
+        first = buffer.store.end.copy()
+        append(fields)
+        rows = buffer.store.rows(np.arange(2), first + np.arange(len(fields["last"]))[:, None])
+        shared.append(rows.size - len(np.unique(rows)))
+
+    buffer.store.append = watched  # type: ignore[method-assign]
+    for n_steps in (45, 15, 32):
+        steps = stream.steps(n_steps)
+        lost = np.array([False, True])  # its numbers are behind those of the other environment
+        buffer.add(replace(steps, lost=lost))
+    assert not any(shared)
+
+
 @pytest.mark.parametrize("given", WINDOWS, ids=lambda g: "-".join(map(str, g.values())))
 def test_every_start_with_stored_successors_is_equally_likely_and_no_other_drawn(
     given: dict[str, Any],
