@@ -1,23 +1,18 @@
-"""Gymnasium environments as one-agent copies: limits, rewards, tasks, refusals, broken worlds."""
+"""Gymnasium environments of one agent: limits, rewards, tasks, broken environments."""
 
 from __future__ import annotations
 
-import re
-import sys
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rltrain.common.install import install_extra
 from rltrain.env.gymnasium import GymnasiumEnv
-from rltrain.env.make_gymnasium import from_class
 from rltrain.errors import EnvError
 from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock, EnvSpec
-from tests.env.scripted import BROKEN_OBS, DEFAULTS, Counting, Scripted, go, made
+from tests.env.scripted import BROKEN_OBS, Counting, Scripted, go, made
 
 
 @pytest.mark.parametrize(
@@ -182,34 +177,6 @@ def test_a_restart_keeps_the_task() -> None:
     assert other.envs[0].env.unwrapped.gravity == 12.0
 
 
-IDS = {
-    "CartPol-v1": "there is no such id. Did you mean env.id=CartPole-v1?",
-    "Xyzzy-v0": "Expected one of gymnasium.registry, or module:Id of your own.",
-    "CartPole-v7": "there is no version 7 of it. Type env.id=CartPole-v1.",
-    "LunarLander-v2": "there is no version 2 of it. Type env.id=LunarLander-v3.",
-    "ALE/SpaceInvaders-v5": "Type env=atari env.game=space_invaders.",
-    "PongNoFrameskip-v4": "Type env=atari env.game=pong.",
-}
-
-
-@pytest.mark.parametrize("id", IDS)
-def test_an_unknown_id_is_refused_with_what_to_type(id: str, recwarn: Any) -> None:
-    with pytest.raises(ValueError, match=rf"^env\.id={re.escape(id)} cannot be made: ") as caught:
-        made(id)
-    assert str(caught.value).endswith(IDS[id])
-    assert ".." not in str(caught.value)
-    assert not recwarn.list  # nothing but the message
-
-
-def test_a_missing_package_is_refused_with_what_to_install(monkeypatch: Any) -> None:
-    monkeypatch.setitem(sys.modules, "Box2D", None)
-    for name in [n for n in sys.modules if n.startswith("gymnasium.envs.box2d")]:
-        monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(ValueError, match=r"LunarLander-v3 cannot be made: ") as caught:
-        made("LunarLander-v3")
-    assert str(caught.value).endswith(f"Type {install_extra('box2d')}")
-
-
 def test_a_classic_environment_is_drawn_without_a_display(capfd: Any) -> None:
     pytest.importorskip("pygame")
     env = made("CartPole-v1", record=True)
@@ -218,100 +185,6 @@ def test_a_classic_environment_is_drawn_without_a_display(capfd: Any) -> None:
     assert image.shape == (400, 600, 3)
     assert len(np.unique(image.reshape(-1, 3), axis=0)) > 2
     assert capfd.readouterr().err == ""  # SDL and pygame say nothing
-
-
-def test_a_missing_module_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"env\.id=no_such_package:Thing-v0 cannot be made"):
-        made("no_such_package:Thing-v0")
-
-
-def test_a_wrong_keyword_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"cannot be made: .*color"):
-        made("Scripted-v0", kwargs={"color": 1})
-
-
-def test_a_module_may_register_its_own_environment(tmp_path: Any, monkeypatch: Any) -> None:
-    (tmp_path / "walking.py").write_text(
-        "import gymnasium\n"
-        "gymnasium.register('Walking-v0', entry_point='gymnasium.envs.classic_control:CartPoleEnv')"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    assert made("walking:Walking-v0").spec.obs_shape == (4,)
-
-
-def test_a_class_of_ones_own_needs_no_registration() -> None:
-    env = from_class(Scripted, n_envs=2, **DEFAULTS)
-    env.reset(lambda copy, k: copy)
-    assert env.obs.shape == (2, 1, 2)
-    assert env.envs[0].name == "Scripted"
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_a_maker_that_asks_is_told_what_its_copies_are_for(training: bool) -> None:
-    told = []
-
-    def make(training: bool) -> Scripted:
-        told.append(training)
-        return Scripted()
-
-    from_class(make, n_envs=2, **{**DEFAULTS, "training": training})
-    assert told == [training, training]
-
-
-def test_a_class_of_ones_own_has_the_options_of_others() -> None:
-    options = {"kwargs": {"rewards": (5.0,)}, "max_episode_steps": 2, "frame_stack": 3}
-    env = from_class(Scripted, n_envs=1, **{**DEFAULTS, **options, "reward_clip": 1.0})
-    assert (env.spec.frame_stack, env.spec.max_steps) == (3, 2)
-    env.reset(lambda copy, k: copy)
-    rewards = [float(env.step(np.zeros((1, 1), np.int64))[0][0, 0]) for _ in range(2)]
-    assert rewards == [1, 1]
-    assert env.last.all()
-    assert env.infos[0]["metrics"] == {"game_return": 10}
-
-
-def test_a_maker_that_lacks_an_argument_is_refused() -> None:
-    def make(size: int) -> Scripted:
-        return Scripted()
-
-    with pytest.raises(ValueError, match=r"missing a required argument: 'size'.*env.kwargs"):
-        from_class(make, n_envs=1, **DEFAULTS)
-    from_class(make, n_envs=1, **{**DEFAULTS, "kwargs": {"size": 3}})
-
-
-def test_what_makes_no_environment_is_refused() -> None:
-    with pytest.raises(ValueError, match="int is no environment: it has no reset, step"):
-        from_class(lambda: 3, n_envs=1, **DEFAULTS)
-
-
-class NoSpaces(gymnasium.Env):
-    """Says neither what can be done nor what can be seen."""
-
-
-class NoObservations(NoSpaces):
-    action_space, observation_space = spaces.Discrete(2), 4
-
-
-@pytest.mark.parametrize(
-    ("maker", "said"),
-    [
-        (NoSpaces, r"NoSpaces has no action_space: .* Set self.action_space = gymnasium.spaces"),
-        (NoObservations, r"NoObservations has the int 4 as observation_space: expected"),
-    ],
-)
-def test_an_environment_without_spaces_is_refused_in_words(maker: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        from_class(maker, n_envs=1, **DEFAULTS)
-
-
-def test_a_constructor_that_fails_is_named_with_its_error() -> None:
-    def make() -> Scripted:
-        raise KeyError("prices.csv")
-
-    with pytest.raises(ValueError, match=r"make.* cannot make an .*KeyError: 'prices.csv'"):
-        from_class(make, n_envs=1, **DEFAULTS)
-    gymnasium.register("Unmakeable-v0", entry_point=make)
-    with pytest.raises(ValueError, match=r"env.id=Unmakeable-v0 .*KeyError: 'prices.csv'"):
-        made("Unmakeable-v0")
 
 
 def test_tests_clip_no_rewards() -> None:

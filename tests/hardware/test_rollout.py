@@ -1,117 +1,19 @@
-"""Rollout: the layout of next-step resets, episodes, seeds, tests, state."""
+"""Rollout: the layout of next-step resets, episodes, seeds, state."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 
-from rltrain.common.seeding import ENV_STREAM, TEST_STREAM, seed_key
-from rltrain.env.vector import Observation, SyncVectorEnv
-from rltrain.errors import EnvError, Interrupted
-from rltrain.hardware.episode_seeds import EpisodeSeeder, TestSeeds
+from rltrain.common.seeding import ENV_STREAM, seed_key
+from rltrain.env.vector import SyncVectorEnv
+from rltrain.errors import EnvError
+from rltrain.hardware.episode_seeds import EpisodeSeeder
 from rltrain.hardware.rollout import Rollout
-from rltrain.types import Clock, EnvSpec
-
-CLOCK = Clock()
-
-
-class Walk:
-    """Lasts seed % 4 + 1 steps, shows (seed % 1000, step); the reward is action plus step."""
-
-    spec = EnvSpec(n_agents=2, n_actions=3, obs_shape=(2,), state_dim=1, n_rewards=2)
-
-    def __init__(self) -> None:
-        self.seed, self.t = 0, 0
-
-    def reset(self, seed: int) -> Observation:
-        self.seed, self.t = seed, 0
-        return self._observation()
-
-    def step(
-        self, action: np.ndarray
-    ) -> tuple[Observation, np.ndarray, bool, bool, Mapping[str, Any]]:
-        self.t += 1
-        reward = (action + self.t).astype(np.float32)
-        return self._observation(), reward, self.t == self.seed % 4 + 1, False, {"seed": self.seed}
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"seed": self.seed, "t": self.t}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.seed, self.t = state["seed"], state["t"]
-
-    def close(self) -> None:
-        """Nothing."""
-
-    def _observation(self) -> Observation:
-        obs = np.full((2, 2), (self.seed % 1000, self.t), np.float32)
-        return Observation(obs, np.ones((2, 3), np.uint8), np.array([self.t], np.float32))
-
-
-class Forgetful:
-    """A walk that cannot tell its state, and no episode is like another of the same seed."""
-
-    spec = Walk.spec
-    n_calls = 0
-
-    def __init__(self) -> None:
-        self.walk = Walk()
-        self.close = self.walk.close
-
-    def reset(self, seed: int) -> Observation:
-        Forgetful.n_calls += 1
-        return self._other(self.walk.reset(seed))
-
-    def step(self, action: np.ndarray) -> Any:
-        seen, *rest = self.walk.step(action)
-        return self._other(seen), *rest
-
-    def _other(self, seen: Observation) -> Observation:
-        return seen._replace(state=seen.state + Forgetful.n_calls)
-
-
-class Counter:
-    """Chooses by the slots since the episode began; writes the clocks down."""
-
-    def __init__(self, n_envs: int) -> None:
-        self.count = np.zeros(n_envs, np.int64)
-        self.clocks: list[Clock] = []
-
-    def act(
-        self, obs: np.ndarray, avail_actions: np.ndarray, last: np.ndarray, clock: Clock
-    ) -> np.ndarray:
-        self.clocks.append(clock)
-        action = np.repeat(self.count[:, None] % 3, obs.shape[1], 1)
-        self.count = np.where(last, 0, self.count + 1)
-        return action
-
-    def reset(self) -> None:
-        self.count[:] = 0
-
-    def forget(self, copies: np.ndarray) -> None:
-        self.count[copies] = 0
-
-    @property
-    def hidden(self) -> np.ndarray:
-        """[E, 2, 1]: the slots since the episode began, as an agent might remember them."""
-        return np.repeat(self.count[:, None, None], 2, 1).astype(np.float32)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"count": self.count.copy()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.count = np.array(state["count"])
-
-    def carry_on(self, state: Mapping[str, Any]) -> None:
-        pass  # nothing outlives an episode
-
-
-def rollout(n_envs: int, make: Any = Walk, seeds: Any = lambda copy, k: copy + k) -> Rollout:
-    env = SyncVectorEnv(make=make, n_envs=n_envs)
-    return Rollout(env=env, policy=Counter(n_envs), seeds=seeds)
+from rltrain.types import Clock
+from tests.hardware.walks import CLOCK, Counter, Crashing, Forgetful, Walk, crashing, rollout
 
 
 def test_a_collect_lays_out_final_slots_between_episodes() -> None:
@@ -229,63 +131,6 @@ def test_a_copy_lives_the_same_episodes_whatever_the_number_of_copies() -> None:
     np.testing.assert_array_equal(few.obs, many.obs[:, :2])
 
 
-@pytest.mark.parametrize("n_envs", [1, 3, 8])
-def test_test_episode_i_has_seed_i_on_copy_i_modulo_copies(n_envs: int) -> None:
-    seeds = TestSeeds(4, n_envs)
-    found = [seeds(i % n_envs, i // n_envs) for i in range(20)]
-    assert found == [seed_key(4, TEST_STREAM, i) for i in range(20)]
-
-
-@pytest.mark.parametrize("n_envs", [1, 2, 5, 16])
-def test_run_episodes_gives_exactly_those_episodes_in_their_order(n_envs: int) -> None:
-    episodes = rollout(n_envs).run_episodes(7, 4, CLOCK)
-    seeds = [seed_key(4, TEST_STREAM, i) for i in range(7)]
-    assert [e.info["seed"] for e in episodes] == seeds
-    assert [e.length for e in episodes] == [s % 4 + 1 for s in seeds]
-    # reward at step t (from 1) is (t - 1) % 3 + t for both streams
-    returns = [sum((t - 1) % 3 + t for t in range(1, e.length + 1)) for e in episodes]
-    assert [e.episode_return for e in episodes] == returns
-
-
-def test_run_episodes_twice_gives_the_same() -> None:
-    r = rollout(3)
-    assert r.run_episodes(5, 1, CLOCK) == r.run_episodes(5, 1, CLOCK)
-    assert r.run_episodes(5, 1, CLOCK) != r.run_episodes(5, 2, CLOCK)
-
-
-def test_a_test_is_left_in_the_slot_in_which_the_run_is_to_end() -> None:
-    r, asked = rollout(2), []
-
-    def stop() -> bool:
-        asked.append(1)
-        return len(asked) == 3
-
-    with pytest.raises(Interrupted):
-        r.run_episodes(100, 0, CLOCK, None, stop)
-    assert len(asked) == 3
-    np.testing.assert_array_equal(r.collect(9, CLOCK).obs, rollout(2).collect(9, CLOCK).obs)
-
-
-def test_an_episode_that_may_never_end_is_warned_of_once(monkeypatch: Any, caplog: Any) -> None:
-    class Endless(Walk):
-        def step(self, action: Any) -> Any:
-            slot, reward, _, _, info = super().step(action)
-            return slot, reward, False, False, info
-
-    monkeypatch.setattr("rltrain.hardware.rollout.LONG", 5)
-    env = SyncVectorEnv(make=Endless, n_envs=1)
-    r, asked = Rollout(env=env, policy=Counter(1), seeds=lambda copy, k: k), []
-    with pytest.raises(Interrupted):
-        r.run_episodes(1, 0, CLOCK, None, lambda: asked.append(1) or len(asked) == 20)
-    assert caplog.text.count("may never end") == 1
-
-
-def test_a_collect_after_a_test_starts_afresh() -> None:
-    r = rollout(2)
-    r.run_episodes(3, 0, CLOCK)
-    np.testing.assert_array_equal(r.collect(9, CLOCK).obs, rollout(2).collect(9, CLOCK).obs)
-
-
 @pytest.mark.parametrize("n_before", [0, 1, 2, 6])
 def test_a_loaded_rollout_goes_on_exactly(n_before: int) -> None:
     one, other = rollout(2), rollout(2)
@@ -333,28 +178,6 @@ def test_call_reaches_the_copies() -> None:
     assert r.call("state_dict") == [{"seed": 0, "t": 1}, {"seed": 1, "t": 1}]
 
 
-class Crashing(SyncVectorEnv):
-    """Walks whose copy 1 crashes in the given steps: its episode begins anew."""
-
-    def __init__(self, crashes: set[int]) -> None:
-        super().__init__(make=Walk, n_envs=2)
-        self.crashes, self.steps, self.lost = crashes, 0, np.zeros(2, np.bool_)
-
-    def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        reward, terminated = super().step(action)
-        self.lost[:] = False, self.steps in self.crashes
-        self.steps += 1
-        if self.lost[1]:
-            self._begin(1, int(self._episode[1]))
-            reward[1], terminated[1] = 0, False
-        return reward, terminated
-
-
-def crashing(*crashes: int) -> Rollout:
-    env = Crashing(set(crashes))
-    return Rollout(env=env, policy=Counter(2), seeds=lambda copy, k: 3)  # four steps
-
-
 def test_a_lost_episode_ends_the_collect_and_is_disowned_by_the_next() -> None:
     r = crashing(2)
     first, second = r.collect(8, CLOCK), r.collect(8, CLOCK)
@@ -364,12 +187,6 @@ def test_a_lost_episode_ends_the_collect_and_is_disowned_by_the_next() -> None:
     assert second.obs[0, :, 0, 1].tolist() == [3, 0]  # copy 0 goes on, copy 1 began anew
     assert second.action[0, :, 0].tolist() == [0, 0]  # as does the policy there
     assert [(e.length, e.episode_return) for e in second.episodes[:2]] == [(4, 13), (4, 13)]
-
-
-def test_a_lost_test_episode_is_played_again() -> None:
-    episodes = crashing(1, 4).run_episodes(4, 0, CLOCK)
-    assert [e.length for e in episodes] == [e.info["seed"] % 4 + 1 for e in episodes]
-    assert [e.info["seed"] for e in episodes] == [seed_key(0, TEST_STREAM, i) for i in range(4)]
 
 
 def test_a_broken_world_keeps_its_own_words() -> None:

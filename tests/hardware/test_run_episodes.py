@@ -1,0 +1,78 @@
+"""Test episodes of a rollout: their seeds, order, interruption."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rltrain.common.seeding import TEST_STREAM, seed_key
+from rltrain.env.vector import SyncVectorEnv
+from rltrain.errors import Interrupted
+from rltrain.hardware.episode_seeds import TestSeeds
+from rltrain.hardware.rollout import Rollout
+from tests.hardware.walks import CLOCK, Counter, Walk, crashing, rollout
+
+
+@pytest.mark.parametrize("n_envs", [1, 3, 8])
+def test_test_episode_i_has_seed_i_on_copy_i_modulo_copies(n_envs: int) -> None:
+    seeds = TestSeeds(4, n_envs)
+    found = [seeds(i % n_envs, i // n_envs) for i in range(20)]
+    assert found == [seed_key(4, TEST_STREAM, i) for i in range(20)]
+
+
+@pytest.mark.parametrize("n_envs", [1, 2, 5, 16])
+def test_run_episodes_gives_exactly_those_episodes_in_their_order(n_envs: int) -> None:
+    episodes = rollout(n_envs).run_episodes(7, 4, CLOCK)
+    seeds = [seed_key(4, TEST_STREAM, i) for i in range(7)]
+    assert [e.info["seed"] for e in episodes] == seeds
+    assert [e.length for e in episodes] == [s % 4 + 1 for s in seeds]
+    # reward at step t (from 1) is (t - 1) % 3 + t for both streams
+    returns = [sum((t - 1) % 3 + t for t in range(1, e.length + 1)) for e in episodes]
+    assert [e.episode_return for e in episodes] == returns
+
+
+def test_run_episodes_twice_gives_the_same() -> None:
+    r = rollout(3)
+    assert r.run_episodes(5, 1, CLOCK) == r.run_episodes(5, 1, CLOCK)
+    assert r.run_episodes(5, 1, CLOCK) != r.run_episodes(5, 2, CLOCK)
+
+
+def test_a_test_is_left_in_the_slot_in_which_the_run_is_to_end() -> None:
+    r, asked = rollout(2), []
+
+    def stop() -> bool:
+        asked.append(1)
+        return len(asked) == 3
+
+    with pytest.raises(Interrupted):
+        r.run_episodes(100, 0, CLOCK, None, stop)
+    assert len(asked) == 3
+    np.testing.assert_array_equal(r.collect(9, CLOCK).obs, rollout(2).collect(9, CLOCK).obs)
+
+
+def test_an_episode_that_may_never_end_is_warned_of_once(monkeypatch: Any, caplog: Any) -> None:
+    class Endless(Walk):
+        def step(self, action: Any) -> Any:
+            slot, reward, _, _, info = super().step(action)
+            return slot, reward, False, False, info
+
+    monkeypatch.setattr("rltrain.hardware.rollout.LONG", 5)
+    env = SyncVectorEnv(make=Endless, n_envs=1)
+    r, asked = Rollout(env=env, policy=Counter(1), seeds=lambda copy, k: k), []
+    with pytest.raises(Interrupted):
+        r.run_episodes(1, 0, CLOCK, None, lambda: asked.append(1) or len(asked) == 20)
+    assert caplog.text.count("may never end") == 1
+
+
+def test_a_collect_after_a_test_starts_afresh() -> None:
+    r = rollout(2)
+    r.run_episodes(3, 0, CLOCK)
+    np.testing.assert_array_equal(r.collect(9, CLOCK).obs, rollout(2).collect(9, CLOCK).obs)
+
+
+def test_a_lost_test_episode_is_played_again() -> None:
+    episodes = crashing(1, 4).run_episodes(4, 0, CLOCK)
+    assert [e.length for e in episodes] == [e.info["seed"] % 4 + 1 for e in episodes]
+    assert [e.info["seed"] for e in episodes] == [seed_key(0, TEST_STREAM, i) for i in range(4)]
