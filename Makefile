@@ -21,6 +21,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 install: $(STAMP) ## create .venv, install rltrain, compile its kernels
 	@$(BIN)/python -m rltrain.env.smac
+	@$(BIN)/python -m rltrain.env.games
 	@$(BIN)/python -m rltrain.algo.kernels
 	@$(BIN)/python -m rltrain.buffer
 

@@ -15,6 +15,7 @@ from rltrain.config.overrides import jobs, parse
 from rltrain.config.show.help import help_text
 from rltrain.mode.messages.banner import banner
 from rltrain.mode.messages.resources import resource_plan
+from tests.marks import slow_except
 
 TEAMS = (
     "smac",
@@ -37,7 +38,9 @@ def chosen(*overrides):
     return choices["algo"], choices["buffer"], choices["tuned"]
 
 
-@pytest.mark.parametrize("env", Catalog().options("env"))
+@pytest.mark.parametrize(
+    "env", slow_except(("smac", "cartpole", "pettingzoo"), Catalog().options("env"))
+)
 def test_teams_learn_by_qmix_and_single_agents_by_dqn(env):
     expected = ("qmix", "episode") if env in TEAMS else ("dqn", "replay")
     assert chosen(f"env={env}")[:2] == expected

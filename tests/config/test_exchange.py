@@ -12,6 +12,7 @@ from rltrain.api import settings_from
 from rltrain.config.compose import of_choices
 from rltrain.config.user_yaml import Own, hydra_loader
 from rltrain.errors import UsageError
+from tests.marks import slow_except
 
 
 def kwargs(words, part):
@@ -33,7 +34,7 @@ PLAIN = [
 ]
 
 
-@pytest.mark.parametrize("words", PLAIN, ids=" ".join)
+@pytest.mark.parametrize("words", slow_except(PLAIN[3:5], PLAIN), ids=" ".join)
 def test_without_an_exchange_the_composition_is_hydras(words):
     with hydra_loader(Own()):
         hydras = compose("config", overrides=words)
@@ -110,7 +111,14 @@ BROUGHT = [
 ]
 
 
-@pytest.mark.parametrize(("words", "found"), BROUGHT, ids=lambda x: " ".join(x))
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        *(pytest.param(*more, marks=pytest.mark.slow) for more in BROUGHT[:-3]),
+        *BROUGHT[-3:],
+    ],
+    ids=" ".join,
+)
 def test_options_that_only_work_together_are_chosen_together(words, found):
     assert chosen(words, *found) == list(found.values())
 

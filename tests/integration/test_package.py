@@ -83,8 +83,8 @@ def test_help_needs_no_torch_and_makes_no_folder(tmp_path, flag):
 @pytest.mark.parametrize(
     "words",
     [
-        ["algo=qmx"],
-        ["seed=abc"],
+        pytest.param(["algo=qmx"], marks=pytest.mark.slow),
+        pytest.param(["seed=abc"], marks=pytest.mark.slow),
         ["experiment=atari/rainbow", "algo.loss.gamma=2"],
         ["-m", "algo=x"],
     ],

@@ -11,11 +11,11 @@ from rltrain.api import settings_from
 from rltrain.config.catalog import Catalog, conf_dir
 from rltrain.config.tree import pick
 from tests.helpers import weights
+from tests.marks import slow_except
 
 CATALOG = Catalog()
 FOLDER = conf_dir() / "experiment"
 PRESETS = sorted(p.relative_to(FOLDER).with_suffix("").as_posix() for p in FOLDER.rglob("*.yaml"))
-FIRST = {preset.partition("/")[0]: preset for preset in reversed(PRESETS)}.values()
 PUBLISHED = {
     "zoo": r"published mean return -?\d",
     "cleanrl": r"published training return -?\d",
@@ -30,7 +30,7 @@ def head(preset):
 
 
 @pytest.mark.parametrize(
-    "preset", [p if p in FIRST else pytest.param(p, marks=pytest.mark.slow) for p in PRESETS]
+    "preset", slow_except(("cleanrl/c51_acrobot", "pymarl2/qmix", "minatar/dqn"), PRESETS)
 )
 def test_every_preset_composes(preset):
     settings = settings_from([f"experiment={preset}"])

@@ -15,6 +15,7 @@ from pettingzoo.utils.conversions import parallel_to_aec
 import rltrain
 from rltrain.env.smac import parallel_env
 from rltrain.errors import CheckpointError, UsageError
+from tests.marks import slow_except
 
 ALGOS = ("iql", "vdn", "qmix")
 
@@ -76,7 +77,7 @@ SMALLEST = {
 }
 
 
-@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("algo", slow_except(("qmix",), ALGOS))
 @pytest.mark.parametrize("env", SMALLEST)
 def test_every_environment_trains_with_every_method_for_teams(small, tmp_path, env, algo):
     words = [*without(small, "buffer.capacity", "hardware.n_envs", "test.n_envs"), f"algo={algo}"]
@@ -88,7 +89,7 @@ def test_every_environment_trains_with_every_method_for_teams(small, tmp_path, e
     trainer.close()
 
 
-@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("algo", slow_except(("vdn",), ALGOS))
 def test_a_class_of_ones_own_trains(small, tmp_path, algo):
     trainer = rltrain.make_trainer([*without(small), f"algo={algo}"], tmp_path, env=Meeting)
     for _ in range(3):

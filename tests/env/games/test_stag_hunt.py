@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 
+from rltrain.env.games import stag_hunt_kernel as kernel
+from rltrain.env.games.__main__ import compile_kernels
 from rltrain.env.games.stag_hunt import StagHunt
 
 SETTINGS = {
@@ -135,3 +138,24 @@ def test_a_loaded_hunt_goes_on_exactly():
 def test_a_grid_that_is_too_small_or_without_prey_is_refused(wrong):
     with pytest.raises(ValueError, match=r"at most half of the cells taken\. Set env\.size"):
         StagHunt(n_envs=1, **{**SETTINGS, **wrong})
+
+
+def test_the_installation_compiles_what_a_hunt_calls(monkeypatch):
+    """Defect: the first run compiled for ten seconds."""
+    called = {}
+
+    def record(name, function):
+        def call(*args):
+            called.setdefault(name, set()).add(tuple(map(numba.typeof, args)))
+            return function(*args)
+
+        return call
+
+    for name in ("begin", "advance", "observe"):
+        monkeypatch.setattr(kernel, name, record(name, getattr(kernel, name)))
+    compile_kernels()
+    compiled, called = called, {}
+    env = StagHunt(n_envs=3, **SETTINGS)
+    env.reset(lambda e, k: e)
+    random_play(env, np.random.default_rng(0), 3)
+    assert called == compiled

@@ -13,9 +13,12 @@ from rltrain.env.smac.data.terrain import PATHABLE, pathable_cells
 from rltrain.env.smac.engine.movement.paths import next_cells
 from rltrain.env.smac.engine.world import GROUND, M, Order, P, U
 from tests.env.smac.conftest import actions, place, random_legal
+from tests.marks import slow_except
 
 
-@pytest.mark.parametrize("map_name", map_names())
+@pytest.mark.parametrize(
+    "map_name", slow_except(("3s5z", "MMM2", "corridor", "so_many_baneling"), map_names())
+)
 def test_invariants_hold_in_random_play(battle, map_name: str) -> None:
     b, rng = battle(map_name, 5, reward_scale=False), np.random.default_rng(0)
     agents, param = b.map_data.n_agents, b.scene.param[0]
@@ -60,7 +63,8 @@ def test_units_stay_out_of_walls_and_overlaps_stay_small(battle, map_name: str) 
 
 
 @pytest.mark.parametrize(
-    "map_name", ["3m", "2s3z", "MMM", "corridor", "2c_vs_64zg", "bane_vs_bane"]
+    "map_name",
+    slow_except(("3m", "MMM"), ["3m", "2s3z", "MMM", "corridor", "2c_vs_64zg", "bane_vs_bane"]),
 )
 def test_pettingzoo_api(map_name: str) -> None:
     parallel_api_test(parallel_env(map_name=map_name), num_cycles=60)
