@@ -15,7 +15,7 @@ from pettingzoo.utils.conversions import parallel_to_aec
 import rltrain
 from rltrain.env.smac import parallel_env
 from rltrain.errors import CheckpointError, UsageError
-from tests.marks import slow_except
+from tests.integration.test_choices import TEAMS
 
 ALGOS = ("iql", "vdn", "qmix")
 
@@ -77,8 +77,17 @@ SMALLEST = {
 }
 
 
-@pytest.mark.parametrize("algo", slow_except(("qmix",), ALGOS))
-@pytest.mark.parametrize("env", SMALLEST)
+TRAINED = [(env, algo) for env in ("lbf", "mpe") for algo in sorted(TEAMS)]
+"""With every method; the two-step game and battles are in test_choices.py and test_teams.py."""
+TRAINED += [
+    (env, "qmix") if algo == "qmix" else pytest.param(env, algo, marks=pytest.mark.slow)
+    for env in SMALLEST
+    for algo in ALGOS
+    if env not in ("lbf", "mpe")
+]
+
+
+@pytest.mark.parametrize(("env", "algo"), TRAINED)
 def test_every_environment_trains_with_every_method_for_teams(small, tmp_path, env, algo):
     words = [*without(small, "buffer.capacity", "hardware.n_envs", "test.n_envs"), f"algo={algo}"]
     words += [f"env={env}", *SMALLEST[env], "buffer.capacity=40", "algo.batch_size=1"]
@@ -89,7 +98,7 @@ def test_every_environment_trains_with_every_method_for_teams(small, tmp_path, e
     trainer.close()
 
 
-@pytest.mark.parametrize("algo", slow_except(("vdn",), ALGOS))
+@pytest.mark.parametrize("algo", sorted(TEAMS))
 def test_a_class_of_ones_own_trains(small, tmp_path, algo):
     trainer = rltrain.make_trainer([*without(small), f"algo={algo}"], tmp_path, env=Meeting)
     for _ in range(3):
