@@ -125,6 +125,7 @@ def test_a_trainer_made_by_hand_takes_callback_objects(small, tmp_path):
     assert count.n > 0
 
 
+@pytest.mark.slow
 def test_the_newest_run_is_resumed_by_latest(small):
     result = rltrain.train(small)
     assert rltrain.resume("latest", 350, overrides={"log.interval": 10}).run_dir == result.run_dir

@@ -77,8 +77,12 @@ LEARNING = [a for a in options("algo") if a not in TEAMS and a != "scripted"]
 """Methods for one agent; each brings a loss, a distribution and a buffer."""
 
 
+VARIANTS = {"cw_qmix", "iql", "qplex"}  # of methods that the fast suite runs here
 PAIRS = [
-    *[("algo", a) for a in sorted(TEAMS)],
+    *[
+        pytest.param("algo", a, marks=pytest.mark.slow if a in VARIANTS else ())
+        for a in sorted(TEAMS)
+    ],
     *[
         pytest.param("env", e, marks=() if e in ("smac", "cartpole") else pytest.mark.slow)
         for e in options("env")

@@ -58,6 +58,7 @@ class Exclusive(gymnasium.Env):
         return self.obs(), reward, True, False, {}
 
 
+@pytest.mark.slow
 def test_image_and_number_are_learned_together(own_folder):
     trainer = rltrain.make_trainer(OVERRIDES, own_folder / "run", env=Exclusive)
     trainer.start()

@@ -205,6 +205,7 @@ def run_block(code, scope):
     exec(compile(code, "example", "exec"), scope)
 
 
+@pytest.mark.slow
 def test_the_class_of_own_environment_can_be_pasted_and_trained(capsys):
     scope = {"__name__": __name__}
     for code in python_blocks(DOCS / "own_environment.md")[:2]:

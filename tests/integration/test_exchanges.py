@@ -118,7 +118,7 @@ def test_every_exchange_trains_or_says_what_to_type(algo):
 SAMPLE = [
     ("dqn", "algo/loss", "quantile"),
     ("dqn", "buffer", "on_policy"),
-    ("c51", "algo/mixer", "sum"),
+    pytest.param("c51", "algo/mixer", "sum", marks=pytest.mark.slow),
     ("pqn", "buffer", "replay"),
 ]
 

@@ -43,7 +43,7 @@ def folder(own_folder):
 @pytest.mark.parametrize(
     "words",
     [
-        ["hydra.searchpath=[myconf]", "experiment=mine"],
+        pytest.param(["hydra.searchpath=[myconf]", "experiment=mine"], marks=pytest.mark.slow),
         ["hydra.searchpath=[file://myconf]", "experiment=mine"],
         ["experiment=./my preset.yaml"],
         ["experiment=my preset.yaml", "hydra.searchpath=[myconf]"],

@@ -46,7 +46,9 @@ def without_times(file):
     return [{k: v for k, v in r.items() if k != "seconds" and "time/" not in k} for r in rows]
 
 
-@pytest.mark.parametrize("typed", ["latest", "outputs/qmix-two_step"])
+@pytest.mark.parametrize(
+    "typed", [pytest.param("latest", marks=pytest.mark.slow), "outputs/qmix-two_step"]
+)
 def test_a_run_without_a_checkpoint_starts_again_in_its_folder(
     command, unsaved, trained_once, typed
 ):

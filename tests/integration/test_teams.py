@@ -31,7 +31,10 @@ def test_agents_for_units_train_on_smac(tmp_path, algo):
     [
         ["algo=qmix", "algo/network=lstm", "algo.network.layer_norm=true"],
         ["algo=ow_qmix", "algo.network.groups=[[0],[1]]", "algo.network.orthogonal=0.01"],
-        ["algo=qtran", "algo/network=mlp", "algo.network.groups=[[1],[0]]"],
+        pytest.param(
+            ["algo=qtran", "algo/network=mlp", "algo.network.groups=[[1],[0]]"],
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=" ".join,
 )
@@ -55,13 +58,13 @@ def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, words):
         return rltrain.make_trainer(words, run_dir=tmp_path)
 
     whole = trainer()
-    whole.run(200)
+    whole.run(60)
     whole.save()
     resumed = trainer()
     resumed.restore(tmp_path)
     states = []
     for each in (whole, resumed):
-        each.run(400)
+        each.run(120)
         states.append(each.learner.state_dict())
         each.close()
     for part in ("online", "target", "reward_norm"):
