@@ -1,0 +1,161 @@
+"""Which methods find the optimum of matrix games, and what values they converge to.
+
+    python -m benchmarks.matrix_games two_step qtran --algos vdn qtran --seeds 1-5
+
+Uniform data without sampling noise: every batch has each sequence of joint actions once, as ε = 1
+gives them in the limit. All parts are built from the settings of the command, with feed-forward
+agents.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from itertools import product
+from typing import cast
+
+import numpy as np
+import torch
+
+from benchmarks.runs import seeds
+from rltrain.algo.learner import Learner
+from rltrain.algo.loss.td import taken_value
+from rltrain.api import settings_from
+from rltrain.build.learner import build_learner
+from rltrain.env.games.lockstep import GameEnv
+from rltrain.env.games.matrix import PAYOFFS, TwoStepGames, matrix_game, two_step_game
+from rltrain.interfaces import Agents
+from rltrain.types import Batch, Clock
+
+ALGOS = ("iql", "vdn", "qmix", "cw_qmix", "ow_qmix", "qtran", "qplex")
+UPDATES = 1000
+SETTINGS = (
+    "algo/network=mlp algo/optimizer=adam algo.optimizer.lr=1e-2 algo.target_update.episodes=null "
+    "algo.target_update.updates=100"
+)
+
+
+def make_env(game: str, n_envs: int) -> GameEnv:
+    if game == "two_step":
+        return two_step_game(n_envs=n_envs)
+    return matrix_game(game=game, length=1, n_envs=n_envs)  # type: ignore[arg-type]
+
+
+def overrides(game: str, algo: str, seed: int) -> list[str]:
+    """The settings of a run, to type after rltrain as well."""
+    env = "env=two_step" if game == "two_step" else f"env=matrix env.game={game}"
+    return f"algo={algo} {env} {SETTINGS} seed={seed}".split()
+
+
+def every_episode(game: str) -> Batch:
+    """One window for each sequence of joint actions, in the order of ``itertools.product``."""
+    spec = make_env(game, 1).spec
+    n_steps = cast(int, spec.max_steps)
+    joint = list(product(range(spec.n_actions), repeat=2))
+    action = np.array(list(product(joint, repeat=n_steps))).swapaxes(0, 1)  # [T, B, N]
+    env = make_env(game, action.shape[1])
+    env.reset(lambda env, episode: 0)
+    seen, paid = [(env.obs.copy(), env.state.copy(), env.last.copy())], []
+    for each in action:
+        paid.append(env.step(each))
+        seen.append((env.obs.copy(), env.state.copy(), env.last.copy()))
+    obs, state, last = (torch.from_numpy(np.stack(x)) for x in zip(*seen, strict=True))
+    reward, terminated = (torch.from_numpy(np.stack(x)) for x in zip(*paid, strict=True))
+    taken = torch.from_numpy(action)
+    n = action.shape[1]
+    return Batch(
+        obs=obs,
+        avail_actions=torch.ones(n_steps + 1, n, 2, spec.n_actions, dtype=torch.bool),
+        state=state,
+        last_action=torch.cat([torch.full((1, n, 2), -1), taken]),
+        last=last,
+        action=taken,
+        reward=reward,
+        terminated=terminated,
+        mask=torch.ones(n_steps, n, dtype=torch.bool),
+        weight=torch.ones(n),
+        index=torch.arange(n),
+    )
+
+
+def learned(game: str, algo: str, seed: int, updates: int) -> tuple[Learner, Batch]:
+    """A learner after so many gradient steps."""
+    torch.set_num_threads(1)
+    batch = every_episode(game)
+    settings = settings_from(overrides(game, algo, seed))
+    learner = build_learner(settings, make_env(game, 1).spec, torch.device("cpu"))
+    for done in range(updates):
+        learner.update(batch, Clock(updates=done))
+    return learner, batch
+
+
+def greedy_return(learner: Learner, game: str) -> float:
+    """The return of one episode of greedy actions."""
+    env, total = make_env(game, 1), 0.0
+    env.reset(lambda env, episode: 0)
+    agents = cast(Agents, learner.online.agents)
+    last_action, hidden = torch.full((1, 2), -1), torch.zeros(1, 2, agents.hidden_dim)
+    while not env.last.all():
+        with torch.no_grad():
+            q, hidden = agents.step(torch.from_numpy(env.obs), last_action, hidden)
+        last_action = q.argmax(-1)
+        reward, _ = env.step(last_action.numpy())
+        total += float(reward.sum())
+    return total
+
+
+@torch.no_grad()
+def tables(learner: Learner, batch: Batch, game: str) -> np.ndarray:
+    """[n, A, A] Q_tot of every joint action: in each of the states of the two-step game, or in the
+    only one; for IQL the sum of both agents' values, as for VDN.
+    """
+    q = cast(Agents, learner.online.agents).unroll(batch).q
+    value = taken_value(learner.online, q[:-1], batch, batch.state[:-1]).sum(-1)  # [T, B]
+    if game != "two_step":
+        size = len(PAYOFFS[game])
+        return value.reshape(1, size, size).numpy()
+    first, second = value.reshape(2, 2, 2, 2, 2)
+    return torch.stack([first[:, :, 0, 0], second[0, 0], second[1, 0]]).numpy()
+
+
+def exact(game: str) -> np.ndarray:
+    """[n, A, A] the optimal values, with the discount of the settings."""
+    if game != "two_step":
+        return np.array([PAYOFFS[game]], float)
+    table = TwoStepGames.PAYOFF.astype(float)
+    table[0] = [[0.99 * 7] * 2, [0.99 * 8] * 2]
+    return table
+
+
+def row(game: str, algo: str, numbers: Sequence[int], updates: int) -> str:
+    """A row of the table: greedy returns, how far Q_tot is from the exact values, and Q_tot."""
+    returns, found = [], []
+    for seed in numbers:
+        learner, batch = learned(game, algo, seed, updates)
+        returns.append(greedy_return(learner, game))
+        found.append(tables(learner, batch, game))
+    error = np.mean([np.abs(each - exact(game)).max() for each in found])
+    shown = " ".join(
+        "[" + "; ".join(" ".join(f"{x:.2f}" for x in line) for line in table) + "]"
+        for table in found[0]
+    )
+    each = ", ".join(f"{x:g}" for x in returns)
+    return f"| {game} | {algo} | {each} | {error:.2f} | {shown} |"
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("games", nargs="+", choices=["two_step", *PAYOFFS])
+    parser.add_argument("--algos", nargs="+", default=list(ALGOS))
+    parser.add_argument("--seeds", default="1-5", help="such as 1-5")
+    parser.add_argument("--updates", type=int, default=UPDATES, help="gradient steps")
+    options = parser.parse_args(arguments)
+    print("| game | method | greedy return of each seed | error | Q_tot, first seed |")
+    print("| --- | --- | --- | --- | --- |")
+    for game, algo in product(options.games, options.algos):
+        print(row(game, algo, list(seeds(options.seeds)), options.updates), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
