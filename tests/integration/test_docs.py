@@ -12,7 +12,7 @@ from gymnasium.utils.env_checker import check_env
 
 from rltrain.common.metrics import METRICS
 from rltrain.config.catalog import conf_dir
-from rltrain.config.compose import OF_A_RUN
+from rltrain.config.names import OF_A_RUN
 from rltrain.config.suggest.keys import FREE_FORM
 
 DOCS = Path(__file__).parents[2] / "docs"
