@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import rltrain
+from benchmarks.matrix_games import greedy_return, learned
 from rltrain.env.games.matrix import PAYOFFS
 from rltrain.types import Clock
 
@@ -128,6 +129,13 @@ def test_qmix_finds_the_optimum_of_a_game_with_small_penalties(tmp_path):
     words = ["algo=qmix", "env=matrix", "env.game=small_penalty", "buffer.capacity=2000"]
     trainer = solved(words, tmp_path, 12_000)
     assert trainer.test(episodes=1)["test/return_mean"] == 12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ["cw_qmix", "ow_qmix", "qtran"])
+def test_methods_beyond_monotonic_values_find_the_optimum_of_the_qtran_game(algo):
+    learner, _ = learned("qtran", algo, seed=1, updates=1000)
+    assert greedy_return(learner, "qtran") == 8
 
 
 @pytest.mark.slow
