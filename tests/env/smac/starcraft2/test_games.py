@@ -26,7 +26,7 @@ def test_auto_chooses_the_game_when_all_parts_are_installed(installed: Path) -> 
 
 
 def test_missing_map_means_native_for_auto_and_an_error_for_sc2(installed: Path) -> None:
-    assert SmacVectorEnv(map_name="8m", n_envs=1, backend="auto").about == {"backend": "native"}
+    assert SmacVectorEnv(map_name="8m", n_envs=1, backend="auto").about["backend"] == "native"
     with pytest.raises(
         ValueError, match=r"(?s)the map 8m.SC2Map in .*: mkdir .*wget .*SMAC_Maps.zip"
     ):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rltrain.env.smac.data.maps import MAPS
+from rltrain.env.smac.native import RULES_VERSION
 from rltrain.env.smac.starcraft2 import installation
 from rltrain.env.smac.starcraft2.installation import (
     about_game,
@@ -103,7 +104,8 @@ def test_absent_modules_are_named(nothing: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_built_in_engine_is_recorded_as_backend() -> None:
-    assert SmacVectorEnv(map_name="3m", n_envs=1).about == {"backend": "native"}
+    about = SmacVectorEnv(map_name="3m", n_envs=1).about
+    assert about == {"backend": "native", "rules_version": RULES_VERSION}
 
 
 @pytest.mark.skipif(package_folder("smac") is None, reason="the smac package is not installed")
