@@ -40,7 +40,7 @@ def own_folder(tmp_path, monkeypatch):
 @pytest.fixture
 def command():
     """Run a command in this process; gives its exit code."""
-    return lambda *words: entry.run(words)
+    return lambda *overrides: entry.run(overrides)
 
 
 @pytest.fixture

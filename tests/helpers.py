@@ -28,9 +28,9 @@ class Terminated(Callback):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def trained(words, folder, until=300):
+def trained(overrides, folder, until=300):
     """A trainer after so many env steps."""
-    trainer = rltrain.make_trainer(words, run_dir=folder)
+    trainer = rltrain.make_trainer(overrides, run_dir=folder)
     trainer.start()
     trainer.run(until)
     return trainer
@@ -80,8 +80,8 @@ class Trace(Callback):
         return value
 
 
-def traced(words, folder):
-    trainer = rltrain.make_trainer(words, run_dir=folder)
+def traced(overrides, folder):
+    trainer = rltrain.make_trainer(overrides, run_dir=folder)
     trace = Trace()
     trainer.callbacks = Callbacks([*trainer.callbacks.callbacks, trace])
     return trainer, trace

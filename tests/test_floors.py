@@ -92,10 +92,10 @@ def test_imports_point_down(path):
     module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
     assert here in FLOORS, f"{path} stands on no floor: add it to FLOORS"
     for name in imports(path):
-        words = name.split(".")
-        if words[0] != "rltrain" or len(words) == 1 or words[1] not in FLOORS:
+        overrides = name.split(".")
+        if overrides[0] != "rltrain" or len(overrides) == 1 or overrides[1] not in FLOORS:
             continue
-        there, target = words[1], ".".join(words[1:])
+        there, target = overrides[1], ".".join(overrides[1:])
         if there == here and floor(target) <= floor(module):
             continue
         assert floor(target) <= floor(module), f"{module} imports upwards: {name}"

@@ -71,11 +71,11 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("words", WRONG, ids=lambda w: w[0])
-def test_wrong_commands_are_refused_before_a_file_exists(command, small, own_folder, words):
-    base = [w for w in small if not any(w.split("=")[0] == x.split("=")[0] for x in words)]
+@pytest.mark.parametrize("overrides", WRONG, ids=lambda w: w[0])
+def test_wrong_commands_are_refused_before_a_file_exists(command, small, own_folder, overrides):
+    base = [w for w in small if not any(w.split("=")[0] == x.split("=")[0] for x in overrides)]
     with pytest.raises(UsageError) as caught:
-        command(*base, *words)
+        command(*base, *overrides)
     assert caught.value.exit_code == 2
     assert nothing_written(own_folder)
 
@@ -94,7 +94,7 @@ def test_cuda_without_a_gpu(command, small, own_folder):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "overrides",
     [
         ["load_step=5"],
         ["resume=x", "load_step=5"],
@@ -103,9 +103,9 @@ def test_cuda_without_a_gpu(command, small, own_folder):
     ],
     ids=" ".join,
 )
-def test_words_that_would_be_ignored_are_refused(command, small, words):
+def test_words_that_would_be_ignored_are_refused(command, small, overrides):
     with pytest.raises(UsageError):
-        command(*words, *([] if "resume=x" in words else small))
+        command(*overrides, *([] if "resume=x" in overrides else small))
 
 
 def test_errors_are_one_paragraph_on_stderr(monkeypatch, capsys):

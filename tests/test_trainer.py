@@ -22,8 +22,8 @@ SLOW = pytest.mark.slow
 def test_updates_per_episode_are_exact_whatever_the_number_of_copies(
     small, tmp_path, n_envs, ratio
 ):
-    words = [*small, f"hardware.n_envs={n_envs}", f"algo.updates_per_episode={ratio}"]
-    trainer = rltrain.make_trainer([*words, "total_env_steps=400"], run_dir=tmp_path)
+    overrides = [*small, f"hardware.n_envs={n_envs}", f"algo.updates_per_episode={ratio}"]
+    trainer = rltrain.make_trainer([*overrides, "total_env_steps=400"], run_dir=tmp_path)
     trainer.run(100)
     before = trainer.clock
     trainer.run(400)
@@ -32,8 +32,8 @@ def test_updates_per_episode_are_exact_whatever_the_number_of_copies(
 
 
 def test_updates_per_env_step_are_exact(small, tmp_path):
-    words = ["algo.updates_per_episode=null", "algo.updates_per_env_step=0.1"]
-    trainer = rltrain.make_trainer([*small, *words], run_dir=tmp_path)
+    overrides = ["algo.updates_per_episode=null", "algo.updates_per_env_step=0.1"]
+    trainer = rltrain.make_trainer([*small, *overrides], run_dir=tmp_path)
     trainer.run(100)
     before = trainer.clock
     trainer.run(300)
@@ -49,9 +49,9 @@ def test_fractions_of_updates_carry_over_without_drift(small, tmp_path):
 
 
 def test_nothing_is_owed_from_before_learning_starts(small, tmp_path):
-    words = [w for w in small if not w.startswith("buffer.capacity")]
-    words += ["buffer.capacity=500", "algo.learning_starts=300"]
-    trainer = rltrain.make_trainer(words, run_dir=tmp_path)
+    overrides = [w for w in small if not w.startswith("buffer.capacity")]
+    overrides += ["buffer.capacity=500", "algo.learning_starts=300"]
+    trainer = rltrain.make_trainer(overrides, run_dir=tmp_path)
     trainer.run(270)
     assert trainer.clock.updates == 0
     before = trainer.clock
@@ -142,8 +142,8 @@ def test_iterate_says_when_the_run_is_over_and_why(small, tmp_path):
     resumed = rltrain.make_trainer(small, run_dir=tmp_path / "resumed")
     resumed.restore(trainer.save())
     assert resumed.iterate()["iteration"] == 3
-    words = [*small, "stop.metric=test/return_mean", "stop.value=-1"]
-    result = rltrain.make_trainer(words, run_dir=tmp_path / "stopped").iterate()
+    overrides = [*small, "stop.metric=test/return_mean", "stop.value=-1"]
+    result = rltrain.make_trainer(overrides, run_dir=tmp_path / "stopped").iterate()
     assert result["done"]
     assert "test/return_mean" in result["stopped"]
 
@@ -168,9 +168,15 @@ def test_iterate_ends_the_run_at_total_env_steps_as_train_does(small, tmp_path):
 def test_pqn_teaches_a_team_with_a_sum_of_values(small, tmp_path):
     """VDN's choice in the two-step game is the safe branch, worth 7 (Rashid et al. 2018, 5)."""
     kept = [w for w in small if not w.startswith(("buffer.", "algo.batch_size", "total_env"))]
-    words = [*kept, "algo=pqn", "algo/mixer=sum", "algo.batch_size=32", "algo.optimizer.lr=3e-3"]
-    words += ["algo.steps_per_collect=32", "algo.exploration.end=1", "test.interval=1_000_000"]
-    trainer = trained(words, tmp_path, 4_000)
+    overrides = [
+        *kept,
+        "algo=pqn",
+        "algo/mixer=sum",
+        "algo.batch_size=32",
+        "algo.optimizer.lr=3e-3",
+    ]
+    overrides += ["algo.steps_per_collect=32", "algo.exploration.end=1", "test.interval=1_000_000"]
+    trainer = trained(overrides, tmp_path, 4_000)
     assert trainer.learner.online.mixer.n_streams == 1
     assert trainer.test()["test/return_mean"] == 7
 
@@ -193,8 +199,8 @@ def test_the_same_seed_gives_the_same_bytes(small, tmp_path):
 
 
 def test_noise_of_networks_comes_from_the_seed_too(small, tmp_path):
-    words = [*small, "algo=dqn", "algo.network.noisy_sigma=0.5", "algo.learning_starts=20"]
-    one, two = (trained(words, tmp_path / name, 60) for name in "ab")
+    overrides = [*small, "algo=dqn", "algo.network.noisy_sigma=0.5", "algo.learning_starts=20"]
+    one, two = (trained(overrides, tmp_path / name, 60) for name in "ab")
     assert torch.equal(weights(one), weights(two))
 
 
@@ -234,17 +240,17 @@ def test_only_hooks_that_are_defined_are_called(monkeypatch):
 
 
 def test_stop_ends_a_run_when_a_metric_is_reached(small, tmp_path):
-    words = [*small, "stop.metric=test/return_mean", "stop.value=0", "total_env_steps=100000"]
-    trainer = rltrain.make_trainer(words, run_dir=tmp_path)
+    overrides = [*small, "stop.metric=test/return_mean", "stop.value=0", "total_env_steps=100000"]
+    trainer = rltrain.make_trainer(overrides, run_dir=tmp_path)
     trainer.train()
     assert trainer.clock.env_steps < 100
     assert trainer.stopping.startswith("test/return_mean reached")
 
 
 def test_a_stored_episode_unrolled_in_the_learner_gives_what_the_actor_saw(small, tmp_path):
-    words = [w for w in small if not w.startswith(("env=", "hardware.n_envs"))]
-    words += ["env=smac", "hardware.n_envs=1", "algo.learning_starts=1000000"]
-    trainer = rltrain.make_trainer([*words, "algo.batch_size=1"], run_dir=tmp_path)
+    overrides = [w for w in small if not w.startswith(("env=", "hardware.n_envs"))]
+    overrides += ["env=smac", "hardware.n_envs=1", "algo.learning_starts=1000000"]
+    trainer = rltrain.make_trainer([*overrides, "algo.batch_size=1"], run_dir=tmp_path)
     policy, seen = trainer.rollout.policy, []
     values = policy._values
 

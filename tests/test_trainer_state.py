@@ -14,9 +14,9 @@ from tests.helpers import Trace, traced, trained, weights
 
 
 def test_a_checkpoint_saved_by_hand_is_the_latest_and_older_ones_make_room(small, tmp_path):
-    words = [w for w in small if not w.startswith("save.interval")]
-    words += ["save.interval=100000", "save.keep_last=2", "test.interval=100000"]
-    trainer = rltrain.make_trainer(words, run_dir=tmp_path)
+    overrides = [w for w in small if not w.startswith("save.interval")]
+    overrides += ["save.interval=100000", "save.keep_last=2", "test.interval=100000"]
+    trainer = rltrain.make_trainer(overrides, run_dir=tmp_path)
     for until in (50, 100, 150):
         trainer.run(until)
         folder = trainer.save()
@@ -40,12 +40,12 @@ class Unseeded(CartPoleEnv):
 
 @pytest.mark.parametrize(("env", "said"), [(CartPoleEnv, 0), (Unseeded, 1)])
 def test_a_resume_says_where_environments_cannot_continue(small, tmp_path, env, said, caplog):
-    words = [w for w in small if not w.startswith("env=")]
-    words += ["algo=dqn", "algo.learning_starts=20"]
-    trainer = rltrain.make_trainer(words, tmp_path, env=env)
+    overrides = [w for w in small if not w.startswith("env=")]
+    overrides += ["algo=dqn", "algo.learning_starts=20"]
+    trainer = rltrain.make_trainer(overrides, tmp_path, env=env)
     trainer.run(30)
     trainer.save()
-    rltrain.make_trainer(words, tmp_path, env=env).restore(tmp_path)
+    rltrain.make_trainer(overrides, tmp_path, env=env).restore(tmp_path)
     assert caplog.text.count("do not repeat their open episodes") == said
 
 
@@ -71,12 +71,12 @@ def test_a_resumed_run_equals_the_uninterrupted_one(small, tmp_path, stop_at):
 
 @pytest.mark.slow
 def test_a_resumed_battle_equals_the_uninterrupted_one(small, tmp_path):
-    words = [*small, "env=smac", "buffer.capacity=5000"]
-    words.remove("env=two_step")
-    whole = trained(words, tmp_path / "whole", 500)
-    first = trained(words, tmp_path / "part", 350)
+    overrides = [*small, "env=smac", "buffer.capacity=5000"]
+    overrides.remove("env=two_step")
+    whole = trained(overrides, tmp_path / "whole", 500)
+    first = trained(overrides, tmp_path / "part", 350)
     first.save()
-    second = rltrain.make_trainer(words, run_dir=tmp_path / "part")
+    second = rltrain.make_trainer(overrides, run_dir=tmp_path / "part")
     second.restore(tmp_path / "part")
     second.started = True
     second.run(500)
@@ -127,14 +127,19 @@ def test_new_episodes_after_a_resume_are_not_those_of_the_beginning(small, tmp_p
 
 def test_what_outlives_episodes_is_restored_without_a_replay(tmp_path):
     """Defect: a task that was set and the size of parameter noise fell back to their beginnings."""
-    words = ["algo=dqn", "env=cartpole", "algo/exploration=parameter_noise", "hardware.n_envs=2"]
-    words += ["buffer.capacity=2000", "test.n_envs=1", "logger.wandb.mode=disabled"]
-    first = trained(words, tmp_path / "a", 300)
+    overrides = [
+        "algo=dqn",
+        "env=cartpole",
+        "algo/exploration=parameter_noise",
+        "hardware.n_envs=2",
+    ]
+    overrides += ["buffer.capacity=2000", "test.n_envs=1", "logger.wandb.mode=disabled"]
+    first = trained(overrides, tmp_path / "a", 300)
     first.rollout.call("set_task", {"gravity": 20.0})
     first.run(400)
     noise = first.rollout.policy.exploration.stddev
     assert noise != 0.1
-    second = rltrain.make_trainer(words, run_dir=tmp_path / "b")
+    second = rltrain.make_trainer(overrides, run_dir=tmp_path / "b")
     second.restore(first.save(with_replay=False))
     assert second.rollout.policy.exploration.stddev == noise
     second.started = True

@@ -35,8 +35,8 @@ gymnasium.register("Count-v0", entry_point=Count)
 COUNT = [*WORDS, "env=gymnasium", "env.id=Count-v0"]
 
 
-def make(tmp_path, *words):
-    return rltrain.make_trainer([*COUNT, *words], run_dir=tmp_path)
+def make(tmp_path, *overrides):
+    return rltrain.make_trainer([*COUNT, *overrides], run_dir=tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +84,8 @@ def test_every_exploration_can_be_asked_for_any_number(tmp_path, exploration):
 
 
 def test_noise_is_for_exploring_only(tmp_path):
-    words = ["algo/exploration=greedy", "algo.network.noisy_sigma=50"]
-    trainer = make(tmp_path, "algo=dqn", *words)
+    overrides = ["algo/exploration=greedy", "algo.network.noisy_sigma=50"]
+    trainer = make(tmp_path, "algo=dqn", *overrides)
     assert len(set(trainer.compute_actions([5] * 3).tolist())) == 1
     before = torch.get_rng_state()
     drawn = {trainer.compute_single_action(5, explore=True) for _ in range(3)}
@@ -142,10 +142,10 @@ def test_teams_are_asked_with_all_their_observations(small, tmp_path):
 
 
 def test_asking_does_not_change_the_run(tmp_path):
-    words = ["algo=dqn", "algo.network.noisy_sigma=0.5"]
+    overrides = ["algo=dqn", "algo.network.noisy_sigma=0.5"]
     weights = []
     for asked in (False, True):
-        trainer = make(tmp_path / str(asked), *words)
+        trainer = make(tmp_path / str(asked), *overrides)
         for until in (20, 40, 60):
             trainer.run(until)
             if asked:

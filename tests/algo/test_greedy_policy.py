@@ -33,14 +33,14 @@ WORDS = ["algo=dqn", "algo.network.head_sizes=[8]", "test.n_envs=1", "hardware.n
 WORDS += ["hardware.threads=1"]
 
 
-def trainer_on(space, folder, *words):
+def trainer_on(space, folder, *overrides):
     small = ["algo.network.hidden_sizes=[8]"] if len(space.shape or ()) != 3 else []
     actions = spaces.Discrete(3, start=2)
 
     def make():
         return Scripted(space, [space.sample()], actions=actions)
 
-    return rltrain.make_trainer([*WORDS, *small, *words], folder, env=make)
+    return rltrain.make_trainer([*WORDS, *small, *overrides], folder, env=make)
 
 
 @pytest.mark.parametrize("kind", SPACES)

@@ -71,10 +71,10 @@ class Poisoned(Callback):
 def test_a_run_whose_updates_are_all_undone_exits_with_5_and_its_last_good_checkpoint(
     command, small, own_folder
 ):
-    words = [w for w in small if not w.startswith(("total_env_steps", "test.interval"))]
-    words += ["total_env_steps=100000", "algo.updates_per_episode=20", "save.keep_last=1"]
-    words += ["callbacks=[{_target_: tests.callback.test_health.Poisoned}]"]
-    assert command(*words, "hydra.run.dir=run") == 5
+    overrides = [w for w in small if not w.startswith(("total_env_steps", "test.interval"))]
+    overrides += ["total_env_steps=100000", "algo.updates_per_episode=20", "save.keep_last=1"]
+    overrides += ["callbacks=[{_target_: tests.callback.test_health.Poisoned}]"]
+    assert command(*overrides, "hydra.run.dir=run") == 5
     record = json.loads((own_folder / "run/run.json").read_text())
     assert (record["status"], record["exit_code"]) == ("failed", 5)
     assert "The checkpoint of env step 2" in record["error"]
@@ -84,16 +84,21 @@ def test_a_run_whose_updates_are_all_undone_exits_with_5_and_its_last_good_check
 
 
 def test_a_categorical_support_that_targets_leave_is_warned_of_once(tmp_path, caplog):
-    words = ["algo=c51", "env=cartpole", "total_env_steps=120", "algo.learning_starts=30"]
-    words += ["hardware.n_envs=1", "hardware.threads=1", "buffer.capacity=2000", "log.interval=40"]
-    words += ["algo.exploration.env_steps=100", "test.episodes=1", "test.interval=1000"]
+    overrides = ["algo=c51", "env=cartpole", "total_env_steps=120", "algo.learning_starts=30"]
+    overrides += [
+        "hardware.n_envs=1",
+        "hardware.threads=1",
+        "buffer.capacity=2000",
+        "log.interval=40",
+    ]
+    overrides += ["algo.exploration.env_steps=100", "test.episodes=1", "test.interval=1000"]
     narrow = ["algo.distribution.v_min=-1", "algo.distribution.v_max=1"]
-    trainer = rltrain.make_trainer([*words, *narrow], run_dir=tmp_path / "narrow")
+    trainer = rltrain.make_trainer([*overrides, *narrow], run_dir=tmp_path / "narrow")
     trainer.train()
     assert caplog.text.count("lies outside algo.distribution.v_min … v_max") == 1
     caplog.clear()
     wide = ["algo.distribution.v_min=-1", "algo.distribution.v_max=100"]
-    rltrain.make_trainer([*words, *wide], run_dir=tmp_path / "wide").train()
+    rltrain.make_trainer([*overrides, *wide], run_dir=tmp_path / "wide").train()
     assert "outside" not in caplog.text
 
 

@@ -42,13 +42,13 @@ def module(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
-def network(*words):
-    return settings_from(["algo=dqn", "env=cartpole", *words]).nodes["algo.network"].kwargs
+def network(*overrides):
+    return settings_from(["algo=dqn", "env=cartpole", *overrides]).nodes["algo.network"].kwargs
 
 
-def refused(*words):
+def refused(*overrides):
     with pytest.raises(UsageError) as caught:
-        settings_from(["algo=dqn", "env=cartpole", *words])
+        settings_from(["algo=dqn", "env=cartpole", *overrides])
     return str(caught.value)
 
 
@@ -59,7 +59,7 @@ def test_a_typed_part_has_none_of_the_keywords_it_replaces():
 
 
 @pytest.mark.parametrize(
-    "words",
+    "overrides",
     [
         [NET, "+algo.network.width=3"],
         [NET, "algo.network.width=3"],
@@ -69,8 +69,8 @@ def test_a_typed_part_has_none_of_the_keywords_it_replaces():
     ],
     ids=" ".join,
 )
-def test_a_typed_part_takes_its_own_keywords(words):
-    assert network(*words)["width"] == 3
+def test_a_typed_part_takes_its_own_keywords(overrides):
+    assert network(*overrides)["width"] == 3
 
 
 def test_values_are_converted_as_the_annotations_say():
@@ -101,13 +101,20 @@ def test_wrong_keywords_of_a_typed_part_are_named(target, word, said):
 
 
 def test_other_keywords_reach_a_constructor_that_takes_them():
-    words = ["algo.optimizer._target_=own_nodes.free", "algo.optimizer.lr=1", "algo.optimizer.x=2"]
-    assert settings_from(["algo=dqn", *words]).nodes["algo.optimizer"].kwargs == {"lr": 1, "x": 2}
+    overrides = [
+        "algo.optimizer._target_=own_nodes.free",
+        "algo.optimizer.lr=1",
+        "algo.optimizer.x=2",
+    ]
+    assert settings_from(["algo=dqn", *overrides]).nodes["algo.optimizer"].kwargs == {
+        "lr": 1,
+        "x": 2,
+    }
 
 
 def test_optimizers_of_torch_are_typed_like_any_other():
-    words = ["algo.optimizer._target_=torch.optim.AdamW", "algo.optimizer.betas=[0.8,0.9]"]
-    settings = settings_from(["algo=dqn", *words])
+    overrides = ["algo.optimizer._target_=torch.optim.AdamW", "algo.optimizer.betas=[0.8,0.9]"]
+    settings = settings_from(["algo=dqn", *overrides])
     assert settings.nodes["algo.optimizer"].kwargs["betas"] == (0.8, 0.9)
     assert settings.choices["algo/optimizer"] == "AdamW"
 

@@ -79,8 +79,8 @@ def without(small, key):
 
 
 def test_a_policy_answers_with_components(small, tmp_path):
-    words = [*without(small, "env"), "algo=dqn", "algo.learning_starts=10"]
-    trainer = rltrain.make_trainer(words, tmp_path, env=Dials)
+    overrides = [*without(small, "env"), "algo=dqn", "algo.learning_starts=10"]
+    trainer = rltrain.make_trainer(overrides, tmp_path, env=Dials)
     trainer.run(20)
     trainer.save("weights")
     policy, seen = rltrain.load_policy(tmp_path), np.array([1, 2, 0], np.float32)
@@ -92,13 +92,13 @@ def test_a_policy_answers_with_components(small, tmp_path):
 
 @pytest.mark.parametrize("algo", ["iql", "vdn", "qmix"])
 def test_factored_agents_train(small, tmp_path, algo):
-    words = [*without(small, "env"), "env=gymnasium", "env.factored=true", f"algo={algo}"]
-    trainer = rltrain.make_trainer(words, tmp_path, env=Dials)
+    overrides = [*without(small, "env"), "env=gymnasium", "env.factored=true", f"algo={algo}"]
+    trainer = rltrain.make_trainer(overrides, tmp_path, env=Dials)
     trainer.run(60)
     assert trainer.rollout.env.spec.n_agents == 3
 
 
 def test_clipped_rewards_of_a_team_are_refused(small, tmp_path):
-    words = [*without(small, "env"), "env=gymnasium", "env.factored=true", "env.reward_clip=1"]
+    overrides = [*without(small, "env"), "env=gymnasium", "env.factored=true", "env.reward_clip=1"]
     with pytest.raises(UsageError, match=r"env\.reward_clip=1: .*Type env\.reward_clip=null"):
-        rltrain.make_trainer([*words, "algo=vdn"], tmp_path / "run", env=Dials)
+        rltrain.make_trainer([*overrides, "algo=vdn"], tmp_path / "run", env=Dials)

@@ -13,8 +13,8 @@ from rltrain.errors import UsageError
 from tests.env import scripted  # noqa: F401  registers its environments
 
 
-def command(*words: str) -> int:
-    return entry.run(list(words))
+def command(*overrides: str) -> int:
+    return entry.run(list(overrides))
 
 
 SHORT = ["algo=dqn", "env=gymnasium", "total_env_steps=50", "algo.learning_starts=8"]
@@ -25,9 +25,9 @@ SHORT += ["test.episodes=1", "test.interval=1_000", "logger.console=false"]
 def test_the_command_leaves_with_4_when_the_environment_breaks(
     monkeypatch: Any, own_folder: Any, capsys: Any
 ) -> None:
-    words = [*SHORT, "env.id=BrokenReward-v0"]
-    monkeypatch.setattr(sys, "argv", ["rltrain", *words])
-    assert command(*words) == 4
+    overrides = [*SHORT, "env.id=BrokenReward-v0"]
+    monkeypatch.setattr(sys, "argv", ["rltrain", *overrides])
+    assert command(*overrides) == 4
     (log,) = own_folder.glob("outputs/*-*/*/train.log")
     assert "BrokenReward-v0 at step 2" in log.read_text(encoding="utf-8")
     assert "mode=evaluate" not in capsys.readouterr().out  # there is no checkpoint
@@ -35,9 +35,9 @@ def test_the_command_leaves_with_4_when_the_environment_breaks(
 
 def test_the_command_films_what_the_environment_draws(monkeypatch: Any, own_folder: Any) -> None:
     monkeypatch.setenv("PATH", str(own_folder))  # no ffmpeg
-    words = [*SHORT, "env.id=Drawn-v0"]
-    monkeypatch.setattr(sys, "argv", ["rltrain", *words])
-    assert command(*words) == 0
+    overrides = [*SHORT, "env.id=Drawn-v0"]
+    monkeypatch.setattr(sys, "argv", ["rltrain", *overrides])
+    assert command(*overrides) == 0
     (run,) = own_folder.glob("outputs/*-*/*")
     assert command("mode=evaluate", f"checkpoint={run}", "record=true") == 0
     (film,) = run.glob("recordings/*/*.gif")

@@ -254,8 +254,8 @@ def test_the_class_trains_from_python(tmp_path: Path) -> None:
 
 
 def test_the_command_trains_and_tests_on_parts_of_their_own(tmp_path: Path) -> None:
-    words = ["algo=dqn", "env=trading", "env.n_prices=2_000", *SHORT]
-    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run")
+    overrides = ["algo=dqn", "env=trading", "env.n_prices=2_000", *SHORT]
+    trainer = rltrain.make_trainer(overrides, run_dir=tmp_path / "run")
     training, testing = (r.env.envs[0].env for r in (trainer.rollout, trainer.test_rollout))
     assert (len(training.returns), len(testing.returns)) == (1_599, 399)
     trainer.start()
@@ -269,8 +269,8 @@ def test_the_command_trains_and_tests_on_parts_of_their_own(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_dqn_beats_buying_and_holding_on_prices_it_has_never_seen(tmp_path: Path) -> None:
-    words = ["experiment=trading", "hardware.threads=1", "logger.wandb.mode=disabled"]
-    words += ["logger.console=false", "test.interval=1_000_000"]
-    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run")
+    overrides = ["experiment=trading", "hardware.threads=1", "logger.wandb.mode=disabled"]
+    overrides += ["logger.console=false", "test.interval=1_000_000"]
+    trainer = rltrain.make_trainer(overrides, run_dir=tmp_path / "run")
     trainer.run(trainer.total_env_steps)
     assert trainer.test()["test/excess_over_buy_and_hold_mean"] > 10

@@ -67,8 +67,8 @@ def test_run_and_evaluation_say_what_played(trained):
 
 
 def test_a_policy_trained_natively_is_evaluated_in_the_game(trained, installed, capsys):
-    words = ["mode=evaluate", f"checkpoint={trained}", "env.backend=sc2"]
-    assert entry.run([*words, "test.episodes=3", "test.n_envs=2"]) == 0
+    overrides = ["mode=evaluate", f"checkpoint={trained}", "env.backend=sc2"]
+    assert entry.run([*overrides, "test.episodes=3", "test.n_envs=2"]) == 0
     found = record(trained / "evaluation.json")
     assert found["environment"] == {"backend": "sc2", "package": "smac", "game": "Base75689"}
     assert [(e["length"], e["restarts"]) for e in found["episodes"]] == [(4, 0)] * 3

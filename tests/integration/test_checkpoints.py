@@ -18,9 +18,9 @@ def test_a_warm_start_is_a_new_run_with_these_weights(command, trained, small, o
 
 @pytest.mark.parametrize("mode", ["mode=evaluate", "mode=train", "resume"])
 def test_a_missing_checkpoint(command, small, own_folder, mode):
-    words = ["resume=nowhere"] if mode == "resume" else [mode, "checkpoint=nowhere"]
+    overrides = ["resume=nowhere"] if mode == "resume" else [mode, "checkpoint=nowhere"]
     with pytest.raises(CheckpointError) as caught:
-        command(*(words if mode != "mode=train" else [*small, *words]))
+        command(*(overrides if mode != "mode=train" else [*small, *overrides]))
     assert caught.value.exit_code == 3
     assert nothing_written(own_folder)
 
@@ -44,20 +44,22 @@ def test_a_checkpoint_of_another_environment(command, trained, small):
 
 
 @pytest.mark.parametrize(
-    ("words", "what"),
+    ("overrides", "what"),
     [
         (["algo=vdn"], "it is a qmix checkpoint, this run is vdn. Type algo=qmix"),
         (["algo.mixer.embed_dim=8"], "algo.mixer.embed_dim=32, here 8"),
     ],
 )
-def test_a_checkpoint_of_another_network_says_what_to_type(command, trained, small, words, what):
+def test_a_checkpoint_of_another_network_says_what_to_type(
+    command, trained, small, overrides, what
+):
     with pytest.raises(UsageError, match=re.escape(what)):
-        command(*small, *words, f"checkpoint={trained}")
+        command(*small, *overrides, f"checkpoint={trained}")
 
 
 def test_a_warm_start_says_what_begins_again(command, trained, small, capsys):
-    words = [w for w in small if w != "logger.console=false"]
-    assert command(*words, f"checkpoint={trained}", "total_env_steps=20") == 0
+    overrides = [w for w in small if w != "logger.console=false"]
+    assert command(*overrides, f"checkpoint={trained}", "total_env_steps=20") == 0
     said = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "networks and targets only, optimizer, replay, schedules and exploration" in said
     assert "(epsilon 1; less with algo.exploration.start) start from scratch" in said
@@ -68,9 +70,9 @@ def test_a_warm_start_says_what_begins_again(command, trained, small, capsys):
 def test_a_run_cannot_vouch_for_its_own_classes(command, trained, own_folder, trust, word):
     evil = {"_target_": "subprocess.getoutput", "cmd": f"touch {own_folder}/PWNED"}
     forged(trained, env=evil, trust=trust)
-    words = f"{word}{trained}".split()
+    overrides = f"{word}{trained}".split()
     with pytest.raises(CheckpointError, match=r"subprocess\.getoutput"):
-        command(*words)
+        command(*overrides)
     assert not (own_folder / "PWNED").exists()
 
 

@@ -20,8 +20,8 @@ def options(group):
     return sorted(p.stem for p in (conf_dir() / group).glob("*.yaml"))
 
 
-def three_iterations(words, folder):
-    trainer = rltrain.make_trainer(words, run_dir=folder)
+def three_iterations(overrides, folder):
+    trainer = rltrain.make_trainer(overrides, run_dir=folder)
     for _ in range(3):
         trainer.run(trainer.clock.env_steps + 1)
     trainer.test(episodes=2)
@@ -106,23 +106,23 @@ def words_for(small, group, name):
         method = name
     if group == "env" and name in OWN_SPACES:
         method = "dqn"
-    words = [*small, "algo.batch_size=2"]
+    overrides = [*small, "algo.batch_size=2"]
     if method is not None:
         # what a method explores with is its own affair
-        words = [w for w in words if not w.startswith(("env=", "algo.exploration."))]
-        words = [*words, *CARTPOLE, f"algo={method}"]
+        overrides = [w for w in overrides if not w.startswith(("env=", "algo.exploration."))]
+        overrides = [*overrides, *CARTPOLE, f"algo={method}"]
     if method == "pqn":
-        words = [w for w in words if not w.startswith(("buffer.", "algo.learning_starts"))]
+        overrides = [w for w in overrides if not w.startswith(("buffer.", "algo.learning_starts"))]
     if method == "r2d2":
-        words.append("buffer.capacity=128")
+        overrides.append("buffer.capacity=128")
     if group == "algo/exploration":
-        words = [w for w in words if not w.startswith("algo.exploration.")]
+        overrides = [w for w in overrides if not w.startswith("algo.exploration.")]
     if group == "env" and name.startswith("smac"):
-        words = [w for w in words if not w.startswith("buffer.")] + ["buffer.capacity=100"]
+        overrides = [w for w in overrides if not w.startswith("buffer.")] + ["buffer.capacity=100"]
     if group == "env" and name in {"atari", "minatar"}:
-        words = [*words, "env.max_episode_steps=20"]
-    words = [w for w in words if w.partition("=")[0] != group]
-    return [*words, f"{group}={name}"]
+        overrides = [*overrides, "env.max_episode_steps=20"]
+    overrides = [w for w in overrides if w.partition("=")[0] != group]
+    return [*overrides, f"{group}={name}"]
 
 
 @pytest.mark.parametrize(("group", "name"), PAIRS)
@@ -168,8 +168,8 @@ def test_the_methods_together_bring_every_loss_distribution_and_buffer():
 
 @pytest.mark.parametrize("network", sorted(IMAGES))
 def test_every_network_for_images_runs(small, tmp_path, network):
-    words = [*words_for(small, "env", "gymnasium"), f"algo/network={network}"]
-    three_iterations([*words, "env.id=Pixels-v0", "env.frame_stack=2"], tmp_path)
+    overrides = [*words_for(small, "env", "gymnasium"), f"algo/network={network}"]
+    three_iterations([*overrides, "env.id=Pixels-v0", "env.frame_stack=2"], tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -221,16 +221,16 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(
-    ("words", "said"), REFUSED, ids=lambda x: " ".join(x) if isinstance(x, list) else ""
+    ("overrides", "said"), REFUSED, ids=lambda x: " ".join(x) if isinstance(x, list) else ""
 )
-def test_parts_that_do_not_belong_together_are_refused(small, tmp_path, words, said):
+def test_parts_that_do_not_belong_together_are_refused(small, tmp_path, overrides, said):
     small = [w for w in small if not w.startswith("env=")]
-    if "on_policy" in " ".join(words) or "algo=pqn" in words:
+    if "on_policy" in " ".join(overrides) or "algo=pqn" in overrides:
         small = [w for w in small if not w.startswith("buffer.")]
-    given = {w.partition("=")[0] for w in words}
+    given = {w.partition("=")[0] for w in overrides}
     small = [w for w in [*small, *CARTPOLE] if w.partition("=")[0] not in given]
     with pytest.raises(UsageError, match=said):
-        rltrain.make_trainer([*small, *words], run_dir=tmp_path / "run")
+        rltrain.make_trainer([*small, *overrides], run_dir=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -245,5 +245,7 @@ MAPS += [pytest.param(name, marks=pytest.mark.slow) for name in MORE_MAPS]
 
 @pytest.mark.parametrize("map_name", MAPS)
 def test_every_marine_map_trains(small, tmp_path, map_name):
-    words = [w for w in small if not w.startswith("env=")]
-    three_iterations([*words, "env=smac", f"env.map_name={map_name}", "test.n_envs=2"], tmp_path)
+    overrides = [w for w in small if not w.startswith("env=")]
+    three_iterations(
+        [*overrides, "env=smac", f"env.map_name={map_name}", "test.n_envs=2"], tmp_path
+    )

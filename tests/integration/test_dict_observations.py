@@ -93,12 +93,12 @@ def make(folder):
 
 
 def test_pixels_for_a_network_without_convolutions_are_warned_about(own_folder, caplog):
-    words = [word for word in OVERRIDES if "network" not in word]
-    rltrain.make_trainer(words, own_folder / "run", env=Exclusive)
+    overrides = [word for word in OVERRIDES if "network" not in word]
+    rltrain.make_trainer(overrides, own_folder / "run", env=Exclusive)
     assert "algo/network=multi_input has convolutions for them" in caplog.text
 
 
 def test_observations_without_keys_are_refused_before_anything_is_written(command):
-    words = [word for word in OVERRIDES if "filters" not in word]
+    overrides = [word for word in OVERRIDES if "filters" not in word]
     with pytest.raises(rltrain.errors.UsageError, match="encoder per key of Dict observations"):
-        command("env=cartpole", "tuned=none", *words)
+        command("env=cartpole", "tuned=none", *overrides)

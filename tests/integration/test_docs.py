@@ -95,7 +95,7 @@ def read(page):
     return re.sub(r"```.*?```", "", (DOCS / page).read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
-def words(page):
+def overrides(page):
     """The words in code of a page, without the left columns of its tables."""
     for line in read(page).splitlines():
         text = re.sub(r"^\|.*? \| ", "| ", line)
@@ -130,7 +130,7 @@ def problem(word, before, keys):
 @pytest.mark.parametrize("page", PAGES)
 def test_every_name_on_the_right_exists(page, keys):
     before, wrong, named = None, [], 0
-    for word in words(page):
+    for word in overrides(page):
         what, key = problem(word.rstrip(",;"), before, keys)
         if what:
             wrong.append(f"{word}: {what}")
@@ -227,10 +227,10 @@ def test_the_team_environment_can_be_pasted_and_used_from_python_and_yaml(
     exec(compile(rock, "rock", "exec"), scope)
     run_block(use, scope)
     assert "No problem was found." in capsys.readouterr().out
-    words = ["env=rock", "hydra.searchpath=[myconf]"]
+    overrides = ["env=rock", "hydra.searchpath=[myconf]"]
     few = ["total_env_steps=20", "hardware.n_envs=2", "hardware.threads=1", "test.episodes=2"]
-    assert command("mode=doctor", *words) == 0
-    assert command("algo=vdn", *words, *few, "logger.wandb.mode=disabled") == 0
+    assert command("mode=doctor", *overrides) == 0
+    assert command("algo=vdn", *overrides, *few, "logger.wandb.mode=disabled") == 0
 
 
 @pytest.mark.slow

@@ -29,13 +29,13 @@ def mine(tmp_path, monkeypatch):
     sys.modules.pop("mine", None)
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[-1])
-def test_a_command_of_the_page_trains(small, tmp_path, words):
-    given = {word.partition("=")[0] for word in words}
+@pytest.mark.parametrize("overrides", COMMANDS, ids=lambda overrides: overrides[-1])
+def test_a_command_of_the_page_trains(small, tmp_path, overrides):
+    given = {word.partition("=")[0] for word in overrides}
     dropped = ("env=", "buffer.", "algo.exploration.")
     kept = [w for w in small if not w.startswith(dropped) and w.partition("=")[0] not in given]
-    single = ["algo.learning_starts=10"] if "algo=dqn" in words else []
-    trainer = rltrain.make_trainer([*kept, *single, *words], run_dir=tmp_path / "run")
+    single = ["algo.learning_starts=10"] if "algo=dqn" in overrides else []
+    trainer = rltrain.make_trainer([*kept, *single, *overrides], run_dir=tmp_path / "run")
     trainer.run(100)
     trainer.test(episodes=2)
     trainer.close()

@@ -47,9 +47,14 @@ def run(tmp_path):
 
 
 def test_the_keys_of_env_hold_for_it(tmp_path):
-    words = ["env=gymnasium", "env.frame_stack=2", "env.reward_clip=1", "env.time_limit=terminal"]
-    words += ["env.max_episode_steps=5", "+env.kwargs.prize=7"]
-    trainer = rltrain.make_trainer([*WORDS, *words], tmp_path, env=Corridor)
+    overrides = [
+        "env=gymnasium",
+        "env.frame_stack=2",
+        "env.reward_clip=1",
+        "env.time_limit=terminal",
+    ]
+    overrides += ["env.max_episode_steps=5", "+env.kwargs.prize=7"]
+    trainer = rltrain.make_trainer([*WORDS, *overrides], tmp_path, env=Corridor)
     env = trainer.rollout.env
     assert (env.spec.frame_stack, env.spec.max_steps, env.time_limit) == (2, 5, "terminal")
     assert (env.envs[0].reward_clip, env.envs[0].env.unwrapped.prize) == (1, 7)
@@ -57,12 +62,12 @@ def test_the_keys_of_env_hold_for_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "overrides",
     [["env=trading", "env.window=3"], ["env=gymnasium", "env.id=CartPole-v1"], ["env.map_name=8m"]],
 )
-def test_options_of_another_environment_are_refused(words, tmp_path):
+def test_options_of_another_environment_are_refused(overrides, tmp_path):
     with pytest.raises(UsageError, match="options of another one"):
-        rltrain.make_trainer([*WORDS, *words], tmp_path / "run", env=Corridor)
+        rltrain.make_trainer([*WORDS, *overrides], tmp_path / "run", env=Corridor)
     assert not (tmp_path / "run").exists()
 
 

@@ -15,8 +15,8 @@ from tests.helpers import forged, nothing_written
 def test_evaluate_plays_the_exact_number_whatever_the_number_of_copies(command, trained):
     found = []
     for n_envs in (1, 2, 5):
-        words = [f"checkpoint={trained}", "test.episodes=7", f"test.n_envs={n_envs}"]
-        assert command("mode=evaluate", *words) == 0
+        overrides = [f"checkpoint={trained}", "test.episodes=7", f"test.n_envs={n_envs}"]
+        assert command("mode=evaluate", *overrides) == 0
         record = json.loads((trained / "evaluation.json").read_text())
         assert [e["episode"] for e in record["episodes"]] == list(range(7))
         found.append([e["return"] for e in record["episodes"]])
@@ -35,8 +35,8 @@ def drawn(monkeypatch):
 
 
 def test_evaluate_records_every_episode_and_lists_the_files(command, trained, drawn, capsys):
-    words = [f"checkpoint={trained}", "record=true", "test.episodes=3"]
-    assert command("mode=evaluate", *words) == 0
+    overrides = [f"checkpoint={trained}", "record=true", "test.episodes=3"]
+    assert command("mode=evaluate", *overrides) == 0
     record = json.loads((trained / "evaluation.json").read_text())
     folder = f"recordings/{record['env_steps']}"
     for k, episode in enumerate(record["episodes"]):
@@ -44,7 +44,7 @@ def test_evaluate_records_every_episode_and_lists_the_files(command, trained, dr
         assert wanted <= set(episode["files"])
         assert all((trained / name).exists() for name in episode["files"])
     assert str(trained / folder) in capsys.readouterr().out.replace("\n", "")
-    assert command("mode=evaluate", *words) == 0  # the first recordings stay
+    assert command("mode=evaluate", *overrides) == 0  # the first recordings stay
     again = json.loads((trained / "evaluation.json").read_text())
     assert again["episodes"][0]["files"][0] == f"{folder}-2/episode-000.gif"
 
@@ -65,8 +65,8 @@ def test_recording_what_cannot_be_drawn_is_refused_before_anything_is_played(com
 
 
 def test_a_script_is_evaluated_without_a_checkpoint(command, own_folder, capsys):
-    words = ["mode=evaluate", "algo=scripted", "env=smac", "env.map_name=3m", "test.episodes=4"]
-    assert command(*words, "algo.policy=closest") == 0
+    overrides = ["mode=evaluate", "algo=scripted", "env=smac", "env.map_name=3m", "test.episodes=4"]
+    assert command(*overrides, "algo.policy=closest") == 0
     (path,) = own_folder.glob("outputs/evaluate/*/evaluation.json")
     record = json.loads(path.read_text())
     assert record["what"] == "scripted closest on smac 3m, seed 0"
@@ -76,14 +76,14 @@ def test_a_script_is_evaluated_without_a_checkpoint(command, own_folder, capsys)
 
 
 def test_two_evaluations_of_scripts_leave_two_files(command, own_folder):
-    words = ["mode=evaluate", "algo=scripted", "algo.policy=random", "env=two_step"]
+    overrides = ["mode=evaluate", "algo=scripted", "algo.policy=random", "env=two_step"]
     for _ in range(2):
-        assert command(*words, "test.episodes=2") == 0
+        assert command(*overrides, "test.episodes=2") == 0
     assert len(list(own_folder.glob("outputs/evaluate/*/evaluation.json"))) == 2
 
 
 @pytest.mark.parametrize(
-    ("words", "what"),
+    ("overrides", "what"),
     [
         (["algo=scripted"], "algo=scripted has nothing to learn: type mode=evaluate"),
         (["mode=evaluate", "algo=scripted"], "algo.policy=closest needs battles"),
@@ -93,9 +93,9 @@ def test_two_evaluations_of_scripts_leave_two_files(command, own_folder):
     ],
     ids=lambda w: " ".join(w) if isinstance(w, list) else None,
 )
-def test_what_a_script_cannot_do_is_refused(command, own_folder, words, what):
+def test_what_a_script_cannot_do_is_refused(command, own_folder, overrides, what):
     with pytest.raises(UsageError, match=what):
-        command(*words, "env=two_step")
+        command(*overrides, "env=two_step")
     assert nothing_written(own_folder)
 
 
@@ -120,8 +120,8 @@ def test_evaluate_from_a_folder_that_is_no_run(command, trained, own_folder):
 def test_the_best_checkpoint_is_evaluated_by_its_name(command, trained, capsys):
     best = min(int(p.name) for p in (trained / "checkpoints").iterdir() if p.name.isdigit())
     (trained / "checkpoints/best").write_text(f"{best}\n")
-    words = ["mode=evaluate", "checkpoint=latest", "load_step=best", "test.episodes=1"]
-    assert command(*words) == 0
+    overrides = ["mode=evaluate", "checkpoint=latest", "load_step=best", "test.episodes=1"]
+    assert command(*overrides) == 0
     assert json.loads((trained / "evaluation.json").read_text())["env_steps"] == best
     assert "The newest run below" in capsys.readouterr().out.replace("\n", " ")
     with pytest.raises(UsageError, match="expected the env step of a checkpoint, or best"):

@@ -59,26 +59,26 @@ def words_for(algo, group, option):
     """The exchange in a tiny run, with an environment that the new part can be used in."""
     found = settings_from([f"algo={algo}"]).algo
     team = found.updates_per_episode is not None or group == "algo/mixer"
-    words = [
+    overrides = [
         *TINY,
         f"algo={algo}",
         f"{group}={option}",
         f"env={'two_step' if team else 'cartpole'}",
     ]
     if option == "conv":
-        words = [w for w in words if not w.startswith("env=")]
-        words += ["env._target_=tests.integration.own_parts.image_team"]
-        words += ["algo.network.filters=[[4,3,2]]", "algo.network.hidden_sizes=[8]"]
+        overrides = [w for w in overrides if not w.startswith("env=")]
+        overrides += ["env._target_=tests.integration.own_parts.image_team"]
+        overrides += ["algo.network.filters=[[4,3,2]]", "algo.network.hidden_sizes=[8]"]
     if option == "hpn":  # its observations have units
-        words = [w for w in words if not w.startswith("env=")] + ["env=smac"]
-    return [*words, "algo.learning_starts=8"] if found.learning_starts > 0 else words
+        overrides = [w for w in overrides if not w.startswith("env=")] + ["env=smac"]
+    return [*overrides, "algo.learning_starts=8"] if found.learning_starts > 0 else overrides
 
 
-def refusal(words):
+def refusal(overrides):
     """Train until three gradient steps are made; what was said instead, or None."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            trainer = rltrain.make_trainer(words, run_dir=folder)
+            trainer = rltrain.make_trainer(overrides, run_dir=folder)
         except UsageError as error:
             return str(error)
         for _ in range(100):
@@ -87,7 +87,7 @@ def refusal(words):
                 break
         trainer.test(episodes=1)
         trainer.close()
-    assert trainer.clock.updates >= 3, words
+    assert trainer.clock.updates >= 3, overrides
     return None
 
 
@@ -97,10 +97,10 @@ def offered(message):
     return [m.strip(" .") for m in re.findall(r"(?:[\w/.]+=[^\s,;]+ ?)+", rest)]
 
 
-def typed(words, more):
+def typed(overrides, more):
     """A command with some overrides in the place of those of the same keys."""
     keys = {word.partition("=")[0] for word in more.split()}
-    return [*(w for w in words if w.partition("=")[0] not in keys), *more.split()]
+    return [*(w for w in overrides if w.partition("=")[0] not in keys), *more.split()]
 
 
 def test_at_least_four_of_five_exchanges_train():
@@ -129,12 +129,12 @@ def test_some_exchanges_train_or_say_what_to_type(algo, group, option):
 
 
 def check(algo, group, option):
-    words = words_for(algo, group, option)
-    message = refusal(words)
+    overrides = words_for(algo, group, option)
+    message = refusal(overrides)
     expected = json.loads(REFUSED.read_text()).get(f"algo={algo} {group}={option}")
     assert (message and offered(message)) == expected, message
     for more in expected or ():
-        assert refusal(typed(words, more)) is None, more
+        assert refusal(typed(overrides, more)) is None, more
 
 
 PRESETS = [
@@ -149,13 +149,13 @@ PRESETS = [
 
 
 @pytest.mark.parametrize(
-    "words",
+    "overrides",
     [PRESETS[0], *(pytest.param(w, marks=pytest.mark.slow) for w in PRESETS[1:])],
     ids=" ".join,
 )
-def test_parts_of_presets_can_be_exchanged(words, tmp_path):
+def test_parts_of_presets_can_be_exchanged(overrides, tmp_path):
     tiny = [w for w in TINY if not w.startswith("algo.")]
-    trainer = rltrain.make_trainer([*tiny, *words], run_dir=tmp_path)
+    trainer = rltrain.make_trainer([*tiny, *overrides], run_dir=tmp_path)
     for _ in range(3):
         trainer.run(trainer.clock.env_steps + 1)
     trainer.close()

@@ -92,9 +92,9 @@ class Stacks:
         return Newest()
 
 
-def trained(words, folder, env=None):
+def trained(overrides, folder, env=None):
     """A trainer that has learned, and every stack its policy acted on, by the newest frame."""
-    trainer = rltrain.make_trainer([*WORDS, *words], folder, env=env)
+    trainer = rltrain.make_trainer([*WORDS, *overrides], folder, env=env)
     policy, acted = trainer.rollout.policy, {}
     n_frames, values = trainer.rollout.env.spec.frame_stack, policy._values
 
@@ -124,8 +124,8 @@ def assert_windows_are(stacks, trainer, n_frames):
     return batch
 
 
-def slow(*words):
-    return pytest.param(list(words), marks=pytest.mark.slow)
+def slow(*overrides):
+    return pytest.param(list(overrides), marks=pytest.mark.slow)
 
 
 CARTPOLE = [
@@ -142,37 +142,37 @@ IMAGES = [
 ]
 
 
-@pytest.mark.parametrize("words", CARTPOLE, ids=" ".join)
-def test_windows_of_vectors_are_what_gymnasium_stacks(tmp_path, words):
-    n_frames = int(words[-1].partition("=")[2])
+@pytest.mark.parametrize("overrides", CARTPOLE, ids=" ".join)
+def test_windows_of_vectors_are_what_gymnasium_stacks(tmp_path, overrides):
+    n_frames = int(overrides[-1].partition("=")[2])
     stacks = Stacks(lambda: gymnasium.make("CartPole-v1"), n_frames)
-    trainer, acted, n_frames = trained([*words, *SHORT], tmp_path, env=stacks)
+    trainer, acted, n_frames = trained([*overrides, *SHORT], tmp_path, env=stacks)
     assert_windows_are(acted, trainer, n_frames)
     gymnasiums = {key: stack.reshape(-1) for key, stack in stacks.by_newest.items()}
     assert_windows_are(gymnasiums, trainer, n_frames)
 
 
-@pytest.mark.parametrize("words", IMAGES, ids=" ".join)
-def test_windows_of_images_are_what_gymnasium_stacks(tmp_path, words):
-    n_frames = int(words[-1].partition("=")[2])
+@pytest.mark.parametrize("overrides", IMAGES, ids=" ".join)
+def test_windows_of_images_are_what_gymnasium_stacks(tmp_path, overrides):
+    n_frames = int(overrides[-1].partition("=")[2])
     stacks = Stacks(Images, n_frames)
-    words = [
-        *words,
+    overrides = [
+        *overrides,
         *SHORT,
         "algo/network=conv",
         "algo.network.filters=[[4,3,2]]",
         "algo.network.hidden_sizes=[8]",
     ]
-    trainer, acted, n_frames = trained(words, tmp_path, env=stacks)
+    trainer, acted, n_frames = trained(overrides, tmp_path, env=stacks)
     assert_windows_are(acted, trainer, n_frames)
     channels_first = {key: stack[..., 0] for key, stack in stacks.by_newest.items()}
     assert_windows_are(channels_first, trainer, n_frames)
 
 
-@pytest.mark.parametrize("words", [["algo=vdn"], slow("algo=iql")], ids=" ".join)
-def test_a_team_with_images_learns_from_stacked_frames(tmp_path, words):
+@pytest.mark.parametrize("overrides", [["algo=vdn"], slow("algo=iql")], ids=" ".join)
+def test_a_team_with_images_learns_from_stacked_frames(tmp_path, overrides):
     own = ["env=two_step", f"env._target_={__name__}.team_of_images", *STORED]
     conv = ["algo/network=conv", "algo.network.filters=[[4,3,2]]", "algo.network.hidden_sizes=[8]"]
-    trainer, acted, n_frames = trained([*words, *own, *conv], tmp_path)
+    trainer, acted, n_frames = trained([*overrides, *own, *conv], tmp_path)
     batch = assert_windows_are(acted, trainer, n_frames)
     assert batch.obs.shape[2:] == (2, 3, 12, 12)

@@ -58,8 +58,8 @@ def test_what_a_part_lacks_is_named_before_anything_is_written(small, tmp_path, 
 
 @pytest.fixture
 def run(small, tmp_path):
-    def made(*words):
-        trainer = rltrain.make_trainer([*small, "algo=vdn", *words], run_dir=tmp_path / "run")
+    def made(*overrides):
+        trainer = rltrain.make_trainer([*small, "algo=vdn", *overrides], run_dir=tmp_path / "run")
         trainer.start()
         trainer.run(60)
         trainer.save()
@@ -93,20 +93,20 @@ def test_a_run_with_an_own_part_is_resumed_with_trust(small, command):
 
 
 def test_a_model_without_parameters_is_refused(small, tmp_path):
-    words = [*small, "algo=vdn", f"algo.network._target_={OWN}.Table"]
+    overrides = [*small, "algo=vdn", f"algo.network._target_={OWN}.Table"]
     with pytest.raises(UsageError, match=r"Table \(algo.network\) and Sum \(algo.mixer\) have no"):
-        rltrain.make_trainer(words)
+        rltrain.make_trainer(overrides)
 
 
 def test_a_loss_that_reads_no_distribution_is_refused_where_there_is_one(small, tmp_path):
-    words = [w for w in small if not w.startswith(("env=", "algo.exploration", "buffer."))]
-    words += ["env=cartpole", "algo=qrdqn"]
+    overrides = [w for w in small if not w.startswith(("env=", "algo.exploration", "buffer."))]
+    overrides += ["env=cartpole", "algo=qrdqn"]
     with pytest.raises(
         UsageError, match=r"of which only the mean .* Type algo/distribution=scalar"
     ):
-        rltrain.make_trainer([*words, f"algo.loss._target_={OWN}.Loss"])
+        rltrain.make_trainer([*overrides, f"algo.loss._target_={OWN}.Loss"])
     with pytest.raises(UsageError, match=r"Net \(algo.network\) outputs expected returns only"):
-        rltrain.make_trainer([*words, f"algo.network._target_={OWN}.Net"])
+        rltrain.make_trainer([*overrides, f"algo.network._target_={OWN}.Net"])
     own = [f"algo.network._target_={OWN}.Net", f"algo.loss._target_={OWN}.Loss"]
-    trainer = rltrain.make_trainer([*words, *own, "algo/distribution=scalar"], run_dir=tmp_path)
+    trainer = rltrain.make_trainer([*overrides, *own, "algo/distribution=scalar"], run_dir=tmp_path)
     trainer.close()

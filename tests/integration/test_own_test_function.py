@@ -35,16 +35,21 @@ class Constant:
 
 
 def test_tests_have_options_of_their_own(tmp_path):
-    words = [*CARTPOLE, "+test.env.max_episode_steps=7", "total_env_steps=40", "save.interval=1e6"]
-    trainer = rltrain.make_trainer(words, run_dir=tmp_path)
+    overrides = [
+        *CARTPOLE,
+        "+test.env.max_episode_steps=7",
+        "total_env_steps=40",
+        "save.interval=1e6",
+    ]
+    trainer = rltrain.make_trainer(overrides, run_dir=tmp_path)
     assert trainer.test(episodes=2)["test/episode_length_mean"] <= 7
     assert trainer.rollout.env.spec.max_steps == 500
     assert trainer.test_rollout.env.n_envs == 2
 
 
 def test_options_of_tests_lie_over_those_of_training():
-    words = [*CARTPOLE, "env.reward_clip=2", "+env.kwargs.a=1", "+test.env.kwargs.b=2"]
-    nodes = settings_from([*words, "+test.env.max_episode_steps=1e2"]).nodes
+    overrides = [*CARTPOLE, "env.reward_clip=2", "+env.kwargs.a=1", "+test.env.kwargs.b=2"]
+    nodes = settings_from([*overrides, "+test.env.max_episode_steps=1e2"]).nodes
     assert nodes["env"].kwargs["kwargs"] == {"a": 1}
     own = nodes["test.env"].kwargs
     assert (own["kwargs"], own["reward_clip"], own["max_episode_steps"]) == (
@@ -72,17 +77,17 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("words", "said"), REFUSED, ids=lambda x: x[0] if x else "")
-def test_bad_options_of_tests_are_refused(words, said):
+@pytest.mark.parametrize(("overrides", "said"), REFUSED, ids=lambda x: x[0] if x else "")
+def test_bad_options_of_tests_are_refused(overrides, said):
     with pytest.raises(UsageError, match=said) as caught:
-        settings_from([*CARTPOLE, *words])
+        settings_from([*CARTPOLE, *overrides])
     assert len(str(caught.value).splitlines()) == 1
 
 
 def test_what_is_wrong_with_the_environment_is_said_once():
-    words = [*CARTPOLE, "env.frame_stack=0", "+test.env.max_episode_steps=9"]
+    overrides = [*CARTPOLE, "env.frame_stack=0", "+test.env.max_episode_steps=9"]
     with pytest.raises(UsageError, match=r"^env\.frame_stack=0") as caught:
-        settings_from(words)
+        settings_from(overrides)
     assert len(str(caught.value).splitlines()) == 1
 
 
@@ -92,8 +97,8 @@ def test_tests_cannot_look_different(tmp_path):
 
 
 def trained_with(small, tmp_path, word):
-    words = [*small, word, "total_env_steps=60"]
-    return rltrain.make_trainer(words, run_dir=tmp_path)
+    overrides = [*small, word, "total_env_steps=60"]
+    return rltrain.make_trainer(overrides, run_dir=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -120,12 +125,12 @@ def test_a_function_can_stand_in_for_the_test(small, tmp_path, word, expected):
 
 
 def test_a_run_without_returns_in_its_tests_finishes(small):
-    words = [
+    overrides = [
         "test.function=tests.integration.test_own_test_function.share_of_wins",
         "total_env_steps=60",
     ]
-    words += ["stop.metric=test/share", "stop.value=1", "logger.console=true"]
-    result = rltrain.train([w for w in small if w != "logger.console=false"] + words)
+    overrides += ["stop.metric=test/share", "stop.value=1", "logger.console=true"]
+    result = rltrain.train([w for w in small if w != "logger.console=false"] + overrides)
     assert result.metrics["test/share"] == 1.0
     assert not (result.run_dir / "checkpoints/best").exists()
     evaluated = rltrain.evaluate(result.run_dir, episodes=2)
@@ -149,7 +154,7 @@ def test_a_test_function_of_a_loaded_run_needs_trust(tmp_path):
 def test_an_environment_handed_over_has_tests_of_its_own(tmp_path):
     import gymnasium
 
-    words = [w for w in CARTPOLE if not w.startswith("env=")]
-    words += ["env=gymnasium", "env.max_episode_steps=20", "+test.env.max_episode_steps=5"]
-    trainer = rltrain.make_trainer(words, tmp_path, env=lambda: gymnasium.make("CartPole-v1"))
+    overrides = [w for w in CARTPOLE if not w.startswith("env=")]
+    overrides += ["env=gymnasium", "env.max_episode_steps=20", "+test.env.max_episode_steps=5"]
+    trainer = rltrain.make_trainer(overrides, tmp_path, env=lambda: gymnasium.make("CartPole-v1"))
     assert trainer.test()["test/episode_length_mean"] == 5

@@ -41,7 +41,7 @@ def folder(own_folder):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "overrides",
     [
         pytest.param(["hydra.searchpath=[myconf]", "experiment=mine"], marks=pytest.mark.slow),
         ["hydra.searchpath=[file://myconf]", "experiment=mine"],
@@ -50,17 +50,17 @@ def folder(own_folder):
     ],
     ids=" ".join,
 )
-def test_a_preset_of_ones_own(folder, words):
-    settings = settings_from([*words, "seed=3"])
+def test_a_preset_of_ones_own(folder, overrides):
+    settings = settings_from([*overrides, "seed=3"])
     assert (settings.choices["algo"], settings.choices["env"]) == ("vdn", "two_step")
     assert (settings.algo.batch_size, settings.run.seed) == (9, 3)
     assert Path(settings.choices["experiment"]).stem in ("mine", "my preset")
 
 
 def test_options_of_groups_of_ones_own(folder):
-    words = ["hydra.searchpath=[myconf]", "env=my_game", "algo=vdn", "env.game=qtran"]
-    assert settings_from(words).nodes["env"].kwargs == {"game": "qtran", "length": 1}
-    assert settings_from(words).choices["env"] == "my_game"
+    overrides = ["hydra.searchpath=[myconf]", "env=my_game", "algo=vdn", "env.game=qtran"]
+    assert settings_from(overrides).nodes["env"].kwargs == {"game": "qtran", "length": 1}
+    assert settings_from(overrides).choices["env"] == "my_game"
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ def test_in_a_sweep_and_from_python(command, small, folder):
 
 
 def test_a_file_that_was_changed_is_read_again(folder):
-    words = ["experiment=./my preset.yaml"]
-    assert settings_from(words).algo.batch_size == 9
+    overrides = ["experiment=./my preset.yaml"]
+    assert settings_from(overrides).algo.batch_size == 9
     (folder / "my preset.yaml").write_text(PRESET.replace("9", "11"))
-    assert settings_from(words).algo.batch_size == 11
+    assert settings_from(overrides).algo.batch_size == 11
 
 
 WRONG = [
@@ -110,10 +110,10 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("words", "said"), WRONG, ids=lambda x: " ".join(x) if x else "")
-def test_what_is_not_there_is_named(folder, words, said):
+@pytest.mark.parametrize(("overrides", "said"), WRONG, ids=lambda x: " ".join(x) if x else "")
+def test_what_is_not_there_is_named(folder, overrides, said):
     with pytest.raises(UsageError) as caught:
-        compose_checked(words)
+        compose_checked(overrides)
     assert re.search(said, str(caught.value), re.DOTALL)
 
 
@@ -169,8 +169,8 @@ def test_a_run_is_repeated_from_its_config(command, small, folder):
 
 @pytest.mark.slow
 def test_repeated_runs_can_be_swept(command, small, folder):
-    words = [word.replace("env=two_step", "env=matrix") for word in small]
-    assert command(*words, "algo=vdn", "total_env_steps=40", "hydra.run.dir=first") == 0
+    overrides = [word.replace("env=two_step", "env=matrix") for word in small]
+    assert command(*overrides, "algo=vdn", "total_env_steps=40", "hydra.run.dir=first") == 0
     sweep = ["config=first", "env.game=climbing,qtran", "hydra.sweep.dir=s"]
     assert command("-m", *sweep) == 0
     configs = [json.loads(p.read_text()) for p in sorted(folder.glob("s/*/config.json"))]

@@ -81,7 +81,7 @@ def test_help_needs_no_torch_and_makes_no_folder(tmp_path, flag):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "overrides",
     [
         pytest.param(["algo=qmx"], marks=pytest.mark.slow),
         pytest.param(["seed=abc"], marks=pytest.mark.slow),
@@ -90,10 +90,10 @@ def test_help_needs_no_torch_and_makes_no_folder(tmp_path, flag):
     ],
     ids=" ".join,
 )
-def test_refusals_of_names_and_values_need_no_torch(words):
+def test_refusals_of_names_and_values_need_no_torch(overrides):
     code = (
         "import sys; from rltrain.main import run\n"
-        f"try: run({words})\n"
+        f"try: run({overrides})\n"
         "except Exception as error: print(type(error).__name__)\n"
         "print([name for name in ('torch', 'numba', 'numpy') if name in sys.modules])"
     )

@@ -14,12 +14,12 @@ TEAM += ["algo.learning_starts=20", "algo.batch_size=8", "test.n_envs=1", "test.
 
 
 @pytest.mark.parametrize(
-    "words",
+    "overrides",
     [["algo=dqn", "algo.loss.n_step=2"], ["algo=drqn", "buffer.sequence_length=3"], ["algo=c51"]],
     ids=lambda w: w[0],
 )
-def test_single_agents_teach_together_what_the_team_teaches_in_lockstep(tmp_path, words):
-    trainer = rltrain.make_trainer([*TEAM, *words], run_dir=tmp_path)
+def test_single_agents_teach_together_what_the_team_teaches_in_lockstep(tmp_path, overrides):
+    trainer = rltrain.make_trainer([*TEAM, *overrides], run_dir=tmp_path)
     trainer.run(60)
     learner, batch = trainer.learner, trainer.buffer.sample(8, Clock())
 
@@ -33,8 +33,8 @@ def test_single_agents_teach_together_what_the_team_teaches_in_lockstep(tmp_path
 
 @pytest.mark.parametrize("buffer", ["replay", "prioritized"])
 def test_a_team_learns_from_single_agents(tmp_path, buffer):
-    words = [*TEAM, "algo=dqn", f"buffer={buffer}", "buffer.agents=independent"]
-    trainer = rltrain.make_trainer(words, run_dir=tmp_path)
+    overrides = [*TEAM, "algo=dqn", f"buffer={buffer}", "buffer.agents=independent"]
+    trainer = rltrain.make_trainer(overrides, run_dir=tmp_path)
     trainer.run(120)
     assert trainer.clock.updates > 20
     assert trainer.metrics.take()["learn/skipped_updates"] == 0

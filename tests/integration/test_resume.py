@@ -72,10 +72,10 @@ def test_a_run_that_has_begun_a_dataset_does_not_start_again_over_it(command, un
     assert (unsaved / "metrics.jsonl").read_text() == before
 
 
-@pytest.mark.parametrize("words", [["resume=latest"], ["mode=evaluate", "checkpoint=x"]])
-def test_hydras_own_settings_are_for_new_runs(command, words):
+@pytest.mark.parametrize("overrides", [["resume=latest"], ["mode=evaluate", "checkpoint=x"]])
+def test_hydras_own_settings_are_for_new_runs(command, overrides):
     with pytest.raises(UsageError, match=r"hydra\.run\.dir=here: Hydra's own settings"):
-        command(*words, "hydra.run.dir=here")
+        command(*overrides, "hydra.run.dir=here")
 
 
 def test_a_resume_cuts_metrics_back_to_the_checkpoint(command, trained):

@@ -81,10 +81,10 @@ def test_a_run_elsewhere_or_a_file_of_that_name_leaves_outputs_latest_alone(
 
 
 def test_from_python_the_folder_of_a_run_may_be_typed(small, own_folder):
-    words = [*small, "total_env_steps=60", "hydra.run.dir=outputs/mine"]
-    assert rltrain.train(words).run_dir == own_folder / "outputs" / "mine"
+    overrides = [*small, "total_env_steps=60", "hydra.run.dir=outputs/mine"]
+    assert rltrain.train(overrides).run_dir == own_folder / "outputs" / "mine"
     with pytest.raises(UsageError, match="run_dir=FOLDER"):
-        rltrain.make_trainer(words)
+        rltrain.make_trainer(overrides)
 
 
 def test_a_run_is_built_once_and_says_what_was_typed(command, small, own_folder, monkeypatch):
@@ -101,8 +101,12 @@ def test_a_run_is_built_once_and_says_what_was_typed(command, small, own_folder,
 
 
 def test_the_folder_of_a_run_may_name_its_settings(command, small, own_folder):
-    words = ["total_env_steps=40", "seed=3", "hydra.run.dir=${hydra:runtime.choices.algo}-${seed}"]
-    assert command(*small, *words) == 0
+    overrides = [
+        "total_env_steps=40",
+        "seed=3",
+        "hydra.run.dir=${hydra:runtime.choices.algo}-${seed}",
+    ]
+    assert command(*small, *overrides) == 0
     assert (own_folder / "qmix-3/run.json").exists()
 
 
@@ -130,9 +134,9 @@ def test_run_folders_may_be_numbers(command, small, own_folder):
 
 
 def test_a_terminated_run_is_saved(monkeypatch, small, own_folder):
-    words = [*small, "total_env_steps=1000000", "hydra.run.dir=run"]
-    words += ["callbacks=[{_target_: tests.helpers.Terminated}]"]
-    monkeypatch.setattr(sys, "argv", ["rltrain", *words])
+    overrides = [*small, "total_env_steps=1000000", "hydra.run.dir=run"]
+    overrides += ["callbacks=[{_target_: tests.helpers.Terminated}]"]
+    monkeypatch.setattr(sys, "argv", ["rltrain", *overrides])
     with pytest.raises(SystemExit) as left:
         entry.main()
     assert left.value.code == 143
@@ -145,9 +149,9 @@ def test_a_terminated_run_is_saved(monkeypatch, small, own_folder):
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_save_and_say_how_to_go_on(small, own_folder, number, code):
-    words = [*small, "total_env_steps=1000000", "logger.console=true", "hydra.run.dir=run"]
-    words = [w for w in words if w not in ("logger.console=false", "total_env_steps=300")]
-    command = [sys.executable, "-m", "rltrain", *words]
+    overrides = [*small, "total_env_steps=1000000", "logger.console=true", "hydra.run.dir=run"]
+    overrides = [w for w in overrides if w not in ("logger.console=false", "total_env_steps=300")]
+    command = [sys.executable, "-m", "rltrain", *overrides]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     for line in process.stdout:
         if line.startswith("train "):
@@ -164,8 +168,8 @@ def test_signals_save_and_say_how_to_go_on(small, own_folder, number, code):
 
 @pytest.mark.slow
 def test_a_closed_standard_output_does_not_stop_a_run(small, own_folder):
-    words = [w for w in small if w != "logger.console=false"] + ["hydra.run.dir=run"]
-    command = [sys.executable, "-m", "rltrain", *words]
+    overrides = [w for w in small if w != "logger.console=false"] + ["hydra.run.dir=run"]
+    command = [sys.executable, "-m", "rltrain", *overrides]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     process.stdout.readline()
     process.stdout.close()

@@ -38,8 +38,8 @@ def joint_values(trainer, obs, state, last_action=None):
     return table.numpy()
 
 
-def solved(words, folder, env_steps):
-    trainer = rltrain.make_trainer([*UNIFORM, "algo/network=mlp", *words], run_dir=folder)
+def solved(overrides, folder, env_steps):
+    trainer = rltrain.make_trainer([*UNIFORM, "algo/network=mlp", *overrides], run_dir=folder)
     trainer.run(env_steps)
     return trainer
 
@@ -74,8 +74,8 @@ def test_qmix_learns_the_two_step_game_exactly(tmp_path):
 @pytest.mark.slow
 def test_vdn_learns_its_least_squares_table_of_the_two_step_game(tmp_path):
     # many episodes in the replay: its table is only as uniform as they are
-    words = ["algo=vdn", "env=two_step", "buffer.capacity=5000", "algo.batch_size=256"]
-    trainer = solved([*words, "algo.target_update.episodes=100"], tmp_path, 14_000)
+    overrides = ["algo=vdn", "env=two_step", "buffer.capacity=5000", "algo.batch_size=256"]
+    trainer = solved([*overrides, "algo.target_update.episodes=100"], tmp_path, 14_000)
     first = joint_values(trainer, *state_of(0))
     np.testing.assert_allclose(first, [[6.93, 6.93], [6.435, 6.435]], atol=0.15)
     third = joint_values(trainer, *state_of(2))
@@ -112,8 +112,8 @@ def test_the_closed_form_gives_the_known_tables(game):
 @pytest.mark.slow
 @pytest.mark.parametrize("game", sorted(VDN_TABLES))
 def test_vdn_learns_the_least_squares_table_of_a_matrix_game(tmp_path, game):
-    words = ["algo=vdn", "env=matrix", f"env.game={game}", "buffer.capacity=5000"]
-    trainer = solved([*words, "algo.batch_size=256"], tmp_path, 12_000)
+    overrides = ["algo=vdn", "env=matrix", f"env.game={game}", "buffer.capacity=5000"]
+    trainer = solved([*overrides, "algo.batch_size=256"], tmp_path, 12_000)
     table = joint_values(trainer, np.ones((2, 1), np.float32), np.ones(1, np.float32))
     state = trainer.buffer.state_dict()  # its joint actions are only nearly uniform
     played = np.asarray(state["steps.action"])[~np.asarray(state["steps.last"])].astype(int)
@@ -126,8 +126,8 @@ def test_vdn_learns_the_least_squares_table_of_a_matrix_game(tmp_path, game):
 
 @pytest.mark.slow
 def test_qmix_finds_the_optimum_of_a_game_with_small_penalties(tmp_path):
-    words = ["algo=qmix", "env=matrix", "env.game=small_penalty", "buffer.capacity=2000"]
-    trainer = solved(words, tmp_path, 12_000)
+    overrides = ["algo=qmix", "env=matrix", "env.game=small_penalty", "buffer.capacity=2000"]
+    trainer = solved(overrides, tmp_path, 12_000)
     assert trainer.test(episodes=1)["test/return_mean"] == 12
 
 
@@ -140,7 +140,7 @@ def test_methods_beyond_monotonic_values_find_the_optimum_of_the_qtran_game(algo
 
 @pytest.mark.slow
 def test_iql_plays_the_safe_cell_of_the_qtran_game(tmp_path):
-    words = ["algo=iql", "env=matrix", "env.game=qtran", "buffer.capacity=2000"]
-    trainer = solved(words, tmp_path, 12_000)
+    overrides = ["algo=iql", "env=matrix", "env.game=qtran", "buffer.capacity=2000"]
+    trainer = solved(overrides, tmp_path, 12_000)
     assert trainer.test(episodes=1)["test/return_mean"] == 0
     assert trainer.clock != Clock()

@@ -44,8 +44,8 @@ def test_a_metric_that_is_to_fall_stops_the_run_when_it_is_low_enough(now, stops
 
 
 def test_a_run_goes_on_until_a_falling_metric_is_low_enough(small, tmp_path):
-    words = ["stop.metric=train/epsilon", "stop.mode=min", "stop.value=0.5"]
-    trainer = rltrain.make_trainer([*small, *words], run_dir=tmp_path)
+    overrides = ["stop.metric=train/epsilon", "stop.mode=min", "stop.value=0.5"]
+    trainer = rltrain.make_trainer([*small, *overrides], run_dir=tmp_path)
     trainer.train()
     assert 75 <= trainer.clock.env_steps < 150  # epsilon falls from 1 to 0.05 until step 150
 
@@ -60,8 +60,8 @@ def test_a_run_stops_after_its_hours(seconds, stops):
 
 
 def test_hours_count_those_before_a_resume(small, tmp_path):
-    words = [*small, "stop.hours=1", "total_env_steps=1000000"]
-    trainer = rltrain.make_trainer(words, run_dir=tmp_path)
+    overrides = [*small, "stop.hours=1", "total_env_steps=1000000"]
+    trainer = rltrain.make_trainer(overrides, run_dir=tmp_path)
     trainer.seconds_before = 3600.0
     trainer.run(1_000_000)
     assert trainer.clock.env_steps < 100
@@ -78,10 +78,10 @@ def results_of(trainer):
 @pytest.mark.slow
 @pytest.mark.parametrize("at", [0, 200])
 def test_a_test_cut_short_is_played_again_by_the_resumed_run(small, tmp_path, at):
-    words = [*small, "test.epsilon=0.5", "test.episodes=16"]
-    whole = rltrain.make_trainer(words, run_dir=tmp_path / "whole")
+    overrides = [*small, "test.epsilon=0.5", "test.episodes=16"]
+    whole = rltrain.make_trainer(overrides, run_dir=tmp_path / "whole")
     whole.train()
-    part = rltrain.make_trainer(words, run_dir=tmp_path / "part")
+    part = rltrain.make_trainer(overrides, run_dir=tmp_path / "part")
     env, slots = part.test_rollout.env, []
     step = env.step
 
@@ -96,7 +96,7 @@ def test_a_test_cut_short_is_played_again_by_the_resumed_run(small, tmp_path, at
     part.train()
     assert part.clock.env_steps < whole.clock.env_steps
     assert len(results_of(part)) < len(results_of(whole))
-    resumed = rltrain.make_trainer(words, run_dir=tmp_path / "part")
+    resumed = rltrain.make_trainer(overrides, run_dir=tmp_path / "part")
     resumed.restore(tmp_path / "part")
     resumed.train()
     assert results_of(resumed) == results_of(whole)

@@ -51,8 +51,8 @@ def test_a_sweep_exits_with_the_worst_of_its_jobs(codes, code):
 
 
 def test_a_sweep_makes_one_run_per_combination(command, small, own_folder, capsys):
-    words = [*small, "algo=vdn,iql", "seed=1,2", "total_env_steps=40", "logger.console=true"]
-    assert command("-m", *words) == 0
+    overrides = [*small, "algo=vdn,iql", "seed=1,2", "total_env_steps=40", "logger.console=true"]
+    assert command("-m", *overrides) == 0
     folders = sorted(own_folder.glob("outputs/multirun/*/*/run.json"))
     names = [p.parent.name for p in folders]
     assert len(names) == 4

@@ -89,10 +89,13 @@ TRAINED += [
 
 @pytest.mark.parametrize(("env", "algo"), TRAINED)
 def test_every_environment_trains_with_every_method_for_teams(small, tmp_path, env, algo):
-    words = [*without(small, "buffer.capacity", "hardware.n_envs", "test.n_envs"), f"algo={algo}"]
-    words += [f"env={env}", *SMALLEST[env], "buffer.capacity=40", "algo.batch_size=1"]
-    words += ["hardware.n_envs=1", "test.n_envs=1", "test.interval=1000000"]
-    trainer = rltrain.make_trainer(words, tmp_path)
+    overrides = [
+        *without(small, "buffer.capacity", "hardware.n_envs", "test.n_envs"),
+        f"algo={algo}",
+    ]
+    overrides += [f"env={env}", *SMALLEST[env], "buffer.capacity=40", "algo.batch_size=1"]
+    overrides += ["hardware.n_envs=1", "test.n_envs=1", "test.interval=1000000"]
+    trainer = rltrain.make_trainer(overrides, tmp_path)
     for _ in range(3):
         trainer.run(trainer.clock.env_steps + 1)
     trainer.close()
@@ -120,25 +123,25 @@ def test_an_aec_environment_trains(small, tmp_path):
 
 
 def test_individual_rewards_are_for_methods_without_a_mixer(small, tmp_path):
-    words = [*without(small), "env=pettingzoo", "env.reward=individual"]
+    overrides = [*without(small), "env=pettingzoo", "env.reward=individual"]
     with pytest.raises(
         UsageError, match=r"gives 2, one per agent: set env\.reward=sum, or algo=iql"
     ):
-        rltrain.make_trainer([*words, "algo=qmix"], tmp_path / "mixed", env=Meeting)
-    trainer = rltrain.make_trainer([*words, "algo=iql"], tmp_path / "own", env=Meeting)
+        rltrain.make_trainer([*overrides, "algo=qmix"], tmp_path / "mixed", env=Meeting)
+    trainer = rltrain.make_trainer([*overrides, "algo=iql"], tmp_path / "own", env=Meeting)
     trainer.run(60)
     assert trainer.rollout.env.spec.n_rewards == 2
 
 
 def test_a_resumed_run_equals_the_uninterrupted_one(small, tmp_path):
     """The open episodes are repeated from their seeds and actions."""
-    words = [*without(small), "algo=qmix"]
-    whole = rltrain.make_trainer(words, tmp_path / "whole", env=Meeting)
-    first = rltrain.make_trainer(words, tmp_path / "part", env=Meeting)
+    overrides = [*without(small), "algo=qmix"]
+    whole = rltrain.make_trainer(overrides, tmp_path / "whole", env=Meeting)
+    first = rltrain.make_trainer(overrides, tmp_path / "part", env=Meeting)
     whole.run(120)
     first.run(49)
     first.save()
-    second = rltrain.make_trainer(words, tmp_path / "part", env=Meeting)
+    second = rltrain.make_trainer(overrides, tmp_path / "part", env=Meeting)
     second.restore(tmp_path / "part")
     second.started = True
     second.run(120)
@@ -148,11 +151,14 @@ def test_a_resumed_run_equals_the_uninterrupted_one(small, tmp_path):
 
 
 def test_our_battles_handed_back_train_to_the_same_numbers(small, tmp_path):
-    words = [*without(small, "buffer.capacity", "test.interval"), "algo=qmix"]
-    words += ["buffer.capacity=100", "test.interval=1000000", "save.interval=1000000"]
-    words = [*(w for w in words if not w.startswith("algo.batch_size")), "algo.batch_size=2"]
-    ours = [*words, "env=smac", "env.map_name=2m_vs_1z", "env.time_limit=bootstrap"]
-    theirs = [*words, "env=pettingzoo", "env.reward=mean", "+env.kwargs.map_name=2m_vs_1z"]
+    overrides = [*without(small, "buffer.capacity", "test.interval"), "algo=qmix"]
+    overrides += ["buffer.capacity=100", "test.interval=1000000", "save.interval=1000000"]
+    overrides = [
+        *(w for w in overrides if not w.startswith("algo.batch_size")),
+        "algo.batch_size=2",
+    ]
+    ours = [*overrides, "env=smac", "env.map_name=2m_vs_1z", "env.time_limit=bootstrap"]
+    theirs = [*overrides, "env=pettingzoo", "env.reward=mean", "+env.kwargs.map_name=2m_vs_1z"]
     one = rltrain.make_trainer(ours, tmp_path / "one")
     two = rltrain.make_trainer(theirs, tmp_path / "two", env=parallel_env)
     for trainer in (one, two):
@@ -163,14 +169,14 @@ def test_our_battles_handed_back_train_to_the_same_numbers(small, tmp_path):
     assert one.test(episodes=3) == two.test(episodes=3)
 
 
-def learned(env, folder, small, *words, env_steps=6_000):
+def learned(env, folder, small, *overrides, env_steps=6_000):
     """The return of a test after a short training."""
     given = ("total_env_steps", "algo.exploration", "test", "save", "buffer", "algo.batch_size")
     kept = [w for w in without(small) if not w.startswith(given)]
     kept += ["test.interval=1000000", "save.interval=1000000", "test.episodes=20", "test.n_envs=4"]
     kept += ["algo.exploration.env_steps=2000", "algo.target_update.episodes=50"]
     kept += ["algo.network.last_action=true", "algo.network.agent_id=true", "buffer.capacity=1000"]
-    trainer = rltrain.make_trainer([*kept, "env=pettingzoo", *words], folder, env=env)
+    trainer = rltrain.make_trainer([*kept, "env=pettingzoo", *overrides], folder, env=env)
     trainer.run(env_steps)
     return trainer.test(episodes=20)["test/return_mean"]
 
@@ -202,9 +208,9 @@ def test_an_id_names_a_module_beside_the_user_which_a_checkpoint_needs_trust_for
     small, tmp_path, command
 ):
     (tmp_path / "teams_of_mine.py").write_text(MODULE)
-    words = [*without(small, "total_env_steps"), "algo=vdn", "total_env_steps=20"]
-    words += ["env=pettingzoo", "env.id=teams_of_mine:small_one", "+env.kwargs.size=3"]
-    assert command(*words, "hydra.run.dir=run") == 0
+    overrides = [*without(small, "total_env_steps"), "algo=vdn", "total_env_steps=20"]
+    overrides += ["env=pettingzoo", "env.id=teams_of_mine:small_one", "+env.kwargs.size=3"]
+    assert command(*overrides, "hydra.run.dir=run") == 0
     with pytest.raises(CheckpointError, match=r"trust=\[teams_of_mine\]"):
         rltrain.evaluate("run", episodes=1)
     assert rltrain.evaluate("run", episodes=1, trust=["teams_of_mine"]).metrics
@@ -219,6 +225,6 @@ def test_an_id_names_a_module_beside_the_user_which_a_checkpoint_needs_trust_for
     ],
 )
 def test_an_id_that_makes_nothing_is_refused(small, tmp_path, id, said):
-    words = [*without(small), "env=pettingzoo", f"env.id={id}"]
+    overrides = [*without(small), "env=pettingzoo", f"env.id={id}"]
     with pytest.raises(UsageError, match=f"env.id={id} cannot be made: {said}"):
-        rltrain.make_trainer(words, tmp_path / "run")
+        rltrain.make_trainer(overrides, tmp_path / "run")

@@ -22,12 +22,12 @@ def test_every_method_trains_on_smac(tmp_path, algo):
 
 @pytest.mark.parametrize("algo", slow_except(("ow_qmix",), ["qmix", "ow_qmix"]))
 def test_agents_for_units_train_on_smac(tmp_path, algo):
-    words = [f"algo={algo}", "algo/network=hpn", "env=smac", "env.map_name=3m", *TINY]
-    three_iterations(words, tmp_path)
+    overrides = [f"algo={algo}", "algo/network=hpn", "env=smac", "env.map_name=3m", *TINY]
+    three_iterations(overrides, tmp_path)
 
 
 @pytest.mark.parametrize(
-    "words",
+    "overrides",
     [
         ["algo=qmix", "algo/network=lstm", "algo.network.layer_norm=true"],
         ["algo=ow_qmix", "algo.network.groups=[[0],[1]]", "algo.network.orthogonal=0.01"],
@@ -38,24 +38,24 @@ def test_agents_for_units_train_on_smac(tmp_path, algo):
     ],
     ids=" ".join,
 )
-def test_networks_can_be_exchanged(tmp_path, words):
-    three_iterations([*words, "env=two_step", *TINY], tmp_path)
+def test_networks_can_be_exchanged(tmp_path, overrides):
+    three_iterations([*overrides, "env=two_step", *TINY], tmp_path)
 
 
 @pytest.mark.parametrize(
-    "words",
+    "overrides",
     [
         *(pytest.param([f"algo={a}"], marks=pytest.mark.slow) for a in sorted(TEAMS)),
         ["algo=ow_qmix", "buffer=prioritized_episode", "algo.reward_norm=standardize"],
     ],
     ids=" ".join,
 )
-def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, words):
+def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, overrides):
     """Weights, targets, critics, reward moments and priorities to the bit."""
-    words = [*words, "env=two_step", *TINY]
+    overrides = [*overrides, "env=two_step", *TINY]
 
     def trainer():
-        return rltrain.make_trainer(words, run_dir=tmp_path)
+        return rltrain.make_trainer(overrides, run_dir=tmp_path)
 
     whole = trainer()
     whole.run(60)

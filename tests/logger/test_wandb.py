@@ -122,12 +122,12 @@ def test_a_server_that_does_not_answer_means_offline(fake, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(("mode", "warnings"), [("offline", 0), ("online", 1), ("disabled", 0)])
 def test_a_run_of_somebody_without_an_account(small, own_folder, mode, warnings):
-    words = [w for w in small if not w.startswith("logger.")]
-    words += [f"logger.wandb.mode={mode}", "hydra.run.dir=run"]
+    overrides = [w for w in small if not w.startswith("logger.")]
+    overrides += [f"logger.wandb.mode={mode}", "hydra.run.dir=run"]
     without_account = {k: v for k, v in os.environ.items() if not k.startswith("WANDB")}
     without_account["NETRC"] = str(own_folder / "none")
     done = subprocess.run(
-        [sys.executable, "-m", "rltrain", *words],
+        [sys.executable, "-m", "rltrain", *overrides],
         capture_output=True,
         text=True,
         env=without_account,

@@ -12,8 +12,8 @@ from rltrain.errors import UsageError
 
 @pytest.fixture
 def run(small):
-    words = [*small, "total_env_steps=120", "save.interval=40", "save.keep_last=9"]
-    return rltrain.train(words).run_dir
+    overrides = [*small, "total_env_steps=120", "save.interval=40", "save.keep_last=9"]
+    return rltrain.train(overrides).run_dir
 
 
 def steps_of(run):
@@ -25,8 +25,8 @@ def test_every_checkpoint_is_evaluated_as_it_is_alone(command, run, capsys):
     assert len(steps) >= 3
     alone = rltrain.evaluate(run, episodes=5, seed=7, load_step=steps[0]).metrics
     (run / "checkpoints" / str(steps[1]) / "model.json").write_text("{damaged")
-    words = ("load_step=all", "test.episodes=5", "seed=7")
-    assert command("mode=evaluate", f"checkpoint={run}", *words) == 0
+    overrides = ("load_step=all", "test.episodes=5", "seed=7")
+    assert command("mode=evaluate", f"checkpoint={run}", *overrides) == 0
     record = json.loads((run / "evaluation.json").read_text())
     rows = record["checkpoints"]
     assert [row["env_steps"] for row in rows] == [steps[0], *steps[2:]]
@@ -42,9 +42,9 @@ def test_one_checkpoint_is_not_all_and_elsewhere_one_is_needed(command, run, sma
     one = run / "checkpoints" / str(steps_of(run)[0])
     with pytest.raises(UsageError, match=r"every checkpoint of a run, and .* is one"):
         command("mode=evaluate", f"checkpoint={one}", "load_step=all")
-    for words in (small, ["mode=export"]):
+    for overrides in (small, ["mode=export"]):
         with pytest.raises(UsageError, match="load_step=all"):
-            command(*words, f"checkpoint={run}", "load_step=all")
+            command(*overrides, f"checkpoint={run}", "load_step=all")
     with pytest.raises(UsageError, match="load_step=all is for mode=evaluate"):
         rltrain.load_policy(run, load_step="all")
     with pytest.raises(UsageError, match="episodes of one checkpoint"):

@@ -21,9 +21,9 @@ IMAGES = ["env=gymnasium", "algo/network=conv", "algo.network.filters=[[4,3,2]]"
 IMAGES += ["algo.network.hidden_sizes=[8]", "hardware.threads=1", "env.frame_stack=2"]
 
 
-def saved(words, folder, env=None):
+def saved(overrides, folder, env=None):
     """A run folder with the weights of the initialization."""
-    trainer = rltrain.make_trainer([*words, "test.n_envs=2"], run_dir=folder, env=env)
+    trainer = rltrain.make_trainer([*overrides, "test.n_envs=2"], run_dir=folder, env=env)
     trainer.start()
     trainer.save("weights")
     trainer.close()
@@ -59,7 +59,7 @@ def test_script_acts_as_the_policy_of_a_recurrent_team(command, small, own_folde
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "words",
+    "overrides",
     [
         ["algo=dqn", "algo.network.dueling=true", "algo.network.layer_norm=true"],
         ["algo=c51", "algo.network.noisy_sigma=0.5"],
@@ -69,8 +69,8 @@ def test_script_acts_as_the_policy_of_a_recurrent_team(command, small, own_folde
     ],
     ids=["dueling", "categorical-noisy", "quantile", "implicit-quantile", "recurrent-quantile"],
 )
-def test_every_kind_of_network_is_exported(words, own_folder):
-    run = saved([*ONE_AGENT, *words], own_folder / "run")
+def test_every_kind_of_network_is_exported(overrides, own_folder):
+    run = saved([*ONE_AGENT, *overrides], own_folder / "run")
     done = export(run, ["test.episodes=2"], None)
     exported, policy = loaded_script(done.folder), rltrain.load_policy(run)
     for obs in np.random.default_rng(0).normal(size=(20, 1, 4)).astype(np.float32):
@@ -126,8 +126,8 @@ def named_parts():
 @pytest.mark.slow
 def test_a_network_with_an_encoder_per_key_is_exported(own_folder, monkeypatch):
     monkeypatch.setattr("rltrain.mode.export.open_checkpoint", opened_with(named_parts))
-    words = [word.replace("conv", "multi_input") for word in IMAGES]
-    run = saved(["algo=dqn", *words], own_folder / "run", env=named_parts)
+    overrides = [word.replace("conv", "multi_input") for word in IMAGES]
+    run = saved(["algo=dqn", *overrides], own_folder / "run", env=named_parts)
     done = export(run, ["test.episodes=2"], None)
     exported, policy = loaded_script(done.folder), rltrain.load_policy(run)
     for obs in np.random.default_rng(0).random((6, 1, 38), np.float32):

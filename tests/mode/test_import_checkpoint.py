@@ -128,8 +128,8 @@ def test_next_step_is_that_of_the_optimizer_that_was_saved(folder, kind):
 def test_agents_without_memory_become_feed_forward_ones(folder):
     agent = RNNAgent(memory=False)
     pymarl_folder(folder, agent)
-    words = ["algo=vdn", "algo/network=mlp", "algo.network.hidden_sizes=[8,8]"]
-    learner = rltrain.make_learner([*words, "algo.network.last_action=true"], SPEC)
+    overrides = ["algo=vdn", "algo/network=mlp", "algo.network.hidden_sizes=[8,8]"]
+    learner = rltrain.make_learner([*overrides, "algo.network.last_action=true"], SPEC)
     load_files(learner, read_folder(folder, None))
     obs, last = torch.rand(1, 2, 3), torch.tensor([[-1, 1]])
     q, _ = learner.online.agents.step(obs, last, torch.zeros(1, 2, 0))
@@ -139,7 +139,7 @@ def test_agents_without_memory_become_feed_forward_ones(folder):
 
 
 @pytest.mark.parametrize(
-    ("agent", "words", "message"),
+    ("agent", "overrides", "message"),
     [
         (
             RNNAgent(hidden=16),
@@ -161,10 +161,10 @@ def test_agents_without_memory_become_feed_forward_ones(folder):
         (RNNAgent(), [*OVERRIDES[:2], "algo.mixer.embed_dim=9"], "algo.mixer.embed_dim=4 .*dim=5"),
     ],
 )
-def test_other_sizes_are_named_with_what_to_type(folder, agent, words, message):
+def test_other_sizes_are_named_with_what_to_type(folder, agent, overrides, message):
     pymarl_folder(folder, agent, QMixer())
     with pytest.raises(UsageError, match=message):
-        load_files(rltrain.make_learner(words, SPEC), read_folder(folder, None))
+        load_files(rltrain.make_learner(overrides, SPEC), read_folder(folder, None))
 
 
 def test_moments_of_another_optimizer_are_refused_with_its_name(folder):
@@ -235,10 +235,10 @@ def test_an_import_needs_a_folder(command, small):
 
 @pytest.mark.parametrize("algo", ["qtran", "qplex", "ow_qmix"])
 def test_other_mixers_and_their_moments_are_taken_over(folder, algo):
-    words = [f"algo={algo}", "algo.network.hidden_dim=8", "hardware.threads=1"]
-    parts = parts_of(rltrain.make_learner([*words, "seed=1"], SPEC).online)
+    overrides = [f"algo={algo}", "algo.network.hidden_dim=8", "hardware.threads=1"]
+    parts = parts_of(rltrain.make_learner([*overrides, "seed=1"], SPEC).online)
     optimizer = pymarl_folder(folder, parts["agent"], parts["mixer"])
-    learner = rltrain.make_learner([*words, "seed=2"], SPEC)
+    learner = rltrain.make_learner([*overrides, "seed=2"], SPEC)
     remarks = load_files(learner, read_folder(folder, None))
     ours = parts_of(learner.online)
     for part in ("agent", "mixer"):

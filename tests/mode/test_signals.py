@@ -78,8 +78,8 @@ class Twice(Callback):
 def test_a_second_signal_while_saving_says_what_is_kept(
     command, small, own_folder, capsys, at, kept
 ):
-    words = ["logger.console=true", f"callbacks=[{{_target_: {__name__}.Twice, at: {at}}}]"]
-    assert command(*small, *words, "hydra.run.dir=run") == 130
+    overrides = ["logger.console=true", f"callbacks=[{{_target_: {__name__}.Twice, at: {at}}}]"]
+    assert command(*small, *overrides, "hydra.run.dir=run") == 130
     shown = capsys.readouterr().out
 
     assert kept in shown

@@ -20,10 +20,10 @@ ABOUT = {
 }
 
 
-def writer(folder, *, n_envs=1, slots=1000, **words):
+def writer(folder, *, n_envs=1, slots=1000, **overrides):
     from rltrain.offline.shards import bytes_per_step
 
-    settings = {"max_bytes": None, **words}
+    settings = {"max_bytes": None, **overrides}
     size = slots * bytes_per_step(SPEC)
     return Writer(
         folder=folder, spec=SPEC, n_envs=n_envs, about=ABOUT, shard_bytes=size, **settings

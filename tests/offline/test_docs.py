@@ -21,7 +21,7 @@ def test_the_page_has_commands():
     assert len(COMMANDS) == 6
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_a_command_of_the_page_is_a_right_one(words):
-    settings = settings_from([w for w in words if not w.startswith("checkpoint=")])
+@pytest.mark.parametrize("overrides", COMMANDS, ids=" ".join)
+def test_a_command_of_the_page_is_a_right_one(overrides):
+    settings = settings_from([w for w in overrides if not w.startswith("checkpoint=")])
     assert (settings.run.dataset.read is None) != (settings.run.dataset.write is None)

@@ -15,15 +15,17 @@ from tests.helpers import trained, weights
 RANDOM = ["algo.exploration.start=1", "algo.exploration.end=1"]
 
 
-def without(words, *names):
-    return [w for w in words if not w.startswith(names)]
+def without(overrides, *names):
+    return [w for w in overrides if not w.startswith(names)]
 
 
-def record(words, folder, env_steps):
+def record(overrides, folder, env_steps):
     """So much random play without any learning, written to ``folder / "d"``."""
-    words = [*words, *RANDOM, "algo.learning_starts=1000000", "buffer.capacity=1000000"]
-    words += ["test.interval=1000000", "save.interval=1000000"]
-    trainer = rltrain.make_trainer([*words, f"dataset.write={folder / 'd'}"], run_dir=folder / "r")
+    overrides = [*overrides, *RANDOM, "algo.learning_starts=1000000", "buffer.capacity=1000000"]
+    overrides += ["test.interval=1000000", "save.interval=1000000"]
+    trainer = rltrain.make_trainer(
+        [*overrides, f"dataset.write={folder / 'd'}"], run_dir=folder / "r"
+    )
     trainer.run(env_steps)
     trainer.close()
     return folder / "d"
@@ -32,24 +34,24 @@ def record(words, folder, env_steps):
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
     """Some 500 random episodes of the two-step game, in a few shards."""
-    words = [*without(SMALL, "buffer."), "dataset.shard_bytes=30000"]
-    return record(words, tmp_path_factory.mktemp("two_step"), 1000)
+    overrides = [*without(SMALL, "buffer."), "dataset.shard_bytes=30000"]
+    return record(overrides, tmp_path_factory.mktemp("two_step"), 1000)
 
 
 @pytest.fixture(scope="module")
 def balanced(tmp_path_factory):
     """Some 15 random episodes of CartPole."""
-    words = [*without(SMALL, "buffer.", "env=", "algo.exploration.")]
-    words += ["env=cartpole", "algo=dqn", "test.n_envs=1"]
-    return record(words, tmp_path_factory.mktemp("cartpole"), 350)
+    overrides = [*without(SMALL, "buffer.", "env=", "algo.exploration.")]
+    overrides += ["env=cartpole", "algo=dqn", "test.n_envs=1"]
+    return record(overrides, tmp_path_factory.mktemp("cartpole"), 350)
 
 
 @pytest.fixture
 def offline(small, recorded):
     """The small run, from that dataset, with a replay that holds it whole."""
-    words = [*without(small, "buffer.", "test.interval"), "test.interval=1000000"]
-    words += ["algo/network=mlp", "save.interval=1000000"]
-    return [*words, "buffer.capacity=1000", f"dataset.read={recorded}"]
+    overrides = [*without(small, "buffer.", "test.interval"), "test.interval=1000000"]
+    overrides += ["algo/network=mlp", "save.interval=1000000"]
+    return [*overrides, "buffer.capacity=1000", f"dataset.read={recorded}"]
 
 
 def test_a_share_below_one_episode_is_told(offline, tmp_path, caplog):
@@ -64,10 +66,10 @@ def test_a_share_below_one_episode_is_told(offline, tmp_path, caplog):
 def test_gradient_steps_follow_from_env_steps_alone(
     offline, tmp_path, n_envs, per_step, per_episode, updates
 ):
-    words = [*offline, f"hardware.n_envs={n_envs}"]
-    words += [f"algo.updates_per_env_step={'null' if per_step is None else per_step}"]
-    words += [f"algo.updates_per_episode={'null' if per_episode is None else per_episode}"]
-    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run")
+    overrides = [*offline, f"hardware.n_envs={n_envs}"]
+    overrides += [f"algo.updates_per_env_step={'null' if per_step is None else per_step}"]
+    overrides += [f"algo.updates_per_episode={'null' if per_episode is None else per_episode}"]
+    trainer = rltrain.make_trainer(overrides, run_dir=tmp_path / "run")
     trainer.run(240)
     assert trainer.clock.env_steps == 240  # 30 iterations of one copy, 10 of three
     assert trainer.clock.episodes == 120  # two steps each
@@ -84,8 +86,8 @@ def test_a_replay_that_holds_the_dataset_is_filled_once(offline, tmp_path):
 
 
 def test_a_smaller_replay_is_fed_as_the_clock_goes(offline, tmp_path):
-    words = [*without(offline, "buffer."), "buffer.capacity=50", "algo.updates_per_episode=0.1"]
-    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run")
+    overrides = [*without(offline, "buffer."), "buffer.capacity=50", "algo.updates_per_episode=0.1"]
+    trainer = rltrain.make_trainer(overrides, run_dir=tmp_path / "run")
     trainer.run(8)
     shown, clock = trainer.buffer._next, trainer.clock
     trainer.run(1100)
@@ -109,12 +111,12 @@ def test_operators_between_reading_and_storing_are_asked(offline, tmp_path):
 
 @pytest.mark.parametrize("capacity", [50, pytest.param(1000, marks=pytest.mark.slow)])
 def test_a_resumed_offline_run_equals_the_uninterrupted_one(offline, tmp_path, capacity):
-    words = [*without(offline, "buffer."), f"buffer.capacity={capacity}", "algo/network=gru"]
-    words.remove("algo/network=mlp")
-    whole = trained(words, tmp_path / "whole", 150)
-    first = trained(words, tmp_path / "part", 80)
+    overrides = [*without(offline, "buffer."), f"buffer.capacity={capacity}", "algo/network=gru"]
+    overrides.remove("algo/network=mlp")
+    whole = trained(overrides, tmp_path / "whole", 150)
+    first = trained(overrides, tmp_path / "part", 80)
     first.save()
-    second = rltrain.make_trainer(words, run_dir=tmp_path / "part")
+    second = rltrain.make_trainer(overrides, run_dir=tmp_path / "part")
     second.restore(tmp_path / "part")
     second.started = True
     second.run(150)
@@ -135,8 +137,8 @@ def test_without_a_saved_replay_the_dataset_is_read_again(offline, tmp_path):
 
 
 def test_tests_report_estimates_beside_the_real_return(offline, tmp_path):
-    words = [*offline, "dataset.held_out=0.5", "test.epsilon=1", "algo.loss.gamma=1"]
-    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run")
+    overrides = [*offline, "dataset.held_out=0.5", "test.epsilon=1", "algo.loss.gamma=1"]
+    trainer = rltrain.make_trainer(overrides, run_dir=tmp_path / "run")
     found = trainer.test(episodes=400)
     # the same policy as the recorded one: every ratio is 1
     assert found["offline/is_return"] == pytest.approx(found["offline/behavior_return"])
@@ -147,8 +149,8 @@ def test_tests_report_estimates_beside_the_real_return(offline, tmp_path):
 
 @pytest.mark.slow
 def test_the_estimate_of_a_greedy_team_is_near_its_real_return(offline, tmp_path):
-    words = [*offline, "dataset.held_out=0.5", "test.epsilon=0.2", "algo.loss.gamma=1"]
-    trainer = rltrain.make_trainer([*words, "seed=3"], run_dir=tmp_path / "run")
+    overrides = [*offline, "dataset.held_out=0.5", "test.epsilon=0.2", "algo.loss.gamma=1"]
+    trainer = rltrain.make_trainer([*overrides, "seed=3"], run_dir=tmp_path / "run")
     trainer.run(400)
     found = trainer.test(episodes=400)
     assert found["offline/wis_return"] == pytest.approx(found["test/return_mean"], abs=1.2)
@@ -157,9 +159,9 @@ def test_the_estimate_of_a_greedy_team_is_near_its_real_return(offline, tmp_path
 
 @pytest.mark.slow
 def test_qmix_solves_the_two_step_game_from_random_play(offline, tmp_path):
-    words = [*without(offline, "algo.batch", "log."), "log.interval=1000000"]
-    words += ["algo=qmix", "algo.target_update.episodes=100", "algo.mixer.embed_dim=8"]
-    trainer = rltrain.make_trainer(words, run_dir=tmp_path)
+    overrides = [*without(offline, "algo.batch", "log."), "log.interval=1000000"]
+    overrides += ["algo=qmix", "algo.target_update.episodes=100", "algo.mixer.embed_dim=8"]
+    trainer = rltrain.make_trainer(overrides, run_dir=tmp_path)
     trainer.run(3000)
     assert trainer.test(episodes=4)["test/return_mean"] == 8
 
@@ -171,10 +173,10 @@ MORE = ["simple_q", "c51", "iqn", "munchausen_dqn"]
     "algo", ["rainbow", "drqn", *(pytest.param(algo, marks=pytest.mark.slow) for algo in MORE)]
 )
 def test_methods_with_a_replay_learn_from_a_dataset(small, balanced, tmp_path, algo):
-    words = without(small, "env=", "algo.exploration.", "buffer.", "algo.batch_size")
-    words += ["env=cartpole", f"algo={algo}", "algo.batch_size=4", "test.n_envs=1"]
-    words += [f"dataset.read={balanced}", "dataset.held_out=0.2", "algo.learning_starts=10"]
-    trainer = rltrain.make_trainer([*words, "test.interval=1000000"], run_dir=tmp_path)
+    overrides = without(small, "env=", "algo.exploration.", "buffer.", "algo.batch_size")
+    overrides += ["env=cartpole", f"algo={algo}", "algo.batch_size=4", "test.n_envs=1"]
+    overrides += [f"dataset.read={balanced}", "dataset.held_out=0.2", "algo.learning_starts=10"]
+    trainer = rltrain.make_trainer([*overrides, "test.interval=1000000"], run_dir=tmp_path)
     trainer.run(40)
     assert trainer.clock.updates >= 10
     assert {**trainer.latest, **trainer.metrics.take()}["learn/skipped_updates"] == 0
@@ -194,26 +196,26 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("words", "said"), REFUSED, ids=lambda x: x[0] if x[0] else "")
-def test_what_a_dataset_cannot_feed_is_refused(offline, tmp_path, words, said):
-    given = [w.partition("=")[0] + "=" for w in words]
+@pytest.mark.parametrize(("overrides", "said"), REFUSED, ids=lambda x: x[0] if x[0] else "")
+def test_what_a_dataset_cannot_feed_is_refused(offline, tmp_path, overrides, said):
+    given = [w.partition("=")[0] + "=" for w in overrides]
     kept = without(offline, *given)
-    if any(w.startswith("algo=pqn") for w in words):
+    if any(w.startswith("algo=pqn") for w in overrides):
         kept = without(kept, "buffer.")
     with pytest.raises(UsageError, match=said):
-        rltrain.make_trainer([*kept, *words], run_dir=tmp_path / "run")
+        rltrain.make_trainer([*kept, *overrides], run_dir=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_without_probabilities_there_is_nothing_to_estimate(small, tmp_path):
-    words = without(small, "env=", "algo.exploration.", "buffer.")
-    words += ["env=cartpole", "algo=dqn", "algo.network.noisy_sigma=0.5", "test.n_envs=2"]
-    words += ["algo.learning_starts=10"]
-    first = rltrain.make_trainer([*words, f"dataset.write={tmp_path / 'd'}"], run_dir=tmp_path)
+    overrides = without(small, "env=", "algo.exploration.", "buffer.")
+    overrides += ["env=cartpole", "algo=dqn", "algo.network.noisy_sigma=0.5", "test.n_envs=2"]
+    overrides += ["algo.learning_starts=10"]
+    first = rltrain.make_trainer([*overrides, f"dataset.write={tmp_path / 'd'}"], run_dir=tmp_path)
     first.run(200)
     first.close()
-    words += [f"dataset.read={tmp_path / 'd'}", "dataset.held_out=0.5"]
+    overrides += [f"dataset.read={tmp_path / 'd'}", "dataset.held_out=0.5"]
     with pytest.raises(UsageError, match=r"Type dataset\.held_out=0"):
-        rltrain.make_trainer(words, run_dir=tmp_path / "b")
-    words[-1] = "dataset.held_out=0"
-    rltrain.make_trainer(words, run_dir=tmp_path / "b").run(20)
+        rltrain.make_trainer(overrides, run_dir=tmp_path / "b")
+    overrides[-1] = "dataset.held_out=0"
+    rltrain.make_trainer(overrides, run_dir=tmp_path / "b").run(20)

@@ -51,8 +51,8 @@ def test_nothing_stands_between_when_nothing_is_written(small, tmp_path):
 
 
 def test_probabilities_are_those_of_the_exploration(small, tmp_path):
-    words = [*small, "algo.exploration.start=1", "algo.exploration.end=1"]
-    trainer = trained([*words, f"dataset.write={tmp_path / 'd'}"], tmp_path / "run", 60)
+    overrides = [*small, "algo.exploration.start=1", "algo.exploration.end=1"]
+    trainer = trained([*overrides, f"dataset.write={tmp_path / 'd'}"], tmp_path / "run", 60)
     trainer.close()
     written = whole(tmp_path / "d", trainer.rollout.env.spec)
     assert set(written["probability"][~written["last"]].ravel()) == {0.5}
@@ -63,11 +63,11 @@ def test_a_resumed_recording_equals_the_uninterrupted_one(small, tmp_path):
     size = "dataset.shard_bytes=2000"
     one = trained([*small, size, f"dataset.write={tmp_path / 'one'}"], tmp_path / "a", 150)
     one.close()
-    words = [*small, size, f"dataset.write={tmp_path / 'two'}"]
-    first = trained(words, tmp_path / "b", 60)
+    overrides = [*small, size, f"dataset.write={tmp_path / 'two'}"]
+    first = trained(overrides, tmp_path / "b", 60)
     first.save()
     first.run(100)
-    second = rltrain.make_trainer(words, run_dir=tmp_path / "b")
+    second = rltrain.make_trainer(overrides, run_dir=tmp_path / "b")
     second.restore(tmp_path / "b")
     second.start()
     second.run(150)
@@ -79,10 +79,10 @@ def test_a_resumed_recording_equals_the_uninterrupted_one(small, tmp_path):
 
 @pytest.mark.slow
 def test_without_a_saved_replay_no_episode_is_glued_together(small, tmp_path):
-    words = [*small, f"dataset.write={tmp_path / 'd'}"]
-    first = trained(words, tmp_path / "run", 101)
+    overrides = [*small, f"dataset.write={tmp_path / 'd'}"]
+    first = trained(overrides, tmp_path / "run", 101)
     folder = first.save(with_replay=False)
-    second = rltrain.make_trainer(words, run_dir=tmp_path / "run")
+    second = rltrain.make_trainer(overrides, run_dir=tmp_path / "run")
     second.restore(folder)
     second.start()
     second.run(200)
@@ -91,9 +91,9 @@ def test_without_a_saved_replay_no_episode_is_glued_together(small, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words", [["algo.network.noisy_sigma=0.5"], ["algo/exploration=parameter_noise"]]
+    "overrides", [["algo.network.noisy_sigma=0.5"], ["algo/exploration=parameter_noise"]]
 )
-def test_noise_that_nobody_can_weigh_leaves_probabilities_unknown(small, tmp_path, words):
+def test_noise_that_nobody_can_weigh_leaves_probabilities_unknown(small, tmp_path, overrides):
     small = [w for w in small if not w.startswith(("env=", "algo.exploration."))]
     small += [
         "env=cartpole",
@@ -101,7 +101,7 @@ def test_noise_that_nobody_can_weigh_leaves_probabilities_unknown(small, tmp_pat
         "algo.learning_starts=10",
         f"dataset.write={tmp_path / 'd'}",
     ]
-    trainer = trained([*small, *words], tmp_path / "run", 100)
+    trainer = trained([*small, *overrides], tmp_path / "run", 100)
     trainer.close()
     assert not open_dataset(tmp_path / "d", trainer.rollout.env.spec).knows_probabilities
 
@@ -109,8 +109,8 @@ def test_noise_that_nobody_can_weigh_leaves_probabilities_unknown(small, tmp_pat
 def test_an_evaluation_writes_exactly_its_episodes(small, command, own_folder):
     assert command(*small, "total_env_steps=50") == 0
     (run_dir,) = own_folder.glob("outputs/*-*/*")
-    words = ["dataset.write=seen", "test.epsilon=0.5", "test.episodes=7", "test.n_envs=3"]
-    assert command("mode=evaluate", f"checkpoint={run_dir}", *words) == 0
+    overrides = ["dataset.write=seen", "test.epsilon=0.5", "test.episodes=7", "test.n_envs=3"]
+    assert command("mode=evaluate", f"checkpoint={run_dir}", *overrides) == 0
     index = read_index(own_folder / "seen")
     assert (index["episodes"], index["transitions"]) == (7, 14)
     data = open_dataset(own_folder / "seen", rltrain.load_policy(run_dir).spec)
@@ -119,8 +119,8 @@ def test_an_evaluation_writes_exactly_its_episodes(small, command, own_folder):
 
 
 def test_a_scripted_policy_is_recorded_with_its_probabilities(command, own_folder):
-    words = ["algo=scripted", "algo.policy=random", "env=two_step", "test.n_envs=2"]
-    assert command("mode=evaluate", *words, "dataset.write=random", "test.episodes=5") == 0
+    overrides = ["algo=scripted", "algo.policy=random", "env=two_step", "test.n_envs=2"]
+    assert command("mode=evaluate", *overrides, "dataset.write=random", "test.episodes=5") == 0
     index = read_index(own_folder / "random")
     assert index["episodes"] == 5
     assert index["shards"][0]["probabilities"]

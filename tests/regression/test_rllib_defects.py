@@ -82,12 +82,12 @@ WORDS += ["algo.target_update.env_steps=20", "algo.exploration.start=1", "algo.e
 WORDS += ["hardware.n_envs=2", "hardware.threads=1", "test.n_envs=2", "test.interval=100"]
 WORDS += ["save.interval=100", "log.interval=20", "total_env_steps=100"]
 ALONE = ["hardware.n_envs=1", "test.n_envs=3"]
-checked = functools.cache(lambda *words: settings_from([*WORDS, *words]))
+checked = functools.cache(lambda *overrides: settings_from([*WORDS, *overrides]))
 
 
-def make(folder, *words, loggers=None):
+def make(folder, *overrides, loggers=None):
     folder.mkdir(exist_ok=True)
-    return built(checked(*words), folder, loggers)
+    return built(checked(*overrides), folder, loggers)
 
 
 def flat(model):

@@ -185,9 +185,9 @@ def test_a_resumed_run_goes_on_with_its_statistics(tmp_path):
 @pytest.mark.parametrize("algo", ["ow_qmix", "qtran"])
 def test_a_critic_sees_the_statistics_of_what_was_collected(tmp_path, algo):
     """The agents of a central critic have statistics of their own; QTRAN's critic has none."""
-    words = [f"algo={algo}", "env=two_step", "algo.network.normalize_obs=true"]
-    words += ["hardware.n_envs=2", "hardware.threads=1", "logger.wandb.mode=disabled"]
-    trainer = rltrain.make_trainer(words, run_dir=tmp_path)
+    overrides = [f"algo={algo}", "env=two_step", "algo.network.normalize_obs=true"]
+    overrides += ["hardware.n_envs=2", "hardware.threads=1", "logger.wandb.mode=disabled"]
+    trainer = rltrain.make_trainer(overrides, run_dir=tmp_path)
     trainer.run(20)
     norms = [m for m in trainer.learner.online.modules() if isinstance(m, RunningNorm)]
     assert len(norms) == (2 if algo == "ow_qmix" else 1)
@@ -205,21 +205,21 @@ def test_weights_without_statistics_do_not_fit(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "overrides",
     [
         pytest.param(["algo=pqn"], marks=pytest.mark.slow),
         pytest.param(["algo=rainbow"], marks=pytest.mark.slow),
         ["algo=dqn", "algo/exploration=parameter_noise", "env.frame_stack=3"],
         pytest.param(["algo=drqn"], marks=pytest.mark.slow),
     ],
-    ids=lambda words: words[0],
+    ids=lambda overrides: overrides[0],
 )
-def test_other_methods_normalize_too(tmp_path, words):
+def test_other_methods_normalize_too(tmp_path, overrides):
     given = [w for w in WORDS if not w.startswith(("algo=", "algo.network.hidden"))]
-    if words == ["algo=pqn"]:
+    if overrides == ["algo=pqn"]:
         given = [w for w in given if not w.startswith(("buffer.", "algo.learning"))]
-    trainer = rltrain.make_trainer([*given, *words], run_dir=tmp_path)
-    trainer.run(60 if words != ["algo=pqn"] else 200)
+    trainer = rltrain.make_trainer([*given, *overrides], run_dir=tmp_path)
+    trainer.run(60 if overrides != ["algo=pqn"] else 200)
     assert trainer.clock.updates > 0
     assert norm_of(trainer).count >= 60
     assert torch.isfinite(

@@ -48,8 +48,8 @@ def test_overview_has_every_key_of_a_run_with_its_default_and_meaning():
 
 def test_examples_are_commands_that_compose():
     for command in re.findall(r"^  rltrain (\S.*?)  ", FOOTER, re.MULTILINE):
-        words = [word for word in command.split() if word != "-m" and "…" not in word]
-        compose_checked([re.sub(r",.*", "", word) for word in words])
+        overrides = [word for word in command.split() if word != "-m" and "…" not in word]
+        compose_checked([re.sub(r",.*", "", word) for word in overrides])
 
 
 @pytest.mark.parametrize("group", [g for g in CATALOG.groups if g not in PRESETS])
@@ -77,10 +77,10 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("words", SAID, ids=" ".join)
-def test_help_about_a_word(words):
-    text = help_text(words)
-    for part in SAID[words]:
+@pytest.mark.parametrize("overrides", SAID, ids=" ".join)
+def test_help_about_a_word(overrides):
+    text = help_text(overrides)
+    for part in SAID[overrides]:
         assert part in text
     assert "_target_" not in text
     assert max(len(line) for line in text.splitlines()) <= WIDTH

@@ -43,8 +43,8 @@ def test_a_finished_run(trainer, own_folder):
 
 def test_a_class_of_a_notebook_is_handed_over_again(trainer, own_folder):
     saved(own_folder / "run", full=[300])
-    words = closing_words(FACTS, own_folder / "run", trainer, "finished", "__main__")
-    assert words.splitlines()[-2:] == [
+    overrides = closing_words(FACTS, own_folder / "run", trainer, "finished", "__main__")
+    assert overrides.splitlines()[-2:] == [
         "  rltrain.evaluate('run', env=YOUR_CLASS)",
         "  rltrain.resume('run', total_env_steps=600, env=YOUR_CLASS)",
     ]
@@ -54,16 +54,16 @@ def test_a_result_that_is_the_best_is_said_once(trainer, own_folder):
     saved(own_folder, full=[300])
     checkpoint.name_pointer(own_folder / "checkpoints", "best", 300)
     facts = {"final_test": LAST, "best_test": LAST}
-    words = closing_words(facts, own_folder, trainer, "finished", None)
-    assert "Best test" not in words
-    assert words.count("mode=evaluate") == 1
+    overrides = closing_words(facts, own_folder, trainer, "finished", None)
+    assert "Best test" not in overrides
+    assert overrides.count("mode=evaluate") == 1
 
 
 def test_an_offline_record_and_the_curve_are_named(trainer, own_folder):
     (own_folder / "run/wandb/offline-run-1").mkdir(parents=True)
     (own_folder / "run/learning_curve.png").touch()
-    words = closing_words(FACTS, own_folder / "run", trainer, "finished", None)
-    assert words.splitlines()[-2:] == [
+    overrides = closing_words(FACTS, own_folder / "run", trainer, "finished", None)
+    assert overrides.splitlines()[-2:] == [
         "  wandb sync run/wandb/offline-run-*",
         "  run/learning_curve.png",
     ]
@@ -77,7 +77,7 @@ def test_a_failed_run_names_its_error_and_what_is_kept(trainer, own_folder):
 
 
 @pytest.mark.parametrize(
-    ("full", "best", "words"),
+    ("full", "best", "overrides"),
     [
         ([100, 300], 100, "Everything is saved."),
         ([100], None, "Kept: the last checkpoint (env step 100)."),
@@ -85,6 +85,6 @@ def test_a_failed_run_names_its_error_and_what_is_kept(trainer, own_folder):
         ([], None, "Nothing is kept: there was no checkpoint yet."),
     ],
 )
-def test_what_is_kept_of_a_run_cut_short(own_folder, full, best, words):
+def test_what_is_kept_of_a_run_cut_short(own_folder, full, best, overrides):
     saved(own_folder, full, best if best not in full else None)
-    assert kept_words(own_folder / "checkpoints", 300) == words
+    assert kept_words(own_folder / "checkpoints", 300) == overrides

@@ -74,7 +74,7 @@ def test_a_full_replay_is_what_it_can_need_and_may_use(worst, cap, full):
 
 def test_a_command_for_more_episodes_than_memory_can_hold_is_refused(small, tmp_path):
     small = [w for w in small if not w.startswith("buffer.")]
-    words = ["buffer.max_bytes=1e15", "buffer.capacity=2e10"]
+    overrides = ["buffer.max_bytes=1e15", "buffer.capacity=2e10"]
     with pytest.raises(UsageError, match=r"GB.*memory are free here: set buffer\.capacity="):
-        rltrain.make_trainer([*small, *words], run_dir=tmp_path / "run")
+        rltrain.make_trainer([*small, *overrides], run_dir=tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -9,14 +9,14 @@ import pytest
 import rltrain
 
 
-def without(words, *starts):
-    return [w for w in words if not w.startswith(starts)]
+def without(overrides, *starts):
+    return [w for w in overrides if not w.startswith(starts)]
 
 
-def heard(caplog, words, folder):
+def heard(caplog, overrides, folder):
     """What is warned of before a run begins."""
     caplog.clear()
-    rltrain.make_trainer(words, run_dir=folder)
+    rltrain.make_trainer(overrides, run_dir=folder)
     return caplog.text
 
 
@@ -42,9 +42,9 @@ EXPLORES = [
 ]
 
 
-@pytest.mark.parametrize(("words", "warning"), EXPLORES, ids=lambda x: str(x)[-60:])
-def test_exploration(tmp_path, caplog, words, warning):
-    said = heard(caplog, words, tmp_path)
+@pytest.mark.parametrize(("overrides", "warning"), EXPLORES, ids=lambda x: str(x)[-60:])
+def test_exploration(tmp_path, caplog, overrides, warning):
+    said = heard(caplog, overrides, tmp_path)
     assert warning in said if warning else "explor" not in said
 
 
@@ -53,15 +53,15 @@ OFTEN = ["algo.target_update.episodes=null", "algo.target_update.updates=1"]
 
 
 @pytest.mark.parametrize(
-    ("words", "warning"),
+    ("overrides", "warning"),
     [
         ([TAU], "half of the way takes 13,794 episodes. Type algo.target_update.episodes=null "),
         ([TAU, *OFTEN], None),
         ([], None),
     ],
 )
-def test_a_polyak_factor_with_the_period_of_copies(small, tmp_path, caplog, words, warning):
-    said = heard(caplog, [*small, *words], tmp_path)
+def test_a_polyak_factor_with_the_period_of_copies(small, tmp_path, caplog, overrides, warning):
+    said = heard(caplog, [*small, *overrides], tmp_path)
     assert warning in said if warning else "target" not in said
 
 
@@ -76,9 +76,9 @@ UNREAD = [
 ]
 
 
-@pytest.mark.parametrize(("words", "warning"), UNREAD, ids=lambda x: str(x)[-60:])
-def test_keys_that_nothing_reads(tmp_path, caplog, words, warning):
-    said = heard(caplog, [*DQN, SHORT, *words], tmp_path)
+@pytest.mark.parametrize(("overrides", "warning"), UNREAD, ids=lambda x: str(x)[-60:])
+def test_keys_that_nothing_reads(tmp_path, caplog, overrides, warning):
+    said = heard(caplog, [*DQN, SHORT, *overrides], tmp_path)
     assert warning in said if warning else "nothing reads" not in said
 
 
@@ -96,8 +96,8 @@ STOPS = [
 
 @pytest.mark.parametrize(("metric", "warning"), STOPS)
 def test_a_metric_to_stop_on_that_is_never_reported(tmp_path, caplog, metric, warning):
-    words = [f"stop.metric={metric}", "stop.value=0.5"]
-    said = heard(caplog, [*DQN, SHORT, *words], tmp_path)
+    overrides = [f"stop.metric={metric}", "stop.value=0.5"]
+    said = heard(caplog, [*DQN, SHORT, *overrides], tmp_path)
     assert f"will not stop on stop.metric={metric}: " in said if warning else "stop" not in said
     assert (warning or "") in said
 
@@ -109,24 +109,26 @@ EXPLORATIONS = [
 ]
 
 
-@pytest.mark.parametrize(("words", "key"), EXPLORATIONS, ids=lambda x: str(x))
-def test_an_exploration_twice_as_long_as_the_run_is_warned_of(small, tmp_path, caplog, words, key):
-    if words:
+@pytest.mark.parametrize(("overrides", "key"), EXPLORATIONS, ids=lambda x: str(x))
+def test_an_exploration_twice_as_long_as_the_run_is_warned_of(
+    small, tmp_path, caplog, overrides, key
+):
+    if overrides:
         small = without(small, "algo.exploration")
-    rltrain.make_trainer([*small, *words, "total_env_steps=50"], run_dir=tmp_path)
+    rltrain.make_trainer([*small, *overrides, "total_env_steps=50"], run_dir=tmp_path)
     assert "the run ends at 50" in caplog.text
     assert f"Set algo.exploration.{key} to less" in caplog.text
 
 
 @pytest.mark.parametrize(
-    "words",
+    "overrides",
     [[], ["total_env_steps=80"], ["algo/exploration=per_env"]],
     ids=["shorter", "a little longer", "constant"],
 )
-def test_others_are_not(small, tmp_path, caplog, words):
-    if "algo/exploration=per_env" in words:
+def test_others_are_not(small, tmp_path, caplog, overrides):
+    if "algo/exploration=per_env" in overrides:
         small = without(small, "algo.exploration")
-    rltrain.make_trainer([*small, *words], run_dir=tmp_path)
+    rltrain.make_trainer([*small, *overrides], run_dir=tmp_path)
     assert "exploration" not in caplog.text
 
 
@@ -143,20 +145,20 @@ def test_images_without_convolutions_are_warned_of(tmp_path, caplog):
         def reset(self, *, seed=None, options=None):
             return np.zeros((10, 10, 3), np.uint8), {}
 
-    words = ["buffer.capacity=2000", "hardware.n_envs=1", "test.n_envs=1"]
-    rltrain.make_trainer(["algo=dqn", *words], env=Pixels, run_dir=tmp_path / "a")
+    overrides = ["buffer.capacity=2000", "hardware.n_envs=1", "test.n_envs=1"]
+    rltrain.make_trainer(["algo=dqn", *overrides], env=Pixels, run_dir=tmp_path / "a")
     assert "observations are images 3×10×10, and algo/network=q_network takes" in caplog.text
     caplog.clear()
     conv = ["algo/network=conv", "algo.network.filters=[[4,3,1]]"]
-    rltrain.make_trainer(["algo=dqn", *conv, *words], env=Pixels, run_dir=tmp_path / "b")
+    rltrain.make_trainer(["algo=dqn", *conv, *overrides], env=Pixels, run_dir=tmp_path / "b")
     assert "images" not in caplog.text
 
 
 def test_a_memory_that_single_transitions_cannot_teach_is_warned_of(small, tmp_path, caplog):
     for kind in ("episode", "sequence", "replay"):
         assert "remembers" not in caplog.text
-        words = [*small, f"buffer={kind}", "buffer.capacity=2000"]
-        rltrain.make_trainer(words, run_dir=tmp_path / kind)
+        overrides = [*small, f"buffer={kind}", "buffer.capacity=2000"]
+        rltrain.make_trainer(overrides, run_dir=tmp_path / kind)
     assert "the network remembers, but it learns from single transitions" in caplog.text
 
 
