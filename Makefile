@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-all bench format lint type clean
+.PHONY: help install train test test-all bench docs format lint type clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,11 @@ test-all: install lint type ## run all tests, including slow ones
 bench: install ## measure throughput, update time and memory
 	$(BIN)/python -m benchmarks
 
+docs: install ## build the documentation site in site/
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@$(BIN)/python -m mkdocs build --quiet
+	@echo "Open site/index.html"
+
 format: $(STAMP) ## format the code and apply the linter's fixes
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
@@ -50,5 +55,5 @@ type: $(STAMP) ## check types
 	@$(BIN)/mypy --no-error-summary
 
 clean: ## remove .venv and caches, but not outputs/
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -141,7 +141,7 @@ def row(game: str, algo: str, numbers: Sequence[int], updates: int) -> str:
         for table in found[0]
     )
     each = ", ".join(f"{x:g}" for x in returns)
-    return f"| {game} | {algo} | {each} | {error:.2f} | {shown} |"
+    return f"| {game} | {algo} | {each} | {error:.2f} | `{shown}` |"
 
 
 def main(arguments: Sequence[str] = ()) -> None:

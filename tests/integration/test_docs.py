@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -161,21 +163,42 @@ def test_tables_are_those_of_the_aliases(page):
     assert tables["written"](page, text) == text
 
 
-DOCUMENTS = [*sorted(DOCS.parent.glob("*.md")), *sorted(DOCS.glob("*.md"))]
+DOCUMENTS = [*sorted(DOCS.parent.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_links_lead_somewhere(document):
     for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
         assert (document.parent / link).exists(), link
 
 
 def test_the_index_lists_every_page():
-    listed = set(re.findall(r"\]\((\w+\.md)\)", (DOCS / "index.md").read_text(encoding="utf-8")))
-    assert listed == {path.name for path in DOCS.glob("*.md")} - {"index.md"}
+    text = "".join(page.read_text(encoding="utf-8") for page in DOCS.rglob("index.md"))
+    listed = {Path(link).name for link in re.findall(r"\]\(([\w/]+\.md)\)", text)}
+    assert listed == {path.name for path in DOCS.rglob("*.md")}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(("group", "folder"), [("algo", "algorithms"), ("env", "environments")])
+def test_every_choice_has_a_page(group, folder):
+    text = (DOCS / folder / "index.md").read_text(encoding="utf-8")
+    choices = {path.stem for path in (conf_dir() / group).glob("*.yaml")}
+    assert choices - set(re.findall(r"`(\w+)`", text)) == set()
+
+
+@pytest.mark.slow
+def test_the_site_builds(tmp_path):
+    pytest.importorskip("material", reason="the extra docs is not installed")
+    pytest.importorskip("latex2mathml", reason="the extra docs is not installed")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=DOCS.parent, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "algorithms/qmix.html").read_text(encoding="utf-8")
+    assert "<math" in page
+    assert "algo.mixer.embed_dim" in page
+    assert "greedy joint action" in (tmp_path / "reference/rltrain.algo.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_lines_of_text_fit_on_a_screen(document):
     text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert [line for line in text.splitlines() if len(line) > 120 and line[0] != "|"] == []

@@ -19,7 +19,12 @@ from rltrain.config.show.help import help_text
 from rltrain.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "Makefile", *ROOT.glob("docs/*.md")]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "Makefile",
+    *ROOT.glob("docs/**/*.md"),
+]
 ELSEWHERE = re.compile(
     r"…|<|\.\.\.|NAME|RUN|FOLDER|mine\.|my_package|=rock|my\.yaml|my_preset|prices\.csv|outputs/|=latest|"
     r"backend=sc2|--|mode=doctor"

@@ -1,0 +1,147 @@
+"""Additions to the documentation site: settings, API reference, linked files, formulas.
+
+MkDocs calls the functions ``on_…`` while it builds the site (``hooks`` in mkdocs.yml).
+"""
+
+from __future__ import annotations
+
+import html
+import importlib
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from latex2mathml.converter import convert
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files, InclusionLevel
+from mkdocs.structure.pages import Page
+
+from rltrain.config.catalog import Catalog
+
+ROOT = Path(__file__).parents[1]
+COPIED = {
+    "README.md": "overview.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "CHANGELOG.md": "changelog.md",
+}
+"""Pages of the repository outside docs/, and their names on the site."""
+GROUPS = {"algorithms": "algo", "environments": "env"}
+"""Folders with a page for each choice of a configuration group."""
+REFERENCE = {
+    "rltrain": "Python interface",
+    "rltrain.algo": "Algorithms",
+    "rltrain.env": "Environments",
+    "rltrain.env.smac": "SMAC",
+    "rltrain.buffer": "Buffers",
+    "rltrain.callback": "Callbacks",
+    "rltrain.interfaces": "Interfaces",
+    "rltrain.types": "Types",
+    "rltrain.interop": "Other libraries",
+}
+"""Modules of the API reference."""
+LINK = re.compile(r"(?<=\]\()([^)#:\s]+)(?=[)#])")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Fill the sections of the navigation that list a folder."""
+    for section in config.nav or []:
+        for title, pages in section.items():
+            if pages == []:
+                pages += sorted(_section(title.lower()), key=lambda page: "index.md" not in page)
+    return config
+
+
+def _section(folder: str) -> list[str]:
+    if folder == "reference":
+        return [f"reference/{module}.md" for module in REFERENCE]
+    return [f"{folder}/{path.name}" for path in sorted((ROOT / "docs" / folder).glob("*.md"))]
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are not in docs/: the reference, the repository's pages, linked files."""
+    for name, page in COPIED.items():
+        text = (ROOT / name).read_text(encoding="utf-8")
+        files.append(File.generated(config, page, content=LINK.sub(_from_root, text)))
+    for module, title in REFERENCE.items():
+        text = f"# {title}: {module}\n\n" + "\n".join(_members(module))
+        files.append(File.generated(config, f"reference/{module}.md", content=text))
+    for path in sorted(_linked_sources()):
+        language = {".py": "python", ".yaml": "yaml"}[path.suffix]
+        text = f"# {path.name}\n\n```{language}\n{(ROOT / path).read_text(encoding='utf-8')}```\n"
+        file = File.generated(
+            config, f"source/{path}.md", content=text, inclusion=InclusionLevel.NOT_IN_NAV
+        )
+        files.append(file)
+    return files
+
+
+def _members(module: str) -> Iterator[str]:
+    found = importlib.import_module(module)
+    for name in getattr(found, "__all__", None) or [None]:
+        owner = getattr(getattr(found, name), "__module__", module) if name else None
+        yield f"::: {owner}.{name}\n" if name else f"::: {module}\n"
+
+
+def _linked_sources() -> set[Path]:
+    """The files of code and configuration that pages link to."""
+    found = set()
+    for page in (ROOT / "docs").rglob("*.md"):
+        for link in LINK.findall(page.read_text(encoding="utf-8")):
+            path = (page.parent / link).resolve()
+            if path.suffix in (".py", ".yaml") and path.is_file():
+                found.add(path.relative_to(ROOT))
+    return found
+
+
+def _from_root(link: re.Match[str]) -> str:
+    """A link of a page in the repository's root, for a page in docs/."""
+    path = link[0].removeprefix("docs/")
+    return COPIED.get(path, path)
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Point links at pages of the site, and add the settings of a choice to its page."""
+    here = posixpath.dirname(page.file.src_uri)
+
+    def on_site(link: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join("docs", here, link[0]))
+        if target.startswith("docs/"):
+            return link[0]
+        place = COPIED.get(target) or f"source/{target}.md"
+        return posixpath.relpath(place, here or ".")
+
+    folder, _, name = page.file.src_uri.removesuffix(".md").partition("/")
+    group = GROUPS.get(folder)
+    settings = _settings(group, name) if group and name != "index" else ""
+    return LINK.sub(on_site, markdown) + settings
+
+
+def _settings(group: str, option: str) -> str:
+    """A table of every key of a choice with its default and its comment."""
+    catalog = Catalog()
+    if option not in catalog.options(group):
+        return ""
+    keys = catalog.keys(group, option, catalog.choices({group: option}))
+    rows = [
+        f"| `{path}` | `{key.value}` | {key.meaning.replace('|', '&#124;')} |"
+        for path, key in keys.items()
+        if path.startswith(f"{group}.") and not path.endswith("_target_")
+    ]
+    head = (
+        f"\n## Settings of `{group}={option}`\n\n| key | default | meaning |\n| --- | --- | --- |\n"
+    )
+    return head + "\n".join(rows) + "\n" if rows else ""
+
+
+def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Write formulas as MathML, which browsers draw without a script."""
+
+    def mathml(found: re.Match[str]) -> str:
+        inline = found["open"] == r"\("
+        formula = html.unescape(found["formula"]).strip()
+        return str(convert(formula, display="inline" if inline else "block"))
+
+    pattern = r'<(span|div) class="arithmatex">(?P<open>\\[(\[])(?P<formula>.*?)\\[)\]]</\1>'
+    return re.sub(pattern, mathml, content, flags=re.DOTALL)

@@ -1,0 +1,1 @@
+"""Agents: networks from observations to action values, recurrent or not."""
