@@ -1,0 +1,119 @@
+"""Statistics over runs of several tasks, after Agarwal et al., "Deep Reinforcement Learning at the
+Edge of the Statistical Precipice", NeurIPS 2021 (https://arxiv.org/abs/2108.13264).
+
+Scores are a list with one array ``[runs, ...]`` per task; axes behind the runs, such as points of a
+curve, are treated one by one. Tasks are the strata of the bootstrap: each keeps its number of runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+Scores = Sequence[np.ndarray]
+Statistic = Callable[[np.ndarray], np.ndarray]
+"""Reduces the last axis, that of the runs: ``[..., runs] -> [...]``."""
+AT_ONCE = 4_000_000  # resampled numbers that are held at a time
+
+
+class Estimate(NamedTuple):
+    """A statistic and its confidence interval, numbers or arrays of one shape."""
+
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def mean(scores: np.ndarray) -> np.ndarray:
+    """Mean over the last axis."""
+    return scores.mean(-1)
+
+
+def iqm(scores: np.ndarray) -> np.ndarray:
+    """Interquartile mean over the last axis: the mean without the lowest and the highest quarter,
+    each rounded down to whole runs (section 4.3; 25 % trimmed mean).
+    """
+    count = scores.shape[-1]
+    cut = count // 4
+    return np.sort(scores, -1)[..., cut : count - cut].mean(-1)
+
+
+def optimality_gap(scores: np.ndarray, gamma: float = 1.0) -> np.ndarray:
+    """How far the scores are below ``gamma``, on average over the last axis (section 4.3)."""
+    return gamma - np.minimum(scores, gamma).mean(-1)
+
+
+STATISTICS: dict[str, Statistic] = {"mean": mean, "iqm": iqm}
+"""What ``report.statistic`` may be."""
+
+
+def resampled_runs(scores: Scores, resamples: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Indices of a stratified bootstrap, one array ``[resamples, runs]`` per task."""
+    return [rng.integers(len(task), size=(resamples, len(task))) for task in scores]
+
+
+def estimate(
+    scores: Scores,
+    statistic: Statistic,
+    runs: Sequence[np.ndarray],
+    confidence: float = 0.95,
+) -> Estimate:
+    """A statistic of all scores with its percentile bootstrap interval (section 4.1).
+
+    Args:
+        runs: indices of the resampled runs, from ``resampled_runs``.
+    """
+    value = statistic(np.moveaxis(np.concatenate(list(scores)), 0, -1))
+    size = max(1, AT_ONCE // sum(task.size for task in scores))
+    parts = []
+    for start in range(0, len(runs[0]), size):
+        drawn = [task[i[start : start + size]] for task, i in zip(scores, runs, strict=True)]
+        parts.append(statistic(np.moveaxis(np.concatenate(drawn, 1), 1, -1)))
+    return Estimate(value, *interval(np.concatenate(parts), confidence))
+
+
+def interval(samples: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+    """Percentile interval over the first axis."""
+    tail = 50 * (1 - confidence)
+    low, high = np.percentile(samples, [tail, 100 - tail], axis=0)
+    return low, high
+
+
+def performance_profile(
+    scores: Scores,
+    thresholds: np.ndarray,
+    runs: Sequence[np.ndarray],
+    confidence: float = 0.95,
+) -> Estimate:
+    """Fraction of runs with a score above each threshold (section 4.2, run-score distribution)."""
+    above = [(task[:, None] > thresholds).astype(float) for task in scores]
+    return estimate(above, mean, runs, confidence)
+
+
+def improvement(x: Scores, y: Scores) -> float:
+    """Probability that a run of X scores higher than a run of Y on the same task, ties counting
+    one half, averaged over tasks (section 4.3).
+    """
+    return float(np.mean([wins(a, b) for a, b in zip(x, y, strict=True)]))
+
+
+def probability_of_improvement(
+    x: Scores,
+    y: Scores,
+    runs_x: Sequence[np.ndarray],
+    runs_y: Sequence[np.ndarray],
+    confidence: float = 0.95,
+) -> Estimate:
+    """``improvement`` with its interval, runs of X and Y resampled independently."""
+    drawn = [
+        wins(a[i], b[j]) for a, b, i, j in zip(x, y, runs_x, runs_y, strict=True)
+    ]  # tasks of [resamples]
+    return Estimate(np.array(improvement(x, y)), *interval(np.mean(drawn, 0), confidence))
+
+
+def wins(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Fraction of pairs in which x is greater, over the last axes: [..., n], [..., m] -> [...]."""
+    x, y = x[..., :, None], y[..., None, :]
+    return ((x > y) + 0.5 * (x == y)).mean((-2, -1))
