@@ -7,13 +7,15 @@ Names are those of PyMARL, EPyMARL, PyMARL2 and the authors of weighted QMIX and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from rltrain.algo.learner import Learner
+from rltrain.algo.network.groups import GroupedAgents
 from rltrain.types import Model
 
 Weights = Mapping[str, Any]
@@ -40,7 +42,9 @@ def load_pymarl(
     Args:
         learner: of the same algorithm and sizes, such as ``make_learner(["algo=qmix", …])``.
         agent, mixer: name to tensor or array, as ``torch.load("agent.th")`` gives them; ``mixer``
-            is None or empty for IQL and VDN, and holds QTRAN's joint networks for QTRAN.
+            is None or empty for IQL and VDN, and holds QTRAN's joint networks for QTRAN. Networks
+            of single agents (``agents.0.fc1.weight``, …) go to ``algo.network.groups`` of one
+            agent each.
         target_agent, target_mixer: of the target networks; None: copies of the others.
         central_agent, central_mixer: of weighted QMIX's central networks, and of their targets.
 
@@ -70,7 +74,7 @@ def load_pymarl(
         if problems:
             raise ValueError(f"The weights do not fit the learner's networks. {' '.join(problems)}")
         loads += [
-            (modules[part], renamed(weights or {}))
+            (modules[part], renamed(weights or {}, modules[part]))
             for part, weights in parts.items()
             if part in modules
         ]
@@ -93,7 +97,7 @@ def parts_of(model: Model) -> dict[str, nn.Module]:
 def differences(module: nn.Module | None, weights: Weights) -> list[str]:
     """What is wrong with the names and shapes of one network's weights."""
     ours = {} if module is None else {n: tuple(t.shape) for n, t in module.state_dict().items()}
-    theirs = {name: tuple(tensor.shape) for name, tensor in renamed(weights).items()}
+    theirs = {name: tuple(tensor.shape) for name, tensor in renamed(weights, module).items()}
     problems = [f"{name} is missing." for name in ours.keys() - theirs.keys()]
     problems += [f"{name} is not expected." for name in theirs.keys() - ours.keys()]
     problems += [
@@ -104,8 +108,16 @@ def differences(module: nn.Module | None, weights: Weights) -> list[str]:
     return sorted(problems)
 
 
-def renamed(weights: Weights) -> dict[str, Tensor]:
-    """Tensors by our names."""
+def renamed(weights: Weights, module: nn.Module | None = None) -> dict[str, Tensor]:
+    """Tensors by the names of ``module``, the network they are for."""
+    single = by_agent(weights)
+    if single:
+        places = {} if module is None else networks_of_agents(module)
+        return {
+            f"networks.{places.get(agent, agent)}.{name}": tensor
+            for agent, own in single.items()
+            for name, tensor in renamed(own).items()
+        }
     layers = dict(RENAMED)
     if "fc1.weight" in weights and "rnn.weight_ih" not in weights:  # agents without memory
         theirs = dict.fromkeys(name.partition(".")[0] for name in weights)
@@ -115,3 +127,22 @@ def renamed(weights: Weights) -> dict[str, Tensor]:
         first, dot, rest = name.partition(".")
         found[layers.get(first + dot, first + dot) + rest] = torch.as_tensor(value)
     return found
+
+
+def by_agent(weights: Weights) -> dict[int, dict[str, Any]]:
+    """The weights of each agent's own network (EPyMARL's ``mac: non_shared_mac``), by the agent's
+    number; empty if all agents share one.
+    """
+    found: dict[int, dict[str, Any]] = {}
+    for name, value in weights.items():
+        if (own := re.fullmatch(r"agents\.(\d+)\.(.+)", name)) is not None:
+            found.setdefault(int(own[1]), {})[own[2]] = value
+    return found
+
+
+def networks_of_agents(agents: nn.Module) -> dict[int, int]:
+    """The place in ``agents.networks`` of every agent that is a group of its own."""
+    if "networks" not in dict(agents.named_children()):
+        return {}
+    members = cast(GroupedAgents, agents).members
+    return {int(group): i for i, group in enumerate(members) if len(group) == 1}

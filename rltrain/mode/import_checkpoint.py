@@ -18,7 +18,7 @@ from torch import Tensor
 from rltrain.algo.learner import Learner
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
-from rltrain.interop import load_pymarl, parts_of, renamed
+from rltrain.interop import by_agent, load_pymarl, parts_of, renamed
 from rltrain.interop.pymarl_files import AGENT, MIXER, OPTIMIZER, PymarlFiles, read_folder
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
@@ -109,25 +109,13 @@ def load_files(learner: Learner, files: PymarlFiles) -> tuple[str, ...]:
 
 
 def named_here(learner: Learner, files: PymarlFiles) -> dict[str, Tensor]:
-    """The tensors by the names that they have in ``learner.online``, in PyMARL's order.
-
-    Raises:
-        UsageError: every agent has a network of its own.
-    """
-    if any(re.match(r"agents\.\d", name) for name in files.agent):
-        raise UsageError(
-            f"{files.folder / AGENT} has a network per agent (mac: non_shared_mac): expected one "
-            "that all agents share, with fc1, rnn and fc2. Import a checkpoint of mac=basic_mac."
-        )
-    mixer = parts_of(learner.online)["mixer"]
+    """The tensors by the names that they have in ``learner.online``, in PyMARL's order."""
+    parts = parts_of(learner.online)
+    mixer = parts["mixer"]
     (of_mixer,) = (name for name, part in learner.online.named_children() if part is mixer)
-    of_agent = {f"agents.{name}": tensor for name, tensor in renamed(files.agent).items()}
+    agents = renamed(files.agent, parts["agent"])
+    of_agent = {f"agents.{name}": tensor for name, tensor in agents.items()}
     return of_agent | {f"{of_mixer}.{name}": x for name, x in renamed(files.mixer).items()}
-
-
-def has_memory(files: PymarlFiles) -> bool:
-    """Whether the agents are recurrent."""
-    return "rnn.weight_ih" in files.agent
 
 
 def require_fit(learner: Learner, files: PymarlFiles, given: Mapping[str, Tensor]) -> None:
@@ -164,11 +152,18 @@ def file_of(name: str) -> str:
 
 def advice(files: PymarlFiles, own: Mapping[str, Any], spec: EnvSpec) -> Iterator[str]:
     """The overrides with which the networks would fit, as far as sizes tell."""
-    weights = [tensor for name, tensor in files.agent.items() if re.fullmatch(r"\w+\.weight", name)]
-    memory = has_memory(files)
-    if not weights or len(weights[-1]) != spec.n_actions:
+    single = by_agent(files.agent)
+    agent = single.get(0, files.agent)
+    weights = [tensor for name, tensor in agent.items() if re.fullmatch(r"\w+\.weight", name)]
+    memory = "rnn.weight_ih" in agent
+    if not weights or len(weights[-1]) != spec.n_actions or len(single) not in (0, spec.n_agents):
         return
-    here = own.get("agents.fc1.weight" if memory else "agents.torso.0.weight")
+    networks = {name.split(".")[2] for name in own if name.startswith("agents.networks.")}
+    if len(networks) != len(single):
+        groups = ",".join(f"[{agent}]" for agent in single)
+        yield f"algo.network.groups={f'[{groups}]' if single else 'null'}"
+    prefix = "agents.networks.0." if networks else "agents."
+    here = own.get(prefix + ("fc1.weight" if memory else "torso.0.weight"))
     if here is None:
         yield f"algo/network={'gru' if memory else 'mlp'}"
     widths = [len(tensor) for tensor in weights[:-1]]
@@ -179,11 +174,13 @@ def advice(files: PymarlFiles, own: Mapping[str, Any], spec: EnvSpec) -> Iterato
     inputs, n_obs = weights[0].shape[1], math.prod(spec.obs_shape) * spec.frame_stack
     if here is None or here[1] != inputs:
         choices = itertools.product((True, False), repeat=2)
-        sizes = {(a, i): n_obs + a * spec.n_actions + i * spec.n_agents for a, i in choices}
+        n_ids = 0 if single else spec.n_agents  # a group of one agent needs no id
+        sizes = {(a, i): n_obs + a * spec.n_actions + i * n_ids for a, i in choices}
         fitting = [flags for flags, size in sizes.items() if size == inputs]
         for last_action, agent_id in fitting[:1]:
             yield f"algo.network.last_action={str(last_action).lower()}"
-            yield f"algo.network.agent_id={str(agent_id).lower()}"
+            if not single:
+                yield f"algo.network.agent_id={str(agent_id).lower()}"
     yield from mixer_advice(files, own)
 
 

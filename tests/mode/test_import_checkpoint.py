@@ -207,12 +207,49 @@ def test_a_damaged_file_is_named(folder):
         read_folder(folder, None)
 
 
-def test_a_network_per_agent_is_refused(folder):
-    folder.mkdir(parents=True)
-    torch.save({"agents.0.fc1.weight": torch.zeros(8, 7)}, folder / "agent.th")
-    learner = rltrain.make_learner(OVERRIDES, SPEC)
-    with pytest.raises(UsageError, match="network per agent"):
-        load_files(learner, read_folder(folder, None))
+class NonSharedAgents(nn.Module):
+    """EPyMARL's non_shared_mac, by its names."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self.agents = nn.ModuleList(RNNAgent(3 + 2, **options) for _ in range(2))
+
+
+@pytest.mark.parametrize("groups", ["[[0],[1]]", "[[1],[0]]"])
+@pytest.mark.parametrize("memory", [True, False])
+def test_a_network_per_agent_becomes_a_group_per_agent(folder, groups, memory):
+    theirs, mixer = NonSharedAgents(memory=memory), QMixer()
+    optimizer = pymarl_folder(folder, theirs, mixer)
+    overrides = [*OVERRIDES, f"algo.network.groups={groups}"]
+    if not memory:
+        overrides = [w for w in overrides if "hidden_dim" not in w]
+        overrides += ["algo/network=mlp", "algo.network.hidden_sizes=[8,8]"]
+        overrides += ["algo.network.last_action=true"]
+    learner = rltrain.make_learner(overrides, SPEC)
+    assert load_files(learner, read_folder(folder, None)) == ()
+    obs, last = torch.rand(1, 2, 3), torch.tensor([[-1, 1]])
+    hidden = torch.zeros(1, 2, 8 if memory else 0)
+    q, _ = learner.online.agents.step(obs, last, hidden)
+    one_hot = torch.tensor([[0.0, 0.0], [0.0, 1.0]])
+    for i, agent in enumerate(theirs.agents):
+        expected, _ = agent(torch.cat([obs[:, i], one_hot[i : i + 1]], -1), torch.zeros(1, 8))
+        assert torch.allclose(q[0, i], expected[0], atol=1e-6)
+    moments = learner.state_dict()["optimizer"]["square_avg"]
+    order = theirs.agents if groups == "[[0],[1]]" else reversed(theirs.agents)
+    expected = [optimizer.state[p]["square_avg"] for a in order for p in a.parameters()]
+    expected = torch.cat([moment.flatten() for moment in expected])
+    assert torch.equal(moments[: len(expected)], expected)
+
+
+def test_networks_and_groups_that_differ_are_refused_with_the_groups_to_type(folder):
+    pymarl_folder(folder, NonSharedAgents(), QMixer())
+    files = read_folder(folder, None)
+    with pytest.raises(UsageError, match=r"Type algo\.network\.groups=\[\[0\],\[1\]\]\."):
+        load_files(rltrain.make_learner([*OVERRIDES, "algo.network.agent_id=false"], SPEC), files)
+    pymarl_folder(folder.with_name("2"), RNNAgent(), QMixer())
+    learner = rltrain.make_learner([*OVERRIDES, "algo.network.groups=[[0],[1]]"], SPEC)
+    with pytest.raises(UsageError, match=r"Type algo\.network\.groups=null"):
+        load_files(learner, read_folder(folder.with_name("2"), None))
 
 
 def test_of_a_run_the_nearest_step_is_taken_and_said(folder):
