@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
 from rltrain.build.env import prepare_machine
 from rltrain.build.learner import build_learner, load_agents
-from rltrain.build.trainer import view_of
+from rltrain.build.trainer import named_agents_of, view_of
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.config.compose import compose_checked
@@ -70,7 +70,8 @@ def train(
         overrides: what would follow ``rltrain`` on a command line, ``["algo=dqn", "seed=1"]``, or a
             mapping, ``{"algo": "dqn", "seed": 1}``.
         env: a class or factory of Gymnasium or PettingZoo, for which the keys of ``env=gymnasium``
-            or ``env=pettingzoo`` hold; None for the environment that the overrides name.
+            or ``env=pettingzoo`` hold, or with an argument ``n_envs`` of a ``VectorEnv``; None for
+            the environment that the overrides name.
         callbacks: objects that are called after the callbacks that the overrides name.
         progress: show what the command shows; ``logger.console=false`` switches it off as well.
 
@@ -150,6 +151,7 @@ def succeeded(result: Result) -> Result:
     return result
 
 
+@overload
 def evaluate(
     path: str | Path,
     episodes: int | None = None,
@@ -157,7 +159,29 @@ def evaluate(
     env: Callable[..., Any] | None = None,
     trust: Sequence[str] = (),
     load_step: int | Literal["best"] | None = None,
-) -> Result:
+) -> Result: ...
+
+
+@overload
+def evaluate(
+    path: str | Path,
+    episodes: int | None = None,
+    seed: int | None = None,
+    env: Callable[..., Any] | None = None,
+    trust: Sequence[str] = (),
+    *,
+    load_step: Literal["all"],
+) -> dict[int, Result]: ...
+
+
+def evaluate(
+    path: str | Path,
+    episodes: int | None = None,
+    seed: int | None = None,
+    env: Callable[..., Any] | None = None,
+    trust: Sequence[str] = (),
+    load_step: int | Literal["best", "all"] | None = None,
+) -> Result | dict[int, Result]:
     """Play test episodes with a checkpoint's weights: the numbers of mode=evaluate.
 
     Args:
@@ -165,7 +189,8 @@ def evaluate(
             one, or ``latest`` for the newest one below ``outputs/``.
         env: the class or factory that ``make_trainer`` was given, if it was given one.
         trust: packages of one's own whose environments may be imported.
-        load_step: take the checkpoint nearest to this env step, or that of the best test.
+        load_step: take the checkpoint nearest to this env step, or that of the best test; with
+            ``"all"`` the result is a ``Result`` for each checkpoint by its env step.
 
     Raises:
         CheckpointError: nothing trustworthy at ``path``.
@@ -174,6 +199,11 @@ def evaluate(
     words += [f"seed={seed}"] if seed is not None else []
     words += trusted(trust)
     handed = None if env is None else partial(with_env, env=env)
+    if load_step == "all":
+        from rltrain.mode.evaluate_all import evaluate_all
+
+        every = evaluate_all(path, words, handed)
+        return {one.step: Result(every.path.parent, one.metrics) for one in every.each}
     done = evaluation.evaluate(path, words, load_step, handed)
     return Result(done.path.parent, done.metrics)
 
@@ -189,7 +219,8 @@ def make_trainer(
 
     Args:
         env: a class or factory of Gymnasium or PettingZoo, for which the keys of ``env=gymnasium``
-            or ``env=pettingzoo`` hold; None for the environment that the overrides name.
+            or ``env=pettingzoo`` hold, or with an argument ``n_envs`` of a ``VectorEnv``; None for
+            the environment that the overrides name.
         callbacks: objects that are called after the callbacks that the overrides name.
         run_dir: None for a new folder below ``outputs/``. In a folder that holds a run the trainer
             does nothing before ``restore`` of one of its checkpoints.
@@ -254,7 +285,7 @@ def load_policy(
     saved = checkpoint.read(found.folder, SPEC)
     spec = EnvSpec(**{**saved, "obs_shape": tuple(saved["obs_shape"])})
     try:
-        view = view_of(spec)
+        view, named = view_of(spec), named_agents_of(spec)
     except (ValueError, TypeError, AssertionError) as error:
         raise CheckpointError(f"{found.folder} has a damaged spec.json: {error}") from error
     policy = Policy(
@@ -265,4 +296,4 @@ def load_policy(
         n_envs=1,
         rng=np.random.default_rng(settings.run.seed),
     )
-    return GreedyPolicy(policy=policy, spec=spec, step=found.step, view=view)
+    return GreedyPolicy(policy=policy, spec=spec, step=found.step, view=view, named=named)

@@ -43,6 +43,9 @@ class EnvSpec:
     action_components: tuple[tuple[int, int], ...] | None = (
         None  # number of values and first value of each, if actions are numbered combinations
     )
+    agents: tuple[tuple[str, Mapping[str, Any], Mapping[str, Any]], ...] | None = (
+        None  # name, observation and action space of each, of a PettingZoo environment
+    )
     masks_actions: bool = False  # not all actions are available at all times
     obs_sizes: tuple[int, ...] | None = None  # each agent's own, if observations are padded
     action_sizes: tuple[int, ...] | None = (

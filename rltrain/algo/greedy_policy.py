@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
-from rltrain.algo.checks import available_or_all, require_observations
+from rltrain.algo.checks import available_or_all, require_available, require_observations
 from rltrain.algo.own_actions import own_actions
 from rltrain.algo.policy import Policy
 from rltrain.types import Clock, EnvSpec
+
+
+class NamedAgents(Protocol):
+    """Conversion of a team's observations and actions by the names of agents."""
+
+    def seen(
+        self, obs: Mapping[str, Any], masks: Mapping[str, Any] | None
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def actions(self, action: np.ndarray, names: Sequence[str]) -> dict[str, Any]: ...
 
 
 class GreedyPolicy:
@@ -21,6 +31,7 @@ class GreedyPolicy:
         spec: sizes.
         step: env step of the checkpoint.
         view: from an observation as the environment gives it to [N, *O]; None: it is so already.
+        named: from observations by the names of agents, and to such actions; None: they have none.
     """
 
     def __init__(
@@ -30,8 +41,10 @@ class GreedyPolicy:
         spec: EnvSpec,
         step: int,
         view: Callable[[Any], np.ndarray] | None,
+        named: NamedAgents | None,
     ) -> None:
-        self.policy, self.spec, self.step, self.view = policy, spec, step, view
+        self.policy, self.spec, self.step = policy, spec, step
+        self.view, self.named = view, named
 
     def reset(self) -> None:
         """Begin an episode: hidden state and previous actions are forgotten."""
@@ -42,21 +55,31 @@ class GreedyPolicy:
 
         Args:
             obs: [N, *O] as the run stored them (flat numbers, one-hot categories, images with their
-                channels first); of a single agent also the observation as its environment gives it.
-            avail_actions: [N, A], or [A] of a single agent; None where all actions are available.
+                channels first); of a single agent also the observation as its environment gives it,
+                of a PettingZoo environment also those of its agents by name.
+            avail_actions: [N, A], or [A] of a single agent; None where all actions are available;
+                by name for observations by name, unless they contain their ``action_mask``.
 
         Returns:
-            [N]; one action for an observation that came as the environment gives it.
+            [N]; one action for an observation that came as the environment gives it, actions by
+            name for observations by name.
 
         Raises:
             ValueError: arrays of another shape or type, or values out of range; names which.
         """
-        spec = self.spec
+        spec, shape = self.spec, (self.spec.n_agents, self.spec.n_actions)
+        if self.named is not None and isinstance(obs, Mapping):
+            rows, mask = self.named.seen(obs, avail_actions)
+            seen = require_observations(rows, rows.shape, spec.obs_dtype)
+            return self.named.actions(self._chosen(seen, require_available(mask, shape)), list(obs))
         seen, single = self._seen(obs)
-        available = available_or_all(avail_actions, (spec.n_agents, spec.n_actions), spec)
-        action = self.policy.act(seen[None], available[None], np.zeros(1, np.bool_), Clock())[0]
+        action = self._chosen(seen, available_or_all(avail_actions, shape, spec))
         own = own_actions(action, spec)
         return (own[0] if own.ndim > 1 else int(own[0])) if single else own
+
+    def _chosen(self, seen: np.ndarray, available: np.ndarray) -> np.ndarray:
+        """Action numbers [N] for observations [N, *O] and available actions [N, A]."""
+        return self.policy.act(seen[None], available[None], np.zeros(1, np.bool_), Clock())[0]
 
     def _seen(self, obs: Any) -> tuple[np.ndarray, bool]:
         """Observations [N, *O]; and whether one came as a single agent's environment gives it."""

@@ -16,6 +16,7 @@ from torch import nn
 from rltrain.algo.actor import Actor
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.exploration.interface import Exploration
+from rltrain.algo.greedy_policy import NamedAgents
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
 from rltrain.build.env import build_env, need_same_sizes, prepare_machine, recorded
@@ -195,6 +196,17 @@ def view_of(spec: EnvSpec) -> Callable[[Any], np.ndarray] | None:
     from rltrain.env.spaces import observation_view
 
     return observation_view(spec.obs_space)
+
+
+def named_agents_of(spec: EnvSpec) -> NamedAgents | None:
+    """The conversion of observations and actions by the names of agents; None where they have
+    none.
+    """
+    if spec.agents is None:
+        return None
+    from rltrain.env.team import named
+
+    return named.NamedAgents(spec)
 
 
 def build_callbacks(

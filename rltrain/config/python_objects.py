@@ -69,9 +69,10 @@ def with_env(settings: Settings, env: Callable[..., Any]) -> Settings:
     if not callable(env):
         raise UsageError(
             f"env={env!r}: expected a class of Gymnasium or PettingZoo, or a factory of "
-            f"environments, got {type(env).__name__}. Hand over the class itself, or lambda: "
-            "YOUR_ENVIRONMENT; an environment that rltrain knows by name is named in the "
-            "overrides: ['env=gymnasium', 'env.id=CartPole-v1']."
+            f"environments, got {type(env).__name__}. Hand over the class itself, lambda: "
+            "YOUR_ENVIRONMENT, or lambda n_envs: YOUR_BATCHED_ENVIRONMENT, since training and "
+            "tests have environments of their own; an environment that rltrain knows by name is "
+            "named in the overrides: ['env=gymnasium', 'env.id=CartPole-v1']."
         )
     maker = f"{getattr(env, '__module__', '')}:{getattr(env, '__qualname__', repr(env))}"
     given = settings.choices["env"] in (*KINDS, OWN)

@@ -34,6 +34,11 @@ def adapted(
     Raises:
         ValueError: no environment of these, or spaces that do not fit.
     """
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        raise ValueError(
+            f"{type(env).__name__} is a vector environment of Gymnasium: expected a single one. "
+            "Hand over its class; hardware.n_envs sets how many are stepped together."
+        )
     if not isinstance(env, gymnasium.Env):
         return team(env, max_episode_steps, frame_stack, reward, reward_clip)
     space = getattr(env, "action_space", None)

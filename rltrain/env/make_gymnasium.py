@@ -1,4 +1,5 @@
-"""Gymnasium environments by id, and environments made by a class or factory.
+"""Gymnasium environments by id, and environments made by a class or factory, one at a time or
+batched.
 
 To bring one of your own: register it, or name it ``env.id=module:Id``, or hand its class to
 ``make_trainer``.
@@ -23,6 +24,7 @@ from rltrain.env.adapt import adapted
 from rltrain.env.gymnasium import reason
 from rltrain.env.gymnasium_advice import advice, missing_packages
 from rltrain.env.vector import Env, SyncVectorEnv
+from rltrain.interfaces import VectorEnv
 
 
 def gymnasium_env(
@@ -111,19 +113,21 @@ def from_class(
     reward_clip: Positive | None,
     reward: Literal["sum", "mean", "individual"],
     factored: Flag,
-) -> SyncVectorEnv:
+) -> VectorEnv:
     """``n_envs`` environments of a class or factory of Gymnasium or PettingZoo, made with
     ``kwargs``. A keyword ``training`` is set to whether they are for training or for tests, a
     keyword ``render_mode`` if they are recorded. A saved run names its maker, ``module:Name``.
+    A maker with the keyword ``n_envs`` makes a batched environment (``VectorEnv``) at once.
 
     Raises:
         ValueError: what it makes is no environment, or has spaces that do not fit.
     """
     maker = named(maker) if isinstance(maker, str) else maker
     known = inspect.signature(maker).parameters
+    batched = {"n_envs": n_envs} if "n_envs" in known else {}
     purpose = {"training": training} if "training" in known else {}
     drawn = {"render_mode": "rgb_array"} if record and draws(maker) else {}
-    arguments = {**drawn, **purpose, **kwargs}
+    arguments = {**batched, **drawn, **purpose, **kwargs}
     try:
         inspect.signature(maker).bind(**arguments)
     except TypeError as error:
@@ -132,11 +136,27 @@ def from_class(
             "env.kwargs={name: value}, or hand over a function that knows it."
         ) from error
 
-    def make() -> Env:
+    def made() -> Any:
         try:
-            env: Any = maker(**arguments)
+            return maker(**arguments)
         except Exception as error:
             raise ValueError(f"{maker!r} cannot make an environment: {reason(error)}") from error
+
+    if batched:
+        single = {"max_episode_steps": max_episode_steps, "reward_clip": reward_clip}
+        typed = [f"env.{name}={value:g}" for name, value in single.items() if value is not None]
+        typed += [f"env.frame_stack={frame_stack}"] if frame_stack > 1 else []
+        typed += ["env.factored=true"] if factored else []
+        if typed:
+            raise ValueError(
+                f"{', '.join(typed)}: {maker!r} makes a batched environment, which does these "
+                "things itself. Leave them out."
+            )
+        batch: VectorEnv = made()
+        return batch
+
+    def make() -> Env:
+        env = made()
         if isinstance(env, gymnasium.Env) and max_episode_steps is not None:
             env = gymnasium.wrappers.TimeLimit(env, max_episode_steps)
         return adapted(

@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.table import Table
 
 from rltrain.build.evaluation import build_evaluation
+from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.logger import curve
@@ -29,8 +30,15 @@ class Evaluations:
     remarks: tuple[str, ...]
 
 
-def evaluate_all(path: str | Path, words: Sequence[str]) -> Evaluations:
+def evaluate_all(
+    path: str | Path,
+    words: Sequence[str],
+    handed: Callable[[Settings], Settings] | None = None,
+) -> Evaluations:
     """Play the same test episodes with the weights of every checkpoint of a run.
+
+    Args:
+        handed: puts an environment that was handed over from Python in the place of the named one.
 
     Raises:
         CheckpointError: no checkpoint that can be trusted.
@@ -38,14 +46,16 @@ def evaluate_all(path: str | Path, words: Sequence[str]) -> Evaluations:
     """
     set_allocator_policy()
     every = find_checkpoints(path)
-    opened = [open_checkpoint(found.folder, words, None, plays=True) for found in every]
+    plays = handed is None
+    opened = [open_checkpoint(found.folder, words, None, plays=plays) for found in every]
     if (dataset := opened[0][1].run.dataset.write) is not None:
         raise UsageError(
             f"dataset.write={dataset} records the episodes of one checkpoint: leave it out, or "
             "name one with load_step=N."
         )
     place, done = home(every[0]), []
-    for found, settings in opened:
+    for found, saved in opened:
+        settings = saved if handed is None else handed(saved)
         try:
             rollout = build_evaluation(settings, found.folder)
         except ValueError as error:

@@ -7,9 +7,11 @@ import json
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 import rltrain
+from rltrain.env.games.matrix import TwoStepGames
 from rltrain.errors import CheckpointError, UsageError
 
 WORDS = ["algo=dqn", "algo.learning_starts=8", "test.interval=1_000_000", "test.episodes=2"]
@@ -124,3 +126,31 @@ def test_the_weights_can_be_exported(tmp_path):
     policy.reset()
     ours = [trainer.compute_single_action(i) for i in range(5)]
     assert [int(policy.act(obs, np.ones((1, 2)))[0]) for obs in seen] == ours
+
+
+def test_a_batched_environment_trains_like_the_one_that_is_named(small, tmp_path):
+    overrides = [*(w for w in small if not w.startswith("env=")), "algo=qmix"]
+    named = rltrain.make_trainer([*overrides, "env=two_step"], tmp_path / "named")
+    handed = rltrain.make_trainer(overrides, tmp_path / "handed", env=TwoStepGames)
+    for trainer in (named, handed):
+        trainer.run(60)
+    assert handed.rollout.env.n_envs == 3
+    assert handed.clock.updates > 0
+    ours, theirs = (each.learner.online.state_dict() for each in (handed, named))
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
+    handed.save()
+    assert rltrain.evaluate(tmp_path / "handed", 2, env=TwoStepGames).metrics
+
+
+def test_what_a_batched_environment_does_itself_is_refused(small, tmp_path):
+    overrides = [*(w for w in small if not w.startswith("env=")), "env=gymnasium", "algo=qmix"]
+    with pytest.raises(UsageError, match=r"env.frame_stack=2: .* batched environment"):
+        rltrain.make_trainer([*overrides, "env.frame_stack=2"], tmp_path, env=TwoStepGames)
+
+
+def test_a_vector_environment_of_gymnasium_is_refused_with_what_to_pass(tmp_path):
+    def make():
+        return gymnasium.vector.SyncVectorEnv([Corridor])
+
+    with pytest.raises(UsageError, match=r"vector environment of Gymnasium.*hardware\.n_envs"):
+        rltrain.make_trainer(WORDS, tmp_path, env=make)

@@ -112,6 +112,39 @@ def test_a_class_of_ones_own_trains(small, tmp_path, algo):
     trainer.close()
 
 
+def test_a_policy_acts_on_observations_by_the_names_of_agents(small, tmp_path):
+    trainer = rltrain.make_trainer([*without(small), "algo=vdn"], tmp_path, env=Meeting)
+    trainer.run(30)
+    policy, arrays = (rltrain.load_policy(trainer.save("weights")) for _ in range(2))
+    env = Meeting()
+    obs, _ = env.reset(seed=3)
+    while env.agents:
+        actions = policy.act({agent: obs[agent] for agent in env.agents})
+        assert list(actions) == env.agents
+        rows, available = np.zeros((2, 3), np.float32), np.eye(2, 3)[[0, 0]]
+        for i, agent in enumerate(env.possible_agents):
+            if agent in env.agents:
+                rows[i, : len(obs[agent])] = obs[agent]
+                available[i, : env.action_space(agent).n] = 1
+        assert [*actions.values()] == list(arrays.act(rows, available)[-len(env.agents) :])
+        obs, *_ = env.step(actions)
+    with pytest.raises(ValueError, match=r"\['big'\]: expected names among \['tall', 'small'\]"):
+        policy.act({"big": np.zeros(3)})
+    with pytest.raises(ValueError, match=r"numbers of the shape \(1,\)"):
+        policy.act({"small": np.zeros(3)})
+    trainer.close()
+
+
+def test_masks_by_name_limit_what_a_policy_chooses(small, tmp_path):
+    trainer = rltrain.make_trainer([*without(small), "algo=vdn"], tmp_path, env=Meeting)
+    policy = rltrain.load_policy(trainer.save("weights"))
+    obs, _ = Meeting().reset(seed=0)
+    masks = {"tall": [0, 1], "small": [0, 0, 1]}
+    assert policy.act(obs, masks) == {"tall": 1, "small": 2}
+    with pytest.raises(ValueError, match="small: expected 3 entries of its mask"):
+        policy.act(obs, {"small": [1, 1]})
+
+
 def test_an_aec_environment_trains(small, tmp_path):
     def make():
         env = parallel_to_aec(Meeting())

@@ -36,6 +36,11 @@ def test_every_checkpoint_is_evaluated_as_it_is_alone(command, run, capsys):
     shown = capsys.readouterr().out
     assert f"Passed over checkpoint {steps[1]}" in shown
     assert all(f"{row['env_steps']:,}" in shown for row in rows)
+    from_python = rltrain.evaluate(run, episodes=5, seed=7, load_step="all")
+    assert {step: each.metrics for step, each in from_python.items()} == {
+        row["env_steps"]: row["metrics"] for row in rows
+    }
+    assert {each.run_dir for each in from_python.values()} == {run}
 
 
 def test_one_checkpoint_is_not_all_and_elsewhere_one_is_needed(command, run, small):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ import torch
 from torch import nn
 
 import rltrain
+from rltrain.config.catalog import conf_dir
+from rltrain.env.smac import StarCraft2Env
 from rltrain.errors import UsageError
 from rltrain.mode.export import export
 
@@ -36,6 +39,26 @@ def loaded_script(folder):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.Policy()
+
+
+@pytest.mark.slow
+def test_the_script_on_the_page_plays_a_battle(own_folder, monkeypatch, capsys):
+    run = saved(["algo=qmix", "env=smac", "hardware.threads=1", "hardware.n_envs=1"], own_folder)
+    folder = export(run, ["test.episodes=1"], None).folder
+    page = (conf_dir().parent / "docs/models.md").read_text(encoding="utf-8")
+    (code,) = (c for c in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "session" in c)
+    assert len([line for line in code.splitlines() if line]) <= 20
+    monkeypatch.chdir(folder)
+    exec(compile(code, "page", "exec"), scope := {})
+    assert scope["total"] >= 0
+    policy = rltrain.load_policy(run)
+    env, over = StarCraft2Env(map_name="3m", seed=0), False
+    env.reset()
+    while not over:
+        obs, available = np.array(env.get_obs()), np.array(env.get_avail_actions())
+        reward, over, _ = env.step(policy.act(obs, available))
+        scope["total"] -= reward
+    assert scope["total"] == pytest.approx(0, abs=1e-4)
 
 
 @pytest.mark.slow

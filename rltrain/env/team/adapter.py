@@ -10,6 +10,7 @@ import numpy as np
 
 from rltrain.env.gymnasium import FRAMES_PER_SECOND, LARGEST, NO_STATE, is_finite, reason
 from rltrain.env.tasks import begin_task, require_task
+from rltrain.env.team.named import agents_record
 from rltrain.env.team.spaces import MASK, Agent, team_spaces
 from rltrain.env.vector import Env, Observation
 from rltrain.errors import EnvError
@@ -74,6 +75,7 @@ class TeamEnv(Env):
             obs_dtype=spaces.obs_dtype,
             obs_scale=spaces.obs_scale,
             frame_stack=frame_stack,
+            agents=agents_record(names, env.observation_space, env.action_space),
             masks_actions=masked or spaces.action_sizes is not None,
             obs_sizes=spaces.obs_sizes,
             action_sizes=spaces.action_sizes,

@@ -11,7 +11,7 @@ from rltrain.common.imports import beside_user
 from rltrain.common.install import install_extra
 from rltrain.common.number_types import Count
 from rltrain.env.make_gymnasium import from_class
-from rltrain.env.vector import SyncVectorEnv
+from rltrain.interfaces import VectorEnv
 
 EXTRA = ("mpe2", "lbforaging", "rware", "magent2")
 """Packages of the extra ``marl``."""
@@ -30,7 +30,7 @@ def pettingzoo_env(
     max_episode_steps: Count | None,
     frame_stack: Count,
     reward: Literal["sum", "mean", "individual"],
-) -> SyncVectorEnv:
+) -> VectorEnv:
     """``n_envs`` environments of PettingZoo's, parallel or AEC.
 
     Args:
