@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+EXTRAS := classic-control,box2d,video,minatar,atari,marl,onnx,docs,joblib,submitit
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-all bench docs format lint type clean
+.PHONY: help install train test test-all bench docs extras format lint type clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +43,9 @@ docs: install ## build the documentation site in site/
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@$(BIN)/python -m mkdocs build --quiet
 	@echo "Open site/index.html"
+
+extras: $(STAMP) ## check that all optional dependencies can be installed together
+	@$(BIN)/python -m pip install --dry-run --quiet -c constraints.txt -e '.[$(EXTRAS)]'
 
 format: $(STAMP) ## format the code and apply the linter's fixes
 	@$(BIN)/ruff format .

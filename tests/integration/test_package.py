@@ -7,11 +7,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 
+import rltrain
+
 ROOT = Path(__file__).parents[2]
+REPOSITORY = {".ci", ".dockerignore", ".github", ".pre-commit-config.yaml", "Dockerfile", "outputs"}
+"""What only the repository needs."""
 SMALL = ["env=two_step", "total_env_steps=100", "test.episodes=2", "logger.wandb.mode=disabled"]
 
 
@@ -45,6 +50,35 @@ def test_the_wheel_runs_from_another_directory(wheel, tmp_path):
     command = [sys.executable, "-m", "rltrain", *SMALL]
     subprocess.run(command, cwd=elsewhere, env=env, check=True, capture_output=True)
     assert list(elsewhere.glob("outputs/qmix-two_step/*/run.json"))
+
+
+def build(kind, folder):
+    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
+    env = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=env)
+    (found,) = folder.iterdir()
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["wheel", "sdist"])
+def test_packages_are_reproducible(kind, tmp_path):
+    first, second = (build(kind, tmp_path / name) for name in "ab")
+    assert first.name == second.name
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_the_citation_has_the_version():
+    assert f"version: {rltrain.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_the_source_distribution_is_complete(tmp_path):
+    with tarfile.open(build("sdist", tmp_path)) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    left_out = {name for name in tracked.stdout.split() if name.partition("/")[0] not in REPOSITORY}
+    assert left_out - names == set()
 
 
 @pytest.mark.slow

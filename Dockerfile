@@ -1,0 +1,18 @@
+# rltrain on the CPU: docker build -t rltrain . && docker run --rm -v "$PWD/outputs:/work/outputs" rltrain env=cartpole
+FROM python:3.12-slim
+
+RUN useradd --create-home rltrain && mkdir /work && chown rltrain /work
+COPY . /src
+RUN pip install --no-cache-dir --index-url https://download.pytorch.org/whl/cpu \
+        "$(grep '^torch==' /src/constraints.txt)" && \
+    pip install --no-cache-dir -c /src/constraints.txt /src && \
+    rm -rf /src
+
+USER rltrain
+WORKDIR /work
+# Compile the kernels once, into the image.
+RUN python -m rltrain.env.smac && python -m rltrain.env.games && \
+    python -m rltrain.algo.kernels && python -m rltrain.buffer
+VOLUME /work/outputs
+ENTRYPOINT ["rltrain"]
+CMD ["--help"]
