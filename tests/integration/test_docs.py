@@ -12,6 +12,7 @@ import pytest
 import yaml
 from gymnasium.utils.env_checker import check_env
 
+from benchmarks import results
 from rltrain.common.metrics import METRICS
 from rltrain.config.catalog import conf_dir
 from rltrain.config.names import OF_A_RUN
@@ -202,6 +203,15 @@ def test_the_site_builds(tmp_path):
 def test_lines_of_text_fit_on_a_screen(document):
     text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert [line for line in text.splitlines() if len(line) > 120 and line[0] != "|"] == []
+
+
+def test_tables_of_results_are_those_of_the_kept_runs():
+    """``python -m benchmarks.results table GROUP`` prints them from benchmarks/data."""
+    text = (DOCS / "results.md").read_text(encoding="utf-8")
+    found = re.findall(r"<!-- python -m benchmarks.results table (\w+) -->\n((?:\|.*\n)+)", text)
+    assert found
+    for group, printed in found:
+        assert results.table(group) == printed.strip()
 
 
 def test_the_files_and_constants_of_the_battle_engine_exist():

@@ -1,0 +1,124 @@
+"""Training results: runs that are left alone, their metrics kept, and tables made of them.
+
+    python -m benchmarks.results run lbf-vdn:1-3 qmix-3m:1    two at a time, one thread each
+    python -m benchmarks.results keep                         copy metrics to benchmarks/data
+    python -m benchmarks.results table teams                  a Markdown table, from that copy
+
+`run` trains in outputs/results; finished runs are skipped, interrupted ones resumed, and every
+command is printed. `keep FOLDER` copies runs from another folder. Tasks: benchmarks/tasks.py.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.runs import folders, record_of, run_all, seeds
+from benchmarks.tasks import TASKS, Task, task
+from rltrain.logger.curve import rows, series
+from rltrain.report.statistics import estimate, iqm, resampled_runs
+
+OUTPUT = Path("outputs/results")
+DATA = Path(__file__).parent / "data"
+RECORDED = ("version", "git_commit", "machine", "env_steps", "updates", "seconds", "environment")
+"""Fields of run.json that are kept with the metrics."""
+
+
+def jobs(words: list[str]) -> Iterator[tuple[Path, list[str]]]:
+    """``lbf-vdn:1-3`` to three folders and what is typed for them."""
+    for word in words:
+        name, _, numbers = word.partition(":")
+        try:
+            overrides = task(name).overrides.split()
+        except KeyError:
+            names = ", ".join(name for group in TASKS.values() for name in group)
+            sys.exit(f"There is no task '{name}'. Tasks: {names}.")
+        for seed in seeds(numbers or "1"):
+            yield OUTPUT / f"{name}-s{seed}", [*overrides, f"seed={seed}"]
+
+
+def keep(source: Path) -> None:
+    """Copy the metrics of all finished runs below a folder, compressed, after their record."""
+    DATA.mkdir(exist_ok=True)
+    for name in (name for group in TASKS.values() for name in group):
+        for folder in folders(source, name):
+            record = record_of(folder)
+            if record.get("status") == "finished":
+                head = {"run": {key: record.get(key) for key in RECORDED}}
+                write(DATA / f"{folder.name}.jsonl.gz", [head, *rows(folder / "metrics.jsonl")])
+
+
+def write(path: Path, lines: list[dict[str, Any]]) -> None:
+    """One JSON object per line; the same lines give the same bytes."""
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    print(path.relative_to(DATA.parent.parent))
+
+
+def kept(name: str) -> dict[str, list[dict[str, Any]]]:
+    """The lines of every kept run of a task, by seed; the first is the record."""
+    found = {}
+    for path in sorted(DATA.glob(f"{name}-s[0-9]*.jsonl.gz")):
+        text = gzip.decompress(path.read_bytes()).decode()
+        seed = path.name.removeprefix(f"{name}-s").removesuffix(".jsonl.gz")
+        found[seed] = [json.loads(line) for line in text.splitlines()]
+    return dict(sorted(found.items(), key=lambda item: int(item[0])))
+
+
+def row(name: str, label: str, task: Task, published: str) -> str | None:
+    """A row of the table: scores of all seeds, their IQM, its interval from five seeds on."""
+    runs = kept(name)
+    if not runs:
+        return None
+    curves = [series(lines[1:], task.metric)[1] for lines in runs.values()]
+    scores = np.array([np.mean(values[-task.last :]) for values in curves])
+    shown = "{:.1%}" if task.metric.endswith("win_rate") else "{:.2f}"
+    total = shown.format(iqm(scores))
+    if len(scores) >= 5:
+        drawn = resampled_runs([scores], 2_000, np.random.default_rng(0))
+        found = estimate([scores], iqm, drawn)
+        total += f" ({shown.format(found.low)} … {shown.format(found.high)})"
+    best = shown.format(max(map(max, curves)))
+    each = ", ".join(map(shown.format, scores))
+    records = [lines[0]["run"] for lines in runs.values()]
+    n_steps = max(record["env_steps"] for record in records)
+    minutes = np.mean([record["seconds"] / 60 for record in records])
+    return (
+        f"| {label} | {n_steps:,} | {', '.join(runs)} | {each} | {total} | {best} | {published} | "
+        f"{minutes:.0f} |"
+    )
+
+
+def table(group: str) -> str:
+    """The kept runs of a group, with those of the other library beside them where there are any."""
+    lines = [
+        "| task | env steps | seeds | each | IQM | best test | published | minutes |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, each in TASKS[group].items():
+        found = row(name, name, each, each.published)
+        peer = row(f"{name}-epymarl", f"{name}, EPyMARL's own code", each, "")
+        lines += [line for line in (found, peer) if line]
+    return "\n".join(lines)
+
+
+def main(arguments: list[str]) -> None:
+    match arguments:
+        case ["run", _, *_]:
+            run_all(jobs(arguments[1:]))
+        case ["keep", *folder] if len(folder) < 2:
+            keep(Path(*folder) if folder else OUTPUT)
+        case ["table", *groups]:
+            print("\n\n".join(table(group) for group in groups or TASKS))
+        case _:
+            sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

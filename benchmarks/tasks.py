@@ -1,0 +1,147 @@
+"""The training runs of docs/results.md: overrides, scores and published results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+CARTPOLE = (
+    "env=cartpole total_env_steps=100_000 algo.optimizer.lr=1e-3 "
+    "algo.lr_schedule=[[0,1e-3],[100_000,1e-5]] algo.exploration.env_steps=20_000"
+)
+"""Common to the methods on CartPole that have no preset."""
+NO_EXPLORATION = CARTPOLE.rpartition(" ")[0]
+SQUARED = "algo.loss.n_step=3 algo.loss.huber=null"
+"""Falls are rare and their errors large; the Huber loss learns slowly from them."""
+TESTS = "test.episodes=20 test.n_envs=20"
+PREY = "env=stag_hunt total_env_steps=500_000 hardware.n_envs=1 test.episodes=16"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One row of a table, several seeds.
+
+    Args:
+        overrides: what follows ``rltrain``, without the seed.
+        metric: of the tests.
+        last: a run's score is the mean of so many last tests.
+        published: the source's result: medians at 2 M steps of the SMAC paper, PyMARL2's README,
+            rl-baselines3-zoo, and best points within 2 M steps of EPyMARL's paper.
+    """
+
+    overrides: str
+    metric: str = "test/return_mean"
+    last: int = 1
+    published: str = ""
+
+
+def smac(algo: str, env: str, published: str = "") -> Task:
+    """A team on a SMAC map with the default settings."""
+    return Task(f"{algo} {env} total_env_steps=500_000", "test/win_rate", 10, published)
+
+
+def control(overrides: str, published: str = "") -> Task:
+    """A single agent, scored by its last test of 20 episodes."""
+    return Task(f"{overrides} {TESTS}", published=published)
+
+
+def team(name: str, published: str) -> Task:
+    """EPyMARL's settings for one environment and algorithm."""
+    overrides = f"experiment=epymarl/{name} total_env_steps=1_000_000 save.interval=100_000"
+    return Task(overrides, last=5, published=published)
+
+
+TASKS: Mapping[str, Mapping[str, Task]] = {
+    "smac": {
+        **{
+            f"{algo}-{name}": smac(f"algo={algo}", f"env=smac env.map_name={name}", published)
+            for algo, name, published in (
+                ("qmix", "3m", ""),
+                ("qmix", "8m", ""),
+                ("qmix", "2s3z", "99 %"),
+                ("qmix", "5m_vs_6m", "70 %"),
+                ("qmix", "3s5z", "97 %"),
+                ("qmix", "2s_vs_1sc", "100 %"),
+                ("qmix", "MMM", ""),
+                ("vdn", "2s3z", "97 %"),
+                ("iql", "2s3z", "75 %"),
+            )
+        },
+        **{
+            f"pymarl2-{name}": smac("experiment=pymarl2/qmix", f"env.map_name={name}", published)
+            for name, published in (
+                ("3m", ""),
+                ("2s3z", "100 % at 10 M"),
+                ("5m_vs_6m", "90 % at 10 M"),
+            )
+        },
+    },
+    "smaclite": {
+        "smaclite-2s3z": Task(
+            "algo=qmix algo/optimizer=adam env=smaclite env.map_name=2s3z total_env_steps=200_000 "
+            "hardware.n_envs=1 algo.steps_per_collect=1 algo.target_update.episodes=null "
+            "algo.target_update.updates=200",
+            "test/win_rate",
+            5,
+        ),
+    },
+    "control": {
+        "cartpole": control("experiment=zoo/cartpole", "500"),
+        "acrobot": control("experiment=zoo/acrobot", "-76.6"),
+        "mountaincar": control("experiment=zoo/mountaincar", "-100.8"),
+        "lunarlander": control("experiment=zoo/lunarlander total_env_steps=250_000", "154.4"),
+        "lunarlander-double-dueling-3": control(
+            "experiment=zoo/lunarlander total_env_steps=250_000 algo.loss.double=true "
+            "algo.network.dueling=true algo.loss.n_step=3 algo.updates_per_env_step=0.5"
+        ),
+        "cartpole-dqn": control("algo=dqn env=cartpole"),
+        "cartpole-simple_q": control(f"algo=simple_q {CARTPOLE}"),
+        "cartpole-c51": control(
+            f"algo=c51 {CARTPOLE} algo.distribution.v_min=0 algo.distribution.v_max=100"
+        ),
+        "cartpole-qrdqn": control(f"algo=qrdqn {CARTPOLE}"),
+        "cartpole-munchausen": control(
+            f"algo=munchausen_dqn {CARTPOLE} {SQUARED} algo.batch_size=128 "
+            "algo.updates_per_env_step=0.5"
+        ),
+        "cartpole-noisy": control(
+            f"algo=noisy algo.loss.n_step=3 {NO_EXPLORATION} algo.batch_size=128 "
+            "algo.updates_per_env_step=0.5 total_env_steps=60_000"
+        ),
+        "cartpole-rainbow": control(
+            f"algo=rainbow {NO_EXPLORATION} algo.distribution.v_min=0 algo.distribution.v_max=100"
+        ),
+        "cartpole-iqn": control(f"algo=iqn {CARTPOLE}"),
+        "cartpole-drqn": control(
+            f"algo=drqn {CARTPOLE} {SQUARED} algo.target_update.env_steps=250"
+        ),
+        "cartpole-pqn": control("experiment=cleanrl/pqn_cartpole algo.loss.trace=0.9"),
+        "breakout": control(
+            "experiment=minatar/double_dqn env.game=breakout total_env_steps=2_000_000"
+        ),
+        "trading": control("experiment=trading"),
+    },
+    "teams": {
+        "lbf-vdn": team("lbf/vdn", "1.00"),
+        "lbf-qmix": team("lbf/qmix", "0.96"),
+        "mpe-vdn": team("mpe/vdn", "-131.03"),
+        "mpe-qmix": team("mpe/qmix", "-126.62"),
+        **{
+            f"prey-{algo}": Task(f"algo={algo} {PREY}", last=5)
+            for algo in ("vdn", "qmix", "ow_qmix")
+        },
+        "prey-qplex": Task(
+            f"algo=qplex {PREY} algo.mixer.kernels=10 algo.mixer.kernel_layers=3", last=5
+        ),
+    },
+}
+"""Groups of tasks, one table each."""
+
+
+def task(name: str) -> Task:
+    """A task by its name.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return {name: task for group in TASKS.values() for name, task in group.items()}[name]
