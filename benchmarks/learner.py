@@ -42,26 +42,26 @@ def make_batch(spec: EnvSpec, lengths: np.ndarray, seed: int = 0) -> Batch:
     rng = np.random.default_rng(seed)
     lengths = np.sort(lengths)[::-1].copy()
     n_steps, n_windows = int(lengths[0]), len(lengths)
-    slot = np.arange(n_steps + 1)[:, None]
-    real, taught = slot <= lengths, slot[:-1] < lengths  # [T+1, B], [T, B]
+    step = np.arange(n_steps + 1)[:, None]
+    real, mask = step <= lengths, step[:-1] < lengths  # [T+1, B], [T, B]
     shape = (n_steps + 1, n_windows, spec.n_agents)
     obs = rng.standard_normal((*shape, *spec.obs_shape), np.float32) * real[..., None, None]
     state = rng.standard_normal((*shape[:2], spec.state_dim), np.float32) * real[..., None]
     avail_actions = rng.random((*shape, spec.n_actions)) < 0.7
     avail_actions[..., 0] = True
-    action = rng.integers(0, spec.n_actions, (n_steps, *shape[1:])) * taught[..., None]
+    action = rng.integers(0, spec.n_actions, (n_steps, *shape[1:])) * mask[..., None]
     last_action = np.concatenate([np.full((1, *shape[1:]), -1), action])
-    reward = rng.standard_normal((n_steps, n_windows, 1), np.float32) * taught[..., None]
+    reward = rng.standard_normal((n_steps, n_windows, 1), np.float32) * mask[..., None]
     return Batch(
         obs=torch.from_numpy(obs),
         avail_actions=torch.from_numpy(avail_actions),
         state=torch.from_numpy(state),
         last_action=torch.from_numpy(last_action),
-        last=torch.from_numpy(slot >= lengths),
+        last=torch.from_numpy(step >= lengths),
         action=torch.from_numpy(action),
         reward=torch.from_numpy(reward),
-        terminated=torch.from_numpy(slot[:-1] == lengths - 1),
-        mask=torch.from_numpy(taught),
+        terminated=torch.from_numpy(step[:-1] == lengths - 1),
+        mask=torch.from_numpy(mask),
         weight=torch.ones(n_windows),
         index=torch.arange(n_windows),
     )

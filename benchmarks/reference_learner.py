@@ -1,6 +1,6 @@
 """A plain QMIX learner, written step by step the way most do it; what ours is measured against.
 
-One GRU cell is called slot by slot, inputs are joined at every slot, padding is computed.
+One GRU cell is called step by step, inputs are joined at every step, padding is computed.
 """
 
 from __future__ import annotations
@@ -90,10 +90,10 @@ class ReferenceLearner:
         return loss.item()
 
     def _unroll(self, agent: ReferenceAgent, batch: Batch) -> Tensor:
-        n_slots, n_windows, n_agents = batch.last_action.shape
+        n_steps, n_windows, n_agents = batch.last_action.shape
         hidden = torch.zeros(n_windows * n_agents, agent.hidden_dim)
         outputs = []
-        for t in range(n_slots):
+        for t in range(n_steps):
             q, hidden = agent(self._inputs(batch, t), hidden)
             outputs.append(q.view(n_windows, n_agents, -1))
         return torch.stack(outputs)

@@ -32,7 +32,7 @@ UPDATE_SECONDS = 20e-3  # a gradient step on 3m
 def random_steps(
     spec: EnvSpec, n_steps: int, n_envs: int, length: int, rng: np.random.Generator
 ) -> Steps:
-    """Noise in the shapes of ``spec``: ``n_steps`` slots of episodes of ``length`` transitions."""
+    """Noise in the shapes of ``spec``: ``n_steps`` steps of episodes of ``length`` transitions."""
     shape, n_agents = (n_steps, n_envs), spec.n_agents
     last = np.broadcast_to(np.arange(n_steps)[:, None] % (length + 1) == length, shape)
     return Steps(
@@ -65,9 +65,9 @@ def main() -> None:
     storages: tuple[Storage, ...] = ("float32", "float16")
     for name, spec in MAPS.items():
         for storage in storages:
-            slot, longest = bytes_per_step(spec, storage), spec.max_steps or 0
-            typical, worst = (CAPACITY * (n + 1) * slot / 1e9 for n in (MEAN_LENGTH, longest))
-            print(f"{name:>12} {storage}: {slot:6d} B/step {typical:7.2f} GB {worst:7.2f} GB")
+            step, longest = bytes_per_step(spec, storage), spec.max_steps or 0
+            typical, worst = (CAPACITY * (n + 1) * step / 1e9 for n in (MEAN_LENGTH, longest))
+            print(f"{name:>12} {storage}: {step:6d} B/step {typical:7.2f} GB {worst:7.2f} GB")
 
     spec, n_envs, rng, clock = MAPS["3m"], 8, np.random.default_rng(0), Clock()
     print(f"3m, batches of {BATCH_SIZE} x {spec.max_steps}, one thread")
@@ -89,7 +89,7 @@ def main() -> None:
         add = median_ms(lambda r=replay, s=one: r.add(s), 500)  # type: ignore[misc]
         print(
             f"{storage:>12}: sample {sample:.3f} ms ({sample / UPDATE_SECONDS / 10:.1f} % of an "
-            f"update), add of {n_envs} slots {add:.3f} ms"
+            f"update), add of {n_envs} steps {add:.3f} ms"
         )
 
 

@@ -113,7 +113,7 @@ def test_state_goes_on_in_mid_episode():
 
 
 class Env:
-    """The arrays of a vector environment of two copies."""
+    """The arrays of a vector environment of two environments."""
 
     def __init__(self):
         self.obs = np.zeros((2, 1, 1), np.float32)
@@ -125,7 +125,7 @@ def test_tests_tell_only_the_episodes_that_count():
     diary, env = Diary(), Env()
     watch = TestStepHooks(None, diary, 2)
     watch(env, [0, 1], {})
-    env.obs[:] = 9  # the next slot overwrites this one
+    env.obs[:] = 9  # the next step overwrites this one
     watch.stepped(np.zeros((2, 1), int), np.ones((2, 1)), np.array([True, False]))
     watch(env, [0, 1], {0: Episode(1.0, 1)})
     watch.stepped(np.zeros((2, 1), int), np.ones((2, 1)), np.array([False, False]))

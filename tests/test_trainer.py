@@ -92,7 +92,7 @@ def test_a_run_driven_by_hand_leaves_a_run_folder(small, tmp_path, command):
     trainer.iterate()
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert (record["status"], record["final_test"]["env_steps"]) == ("running", 0)
-    assert record["plan"]["env_copies"] == {"training": 3, "tests": 2}
+    assert record["plan"]["n_envs"] == {"training": 3, "tests": 2}
     trainer.train()
     trainer.close()
     record = json.loads((tmp_path / "run" / "run.json").read_text())

@@ -127,9 +127,9 @@ class AtariVectorEnv:
         obs, score, terminated, truncated, info = self._ale.step(chosen)
         self.obs[:, 0], self._lives = obs, info["lives"].astype(np.int64)
         life_lost = (self._lives > 0) & (self._lives < before)
-        anew = begun & self._over
-        self._game += anew
-        self._score[anew], self._steps[anew] = 0, -1
+        new_game = begun & self._over
+        self._game += new_game
+        self._score[new_game], self._steps[new_game] = 0, -1
         self._steps += 1
         over = (terminated & ~life_lost) | (self._steps >= self._limit)
         self._score += score

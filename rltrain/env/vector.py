@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 ARRAYS = ("obs", "avail_actions", "state", "last")
 LOST = (
     "The environments {} do not repeat their open episodes from the same seeds and actions, and "
-    "cannot save their state: these episodes are dropped and begun anew, so the run goes on, but "
+    "cannot save their state: these episodes are dropped and begun again, so the run goes on, but "
     "not number for number as it would have without the interruption."
 )
 

@@ -77,7 +77,7 @@ def open_dataset(folder: Path, spec: EnvSpec) -> Dataset:
             n, flags = file.get_tensor("length"), file.get_tensor("whole")
         except (OSError, SafetensorError) as error:
             raise damaged(path, str(error)) from error
-        if n.shape != flags.shape or int((n + 1).sum()) != entry["slots"] or (n < 1).any():
+        if n.shape != flags.shape or int((n + 1).sum()) != entry["steps"] or (n < 1).any():
             raise damaged(path, "its pieces do not add up")
         shard.append(np.full(len(n), number))
         start.append(np.cumsum(n + 1) - n - 1)
@@ -114,7 +114,7 @@ def checked(folder: Path, entry: Mapping[str, Any], spec: EnvSpec) -> Any:
                     path,
                     f"'{name}' should be {dtype} {shape}, got {found.dtype} {found.shape[1:]}",
                 )
-            if file.get_slice(name).get_shape()[0] != entry["slots"]:
+            if file.get_slice(name).get_shape()[0] != entry["steps"]:
                 raise damaged(path, f"'{name}' has not {entry['slots']} time steps")
         action, last = file.get_tensor("action"), file.get_tensor("last")
         final = np.zeros_like(last)

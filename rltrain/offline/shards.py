@@ -78,7 +78,7 @@ def write_shard(
             "file": final.name,
             "bytes": len(content),
             "sha256": digest(temporary),
-            "slots": len(arrays["last"]),
+            "steps": len(arrays["last"]),
             "pieces": len(arrays["length"]),
             "episodes": int(arrays["whole"].sum()),
             "transitions": int(arrays["length"].sum()),

@@ -164,15 +164,15 @@ def make_batch(lengths, spec=SPEC, n_steps=None, seed=0, cut_off=()) -> Batch:
     rng = np.random.default_rng(seed)
     lengths = np.asarray(lengths)
     n_steps, n_windows = n_steps or int(lengths.max()), len(lengths)
-    slot = np.arange(n_steps + 1)[:, None]
-    real, learned = slot <= lengths, slot[:-1] < lengths  # [T+1, B], [T, B]
+    step = np.arange(n_steps + 1)[:, None]
+    real, learned = step <= lengths, step[:-1] < lengths  # [T+1, B], [T, B]
     shape = (n_steps + 1, n_windows, spec.n_agents)
     avail_actions = rng.random((*shape, spec.n_actions)) < 0.6
     avail_actions[..., 0] = True
     avail_actions &= real[..., None, None]
     action = rng.integers(0, spec.n_actions, (n_steps, *shape[1:])) * learned[..., None]
     last_action = np.concatenate([np.full((1, *shape[1:]), -1), action])
-    terminated = slot[:-1] == lengths - 1
+    terminated = step[:-1] == lengths - 1
     terminated[:, list(cut_off)] = False
 
     def normal(*size):
@@ -183,7 +183,7 @@ def make_batch(lengths, spec=SPEC, n_steps=None, seed=0, cut_off=()) -> Batch:
         avail_actions=torch.from_numpy(avail_actions),
         state=normal(*shape[:2], spec.state_dim) * torch.from_numpy(real)[..., None],
         last_action=torch.from_numpy(last_action),
-        last=torch.from_numpy(slot >= lengths),
+        last=torch.from_numpy(step >= lengths),
         action=torch.from_numpy(action),
         reward=normal(n_steps, n_windows, spec.n_rewards) * torch.from_numpy(learned)[..., None],
         terminated=torch.from_numpy(terminated),
@@ -196,11 +196,11 @@ def make_batch(lengths, spec=SPEC, n_steps=None, seed=0, cut_off=()) -> Batch:
 def with_garbage(batch: Batch, lengths, seed=1) -> Batch:
     """The same batch with anything at all behind each window's end."""
     rng = np.random.default_rng(seed)
-    slot = torch.arange(len(batch.last)).unsqueeze(1)
-    outside = slot > torch.as_tensor(lengths)  # [T+1, B]
+    step = torch.arange(len(batch.last)).unsqueeze(1)
+    outside = step > torch.as_tensor(lengths)  # [T+1, B]
 
     def spoil(x, garbage):
-        where = outside[len(outside) - len(x) :]  # transition t is real where slot t + 1 is
+        where = outside[len(outside) - len(x) :]  # transition t is real where step t + 1 is
         where = where.view(*where.shape, *[1] * (x.dim() - 2))
         return torch.where(where, torch.as_tensor(garbage, dtype=x.dtype), x)
 
@@ -252,7 +252,7 @@ def loss_and_grads(loss, online, target, batch):
 
 
 class Table(nn.Module):
-    """Agents that say the same values [A] in every slot."""
+    """Agents that say the same values [A] in every step."""
 
     hidden_dim = 0
 

@@ -100,11 +100,11 @@ def test_hidden_is_the_state_before_the_coming_act():
     assert (policy.hidden != 0).any()
 
 
-@pytest.mark.parametrize("copies", [np.array([False, True, False]), np.array([1])])
-def test_forget_resets_some_environments(copies):
+@pytest.mark.parametrize("indices", [np.array([False, True, False]), np.array([1])])
+def test_forget_resets_some_environments(indices):
     policy = make_policy()
     policy.act(observe(), ALL, OPEN, Clock())
-    policy.forget(copies)
+    policy.forget(indices)
     assert [(h == 0).all() for h in policy.hidden] == [False, True, False]
     assert (policy.state_dict()["last_action"] == -1).all(1).tolist() == [False, True, False]
 
@@ -178,7 +178,7 @@ STACKED = EnvSpec(n_agents=1, n_actions=2, obs_shape=(2,), frame_stack=3)
 
 
 def frame(*numbers):
-    """Observations [E, N = 1, O = 2] of two copies, (x, 10 x) each."""
+    """Observations [E, N = 1, O = 2] of two environments, (x, 10 x) each."""
     return np.array([[[x, 10 * x]] for x in numbers], np.float32)
 
 

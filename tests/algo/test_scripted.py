@@ -14,7 +14,9 @@ from rltrain.types import Clock, EnvSpec
 
 
 class Ones:
-    """Two copies of three agents with four actions, whose script is action 1, counted."""
+    """Two environments of three agents and four actions; their scripted policy chooses action 1
+    and counts its calls.
+    """
 
     n_envs = 2
 

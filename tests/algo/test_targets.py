@@ -121,7 +121,7 @@ def test_packing_is_time_first_and_longest_first_and_comes_back():
 
 
 def brute_force_n_step(reward, terminated, last, value, gamma, n_step, t):
-    """Reward sum, discount and slot of the bootstrap from slot t, one reward after the other."""
+    """Reward sum, discount and step of the bootstrap from step t, one reward after the other."""
     total, discount = 0.0, 1.0
     for k in range(n_step):
         total += discount * reward[t + k]
@@ -134,11 +134,11 @@ def brute_force_n_step(reward, terminated, last, value, gamma, n_step, t):
 @pytest.mark.parametrize("n_step", [1, 2, 3, 5, 20])
 def test_n_step_discounts_by_the_steps_really_summed(n_step):
     """Defect: a bootstrap behind a short tail was discounted by the nominal n. Four ends within
-    twelve slots: terminated, cut off, an episode of one transition, the window's end."""
+    twelve steps: terminated, cut off, an episode of one transition, the window's end."""
     reward = [float(2**k) for k in range(12)]
     terminated = [k in (3, 6) for k in range(12)]
     last = [k in (4, 7, 9) for k in range(13)]
-    value = [1000.0 * (k + 1) for k in range(12)]  # X of slots 1 … 12
+    value = [1000.0 * (k + 1) for k in range(12)]  # X of steps 1 … 12
     y = target(reward, terminated, last, value, 0.5, n_step)
     parts = n_step_bootstrap(
         column(*reward).unsqueeze(-1),
@@ -147,12 +147,12 @@ def test_n_step_discounts_by_the_steps_really_summed(n_step):
         0.5,
         n_step,
     )
-    for t in (t for t in range(12) if not last[t]):  # slots that hold a transition
-        total, discount, slot = brute_force_n_step(reward, terminated, last, value, 0.5, n_step, t)
-        assert y[t] == total + discount * value[slot - 1]
+    for t in (t for t in range(12) if not last[t]):  # steps that hold a transition
+        total, discount, step = brute_force_n_step(reward, terminated, last, value, 0.5, n_step, t)
+        assert y[t] == total + discount * value[step - 1]
         assert parts.reward_sum[t, 0, 0] == total
         assert parts.discount[t, 0] == discount
-        assert parts.step[t, 0] == slot
+        assert parts.step[t, 0] == step
 
 
 @pytest.mark.parametrize("n_step", [1, 2, 4])
@@ -163,20 +163,20 @@ def test_the_parts_of_an_n_step_target_add_up_to_it(n_step):
     terminated = last[1:] & (torch.rand(n_steps, n_windows) < 0.5)
     reward, value = torch.randn(n_steps, n_windows, 2), torch.randn(n_steps + 1, n_windows, 2)
     whole = n_step_target(reward, terminated, last, value[1:], 0.9, n_step)
-    reward_sum, discount, slot = n_step_bootstrap(reward, terminated, last, 0.9, n_step)
-    parts = reward_sum + discount.unsqueeze(-1) * at_step(value, slot)
+    reward_sum, discount, step = n_step_bootstrap(reward, terminated, last, 0.9, n_step)
+    parts = reward_sum + discount.unsqueeze(-1) * at_step(value, step)
     torch.testing.assert_close(parts, whole)
 
 
 @pytest.mark.parametrize("trace", [0.0, 0.6, 1.0])
 def test_lambda_return_equals_the_recursion_written_out(trace):
-    """Slots 2 (terminated), 5 (cut off) and 6 (an episode's only observation) close episodes."""
+    """Steps 2 (terminated), 5 (cut off) and 6 (an episode's only observation) close episodes."""
     gamma, n_steps = 0.9, 8
     torch.manual_seed(0)
     reward, value = torch.randn(n_steps, 1, 1), torch.randn(n_steps, 1, 1)
     last = column(0, 0, 1, 0, 0, 1, 1, 0, 0, dtype=torch.bool)
     terminated = column(0, 1, 0, 0, 0, 0, 0, 0, dtype=torch.bool)
-    reward[last[:-1]] = torch.nan  # no transition begins in a last slot
+    reward[last[:-1]] = torch.nan  # no transition begins in a last step
     y = lambda_return(reward, terminated, last, value, gamma, trace)
 
     def expected(t):

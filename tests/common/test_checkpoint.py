@@ -148,10 +148,10 @@ def test_the_same_step_is_replaced(tmp_path):
 def test_large_arrays_are_written_in_pieces_and_mapped_back(tmp_path):
     whole = np.arange(30, dtype=np.float16).reshape(10, 3)
     pieces = Pieces(whole.shape, whole.dtype, lambda: iter([whole[:4], whole[4:]]))
-    folder = checkpoint.write(tmp_path, 1, {"replay": {"slots": pieces, "n": 2}})
+    folder = checkpoint.write(tmp_path, 1, {"replay": {"steps": pieces, "n": 2}})
     back = checkpoint.read(folder, "replay")
-    assert isinstance(back["slots"], np.memmap)
-    np.testing.assert_array_equal(back["slots"], whole)
+    assert isinstance(back["steps"], np.memmap)
+    np.testing.assert_array_equal(back["steps"], whole)
     checkpoint.drop_part(folder, "replay")
     checkpoint.manifest_of(folder)
     assert not list(folder.glob("replay*"))

@@ -1,5 +1,5 @@
-"""Atari copies: lives, game ends, clipping, seeds; on a stand-in for the emulators, and on the
-emulators themselves where their package is installed.
+"""Atari environments: lives, game ends, clipping, seeds; on a stand-in for the emulators, and
+on the emulators themselves where their package is installed.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class TestLives:
         assert play(env, 5) == [
             (1, 1, False, False),
             (2, 1, True, True),  # a life
-            (3, 0, False, False),  # the next episode's first slot
+            (3, 0, False, False),  # the next episode's first step
             (4, -1, True, True),  # the game
             (0, 0, False, False),
         ]

@@ -128,10 +128,10 @@ def test_observations_become_arrays(kind: str) -> None:
     spec = env.spec
     assert (spec.obs_shape, spec.obs_dtype, spec.obs_scale) == (shape, dtype, scale)
     assert (spec.n_agents, spec.n_actions, spec.state_dim, spec.n_rewards) == (1, 3, 0, 1)
-    slot = env.reset(0)
-    assert (slot.obs.shape, slot.obs.dtype) == ((1, *shape), dtype)
-    np.testing.assert_array_equal(slot.obs[0], stored)
-    assert slot.state.shape == (0,)
+    first = env.reset(0)
+    assert (first.obs.shape, first.obs.dtype) == ((1, *shape), dtype)
+    np.testing.assert_array_equal(first.obs[0], stored)
+    assert first.state.shape == (0,)
 
 
 @pytest.mark.parametrize("kind", SPACES)
@@ -182,9 +182,9 @@ def test_all_actions_are_available_where_nothing_is_said() -> None:
 def test_an_action_mask_says_what_is_available() -> None:
     masks = [np.array([1, 0, 1], np.int8), [False, True, False]]
     env = GymnasiumEnv(Scripted(masks=masks))
-    slot = env.reset(0)
-    assert slot.avail_actions.tolist() == [[1, 0, 1]]
-    assert slot.avail_actions.dtype == np.uint8
+    first = env.reset(0)
+    assert first.avail_actions.tolist() == [[1, 0, 1]]
+    assert first.avail_actions.dtype == np.uint8
     assert go(env)[0].avail_actions.tolist() == [[0, 1, 0]]
 
 

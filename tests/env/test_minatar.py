@@ -1,5 +1,5 @@
-"""MinAtar's games as copies: the package's own episodes, exact states, options. What needs the
-package is skipped without it; a stand-in game shows the rest.
+"""MinAtar as a vector environment: the package's own episodes, exact states, options. What needs
+the package is skipped without it; a stand-in game shows the rest.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ def test_observations_are_bytes_with_channels_first() -> None:
     env = stand_in()
     assert (env.spec.obs_shape, env.spec.obs_dtype, env.spec.obs_scale) == ((2, 10, 10), "uint8", 1)
     env.reset(0)
-    copies = SyncVectorEnv(make=stand_in, n_envs=1)
-    copies.reset(seeds)
-    copies.step(np.array([[0]]))
-    assert (copies.obs.shape, copies.obs.dtype) == ((1, 1, 2, 10, 10), np.uint8)
-    assert np.argwhere(copies.obs).tolist() == [[0, 0, 1, 0, 1]]
+    envs = SyncVectorEnv(make=stand_in, n_envs=1)
+    envs.reset(seeds)
+    envs.step(np.array([[0]]))
+    assert (envs.obs.shape, envs.obs.dtype) == ((1, 1, 2, 10, 10), np.uint8)
+    assert np.argwhere(envs.obs).tolist() == [[0, 0, 1, 0, 1]]
 
 
 def test_a_minimal_action_set_numbers_the_useful_actions() -> None:

@@ -1,4 +1,4 @@
-"""SyncVectorEnv: lock-step copies, next-step resets, keyed seeds, time limits, state."""
+"""SyncVectorEnv: environments in lock step, next-step resets, keyed seeds, time limits, state."""
 
 from __future__ import annotations
 

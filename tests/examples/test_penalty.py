@@ -17,15 +17,15 @@ from rltrain.types import Steps
 def steps(action, n_rewards=1, last=None):
     """One copy; rewards of 1."""
     action = np.array(action)[:, None]  # [T, 1, N]
-    n_slots = len(action)
+    n_steps = len(action)
     return Steps(
-        obs=np.zeros((n_slots, 1, 2, 1)),
-        avail_actions=np.ones((n_slots, 1, 2, 3)),
-        state=np.zeros((n_slots, 1, 0)),
-        last=np.zeros((n_slots, 1), bool) if last is None else np.array(last)[:, None],
+        obs=np.zeros((n_steps, 1, 2, 1)),
+        avail_actions=np.ones((n_steps, 1, 2, 3)),
+        state=np.zeros((n_steps, 1, 0)),
+        last=np.zeros((n_steps, 1), bool) if last is None else np.array(last)[:, None],
         action=action,
-        reward=np.ones((n_slots, 1, n_rewards), np.float32),
-        terminated=np.zeros((n_slots, 1), bool),
+        reward=np.ones((n_steps, 1, n_rewards), np.float32),
+        terminated=np.zeros((n_steps, 1), bool),
         lost=np.zeros(1, bool),
     )
 
@@ -45,7 +45,7 @@ def test_agents_with_rewards_of_their_own_pay_for_themselves():
     assert value.reward.ravel().tolist() == [1.0, -1.0]
 
 
-def test_final_slots_cost_nothing_and_do_not_count():
+def test_final_steps_cost_nothing_and_do_not_count():
     trainer = looking()
     value = ActionPenalty(actions=[1], weight=1.0).on_collect(
         trainer, steps([[1, 1], [1, 1]], last=[False, True])

@@ -16,12 +16,12 @@ from rltrain.types import Clock
 from tests.hardware.walks import CLOCK, Counter, Crashing, Forgetful, Walk, crashing, rollout
 
 
-def test_a_collect_lays_out_final_slots_between_episodes() -> None:
+def test_collected_steps_have_final_steps_between_episodes() -> None:
     steps = rollout(1).collect(7, CLOCK)  # seed 0: one step, then seed 1: two, then seed 2
     assert steps.obs[:, 0, 0].tolist() == [[0, 0], [0, 1], [1, 0], [1, 1], [1, 2], [2, 0], [2, 1]]
     assert steps.last[:, 0].tolist() == [False, True, False, False, True, False, False]
     assert steps.terminated[:, 0].tolist() == [True, False, False, True, False, False, False]
-    assert steps.reward[:, 0, 0].tolist() == [1, 0, 1, 3, 0, 1, 3]  # nothing in a final slot
+    assert steps.reward[:, 0, 0].tolist() == [1, 0, 1, 3, 0, 1, 3]  # nothing in a final step
     assert steps.action[~steps.last[:, 0], 0, 0].tolist() == [0, 0, 1, 0, 1]
     assert steps.env_steps == 5
     assert not steps.lost.any()
@@ -62,8 +62,8 @@ def test_an_episode_is_reported_with_its_final_slot() -> None:
 def test_the_return_is_the_mean_over_reward_streams() -> None:
     class Unequal(Walk):
         def step(self, action: np.ndarray) -> Any:
-            slot, _, *rest = super().step(action)
-            return slot, np.array([1.0, 4.0], np.float32), *rest
+            obs, _, *rest = super().step(action)
+            return obs, np.array([1.0, 4.0], np.float32), *rest
 
     (episode,) = rollout(1, Unequal).collect(2, CLOCK).episodes
     assert episode.episode_return == 2.5
@@ -78,7 +78,7 @@ def test_recurrent_states_are_kept_as_they_were_before_each_slot() -> None:
     steps = remembering(walks, lambda copy, k: copy + k).collect(7, CLOCK)
     assert steps.hidden is not None
     assert (steps.hidden.shape, steps.hidden.dtype) == ((7, 2, 2, 1), np.float32)
-    assert steps.hidden[:, 0, 0, 0].tolist() == [0, 1, 0, 1, 2, 0, 1]  # final slots end it
+    assert steps.hidden[:, 0, 0, 0].tolist() == [0, 1, 0, 1, 2, 0, 1]  # final steps end it
     assert steps.hidden[:, 1, 1, 0].tolist() == [0, 1, 2, 0, 1, 2, 3]
 
 
@@ -92,13 +92,13 @@ def test_recurrent_states_are_not_kept_unless_asked_for() -> None:
     assert rollout(2).collect(3, CLOCK).hidden is None
 
 
-def test_a_collect_cut_short_keeps_as_many_recurrent_states_as_slots() -> None:
+def test_a_collection_cut_short_keeps_as_many_recurrent_states_as_slots() -> None:
     r = remembering(Crashing({2}), lambda copy, k: 3)
     first, second = r.collect(8, CLOCK), r.collect(3, CLOCK)
     assert first.hidden is not None
     assert second.hidden is not None
     assert len(first.hidden) == len(first.last) == 3
-    assert second.hidden[0, :, 0, 0].tolist() == [3, 0]  # copy 1 begins anew
+    assert second.hidden[0, :, 0, 0].tolist() == [3, 0]  # environment 1 begins again
 
 
 def test_clock_counts_real_transitions_and_finished_episodes() -> None:
@@ -184,7 +184,7 @@ def test_a_lost_episode_ends_the_collect_and_is_disowned_by_the_next() -> None:
     assert [len(first.last), len(second.last)] == [3, 8]
     assert {len(a) for k, a in vars(first).items() if hasattr(a, "ndim") and a.ndim > 1} == {3}
     assert (first.lost.tolist(), second.lost.tolist()) == ([False, False], [False, True])
-    assert second.obs[0, :, 0, 1].tolist() == [3, 0]  # copy 0 goes on, copy 1 began anew
+    assert second.obs[0, :, 0, 1].tolist() == [3, 0]  # environment 0 goes on, 1 began again
     assert second.action[0, :, 0].tolist() == [0, 0]  # as does the policy there
     assert [(e.length, e.episode_return) for e in second.episodes[:2]] == [(4, 13), (4, 13)]
 

@@ -55,8 +55,8 @@ def test_a_test_is_left_in_the_slot_in_which_the_run_is_to_end() -> None:
 def test_an_episode_that_may_never_end_is_warned_of_once(monkeypatch: Any, caplog: Any) -> None:
     class Endless(Walk):
         def step(self, action: Any) -> Any:
-            slot, reward, _, _, info = super().step(action)
-            return slot, reward, False, False, info
+            obs, reward, _, _, info = super().step(action)
+            return obs, reward, False, False, info
 
     monkeypatch.setattr("rltrain.hardware.rollout.LONG", 5)
     env = SyncVectorEnv(make=Endless, n_envs=1)

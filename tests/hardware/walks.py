@@ -70,7 +70,7 @@ class Forgetful:
 
 
 class Counter:
-    """Chooses by the slots since the episode began; writes the clocks down."""
+    """Chooses by the steps since the episode began; writes the clocks down."""
 
     def __init__(self, n_envs: int) -> None:
         self.count = np.zeros(n_envs, np.int64)
@@ -87,12 +87,12 @@ class Counter:
     def reset(self) -> None:
         self.count[:] = 0
 
-    def forget(self, copies: np.ndarray) -> None:
-        self.count[copies] = 0
+    def forget(self, indices: np.ndarray) -> None:
+        self.count[indices] = 0
 
     @property
     def hidden(self) -> np.ndarray:
-        """[E, 2, 1]: the slots since the episode began, as an agent might remember them."""
+        """[E, 2, 1]: the steps since the episode began, as an agent might remember them."""
         return np.repeat(self.count[:, None, None], 2, 1).astype(np.float32)
 
     def state_dict(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def rollout(n_envs: int, make: Any = Walk, seeds: Any = lambda copy, k: copy + k
 
 
 class Crashing(SyncVectorEnv):
-    """Walks whose copy 1 crashes in the given steps: its episode begins anew."""
+    """Walks whose environment 1 crashes in the given steps: its episode begins again."""
 
     def __init__(self, crashes: set[int]) -> None:
         super().__init__(make=Walk, n_envs=2)

@@ -23,12 +23,12 @@ def test_single_agents_teach_together_what_the_team_teaches_in_lockstep(tmp_path
     trainer.run(60)
     learner, batch = trainer.learner, trainer.buffer.sample(8, Clock())
 
-    def taught(batch):
+    def loss_of(batch):
         result = learner.loss(learner.online, learner.target, batch, Clock())
         return result.loss_sum / result.count
 
-    alone = [taught(one_agent(batch, torch.full((8,), agent))) for agent in (0, 1)]
-    torch.testing.assert_close((alone[0] + alone[1]) / 2, taught(batch))
+    alone = [loss_of(one_agent(batch, torch.full((8,), agent))) for agent in (0, 1)]
+    torch.testing.assert_close((alone[0] + alone[1]) / 2, loss_of(batch))
 
 
 @pytest.mark.parametrize("buffer", ["replay", "prioritized"])

@@ -20,7 +20,7 @@ UNIFORM += ["hardware.threads=1", "save.interval=100000000", "log.interval=10000
 
 
 def joint_values(trainer, obs, state, last_action=None):
-    """Q_tot of every joint action at one slot of a two-agent game, [A, A]."""
+    """Q_tot of every joint action at one step of a two-agent game, [A, A]."""
     online = trainer.learner.online
     n = online.agents.fc2.out_features if hasattr(online.agents, "fc2") else None
     last = torch.full((1, 2), -1) if last_action is None else torch.tensor([last_action])

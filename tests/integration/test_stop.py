@@ -82,13 +82,13 @@ def test_a_test_cut_short_is_played_again_by_the_resumed_run(small, tmp_path, at
     whole = rltrain.make_trainer(overrides, run_dir=tmp_path / "whole")
     whole.train()
     part = rltrain.make_trainer(overrides, run_dir=tmp_path / "part")
-    env, slots = part.test_rollout.env, []
+    env, env_steps = part.test_rollout.env, []
     step = env.step
 
     def interrupting(*args):
         if part.clock.env_steps >= at:
-            slots.append(part.clock.env_steps)
-        if len(slots) == 3:
+            env_steps.append(part.clock.env_steps)
+        if len(env_steps) == 3:
             part.stop("SIGINT", interrupted=True)
         return step(*args)
 

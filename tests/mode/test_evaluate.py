@@ -61,12 +61,12 @@ def test_a_loaded_policy_plays_the_game_as_the_test_does(result):
     from tests.env.games.two_step import TwoStep
 
     game, total = TwoStep(), 0.0
-    slot = game.reset(0)
+    step = game.reset(0)
     policy.reset()
     for _ in range(2):
-        action = policy.act(slot.obs, slot.avail_actions)
+        action = policy.act(step.obs, step.avail_actions)
         assert action.shape == (2,)
-        slot, reward, *_ = game.step(action)
+        step, reward, *_ = game.step(action)
         total += float(reward[0])
     assert total == rltrain.evaluate(result.run_dir, episodes=1).metrics["test/return_mean"]
 

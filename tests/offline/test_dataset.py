@@ -14,14 +14,14 @@ from rltrain.errors import DatasetError, UsageError
 from rltrain.offline.dataset import Reader, open_dataset
 from rltrain.offline.shards import INDEX, shard_name
 from rltrain.types import Clock
-from tests.offline.slots import SPEC, Lane, play, writer
+from tests.offline.hand_made import SPEC, Env, play, writer
 
 
 @pytest.fixture
 def folder(tmp_path):
     """Ten episodes of 1 … 10 transitions in a few shards."""
-    to = writer(tmp_path / "d", slots=12)
-    play(to, [Lane(range(1, 11))])
+    to = writer(tmp_path / "d", shard_steps=12)
+    play(to, [Env(range(1, 11))])
     to.flush()
     return tmp_path / "d"
 
@@ -111,8 +111,8 @@ def test_held_out_episodes_are_spread_evenly(folder):
 
 
 def test_pieces_of_cut_episodes_are_never_held_out(tmp_path):
-    to = writer(tmp_path / "d", slots=4)
-    play(to, [Lane([7, 2, 9])])
+    to = writer(tmp_path / "d", shard_steps=4)
+    play(to, [Env([7, 2, 9])])
     to.flush()
     data = open_dataset(tmp_path / "d", SPEC)
     assert np.flatnonzero(data.held_out(1)).tolist() == [3]

@@ -10,7 +10,7 @@ import pytest
 from rltrain.errors import EnvError, UsageError
 from rltrain.offline.dataset import open_dataset
 from rltrain.offline.shards import INDEX, shard_name
-from tests.offline.slots import SPEC, Lane, play, writer
+from tests.offline.hand_made import SPEC, Env, play, writer
 
 
 def first_numbers(folder):
@@ -21,7 +21,7 @@ def first_numbers(folder):
 
 def test_episodes_come_back_as_they_ended(tmp_path):
     to = writer(tmp_path / "d", n_envs=2)
-    play(to, [Lane([2, 3]), Lane([4, 1], first=5)])
+    play(to, [Env([2, 3]), Env([4, 1], first=5)])
     to.flush()
     expected = [[0, 1, 2], [500, 501, 502, 503, 504], [100, 101, 102, 103], [600, 601]]
     assert first_numbers(tmp_path / "d") == expected
@@ -29,7 +29,7 @@ def test_episodes_come_back_as_they_ended(tmp_path):
 
 def test_a_final_slot_holds_no_transition(tmp_path):
     to = writer(tmp_path / "d")
-    play(to, [Lane([2])])
+    play(to, [Env([2])])
     to.flush()
     piece = open_dataset(tmp_path / "d", SPEC).piece(0)
     assert piece["last"].tolist() == [False, False, True]
@@ -40,23 +40,23 @@ def test_a_final_slot_holds_no_transition(tmp_path):
 
 def test_an_episode_that_is_not_over_is_not_written(tmp_path):
     to = writer(tmp_path / "d")
-    play(to, [Lane([2, 50])], stop=20)
+    play(to, [Env([2, 50])], stop=20)
     to.flush()
     assert first_numbers(tmp_path / "d") == [[0, 1, 2]]
 
 
 def test_a_full_shard_is_written_without_being_asked(tmp_path):
-    to = writer(tmp_path / "d", slots=6)
-    play(to, [Lane([2, 2, 2, 2, 2])])
-    assert [shard["slots"] for shard in to.shards] == [6, 6]
+    to = writer(tmp_path / "d", shard_steps=6)
+    play(to, [Env([2, 2, 2, 2, 2])])
+    assert [shard["steps"] for shard in to.shards] == [6, 6]
     index = json.loads((tmp_path / "d" / INDEX).read_text())
     assert (index["episodes"], index["transitions"]) == (4, 8)
     assert {p.name for p in (tmp_path / "d").iterdir()} == {INDEX, shard_name(0), shard_name(1)}
 
 
 def test_an_episode_longer_than_a_shard_is_cut_into_pieces_that_share_an_observation(tmp_path):
-    to = writer(tmp_path / "d", slots=4)
-    play(to, [Lane([7, 2])])
+    to = writer(tmp_path / "d", shard_steps=4)
+    play(to, [Env([7, 2])])
     to.flush()
     expected = [[0, 1, 2, 3], [3, 4, 5, 6], [6, 7], [100, 101, 102]]
     assert first_numbers(tmp_path / "d") == expected
@@ -68,15 +68,15 @@ def test_an_episode_longer_than_a_shard_is_cut_into_pieces_that_share_an_observa
 
 
 def test_memory_is_bounded_whatever_the_length_of_episodes(tmp_path):
-    to = writer(tmp_path / "d", slots=100)
-    play(to, [Lane([1000])])
+    to = writer(tmp_path / "d", shard_steps=100)
+    play(to, [Env([1000])])
     assert to.open["last"].shape == (1, 100)
     assert to.pending_steps < 100
 
 
 def test_recording_ends_before_the_dataset_is_too_large(tmp_path, caplog):
-    to = writer(tmp_path / "d", slots=6, max_bytes=2000)
-    play(to, [Lane([2] * 30)])
+    to = writer(tmp_path / "d", shard_steps=6, max_bytes=2000)
+    play(to, [Env([2] * 30)])
     size = sum(p.stat().st_size for p in (tmp_path / "d").glob("*.safetensors"))
     assert to.stopped
     assert 1 <= len(to.shards) < 10
@@ -86,7 +86,7 @@ def test_recording_ends_before_the_dataset_is_too_large(tmp_path, caplog):
 
 def test_the_first_episodes_are_kept_not_the_first_to_end(tmp_path):
     to = writer(tmp_path / "d", n_envs=2, n_episodes=3)
-    play(to, [Lane([6, 1, 1]), Lane([1, 1, 1, 1, 1, 1], first=5)], stop=11)
+    play(to, [Env([6, 1, 1]), Env([1, 1, 1, 1, 1, 1], first=5)], stop=11)
     to.flush()
     expected = [[500, 501], [0, 1, 2, 3, 4, 5, 6], [100, 101]]
     assert first_numbers(tmp_path / "d") == expected
@@ -94,27 +94,27 @@ def test_the_first_episodes_are_kept_not_the_first_to_end(tmp_path):
 
 def test_the_open_episode_of_a_crashed_copy_is_forgotten(tmp_path):
     to = writer(tmp_path / "d", n_envs=2)
-    play(to, [Lane([5]), Lane([5], first=5)], stop=3)
+    play(to, [Env([5]), Env([5], first=5)], stop=3)
     to.forget(np.array([True, False]))
-    play(to, [Lane([9, 9, 2], first=0), Lane([5], first=5)], start=3, stop=6)
+    play(to, [Env([9, 9, 2], first=0), Env([5], first=5)], start=3, stop=6)
     to.flush()
     assert first_numbers(tmp_path / "d") == [[500, 501, 502, 503, 504, 505]]
 
 
 @pytest.mark.parametrize("stop", [1, 5, 12, 17])
 def test_a_writer_goes_on_from_its_state_as_if_nothing_had_happened(tmp_path, stop):
-    lanes = [Lane([2, 9, 2, 2]), Lane([3, 3, 9], first=5)]
-    whole = writer(tmp_path / "a", n_envs=2, slots=6)
-    play(whole, lanes)
+    envs = [Env([2, 9, 2, 2]), Env([3, 3, 9], first=5)]
+    whole = writer(tmp_path / "a", n_envs=2, shard_steps=6)
+    play(whole, envs)
     whole.flush()
-    first = writer(tmp_path / "b", n_envs=2, slots=6)
-    play(first, lanes, stop=stop)
+    first = writer(tmp_path / "b", n_envs=2, shard_steps=6)
+    play(first, envs, stop=stop)
     state = first.state_dict()
-    play(first, lanes, start=stop)  # goes on, and is lost
+    play(first, envs, start=stop)  # goes on, and is lost
     first.flush()
-    second = writer(tmp_path / "b", n_envs=2, slots=6)
+    second = writer(tmp_path / "b", n_envs=2, shard_steps=6)
     second.load_state_dict(state)
-    play(second, lanes, start=stop)
+    play(second, envs, start=stop)
     second.flush()
     for shard in whole.shards:
         name = shard["file"]
@@ -136,7 +136,7 @@ def test_a_disk_that_refuses_is_named_and_leaves_no_half_shard(tmp_path, monkeyp
 
     monkeypatch.setattr("rltrain.offline.shards.sync", full)
     to = writer(tmp_path / "d")
-    play(to, [Lane([2])])
+    play(to, [Env([2])])
     with pytest.raises(EnvError, match=r"No space left .* dataset\.max_bytes"):
         to.flush()
     assert list((tmp_path / "d").iterdir()) == []

@@ -159,7 +159,7 @@ def test_a_restored_run_keeps_target_epsilon_and_replay(tmp_path):
 
 def test_a_crashed_copy_costs_its_open_episode_and_no_other(tmp_path):
     trainer = make(tmp_path)
-    steps = trainer.rollout.collect(14, Clock())  # two episodes of 6 slots each, and 2 slots
+    steps = trainer.rollout.collect(14, Clock())  # two episodes of 6 steps each, and 2 steps
     trainer.buffer.add(steps)
     trainer.buffer.add(replace(steps, lost=np.array([True, False])))
     assert trainer.buffer.n_steps == 2 * 28 - 2

@@ -22,7 +22,7 @@ from tests.env.games.two_step import TwoStep
 
 
 class Drawn(TwoStep):
-    """Two steps; one image at the first slot, three after each step."""
+    """Two steps; one image at the first step, three after each step."""
 
     frames_per_second = 10.0
 
@@ -43,7 +43,7 @@ class First:
         return np.zeros(obs.shape[:2], np.int64)
 
     def reset(self): ...
-    def forget(self, copies): ...
+    def forget(self, indices): ...
 
 
 def rollout(n_envs: int) -> Rollout:

@@ -28,7 +28,7 @@ def banner(
         "run": f"{settings.title}: {schedule(settings)}",
         **chosen(settings),
         "networks": networks(plan),
-        "environment": environment(trainer, plan["env_copies"]),
+        "environment": environment(trainer, plan["n_envs"]),
         "replay": replay_words(plan["replay"], plan["available_memory_bytes"]),
         "device": device(plan),
         "wandb": {"disabled": "off"}.get(wandb, wandb),

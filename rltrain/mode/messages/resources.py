@@ -21,18 +21,20 @@ def resource_plan(settings: Settings, trainer: Training) -> dict[str, Any]:
     weights.
     """
     online, run = trainer.learner.online, settings.run
-    copies = {
+    n_envs = {
         "training": 0 if run.dataset.read else settings.hardware.n_envs,
         "tests": min(run.test.n_envs, run.test.episodes),
     }
-    games = trainer.rollout.about.get("backend") == "sc2"  # each copy plays in a process of its own
+    games = (
+        trainer.rollout.about.get("backend") == "sc2"
+    )  # each environment plays in a process of its own
     plan = trainer.buffer.plan()
     return {
         "device": str(torch_device_of(online)),
-        "processes": 1 + (sum(copies.values()) if games else 0),
+        "processes": 1 + (sum(n_envs.values()) if games else 0),
         "threads": n_threads(settings),
         "kernels": chosen(settings.hardware.kernels),
-        "env_copies": copies,
+        "n_envs": n_envs,
         "parameters": {name: count(part) for name, part in online.named_children()},
         "network_bytes": network_bytes(trainer),
         "replay": {

@@ -83,7 +83,7 @@ def test_shows_what_is_not_finite_where_the_plain_recurrence_does(where, bad):
 
 def test_nan_stays_in_its_own_sequence():
     cell, x, first, n_rows = problem([3, 2, 2])
-    x.data[4, 0] = torch.nan  # row 1 of slot 1
+    x.data[4, 0] = torch.nan  # row 1 of step 1
     bad = gru(cell, x, first, n_rows).isnan().any(1)
     assert bad.tolist() == [False, False, False, False, True, False, True]
 

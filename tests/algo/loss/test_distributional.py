@@ -26,7 +26,7 @@ ATOMS = Categorical(atoms=3, v_min=-1.0, v_max=1.0)
 
 
 class Says(nn.Module):
-    """Agents that say the same distributions [A, K] in every slot."""
+    """Agents that say the same distributions [A, K] in every step."""
 
     hidden_dim = 0
 

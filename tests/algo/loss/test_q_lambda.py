@@ -22,7 +22,7 @@ def test_q_lambda_targets_of_collected_steps_by_hand():
     """
     spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(1,))
     model = Model(Table([10.0, 20.0]), Independent(spec=spec))
-    transitions = make_batch([1] * 4, spec=spec, cut_off=[0, 2])  # slot by slot
+    transitions = make_batch([1] * 4, spec=spec, cut_off=[0, 2])  # step by step
     transitions = replace(
         transitions,
         reward=torch.tensor([1.0, 3.0, 2.0, 0.0]).view(1, 4, 1),

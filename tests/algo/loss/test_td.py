@@ -147,7 +147,7 @@ def test_rescaled_values_are_bootstrapped_unscaled(tiny):
 
 
 def test_a_cut_off_episode_is_bootstrapped_from(tiny):
-    """Defect: a time limit was stored as termination. Its last slot is worth 20 here."""
+    """Defect: a time limit was stored as termination. Its last step is worth 20 here."""
     online, target, batch = tiny
     batch = replace(batch, terminated=torch.zeros_like(batch.terminated))
     result = LOSS(online, target, batch, Clock())

@@ -138,7 +138,7 @@ def test_observation_that_is_not_finite_makes_the_step_so(bad):
 
 @pytest.mark.parametrize("kind", AGENTS)
 def test_unroll_gives_what_the_actor_saw(kind):
-    """Slot by slot with ``step``, as acting does, against the whole window."""
+    """Step by step with ``step``, as acting does, against the whole window."""
     agents = AGENTS[kind](spec=SPEC)
     batch = make_batch([5, 5])
     q = agents.unroll(batch).q
@@ -274,7 +274,7 @@ def test_quantile_levels_in_evaluation_are_midpoints_and_draw_nothing():
 
 
 @pytest.mark.parametrize(("start", "stop"), [(0, 3), (1, None), (1, 3)])
-def test_slots_that_are_not_needed_are_left_out(start, stop):
+def test_steps_that_are_not_needed_are_left_out(start, stop):
     agents = AGENTS["mlp"](spec=SPEC)
     batch = make_batch([3, 3])
     whole, part = agents.unroll(batch).q, agents.unroll(batch, start, stop).q

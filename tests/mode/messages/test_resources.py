@@ -35,7 +35,7 @@ def test_everything_is_counted(trainer):
     plan = resource_plan(settings_from(CARTPOLE), trainer)
     weights = (4 + 1) * 8 + (8 + 1) * 2
     assert (plan["device"], plan["processes"], plan["threads"]) == ("cpu", 1, 1)
-    assert plan["env_copies"] == {"training": 3, "tests": 4}
+    assert plan["n_envs"] == {"training": 3, "tests": 4}
     assert plan["parameters"] == {"agents": weights, "mixer": 0}
     assert plan["replay"]["bytes_per_step"] == STEP
     assert (plan["replay"]["unit"], plan["replay"]["capacity"]) == ("steps", 1000)
@@ -52,7 +52,7 @@ def test_games_of_their_own_are_processes(trainer):
 def test_run_json_keeps_the_plan(small):
     result = rltrain.train([*small, "total_env_steps=40"])
     plan = json.loads((result.run_dir / "run.json").read_text())["plan"]
-    assert plan["env_copies"] == {"training": 3, "tests": 2}
+    assert plan["n_envs"] == {"training": 3, "tests": 2}
     assert plan["replay"]["unit"] == "episodes"
 
 

@@ -1,4 +1,4 @@
-"""Hand-made slots for the tests of writer and dataset: observation = 100 episode + step."""
+"""Hand-made episodes for the tests of writer and dataset: observation = 100 episode + step."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ ABOUT = {
 }
 
 
-def writer(folder, *, n_envs=1, slots=1000, **overrides):
+def writer(folder, *, n_envs=1, shard_steps=1000, **overrides):
     from rltrain.offline.shards import bytes_per_step
 
     settings = {"max_bytes": None, **overrides}
-    size = slots * bytes_per_step(SPEC)
+    size = shard_steps * bytes_per_step(SPEC)
     return Writer(
         folder=folder, spec=SPEC, n_envs=n_envs, about=ABOUT, shard_bytes=size, **settings
     )
 
 
-class Lane:
-    """Episodes of given lengths, one slot after the other."""
+class Env:
+    """Episodes of given lengths, one time step after the other."""
 
     def __init__(self, lengths, first=0):
-        self.slots = [
+        self.steps = [
             (100 * (first + e) + t, t == n) for e, n in enumerate(lengths) for t in range(n + 1)
         ]
 
     def __getitem__(self, t):
-        return self.slots[t]
+        return self.steps[t]
 
 
-def play(to, lanes, start=0, stop=None):
-    """Add the slots of all lanes to a writer."""
-    for t in range(start, stop if stop is not None else min(len(lane.slots) for lane in lanes)):
-        number, last = (np.array(x) for x in zip(*(lane[t] for lane in lanes), strict=True))
-        n = len(lanes)
+def play(to, envs, start=0, stop=None):
+    """Add the time steps of all envs to a writer."""
+    for t in range(start, stop if stop is not None else min(len(env.steps) for env in envs)):
+        number, last = (np.array(x) for x in zip(*(env[t] for env in envs), strict=True))
+        n = len(envs)
         to.add(
             {
                 "obs": np.broadcast_to(number[:, None, None], (n, 2, 1)).astype(np.float32),
