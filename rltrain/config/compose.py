@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +170,7 @@ class Choices:
     remarks: Sequence[str] = ()
 
 
-@lru_cache(maxsize=64)
+@cache
 def of_choices(
     overrides: tuple[str, ...], custom: frozenset[str], own: Own = NOTHING_OWN
 ) -> Choices:
@@ -188,20 +188,19 @@ def of_choices(
 
         wrong = choice_problems(choices, catalog)
     right = {o.key_or_group: str(o.input_line) for o in choices if o.key_or_group not in wrong}
-    with hydra_loader(own) as loader:
-        config = loader.load_configuration("config", list(right.values()), RunMode.RUN)
-        tree, picked = plain_tree(config), dict(config.hydra.runtime.choices)
-        picked = {g: option for g, option in picked.items() if not g.startswith("hydra/")}
-        if picked["tuned"] not in catalog.options("tuned"):
-            picked["tuned"] = "none"  # no recommended settings for this pair
-        found = Choices(tree, picked, OmegaConf.masked_copy(config, "hydra"), wrong)
-        if own == NOTHING_OWN and not custom and set(WHOLE).issuperset(right):
-            return found
-        from rltrain.config.exchange import exchanged
+    config = hydra_loader(own).load_configuration("config", list(right.values()), RunMode.RUN)
+    tree, picked = plain_tree(config), dict(config.hydra.runtime.choices)
+    picked = {g: option for g, option in picked.items() if not g.startswith("hydra/")}
+    if picked["tuned"] not in catalog.options("tuned"):
+        picked["tuned"] = "none"  # no recommended settings for this pair
+    found = Choices(tree, picked, OmegaConf.masked_copy(config, "hydra"), wrong)
+    if own == NOTHING_OWN and not custom and set(WHOLE).issuperset(right):
+        return found
+    from rltrain.config.exchange import exchanged
 
-        tree, changed, problems, remarks = exchanged(picked, right, custom, loader)
-        wrong = {**wrong, **({"partners": problems} if problems else {})}
-        return Choices(tree, {**picked, **changed}, found.hydra, wrong, remarks)
+    tree, changed, problems, remarks = exchanged(picked, right, custom, own)
+    wrong = {**wrong, **({"partners": problems} if problems else {})}
+    return Choices(tree, {**picked, **changed}, found.hydra, wrong, remarks)
 
 
 def are_names(choices: Sequence[Override], catalog: Catalog) -> bool:

@@ -11,14 +11,15 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
-from hydra.core.config_loader import ConfigLoader
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 from rltrain.config.catalog import WHOLE
 from rltrain.config.tree import embedded, flat_keys, pick, stacked, targets
+from rltrain.config.user_yaml import Own, hydra_loader
 from rltrain.errors import UsageError
 
 SETTERS = ("algo", "experiment", "tuned")
@@ -71,7 +72,7 @@ class Exchanged(NamedTuple):
 
 
 def exchanged(
-    picked: Mapping[str, str], chosen: Mapping[str, str], custom: Set[str], loader: ConfigLoader
+    picked: Mapping[str, str], chosen: Mapping[str, str], custom: Set[str], own: Own
 ) -> Exchanged:
     """The composition in which options that only work together are chosen together, and every part
     has the values that were written for it.
@@ -80,16 +81,17 @@ def exchanged(
         picked: the option of every group, as Hydra composes them.
         chosen: the overrides by group.
         custom: groups whose part was typed as a ``_target_``.
+        own: configuration of the user's own.
     """
-    layers, problems = Layers(loader), []
+    problems: list[str] = []
     both = {"algo", "experiment"} <= set(chosen)
-    preferred = layers.of([f"algo={picked['algo']}"])[1] if both else {}
+    preferred = layers(own, f"algo={picked['algo']}")[1] if both else {}
     try:
         changes = partners(picked, set(chosen), preferred, custom)
     except UsageError as error:
         changes, problems = [], [str(error)]
     of_changes = [f"{change.group}={change.option}" for change in changes]
-    tree, remarks = fitting_values(layers, [*chosen.values(), *of_changes])
+    tree, remarks = fitting_values(own, [*chosen.values(), *of_changes])
     changed = {change.group: change.option for change in changes}
     return Exchanged(tree, changed, problems, [*(change.remark for change in changes), *remarks])
 
@@ -174,49 +176,36 @@ class Layer:
         return group in SETTERS
 
 
-class Layers:
-    """The files of compositions; each file and each composition is read once."""
+@cache
+def layers(own: Own, *overrides: str) -> tuple[list[Layer], dict[str, str]]:
+    """The files that ``group=option`` overrides compose, in order, and the option of every group.
 
-    def __init__(self, loader: ConfigLoader) -> None:
-        self.loader = loader
-        self._files: dict[str, dict[str, Any]] = {}
-        self._compositions: dict[tuple[str, ...], tuple[list[Layer], dict[str, str]]] = {}
-
-    def of(self, overrides: Sequence[str]) -> tuple[list[Layer], dict[str, str]]:
-        """The files that ``group=option`` overrides compose, in order, and the option of every
-        group.
-        """
-        if tuple(overrides) not in self._compositions:
-            found = self.loader.compute_defaults_list("config", list(overrides), RunMode.RUN)
-            files = [d for d in found.defaults if not d.config_path.startswith("hydra/")]
-            layers = [
-                Layer(d.config_path, embedded(self._read(d.config_path), d.package or ""))
-                for d in files
-            ]
-            picked = found.overrides.known_choices
-            own = {group: o for group, o in picked.items() if not group.startswith("hydra/")}
-            self._compositions[tuple(overrides)] = layers, own
-        return self._compositions[tuple(overrides)]
-
-    def _read(self, file: str) -> dict[str, Any]:
-        """A file's own keys, interpolations as they stand."""
-        if file not in self._files:
-            source = next(s for s in self.loader.get_sources() if s.is_config(file))
-            tree = OmegaConf.to_container(source.load_config(file).config, resolve=False)
-            assert isinstance(tree, dict)
-            own = {str(k): v for k, v in tree.items() if k not in ("defaults", "hydra")}
-            self._files[file] = own
-        return self._files[file]
+    Args:
+        own: configuration of the user's own.
+    """
+    loader = hydra_loader(own)
+    found = loader.compute_defaults_list("config", list(overrides), RunMode.RUN)
+    files = []
+    for default in found.defaults:
+        file = str(default.config_path)
+        if not file.startswith("hydra/"):
+            read = loader.repository.load_config(file)
+            assert read is not None
+            keys: Any = OmegaConf.to_container(read.config, resolve=False)
+            keys.pop("hydra", None)
+            files.append(Layer(file, embedded(keys, default.package or "")))
+    picked = found.overrides.known_choices
+    return files, {g: o for g, o in picked.items() if o and not g.startswith("hydra/")}
 
 
-def fitting_values(layers: Layers, overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+def fitting_values(own: Own, overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """The composition of ``group=option`` overrides, in which every part has the values of its own
     file and those that were written for its class.
 
     Returns:
         the composition, and in words which of a preset's values were left out.
     """
-    files, picked = layers.of(overrides)
+    files, picked = layers(own, *overrides)
     if all(word.partition("=")[0] in WHOLE for word in overrides):
         return stacked(layer.tree for layer in files), []
     chosen = stacked(layer.tree for layer in files if not layer.sets_values)
@@ -224,7 +213,7 @@ def fitting_values(layers: Layers, overrides: Sequence[str]) -> tuple[dict[str, 
     for layer in files:
         tree = copy.deepcopy(layer.tree)
         if layer.sets_values and not all(isinstance(v, dict) for v in flat_keys(tree).values()):
-            before, choices = layers.of(alone(layer.file))
+            before, choices = layers(own, *alone(layer.file))
             written_for = stacked(each.tree for each in before if not each.sets_values)
             left_out = leave_out(tree, dict(targets(written_for)), chosen)
             if choices["algo"] != picked["algo"]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hydra import compose
 from hydra._internal.callbacks import Callbacks
 from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
 from hydra.core.hydra_config import HydraConfig
@@ -115,20 +114,20 @@ def sweep(overrides: Sequence[str], folder: Path, train: Callable[[Settings, Pat
     of_hydra = [w for w in of_hydra if not w.startswith((SEARCH_PATH, "hydra.sweep.dir="))]
     of_hydra.append(f"hydra.sweep.dir={in_quotes(str(folder))}")
     try:
-        with hydra_loader(own_configuration(parsed)) as loader:
-            config = compose("config", overrides=of_hydra, return_hydra_config=True)
-            config.hydra.mode = RunMode.MULTIRUN
-            config.hydra.overrides.task = task
-            config.hydra.overrides.hydra += [
-                str(o.input_line) for o in parsed if o.key_or_group == SEARCH_PATH
-            ]
-            config = OmegaConf.masked_copy(config, "hydra")
-            context = HydraContext(
-                config_loader=JobLoader(loader.config_search_path), callbacks=Callbacks(config)
-            )
-            sweeper = Plugins.instance().instantiate_sweeper(
-                hydra_context=context, task_function=Job(train), config=config
-            )
+        loader = hydra_loader(own_configuration(parsed))
+        config = loader.load_configuration("config", of_hydra, RunMode.RUN, from_shell=False)
+        config.hydra.mode = RunMode.MULTIRUN
+        config.hydra.overrides.task = task
+        config.hydra.overrides.hydra += [
+            str(o.input_line) for o in parsed if o.key_or_group == SEARCH_PATH
+        ]
+        config = OmegaConf.masked_copy(config, "hydra")
+        context = HydraContext(
+            config_loader=JobLoader(loader.config_search_path), callbacks=Callbacks(config)
+        )
+        sweeper = Plugins.instance().instantiate_sweeper(
+            hydra_context=context, task_function=Job(train), config=config
+        )
     except (HydraException, OmegaConfBaseException) as error:
         problem = problem_line(error)
         raise UsageError(f"The sweep cannot begin: {problem}{for_plugin(problem)}") from error

@@ -5,12 +5,12 @@ does not reach them.
 from __future__ import annotations
 
 import pytest
-from hydra import compose
+from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from rltrain.api import settings_from
+from rltrain.config.catalog import conf_dir
 from rltrain.config.compose import of_choices
-from rltrain.config.user_yaml import Own, hydra_loader
 from rltrain.errors import UsageError
 from tests.marks import slow_except
 
@@ -36,7 +36,7 @@ PLAIN = [
 
 @pytest.mark.parametrize("words", slow_except(PLAIN[3:5], PLAIN), ids=" ".join)
 def test_without_an_exchange_the_composition_is_hydras(words):
-    with hydra_loader(Own()):
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
         hydras = compose("config", overrides=words)
     ours = of_choices(tuple(words), frozenset())
     assert ours.tree == OmegaConf.to_container(hydras, resolve=False)
