@@ -107,6 +107,13 @@ class BattleView:
     def enemies(self) -> dict[int, Unit]:
         return {e: self.get_unit_by_id(self.n_agents + e) for e in range(self.n_enemies)}
 
+    def get_units(self) -> list[list[float]]:
+        """Agents by id, then enemies: type, x, y, health, shield, cooldown in loops."""
+        units = [*self.agents.values(), *self.enemies.values()]
+        return [
+            [u.unit_type, u.pos.x, u.pos.y, u.health, u.shield, u.weapon_cooldown] for u in units
+        ]
+
     def get_unit_by_id(self, i: int) -> Unit:
         """The unit of an agent, or of an enemy behind them; a dead one keeps its last position."""
         unit, kind = self.battles.world.unit[self.index], self.battles.unit_types(self.index)[i]

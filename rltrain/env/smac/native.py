@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rltrain.env.smac.battle_view import BattleView
+from rltrain.env.smac.data.recorded import RecordedStarts
 from rltrain.env.smac.engine.battles import Battles
 from rltrain.env.smac.options import Options
 from rltrain.env.smac.scripted.policies import BattleDecisions, HeuristicOrders
@@ -40,6 +41,7 @@ class NativeBattles(Battles):
         heuristic_ai: bool = False,
         heuristic_rest: bool = False,
         jitter: float = 0.0,
+        recorded: RecordedStarts | None = None,
     ) -> None:
         super().__init__(
             map_name=map_name,
@@ -48,12 +50,15 @@ class NativeBattles(Battles):
             n_threads=n_threads,
             rules=rules,
             jitter=jitter,
+            starts=recorded.starts if recorded else (),
         )
         about = {"backend": "native"}
         if rules == "sc2":
             about["rules_version"] = RULES_VERSION
         else:
             about["rules"] = rules
+        if recorded:
+            about["start_positions"] = recorded.file
         self.about: Mapping[str, str] = about
         self.lost = np.zeros(n_envs, np.bool_)
         self._heuristic = HeuristicOrders(self, rest=heuristic_rest) if heuristic_ai else None

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from rltrain.common.number_types import Count, Flag, NonNegative, Positive, Probability, Real
 from rltrain.env.smac.data.maps import MapData
+from rltrain.env.smac.data.recorded import RecordedStarts, read_starts
 from rltrain.env.smac.data.units import UnitType
 from rltrain.env.smac.smaclite.maps import find_map_under
 from rltrain.types import EnvSpec
@@ -90,6 +91,18 @@ class StartOptions:
 
     start: Literal["fixed", "jittered"] = "fixed"
     start_jitter: Positive = 0.25  # jittered: cells along each axis, at most
+    start_positions: str | None = None  # file of recorded ones; None: those of the map
+
+    def recorded(self, map_name: str, rules: str) -> RecordedStarts | None:
+        """What the file has of a map. Raises ValueError if it cannot be used."""
+        if self.start_positions is None:
+            return None
+        if rules != "sc2":
+            raise ValueError(
+                f"env.start_positions replaces the start positions of StarCraft II, and "
+                f"env.rules={rules} has its own: type env.rules=sc2, or env.start_positions=null."
+            )
+        return read_starts(self.start_positions, find_map_under(rules, map_name))
 
     @property
     def jitter(self) -> float:

@@ -33,7 +33,7 @@ PROGRAM_OPTIONS = frozenset(f.name for f in fields(ProgramOptions))
 
 class StarCraft2Env(BattleView):
     """SMAC's single environment on the compiled engine; ``options`` are those of ``Options`` and
-    ``ProgramOptions``, ``start`` and ``start_jitter`` as in ``StartOptions``.
+    ``ProgramOptions``, ``start`` and those that begin with it as in ``StartOptions``.
 
     ``seed=None`` draws a seed. An action that is not available raises AssertionError, as in SMAC.
     """
@@ -50,6 +50,7 @@ class StarCraft2Env(BattleView):
         heuristic_rest: bool = False,
         start: Literal["fixed", "jittered"] = "fixed",
         start_jitter: float = 0.25,
+        start_positions: str | None = None,
         **options: Any,
     ) -> None:
         check_choice("rules", rules, RULES)
@@ -61,6 +62,9 @@ class StarCraft2Env(BattleView):
                     f"{type(self).__name__} has no option {name!r}.{did_you_mean(name, known)}"
                 )
         chosen = Options(**{k: v for k, v in options.items() if k not in PROGRAM_OPTIONS})
+        begin = StartOptions(
+            start=start, start_jitter=start_jitter, start_positions=start_positions
+        )
         battles = NativeBattles(
             map_name=map_name,
             n_envs=1,
@@ -68,7 +72,8 @@ class StarCraft2Env(BattleView):
             rules=rules,
             heuristic_ai=heuristic_ai,
             heuristic_rest=heuristic_rest,
-            jitter=StartOptions(start=start, start_jitter=start_jitter).jitter,
+            jitter=begin.jitter,
+            recorded=begin.recorded(map_name, rules),
         )
         super().__init__(battles, 0)
         row = self.map_data

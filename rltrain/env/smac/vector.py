@@ -67,12 +67,13 @@ class SmacVectorEnv:
                     "others: type env.rules=sc2, or env.backend=native."
                 )
             play = replace(play, backend="native")
-        if begin.jitter:
+        recorded = begin.recorded(map_name, rules)
+        if begin.jitter or recorded:
             if play.backend == "sc2":
                 raise ValueError(
-                    "env.start=jittered moves the start positions of the built-in engine, and "
-                    "StarCraft II places its units itself: type env.start=fixed, or "
-                    "env.backend=native."
+                    "env.start=jittered and env.start_positions change the start positions of the "
+                    "built-in engine, and StarCraft II places its units itself: type env.start="
+                    "fixed env.start_positions=null, or env.backend=native."
                 )
             play = replace(play, backend="native")
         chosen = Options(**asdict(options))
@@ -85,6 +86,7 @@ class SmacVectorEnv:
             heuristic_ai=heuristic_ai,
             heuristic_rest=heuristic_rest,
             jitter=begin.jitter,
+            recorded=recorded,
         )
         of_game = {
             **asdict(options),

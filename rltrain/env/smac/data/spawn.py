@@ -18,10 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from rltrain.env.smac.data.maps import Group, MapData
+from rltrain.env.smac.data.recorded import Point, Positions
 from rltrain.env.smac.data.terrain import SIZE, pathable_cells, wall_segments
 from rltrain.env.smac.data.units import UnitType
-
-Point = tuple[float, float]
 
 MEASURED = Path(__file__).with_name("start_positions.json")
 OVERLAP = 1 / 16  # cells by which the radii of units of different types may overlap
@@ -68,13 +67,21 @@ class Ground:
         return bool(self.cells[x, y].all())
 
 
-def start_points(map_data: MapData, layout: Layout = Layout()) -> list[Point]:  # noqa: B008
+def start_points(
+    map_data: MapData,
+    layout: Layout = Layout(),  # noqa: B008
+    known: Positions | None = None,
+) -> list[Point]:
     """Start positions in the order of ids: agents sorted by (type, x, y) as SMAC numbers them,
-    enemies in creation order."""
-    allies = _place_team(map_data, "allies", map_data.allies, layout)
+    enemies in creation order. ``known`` positions replace the measured ones."""
+    if known is None:
+        known = measured_points().get(map_data.name, {}) if layout.measured else {}
+    allies = _place_team(map_data, map_data.allies, layout, known.get("allies", {}))
     order = list(dict.fromkeys(map_data.ally_types))
     allies.sort(key=lambda row: (order.index(row[0]), *row[1]))
-    enemies = _place_team(map_data, "enemies", map_data.enemies, layout)
+    enemies = _place_team(
+        map_data, map_data.enemies, layout, known.get("enemies", {}), turned=layout.mirrored
+    )
     return [point for _, point in allies + enemies]
 
 
@@ -105,17 +112,25 @@ def _inside(ground: Ground, unit: UnitType, point: Point) -> Point:
 
 
 def _place_team(
-    map_data: MapData, team: str, groups: tuple[Group, ...], layout: Layout
+    map_data: MapData,
+    groups: tuple[Group, ...],
+    layout: Layout,
+    known: Mapping[str, list[Point]],
+    *,
+    turned: bool = False,
 ) -> list[tuple[str, Point]]:
     """Types and points of a team in creation order."""
-    known = measured_points().get(map_data.name, {}).get(team, {}) if layout.measured else {}
     ground, placed = Ground(map_data.terrain), list[tuple[str, Point]]()
-    turned = layout.mirrored and team == "enemies"
+    left = {name: list(points) for name, points in known.items()}
     for group in groups:
         unit = map_data.units[group.unit]
         others = [(map_data.units[name], point) for name, point in placed]
         taken = [(u.radius, point) for u, point in others if u.layer == unit.layer]
-        points = known.get(group.unit) or _free_places(group, unit, ground, taken, layout, turned)
+        points = left.get(group.unit, [])[: group.count]
+        if points:
+            del left[group.unit][: group.count]
+        else:
+            points = _free_places(group, unit, ground, taken, layout, turned)
         placed += [(group.unit, (x, y)) for x, y in points]
     return placed
 
@@ -157,8 +172,8 @@ def lattice(step: float, first: str, turn: str) -> Iterator[Point]:
 
 
 @cache
-def measured_points() -> Mapping[str, Mapping[str, Mapping[str, list[Point]]]]:
-    """Measured positions: map, team, unit type, points in creation order."""
-    maps: Mapping[str, Mapping[str, Mapping[str, list[Point]]]]
+def measured_points() -> Mapping[str, Positions]:
+    """Measured positions by map."""
+    maps: Mapping[str, Positions]
     maps = json.loads(MEASURED.read_text(encoding="utf-8"))["maps"]
     return maps

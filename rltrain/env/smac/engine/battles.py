@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.common import numba_cache
+from rltrain.env.smac.data.recorded import Positions
 from rltrain.env.smac.data.roster import build_drawn_scene, build_roster
 from rltrain.env.smac.data.scenarios import find_scenario, is_scenario
 from rltrain.env.smac.data.units import UNITS, UnitType
@@ -54,6 +55,7 @@ class Battles:
 
     ``sorts_agents=False`` numbers units as SMAClite does, for battles with ``rules="smaclite"``.
     ``jitter`` moves start positions by up to so many cells along each axis, drawn per battle.
+    ``starts`` replace the start positions of the map; of several each battle draws one.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Battles:
         rules: str = "sc2",
         sorts_agents: bool = True,
         jitter: float = 0.0,
+        starts: Sequence[Positions] = (),
     ) -> None:
         if is_scenario(map_name):
             if rules != "sc2":
@@ -84,7 +87,7 @@ class Battles:
         elif rules == "smaclite":
             self.scene = build_lite_scene(self.map_data, options)
         else:
-            self.scene = build_scene(self.map_data, options)
+            self.scene = build_scene(self.map_data, options, starts)
         self.scene = self.scene._replace(jitter=np.float32(jitter))
         self.shown = build_view(self.map_data, options)
         self.rule = build_reward(self.map_data, options)

@@ -25,6 +25,11 @@ def reset_battle(scene, shown, world, frame, e, seed):
             unit[row, i] = scene.first_unit[own, row, i]
         for row in range(mark.shape[0]):
             mark[row, i] = scene.first_mark[own, row, i]
+    if scene.starts.shape[0] > 0:
+        k = int(draw(world.rng, e) * F(scene.starts.shape[0]))
+        for i in range(unit.shape[1]):
+            unit[U.X, i], unit[U.Y, i] = scene.starts[k, 0, i], scene.starts[k, 1, i]
+            unit[U.GOAL_X, i], unit[U.GOAL_Y, i] = scene.starts[k, 2, i], scene.starts[k, 3, i]
     for i in range(unit.shape[1]):
         mark[M.PHASE, i] = int(draw(world.rng, e) * F(SCAN_EVERY))
     if scene.span_x != ZERO or scene.span_y != ZERO:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from rltrain.env.smac.data import terrain
 from rltrain.env.smac.data.maps import MapData
+from rltrain.env.smac.data.recorded import Point, Positions
 from rltrain.env.smac.data.scenarios import SHOOT_RANGES
-from rltrain.env.smac.data.spawn import Point, attack_goals, start_points
+from rltrain.env.smac.data.spawn import attack_goals, start_points
 from rltrain.env.smac.data.units import (
     LAYERS,
     LOOPS_PER_SECOND,
@@ -42,10 +44,16 @@ from rltrain.env.smac.engine.world import (
 from rltrain.env.smac.options import Options, max_reward_of, sizes_of
 
 
-def build_scene(map_data: MapData, options: Options) -> Scene:
-    """The constants of a map with these options."""
-    points = start_points(map_data)
-    return build_scene_at(map_data, options, points, attack_goals(map_data, points))
+def build_scene(map_data: MapData, options: Options, starts: Sequence[Positions] = ()) -> Scene:
+    """The constants of a map with these options; ``starts`` replace its start positions, and of
+    several each battle draws one."""
+    points = [start_points(map_data, known=known) for known in starts or (None,)]
+    goals = [attack_goals(map_data, each) for each in points]
+    scene = build_scene_at(map_data, options, points[0], goals[0])
+    if len(points) == 1:
+        return scene
+    rows = np.concatenate([points, goals], axis=2, dtype=np.float32)
+    return scene._replace(starts=np.ascontiguousarray(rows.transpose(0, 2, 1)))
 
 
 def build_scene_at(
@@ -72,6 +80,7 @@ def build_scene_at(
         type_bit=np.array([map_data.type_bits], np.int32),
         first_unit=_first_units(map_data, points, goals)[None],
         first_mark=_first_marks(map_data)[None],
+        starts=np.zeros((0, 4, len(units)), np.float32),
         span_x=np.float32(map_data.attack_span[0]),
         span_y=np.float32(map_data.attack_span[1]),
         jitter=np.float32(0),

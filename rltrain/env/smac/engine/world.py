@@ -218,6 +218,7 @@ class Scene(NamedTuple):
     type_bit: np.ndarray  # [1 or E, units] int32, -1 = none
     first_unit: np.ndarray  # [1 or E, len(U), units] float32, how a battle begins
     first_mark: np.ndarray  # [1 or E, len(M), units] int32
+    starts: np.ndarray  # [K, 4, units] float32: x, y, goal x, goal y; K = 0: those of first_unit
     span_x: np.float32  # goals are drawn from the segment first goal + span
     span_y: np.float32
     jitter: np.float32  # largest random displacement of start positions along each axis, cells

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from rltrain.env.smac.data.maps import Group, MapData
-from rltrain.env.smac.data.spawn import Point
+from rltrain.env.smac.data.recorded import Point
 
 SPAWN_GAP = 0.05
 

@@ -100,6 +100,13 @@ class Game:
     def get_env_info(self) -> dict[str, Any]:
         return dict(self.env.get_env_info())
 
+    def get_units(self) -> list[list[float]]:
+        """Agents by id, then enemies: type, x, y, health, shield, cooldown in loops."""
+        units = [*self.inner.agents.values(), *self.inner.enemies.values()]
+        return [
+            [u.unit_type, u.pos.x, u.pos.y, u.health, u.shield, u.weapon_cooldown] for u in units
+        ]
+
     def get_stats(self) -> dict[str, Any]:
         """SMAC's statistics; its own method divides by zero before the first finished battle."""
         if self.inner.battles_game == 0:

@@ -44,6 +44,14 @@ def test_both_teams_are_placed_alike_and_not_mirrored(map_name: str) -> None:
     }
 
 
+def test_known_positions_replace_those_of_the_map_and_agents_are_numbered_again() -> None:
+    known = {
+        "allies": {"marine": [(10, 17), (8, 15)]},
+        "enemies": {"zealot": [(22, 15)]},
+    }
+    assert start_points(find_map("2m_vs_1z"), known=known) == [(8, 15), (10, 17), (22, 15)]
+
+
 def test_zealots_of_2s3z_stand_where_they_were_measured() -> None:
     assert created("2s3z", 0, 2) == {(9, 16), (9, 14.75)}
     assert created("2s3z", 2, 3) == {(9.75, 16.75), (8.25, 16.75), (10, 15.5)}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -75,12 +78,48 @@ def test_jittered_battles_continue_exactly_after_loading() -> None:
     np.testing.assert_array_equal(np.array(play(other, 60)), np.array(expected))
 
 
+@pytest.fixture
+def recorded(tmp_path: Path) -> str:
+    """A file with two first frames of 3m, one cell apart."""
+    starts = [
+        {
+            "allies": {"marine": [[9, y], [10, y], [11, y]]},
+            "enemies": {"marine": [[23, y], [22, y], [21, y]]},
+        }
+        for y in (14, 15)
+    ]
+    path = tmp_path / "game.json"
+    path.write_text(json.dumps({"maps": {"3m": {"starts": starts}}}), encoding="utf-8")
+    return str(path)
+
+
+def test_battles_begin_at_one_of_the_recorded_starts(make, recorded: str) -> None:
+    env = make("3m", 32, start_positions=recorded)
+    unit = env.battles.world.unit
+    assert (unit[:, U.X] == [9, 10, 11, 23, 22, 21]).all()
+    drawn = unit[:, U.Y, 0]
+    assert set(drawn.tolist()) == {14, 15}
+    assert (unit[:, U.Y] == drawn[:, None]).all()
+    assert (unit[:, U.GOAL_X, 3:] == [10, 9, 8]).all()  # offsets from the middle of the team
+    assert env.about["start_positions"].startswith("game.json ")
+
+
+def test_recorded_starts_are_refused_by_other_rules_and_by_the_game(recorded: str) -> None:
+    with pytest.raises(ValueError, match=r"env\.rules=smaclite has its own"):
+        SmacVectorEnv(map_name="3m", n_envs=1, start_positions=recorded, rules="smaclite")
+    with pytest.raises(ValueError, match=r"env\.start_positions change"):
+        SmacVectorEnv(map_name="3m", n_envs=1, start_positions=recorded, backend="sc2")
+
+
 def test_the_game_places_its_units_itself() -> None:
     with pytest.raises(ValueError, match=r"env\.start=jittered"):
         SmacVectorEnv(map_name="3m", n_envs=1, start="jittered", backend="sc2")
 
 
-def test_single_environments_take_the_option_too() -> None:
+def test_single_environments_take_the_options_too(recorded: str) -> None:
+    env = StarCraft2Env(map_name="3m", seed=0, start_positions=recorded)
+    env.reset()
+    assert env.get_unit_by_id(1).pos.x == 10
     env = StarCraft2Env(map_name="3m", seed=0, start="jittered")
     first = env.reset()[1].copy()
     assert not np.array_equal(first, env.reset()[1])

@@ -15,8 +15,16 @@ SOURCE = """
 import os
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+
+
+def unit(unit_type, x, y):
+    pos = SimpleNamespace(x=float(x), y=float(y))
+    return SimpleNamespace(
+        unit_type=unit_type, pos=pos, health=45.0, shield=0.0, weapon_cooldown=0.0
+    )
 
 
 class StarCraft2Env:
@@ -30,6 +38,7 @@ class StarCraft2Env:
         self.launches = self.episodes = self.battles_game = self.battles_won = 0
         self.force_restarts = self.t = 0
         self.faults = replay_prefix == "faults"
+        self.agents, self.enemies = {}, {}
 
     def get_env_info(self):
         sizes = {"state_shape": 48, "obs_shape": 30, "n_actions": 9, "n_agents": 3}
@@ -45,6 +54,8 @@ class StarCraft2Env:
         if self.launches > 1:
             raise AssertionError("two games in one process")
         self.t = 0
+        self.agents = {i: unit(3000, 10 + i + self.episodes % 2, 16) for i in range(3)}
+        self.enemies = {i: unit(48, 23.5 - i, 15.25) for i in range(3)}
         return self.get_obs(), self.get_state()
 
     def step(self, actions):
@@ -59,6 +70,8 @@ class StarCraft2Env:
         if fault == 5:
             threading.Event().wait()
         self.t += 1
+        self.agents[0].pos.x += 1
+        self.enemies[2].health = 0.0
         info = {"battle_won": False, "dead_allies": 0, "dead_enemies": self.t - 1}
         if self.t == self.limit:
             self.episodes += 1
