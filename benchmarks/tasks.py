@@ -14,6 +14,10 @@ NO_EXPLORATION = CARTPOLE.rpartition(" ")[0]
 SQUARED = "algo.loss.n_step=3 algo.loss.huber=null"
 """Falls are rare and their errors large; the Huber loss learns slowly from them."""
 TESTS = "test.episodes=20 test.n_envs=20"
+GAME = (
+    "total_env_steps=200_000 hardware.n_envs=8 test.interval=10_000 test.episodes=1 test.n_envs=1"
+)
+"""Of EPyMARL's 2 000 000 env steps; a greedy episode of a matrix game has no chance in it."""
 PREY = "env=stag_hunt total_env_steps=500_000 hardware.n_envs=1 test.episodes=16"
 
 
@@ -133,6 +137,18 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
         "prey-qplex": Task(
             f"algo=qplex {PREY} algo.mixer.kernels=10 algo.mixer.kernel_layers=3", last=5
         ),
+    },
+    "matrix": {
+        f"{game}-{algo}": Task(
+            f"experiment=epymarl/matrix/{algo} env.game={game} {GAME}", published=published
+        )
+        for game, each in (
+            ("climbing", ("195", "175", "175")),
+            ("penalty_0", ("250",) * 3),
+            ("penalty_25", ("50",) * 3),
+            ("penalty_100", ("50",) * 3),
+        )
+        for algo, published in zip(("iql", "vdn", "qmix"), each, strict=True)
     },
 }
 """Groups of tasks, one table each."""

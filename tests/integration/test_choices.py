@@ -38,7 +38,7 @@ TEAMS = {
 }
 
 
-"""Methods that the small game of the fixture is for; all others play CartPole."""
+"""Methods for teams: test_every_team_method.py runs them; all others play CartPole."""
 
 
 BELONGS = {"buffer": {"prioritized": "dqn", "replay": "dqn"}}
@@ -77,12 +77,7 @@ LEARNING = [a for a in options("algo") if a not in TEAMS and a != "scripted"]
 """Methods for one agent; each brings a loss, a distribution and a buffer."""
 
 
-VARIANTS = {"cw_qmix", "iql", "qplex"}  # of methods that the fast suite runs here
 PAIRS = [
-    *[
-        pytest.param("algo", a, marks=pytest.mark.slow if a in VARIANTS else ())
-        for a in sorted(TEAMS)
-    ],
     *[
         pytest.param("env", e, marks=() if e in ("smac", "cartpole") else pytest.mark.slow)
         for e in options("env")

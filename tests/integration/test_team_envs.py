@@ -15,7 +15,6 @@ from pettingzoo.utils.conversions import parallel_to_aec
 import rltrain
 from rltrain.env.smac import parallel_env
 from rltrain.errors import CheckpointError, UsageError
-from tests.integration.test_choices import TEAMS
 
 ALGOS = ("iql", "vdn", "qmix")
 
@@ -66,29 +65,23 @@ def weights(trainer):
 
 
 SMALLEST = {
-    "mpe": ["env.max_episode_steps=4"],
-    "lbf": ["env.id=Foraging-5x5-2p-1f-v3", "env.max_episode_steps=4"],
     "rware": ["env.id=rware-tiny-2ag-v2", "env.max_episode_steps=4"],
     "magent": ["env.max_episode_steps=4"],
-    "smac": ["env.map_name=3m"],
-    "two_step": [],
     "matrix": ["env.length=3"],
     "stag_hunt": ["env.max_episode_steps=4"],
 }
 
 
-TRAINED = [(env, algo) for env in ("lbf", "mpe") for algo in sorted(TEAMS)]
-"""With every method; the two-step game and battles are in test_choices.py and test_teams.py."""
-TRAINED += [
+TRAINED = [
     (env, "qmix") if algo == "qmix" else pytest.param(env, algo, marks=pytest.mark.slow)
     for env in SMALLEST
     for algo in ALGOS
-    if env not in ("lbf", "mpe")
 ]
+"""Every method on some of them: test_every_team_method.py."""
 
 
 @pytest.mark.parametrize(("env", "algo"), TRAINED)
-def test_every_environment_trains_with_every_method_for_teams(small, tmp_path, env, algo):
+def test_every_environment_trains_a_team(small, tmp_path, env, algo):
     overrides = [
         *without(small, "buffer.capacity", "hardware.n_envs", "test.n_envs"),
         f"algo={algo}",
@@ -101,9 +94,8 @@ def test_every_environment_trains_with_every_method_for_teams(small, tmp_path, e
     trainer.close()
 
 
-@pytest.mark.parametrize("algo", sorted(TEAMS))
-def test_a_class_of_ones_own_trains(small, tmp_path, algo):
-    trainer = rltrain.make_trainer([*without(small), f"algo={algo}"], tmp_path, env=Meeting)
+def test_a_class_of_ones_own_trains(small, tmp_path):
+    trainer = rltrain.make_trainer([*without(small), "algo=qmix"], tmp_path, env=Meeting)
     for _ in range(3):
         trainer.run(trainer.clock.env_steps + 1)
     spec = trainer.rollout.env.spec
