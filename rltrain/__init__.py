@@ -1,8 +1,8 @@
 """rltrain: value-based reinforcement learning, single-agent and cooperative multi-agent.
 
 The command is ``rltrain``; the same from Python is ``train``, ``resume``, ``evaluate``,
-``load_policy``, ``make_trainer`` and ``make_learner``. Nothing heavy is imported until one of them
-is used.
+``load_policy``, ``load_runs``, ``make_trainer`` and ``make_learner``. Nothing heavy is imported
+until one of them is used.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ __all__ = [
     "check_env",
     "evaluate",
     "load_policy",
+    "load_runs",
     "make_learner",
     "make_trainer",
     "resume",
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         train,
     )
     from rltrain.env.check import check_env
+    from rltrain.report.frame import load_runs
 
 
 def __getattr__(name: str) -> Any:
@@ -45,6 +47,10 @@ def __getattr__(name: str) -> Any:
         from rltrain.env.check import check_env
 
         return check_env
+    if name == "load_runs":
+        from rltrain.report.frame import load_runs
+
+        return load_runs
     if name in __all__:
         from rltrain import api
 

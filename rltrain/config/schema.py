@@ -8,7 +8,9 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import Field
 
 from rltrain.common.imports import beside_user
 from rltrain.common.number_types import Count, Flag, NonNegative, Positive, Probability, Real, Whole
@@ -65,10 +67,28 @@ class StopSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReportSettings:
+    """The node ``report``: statistics over runs."""
+
+    dir: str | None
+    metric: str
+    axis: Literal["env_steps", "updates", "minutes"]
+    statistic: Literal["mean", "iqm"]
+    confidence: Annotated[Positive, Field(lt=1)]
+    resamples: Count
+    last_tests: Count
+    normalize: Literal["none", "min_max", "ranges"]
+    ranges: dict[str, list[Real]]
+    ignore: list[str]
+    rename: dict[str, str]
+    unfinished: Flag
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunSettings:
     """The top level of a configuration."""
 
-    mode: Literal["train", "evaluate", "export", "import", "doctor"]
+    mode: Literal["train", "evaluate", "export", "import", "doctor", "report"]
     seed: Whole
     total_env_steps: Count
     test: TestSettings
@@ -82,6 +102,8 @@ class RunSettings:
     resume: str | None
     record: Flag
     trust: list[str]
+    runs: str | list[str] | None
+    report: ReportSettings
 
 
 @dataclass(frozen=True, kw_only=True)

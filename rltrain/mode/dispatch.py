@@ -163,6 +163,26 @@ def import_mode(overrides: Sequence[str]) -> int:
     return 0
 
 
+def report_mode(overrides: Sequence[str]) -> int:
+    """Compare runs in a report."""
+    of_training = [
+        word
+        for word in overrides
+        if not word.lstrip("+").startswith(("mode=", "runs=", "report.", "hydra.searchpath="))
+    ]
+    if of_training:
+        raise UsageError(
+            f"{', '.join(of_training)}: a report reads finished runs and has only the keys runs= "
+            "and report.…= (rltrain --help report). Leave it out, or choose runs with "
+            "runs='outputs/dqn-*'."
+        )
+    _, settings = one_job(overrides)
+    from rltrain.mode.report import report, show
+
+    show(report(settings.run))
+    return 0
+
+
 def resume_mode(overrides: Sequence[str]) -> int:
     """Continue a run in its own folder."""
     others = other_overrides(overrides, ("resume",), ("mode", "checkpoint", "load_step"))
@@ -176,6 +196,7 @@ MODES: Mapping[Any, Callable[[Sequence[str]], int]] = {
     "evaluate": evaluate_mode,
     "export": export_mode,
     "import": import_mode,
+    "report": report_mode,
     "resume": resume_mode,
 }
 """All modes but training."""

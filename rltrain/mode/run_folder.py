@@ -19,6 +19,7 @@ import rltrain
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
+from rltrain.common.files import require_writable
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError, exit_code_of
 from rltrain.hardware.device import machine
@@ -89,22 +90,6 @@ def record_failure(run_dir: Path, error: Exception) -> None:
         "finished": now(),
     }
     checkpoint.put_text(run_dir / "run.json", json.dumps(facts, indent=1))
-
-
-def require_writable(run_dir: Path) -> None:
-    """Refuse a run folder that cannot be made, without leaving anything behind."""
-    existing = run_dir
-    while not existing.exists():
-        existing = existing.parent
-    probe = existing / f".rltrain-{secrets.token_hex(4)}"
-    try:
-        probe.mkdir()
-        probe.rmdir()
-    except OSError as error:
-        raise UsageError(
-            f"The run folder {run_dir} cannot be written: {error.strerror}. Start rltrain from a "
-            "folder of yours, or type hydra.run.dir=FOLDER."
-        ) from error
 
 
 def link_latest(run_dir: Path) -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from rltrain.common.files import require_writable
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
-from rltrain.mode.run_folder import read_record, require_writable
+from rltrain.mode.run_folder import read_record
 
 INTERRUPTED = 130
 

@@ -15,6 +15,7 @@ import numpy as np
 from rltrain.build.trainer import build_trainer
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
+from rltrain.common.files import require_writable
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.trust import module_of_env
@@ -42,7 +43,6 @@ from rltrain.mode.run_folder import (
     record_failure,
     refuse_changes,
     require_new,
-    require_writable,
 )
 from rltrain.mode.signals import SIGNAL_CODES, Interrupts
 from rltrain.offline.build import build_offline_trainer

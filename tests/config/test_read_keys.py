@@ -27,6 +27,7 @@ RECORDS = (
     schema.DatasetSettings,
     schema.LogSettings,
     schema.StopSettings,
+    schema.ReportSettings,
     schema.AlgoSettings,
     schema.HardwareSettings,
     schema.LoggerSettings,

@@ -29,7 +29,7 @@ USUAL = (
     "env.map_name",
 )
 """Keys of the default choices that the overview shows."""
-RARE = ("dataset.",)
+RARE = ("dataset.", "report.")
 """Keys that the overview leaves out."""
 HEADER = """\
 rltrain trains value-based agents: teams (IQL, VDN, QMIX) and single ones (DQN to Rainbow, PQN).
@@ -37,6 +37,7 @@ rltrain trains value-based agents: teams (IQL, VDN, QMIX) and single ones (DQN t
   rltrain algo=NAME env=NAME [key=value …]     train; with -m every combination of algo=A,B seed=1,2
   rltrain mode=evaluate checkpoint=latest      test episodes of a trained run, with a 95 % interval
   rltrain resume=latest                        continue the newest run in its folder
+  rltrain mode=report runs=outputs             compare runs: curves, tables and report.html
   rltrain --help WORD …                        about a group, choice or key: algo, env=smac, test
   rltrain --cfg job | --version | mode=doctor  the configuration | the version | what is installed\
 """

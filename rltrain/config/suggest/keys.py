@@ -17,7 +17,14 @@ from rltrain.config.suggest.aliases import Row, tables, value_aliases
 from rltrain.config.suggest.choices import Answer, for_choice
 from rltrain.errors import closest, normal, one_edit
 
-FREE_FORM = ("env.kwargs", "test.env", "algo.optimizer", "logger.wandb")
+FREE_FORM = (
+    "env.kwargs",
+    "test.env",
+    "algo.optimizer",
+    "logger.wandb",
+    "report.ranges",
+    "report.rename",
+)
 """Nodes under which ``+`` may add keys; the constructors behind them check the names."""
 USUAL = ("gymnasium", "smac", "replay", "mlp", "td")
 """Of several choices that have a key, those to name first."""

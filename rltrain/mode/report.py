@@ -1,0 +1,106 @@
+"""mode=report: compare runs in figures, tables and one page."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table as RichTable
+
+from rltrain.common.files import require_writable
+from rltrain.config.schema import RunSettings
+from rltrain.errors import UsageError
+from rltrain.logger.screen import Screen, plural, shown
+from rltrain.report.analysis import Analysis, analyze
+from rltrain.report.figures import draw_all
+from rltrain.report.page import write_page
+from rltrain.report.readers import find_runs
+from rltrain.report.results import tables_of
+from rltrain.report.tables import Table, as_csv, as_latex
+
+DETAILS = ("std", "lowest", "highest", "mean over training", "mean", "IQM", "median")
+"""Columns of tables that the terminal has no room for."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report that was written to ``folder``."""
+
+    folder: Path
+    analysis: Analysis
+    tables: Sequence[Table]
+
+
+def report(run: RunSettings) -> Report:
+    """Read the runs, compare them, write the report.
+
+    Raises:
+        UsageError: no runs, or none that can be compared.
+    """
+    if not run.runs:
+        raise UsageError(
+            "mode=report needs runs: type mode=report runs=outputs for all of them, runs=FOLDER, "
+            "or a pattern in quotes, runs='outputs/*-cartpole'."
+        )
+    places = [run.runs] if isinstance(run.runs, str) else run.runs
+    analysis = analyze(find_runs(places), run.report)
+    folder = Path(run.report.dir).expanduser() if run.report.dir else new_folder()
+    require_writable(folder.absolute(), "report.dir")
+    tables = tables_of(analysis)
+    for table in tables:
+        write(folder / "tables" / f"{table.name}.csv", as_csv(table))
+        write(folder / "tables" / f"{table.name}.tex", as_latex(table))
+    draw_all(analysis, folder / "figures")
+    write_page(folder / "report.html", analysis, tables)
+    return Report(folder, analysis, tables)
+
+
+def new_folder() -> Path:
+    """``outputs/report/<date>_<time>-<4 hex>``."""
+    now = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+    return Path.cwd() / "outputs" / "report" / f"{now}-{secrets.token_hex(2)}"
+
+
+def write(path: Path, text: str) -> None:
+    """Write a text file, with the folders above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def show(done: Report) -> None:
+    """Print the main tables, the warnings and what was written."""
+    screen = Screen(highlight=False)
+    for table in done.tables:
+        if table.name in ("final_scores", "overall", "improvement"):
+            screen.print(rich_table(table))
+    for warning in done.analysis.warnings:
+        screen.print(f"Warning: {warning}", style="yellow", markup=False)
+    count = sum(len(s.curves) for s in done.analysis.series)
+    screen.print(
+        f"{plural(count, 'run')} in {plural(len(done.analysis.series), 'configuration')}. "
+        f"Open {shown(done.folder / 'report.html')}; figures/ (PNG, SVG, PDF) and tables/ (CSV, "
+        "LaTeX) are beside it.",
+        soft_wrap=True,
+        markup=False,
+    )
+
+
+def rich_table(table: Table) -> RichTable:
+    """A table for the terminal, without the columns that only the files have."""
+    out = RichTable(title=table.title, title_justify="left", box=SIMPLE_HEAD)
+    kept = [i for i, column in enumerate(table.columns) if column not in DETAILS]
+    for i in kept:
+        numbers = not any(isinstance(row[i], str) for row in table.rows)
+        out.add_column(
+            table.columns[i],
+            justify="right" if numbers else "left",
+            no_wrap=numbers,
+            overflow="fold",
+        )
+    for row in table.texts():
+        out.add_row(*(row[i] for i in kept))
+    return out

@@ -1,0 +1,220 @@
+"""Figures of a report with matplotlib, sized for a paper and readable without colors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rltrain.report.analysis import Analysis
+from rltrain.report.results import AXES
+from rltrain.report.statistics import Estimate
+
+COLORS = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#7F3C8D",
+    "#6B6B6B",
+)
+"""Told apart with every kind of color vision (Okabe and Ito, without yellow and black)."""
+DASHES = ("-", "--", "-.", ":")
+FORMATS = ("png", "svg", "pdf")
+WIDTH = 5.5  # inches, the text width of usual conference styles
+STYLE: Any = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "legend.fontsize": 7.5,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.4,
+    "pdf.fonttype": 42,  # text stays text, as publishers want it
+    "svg.fonttype": "none",
+    "svg.hashsalt": "rltrain",
+    "figure.dpi": 100,
+    "savefig.dpi": 200,
+}
+
+
+def style_of(labels: Sequence[str], label: str) -> dict[str, Any]:
+    """Color and dashes of a configuration, the same in all figures."""
+    i = labels.index(label)
+    return {"color": COLORS[i % len(COLORS)], "linestyle": DASHES[i // len(COLORS) % len(DASHES)]}
+
+
+def draw_all(analysis: Analysis, folder: Path) -> list[Path]:
+    """Draw every figure that there is something for, in three formats; returns their paths."""
+    import matplotlib
+
+    folder.mkdir(parents=True, exist_ok=True)
+    out = []
+    with matplotlib.rc_context(STYLE):
+        for name, (wanted, draw) in figures(analysis).items():
+            if not wanted:
+                continue
+            figure = draw(analysis)
+            for form in FORMATS:
+                path = folder / f"{name}.{form}"
+                about = {"Date": None} if form == "svg" else {}
+                about = {"CreationDate": None} if form == "pdf" else about
+                figure.savefig(path, metadata=about)
+                out.append(path)
+    return out
+
+
+Draw = Callable[[Analysis], Any]
+
+
+def figures(analysis: Analysis) -> dict[str, tuple[bool, Draw]]:
+    """Every figure by name: whether there is something to draw, and the function that draws."""
+    return {
+        "curves": (True, curves),
+        "overall": (bool(analysis.overall), overall),
+        "final_scores": (True, final_scores),
+        "profile": (len(analysis.profiles.fractions) > 1, profile),
+        "improvement": (bool(analysis.improvement), improvement),
+    }
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure with a canvas that needs no display."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def curves(analysis: Analysis) -> Any:
+    """One pair of axes per environment: the statistic over runs and its interval."""
+    columns = min(3, len(analysis.envs))
+    rows = math.ceil(len(analysis.envs) / columns)
+    width = WIDTH if columns > 1 else 0.7 * WIDTH
+    figure = new_figure(width, 0.22 * legend_rows(analysis, width) + rows * 2.1)
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes, env in zip(grid.flat, analysis.envs, strict=False):
+        for s in analysis.of(env):
+            band(axes, s.x, s.band, **style_of(analysis.labels, s.label))
+        axes.set_title(env)
+        axes.set_xlabel(AXES[analysis.settings.axis])
+        number_axis(axes)
+    for axes in grid.flat[len(analysis.envs) :]:
+        axes.set_visible(False)
+    name = analysis.metric.rpartition("/")[2].removesuffix("_mean").replace("_", " ")
+    figure.supylabel(name, fontsize=8)
+    legend(figure, analysis)
+    return figure
+
+
+def overall(analysis: Analysis) -> Any:
+    """Normalized scores over all environments."""
+    figure = new_figure(0.7 * WIDTH, 2.5)
+    axes = figure.subplots()
+    for o in analysis.overall:
+        band(axes, o.x * 100, o.band, **style_of(analysis.labels, o.label))
+    axes.set_xlabel(f"share of the {AXES[analysis.settings.axis]} (%)")
+    axes.set_ylabel("normalized score")
+    legend(figure, analysis)
+    return figure
+
+
+def final_scores(analysis: Analysis) -> Any:
+    """Final scores of every run, the statistic and its interval."""
+    count = len(analysis.series)
+    heights = [len(analysis.of(env)) for env in analysis.envs]
+    figure = new_figure(0.85 * WIDTH, 0.4 + 0.2 * count + 0.35 * len(heights))
+    grid = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, env in zip(grid, analysis.envs, strict=True):
+        series = analysis.of(env)[::-1]
+        for at, s in enumerate(series):
+            color = style_of(analysis.labels, s.label)["color"]
+            axes.plot(s.finals, np.full(len(s.finals), at), "|", color=color, alpha=0.5, ms=7)
+            if np.isfinite(s.final.low):
+                axes.plot([s.final.low, s.final.high], [at, at], color=color, lw=5, alpha=0.35)
+            axes.plot(s.final.value, at, "o", color=color, ms=4)
+        axes.set_yticks(range(len(series)), [s.label for s in series])
+        axes.set_ylim(-0.6, len(series) - 0.4)
+        axes.set_title(env)
+        axes.grid(axis="y", visible=False)
+    grid[-1].set_xlabel(analysis.metric.replace("_", " "))
+    return figure
+
+
+def profile(analysis: Analysis) -> Any:
+    """Fraction of runs above each score."""
+    figure = new_figure(0.7 * WIDTH, 2.5)
+    axes = figure.subplots()
+    for label, fractions in analysis.profiles.fractions.items():
+        band(axes, analysis.profiles.thresholds, fractions, **style_of(analysis.labels, label))
+    axes.set_xlabel("normalized score" if analysis.ranges else analysis.metric.replace("_", " "))
+    axes.set_ylabel("fraction of runs above")
+    axes.set_ylim(-0.02, 1.02)
+    legend(figure, analysis)
+    return figure
+
+
+def improvement(analysis: Analysis) -> Any:
+    """Probability that the first of a pair scores higher."""
+    pairs = list(analysis.improvement.items())[::-1]
+    figure = new_figure(0.85 * WIDTH, 0.55 + 0.2 * len(pairs))
+    axes = figure.subplots()
+    for at, (_, found) in enumerate(pairs):
+        axes.plot([found.low, found.high], [at, at], color=COLORS[0], lw=5, alpha=0.35)
+        axes.plot(found.value, at, "o", color=COLORS[0], ms=4)
+    axes.axvline(0.5, color="0.4", lw=0.8, ls="--")
+    axes.set_yticks(range(len(pairs)), [f"{a} > {b}" for (a, b), _ in pairs])
+    axes.set_ylim(-0.6, len(pairs) - 0.4)
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_xlabel("probability of improvement")
+    axes.grid(axis="y", visible=False)
+    return figure
+
+
+def band(axes: Any, x: np.ndarray, found: Estimate, **style: Any) -> None:
+    """A line with its interval; a single point is marked."""
+    axes.plot(x, found.value, marker="o" if len(x) == 1 else None, ms=4, **style)
+    if np.isfinite(found.low).all():
+        axes.fill_between(x, found.low, found.high, color=style["color"], alpha=0.18, lw=0)
+
+
+def number_axis(axes: Any) -> None:
+    """20k, 1M."""
+    from matplotlib.ticker import EngFormatter, MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+
+
+def legend_columns(analysis: Analysis, width: float) -> int:
+    """How many labels fit side by side."""
+    longest = max(map(len, analysis.labels))
+    return max(1, min(len(analysis.labels), int(width / (0.4 + 0.05 * longest))))
+
+
+def legend_rows(analysis: Analysis, width: float) -> int:
+    """How many lines the legend has."""
+    return math.ceil(len(analysis.labels) / legend_columns(analysis, width))
+
+
+def legend(figure: Any, analysis: Analysis) -> None:
+    """The labels below the axes."""
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], **style_of(analysis.labels, label)) for label in analysis.labels]
+    columns = legend_columns(analysis, figure.get_figwidth())
+    figure.legend(
+        handles, analysis.labels, loc="outside lower center", ncols=columns, frameon=False
+    )

@@ -1,0 +1,55 @@
+"""Metrics of many runs as a pandas DataFrame."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rltrain.common.install import install_command
+from rltrain.errors import UsageError
+from rltrain.report.groups import grouped
+from rltrain.report.readers import find_runs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def load_runs(*places: str | Path) -> pd.DataFrame:
+    """The metrics of runs in folders and below them, one row per row of ``metrics.jsonl``, with NaN
+    where a row does not have the metric.
+
+    Args:
+        places: run folders, folders of runs, or patterns such as ``"outputs/*-cartpole"``; also
+            results of other libraries (docs/reports.md).
+
+    Returns:
+        Columns ``label`` (the configuration), ``library``, ``algo``, ``env``, ``seed``, ``status``
+        and ``run`` (the folder), the clock (``env_steps``, ``updates``, ``episodes``, ``seconds``)
+        and the metrics by name.
+
+    Raises:
+        UsageError: no runs there, or pandas is not installed.
+    """
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise UsageError(
+            "rltrain.load_runs returns a pandas DataFrame, and pandas is not installed. Type: "
+            + install_command("pandas")
+        ) from error
+    parts = []
+    for group in grouped(find_runs(places)):
+        for run in group.runs:
+            about: dict[str, Any] = {
+                "label": group.label,
+                "library": run.library,
+                "algo": run.algo,
+                "env": run.env,
+                "seed": np.nan if run.seed is None else run.seed,
+                "status": run.status,
+                "run": str(run.folder),
+            }
+            parts.append(pd.DataFrame(dict(run.columns)).assign(**about)[[*about, *run.columns]])
+    return pd.concat(parts, ignore_index=True)

@@ -1,0 +1,99 @@
+"""Runs grouped by configuration, and labels that say how configurations differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rltrain.report.run import Run
+
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs of one configuration on one environment, which differ in their seeds."""
+
+    label: str
+    env: str
+    runs: Sequence[Run]
+
+
+def grouped(
+    runs: Sequence[Run], ignore: Sequence[str] = (), rename: Mapping[str, str] | None = None
+) -> list[Group]:
+    """Groups in the order in which labels and environments sort.
+
+    Args:
+        ignore: settings that do not tell configurations apart, or the beginnings of their names.
+        rename: other names for labels and environments.
+    """
+    names = rename or {}
+    kept = {id(run): settings_of(run, ignore) for run in runs}
+    choices = {id(run): differing_choices(run, ignore) for run in runs}
+    picked = varying(runs, lambda run: (run.method, run.env), lambda run: choices[id(run)])
+    settings = varying(
+        runs,
+        lambda run: (run.method, run.env, frozen(of(choices[id(run)], picked[run.method]))),
+        lambda run: kept[id(run)],
+    )
+    found: dict[Key, list[Run]] = {}
+    for run in runs:
+        parts = of(choices[id(run)], picked[run.method]) | of(kept[id(run)], settings[run.method])
+        label = " ".join([run.method, *described(parts)])
+        found.setdefault((names.get(run.env, run.env), names.get(label, label)), []).append(run)
+    return [Group(label, env, found[env, label]) for env, label in sorted(found)]
+
+
+def settings_of(run: Run, ignore: Sequence[str]) -> dict[str, Any]:
+    """The settings that tell configurations apart."""
+    return {k: v for k, v in run.settings.items() if not k.startswith(tuple(ignore))}
+
+
+def differing_choices(run: Run, ignore: Sequence[str]) -> dict[str, str]:
+    """The options that do."""
+    return {k: v for k, v in run.choices.items() if k not in ignore}
+
+
+def varying(
+    runs: Iterable[Run],
+    bucket: Callable[[Run], Key],
+    values: Callable[[Run], Mapping[str, Any]],
+) -> dict[str, list[str]]:
+    """By method, the names whose values differ within one of its buckets."""
+    buckets: dict[Key, list[Run]] = {}
+    for run in runs:
+        buckets.setdefault(bucket(run), []).append(run)
+    out: dict[str, dict[str, None]] = {}
+    for members in buckets.values():
+        found = [values(run) for run in members]
+        names = dict.fromkeys(name for each in found for name in each)
+        differ = [n for n in names if len({text(each.get(n)) for each in found}) > 1]
+        out.setdefault(members[0].method, {}).update(dict.fromkeys(differ))
+    return {method: list(names) for method, names in out.items()}
+
+
+def of(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Those of the values that have one of the names; null for the rest."""
+    return {name: values.get(name) for name in names}
+
+
+def described(parts: Mapping[str, Any]) -> list[str]:
+    """``lr=0.001``: names without the folders above them where that leaves no doubt."""
+    leaves = [name.rpartition(".")[2] for name in parts]
+    return [
+        f"{leaf if leaves.count(leaf) == 1 else name}={text(value)}"
+        for leaf, (name, value) in zip(leaves, parts.items(), strict=True)
+    ]
+
+
+def text(value: Any) -> str:
+    """A value as it would be typed."""
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def frozen(values: Mapping[str, Any]) -> Key:
+    """Values as something that can be compared and hashed."""
+    return tuple(sorted((name, text(value)) for name, value in values.items()))

@@ -1,0 +1,71 @@
+"""Readers of results, one file per format: ``read(folder, files)`` returns the run of a folder, or
+None if its files are of another format. To add one, write such a file and name it in ``READERS``.
+
+Files are only parsed as JSON, CSV, arrays or protocol buffers; nothing in them is executed.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from rltrain.errors import UsageError
+from rltrain.report.readers import rllib, rltrain_runs, sacred, stable_baselines3, tensorboard
+from rltrain.report.run import Run
+
+READERS = (
+    rltrain_runs.read,
+    sacred.read,
+    stable_baselines3.read,
+    rllib.read,
+    tensorboard.read,
+)
+"""In this order: the first that finds its run in a folder has it."""
+EXPECTED = (
+    "Expected run folders of rltrain, or of PyMARL, EPyMARL (config.json with info.json), "
+    "Stable-Baselines3 (progress.csv, monitor.csv, evaluations.npz), CleanRL (TensorBoard events) "
+    "or RLlib (result.json, progress.csv), and folders above them"
+)
+
+
+def find_runs(places: Sequence[str | Path]) -> list[Run]:
+    """The runs in folders and below them.
+
+    Args:
+        places: paths, which may have wildcards: ``outputs/*-cartpole``.
+
+    Raises:
+        UsageError: a place that is not there, or without any run.
+    """
+    found: dict[Path, Run] = {}
+    for place in places:
+        roots, here = matching(str(place)), 0
+        for root in roots:
+            for folder, inner, names in os.walk(root):
+                if (run := read(Path(folder), set(names))) is not None:
+                    found[run.folder] = run
+                    here += 1
+                    inner.clear()
+                inner.sort()
+        if not here:
+            what = "holds no runs" if roots else "matches nothing"
+            raise UsageError(f"runs={place} {what}. {EXPECTED}, such as runs='outputs/*'.")
+    return list(found.values())
+
+
+def matching(place: str) -> list[Path]:
+    """The folders that a typed path means; a file means its folder."""
+    typed = os.path.expanduser(place)
+    paths = [typed] if os.path.exists(typed) else glob.glob(typed, recursive=True)
+    folders = [Path(p) if os.path.isdir(p) else Path(p).parent for p in sorted(paths)]
+    return list(dict.fromkeys(folder.resolve() for folder in folders))
+
+
+def read(folder: Path, files: set[str]) -> Run | None:
+    """The run in one folder; None if no reader finds one."""
+    for reader in READERS:
+        if (run := reader(folder, files)) is not None:
+            return run
+    return None

@@ -1,0 +1,83 @@
+"""Runs of RLlib, with or without Tune: ``result.json`` or ``progress.csv`` of a trial."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rltrain.report.readers.tables import algo_in, csv_columns, env_in, header, seed_in
+from rltrain.report.run import Run, columns_of, flat, json_object, renamed
+
+ALGOS = ("dqn", "apex", "qmix", "ppo", "impala", "appo", "sac", "dreamerv3", "r2d2", "simple_q")
+NAMES = {
+    "env_steps": ["num_env_steps_sampled_lifetime", "timesteps_total", "num_env_steps_sampled"],
+    "seconds": ["time_total_s"],
+    "updates": ["learners/default_policy/num_module_steps_trained_lifetime"],
+    "episodes": ["env_runners/num_episodes_lifetime", "episodes_total"],
+    "train/return_mean": ["env_runners/episode_return_mean", "episode_reward_mean"],
+    "train/episode_length_mean": ["env_runners/episode_len_mean", "episode_len_mean"],
+    "test/return_mean": [
+        "evaluation/env_runners/episode_return_mean",
+        "evaluation/episode_reward_mean",
+        "evaluation/sampler_results/episode_reward_mean",
+    ],
+    "test/episode_length_mean": [
+        "evaluation/env_runners/episode_len_mean",
+        "evaluation/episode_len_mean",
+    ],
+}
+NO_SETTINGS = ("seed", "env", "num_gpus", "log_level", "callbacks", "local_dir")
+
+
+def read(folder: Path, files: set[str]) -> Run | None:
+    """The run in a folder; None if there is none."""
+    rows = lines(folder / "result.json") if "result.json" in files else []
+    if rows:
+        columns = columns_of(slashed(row) for row in rows)
+        config: Any = rows[-1].get("config")
+    elif "progress.csv" in files and "time_total_s" in header(folder / "progress.csv"):
+        columns, config = csv_columns(folder / "progress.csv"), None
+    else:
+        return None
+    if "training_iteration" not in columns or "time_total_s" not in columns:
+        return None
+    config = config if isinstance(config, dict) else json_object(folder / "params.json")
+    seed = config.get("seed")
+    settings = {k: v for k, v in flat(config).items() if not k.startswith(NO_SETTINGS)}
+    return Run(
+        folder=folder,
+        library="RLlib",
+        algo=algo_in(folder, ALGOS),
+        env=str(config.get("env") or env_in(folder) or "unknown").rpartition(":")[2],
+        seed=seed if isinstance(seed, int) else seed_in(folder),
+        columns=renamed(columns, NAMES),
+        settings={k: str(v) for k, v in settings.items()},
+    )
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file with one per line; those that cannot be read are left out."""
+    out = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            out.append(row)
+    return out
+
+
+def slashed(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The numbers of nested results by path: ``env_runners/episode_return_mean``."""
+    out: dict[str, Any] = {}
+    for name, value in row.items():
+        if name == "config":
+            continue
+        if isinstance(value, dict):
+            out |= slashed(value, f"{prefix}{name}/")
+        elif isinstance(value, (int, float)):
+            out[f"{prefix}{name}"] = value
+    return out

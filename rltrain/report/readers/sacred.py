@@ -1,0 +1,128 @@
+"""Runs of PyMARL and EPyMARL: the folders that Sacred's FileStorageObserver writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rltrain.report.run import Run, columns_of, flat, json_object, number
+
+NAMES = {"return": "return_mean", "ep_length": "episode_length_mean", "battle_won": "win_rate"}
+LEARN = {
+    "loss": "learn/loss",
+    "grad_norm": "learn/grad_norm",
+    "td_error_abs": "learn/td_error_abs",
+    "q_taken_mean": "learn/q_taken_mean",
+    "target_mean": "learn/target_mean",
+    "epsilon": "train/epsilon",
+}
+ENVS = {"sc2": "smac", "sc2v2": "smacv2", "sc2wrapped": "smacv2"}
+"""Environments that have another name here."""
+NO_SETTINGS = (
+    "seed",
+    "env_args.seed",
+    "env_args.map_name",
+    "env_args.key",
+    "checkpoint_path",
+    "label",
+    "hypergroup",
+    "local_results_path",
+    "save_",
+    "use_cuda",
+    "use_tensorboard",
+    "use_wandb",
+    "wandb_",
+    "log_interval",
+    "runner_log_interval",
+    "learner_log_interval",
+)
+
+
+def read(folder: Path, files: set[str]) -> Run | None:
+    """The run in a folder; None if there is none."""
+    if "config.json" not in files or not {"info.json", "metrics.json"} & files:
+        return None
+    config = json_object(folder / "config.json")
+    if "env_args" not in config or "name" not in config:
+        return None
+    about = json_object(folder / "run.json")
+    series = measured(folder, about) or collected(folder)
+    rows: dict[float, dict[str, float]] = {}
+    for name, points in series.items():
+        for step, seconds, value in points:
+            row = rows.setdefault(step, {"env_steps": step, "seconds": seconds})
+            row[our_name(name)] = value
+    args = config["env_args"]
+    scenario = args.get("map_name") or args.get("key") or ""
+    env = str(config.get("env", ""))
+    name = f"{ENVS.get(env, env)} {scenario}" if env != "gymma" else str(scenario)
+    seed = config.get("seed")
+    return Run(
+        folder=folder,
+        library="PyMARL",
+        algo=str(config["name"]),
+        env=name.rpartition(":")[2].strip(),
+        seed=seed if isinstance(seed, int) else None,
+        columns=columns_of(rows[step] for step in sorted(rows)),
+        settings={k: v for k, v in flat(config).items() if not k.startswith(NO_SETTINGS)},
+        status={"RUNNING": "running", "FAILED": "failed", "INTERRUPTED": "interrupted"}.get(
+            str(about.get("status")), "finished"
+        ),
+    )
+
+
+def our_name(name: str) -> str:
+    """``test_battle_won_mean`` is ``test/win_rate`` here."""
+    if name in LEARN:
+        return LEARN[name]
+    group = "test" if name.startswith("test_") else "train"
+    rest = name.removeprefix("test_")
+    return f"{group}/{NAMES.get(rest.removesuffix('_mean'), rest)}"
+
+
+Points = dict[str, list[tuple[float, float, float]]]
+"""Env steps, seconds and value of every point, by metric."""
+
+
+def measured(folder: Path, about: Mapping[str, Any]) -> Points:
+    """``metrics.json``, which newer versions write: with times."""
+    began = moment(about.get("start_time"))
+    out: Points = {}
+    for name, found in json_object(folder / "metrics.json").items():
+        if isinstance(found, dict) and {"steps", "values"} <= found.keys():
+            times = found.get("timestamps") or [None] * len(found["steps"])
+            seconds = [moment(t) - began for t in times]
+            values = map(number, map(plain, found["values"]))
+            out[name] = list(zip(map(number, found["steps"]), seconds, values, strict=False))
+    return out
+
+
+def collected(folder: Path) -> Points:
+    """``info.json``: lists of values, with their env steps under the name with ``_T``."""
+    info = json_object(folder / "info.json")
+    out: Points = {}
+    for name, values in info.items():
+        steps = info.get(f"{name}_T")
+        if isinstance(values, list) and isinstance(steps, list):
+            out[name] = [
+                (number(plain(s)), np.nan, number(plain(v)))
+                for s, v in zip(steps, values, strict=False)
+            ]
+    return out
+
+
+def plain(value: Any) -> Any:
+    """A number that may be wrapped as jsonpickle does with NumPy's."""
+    return value.get("value") if isinstance(value, dict) else value
+
+
+def moment(text: Any) -> float:
+    """Seconds since the epoch of a time as ISO 8601 writes it; NaN if it is none."""
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return np.nan

@@ -1,0 +1,120 @@
+"""Runs of Stable-Baselines3 and rl-zoo3: ``evaluations.npz``, ``progress.csv``, ``monitor.csv``."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from rltrain.report.readers.tables import algo_in, csv_columns, env_in, header, seed_in
+from rltrain.report.run import Run, renamed
+
+ALGOS = ("dqn", "qrdqn", "ppo", "a2c", "sac", "td3", "ddpg", "tqc", "trpo", "ars", "ppo_lstm")
+NAMES = {
+    "env_steps": ["time/total_timesteps"],
+    "seconds": ["time/time_elapsed"],
+    "updates": ["train/n_updates"],
+    "episodes": ["time/episodes"],
+    "train/return_mean": ["rollout/ep_rew_mean"],
+    "train/episode_length_mean": ["rollout/ep_len_mean"],
+    "train/win_rate": ["rollout/success_rate"],
+    "train/epsilon": ["rollout/exploration_rate"],
+    "test/return_mean": ["eval/mean_reward"],
+    "test/episode_length_mean": ["eval/mean_ep_length"],
+    "test/win_rate": ["eval/success_rate"],
+    "learn/loss": ["train/loss"],
+}
+TESTS, EPISODES = "evaluations.npz", 20
+"""File of the evaluation callback; episodes of a monitor that one point is the mean of."""
+
+
+def read(folder: Path, files: set[str]) -> Run | None:
+    """The run in a folder; None if there is none."""
+    monitors = sorted(name for name in files if name.endswith("monitor.csv"))
+    monitors = [name for name in monitors if header(folder / name).startswith("#{")]
+    table = "progress.csv" in files and "time/total_timesteps" in header(folder / "progress.csv")
+    if not (table or monitors or TESTS in files):
+        return None
+    parts = []
+    if table:
+        parts.append(renamed(csv_columns(folder / "progress.csv"), NAMES))
+    elif monitors:
+        parts.append(episodes([folder / name for name in monitors]))
+    if TESTS in files:
+        parts.append(evaluations(folder / TESTS))
+    return Run(
+        folder=folder,
+        library="SB3",
+        algo=algo_in(folder, ALGOS),
+        env=monitored_env([folder / name for name in monitors]) or env_in(folder) or "unknown",
+        seed=seed_in(folder),
+        columns=joined(parts),
+    )
+
+
+def monitored_env(paths: list[Path]) -> str | None:
+    """The environment id in the first line of a monitor."""
+    for path in paths:
+        try:
+            env = json.loads(header(path).lstrip("#")).get("env_id")
+        except (ValueError, AttributeError):
+            continue
+        if env and env != "None":
+            return str(env)
+    return None
+
+
+def episodes(paths: list[Path]) -> dict[str, np.ndarray]:
+    """Training episodes of all environments in the order in which they ended, as means of 20."""
+    tables = [csv_columns(path, skip=1) for path in paths]
+    tables = [table for table in tables if {"r", "l", "t"} <= table.keys()]
+    if not tables:
+        return {}
+    r, length, t = (np.concatenate([table[name] for table in tables]) for name in "rlt")
+    order = np.argsort(t, kind="stable")
+    steps = np.cumsum(length[order])
+    ends = np.unique([*range(EPISODES, len(r) + 1, EPISODES), len(r)])
+    begins = np.concatenate([[0], ends[:-1]])
+    spans = list(zip(begins, ends, strict=True))
+    return {
+        "env_steps": steps[ends - 1],
+        "seconds": t[order][ends - 1],
+        "episodes": ends.astype(float),
+        "train/return_mean": np.array([r[order][a:b].mean() for a, b in spans]),
+        "train/episode_length_mean": np.array([length[order][a:b].mean() for a, b in spans]),
+    }
+
+
+def evaluations(path: Path) -> dict[str, np.ndarray]:
+    """Tests of the evaluation callback; pickled objects are refused."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            steps, results = file["timesteps"], file["results"]
+            out = {
+                "env_steps": steps.astype(float),
+                "test/return_mean": results.mean(1),
+                "test/return_std": results.std(1),
+                "test/episode_length_mean": file["ep_lengths"].mean(1),
+            }
+            if "successes" in file:
+                out["test/win_rate"] = file["successes"].mean(1)
+    except (OSError, ValueError, KeyError, IndexError, zipfile.BadZipFile):
+        return {}
+    return out
+
+
+def joined(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """The rows of several tables one below the other; metrics of the last one are its alone."""
+    *others, last = [part for part in parts if part] or [{}]
+    others = [{k: v for k, v in o.items() if k not in last or "/" not in k} for o in others]
+    tables = [*others, last]
+    names = dict.fromkeys(name for table in tables for name in table)
+    sizes = [len(table.get("env_steps", ())) for table in tables]
+    return {
+        name: np.concatenate(
+            [t.get(name, np.full(size, np.nan)) for t, size in zip(tables, sizes, strict=True)]
+        )
+        for name in names
+    }

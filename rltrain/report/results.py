@@ -1,0 +1,205 @@
+"""The tables of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from rltrain.report.analysis import Analysis
+from rltrain.report.comparison import Series
+from rltrain.report.groups import text
+from rltrain.report.statistics import iqm, mean, optimality_gap
+from rltrain.report.tables import Table
+
+SHARES = (0.5, 0.75, 0.9)
+"""Thresholds of sample efficiency, between the lowest start and the highest final score."""
+AXES = {"env_steps": "env steps", "updates": "updates", "minutes": "minutes"}
+
+
+def tables_of(analysis: Analysis) -> list[Table]:
+    """Every table that has rows."""
+    found = (
+        final_scores(analysis),
+        overall(analysis),
+        improvement(analysis),
+        sample_efficiency(analysis),
+        configurations(analysis),
+        runs(analysis),
+    )
+    return [table for table in found if table.rows]
+
+
+def statistic_name(analysis: Analysis) -> str:
+    """``mean`` or ``IQM``."""
+    return "IQM" if analysis.settings.statistic == "iqm" else "mean"
+
+
+def interval_name(analysis: Analysis) -> str:
+    """``mean [95 % interval]``."""
+    return f"{statistic_name(analysis)} [{analysis.settings.confidence * 100:g} % interval]"
+
+
+def final_scores(analysis: Analysis) -> Table:
+    """Each configuration on each environment."""
+    rows = [
+        [
+            s.env,
+            s.label,
+            len(s.curves),
+            s.final,
+            float(np.std(s.finals, ddof=1)) if len(s.finals) > 1 else np.nan,
+            float(s.finals.min()),
+            float(s.finals.max()),
+            float(np.mean([curve.mean(analysis.ends[s.env]) for curve in s.curves])),
+        ]
+        for s in analysis.series
+    ]
+    last = analysis.settings.last_tests
+    where = "; ".join(f"{env}: {end:,.0f}" for env, end in analysis.ends.items())
+    return Table(
+        "final_scores",
+        f"Final scores: {analysis.metric}",
+        [
+            "environment",
+            "configuration",
+            "runs",
+            interval_name(analysis),
+            "std",
+            "lowest",
+            "highest",
+            "mean over training",
+        ],
+        rows,
+        f"Score of a run: {'its last value' if last == 1 else f'mean of its last {last} values'} "
+        f"up to the end of the shortest run ({AXES[analysis.settings.axis]}: {where}).",
+    )
+
+
+def overall(analysis: Analysis) -> Table:
+    """Each configuration over all environments."""
+    rows = []
+    for o in analysis.overall:
+        pooled = np.concatenate(list(o.scores))
+        rows.append(
+            [
+                o.label,
+                len(pooled),
+                o.final,
+                float(mean(pooled)),
+                float(iqm(pooled)),
+                float(np.median([task.mean() for task in o.scores])),
+                float(optimality_gap(pooled)),
+            ]
+        )
+    limits = "; ".join(
+        f"{env}: {low:g} and {high:g}" for env, (low, high) in analysis.ranges.items()
+    )
+    return Table(
+        "overall",
+        "Over all environments, normalized",
+        [
+            "configuration",
+            "runs",
+            interval_name(analysis),
+            "mean",
+            "IQM",
+            "median",
+            "optimality gap",
+        ],
+        rows,
+        f"Scores that are 0 and 1: {limits}.",
+    )
+
+
+def improvement(analysis: Analysis) -> Table:
+    """Each pair of configurations."""
+    return Table(
+        "improvement",
+        "Probability of improvement",
+        ["X", "Y", "P(X > Y)"],
+        [[a, b, found] for (a, b), found in analysis.improvement.items()],
+        "Probability that a run of X scores higher than a run of Y on the same environment, ties "
+        "counting one half; an interval that contains 0.5 leaves open which is better.",
+    )
+
+
+def sample_efficiency(analysis: Analysis) -> Table:
+    """How much training reaches given scores."""
+    rows = [row for env in analysis.envs for row in efficiency_rows(analysis, env)]
+    return Table(
+        "sample_efficiency",
+        "Sample efficiency",
+        [
+            "environment",
+            "configuration",
+            "score",
+            "runs that reach it",
+            f"median {AXES[analysis.settings.axis]}",
+        ],
+        rows,
+        "Scores are 50, 75 and 90 % of the way from the lowest start to the highest final score. "
+        "A median is missing if fewer than half of the runs reach the score.",
+    )
+
+
+def efficiency_rows(analysis: Analysis, env: str) -> Iterator[list[object]]:
+    """The rows of one environment."""
+    series = analysis.of(env)
+    start = min(float(s.band.value[0]) for s in series)
+    best = max(float(s.final.value) for s in series)
+    for share in SHARES if best > start else ():
+        score = start + share * (best - start)
+        for s in series:
+            reached = np.array([c.reaches(score, analysis.ends[env]) for c in s.curves])
+            count = f"{np.isfinite(reached).sum()} of {len(reached)}"
+            yield [env, s.label, score, count, median(reached)]
+
+
+def median(values: np.ndarray) -> float:
+    """The median of values that may be infinite: the lower of the two in the middle."""
+    return float(np.sort(values)[(len(values) - 1) // 2])
+
+
+def configurations(analysis: Analysis) -> Table:
+    """The settings in which configurations of one algorithm on one environment differ."""
+    rows: list[Sequence[str]] = []
+    for method in dict.fromkeys(s.group.runs[0].method for s in analysis.series):
+        for env in analysis.envs:
+            series = [s for s in analysis.of(env) if s.group.runs[0].method == method]
+            rows += differences(series)
+    return Table(
+        "configurations",
+        "Settings that differ",
+        ["environment", "configuration", "setting", "value"],
+        rows,
+    )
+
+
+def differences(series: Sequence[Series]) -> Iterator[list[str]]:
+    """One row per configuration and setting that is not the same in all of them."""
+    found = [{**s.group.runs[0].choices, **s.group.runs[0].settings} for s in series]
+    for name in sorted({name for settings in found for name in settings}):
+        if len({text(settings.get(name)) for settings in found}) > 1:
+            for s, settings in zip(series, found, strict=True):
+                yield [s.env, s.label, name, text(settings.get(name))]
+
+
+def runs(analysis: Analysis) -> Table:
+    """Every run."""
+    rows = [
+        [
+            s.env,
+            s.label,
+            "" if run.seed is None else run.seed,
+            run.status,
+            float(score),
+            curve.end,
+            str(run.folder),
+        ]
+        for s in analysis.series
+        for run, curve, score in zip(s.group.runs, s.curves, s.finals, strict=True)
+    ]
+    end = f"end ({AXES[analysis.settings.axis]})"
+    columns = ["environment", "configuration", "seed", "status", "score", end, "folder"]
+    return Table("runs", "Runs", columns, rows)

@@ -1,0 +1,116 @@
+"""One training run as a report sees it, whichever library made it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+CLOCK = ("env_steps", "updates", "episodes", "seconds")
+"""Columns that place a row of metrics; every other column is a metric."""
+AXES = {"env_steps": "env_steps", "updates": "updates", "minutes": "seconds"}
+"""What curves can be drawn over, and the column that has it."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run.
+
+    Attributes:
+        library: whose run it is: rltrain, PyMARL, Stable-Baselines3, CleanRL, RLlib.
+        algo, env: as that library names them, the environment with its scenario (``smac 3m``).
+        columns: arrays of one length by name, NaN where a row does not have the metric; metrics
+            have the names of docs/metrics.md.
+        choices: the option of every group of the configuration.
+        settings: every other setting by its dotted path.
+        status: of ``run.json``; other libraries do not tell, and their runs count as finished.
+        problems: what is wrong with the files.
+    """
+
+    folder: Path
+    library: str
+    algo: str
+    env: str
+    seed: int | None
+    columns: Mapping[str, np.ndarray]
+    choices: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    status: str = "finished"
+    problems: Sequence[str] = ()
+
+    @property
+    def method(self) -> str:
+        """The algorithm, with the library if it is another one."""
+        return self.algo if self.library == "rltrain" else f"{self.algo} ({self.library})"
+
+    def series(self, metric: str, axis: str = "env_steps") -> tuple[np.ndarray, np.ndarray]:
+        """Where a metric was reported and its values, both ``[points]``, sorted; of several values
+        at one place the last.
+
+        Args:
+            axis: one of ``AXES``.
+        """
+        if metric not in self.columns or AXES[axis] not in self.columns:
+            return np.zeros(0), np.zeros(0)
+        x, y = self.columns[AXES[axis]], self.columns[metric]
+        there = np.isfinite(x) & np.isfinite(y)
+        x, y = x[there][::-1], y[there][::-1]
+        x, at = np.unique(x, return_index=True)
+        return (x / 60 if axis == "minutes" else x), y[at]
+
+    def metric(self, name: str) -> str | None:
+        """The column behind a metric; ``return_mean`` is that of tests where there are any."""
+        options = (name,) if "/" in name else (f"test/{name}", f"train/{name}")
+        return next((o for o in options if np.isfinite(self.columns.get(o, np.nan)).any()), None)
+
+
+def columns_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    """Rows of metrics as arrays of one length, NaN where a row lacks a number."""
+    listed = list(rows)
+    names = dict.fromkeys(name for row in listed for name in row)
+    return {name: np.array([number(row.get(name)) for row in listed]) for name in names}
+
+
+def number(value: Any) -> float:
+    """A value as a number; NaN if it is none."""
+    if isinstance(value, bool) or value is None:
+        return np.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return np.nan
+
+
+def renamed(
+    columns: Mapping[str, np.ndarray], names: Mapping[str, Sequence[str]]
+) -> dict[str, np.ndarray]:
+    """Columns under our names: each is the first of its candidates that is there."""
+    out = {}
+    for ours, candidates in names.items():
+        found = next((columns[c] for c in candidates if c in columns), None)
+        if found is not None and np.isfinite(found).any():
+            out[ours] = found
+    return out
+
+
+def flat(tree: Any, prefix: str = "") -> dict[str, Any]:
+    """The values of a nested mapping by their dotted paths."""
+    if not isinstance(tree, Mapping) or not tree:
+        return {prefix.removesuffix("."): tree}
+    out: dict[str, Any] = {}
+    for name, value in tree.items():
+        out |= flat(value, f"{prefix}{name}.")
+    return out
+
+
+def json_object(path: Path) -> dict[str, Any]:
+    """A JSON object from a file; empty if there is none or it cannot be read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,111 @@
+"""Which runs a report compares, on which metric and up to where, and what to warn of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from rltrain.config.schema import ReportSettings
+from rltrain.report.groups import Group
+from rltrain.report.run import CLOCK, Run
+from rltrain.report.scores import Curve, curve_of
+
+Warn = Callable[[str], None]
+FEW = 5
+"""Runs below which an interval says little."""
+
+
+def finished(runs: Sequence[Run], every: bool, warn: Warn) -> Iterator[Run]:
+    """Finished runs, or all of them if that is wanted or there are no others."""
+    others = [run for run in runs if run.status != "finished"]
+    listed = ", ".join(f"{run.folder.name} ({run.status})" for run in others[:5])
+    listed += ", …" if len(others) > 5 else ""
+    if not others or every or len(others) == len(runs):
+        if others:
+            warn(f"{len(others)} of {len(runs)} runs have not finished: {listed}.")
+        yield from runs
+        return
+    warn(
+        f"{len(others)} of {len(runs)} runs have not finished and are left out: {listed}. With "
+        "report.unfinished=true they are compared as far as they got."
+    )
+    yield from (run for run in runs if run.status == "finished")
+
+
+def chosen_metric(runs: Sequence[Run], typed: str) -> str:
+    """The metric that is compared: ``auto`` is the win rate if every run has one."""
+    if typed != "auto":
+        return typed
+    return "win_rate" if all(run.metric("win_rate") for run in runs) else "return_mean"
+
+
+def drawable(
+    runs: Sequence[Run], metric: str, axis: str, warn: Warn
+) -> Iterator[tuple[Path, Curve]]:
+    """The curves of the runs that have one, by folder."""
+    columns = {run.folder: run.metric(metric) for run in runs}
+    trained = [run for run in runs if (columns[run.folder] or "").startswith("train/")]
+    if trained and len(trained) < len(runs) and "/" not in metric:
+        named = ", ".join(sorted({run.method for run in trained}))
+        warn(
+            f"{len(trained)} runs ({named}) report no tests: their curves are of training "
+            "episodes, with exploration."
+        )
+    empty = []
+    for run in runs:
+        column = columns[run.folder]
+        curve = curve_of(run, column, axis) if column else None
+        if curve is None:
+            empty.append(run.folder.name)
+        else:
+            yield run.folder, curve
+    if empty and len(empty) < len(runs):
+        listed = ", ".join(empty[:5]) + (", …" if len(empty) > 5 else "")
+        warn(f"{len(empty)} runs have no {metric} over {axis} and are left out: {listed}.")
+
+
+def nothing(runs: Sequence[Run], metric: str, settings: ReportSettings) -> str:
+    """The message where no run has the metric."""
+    found = sorted({name for run in runs for name in run.columns if name not in CLOCK})
+    listed = ", ".join(found) if found else "no metrics at all"
+    return (
+        f"report.metric={metric}: none of the {len(runs)} runs reports it over {settings.axis}. "
+        f"They have {listed}."
+    )
+
+
+def few_and_twice(groups: Sequence[Group]) -> Iterator[str]:
+    """Remarks on how many runs there are and on seeds that occur twice."""
+    few = [f"{g.label} on {g.env} ({len(g.runs)})" for g in groups if len(g.runs) < FEW]
+    if few:
+        listed = ", ".join(few[:6]) + (f" and {len(few) - 6} more" if len(few) > 6 else "")
+        yield (
+            f"Fewer than {FEW} runs: {listed}. Intervals over so few seeds are unreliable; add "
+            "seeds before drawing conclusions."
+        )
+    for group in groups:
+        seeds = [run.seed for run in group.runs if run.seed is not None]
+        if twice := sorted({seed for seed in seeds if seeds.count(seed) > 1}):
+            yield (
+                f"{group.label} on {group.env}: several runs have the same seed "
+                f"({', '.join(map(str, twice))}). They are counted as different runs."
+            )
+
+
+def ends_of(
+    groups: Sequence[Group],
+    curves: Mapping[Path, Curve],
+    axis: str,
+    warn: Warn,
+) -> dict[str, float]:
+    """Where the runs of each environment are compared: where the shortest ends."""
+    out: dict[str, float] = {}
+    for env in dict.fromkeys(group.env for group in groups):
+        found = [curves[run.folder].end for g in groups if g.env == env for run in g.runs]
+        out[env] = min(found)
+        if axis != "minutes" and max(found) > 1.1 * min(found):
+            warn(
+                f"{env}: runs end between {min(found):,.0f} and {max(found):,.0f} {axis}. Final "
+                f"scores are those at {min(found):,.0f}, where the shortest ends."
+            )
+    return out

@@ -1,0 +1,113 @@
+"""Tables of a report: as text, CSV and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rltrain.report.statistics import Estimate
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table. Cells are text, whole numbers, numbers, and estimates with their intervals.
+
+    Attributes:
+        name: of its files.
+        note: what a reader has to know.
+    """
+
+    name: str
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    note: str = ""
+
+    def texts(self) -> list[list[str]]:
+        """The cells as a person reads them."""
+        return [[shown(cell) for cell in row] for row in self.rows]
+
+
+def shown(cell: Any) -> str:
+    """``12.3 [11.8, 12.9]``; an infinite number, which no run reached, is a dash."""
+    if isinstance(cell, Estimate):
+        if math.isnan(float(cell.low)):
+            return shown(float(cell.value))
+        return f"{shown(float(cell.value))} [{shown(float(cell.low))}, {shown(float(cell.high))}]"
+    if isinstance(cell, float):
+        if not math.isfinite(cell):
+            return "–"
+        digits = 0 if abs(cell) >= 1000 else 1 if abs(cell) >= 100 else 2 if abs(cell) >= 1 else 3
+        return f"{cell:,.{digits}f}"
+    return f"{cell:,}" if isinstance(cell, int) else str(cell)
+
+
+def as_csv(table: Table) -> str:
+    """The table with all digits, an estimate in three columns."""
+    spread = [
+        any(isinstance(row[i], Estimate) for row in table.rows) for i in range(len(table.columns))
+    ]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    header: list[str] = []
+    for name, wide in zip(table.columns, spread, strict=True):
+        header += [name, f"{name} low", f"{name} high"] if wide else [name]
+    writer.writerow(header)
+    for row in table.rows:
+        cells: list[Any] = []
+        for cell, wide in zip(row, spread, strict=True):
+            if isinstance(cell, Estimate):
+                cells += [float(cell.value), float(cell.low), float(cell.high)]
+            else:
+                cells += [cell, "", ""] if wide else [cell]
+        writer.writerow([raw(cell) for cell in cells])
+    return out.getvalue()
+
+
+def raw(cell: Any) -> Any:
+    """A cell of a CSV file; a number that is none is empty, and text that a spreadsheet would take
+    for a formula begins with an apostrophe.
+    """
+    if isinstance(cell, float):
+        return repr(cell) if math.isfinite(cell) else ""
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell
+
+
+SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "–": "--",
+}
+
+
+def as_latex(table: Table) -> str:
+    """The table for a paper, with booktabs; figures are aligned to the right."""
+    left = [any(isinstance(row[i], str) for row in table.rows) for i in range(len(table.columns))]
+    lines = [
+        "% \\usepackage{booktabs}",
+        "\\begin{tabular}{" + "".join("l" if text else "r" for text in left) + "}",
+        "\\toprule",
+        " & ".join(map(escaped, table.columns)) + r" \\",
+        "\\midrule",
+        *(" & ".join(map(escaped, row)) + r" \\" for row in table.texts()),
+        "\\bottomrule",
+        "\\end{tabular}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Text as LaTeX shows it."""
+    return "".join(SPECIAL.get(c, c) for c in text)

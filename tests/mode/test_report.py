@@ -1,0 +1,69 @@
+import csv
+
+import pytest
+
+from rltrain.errors import UsageError
+from rltrain.main import run
+from tests.report.runs import write_run
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for algo, gain in (("dqn", 1), ("pqn", 2)):
+        for seed in range(5):
+            folder = tmp_path / "outputs" / algo / f"run{seed}"
+            write_run(folder, algo, seed=seed, values=[0, gain * (1 + seed)])
+    return tmp_path
+
+
+def test_report_of_runs(runs, capsys):
+    assert run(["mode=report", "runs=outputs", "report.dir=here", "report.resamples=50"]) == 0
+    with (runs / "here/tables/final_scores.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["configuration"], float(row["mean [95 % interval]"])) for row in rows] == [
+        ("dqn", 3.0),
+        ("pqn", 6.0),
+    ]
+    for path in ("report.html", "figures/curves.pdf", "tables/improvement.tex"):
+        assert (runs / "here" / path).stat().st_size > 100
+    printed = capsys.readouterr().out
+    assert "10 runs in 2 configurations" in printed
+    assert "here/report.html" in printed
+
+
+def test_report_of_a_list_of_patterns(runs, capsys):
+    assert run(["mode=report", "runs=[outputs/d*, outputs/pqn/run1]", "report.resamples=50"]) == 0
+    assert "6 runs in 2 configurations" in capsys.readouterr().out
+    assert len(list((runs / "outputs/report").glob("*/report.html"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("overrides", "answer"),
+    [
+        (["mode=report"], "mode=report needs runs"),
+        (["mode=report", "runs=nowhere"], "runs=nowhere matches nothing. Expected run folders"),
+        (["mode=report", "runs=outputs", "algo=dqn"], "algo=dqn: a report reads finished runs"),
+        (["mode=report", "runs=outputs", "report.metric=loss"], "They have test/return_mean"),
+        (["mode=report", "runs=outputs", "report.statistic=median"], "expected one of mean, iqm"),
+        (["mode=report", "runs=outputs", "report.confidence=95"], "report.confidence=95"),
+        (["mode=report", "runs=outputs", "report.metrc=x"], "Did you mean report.metric=x?"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_written(runs, overrides, answer):
+    with pytest.raises(UsageError) as error:
+        run(overrides)
+    assert answer in str(error.value)
+    assert not (runs / "outputs/report").exists()
+
+
+def test_torch_is_not_needed(runs):
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from rltrain.main import run; run(sys.argv[1:]); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    command = [sys.executable, "-c", code, "mode=report", "runs=outputs/dqn/run0"]
+    subprocess.run(command, check=True, capture_output=True)

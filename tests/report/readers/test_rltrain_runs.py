@@ -1,0 +1,60 @@
+import json
+
+from rltrain.report.readers import find_runs
+from rltrain.report.readers.rltrain_runs import env_name
+from tests.report.runs import write_run
+
+
+def test_run_folder(tmp_path):
+    write_run(tmp_path / "r", seed=3, values=[1, 2])
+    (run,) = find_runs([tmp_path])
+    about = (run.library, run.algo, run.env, run.seed, run.status, run.choices)
+    assert about == ("rltrain", "dqn", "CartPole-v1", 3, "finished", {"buffer": "replay"})
+    assert run.settings == {"algo.batch_size": 32, "algo.lr": 0.1}
+    assert run.series("test/return_mean", "updates")[1].tolist() == [1, 2]
+    assert run.problems == []
+
+
+def test_a_half_written_last_line_is_left_out(tmp_path):
+    folder = write_run(tmp_path / "r")
+    with (folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"env_steps": 200, "test/ret')
+    (run,) = find_runs([folder])
+    assert run.problems == []
+    assert len(run.columns["env_steps"]) == 2
+
+
+def test_broken_lines_are_reported(tmp_path):
+    folder = write_run(tmp_path / "r")
+    lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
+    text = "\n".join([lines[0], "garbage", "[1, 2]", lines[1]])
+    (folder / "metrics.jsonl").write_text(text, encoding="utf-8")
+    (run,) = find_runs([folder])
+    assert run.problems == ["lines of metrics.jsonl that cannot be read are left out: 2, 3"]
+    assert run.series("test/return_mean")[1].tolist() == [0, 1]
+
+
+def test_two_runs_in_one_file_are_not_mixed(tmp_path):
+    folder = write_run(tmp_path / "r", values=[1, 2, 3])
+    rows = (folder / "metrics.jsonl").read_text("utf-8")
+    again = json.dumps({"env_steps": 0, "test/return_mean": 9}) + "\n"
+    (folder / "metrics.jsonl").write_text(rows + again, encoding="utf-8")
+    (run,) = find_runs([folder])
+    assert run.series("test/return_mean")[1].tolist() == [9]
+    assert "env_steps go back from 200 to 0" in run.problems[0]
+
+
+def test_a_run_that_never_began_has_no_metrics(tmp_path):
+    folder = write_run(tmp_path / "r")
+    (folder / "metrics.jsonl").unlink()
+    (folder / "run.json").write_text('{"status": "failed"}', encoding="utf-8")
+    (run,) = find_runs([folder])
+    assert run.status == "failed"
+    assert run.metric("return_mean") is None
+
+
+def test_environments_have_the_names_of_their_makers():
+    assert env_name("cartpole", {"id": "CartPole-v1"}) == "CartPole-v1"
+    assert env_name("gymnasium", {"id": "my_package:Mine-v0"}) == "Mine-v0"
+    assert env_name("smac", {"map_name": "3m"}) == "smac 3m"
+    assert env_name("two_step", {}) == "two_step"

@@ -1,0 +1,135 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rltrain.errors import UsageError
+from rltrain.report.analysis import analyze
+from rltrain.report.results import tables_of
+from tests.report.runs import run, settings
+
+
+def team(algo, env="CartPole-v1", seeds=5, gain=1.0, **about):
+    return [
+        run(Path(f"{algo}{env}{s}{about}"), algo, env, s, values=[0, gain, 2 * gain + s], **about)
+        for s in range(seeds)
+    ]
+
+
+def warning(analysis, text):
+    return any(text in warning for warning in analysis.warnings)
+
+
+def test_final_scores_curves_and_comparison_of_two_methods():
+    found = analyze([*team("dqn"), *team("pqn", gain=10)], settings())
+    assert [s.label for s in found.series] == ["dqn", "pqn"]
+    assert found.series[0].final.value == 4  # 2 + the mean of 0 … 4
+    assert found.series[1].band.value.tolist() == [0, 10, 22]
+    assert found.improvement["pqn", "dqn"].value == 1
+    assert found.warnings == []
+
+
+def test_few_seeds_are_warned_of_and_one_has_no_interval():
+    found = analyze([*team("dqn", seeds=1), *team("pqn")], settings())
+    assert warning(found, "dqn on CartPole-v1 (1)")
+    assert not warning(found, "pqn")
+    assert np.isnan(found.series[0].final.low)
+
+
+def test_the_same_seed_twice_is_warned_of():
+    runs = [*team("dqn"), run(Path("again"), seed=2)]
+    assert warning(analyze(runs, settings()), "same seed (2)")
+
+
+def test_unfinished_runs_are_left_out_unless_asked_for():
+    runs = [*team("dqn"), run(Path("late"), seed=9, values=[0, 1], status="running")]
+    found = analyze(runs, settings())
+    assert warning(found, "late (running)")
+    assert len(found.series[0].curves) == 5
+    assert found.ends == {"CartPole-v1": 200}
+    every = analyze(runs, settings(unfinished=True))
+    assert len(every.series[0].curves) == 6
+    assert every.ends == {"CartPole-v1": 100}
+    assert warning(every, "Final scores are those at 100")
+
+
+def test_environments_are_not_averaged_without_normalization():
+    runs = [*team("dqn"), *team("dqn", "Acrobot-v1")]
+    found = analyze(runs, settings())
+    assert warning(found, "report.normalize=min_max")
+    assert found.overall == []
+    assert len(found.profiles.fractions) == 0
+
+
+def test_scores_are_normalized_by_given_ranges():
+    runs = [*team("dqn", seeds=1), *team("dqn", "Acrobot-v1", seeds=1, gain=5)]
+    ranges = {"CartPole-v1": [0, 4], "Acrobot-v1": [0, 10]}
+    (overall,) = analyze(runs, settings(normalize="ranges", ranges=ranges)).overall
+    assert [task.tolist() for task in overall.scores] == [[1.0], [0.5]]  # Acrobot-v1 first
+    assert overall.band.value[-1] == 0.75
+
+
+def test_missing_ranges_are_named():
+    runs = [*team("dqn"), *team("dqn", "Acrobot-v1")]
+    given = settings(normalize="ranges", ranges={"CartPole-v1": [0, 4]})
+    with pytest.raises(UsageError, match=r"for Acrobot-v1.*report.ranges=\{Acrobot-v1: \[LOW"):
+        analyze(runs, given)
+
+
+def test_min_max_takes_the_extremes_of_all_runs():
+    runs = [*team("dqn"), *team("dqn", "Acrobot-v1", gain=10)]
+    found = analyze(runs, settings(normalize="min_max"))
+    assert found.ranges == {"CartPole-v1": (0, 6), "Acrobot-v1": (0, 24)}
+
+
+def test_win_rates_need_no_normalization():
+    runs = [r for env in ("smac 3m", "smac 8m") for r in team("vdn", env, metric="test/win_rate")]
+    found = analyze(runs, settings())
+    assert found.metric == "win_rate"
+    assert len(found.overall) == 1
+
+
+def test_a_method_that_misses_an_environment_is_left_out_of_the_comparison():
+    runs = [*team("dqn"), *team("dqn", "Acrobot-v1"), *team("pqn")]
+    found = analyze(runs, settings(normalize="min_max"))
+    assert warning(found, "pqn: without runs on some")
+    assert [o.label for o in found.overall] == ["dqn"]
+
+
+def test_runs_without_tests_are_compared_by_training_episodes():
+    runs = [*team("dqn"), *team("dqn", metric="train/return_mean", library="SB3")]
+    found = analyze(runs, settings())
+    assert warning(found, "5 runs (dqn (SB3)) report no tests")
+    assert [s.label for s in found.series] == ["dqn", "dqn (SB3)"]
+
+
+def test_a_metric_that_no_run_has_is_answered_with_those_they_have():
+    with pytest.raises(UsageError, match=r"test/win_rate: none of the 5 runs.*test/return_mean"):
+        analyze(team("dqn"), settings(metric="test/win_rate"))
+
+
+def test_runs_over_updates():
+    found = analyze(team("dqn"), settings(axis="updates"))
+    assert found.ends == {"CartPole-v1": 50}
+
+
+def test_tables_of_a_report():
+    runs = [*team("dqn"), *team("pqn"), *team("dqn", "Acrobot-v1"), *team("pqn", "Acrobot-v1")]
+    tables = {t.name: t for t in tables_of(analyze(runs, settings(normalize="min_max")))}
+    names = ["final_scores", "overall", "improvement", "sample_efficiency", "runs"]
+    assert list(tables) == names
+    assert len(tables["final_scores"].rows) == 4
+    env, label, score, reached, steps = tables["sample_efficiency"].rows[0]
+    assert (env, label, score, reached) == ("Acrobot-v1", "dqn", 2.0, "5 of 5")
+    assert steps == pytest.approx(100 + 100 / 3)  # the median run goes from 1 to 4
+
+
+def test_settings_that_differ_are_listed():
+    runs = [
+        run(Path(str(lr)), seed=0, settings={"algo.lr": lr, "algo.batch_size": 32}) for lr in (1, 2)
+    ]
+    tables = {t.name: t for t in tables_of(analyze(runs, settings()))}
+    assert [row[1:] for row in tables["configurations"].rows] == [
+        ["dqn lr=1", "algo.lr", "1"],
+        ["dqn lr=2", "algo.lr", "2"],
+    ]

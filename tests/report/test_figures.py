@@ -1,0 +1,29 @@
+from pathlib import Path
+
+from PIL import Image
+
+from rltrain.report.analysis import analyze
+from rltrain.report.figures import COLORS, draw_all, style_of
+from tests.report.runs import run, settings
+
+
+def test_every_figure_in_three_formats(tmp_path):
+    runs = [
+        run(Path(f"{algo}{env}{seed}"), algo, env, seed, values=[0, 1, seed])
+        for algo in ("dqn", "pqn")
+        for env in ("A-v1", "B-v1")
+        for seed in range(2)
+    ]
+    drawn = draw_all(analyze(runs, settings(normalize="min_max")), tmp_path)
+    names = {"curves", "overall", "final_scores", "profile", "improvement"}
+    assert {(p.stem, p.suffix) for p in drawn} == {
+        (name, form) for name in names for form in (".png", ".svg", ".pdf")
+    }
+    pixels = Image.open(tmp_path / "curves.png").convert("RGB").getcolors(2**20)
+    found = {color for _, color in pixels}
+    assert {tuple(bytes.fromhex(c[1:])) for c in COLORS[:2]} <= found
+
+
+def test_more_configurations_than_colors_differ_in_their_dashes():
+    labels = [str(i) for i in range(20)]
+    assert len({tuple(style_of(labels, label).values()) for label in labels}) == 20
