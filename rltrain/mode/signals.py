@@ -1,4 +1,4 @@
-"""Signals that end a run: Ctrl-C and SIGTERM."""
+"""Signals that end a run: Ctrl-C, SIGTERM, SIGHUP, and SIGUSR1 of a cluster that requeues it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from rltrain.logger.train_log import NOTICE
 from rltrain.trainer import Trainer
 
 log = logging.getLogger("rltrain")
-SIGNAL_CODES = {"SIGINT": 130, "SIGTERM": 143}
-TYPED = {"SIGINT": "Ctrl-C"}
+SIGNAL_CODES = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129, "SIGUSR1": 85}
+TYPED = {name: name for name in SIGNAL_CODES} | {"SIGINT": "Ctrl-C"}
+"""What a person calls them."""
 
 
 class Interrupts:
-    """The first Ctrl-C or SIGTERM ends the run after the present iteration, the second at once.
+    """The first signal ends the run after the present iteration, the second at once.
 
     Before there is a trainer the first one stops at once: nothing has been learned yet.
     """
@@ -49,8 +50,8 @@ class Interrupts:
         log.log(
             NOTICE,
             "%s: stopping after this iteration and saving. %s again: leave at once, %s.",
-            TYPED.get(name, name),
-            TYPED.get(name, name),
+            TYPED[name],
+            TYPED[name],
             "with no checkpoint, since there is none yet"
             if kept is None
             else f"keeping the last checkpoint (env step {kept:,})",
@@ -58,10 +59,15 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            both = (signal.SIGINT, signal.SIGTERM)
-            self.before = {s: signal.signal(s, self.handle) for s in both}
+            caught = [s for s in map(signal.Signals.__getitem__, SIGNAL_CODES) if not ignored(s)]
+            self.before = {s: signal.signal(s, self.handle) for s in caught}
         return self
 
     def __exit__(self, *about: object) -> None:
         for s, handler in self.before.items():
             signal.signal(s, handler)
+
+
+def ignored(number: signal.Signals) -> bool:
+    """Whether a signal was switched off before, as ``nohup`` does with SIGHUP."""
+    return number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: what is said at once, and what is kept."""
+"""Signals that end a run: what is said at once, what is kept, the exit code."""
 
 from __future__ import annotations
 
@@ -45,6 +45,27 @@ def test_sigterm_is_announced_alike(tmp_path, caplog):
     _, said = raised(signal.SIGTERM, tmp_path, caplog)
     assert "SIGTERM: stopping after this iteration and saving" in said
     assert "with no checkpoint, since there is none yet." in said
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129), ("SIGUSR1", 85)]
+)
+def test_every_signal_has_its_exit_code(tmp_path, name, code):
+    trainer = FakeTrainer(run_dir=tmp_path)
+    with Interrupts() as interrupts:
+        interrupts.trainer = trainer
+        os.kill(os.getpid(), signal.Signals[name])
+    assert (trainer.why, interrupts.exit_code) == (name, code)
+
+
+def test_sighup_stays_ignored_under_nohup(tmp_path):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Interrupts() as interrupts:
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert interrupts.caught == []
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_before_there_is_a_trainer_a_signal_stops_at_once():
