@@ -21,9 +21,9 @@ def main() -> None:
     try:
         sys.exit(run(sys.argv[1:]))
     except BrokenPipeError:
-        from rltrain.logger.screen import silence_stdout
+        from rltrain.logger.screen import silence
 
-        silence_stdout()
+        silence(sys.stdout)
         sys.exit(141)
     except RltrainError as error:
         print(f"rltrain: {error}", file=sys.stderr)

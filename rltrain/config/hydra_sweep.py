@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rltrain.config.command_line import in_quotes
 from rltrain.config.compose import compose_checked, problem_line
+from rltrain.config.launcher import Launch, Processes
 from rltrain.config.overrides import RECOMMENDED, is_of_hydra, jobs, parse
 from rltrain.config.schema import Settings
 from rltrain.config.suggest.keys import for_plugin, numbers
@@ -83,14 +85,17 @@ def job_overrides(overrides: Sequence[str]) -> list[list[str]]:
 
 
 @dataclass(frozen=True)
-class Job:
-    """What a launcher calls, perhaps in another process, for each job.
+class Task:
+    """What a sweep does with its jobs.
 
     Attributes:
-        train: one run in a folder that is there; its outcome is in its ``run.json``.
+        launch: runs jobs as processes; called by our own launcher.
+        train: one run in a folder that is there, its outcome in its ``run.json``; called by other
+            launchers for each job, perhaps in another process.
     """
 
     train: Callable[[Settings, Path], None]
+    launch: Launch | None = None
 
     def __call__(self, config: DictConfig) -> None:
         about = HydraConfig.get()
@@ -98,14 +103,24 @@ class Job:
         self.train(check_composition(composed), Path(about.runtime.output_dir))
 
 
-def sweep(overrides: Sequence[str], folder: Path, train: Callable[[Settings, Path], None]) -> None:
-    """Call ``train`` for every combination, each with a folder of its own below ``folder``.
+def other_launcher(overrides: Sequence[str]) -> str | None:
+    """The override that chooses another launcher than ours, if one does: a launcher, or a sweeper
+    of Hydra's.
+    """
+    for o in parse(overrides):
+        if o.key_or_group.replace("/", ".").startswith(("hydra.launcher", "hydra.sweeper")):
+            return str(o.input_line)
+    return None
+
+
+def sweeper_for(overrides: Sequence[str], folder: Path, task: Task) -> Callable[[], None]:
+    """What runs every combination, each in a folder of its own below ``folder``.
 
     Raises:
         UsageError: Hydra's own settings that Hydra refuses.
     """
     parsed = parse(overrides)
-    task = [str(o.input_line) for o in parsed if not is_of_hydra(o)]
+    words = [str(o.input_line) for o in parsed if not is_of_hydra(o)]
     unswept = [o.key_or_group for o in parsed if not o.is_sweep_override()]
     of_hydra = [
         *(str(o.input_line) for o in parsed if is_of_hydra(o)),
@@ -117,7 +132,7 @@ def sweep(overrides: Sequence[str], folder: Path, train: Callable[[Settings, Pat
         loader = hydra_loader(own_configuration(parsed))
         config = loader.load_configuration("config", of_hydra, RunMode.RUN, from_shell=False)
         config.hydra.mode = RunMode.MULTIRUN
-        config.hydra.overrides.task = task
+        config.hydra.overrides.task = words
         config.hydra.overrides.hydra += [
             str(o.input_line) for o in parsed if o.key_or_group == SEARCH_PATH
         ]
@@ -126,9 +141,13 @@ def sweep(overrides: Sequence[str], folder: Path, train: Callable[[Settings, Pat
             config_loader=JobLoader(loader.config_search_path), callbacks=Callbacks(config)
         )
         sweeper = Plugins.instance().instantiate_sweeper(
-            hydra_context=context, task_function=Job(train), config=config
+            hydra_context=context, task_function=task, config=config
         )
     except (HydraException, OmegaConfBaseException) as error:
         problem = problem_line(error)
         raise UsageError(f"The sweep cannot begin: {problem}{for_plugin(problem)}") from error
-    sweeper.sweep(arguments=task)
+    if task.launch is not None:
+        launcher = Processes(task.launch)
+        launcher.setup(hydra_context=context, task_function=task, config=config)
+        vars(sweeper)["launcher"] = launcher
+    return partial(sweeper.sweep, arguments=words)

@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 from rltrain.config.catalog import Catalog, conf_dir
 from rltrain.config.names import key_problem
 from rltrain.config.overrides import parse, set_value, typed_targets, with_targets
+from rltrain.config.schema import OF_COMMANDS
 from rltrain.config.tree import pick
 from rltrain.config.trust import leave_out, read_config, refuse_foreign_targets, shipped_targets
 from rltrain.errors import CheckpointError, UsageError
@@ -42,10 +43,11 @@ def load_config(
     choices = saved.pop("choices", None)
     if not isinstance(choices, dict) or not {"algo", "env"} <= set(choices):
         raise CheckpointError(f"{file} has no choices of algo and env.")
+    shipped = OmegaConf.to_container(OmegaConf.load(conf_dir() / "config.yaml"), resolve=False)
+    assert isinstance(shipped, dict)
     saved |= {"trust": [], "record": False, "config": None}
+    saved |= {name: shipped[name] for name in OF_COMMANDS}
     if not learns:  # callbacks, datasets and test functions concern training alone
-        shipped = OmegaConf.to_container(OmegaConf.load(conf_dir() / "config.yaml"), resolve=False)
-        assert isinstance(shipped, dict)
         saved |= {"callbacks": [], "dataset": shipped["dataset"], "stop": shipped["stop"]}
         if isinstance(saved.get("test"), dict):
             saved["test"]["function"] = None

@@ -67,6 +67,15 @@ class StopSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SweepSettings:
+    """The node ``sweep``: how the runs of -m are run; no run's own record has it."""
+
+    jobs: Count | Literal["auto"]
+    retries: Whole
+    fail_fast: Flag
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReportSettings:
     """The node ``report``: statistics over runs."""
 
@@ -96,6 +105,7 @@ class RunSettings:
     dataset: DatasetSettings
     log: LogSettings
     stop: StopSettings
+    sweep: SweepSettings
     config: str | None
     checkpoint: str | None
     load_step: Whole | Literal["best", "all"] | None
@@ -138,6 +148,8 @@ class LoggerSettings:
     wandb: dict[str, Any]
 
 
+OF_COMMANDS = ("sweep", "report")
+"""Nodes that concern a command and no run: a run's own record does not have them."""
 FACTS: Mapping[str, tuple[str, ...]] = {
     "env": ("n_envs", "n_threads", "training", "scripted", "record"),
     "test.env": ("n_envs", "n_threads", "training", "scripted", "record"),
@@ -213,7 +225,8 @@ class Settings:
     @property
     def record(self) -> dict[str, Any]:
         """``config.json``: what the run resolved to, and the chosen option of each group."""
-        return {"choices": dict(self.choices), **self.plain}
+        run = {key: value for key, value in self.plain.items() if key not in OF_COMMANDS}
+        return {"choices": dict(self.choices), **run}
 
 
 def locate(target: str) -> Callable[..., Any]:

@@ -96,6 +96,13 @@ def refuse_foreign_targets(tree: Any, trust: Sequence[str], path: Path, shipped:
         )
 
 
+def packages(tree: Mapping[str, Any], shipped: Set[str]) -> list[str]:
+    """The packages that a configuration names beside what rltrain ships."""
+    named = {*targets(tree), *test_functions(tree)} - shipped
+    module = module_of_env(tree)
+    return sorted({name.partition(".")[0] for name in (*named, *([module] if module else []))})
+
+
 def module_of_env(tree: Mapping[str, Any]) -> str | None:
     """The module, other than the class of a ``_target_``, that building the environment imports:
     that of ``env.id=module:Id``, of a class that was handed over, or of PettingZoo's, unless it is

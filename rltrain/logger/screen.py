@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TextIO
 
 from rich.console import Console as RichConsole
 
@@ -14,13 +15,13 @@ class Screen(RichConsole):
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
-        silence_stdout()
+        silence(sys.stderr if self.stderr else sys.stdout)
 
 
-def silence_stdout() -> None:
-    """Discard what is still written to a closed standard output."""
+def silence(stream: TextIO) -> None:
+    """Discard what is still written to a closed standard output or standard error."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 

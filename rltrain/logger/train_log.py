@@ -12,6 +12,7 @@ from rich.console import Console as RichConsole
 
 from rltrain.logger.console import added_metrics, shown_metrics
 from rltrain.logger.loggers import Logger
+from rltrain.logger.screen import Screen
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
@@ -73,7 +74,7 @@ class ScreenHandler(logging.Handler):
         super().__init__(NOTICE)
         self.prefix = f"[{job}] " if job else ""
         self.addFilter(lambda record: record.levelno < logging.ERROR)
-        errors = RichConsole(stderr=True, highlight=False)
+        errors = Screen(stderr=True, highlight=False)
         shared = screen.is_terminal and errors.is_terminal and not screen.quiet
         self.console = screen if shared else errors
 

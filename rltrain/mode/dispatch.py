@@ -6,8 +6,6 @@ Torch is imported after names and values are known to be valid.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,25 +57,20 @@ def one_job(overrides: Sequence[str]) -> tuple[Composition, Settings]:
             f"{', '.join(swept)}: several values for one key are a sweep. Type rltrain -m … to run "
             f"them all, or quote the value if the comma belongs to it.{one}"
         )
+    if of_sweep := [word for word in overrides if word.startswith("sweep.")]:
+        raise UsageError(
+            f"{', '.join(of_sweep)}: only for sweeps. Type rltrain -m … with several values for a "
+            "key, or leave it out."
+        )
     composed = compose_checked(overrides)
     return composed, check_composition(composed)
 
 
 def sweep_mode(overrides: Sequence[str]) -> int:
-    """Start one run per combination of values, after all of them were composed and checked."""
-    from rltrain.config.hydra_sweep import job_overrides, sweep
+    """Run every combination of values, after all of them were composed and checked."""
+    from rltrain.mode.sweep.run import begin
 
-    settings = [check_composition(compose_checked(others)) for others in job_overrides(overrides)]
-    from rltrain.mode.sweep import new_sweep_dir, require_new, require_own_datasets, summarize
-    from rltrain.mode.train import run_job
-
-    typed = typed_value(overrides, "hydra.sweep.dir")
-    folder = original_cwd(str(typed)) if typed else new_sweep_dir()
-    require_own_datasets(settings)
-    require_new(folder)
-    with suppress(KeyboardInterrupt):
-        sweep(overrides, folder, partial(run_job, n_jobs=len(settings)))
-    return summarize(folder, len(settings))
+    return begin(overrides)
 
 
 def doctor_mode(overrides: Sequence[str]) -> int:
@@ -184,11 +177,16 @@ def report_mode(overrides: Sequence[str]) -> int:
 
 
 def resume_mode(overrides: Sequence[str]) -> int:
-    """Continue a run in its own folder."""
+    """Continue a run in its own folder, or all of a sweep that have not finished."""
     others = other_overrides(overrides, ("resume",), ("mode", "checkpoint", "load_step"))
+    path = str(typed_value(overrides, "resume"))
+    if (original_cwd(path) / "sweep.json").is_file():
+        from rltrain.mode.sweep.run import go_on
+
+        return go_on(original_cwd(path), others)
     from rltrain.mode.train import resume
 
-    return resume(str(typed_value(overrides, "resume")), others).exit_code
+    return resume(path, others).exit_code
 
 
 MODES: Mapping[Any, Callable[[Sequence[str]], int]] = {

@@ -21,7 +21,7 @@ from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.common.files import require_writable
 from rltrain.config.schema import Settings
-from rltrain.errors import UsageError, exit_code_of
+from rltrain.errors import UsageError
 from rltrain.hardware.device import machine
 from rltrain.mode.messages.resources import resource_plan
 
@@ -39,8 +39,9 @@ def new_run_dir(settings: Settings, root: Path | None = None) -> Path:
 
 
 def holds_run(folder: Path) -> bool:
-    """Whether a run was begun in this folder."""
-    return any((folder / name).exists() for name in ("run.json", "checkpoints"))
+    """Whether a run was begun here. A ``run.json`` alone is of one that could not begin."""
+    begun = (folder / "run.json").exists() and (folder / "config.json").exists()
+    return begun or (folder / "checkpoints").exists()
 
 
 def require_new(run_dir: Path) -> None:
@@ -81,15 +82,12 @@ def make_folder(run_dir: Path, files: Mapping[str, str]) -> None:
         (run_dir / ".hydra" / name).write_text(text, encoding="utf-8")
 
 
-def record_failure(run_dir: Path, error: Exception) -> None:
-    """The ``run.json`` of a run that could not begin."""
-    facts = {
-        "status": "failed",
-        "exit_code": exit_code_of(error),
-        "error": f"{type(error).__name__}: {error}",
-        "finished": now(),
-    }
-    checkpoint.put_text(run_dir / "run.json", json.dumps(facts, indent=1))
+def record_failure(run_dir: Path, error: str, exit_code: int) -> None:
+    """Record in ``run.json`` that a run failed before or beside its own records."""
+    run_dir.mkdir(parents=True, exist_ok=True)
+    facts = {"status": "failed", "exit_code": exit_code, "error": error, "finished": now()}
+    path = run_dir / "run.json"
+    checkpoint.put_text(path, json.dumps(read_record(path) | facts, indent=1))
 
 
 def link_latest(run_dir: Path) -> None:
@@ -131,7 +129,8 @@ class Record(Callback):
             "final_test": None,
             "best_test": None,
         }
-        if before := read_record(self.path):
+        before = read_record(self.path)
+        if holds_run(self.path.parent) and before:
             kept = ["started", "environment"]
             if checkpoint.resumable(self.path.with_name("checkpoints")):
                 kept += ["final_test", "best_test"]

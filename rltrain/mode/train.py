@@ -37,9 +37,11 @@ from rltrain.mode.messages.warnings import warn
 from rltrain.mode.run_folder import (
     Record,
     clear_folder,
+    holds_run,
     make_folder,
     now,
     other_rules,
+    read_record,
     record_failure,
     refuse_changes,
     require_new,
@@ -190,29 +192,27 @@ def run_training(
 
 
 def run_job(settings: Settings, run_dir: Path, n_jobs: int) -> None:
-    """One run of a sweep of ``n_jobs``, in a folder that is there already. A job that cannot begin
-    is recorded in ``run.json``, and the sweep goes on.
+    """One run of a sweep of ``n_jobs``, in a folder that is there already: it begins, goes on where
+    it was interrupted, or has finished before. A job that cannot begin is recorded in ``run.json``,
+    and the sweep goes on.
 
     Raises:
         KeyboardInterrupt: the run was interrupted.
     """
-    try:
-        code = run_training(settings, run_dir, job=Job(run_dir.name, n_jobs)).exit_code
-    except RltrainError as error:
-        job_failed(run_dir, error)
+    if read_record(run_dir / "run.json").get("status") == "finished":
         return
+    try:
+        resumes = holds_run(run_dir)
+        job = Job(run_dir.name, n_jobs)
+        code = run_training(settings, run_dir, resume=resumes, job=job).exit_code
     except Exception as error:
-        job_failed(run_dir, error)
-        traceback.print_exc()
+        record_failure(run_dir, f"{type(error).__name__}: {error}", exit_code_of(error))
+        print(f"rltrain: {run_dir.name}: {error}", file=sys.stderr)
+        if not isinstance(error, RltrainError):
+            traceback.print_exc()
         return
     if code in SIGNAL_CODES.values():
         raise KeyboardInterrupt
-
-
-def job_failed(run_dir: Path, error: Exception) -> None:
-    """Record and print why a job of a sweep could not begin."""
-    record_failure(run_dir, error)
-    print(f"rltrain: {run_dir.name}: {error}", file=sys.stderr)
 
 
 def resume(
@@ -222,6 +222,7 @@ def resume(
     loud: bool = True,
     env: bool = True,
     handed_over: Callable[[Settings], Settings] | None = None,
+    job: Job | None = None,
 ) -> Result:
     """Continue a run in its own folder.
 
@@ -230,6 +231,7 @@ def resume(
         overrides: what changes; not what makes it this run.
         env: build the environment that its configuration names.
         handed_over: puts objects from Python in the place of names in the configuration.
+        job: of a sweep.
 
     Raises:
         RltrainError: the run cannot go on; the folder is as it was.
@@ -241,7 +243,7 @@ def resume(
     require_writable(run_dir)
     settings = check(tree, choices, {})
     settings = settings if handed_over is None else handed_over(settings)
-    return run_training(settings, run_dir, resume=True, loud=loud)
+    return run_training(settings, run_dir, resume=True, loud=loud, job=job)
 
 
 def take_up(trainer: Trainer, settings: Settings) -> str | None:

@@ -28,6 +28,7 @@ RECORDS = (
     schema.LogSettings,
     schema.StopSettings,
     schema.ReportSettings,
+    schema.SweepSettings,
     schema.AlgoSettings,
     schema.HardwareSettings,
     schema.LoggerSettings,

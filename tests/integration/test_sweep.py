@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from rltrain.errors import UsageError
-from rltrain.mode.sweep import worst
+from benchmarks import sweep_kills
+from rltrain.errors import CheckpointError, UsageError
 from tests.helpers import nothing_written
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def importable_tests(monkeypatch):
+    """Jobs are processes of their own, in another folder."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+
+def records(sweep="s"):
+    """The ``run.json`` of every job, in order."""
+    return [json.loads(path.read_text()) for path in sorted(Path(sweep).glob("*/run.json"))]
 
 
 def test_a_sweep_over_nothing_is_refused(command, small, own_folder):
@@ -24,43 +41,137 @@ def test_every_job_of_a_sweep_is_checked_before_the_first_begins(command, small,
     assert nothing_written(own_folder)
 
 
-def test_a_job_that_cannot_be_built_is_recorded_and_the_others_run(command, small, capsys):
+@pytest.mark.parametrize("other", ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2"])
+def test_another_launcher_has_settings_of_its_own(command, small, own_folder, other):
+    with pytest.raises(UsageError, match=rf"sweep\.jobs=2 and {other} do not go together"):
+        command("-m", *small, "seed=1,2", "sweep.jobs=2", other)
+    assert nothing_written(own_folder)
+
+
+def test_a_single_run_has_no_settings_of_sweeps(command, small, own_folder):
+    with pytest.raises(UsageError, match=r"sweep\.jobs=2: only for sweeps"):
+        command(*small, "sweep.jobs=2")
+    with pytest.raises(UsageError, match=r"sweep\.jobs=0"):
+        command("-m", *small, "seed=1,2", "sweep.jobs=0")
+    assert nothing_written(own_folder)
+
+
+def test_a_sweep_makes_one_run_per_combination(command, small, own_folder, capfd):
+    overrides = [*small, "algo=vdn,iql", "total_env_steps=40", "logger.console=true"]
+    assert command("-m", *overrides) == 0
+    (sweep,) = own_folder.glob("outputs/multirun/*")
+    assert [path.parent.name for path in sorted(sweep.glob("*/run.json"))] == [
+        "0_algo-vdn",
+        "1_algo-iql",
+    ]
+    listed = json.loads((sweep / "sweep.json").read_text())
+    assert listed["overrides"] == sorted(overrides)
+    config = json.loads((sweep / "1_algo-iql/config.json").read_text())
+    assert (config["choices"]["algo"], "sweep" in config) == ("iql", False)
+    shown = capfd.readouterr().out
+    assert "job 2 of 2: iql on two_step, seed 0" in shown
+    assert all(f"[{name}] test " in shown for name in ("0_algo-vdn", "1_algo-iql"))
+
+
+@pytest.mark.slow
+def test_each_run_equals_the_single_run_of_the_same_overrides(command, small):
+    few = [*small, "total_env_steps=150"]
+    assert command("-m", *few, "seed=1,2", "hydra.sweep.dir=s") == 0
+    assert command(*few, "seed=2", "hydra.run.dir=alone") == 0
+    ours, alone = (
+        json.loads(Path(f"{run}/run.json").read_text())["final_test"]
+        for run in ("s/1_seed-2", "alone")
+    )
+    assert ours == alone
+    configs = [
+        json.loads(Path(f"{run}/config.json").read_text()) for run in ("s/1_seed-2", "alone")
+    ]
+    assert configs[0] == configs[1]
+
+
+@pytest.mark.slow
+def test_a_job_that_cannot_be_built_is_recorded_and_the_others_run(command, small, capfd):
     sweep = ["buffer.capacity=4,64", "total_env_steps=40", "hydra.sweep.dir=s"]
     base = [word for word in small if not word.startswith("buffer.capacity")]
-    assert command("-m", *base, *sweep) == 2
-    first, second = (json.loads(p.read_text()) for p in sorted(Path("s").glob("*/run.json")))
-    assert (first["status"], first["exit_code"], second["status"]) == ("failed", 2, "finished")
-    assert "buffer.capacity" in first["error"]
-    assert "rltrain: 0_buffer.capacity-4: " in capsys.readouterr().err
-    with pytest.raises(UsageError, match="already holds runs of a sweep"):
-        command("-m", *base, *sweep)
+    for _ in range(2):  # the same command tries it again
+        assert command("-m", *base, *sweep) == 2
+        first, second = records()
+        assert (first["status"], first["exit_code"]) == ("failed", 2)
+        assert (second["status"], second["resumes"]) == ("finished", [])
+        assert "buffer.capacity" in first["error"]
+        assert "rltrain: 0_buffer.capacity-4: " in capfd.readouterr().err
+    with pytest.raises(UsageError, match="holds another sweep"):
+        command("-m", *base, *sweep, "seed=1,2")
 
 
-def test_an_interrupted_job_ends_its_sweep(command, small, capsys):
+@pytest.mark.slow
+def test_an_interrupted_job_is_resumed_by_the_same_command(command, small, capfd):
     stops = "callbacks=[{_target_: tests.helpers.Terminated}]"
-    assert command("-m", *small, "seed=1,2,3", stops, "hydra.sweep.dir=s") == 143
-    assert len(list(Path("s").glob("*/run.json"))) == 1
-    assert "2 of 3 jobs were not started" in capsys.readouterr().out
+    sweep = ["-m", *small, "seed=1,2", stops, "hydra.sweep.dir=s"]
+    assert command(*sweep) == 143
+    assert [record["status"] for record in records()] == ["interrupted"] * 2
+    before = [record["env_steps"] for record in records()]
+    assert command(*sweep) == 143  # stops again after its next iteration
+    assert all(len(record["resumes"]) == 1 for record in records())
+    after = [record["env_steps"] for record in records()]
+    assert all(then > steps for then, steps in zip(after, before, strict=True))
+    assert "0 of 2 runs finished before" in capfd.readouterr().out
+    with pytest.raises(CheckpointError, match=r"trust=\[tests\]"):
+        command("resume=s")
+    assert command("resume=s", "callbacks=[]") == 0
+    assert [record["status"] for record in records()] == ["finished"] * 2
 
 
-@pytest.mark.parametrize(
-    ("codes", "code"), [([0, 0], 0), ([0, 130], 130), ([1, 3, 130], 3), ([2, 143], 2)]
-)
-def test_a_sweep_exits_with_the_worst_of_its_jobs(codes, code):
-    assert worst(codes) == code
+@pytest.mark.slow
+def test_a_finished_sweep_goes_on_to_more_env_steps(command, small, capfd):
+    assert command("-m", *small, "seed=1,2", "hydra.sweep.dir=s") == 0
+    assert command("resume=s") == 0
+    assert all(record["resumes"] == [] for record in records())
+    assert command("resume=s", "total_env_steps=400", "sweep.jobs=1") == 0
+    assert all(record["env_steps"] >= 400 for record in records())
+    assert command("resume=s", "total_env_steps=400") == 0
+    assert all(len(record["resumes"]) == 1 for record in records())
 
 
-def test_a_sweep_makes_one_run_per_combination(command, small, own_folder, capsys):
-    overrides = [*small, "algo=vdn,iql", "seed=1,2", "total_env_steps=40", "logger.console=true"]
-    assert command("-m", *overrides) == 0
-    folders = sorted(own_folder.glob("outputs/multirun/*/*/run.json"))
-    names = [p.parent.name for p in folders]
-    assert len(names) == 4
-    assert names[0].startswith("0_algo-vdn_")
-    assert all(len(n) <= 120 and not set(n) & set("=, /") for n in names)
-    seeds = [json.loads((p.parent / "config.json").read_text())["seed"] for p in folders]
-    assert seeds == [1, 2, 1, 2]
-    shown = capsys.readouterr().out
-    assert "finished" in shown
-    assert "job 4 of 4: iql on two_step, seed 2" in shown
-    assert all(f"[{name}] test " in shown for name in names)  # plain lines: several may run at once
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGUSR1", 85)])
+def test_a_signal_to_the_command_lets_every_run_save(small, own_folder, name, code):
+    endless = [*small, "total_env_steps=1000000", "seed=1,2,3", "hydra.sweep.dir=s", "sweep.jobs=2"]
+    command = [sys.executable, "-m", "rltrain", "-m", *endless, "logger.console=true"]
+    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    seen = set()
+    while len(seen) < 2:  # both runs have written rows
+        line = driver.stdout.readline()
+        seen |= {line.partition("]")[0]} if "] train" in line else set()
+    os.kill(driver.pid, signal.Signals[name])
+    shown, messages = driver.communicate()
+    assert driver.returncode == code
+    assert [record["status"] for record in records()] == ["interrupted"] * 2
+    assert all(Path(f"s/{n}_seed-{n + 1}/checkpoints/latest").exists() for n in (0, 1))
+    assert "1 of 3 jobs were not started" in shown
+    assert "stop after their present iteration and save" in messages
+
+
+@pytest.mark.slow
+def test_when_the_command_is_killed_its_runs_save_and_the_same_command_goes_on(small, own_folder):
+    endless = [*small, "total_env_steps=1000000", "seed=1,2", "hydra.sweep.dir=s"]
+    command = [sys.executable, "-m", "rltrain", "-m", *endless, "logger.console=true"]
+    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while "] train" not in driver.stdout.readline():
+        pass
+    driver.kill()
+    driver.communicate()
+    done = subprocess.run(
+        [sys.executable, "-m", "rltrain", "resume=s", "stop.hours=1e-6"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0
+    found = records()
+    assert [record["status"] for record in found] == ["finished"] * 2
+    assert any(len(record["resumes"]) == 1 for record in found)
+
+
+@pytest.mark.slow
+def test_kills_and_a_crash_do_not_change_the_results(own_folder, capfd):
+    assert sweep_kills.compare(own_folder, sweep_kills.SWEEP, kills=3) == []

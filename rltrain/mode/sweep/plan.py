@@ -1,0 +1,235 @@
+"""``sweep.json``: the jobs of a sweep, and which sweep a typed command continues."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import rltrain
+from rltrain.common.files import put_text, require_writable
+from rltrain.config.schema import Settings
+from rltrain.errors import CheckpointError, UsageError
+from rltrain.logger.screen import shown
+from rltrain.mode.run_folder import now, read_record
+
+log = logging.getLogger("rltrain")
+FILE = "sweep.json"
+HOW = ("sweep.", "hydra.sweep.dir=", "hydra/launcher=", "hydra.launcher.")
+"""Overrides that say how the jobs are run, not which jobs there are."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a sweep: its folder, and the overrides that would make it as a single run."""
+
+    folder: Path
+    overrides: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of its folder, which begins with its number from 0."""
+        return self.folder.name
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Its ``run.json``; empty if it has not begun."""
+        return read_record(self.folder / "run.json")
+
+    @property
+    def finished(self) -> bool:
+        return self.record.get("status") == "finished"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep.
+
+    Attributes:
+        overrides: what was typed, sorted, without what says how the jobs are run.
+        digest: SHA-256 of the resolved configurations of all jobs, in order.
+        jobs: those known so far; another launcher than ours leaves them out.
+    """
+
+    folder: Path
+    overrides: tuple[str, ...]
+    digest: str
+    n_jobs: int
+    started: str
+    jobs: tuple[Job, ...] = ()
+
+    def write(self) -> None:
+        """Write ``sweep.json``."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        jobs = [{"folder": job.name, "overrides": list(job.overrides)} for job in self.jobs]
+        facts = {
+            "overrides": list(self.overrides),
+            "config_sha256": self.digest,
+            "n_jobs": self.n_jobs,
+            "started": self.started,
+            "version": rltrain.__version__,
+            "jobs": jobs,
+        }
+        put_text(self.folder / FILE, json.dumps(facts, indent=1))
+
+    def with_jobs(self, jobs: Iterable[Job]) -> Plan:
+        """The plan with those jobs that it does not have yet."""
+        known = {job.name: job for job in self.jobs}
+        for job in jobs:
+            if known.setdefault(job.name, job).overrides != job.overrides:
+                raise UsageError(
+                    f"{job.folder} belongs to another job of this sweep "
+                    f"({' '.join(known[job.name].overrides)}). Type hydra.sweep.dir=FOLDER for a "
+                    "folder of its own."
+                )
+        return replace(self, jobs=tuple(known.values()), n_jobs=max(self.n_jobs, len(known)))
+
+    @property
+    def job_folders(self) -> list[Path]:
+        """The folders of jobs that have begun, by number."""
+        found = [p for p in self.folder.glob("*") if p.name.partition("_")[0].isdigit()]
+        return sorted(found, key=lambda p: int(p.name.partition("_")[0]))
+
+    @property
+    def n_finished(self) -> int:
+        records = [read_record(folder / "run.json") for folder in self.job_folders]
+        return sum(record.get("status") == "finished" for record in records)
+
+    @property
+    def finished(self) -> bool:
+        return self.n_finished >= self.n_jobs
+
+
+def read_plan(folder: Path) -> Plan | None:
+    """The plan in a folder, or None.
+
+    Raises:
+        CheckpointError: a ``sweep.json`` that is not one of ours.
+    """
+    facts = read_record(folder / FILE)
+    if not facts:
+        return None
+    try:
+        jobs = [
+            Job(folder / plain_name(job["folder"]), tuple(map(str, job["overrides"])))
+            for job in facts["jobs"]
+        ]
+        return Plan(
+            folder,
+            tuple(map(str, facts["overrides"])),
+            str(facts["config_sha256"]),
+            int(facts["n_jobs"]),
+            str(facts["started"]),
+            tuple(jobs),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{folder / FILE} cannot be read as a sweep ({type(error).__name__}: {error})."
+        ) from error
+
+
+def plain_name(name: Any) -> str:
+    """A job's folder, which lies in that of its sweep.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if not isinstance(name, str) or Path(name).name != name or name == "..":
+        raise ValueError(f"no name of a folder: {name!r}")
+    return name
+
+
+def plan_for(
+    overrides: Sequence[str], settings: Sequence[Settings], typed: Path | None
+) -> tuple[Plan, bool]:
+    """The plan that a command begins or continues, and whether it continues one.
+
+    Args:
+        settings: of every job, in order.
+        typed: the folder of ``hydra.sweep.dir``.
+
+    Raises:
+        UsageError: the typed folder holds something else.
+    """
+    wanted = Plan(
+        folder=typed or new_sweep_dir(),
+        overrides=tuple(sorted(o for o in overrides if not o.startswith(HOW))),
+        digest=digest(settings),
+        n_jobs=len(settings),
+        started=now(),
+    )
+    if typed is None:
+        root = wanted.folder.parent
+        for found in sorted(plans_below(root), key=lambda p: p.started, reverse=True):
+            if found.overrides != wanted.overrides or found.finished:
+                continue
+            if found.digest == wanted.digest:
+                return found, True
+            log.warning(
+                "%s is an unfinished sweep of the same overrides, but with other settings: files "
+                "of the configuration have changed since. A new sweep starts; resume=%s would go "
+                "on with that one.",
+                *(shown(found.folder),) * 2,
+            )
+            break
+    elif plan := read_plan(typed):
+        if plan.overrides == wanted.overrides and plan.digest == wanted.digest:
+            if plan.finished:
+                raise UsageError(f"{typed} holds this sweep, and all of its runs are finished.")
+            return plan, True
+        raise UsageError(
+            f"{typed} holds another sweep ({' '.join(plan.overrides)}). Choose another "
+            f"hydra.sweep.dir, leave it out, or type resume={typed} to go on with that one."
+        )
+    elif any(typed.glob("*/run.json")):
+        raise UsageError(
+            f"{typed} already holds runs. Choose another hydra.sweep.dir, or leave it out for a "
+            "new folder below outputs/multirun."
+        )
+    require_writable(wanted.folder)
+    return wanted, False
+
+
+def plans_below(root: Path) -> list[Plan]:
+    """The sweeps in a folder; a ``sweep.json`` that cannot be read is passed over."""
+    found = []
+    for file in root.glob(f"*/{FILE}"):
+        try:
+            plan = read_plan(file.parent)
+        except CheckpointError as error:
+            log.warning("%s", error)
+            continue
+        found += [plan] if plan else []
+    return found
+
+
+def digest(settings: Sequence[Settings]) -> str:
+    """SHA-256 of the resolved configurations of all jobs."""
+    text = json.dumps([each.record for each in settings], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def new_sweep_dir() -> Path:
+    """``outputs/multirun/<date>_<time>-<4 hex>``."""
+    at = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+    return Path.cwd() / "outputs" / "multirun" / f"{at}-{secrets.token_hex(2)}"
+
+
+def require_own_datasets(settings: Sequence[Settings]) -> None:
+    """Every job of a sweep writes a dataset of its own.
+
+    Raises:
+        UsageError: two would write into one folder.
+    """
+    folders = [s.run.dataset.write for s in settings if s.run.dataset.write is not None]
+    if len(set(folders)) < len(folders):
+        raise UsageError(
+            f"dataset.write={folders[0]}: {len(folders)} jobs cannot write into one folder. Sweep "
+            "over the folders too, or record them one by one."
+        )

@@ -1,0 +1,165 @@
+"""The end of a sweep: its tables, ``results.csv`` and the exit code."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from rltrain.common.files import put_text
+from rltrain.logger.screen import shown
+from rltrain.mode.signals import SIGNAL_CODES
+from rltrain.mode.sweep.plan import Job, Plan
+from rltrain.report.statistics import estimate, mean, resampled_runs
+
+FILE = "results.csv"
+COLUMNS = {
+    "last test return": ("test/return_mean", ".2f"),
+    "win rate": ("test/win_rate", ".0%"),
+}
+RESAMPLES = 2_000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one job."""
+
+    name: str
+    overrides: tuple[str, ...]
+    record: Mapping[str, Any]
+
+    @property
+    def status(self) -> str:
+        return str(self.record.get("status", "not started"))
+
+    @property
+    def test(self) -> Mapping[str, Any]:
+        """The last test."""
+        return self.record.get("final_test") or {}
+
+    @property
+    def env_steps(self) -> int:
+        return int(self.record.get("env_steps", 0))
+
+
+def outcomes(plan: Plan) -> list[Outcome]:
+    """The jobs of a sweep, those that have not begun included."""
+    listed = plan.jobs or tuple(Job(folder, ()) for folder in plan.job_folders)
+    return [Outcome(job.name, job.overrides, job.record) for job in listed]
+
+
+def summarize(plan: Plan, stopped: str | None = None) -> int:
+    """Print how the jobs and configurations of a sweep did, write ``results.csv``, and return the
+    sweep's exit code.
+
+    Args:
+        stopped: the signal that ended it.
+    """
+    console = Console(highlight=False)
+    jobs = outcomes(plan)
+    console.print(job_table(jobs, f"Sweep in {shown(plan.folder)}"))
+    groups = configurations(jobs)
+    if any(len(group) > 1 for group in groups.values()):
+        console.print(configuration_table(groups))
+    put_text(plan.folder / FILE, csv_text(jobs))
+    for job in jobs:
+        if job.status == "failed":
+            console.print(
+                f"{job.name} failed: {job.record.get('error')}", markup=False, soft_wrap=True
+            )
+    n_begun = sum(job.status != "not started" for job in jobs)
+    codes = [int(job.record.get("exit_code", 1)) for job in jobs if job.record]
+    if n_begun < plan.n_jobs:
+        console.print(f"{plan.n_jobs - n_begun} of {plan.n_jobs} jobs were not started.")
+        codes.append(SIGNAL_CODES[stopped or "SIGINT"])
+    if not plan.finished:
+        console.print(
+            f"The same command, or resume={shown(plan.folder)}, goes on with the runs that have "
+            "not finished.",
+            markup=False,
+            soft_wrap=True,
+        )
+    return worst(codes)
+
+
+def job_table(jobs: Sequence[Outcome], title: str) -> Table:
+    """A line per job."""
+    columns = {c: at for c, at in COLUMNS.items() if any(at[0] in job.test for job in jobs)}
+    table = Table(title=title)
+    for column in ("job", "status", "env steps", *columns):
+        table.add_column(column, justify="left" if column in ("job", "status") else "right")
+    for job in jobs:
+        values = [
+            format(job.test[metric], form) if metric in job.test else ""
+            for metric, form in columns.values()
+        ]
+        table.add_row(job.name, job.status, f"{job.env_steps:,}", *values)
+    return table
+
+
+def configurations(jobs: Sequence[Outcome]) -> dict[str, list[Outcome]]:
+    """The jobs by their overrides that differ within the sweep, the seed apart."""
+    given = [dict(o.partition("=")[::2] for o in job.overrides) for job in jobs]
+    keys = dict.fromkeys(key for pairs in given for key in pairs if key != "seed")
+    differ = [key for key in keys if len({pairs.get(key) for pairs in given}) > 1]
+    groups: dict[str, list[Outcome]] = {}
+    for job, pairs in zip(jobs, given, strict=True):
+        name = " ".join(f"{key}={pairs[key]}" for key in differ if key in pairs)
+        groups.setdefault(name or "all runs", []).append(job)
+    return groups
+
+
+def configuration_table(groups: Mapping[str, Sequence[Outcome]]) -> Table:
+    """Means over the seeds of every configuration, with 95 % bootstrap intervals."""
+    finished = {name: [j for j in jobs if j.status == "finished"] for name, jobs in groups.items()}
+    tests = [job.test for jobs in finished.values() for job in jobs]
+    columns = {c: at for c, at in COLUMNS.items() if any(at[0] in test for test in tests)}
+    table = Table(title="Mean over the finished runs, with the 95 % bootstrap interval")
+    table.add_column("configuration")
+    for column in ("runs", *columns):
+        table.add_column(column, justify="right")
+    for name, jobs in finished.items():
+        values = [
+            interval_text([job.test[metric] for job in jobs if metric in job.test], form)
+            for metric, form in columns.values()
+        ]
+        table.add_row(name, f"{len(jobs)} of {len(groups[name])}", *values)
+    return table
+
+
+def interval_text(values: Sequence[float], form: str) -> str:
+    """12.34 [11.20, 13.50]; of one value that value."""
+    if len(values) < 2:
+        return "".join(format(value, form) for value in values)
+    scores = [np.array(values)]
+    drawn = resampled_runs(scores, RESAMPLES, np.random.default_rng(0))
+    value, low, high = (float(v) for v in estimate(scores, mean, drawn))
+    return f"{value:{form}} [{low:{form}}, {high:{form}}]"
+
+
+def csv_text(jobs: Sequence[Outcome]) -> str:
+    """A row per job: its overrides, how it ended, and every metric of its last and best test."""
+    rows = []
+    for job in jobs:
+        row: dict[str, Any] = {"job": job.name, "overrides": " ".join(job.overrides)}
+        row |= {"status": job.status, "env_steps": job.env_steps}
+        row |= {f"last {name}": value for name, value in job.test.items()}
+        best = job.record.get("best_test") or {}
+        rows.append(row | {f"best {name}": value for name, value in best.items()})
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def worst(codes: Sequence[int]) -> int:
+    """The exit code of a sweep: that of a failed job (1 … 5) before that of an interrupted one."""
+    return max((code for code in codes if 1 <= code <= 5), default=max(codes))

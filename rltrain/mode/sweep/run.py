@@ -1,0 +1,173 @@
+"""Begin a sweep, or go on with one that was interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from rltrain.config.compose import compose_checked
+from rltrain.config.hydra_sweep import Task, job_overrides, other_launcher, sweeper_for
+from rltrain.config.overrides import original_cwd, typed_value
+from rltrain.config.schema import Settings, SweepSettings
+from rltrain.config.validate.settings import check_composition
+from rltrain.errors import UsageError
+from rltrain.logger.screen import Screen, plural, shown
+from rltrain.mode.sweep.display import Lines, LiveTable
+from rltrain.mode.sweep.lock import locked
+from rltrain.mode.sweep.plan import Job, Plan, plan_for, read_plan, require_own_datasets
+from rltrain.mode.sweep.processes import Processes
+from rltrain.mode.sweep.results import summarize
+from rltrain.mode.sweep.saved import job_command, saved_jobs
+from rltrain.mode.sweep.shares import shares
+
+
+def begin(overrides: Sequence[str]) -> int:
+    """Carry out ``rltrain -m``; returns the exit code.
+
+    Raises:
+        UsageError: what is wrong with one of the jobs, before the first one begins.
+    """
+    settings = [settings_of(words) for words in job_overrides(overrides)]
+    other = other_launcher(overrides)
+    if other is not None and (own := [o for o in overrides if o.startswith("sweep.")]):
+        raise UsageError(
+            f"{', '.join(own)} and {other} do not go together: sweep.jobs and the like are of the "
+            "launcher that is used when none is typed. Leave out one of them; the settings of "
+            "another launcher are hydra.launcher.NAME=VALUE."
+        )
+    require_own_datasets(settings)
+    typed = typed_value(overrides, "hydra.sweep.dir")
+    folder = None if typed is None else original_cwd(str(typed))
+    plan, continues = plan_for(overrides, settings, folder)
+    from rltrain.mode.train import run_job
+
+    local = Local(plan, settings[0].run.sweep)
+    task = Task(partial(run_job, n_jobs=plan.n_jobs), None if other else local.launch)
+    run = sweeper_for(overrides, plan.folder, task)
+    with locked(plan.folder) as local.lock:
+        if continues:
+            print(continued(plan), flush=True)
+        else:
+            plan.write()
+        with suppress(KeyboardInterrupt):
+            run()
+        return summarize(local.plan, local.stopped)
+
+
+def go_on(folder: Path, overrides: Sequence[str]) -> int:
+    """Carry out ``resume=SWEEP_FOLDER``; returns the exit code.
+
+    Args:
+        overrides: what changes, as for the resumption of a run, and ``sweep.NAME=VALUE``.
+
+    Raises:
+        UsageError: overrides that a resumed run cannot change.
+        CheckpointError: the sweep names classes that are not trusted.
+    """
+    plan = read_plan(folder)
+    if plan is None or not plan.jobs:
+        type_again = "" if plan is None else f": rltrain -m {' '.join(plan.overrides)}"
+        raise UsageError(
+            f"{shown(folder)} does not list its jobs, since another launcher ran them. Type the "
+            f"command of the sweep again{type_again}."
+        )
+    own = [word for word in overrides if word.startswith("sweep.")]
+    others = [word for word in overrides if word not in own]
+    jobs = saved_jobs(plan, others)
+    local = Local(plan, settings_of(own).run.sweep)
+    with locked(folder) as local.lock:
+        print(continued(plan), flush=True)
+        with suppress(KeyboardInterrupt):
+            local.run(jobs, others)
+        return summarize(plan, local.stopped)
+
+
+def settings_of(overrides: Sequence[str]) -> Settings:
+    """The settings of one job."""
+    return check_composition(compose_checked(overrides))
+
+
+def continued(plan: Plan) -> str:
+    """What is said of a sweep that goes on."""
+    return (
+        f"Continuing the sweep in {shown(plan.folder)}: {plan.n_finished} of "
+        f"{plural(plan.n_jobs, 'run')} finished before. hydra.sweep.dir=FOLDER would begin a new "
+        "one."
+    )
+
+
+@dataclass
+class Local:
+    """The sweep on this machine.
+
+    Attributes:
+        lock: what the jobs inherit of the sweep's lock.
+        stopped: the signal that ended it.
+    """
+
+    plan: Plan
+    settings: SweepSettings
+    lock: int | None = None
+    stopped: str | None = None
+
+    def launch(self, jobs: Sequence[tuple[Sequence[str], Path]]) -> None:
+        """Run jobs that have not finished before.
+
+        Raises:
+            KeyboardInterrupt: the sweep was stopped.
+        """
+        found = [
+            Job(folder, tuple(o for o in words if not o.startswith("sweep.")))
+            for words, folder in jobs
+        ]
+        self.plan = self.plan.with_jobs(found)
+        self.plan.write()
+        self.run({job: settings_of(job.overrides) for job in found if not job.finished})
+
+    def run(self, jobs: Mapping[Job, Settings], others: Sequence[str] = ()) -> None:
+        """Run jobs.
+
+        Args:
+            others: overrides for every job.
+
+        Raises:
+            KeyboardInterrupt: the sweep was stopped.
+        """
+        if not jobs:
+            return
+        settings = list(jobs.values())
+        share = shares(self.settings.jobs, settings)
+        loud = any(each.logger.console for each in settings)
+        screen = Screen(highlight=False, quiet=not loud)
+        if screen.is_terminal:
+            total = {job.name: s.run.total_env_steps for job, s in jobs.items()}
+            display: Lines = LiveTable(screen, total, self.plan.n_jobs, share.at_once)
+        else:
+            display = Lines(screen, Screen(stderr=True, highlight=False))
+        where = f", on {plural(len(share.gpus), 'GPU')}" if share.gpus else ""
+        screen.print(
+            f"{plural(len(jobs), 'run')}, {share.at_once} at once{where}, in "
+            f"{shown(self.plan.folder)}",
+            soft_wrap=True,
+        )
+
+        def command(job: Job) -> list[str]:
+            return job_command(job, jobs[job], others, share.overrides(jobs[job]))
+
+        processes = Processes(
+            n_jobs=self.plan.n_jobs,
+            at_once=share.at_once,
+            retries=self.settings.retries,
+            fail_fast=self.settings.fail_fast,
+            display=display,
+            command=command,
+            environment=share.environment,
+            lock=self.lock,
+        )
+        processes.run(list(jobs))
+        self.stopped = processes.stopped
+        if processes.stopping:
+            raise KeyboardInterrupt

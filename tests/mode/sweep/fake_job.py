@@ -1,0 +1,49 @@
+"""``fake_job.py N FOLDER BEHAVIOR …``: what a job does to its folder and its sweep, without one."""
+
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+folder, behavior, *about = Path(sys.argv[2]), *sys.argv[3:]
+
+
+def record(status, code, **facts):
+    path = folder / "run.json"
+    before = json.loads(path.read_text()) if path.exists() else {"tries": 0}
+    facts = {**before, "status": status, "exit_code": code, "tries": before["tries"] + 1, **facts}
+    path.write_text(json.dumps(facts))
+
+
+print("place", os.environ["PLACE"], flush=True)
+if behavior == "finish":
+    record("finished", 0)
+elif behavior == "exit":
+    record("failed", int(about[0]), error="on purpose")
+    sys.exit(int(about[0]))
+elif behavior == "once":  # fails the first time only
+    first = not (folder / "run.json").exists()
+    record("failed" if first else "finished", 4 if first else 0)
+    sys.exit(4 if first else 0)
+elif behavior == "die":
+    record("running", 0)
+    os.kill(os.getpid(), signal.SIGKILL)
+elif behavior == "leave":  # ends without a word in its record
+    sys.exit(1)
+elif behavior == "wait":  # for a signal
+    got = threading.Event()
+    codes = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGUSR1: 85}
+    received = []
+
+    def handle(number, frame):
+        received.append(number)
+        got.set()
+
+    for number in codes:
+        signal.signal(number, handle)
+    print("waiting", flush=True)
+    got.wait(30)
+    record("interrupted", codes[received[0]], signals=len(received))
+    sys.exit(codes[received[0]])

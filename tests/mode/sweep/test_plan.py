@@ -1,0 +1,110 @@
+"""Which sweep a command continues."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from rltrain.config.compose import compose_checked
+from rltrain.config.validate.settings import check_composition
+from rltrain.errors import CheckpointError, UsageError
+from rltrain.mode.sweep.plan import Job, plan_for, read_plan
+
+TYPED = ["env=two_step", "seed=1,2"]
+
+
+@pytest.fixture(scope="module")
+def settings():
+    return [check_composition(compose_checked(["env=two_step", f"seed={n}"])) for n in (1, 2)]
+
+
+def begun(plan, *statuses):
+    """The plan as written by a sweep whose jobs have these statuses."""
+    names = [f"{n}_seed-{n + 1}" for n in range(plan.n_jobs)]
+    plan = plan.with_jobs(Job(plan.folder / name, (f"seed={name[-1]}",)) for name in names)
+    plan.write()
+    for job, status in zip(plan.jobs, statuses, strict=False):
+        job.folder.mkdir()
+        (job.folder / "run.json").write_text(json.dumps({"status": status}))
+    return plan
+
+
+def test_a_plan_is_read_as_it_was_written(own_folder, settings):
+    plan = begun(plan_for(TYPED, settings, None)[0])
+    assert read_plan(plan.folder) == plan
+    assert read_plan(own_folder) is None
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        TYPED,
+        TYPED[::-1],
+        [*TYPED, "sweep.jobs=1", "sweep.retries=0"],
+        [*TYPED, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2"],
+    ],
+)
+def test_an_unfinished_sweep_of_the_same_overrides_is_continued(own_folder, settings, typed):
+    plan = begun(plan_for(TYPED, settings, None)[0], "finished", "failed")
+    assert plan_for(typed, settings, None) == (plan, True)
+
+
+def test_a_finished_sweep_is_left_alone(own_folder, settings):
+    plan = begun(plan_for(TYPED, settings, None)[0], "finished", "finished")
+    found, continues = plan_for(TYPED, settings, None)
+    assert not continues
+    assert found.folder != plan.folder
+
+
+def test_the_newest_of_several_unfinished_sweeps_is_continued(own_folder, settings):
+    old, new = (plan_for(TYPED, settings, None)[0] for _ in range(2))
+    begun(replace(old, started="2030"))
+    begun(replace(new, started="2031"))
+    assert plan_for(TYPED, settings, None)[0].folder == new.folder
+
+
+def test_other_overrides_or_other_yaml_files_begin_a_new_sweep(own_folder, settings, caplog):
+    begun(plan_for(TYPED, settings, None)[0])
+    assert not plan_for([*TYPED, "log.interval=5"], settings, None)[1]
+    assert not caplog.records
+    assert not plan_for(TYPED, settings[:1], None)[1]
+    assert "files of the configuration have changed" in caplog.text
+
+
+def test_a_typed_folder_is_begun_or_continued_but_never_shared(own_folder, settings):
+    folder = own_folder / "s"
+    plan, continues = plan_for(TYPED, settings, folder)
+    assert (plan.folder, continues) == (folder, False)
+    begun(plan, "finished", "interrupted")
+    assert plan_for(TYPED, settings, folder)[1]
+    with pytest.raises(UsageError, match=r"holds another sweep \(env=two_step seed=1,2\)"):
+        plan_for([*TYPED, "log.interval=5"], settings, folder)
+    begun(replace(plan, folder=own_folder / "t"), "finished", "finished")
+    with pytest.raises(UsageError, match="all of its runs are finished"):
+        plan_for(TYPED, settings, own_folder / "t")
+
+
+def test_a_folder_of_other_runs_is_refused(own_folder, settings):
+    (own_folder / "s/run").mkdir(parents=True)
+    (own_folder / "s/run/run.json").touch()
+    with pytest.raises(UsageError, match="already holds runs"):
+        plan_for(TYPED, settings, own_folder / "s")
+
+
+def test_two_jobs_never_share_a_folder(own_folder, settings):
+    plan = begun(plan_for(TYPED, settings, None)[0])
+    with pytest.raises(UsageError, match=r"belongs to another job of this sweep \(seed=1\)"):
+        plan.with_jobs([Job(plan.jobs[0].folder, ("seed=7",))])
+
+
+@pytest.mark.parametrize("name", ["../elsewhere", "/tmp", "..", 3])
+def test_a_job_lies_in_the_folder_of_its_sweep(own_folder, settings, name):
+    plan = begun(plan_for(TYPED, settings, None)[0])
+    facts = json.loads((plan.folder / "sweep.json").read_text())
+    facts["jobs"][0]["folder"] = name
+    (plan.folder / "sweep.json").write_text(json.dumps(facts))
+    with pytest.raises(CheckpointError, match="cannot be read as a sweep"):
+        read_plan(plan.folder)
+    assert not plan_for(TYPED, settings, None)[1]  # passed over

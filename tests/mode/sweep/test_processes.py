@@ -1,0 +1,87 @@
+"""The jobs of a sweep as processes: how many at once, crashes, signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from tests.mode.sweep.jobs import Seen, jobs, processes
+
+
+@pytest.fixture
+def seen():
+    return Seen()
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_as_many_jobs_run_at_once_as_there_are_places(seen, own_folder, at_once):
+    processes(seen, 3, at_once=at_once).run(jobs(own_folder, "finish", "finish", "finish"))
+    assert len(seen.ended) == 3
+    assert seen.most == at_once
+    assert set(seen.lines) == {f"place {place}" for place in range(at_once)}
+
+
+def test_a_job_that_crashed_is_tried_again_so_often(seen, own_folder):
+    never, once = jobs(own_folder, "exit 4", "once")
+    processes(seen, 2, retries=2).run([never, once])
+    assert never.record["tries"] == 3
+    assert (once.record["tries"], once.record["status"]) == (2, "finished")
+    assert "0_exit: on purpose. It is tried again." in seen.notes
+
+
+@pytest.mark.parametrize("code", [2, 3, 5])
+def test_a_job_that_would_fail_again_is_not_tried_again(seen, own_folder, code):
+    (job,) = jobs(own_folder, f"exit {code}")
+    processes(seen, 1, retries=2).run([job])
+    assert job.record["tries"] == 1
+
+
+@pytest.mark.parametrize(
+    ("behavior", "error", "code"), [("die", "killed by SIGKILL", 137), ("leave", "exit code 1", 1)]
+)
+def test_the_end_of_a_job_that_could_not_record_it_is_recorded(
+    seen, own_folder, behavior, error, code
+):
+    dead, other = jobs(own_folder, behavior, "finish")
+    processes(seen, 2).run([dead, other])
+    assert dead.record["status"] == "failed"
+    assert (dead.record["error"], dead.record["exit_code"]) == (error, code)
+    assert other.finished
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGUSR1", 85)])
+def test_a_signal_reaches_every_running_job_once_and_none_begins_after_it(
+    seen, own_folder, name, code
+):
+    first, second, third = jobs(own_folder, "wait", "wait", "finish")
+    ours = processes(seen, 3)
+
+    def send_when_both_wait(text):
+        if seen.lines.count("waiting") == 2 and text == "waiting":
+            os.kill(os.getpid(), signal.Signals[name])
+
+    seen.on_line = send_when_both_wait
+    ours.run([first, second, third])
+    assert [job.record["exit_code"] for job in (first, second)] == [code, code]
+    assert [job.record["signals"] for job in (first, second)] == [1, 1]
+    assert not third.record
+    assert ours.stopped == name
+    assert "stop after their present iteration and save" in seen.notes[0]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_with_fail_fast_a_failed_job_stops_the_others(seen, own_folder):
+    waits, fails, never = jobs(own_folder, "wait", "exit 2", "finish")
+    ours = processes(seen, 3, fail_fast=True)
+    ours.run([waits, fails, never])
+    assert waits.record["exit_code"] == 143 or not waits.record  # stopped before it could record
+    assert not never.record
+    assert "1_exit failed: the other runs stop and save." in seen.notes
+
+
+def test_an_interrupted_job_does_not_end_the_others(seen, own_folder):
+    stopped, other = jobs(own_folder, "exit 143", "finish")
+    processes(seen, 2, fail_fast=True, at_once=1).run([stopped, other])
+    assert other.finished

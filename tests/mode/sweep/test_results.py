@@ -1,0 +1,76 @@
+"""The end of a sweep: its tables, ``results.csv`` and the exit code."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from rltrain.mode.sweep.plan import Job, Plan
+from rltrain.mode.sweep.results import configurations, interval_text, outcomes, summarize, worst
+
+
+def sweep(folder, returns, n_jobs=None):
+    """A sweep over algo and seed whose jobs ended with these returns; None: it failed."""
+    jobs = []
+    for number, (algo, seed, value) in enumerate(returns):
+        overrides = (f"algo={algo}", f"seed={seed}", "env=two_step")
+        job = Job(folder / f"{number}_algo-{algo}_seed-{seed}", overrides)
+        job.folder.mkdir(parents=True)
+        record = {"status": "failed", "exit_code": 4, "error": "EnvError: step 3", "env_steps": 30}
+        if value is not None:
+            test = {"env_steps": 300, "test/return_mean": value}
+            record = {"status": "finished", "exit_code": 0, "env_steps": 300, "final_test": test}
+        (job.folder / "run.json").write_text(json.dumps(record))
+        jobs.append(job)
+    return Plan(folder, ("x",), "digest", n_jobs or len(jobs), "now", tuple(jobs))
+
+
+@pytest.mark.parametrize(
+    ("codes", "code"),
+    [([0, 0], 0), ([0, 130], 130), ([1, 3, 130], 3), ([2, 143], 2), ([0, 85], 85)],
+)
+def test_a_sweep_exits_with_the_worst_of_its_jobs(codes, code):
+    assert worst(codes) == code
+
+
+def test_the_mean_over_seeds_of_each_configuration_is_shown(own_folder, capsys):
+    plan = sweep(own_folder / "s", [("vdn", 1, 2.0), ("iql", 1, 5.0), ("vdn", 2, 4.0)])
+    assert summarize(plan) == 0
+    shown = capsys.readouterr().out
+    assert "algo=vdn" in shown
+    assert "2 of 2 │ 3.00 [2.00, 4.00]" in shown
+    assert "1 of 1 │              5.00" in shown
+    assert "goes on with" not in shown
+
+
+def test_failed_jobs_and_those_that_never_began_are_named(own_folder, capsys):
+    plan = sweep(own_folder / "s", [("vdn", 1, 2.0), ("vdn", 2, None)], n_jobs=4)
+    assert summarize(plan, "SIGTERM") == 4
+    shown = capsys.readouterr().out
+    assert "1_algo-vdn_seed-2 failed: EnvError: step 3" in shown
+    assert "2 of 4 jobs were not started" in shown
+    assert "resume=s, goes on with the runs that have not finished" in shown
+
+
+def test_the_results_are_written_without_times(own_folder, capsys):
+    plan = sweep(own_folder / "s", [("vdn", 1, 2.0), ("vdn", 2, None)])
+    summarize(plan)
+    first, second = csv.DictReader((own_folder / "s/results.csv").open())
+    assert (first["status"], first["last test/return_mean"]) == ("finished", "2.0")
+    assert (second["status"], second["last test/return_mean"]) == ("failed", "")
+    assert not any("seconds" in name or "started" in name for name in first)
+
+
+def test_jobs_that_differ_in_their_seed_only_are_one_configuration(own_folder):
+    plan = sweep(own_folder / "s", [("vdn", 1, 2.0), ("vdn", 2, 3.0)])
+    assert {name: len(jobs) for name, jobs in configurations(outcomes(plan)).items()} == {
+        "all runs": 2
+    }
+
+
+def test_an_interval_is_the_same_every_time():
+    assert interval_text([1.0, 2.0, 4.0], ".3f") == interval_text([1.0, 2.0, 4.0], ".3f")
+    assert interval_text([0.5], ".0%") == "50%"
+    assert interval_text([], ".0%") == ""
