@@ -57,6 +57,8 @@ ONLY_IN = {
     "pettingzoo": {"env"},
     "gymnasium": {"env"},
     "onnxruntime": {"mode"},
+    "optuna": {"mode"},
+    "pandas": {"report"},
 }
 
 

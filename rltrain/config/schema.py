@@ -94,10 +94,25 @@ class ReportSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TuneSettings:
+    """The node ``tune``: hyperparameter search."""
+
+    space: list[dict[str, Any]] | None
+    trials: Count
+    jobs: Count
+    metric: str
+    mode: Literal["max", "min"]
+    last_tests: Count
+    sampler: Literal["tpe", "gp", "random"]
+    pruner: Literal["median", "successive_halving", "hyperband", "none"]
+    dir: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunSettings:
     """The top level of a configuration."""
 
-    mode: Literal["train", "evaluate", "export", "import", "doctor", "report"]
+    mode: Literal["train", "evaluate", "export", "import", "doctor", "report", "tune"]
     seed: Whole
     total_env_steps: Count
     test: TestSettings
@@ -114,6 +129,7 @@ class RunSettings:
     trust: list[str]
     runs: str | list[str] | None
     report: ReportSettings
+    tune: TuneSettings
 
 
 @dataclass(frozen=True, kw_only=True)

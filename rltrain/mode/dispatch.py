@@ -176,6 +176,26 @@ def report_mode(overrides: Sequence[str]) -> int:
     return 0
 
 
+def tune_mode(overrides: Sequence[str]) -> int:
+    """Search hyperparameters; without ``tune=NAME`` in the search space of the algorithm."""
+    from rltrain.config.catalog import Catalog
+
+    _, settings = one_job(overrides)
+    if settings.run.tune.space is None:
+        algo, spaces = settings.choices["algo"], Catalog().options("tune")
+        if algo not in spaces:
+            raise UsageError(
+                f"There is no search space for {algo}: type tune=NAME with one of "
+                f"{', '.join(spaces)}, or --config-dir=DIR tune=mine with a DIR/tune/mine.yaml of "
+                "your own (docs/tuning.md)."
+            )
+        _, settings = one_job([*overrides, f"tune={algo}"])
+    from rltrain.mode.tune import tune
+
+    of_study = ("mode=", "tune=", "tune.")
+    return tune(settings, [word for word in overrides if not word.startswith(of_study)])
+
+
 def resume_mode(overrides: Sequence[str]) -> int:
     """Continue a run in its own folder, or all of a sweep that have not finished."""
     others = other_overrides(overrides, ("resume",), ("mode", "checkpoint", "load_step"))
@@ -195,6 +215,7 @@ MODES: Mapping[Any, Callable[[Sequence[str]], int]] = {
     "export": export_mode,
     "import": import_mode,
     "report": report_mode,
+    "tune": tune_mode,
     "resume": resume_mode,
 }
 """All modes but training."""

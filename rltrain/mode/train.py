@@ -116,6 +116,7 @@ def run_training(
     resume: bool = False,
     loud: bool = True,
     job: Job | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> Result:
     """One whole run in ``run_dir``. Everything is built before the folder is made; failures after
     that are recorded there and become an exit code.
@@ -125,6 +126,7 @@ def run_training(
         resume: continue the run in ``run_dir``.
         loud: show banner, progress and result.
         job: of a sweep; its lines begin with its name, since several may run at once.
+        callbacks: without state, not named in the configuration.
 
     Raises:
         RltrainError: the run could not begin; the folder is as it was.
@@ -145,7 +147,7 @@ def run_training(
         record = Record(run_dir)
         if resume:
             keep_log(run_dir)
-        trainer = built(settings, run_dir, loggers, [record])
+        trainer = built(settings, run_dir, loggers, [record, *callbacks])
         try:
             record.take_up(trainer.rollout.about)
             origin = (take_up if resume else start_from)(trainer, settings)

@@ -29,6 +29,7 @@ RECORDS = (
     schema.StopSettings,
     schema.ReportSettings,
     schema.SweepSettings,
+    schema.TuneSettings,
     schema.AlgoSettings,
     schema.HardwareSettings,
     schema.LoggerSettings,

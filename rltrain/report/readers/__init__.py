@@ -23,6 +23,8 @@ READERS = (
     tensorboard.read,
 )
 """In this order: the first that finds its run in a folder has it."""
+STUDY = "study.json"
+"""Marks the folder of mode=tune, whose trials are no results: only a path to it reads them."""
 EXPECTED = (
     "Expected run folders of rltrain, or of PyMARL, EPyMARL (config.json with info.json), "
     "Stable-Baselines3 (progress.csv, monitor.csv, evaluations.npz), CleanRL (TensorBoard events) "
@@ -44,7 +46,9 @@ def find_runs(places: Sequence[str | Path]) -> list[Run]:
         roots, here = matching(str(place)), 0
         for root in roots:
             for folder, inner, names in os.walk(root):
-                if (run := read(Path(folder), set(names))) is not None:
+                if STUDY in names and Path(folder) != root:
+                    inner.clear()
+                elif (run := read(Path(folder), set(names))) is not None:
                     found[run.folder] = run
                     here += 1
                     inner.clear()

@@ -58,3 +58,11 @@ def test_environments_have_the_names_of_their_makers():
     assert env_name("gymnasium", {"id": "my_package:Mine-v0"}) == "Mine-v0"
     assert env_name("smac", {"map_name": "3m"}) == "smac 3m"
     assert env_name("two_step", {}) == "two_step"
+
+
+def test_trials_of_a_study_are_read_only_where_it_is_named(tmp_path):
+    write_run(tmp_path / "runs/r")
+    write_run(tmp_path / "tune/trials/0000")
+    (tmp_path / "tune/study.json").write_text("{}", encoding="utf-8")
+    assert len(find_runs([tmp_path])) == 1
+    assert len(find_runs([tmp_path / "tune"])) == 1

@@ -1,0 +1,120 @@
+"""The command mode=tune: opens or continues a study, starts its processes, writes its results."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rltrain.common.files import put_text, require_writable
+from rltrain.config.compose import compose_checked
+from rltrain.config.schema import RunSettings, Settings
+from rltrain.config.validate.settings import check_composition
+from rltrain.errors import UsageError
+from rltrain.logger.screen import Screen, plural, shown
+from rltrain.mode.tune.results import write_results
+from rltrain.mode.tune.space import read_space
+from rltrain.mode.tune.study import open_study, require_optuna
+from rltrain.mode.tune.worker import Job, work
+from rltrain.report.readers import STUDY
+
+
+def tune(settings: Settings, overrides: Sequence[str]) -> int:
+    """Run a study, or go on with it; returns the exit code.
+
+    Args:
+        overrides: what was typed, without ``mode=tune`` and ``tune.…``.
+
+    Raises:
+        UsageError: Optuna is missing, the search space is wrong, or the folder holds another study.
+    """
+    require_optuna()
+    run = settings.run
+    space = read_space(run.tune.space or [])
+    for extremes in zip(*(p.extremes for p in space), strict=True):
+        check_composition(compose_checked([*overrides, *extremes]))
+    folder = Path(run.tune.dir).expanduser() if run.tune.dir else study_dir(settings, overrides)
+    folder = folder.absolute()
+    require_writable(folder, "tune.dir")
+    known = begin(folder, overrides, run)
+    study = open_study(folder, run)
+    screen = Screen(highlight=False)
+    before = f"goes on after {plural(len(study.trials), 'trial')}" if known else "begins"
+    screen.print(
+        f"Study {shown(folder)} {before}: {run.tune.trials} trials of {len(space)} keys, "
+        f"{plural(run.tune.jobs, 'process')}.",
+        soft_wrap=True,
+        markup=False,
+    )
+    code = start(Job(folder, tuple(overrides), tuple(space), run), run.tune.jobs)
+    return write_results(folder, run, overrides, screen) or code
+
+
+def study_dir(settings: Settings, overrides: Sequence[str]) -> Path:
+    """``outputs/tune/<algo>-<env>-<8 hex>``, the same for the same overrides."""
+    digest = hashlib.sha256("\n".join(sorted(overrides)).encode()).hexdigest()[:8]
+    name = f"{settings.choices['algo']}-{settings.choices['env']}-{digest}"
+    return Path.cwd() / "outputs" / "tune" / name
+
+
+def begin(folder: Path, overrides: Sequence[str], run: RunSettings) -> bool:
+    """Make the folder of a study; returns whether it was there already.
+
+    Raises:
+        UsageError: it holds a study of something else.
+    """
+    about = {
+        "overrides": sorted(overrides),
+        "metric": run.tune.metric,
+        "mode": run.tune.mode,
+        "space": run.tune.space,
+    }
+    path = folder / STUDY
+    if path.exists():
+        before = json.loads(path.read_text(encoding="utf-8"))
+        differ = [key for key, value in about.items() if before.get(key) != value]
+        if differ:
+            raise UsageError(
+                f"{folder} holds a study with another {' and '.join(differ)}: "
+                f"{' '.join(before.get('overrides', []))}. Type tune.dir=FOLDER for a new one."
+            )
+        return True
+    folder.mkdir(parents=True, exist_ok=True)
+    put_text(path, json.dumps(about, indent=1))
+    return False
+
+
+def start(job: Job, jobs: int) -> int:
+    """Work in this process, or in several of its own; returns the first exit code that is not 0."""
+    if jobs == 1:
+        return work(job)
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=exit_with, args=(job,)) for _ in range(jobs)]
+    for process in processes:
+        process.start()
+
+    def forward(number: int, frame: Any) -> None:
+        for process in processes:
+            process.terminate()
+
+    # Ctrl-C reaches the processes themselves; SIGTERM is passed on
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, forward),
+    }
+    try:
+        for process in processes:
+            process.join()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return next((code for p in processes if (code := p.exitcode or 0)), 0)
+
+
+def exit_with(job: Job) -> None:
+    """What a process of several does."""
+    raise SystemExit(work(job))

@@ -1,0 +1,82 @@
+"""The best trial as a preset: a YAML file for ``experiment=``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import yaml
+
+from rltrain.config.compose import Composition, compose_checked
+from rltrain.config.tree import put
+from rltrain.report.run import flat
+
+LEFT_OUT = ("mode", "seed", "tune", "report", "runs", "logger", "config", "hardware.threads")
+"""Keys that a preset does not set."""
+
+
+def preset_text(overrides: Sequence[str], about: Sequence[str]) -> str:
+    """A preset that composes to the same configuration as some overrides.
+
+    Args:
+        about: comment lines for its top.
+    """
+    composed = compose_checked(overrides)
+    choices = chosen(composed)
+    plain = compose_checked([f"{group}={name}" for group, name in choices.items()] + ["tuned=none"])
+    before = flat(plain.plain)
+    values: dict[str, Any] = {}
+    for key, value in flat(composed.plain).items():
+        parts = key.split(".")
+        if parts[0] in LEFT_OUT or key in LEFT_OUT:
+            continue
+        if key not in before or before[key] != value:
+            put(values, key, value)
+    defaults = [{f"override /{group}": name} for group, name in choices.items()]
+    defaults.append({"override /tuned": "none"})
+    head = "\n".join(["# @package _global_", *(f"# {line}" for line in about)])
+    return f"{head}\n{dumped({'defaults': defaults})}{dumped(values)}"
+
+
+def chosen(composed: Composition) -> dict[str, str]:
+    """The algorithm, the environment, and the options that are not what these two choose."""
+    main = {group: composed.choices[group] for group in ("algo", "env")}
+    usual = compose_checked([*(f"{g}={name}" for g, name in main.items()), "tuned=none"]).choices
+    others = {
+        group: name
+        for group, name in composed.choices.items()
+        if name is not None
+        and usual.get(group) != name
+        and group not in ("experiment", "tuned", "tune", "logger", *main)
+    }
+    return main | others
+
+
+def dumped(tree: Mapping[str, Any]) -> str:
+    """A mapping as YAML, lists of values on one line."""
+    if not tree:
+        return ""
+    return str(yaml.dump(tree, Dumper=dumper(), sort_keys=False, allow_unicode=True))
+
+
+@cache
+def dumper() -> Any:
+    """A YAML dumper that writes lists of values on one line, and 1e-05 so that it stays a number
+    for YAML 1.1.
+    """
+
+    def sequence(self: Any, values: list[Any]) -> Any:
+        flow = not any(isinstance(value, dict) for value in values)
+        return self.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=flow)
+
+    def real(self: Any, value: float) -> Any:
+        text = json.dumps(value)
+        text = text if "." in text else text.replace("e", ".0e")
+        return self.represent_scalar("tag:yaml.org,2002:float", text)
+
+    made: Any = type("Dumper", (yaml.SafeDumper,), {})
+    made.add_representer(list, sequence)
+    made.add_representer(float, real)
+    return made

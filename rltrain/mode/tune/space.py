@@ -1,0 +1,83 @@
+"""Search spaces: the entries of ``tune.space`` checked, and values suggested for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rltrain.config.validate.values import show
+from rltrain.errors import UsageError
+
+FORM = "expected {key: NAME, low: NUMBER, high: NUMBER} or {key: NAME, choices: [VALUE, …]}"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One searched key: a range from ``low`` to ``high``, or ``choices`` as they are typed."""
+
+    key: str
+    low: float = 0
+    high: float = 0
+    log: bool = False
+    choices: tuple[str, ...] = ()
+
+    def suggest(self, trial: Any) -> str:
+        """The override that a trial of Optuna suggests."""
+        if self.choices:
+            return f"{self.key}={trial.suggest_categorical(self.key, self.choices)}"
+        whole = isinstance(self.low, int) and isinstance(self.high, int)
+        suggest = trial.suggest_int if whole else trial.suggest_float
+        return f"{self.key}={suggest(self.key, self.low, self.high, log=self.log)}"
+
+    @property
+    def extremes(self) -> tuple[str, str]:
+        """Overrides with the first and the last value, to check both before anything runs."""
+        first, last = (self.choices[0], self.choices[-1]) if self.choices else (self.low, self.high)
+        return f"{self.key}={first}", f"{self.key}={last}"
+
+
+def read_space(entries: Sequence[Mapping[str, Any]]) -> list[Parameter]:
+    """The parameters of ``tune.space``.
+
+    Raises:
+        UsageError: every entry that is wrong.
+    """
+    problems = [p for e in entries if (p := problem(e))]
+    keys = [e.get("key") for e in entries]
+    problems += [f"{key} occurs twice." for key in dict.fromkeys(keys) if keys.count(key) > 1]
+    if not entries:
+        problems = ["no keys to search."]
+    if problems:
+        raise UsageError("\n".join(f"tune.space: {text}" for text in problems))
+    return [
+        Parameter(e["key"], choices=tuple(map(show, e["choices"])))
+        if "choices" in e
+        else Parameter(e["key"], e["low"], e["high"], e.get("log", False))
+        for e in entries
+    ]
+
+
+def problem(entry: Mapping[str, Any]) -> str:
+    """What is wrong with an entry; empty if nothing is."""
+    name = entry.get("key")
+    if not isinstance(name, str) or name.startswith(("tune.", "report.")) or name in ("seed", ""):
+        return f"{show(entry)}: {FORM}, with a key of training."
+    if "choices" in entry:
+        listed = entry["choices"]
+        wrong = not isinstance(listed, list) or not listed or set(entry) - {"key", "choices"}
+        return f"{name}: {FORM}, got {show(entry)}." if wrong else ""
+    low, high, log = entry.get("low"), entry.get("high"), entry.get("log", False)
+    if set(entry) - {"key", "low", "high", "log"} or not isinstance(log, bool):
+        return f"{name}: {FORM}, got {show(entry)}."
+    if not all(is_number(limit) for limit in (low, high)) or low >= high:  # type: ignore[operator]
+        return f"{name}: expected low below high, both numbers, got {show(low)} and {show(high)}."
+    if log and low <= 0:  # type: ignore[operator]
+        return f"{name}: expected low above 0 on a logarithmic scale, got {show(low)}."
+    return ""
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite number."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,142 @@
+"""An Optuna study in a folder: its journal, its samplers and pruners, and who runs which trial.
+
+A process holds the lock of the trial that it runs, which the system releases when the process ends
+in whatever way. A trial that is running and whose lock is free was interrupted: the next process
+continues it from its checkpoint.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rltrain.common.install import install_extra
+from rltrain.config.schema import RunSettings
+from rltrain.errors import UsageError
+
+
+def require_optuna() -> Any:
+    """The package optuna.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    try:
+        import optuna
+    except ImportError as error:
+        raise UsageError(
+            f"mode=tune needs Optuna, which is not installed. Type: {install_extra('tune')}"
+        ) from error
+    return optuna
+
+
+def open_study(folder: Path, run: RunSettings) -> Any:
+    """The study in a folder, made if it is not there yet."""
+    optuna = require_optuna()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+
+    path = str(folder / "journal.log")
+    storage = JournalStorage(JournalFileBackend(path, JournalFileOpenLock(path)))
+    return optuna.create_study(
+        study_name="rltrain",
+        storage=storage,
+        load_if_exists=True,
+        direction="maximize" if run.tune.mode == "max" else "minimize",
+        sampler=sampler(run, 0),
+        pruner=pruner(run),
+    )
+
+
+def sampler(run: RunSettings, number: int) -> Any:
+    """The sampler of ``tune.sampler`` for one trial: seeded by the trial's number, so that several
+    processes, and one that goes on with a study, do not suggest the same values again.
+
+    Raises:
+        UsageError: it needs a package that is not installed.
+    """
+    optuna = require_optuna()
+    seed = int(np.random.SeedSequence((run.seed, number)).generate_state(1)[0])
+    try:
+        if run.tune.sampler == "tpe":
+            return optuna.samplers.TPESampler(seed=seed, constant_liar=True, multivariate=True)
+        if run.tune.sampler == "gp":
+            import scipy  # noqa: F401  that the sampler imports at its first suggestion
+
+            return optuna.samplers.GPSampler(seed=seed)
+        return optuna.samplers.RandomSampler(seed=seed)
+    except ImportError as error:
+        raise UsageError(
+            f"tune.sampler={run.tune.sampler}: {error.name} is not installed. Type: "
+            f"{install_extra('tune')}"
+        ) from error
+
+
+def pruner(run: RunSettings) -> Any:
+    """The pruner of ``tune.pruner``; a fifth of the training is never cut."""
+    optuna = require_optuna()
+    pruners, start, end = optuna.pruners, run.total_env_steps // 5, run.total_env_steps
+    if run.tune.pruner == "median":
+        return pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=start)
+    if run.tune.pruner == "successive_halving":
+        return pruners.SuccessiveHalvingPruner(min_resource=max(start, 1), reduction_factor=3)
+    if run.tune.pruner == "hyperband":
+        return pruners.HyperbandPruner(min_resource=max(start, 1), max_resource=end)
+    return pruners.NopPruner()
+
+
+def next_trial(study: Any, folder: Path, run: RunSettings) -> tuple[Any, int] | None:
+    """An interrupted trial or a new one, with its lock, which is released when it is closed; None
+    if there are enough trials already.
+    """
+    optuna = require_optuna()
+    with locked(folder / "lock"):
+        trials = study.get_trials(deepcopy=False)
+        running = [t for t in trials if t.state == optuna.trial.TrialState.RUNNING]
+        for trial in running:
+            lock = try_lock(trial_dir(folder, trial.number))
+            if lock is not None:
+                study.sampler = sampler(run, trial.number)
+                return optuna.trial.Trial(study, trial._trial_id), lock
+        if len(trials) >= run.tune.trials:
+            return None
+        study.sampler = sampler(run, len(trials))
+        trial = study.ask()
+        lock = try_lock(trial_dir(folder, trial.number))
+        assert lock is not None
+        return trial, lock
+
+
+def trial_dir(folder: Path, number: int) -> Path:
+    """The run folder of a trial."""
+    return folder / "trials" / f"{number:04d}"
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a file's lock, waiting for it."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def try_lock(run_dir: Path) -> int | None:
+    """The lock of a trial as an open file, or None if another process holds it."""
+    run_dir.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(run_dir.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle

@@ -1,0 +1,166 @@
+"""A process of a study: takes trials until there are enough, trains each, and reports its tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rltrain.callback import Callback
+from rltrain.callback.training import Training
+from rltrain.config.compose import compose_checked
+from rltrain.config.schema import RunSettings
+from rltrain.config.validate.settings import check_composition
+from rltrain.errors import RltrainError
+from rltrain.logger.curve import rows
+from rltrain.logger.screen import Screen
+from rltrain.mode.run_folder import holds_run, read_record
+from rltrain.mode.signals import SIGNAL_CODES
+from rltrain.mode.train import run_training
+from rltrain.mode.tune.space import Parameter
+from rltrain.mode.tune.study import next_trial, open_study, trial_dir
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every process of a study is given."""
+
+    folder: Path
+    overrides: tuple[str, ...]  # of training, without what is searched
+    space: tuple[Parameter, ...]
+    run: RunSettings
+
+
+class ReportTests(Callback):
+    """Reports every test to a trial of Optuna, and ends the run when the trial is to be pruned."""
+
+    def __init__(self, trial: Any, metric: str) -> None:
+        self.trial, self.metric = trial, metric
+        self.known = set(trial.study.get_trials(deepcopy=False)[trial.number].intermediate_values)
+        self.pruned = False
+
+    def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
+        name, step = metric_name(self.metric, value), trainer.clock.env_steps
+        if name in value and step not in self.known and np.isfinite(value[name]):
+            self.trial.report(value[name], step)
+            self.known.add(step)
+            if not self.pruned and self.trial.should_prune():
+                self.pruned = True
+                trainer.stop("pruned: its tests are worse than those of other trials")
+        return value
+
+
+def settings_text(trial: Any) -> str:
+    """The values of a trial, short enough to be read."""
+    pairs = trial.params.items()
+    values = {k: f"{v:.4g}" if isinstance(v, float) else str(v) for k, v in pairs}
+    return " ".join(f"{k.rpartition('.')[2]}={v}" for k, v in values.items())
+
+
+def metric_name(metric: str, value: Any) -> str:
+    """The metric that is optimized; ``auto`` is the win rate where there is one."""
+    if metric != "auto":
+        return metric
+    return "test/win_rate" if "test/win_rate" in value else "test/return_mean"
+
+
+def work(job: Job) -> int:
+    """Run trials until the study has enough; returns the exit code."""
+    study = open_study(job.folder, job.run)
+    screen = Screen(highlight=False)
+    while (found := next_trial(study, job.folder, job.run)) is not None:
+        trial, lock = found
+        try:
+            code = run_trial(job, study, trial, screen)
+        finally:
+            os.close(lock)
+        if code in SIGNAL_CODES.values():
+            return code
+    return 0
+
+
+def run_trial(job: Job, study: Any, trial: Any, screen: Screen) -> int:
+    """Train one trial, or the rest of an interrupted one, and tell the study how it ended."""
+    overrides = [p.suggest(trial) for p in job.space]
+    run_dir = trial_dir(job.folder, trial.number)
+    again = holds_run(run_dir)
+    verb = "continues" if again else "begins"
+    show(screen, f"trial {trial.number} {verb}: {settings_text(trial)}")
+    try:
+        composed = compose_checked([*job.overrides, *overrides])
+        settings = check_composition(composed)
+        report = ReportTests(trial, job.run.tune.metric)
+        files = composed.files(run_dir)
+        done = run_training(
+            settings, run_dir, files=files, resume=again, loud=False, callbacks=[report]
+        )
+    except RltrainError as error:
+        failed(study, trial, str(error))
+        if not study.get_trials(deepcopy=False, states=ended()):
+            raise
+        show(screen, f"trial {trial.number} failed: {error}")
+        return error.exit_code
+    if done.exit_code in SIGNAL_CODES.values():
+        show(screen, f"trial {trial.number} is interrupted; the same command continues it.")
+    elif done.exit_code:
+        reason = str(read_record(run_dir / "run.json").get("error"))
+        failed(study, trial, reason)
+        show(screen, f"trial {trial.number} failed: {reason}")
+    else:
+        tell(job, study, trial, report.pruned, screen)
+    return done.exit_code
+
+
+def tell(job: Job, study: Any, trial: Any, pruned: bool, screen: Screen) -> None:
+    """Tell the study the score of a trial that came to its end, or that it was pruned."""
+    from optuna.trial import TrialState
+
+    score = score_of(trial_dir(job.folder, trial.number), job.run)
+    if pruned:
+        study.tell(trial, state=TrialState.PRUNED)
+        show(screen, f"trial {trial.number} pruned at {score:g}")
+    elif np.isfinite(score):
+        study.tell(trial, score)
+        best = study.best_trial
+        show(screen, f"trial {trial.number}: {score:g} (best {best.value:g}, trial {best.number})")
+    else:
+        failed(study, trial, f"no test reported {job.run.tune.metric}")
+        show(screen, f"trial {trial.number} failed: no test reported {job.run.tune.metric}")
+
+
+def tests_of(run_dir: Path) -> list[dict[str, Any]]:
+    """The tests of a run."""
+    lines = rows(run_dir / "metrics.jsonl")
+    return [row for row in lines if any(name.startswith("test/") for name in row)]
+
+
+def score_of(run_dir: Path, run: RunSettings) -> float:
+    """Mean of a run's last tests; NaN if there were none."""
+    tests = tests_of(run_dir)
+    values = [row.get(metric_name(run.tune.metric, row)) for row in tests]
+    numbers = [value for value in values if value is not None]
+    return float(np.mean(numbers[-run.tune.last_tests :])) if numbers else np.nan
+
+
+def failed(study: Any, trial: Any, reason: str) -> None:
+    """Tell the study that a trial failed."""
+    from optuna.trial import TrialState
+
+    trial.set_user_attr("error", reason)
+    study.tell(trial, state=TrialState.FAIL)
+
+
+def ended() -> Sequence[Any]:
+    """The states of trials that came to a result."""
+    from optuna.trial import TrialState
+
+    return (TrialState.COMPLETE, TrialState.PRUNED)
+
+
+def show(screen: Screen, line: str) -> None:
+    """Print one line."""
+    screen.print(line, soft_wrap=True, markup=False)

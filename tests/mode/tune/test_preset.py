@@ -1,0 +1,33 @@
+import pytest
+
+from rltrain.config.compose import compose_checked
+from rltrain.mode.tune.preset import LEFT_OUT, preset_text
+from rltrain.report.run import flat
+
+
+def settings(overrides):
+    values = flat(compose_checked(overrides).plain)
+    return {
+        k: v for k, v in values.items() if k not in LEFT_OUT and k.split(".")[0] not in LEFT_OUT
+    }
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["algo=dqn", "env=cartpole", "algo.optimizer.lr=1e-05", "algo.loss.huber=null"],
+        [
+            "algo=qmix",
+            "env=smac",
+            "env.map_name=8m",
+            "algo/optimizer=adam",
+            "buffer=prioritized_episode",
+        ],
+        ["experiment=minatar/dqn", "algo.network.hidden_sizes=[64, 64]", "seed=3"],
+        ["algo=dqn", "env=gymnasium", "env.id=CartPole-v1", "+env.kwargs.render_mode=rgb_array"],
+    ],
+    ids=["tuned", "parts", "experiment", "added"],
+)
+def test_preset_composes_to_the_same_configuration(overrides, tmp_path):
+    (tmp_path / "best.yaml").write_text(preset_text(overrides, ["about"]), encoding="utf-8")
+    assert settings([f"experiment={tmp_path / 'best.yaml'}"]) == settings(overrides)

@@ -1,0 +1,66 @@
+import os
+
+import pytest
+
+pytest.importorskip("optuna")
+
+from rltrain.config.compose import compose_checked
+from rltrain.config.validate.settings import check_composition
+from rltrain.mode.tune.study import next_trial, open_study, pruner, trial_dir
+
+
+def run_settings(*overrides):
+    composed = compose_checked(["algo=dqn", "env=cartpole", *overrides])
+    return check_composition(composed).run
+
+
+@pytest.fixture
+def study(tmp_path):
+    run = run_settings("tune.trials=2")
+    return open_study(tmp_path, run), tmp_path, run
+
+
+def test_processes_take_different_trials_until_there_are_enough(study):
+    _, folder, run = study
+    (a, lock), (b, other) = (next_trial(open_study(folder, run), folder, run) for _ in range(2))
+    assert (a.number, b.number) == (0, 1)
+    assert a.suggest_float("x", 0, 1) != b.suggest_float("x", 0, 1)
+    assert next_trial(open_study(folder, run), folder, run) is None
+    os.close(lock)
+    os.close(other)
+
+
+def test_an_interrupted_trial_is_continued_with_its_values(study):
+    first, folder, run = study
+    trial, lock = next_trial(first, folder, run)
+    value = trial.suggest_float("x", 0, 1)
+    os.close(lock)  # as the system does when a process ends
+    again, lock = next_trial(open_study(folder, run), folder, run)
+    assert again.number == trial.number
+    assert again.suggest_float("x", 0, 1) == value
+    os.close(lock)
+
+
+def test_values_depend_on_the_trial_and_not_on_what_ran_before(study, tmp_path):
+    first, folder, run = study
+    locks = [next_trial(first, folder, run) for _ in range(2)]
+    expected = locks[1][0].suggest_float("x", 0, 1)
+    other = tmp_path / "other"
+    other.mkdir()
+    for _ in range(2):  # a new process for each
+        trial, lock = next_trial(open_study(other, run), other, run)
+        locks.append((trial, lock))
+    assert trial.suggest_float("x", 0, 1) == expected
+    for _, lock in locks:
+        os.close(lock)
+
+
+def test_pruners_by_name():
+    names = ("median", "successive_halving", "hyperband", "none")
+    kinds = [type(pruner(run_settings(f"tune.pruner={name}"))).__name__ for name in names]
+    expected = ["MedianPruner", "SuccessiveHalvingPruner", "HyperbandPruner", "NopPruner"]
+    assert kinds == expected
+
+
+def test_run_folders_of_trials_sort(tmp_path):
+    assert trial_dir(tmp_path, 7).name == "0007"

@@ -1,0 +1,143 @@
+import csv
+import json
+import sys
+
+import pytest
+
+pytest.importorskip("optuna")
+
+import rltrain.mode.tune.worker as worker
+from rltrain.errors import UsageError
+from rltrain.main import run
+
+TINY = [
+    "mode=tune",
+    "algo=dqn",
+    "env=cartpole",
+    "total_env_steps=300",
+    "test.interval=100",
+    "test.episodes=2",
+    "test.n_envs=2",
+    "algo.learning_starts=50",
+    "hardware.threads=1",
+    "logger.wandb.mode=disabled",
+    "tune.dir=study",
+]
+
+
+def trials():
+    with open("study/trials.csv", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.slow
+def test_study_is_interrupted_and_continued_without_losing_a_trial(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    begun = []
+
+    def cut(*args, **kwargs):
+        begun.append(args)
+        if len(begun) == 3:
+            raise KeyboardInterrupt
+        return trained(*args, **kwargs)
+
+    trained = worker.run_training
+    monkeypatch.setattr(worker, "run_training", cut)
+    with pytest.raises(KeyboardInterrupt):
+        run([*TINY, "tune.trials=4"])
+    monkeypatch.setattr(worker, "run_training", trained)
+    assert run([*TINY, "tune.trials=4"]) == 0
+    printed = capsys.readouterr().out
+    assert "goes on after 3 trials" in printed
+    rows = trials()
+    assert [row["trial"] for row in rows] == ["0", "1", "2", "3"]
+    assert {row["state"] for row in rows} <= {"complete", "pruned"}
+    best = max((row for row in rows if row["state"] == "complete"), key=lambda r: float(r["score"]))
+    assert f"Best: trial {best['trial']}" in printed
+    made = json.loads((tmp_path / f"study/trials/000{best['trial']}/config.json").read_text())
+    assert str(made["algo"]["optimizer"]["lr"]) == best["algo.optimizer.lr"]
+    assert (tmp_path / "study/history.png").stat().st_size > 1000
+    assert run(["experiment=study/best.yaml", *TINY[3:-1], "hydra.run.dir=again"]) == 0
+    again = json.loads((tmp_path / "again/config.json").read_text())
+    assert again["algo"] == made["algo"]
+
+
+@pytest.mark.slow
+def test_two_processes_share_a_study(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    assert run([*TINY, "tune.trials=3", "tune.jobs=2", "tune.pruner=none"]) == 0
+    assert [row["state"] for row in trials()] == ["complete"] * 3
+    assert len({row["algo.optimizer.lr"] for row in trials()}) == 3
+
+
+def test_a_trial_is_pruned_by_its_tests():
+    class Trial:
+        number, reported = 0, ()
+
+        class study:
+            @staticmethod
+            def get_trials(deepcopy):
+                return [type("Frozen", (), {"intermediate_values": {100: 1.0}})]
+
+        def report(self, value, step):
+            self.reported += ((value, step),)
+
+        def should_prune(self):
+            return len(self.reported) == 2
+
+    class Trainer:
+        clock = type("Clock", (), {"env_steps": 0})
+        stopped = ()
+
+        def stop(self, why):
+            self.stopped += (why,)
+
+    trial, trainer = Trial(), Trainer()
+    callback = worker.ReportTests(trial, "auto")
+    for step, value in ((100, 1.0), (200, 2.0), (300, float("nan")), (400, 3.0), (500, 4.0)):
+        trainer.clock.env_steps = step
+        callback.on_test_end(trainer, {"test/return_mean": value})
+    assert trial.reported == ((2.0, 200), (3.0, 400), (4.0, 500))  # the one at 100 was known
+    assert len(trainer.stopped) == 1
+
+
+@pytest.mark.parametrize(
+    ("overrides", "answer"),
+    [
+        (
+            ["algo=rainbow", "env=minatar"],
+            "no search space for rainbow: type tune=NAME with one of",
+        ),
+        (["algo=vdn", "env=smac", "tune=qmix"], "algo.mixer.embed_dim"),
+        (["tune.sampler=best"], "expected one of tpe, gp, random"),
+        (
+            ["tune.space=[{key: algo.batch_size}]"],
+            "tune.space: algo.batch_size: expected low below",
+        ),
+        (["tune.space=[{key: algo.batch_size, low: 0, high: 9}]"], "algo.batch_size=0"),
+        (["-m"], "leave out"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_written(overrides, answer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    base = ["mode=tune"] if "env=" in " ".join(overrides) else ["mode=tune", *TINY[1:3]]
+    with pytest.raises(UsageError) as error:
+        run([*base, *overrides])
+    assert answer in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_keeps_its_study(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study").mkdir()
+    about = {"overrides": ["algo=qmix"], "metric": "auto", "mode": "max", "space": None}
+    (tmp_path / "study/study.json").write_text(json.dumps(about), encoding="utf-8")
+    with pytest.raises(UsageError, match=r"another overrides and space: algo=qmix\. Type tune.dir"):
+        run(TINY)
+
+
+def test_without_optuna_the_command_that_installs_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(UsageError, match=r"needs Optuna.*pip install"):
+        run(TINY)
