@@ -43,7 +43,7 @@ def quoted(word: str) -> str:
     key, equals, value = word.partition("=")
     if key == "tuned":
         return "tuned=" + re.sub(r"\bauto\b", RECOMMENDED, value)
-    is_path = key in PATH_KEYS and not (key == "runs" and value.startswith("["))
+    is_path = key in PATH_KEYS
     if key == "experiment" and is_file(value):
         is_path = "," not in value and "\\" not in value  # several, or escaped already
     if not equals or not is_path or value[:1] in ("'", '"') or value in ("", "null"):

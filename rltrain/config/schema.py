@@ -89,7 +89,7 @@ class ReportSettings:
     normalize: Literal["none", "min_max", "ranges"]
     ranges: dict[str, list[Real]]
     ignore: list[str]
-    rename: dict[str, str]
+    rename: list[str]
     unfinished: Flag
 
 
@@ -127,7 +127,7 @@ class RunSettings:
     resume: str | None
     record: Flag
     trust: list[str]
-    runs: str | list[str] | None
+    runs: str | None
     report: ReportSettings
     tune: TuneSettings
 

@@ -46,8 +46,7 @@ def report(run: RunSettings) -> Report:
             "mode=report needs runs: type mode=report runs=outputs for all of them, runs=FOLDER, "
             "or a pattern in quotes, runs='outputs/*-cartpole'."
         )
-    places = [run.runs] if isinstance(run.runs, str) else run.runs
-    analysis = analyze(find_runs(places), run.report)
+    analysis = analyze(find_runs(places(run.runs)), run.report)
     folder = Path(run.report.dir).expanduser() if run.report.dir else new_folder()
     require_writable(folder.absolute(), "report.dir")
     tables = tables_of(analysis)
@@ -57,6 +56,13 @@ def report(run: RunSettings) -> Report:
     draw_all(analysis, folder / "figures")
     write_page(folder / "report.html", analysis, tables)
     return Report(folder, analysis, tables)
+
+
+def places(typed: str) -> list[str]:
+    """The paths and patterns of ``runs=PATH`` or ``runs=[PATH, PATH]``."""
+    if not (typed.startswith("[") and typed.endswith("]")):
+        return [typed]
+    return [path.strip() for path in typed[1:-1].split(",")]
 
 
 def new_folder() -> Path:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rltrain.errors import UsageError
 from rltrain.report.run import Run
 
 Key = tuple[Any, ...]
@@ -22,15 +23,18 @@ class Group:
 
 
 def grouped(
-    runs: Sequence[Run], ignore: Sequence[str] = (), rename: Mapping[str, str] | None = None
+    runs: Sequence[Run], ignore: Sequence[str] = (), rename: Sequence[str] = ()
 ) -> list[Group]:
     """Groups in the order in which labels and environments sort.
 
     Args:
         ignore: settings that do not tell configurations apart, or the beginnings of their names.
-        rename: other names for labels and environments.
+        rename: other names for labels and environments, ``old -> new``.
+
+    Raises:
+        UsageError: an entry of ``rename`` without an arrow.
     """
-    names = rename or {}
+    names = dict(map(renaming, rename))
     kept = {id(run): settings_of(run, ignore) for run in runs}
     choices = {id(run): differing_choices(run, ignore) for run in runs}
     picked = varying(runs, lambda run: (run.method, run.env), lambda run: choices[id(run)])
@@ -45,6 +49,21 @@ def grouped(
         label = " ".join([run.method, *described(parts)])
         found.setdefault((names.get(run.env, run.env), names.get(label, label)), []).append(run)
     return [Group(label, env, found[env, label]) for env, label in sorted(found)]
+
+
+def renaming(typed: str) -> tuple[str, str]:
+    """The two names in ``old -> new``.
+
+    Raises:
+        UsageError: there is no arrow.
+    """
+    old, arrow, new = (part.strip() for part in typed.partition("->"))
+    if not (old and arrow and new):
+        raise UsageError(
+            f"report.rename: expected 'OLD -> NEW', got '{typed}'. Type "
+            "'report.rename=[\"CartPole-v1 -> cartpole\"]'."
+        )
+    return old, new
 
 
 def settings_of(run: Run, ignore: Sequence[str]) -> dict[str, Any]:

@@ -1,5 +1,8 @@
 from pathlib import Path
 
+import pytest
+
+from rltrain.errors import UsageError
 from rltrain.report.groups import grouped
 from tests.report.runs import run
 
@@ -53,8 +56,13 @@ def test_ignored_settings_do_not_tell_configurations_apart():
 
 def test_environments_and_configurations_can_be_renamed():
     runs = [made("a"), made("b", library="SB3", env="cartpole")]
-    names = {"CartPole-v1": "cartpole", "dqn (SB3)": "Stable-Baselines3"}
+    names = ["CartPole-v1 -> cartpole", "dqn (SB3) -> Stable-Baselines3"]
     assert set(labels(runs, rename=names)) == {
         ("dqn", "cartpole"),
         ("Stable-Baselines3", "cartpole"),
     }
+
+
+def test_a_renaming_without_an_arrow_is_answered_with_one():
+    with pytest.raises(UsageError, match=r"expected 'OLD -> NEW', got 'a=b'"):
+        grouped([made("a")], rename=["a=b"])

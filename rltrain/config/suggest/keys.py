@@ -23,7 +23,6 @@ FREE_FORM = (
     "algo.optimizer",
     "logger.wandb",
     "report.ranges",
-    "report.rename",
 )
 """Nodes under which ``+`` may add keys; the constructors behind them check the names."""
 USUAL = ("gymnasium", "smac", "replay", "mlp", "td")
