@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import InitVar, asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from rltrain.step_hooks import TrainingStepHooks
 from rltrain.types import Clock, Episode, Steps
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Trainer:
     """Acts, stores and learns until ``total_env_steps``; everything periodic is a callback.
 
@@ -37,40 +38,31 @@ class Trainer:
         about: ``{"config": …, "spec": …}``, saved beside the weights.
     """
 
-    def __init__(
-        self,
-        *,
-        rollout: Rollouts,
-        test_rollout: Rollouts,
-        buffer: Buffer,
-        learner: Learning,
-        actor: Acting,
-        callbacks: Callbacks,
-        run_dir: Path,
-        total_env_steps: int,
-        steps_per_collect: int,
-        batch_size: int,
-        updates_per_episode: float | None,
-        updates_per_env_step: float | None,
-        learning_starts: int,
-        log_interval: int,
-        test_episodes: int,
-        test_seed: int,
-        keep_last: int,
-        about: Mapping[str, Any],
-        test_function: TestFunction | None = None,
+    rollout: Rollouts
+    test_rollout: Rollouts
+    buffer: Buffer
+    learner: Learning
+    actor: Acting
+    callbacks: Callbacks
+    run_dir: Path
+    total_env_steps: int
+    steps_per_collect: int
+    batch_size: int
+    updates_per_episode: InitVar[float | None]
+    updates_per_env_step: InitVar[float | None]
+    learning_starts: int
+    log_interval: int
+    test_episodes: int
+    test_seed: int
+    keep_last: int
+    about: Mapping[str, Any]
+    test_function: TestFunction | None = None
+
+    def __post_init__(
+        self, updates_per_episode: float | None, updates_per_env_step: float | None
     ) -> None:
-        self.rollout, self.test_rollout = rollout, test_rollout
-        self.buffer, self.learner, self.callbacks = buffer, learner, callbacks
-        self.actor = actor
-        self.run_dir, self.about = run_dir, about
-        self.total_env_steps, self.steps_per_collect = total_env_steps, steps_per_collect
-        self.batch_size, self.learning_starts = batch_size, learning_starts
         self.per_episode = Fraction(str(updates_per_episode or 0))
         self.per_env_step = Fraction(str(updates_per_env_step or 0))
-        self.log_interval = log_interval
-        self.test_episodes, self.test_seed = test_episodes, test_seed
-        self.keep_last, self.test_function = keep_last, test_function
         self.clock = Clock()
         self.iterations = 0  # calls of ``iterate``
         self.owed = Fraction(0)  # gradient steps due, less than one

@@ -10,8 +10,9 @@ import sys
 import tomllib
 from pathlib import Path
 
+from packaging.requirements import Requirement
+
 EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
-NAME = re.compile(r"^[A-Za-z0-9._-]+")
 SAME_MODULE = {"pygame-ce": "pygame"}
 """Distributions that provide a module which another one may provide already; never install both."""
 
@@ -50,13 +51,6 @@ def requirements() -> list[tuple[str, str]]:
     return found
 
 
-def distribution(requirement: str) -> str:
-    """The name in a requirement: ``numpy`` of ``numpy>=2.0``."""
-    match = NAME.match(requirement)
-    assert match is not None
-    return match[0]
-
-
 def installed_version(name: str) -> str | None:
     """The version of a distribution, or None."""
     try:
@@ -67,7 +61,7 @@ def installed_version(name: str) -> str | None:
 
 def is_installed(requirement: str) -> bool:
     """Whether a distribution is installed, or another one with the same module."""
-    name = distribution(requirement)
+    name = Requirement(requirement).name
     if installed_version(name) is not None:
         return True
     return name in SAME_MODULE and importlib.util.find_spec(SAME_MODULE[name]) is not None

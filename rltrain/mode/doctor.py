@@ -24,7 +24,6 @@ from rich.table import Table
 
 import rltrain
 from rltrain.common.install import (
-    distribution,
     install_command,
     install_extra,
     installed_version,
@@ -91,8 +90,9 @@ def python() -> Iterator[Finding]:
 def packages() -> Iterator[Finding]:
     """The packages that rltrain requires and those of its extras, read from its metadata."""
     for requirement, extra in requirements():
-        name = distribution(requirement)
-        version, accepted = installed_version(name), Requirement(requirement).specifier
+        parsed = Requirement(requirement)
+        name, accepted = parsed.name, parsed.specifier
+        version = installed_version(name)
         enough = bool(version) and accepted.contains(str(version), prereleases=True)
         found = version or "not installed"
         found += f"; expected {accepted}" if version and not enough else ""
