@@ -13,21 +13,21 @@ from rltrain import main as entry
 
 SMALL = [
     "env=two_step",
-    "total_env_steps=300",
-    "test.interval=100",
+    "total_env_steps=150",
+    "test.interval=50",
     "test.episodes=4",
     "test.n_envs=2",
-    "save.interval=100",
-    "log.interval=50",
+    "save.interval=50",
+    "log.interval=25",
     "algo.batch_size=8",
     "buffer.capacity=64",
-    "algo.exploration.env_steps=150",
+    "algo.exploration.env_steps=75",
     "hardware.n_envs=3",
     "hardware.threads=1",
     "logger.console=false",
     "logger.wandb.mode=disabled",
 ]
-"""A whole run in about a second."""
+"""A whole run in less than a second."""
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +35,13 @@ def own_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_MODE", "disabled")
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def curves_not_drawn(monkeypatch):
+    """Runs leave an empty learning_curve.png; the run of ``trained`` and test_curve.py draw it."""
+    path = "rltrain.logger.curve.draw"
+    monkeypatch.setattr(path, lambda run_dir, title: (run_dir / "learning_curve.png").touch())
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def test_tests_belong_to_zero_every_multiple_and_the_end(small, tmp_path):
 def test_a_run_ends_at_the_first_iteration_with_enough_steps(small, tmp_path):
     trainer = rltrain.make_trainer(small, run_dir=tmp_path)
     trainer.train()
-    assert 300 <= trainer.clock.env_steps < 300 + 3 * 8
+    assert 150 <= trainer.clock.env_steps < 150 + 3 * 8
 
 
 def test_a_run_driven_by_hand_leaves_a_run_folder(small, tmp_path, command):
@@ -98,7 +98,7 @@ def test_a_run_driven_by_hand_leaves_a_run_folder(small, tmp_path, command):
     record = json.loads((tmp_path / "run" / "run.json").read_text())
     assert (record["status"], record["env_steps"]) == ("finished", trainer.clock.env_steps)
     assert len(rows(trainer, "test/return_mean")) == 4
-    assert command(f"resume={tmp_path / 'run'}", "total_env_steps=400") == 0
+    assert command(f"resume={tmp_path / 'run'}", "total_env_steps=200") == 0
 
 
 def test_what_goes_wrong_is_in_the_record(small, tmp_path):
@@ -134,7 +134,7 @@ def test_callbacks_hear_of_what_goes_wrong(small, tmp_path, how):
 
 
 def test_iterate_says_when_the_run_is_over_and_why(small, tmp_path):
-    trainer = rltrain.make_trainer([*small, "total_env_steps=100"], run_dir=tmp_path)
+    trainer = rltrain.make_trainer([*small, "total_env_steps=50"], run_dir=tmp_path)
     first, second = trainer.iterate(), trainer.iterate()
     assert (first["done"], second["done"], second["stopped"]) == (False, True, None)
     assert (first["iteration"], second["iteration"]) == (1, 2)
@@ -154,7 +154,7 @@ def test_iterate_ends_the_run_at_total_env_steps_as_train_does(small, tmp_path):
     while not done:
         done = trainer.iterate()["done"]
     steps = trainer.clock.env_steps
-    assert 300 <= steps < 300 + 3 * 8
+    assert 150 <= steps < 150 + 3 * 8
     assert trace.tests == [0, steps]
     assert json.loads((tmp_path / "run.json").read_text())["status"] == "finished"
     assert (tmp_path / "checkpoints/latest").read_text().strip() == str(steps)
@@ -184,7 +184,7 @@ def test_pqn_teaches_a_team_with_a_sum_of_values(small, tmp_path):
 def test_iterate_runs_one_log_interval_and_returns_results(small, tmp_path):
     trainer = rltrain.make_trainer(small, run_dir=tmp_path)
     result = trainer.iterate()
-    assert 50 <= result["env_steps"] < 50 + 3 * 8
+    assert 25 <= result["env_steps"] < 25 + 3 * 8
     assert {"updates", "episodes", "seconds", "train/return_mean", "test/return_mean"} <= set(
         result
     )

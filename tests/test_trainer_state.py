@@ -151,7 +151,7 @@ def test_a_stop_criterion_ends_with_a_test_and_an_interruption_does_not(small, t
     for interrupted in (False, True):
         trainer, trace = traced(small, tmp_path / str(interrupted))
         trainer.start()
-        trainer.run(60)
+        trainer.run(30)
         trainer.stop("enough", interrupted=interrupted)
         trainer.train()
         assert (trace.tests[-1] == trainer.clock.env_steps) is not interrupted

@@ -7,6 +7,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -140,19 +141,22 @@ def recorded(line, monkeypatch):
             rltrain.train([*shlex.split(other), *TINY[1:]])
 
 
-def distinct(lines):
-    """Of commands that compose to the same run, the first."""
+@cache
+def distinct():
+    """Of the commands with a level that compose to the same run, the first."""
     found = {}
-    for line in lines:
+    for line in LEVELS:
         settings = dataclasses.replace(settings_from(of_one_run(line)), algo_of_env=False)
         found.setdefault(str(settings), line)
-    return list(found.values())
+    return set(found.values())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("line", distinct(LEVELS))
+@pytest.mark.parametrize("line", LEVELS)
 def test_a_short_command_reaches_its_level(line, seed, tmp_path, monkeypatch):
+    if line not in distinct():
+        pytest.skip("another command composes to the same run")
     monkeypatch.chdir(tmp_path)
     recorded(line, monkeypatch)
     metric, level = LEVELS[line]

@@ -115,14 +115,14 @@ def test_an_exploration_twice_as_long_as_the_run_is_warned_of(
 ):
     if overrides:
         small = without(small, "algo.exploration")
-    rltrain.make_trainer([*small, *overrides, "total_env_steps=50"], run_dir=tmp_path)
-    assert "the run ends at 50" in caplog.text
+    rltrain.make_trainer([*small, *overrides, "total_env_steps=30"], run_dir=tmp_path)
+    assert "the run ends at 30" in caplog.text
     assert f"Set algo.exploration.{key} to less" in caplog.text
 
 
 @pytest.mark.parametrize(
     "overrides",
-    [[], ["total_env_steps=80"], ["algo/exploration=per_env"]],
+    [[], ["total_env_steps=40"], ["algo/exploration=per_env"]],
     ids=["shorter", "a little longer", "constant"],
 )
 def test_others_are_not(small, tmp_path, caplog, overrides):
@@ -163,5 +163,5 @@ def test_a_memory_that_single_transitions_cannot_teach_is_warned_of(small, tmp_p
 
 
 def test_the_warning_is_in_the_log_of_a_run(small):
-    result = rltrain.train([*small, "total_env_steps=60"])
-    assert "exploration falls until env step 150" in (result.run_dir / "train.log").read_text()
+    result = rltrain.train([*small, "total_env_steps=30"])
+    assert "exploration falls until env step 75" in (result.run_dir / "train.log").read_text()
