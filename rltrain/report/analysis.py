@@ -30,6 +30,7 @@ from rltrain.report.selection import (
     ends_of,
     few_and_twice,
     finished,
+    listed,
     nothing,
 )
 from rltrain.report.statistics import Estimate
@@ -122,8 +123,8 @@ def unlike(
     complete = everywhere(series, ends)
     if partial := list(dict.fromkeys(s.label for s in series if s.label not in complete)):
         out.append(
-            f"{', '.join(partial)}: without runs on some of the environments, so left out of what "
-            "is compared over all of them."
+            f"{listed(partial)}: without runs on some of the environments, so left out of what is "
+            "compared over all of them."
         )
     if len(ends) > 1 and not ranges:
         out.append(

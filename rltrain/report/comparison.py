@@ -79,7 +79,8 @@ def interval_of(
 
 def limits_text(envs: Iterable[str]) -> str:
     """What to type for ``report.ranges``, between its braces."""
-    return ", ".join(f"{env}: [LOW, HIGH]" for env in envs)
+    named = [f"{env}: [LOW, HIGH]" for env in envs]
+    return ", ".join(named[:3] + ["…"] * (len(named) > 3))
 
 
 def ranges_of(

@@ -65,6 +65,8 @@ def draw_all(analysis: Analysis, folder: Path) -> list[Path]:
             if not wanted:
                 continue
             figure = draw(analysis)
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")  # once is enough for all formats
             for form in FORMATS:
                 path = folder / f"{name}.{form}"
                 about = {"Date": None} if form == "svg" else {}

@@ -11,6 +11,8 @@ from rltrain.errors import UsageError
 from rltrain.report.run import Run
 
 Key = tuple[Any, ...]
+LONGEST = 60
+"""Characters of a label; configurations that differ in more are numbered."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,12 @@ def grouped(
         lambda run: kept[id(run)],
     )
     found: dict[Key, list[Run]] = {}
+    numbers: dict[str, str] = {}
     for run in runs:
         parts = of(choices[id(run)], picked[run.method]) | of(kept[id(run)], settings[run.method])
         label = " ".join([run.method, *described(parts)])
+        if len(label) > LONGEST:  # the table of settings tells what it is
+            label = numbers.setdefault(label, f"{run.method} #{len(numbers) + 1}")
         found.setdefault((names.get(run.env, run.env), names.get(label, label)), []).append(run)
     return [Group(label, env, found[env, label]) for env, label in sorted(found)]
 

@@ -13,20 +13,27 @@ from rltrain.report.scores import Curve, curve_of
 Warn = Callable[[str], None]
 FEW = 5
 """Runs below which an interval says little."""
+SHOWN = 5
+"""Names that a warning lists."""
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names, and how many there are besides."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
 
 
 def finished(runs: Sequence[Run], every: bool, warn: Warn) -> Iterator[Run]:
     """Finished runs, or all of them if that is wanted or there are no others."""
     others = [run for run in runs if run.status != "finished"]
-    listed = ", ".join(f"{run.folder.name} ({run.status})" for run in others[:5])
-    listed += ", …" if len(others) > 5 else ""
+    named = listed([f"{run.folder.name} ({run.status})" for run in others])
     if not others or every or len(others) == len(runs):
         if others:
-            warn(f"{len(others)} of {len(runs)} runs have not finished: {listed}.")
+            warn(f"{len(others)} of {len(runs)} runs have not finished: {named}.")
         yield from runs
         return
     warn(
-        f"{len(others)} of {len(runs)} runs have not finished and are left out: {listed}. With "
+        f"{len(others)} of {len(runs)} runs have not finished and are left out: {named}. With "
         "report.unfinished=true they are compared as far as they got."
     )
     yield from (run for run in runs if run.status == "finished")
@@ -60,17 +67,15 @@ def drawable(
         else:
             yield run.folder, curve
     if empty and len(empty) < len(runs):
-        listed = ", ".join(empty[:5]) + (", …" if len(empty) > 5 else "")
-        warn(f"{len(empty)} runs have no {metric} over {axis} and are left out: {listed}.")
+        warn(f"{len(empty)} runs have no {metric} over {axis} and are left out: {listed(empty)}.")
 
 
 def nothing(runs: Sequence[Run], metric: str, settings: ReportSettings) -> str:
     """The message where no run has the metric."""
     found = sorted({name for run in runs for name in run.columns if name not in CLOCK})
-    listed = ", ".join(found) if found else "no metrics at all"
     return (
         f"report.metric={metric}: none of the {len(runs)} runs reports it over {settings.axis}. "
-        f"They have {listed}."
+        f"They have {', '.join(found) if found else 'no metrics at all'}."
     )
 
 
@@ -78,18 +83,17 @@ def few_and_twice(groups: Sequence[Group]) -> Iterator[str]:
     """Remarks on how many runs there are and on seeds that occur twice."""
     few = [f"{g.label} on {g.env} ({len(g.runs)})" for g in groups if len(g.runs) < FEW]
     if few:
-        listed = ", ".join(few[:6]) + (f" and {len(few) - 6} more" if len(few) > 6 else "")
         yield (
-            f"Fewer than {FEW} runs: {listed}. Intervals over so few seeds are unreliable; add "
-            "seeds before drawing conclusions."
+            f"Fewer than {FEW} runs: {listed(few)}. Intervals over so few seeds are unreliable; "
+            "add seeds before drawing conclusions."
         )
+    twice = []
     for group in groups:
         seeds = [run.seed for run in group.runs if run.seed is not None]
-        if twice := sorted({seed for seed in seeds if seeds.count(seed) > 1}):
-            yield (
-                f"{group.label} on {group.env}: several runs have the same seed "
-                f"({', '.join(map(str, twice))}). They are counted as different runs."
-            )
+        if same := sorted({seed for seed in seeds if seeds.count(seed) > 1}):
+            twice.append(f"{group.label} on {group.env} (seed {', '.join(map(str, same))})")
+    if twice:
+        yield f"Several runs of one seed are counted as different runs: {listed(twice)}."
 
 
 def ends_of(

@@ -38,7 +38,7 @@ def test_few_seeds_are_warned_of_and_one_has_no_interval():
 
 def test_the_same_seed_twice_is_warned_of():
     runs = [*team("dqn"), run(Path("again"), seed=2)]
-    assert warning(analyze(runs, settings()), "same seed (2)")
+    assert warning(analyze(runs, settings()), "dqn on CartPole-v1 (seed 2)")
 
 
 def test_unfinished_runs_are_left_out_unless_asked_for():

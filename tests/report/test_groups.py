@@ -66,3 +66,9 @@ def test_environments_and_configurations_can_be_renamed():
 def test_a_renaming_without_an_arrow_is_answered_with_one():
     with pytest.raises(UsageError, match=r"expected 'OLD -> NEW', got 'a=b'"):
         grouped([made("a")], rename=["a=b"])
+
+
+def test_configurations_that_differ_in_much_are_numbered():
+    keys = [f"algo.a_long_name_of_a_setting_{i}" for i in range(5)]
+    runs = [made(str(v), settings=dict.fromkeys(keys, v)) for v in (1, 2, 1)]
+    assert labels(runs) == {("dqn #1", "CartPole-v1"): 2, ("dqn #2", "CartPole-v1"): 1}

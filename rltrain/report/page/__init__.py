@@ -21,12 +21,16 @@ from rltrain.report.tables import Table
 
 FOLDED = ("configurations", "runs")
 """Tables that are closed at first."""
+MANY = 4
+"""Environments that the title names, at most."""
 
 
 def write_page(path: Path, analysis: Analysis, tables: Sequence[Table]) -> None:
     """Write the page."""
     count = sum(len(s.curves) for s in analysis.series)
-    title = f"{', '.join(analysis.envs)}: {analysis.metric.replace('_', ' ')}"
+    envs = analysis.envs
+    where = ", ".join(envs) if len(envs) <= MANY else f"{len(envs)} environments"
+    title = f"{where}: {analysis.metric.replace('_', ' ')}"
     now = datetime.now().strftime("%Y-%m-%d %H:%M")
     fields = {
         "title": html.escape(title),

@@ -16,6 +16,9 @@ SCENARIO = ("map_name", "game", "maker", "id")
 NO_SETTINGS = (
     "mode",
     "seed",
+    "test.interval",
+    "test.episodes",
+    "test.n_envs",
     "save.",
     "log.",
     "dataset.write",
@@ -35,6 +38,8 @@ NO_SETTINGS = (
     *(f"env.{key}" for key in SCENARIO),
 )
 """Keys that do not tell configurations apart: they change no result, or are named otherwise."""
+NO_CHOICES = ("logger", "hardware", "tuned", "tune", "hydra/")
+"""Groups that do not, or whose keys do."""
 
 
 def read(folder: Path, files: set[str]) -> Run | None:
@@ -46,7 +51,7 @@ def read(folder: Path, files: set[str]) -> Run | None:
         return None
     problems: list[str] = []
     columns = columns_of(metric_rows(folder / "metrics.jsonl", problems))
-    choices = {k: str(v) for k, v in config.pop("choices").items() if v is not None}
+    choices = {k: str(v) for k, v in config.pop("choices").items() if v not in (None, "none")}
     status = str(json_object(folder / "run.json").get("status", "unknown"))
     settings = {
         key: value for key, value in flat(config).items() if not key.startswith(NO_SETTINGS)
@@ -59,7 +64,7 @@ def read(folder: Path, files: set[str]) -> Run | None:
         env=env_name(choices.pop("env", "unknown"), config.get("env") or {}),
         seed=seed if isinstance(seed, int) else None,
         columns=columns,
-        choices={k: v for k, v in choices.items() if k not in ("logger", "hardware", "tune")},
+        choices={k: v for k, v in choices.items() if not k.startswith(NO_CHOICES)},
         settings=settings,
         status=status,
         problems=problems,
