@@ -1,10 +1,11 @@
 """Which methods find the optimum of matrix games, and what values they converge to.
 
     python -m benchmarks.matrix_games two_step qtran --algos vdn qtran --seeds 1-5
+    python -m benchmarks.matrix_games qtran --algos qplex --batch 32 --lr 1e-3 --updates 8000
 
-Uniform data without sampling noise: every batch has each sequence of joint actions once, as ε = 1
-gives them in the limit. All parts are built from the settings of the command, with feed-forward
-agents.
+Uniform data: every batch has each sequence of joint actions once, as ε = 1 gives them in the limit,
+or with --batch so many of them, drawn at random. All parts are built from the settings of the
+command, with feed-forward agents; QPLEX has the mixer of its authors' matrix games.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from typing import cast
 
@@ -30,10 +32,12 @@ from rltrain.types import Batch, Clock
 
 ALGOS = ("iql", "vdn", "qmix", "cw_qmix", "ow_qmix", "qtran", "qplex")
 UPDATES = 1000
+LEARNING_RATE = "1e-2"
 SETTINGS = (
-    "algo/network=mlp algo/optimizer=adam algo.optimizer.lr=1e-2 algo.target_update.episodes=null "
+    "algo/network=mlp algo/optimizer=adam algo.target_update.episodes=null "
     "algo.target_update.updates=100"
 )
+OF_METHODS = {"qplex": "algo.mixer.kernels=10 algo.mixer.kernel_layers=3"}
 
 
 def make_env(game: str, n_envs: int) -> GameEnv:
@@ -42,10 +46,11 @@ def make_env(game: str, n_envs: int) -> GameEnv:
     return matrix_game(game=game, length=1, n_envs=n_envs)  # type: ignore[arg-type]
 
 
-def overrides(game: str, algo: str, seed: int) -> list[str]:
+def overrides(game: str, algo: str, seed: int, lr: str) -> list[str]:
     """The settings of a run, to type after rltrain as well."""
     env = "env=two_step" if game == "two_step" else f"env=matrix env.game={game}"
-    return f"algo={algo} {env} {SETTINGS} seed={seed}".split()
+    settings = f"{SETTINGS} algo.optimizer.lr={lr} {OF_METHODS.get(algo, '')}"
+    return f"algo={algo} {env} {settings} seed={seed}".split()
 
 
 def every_episode(game: str) -> Batch:
@@ -79,15 +84,39 @@ def every_episode(game: str) -> Batch:
     )
 
 
-def learned(game: str, algo: str, seed: int, updates: int) -> tuple[Learner, Batch]:
-    """A learner after so many gradient steps."""
+def learned(
+    game: str,
+    algo: str,
+    seed: int,
+    updates: int,
+    batch_size: int | None = None,
+    lr: str = LEARNING_RATE,
+) -> tuple[Learner, Batch]:
+    """A learner after so many gradient steps, and the batch of all episodes.
+
+    Args:
+        batch_size: episodes drawn at random for every step; None = each of them once.
+    """
     torch.set_num_threads(1)
-    batch = every_episode(game)
-    settings = settings_from(overrides(game, algo, seed))
+    batch, rng = every_episode(game), np.random.default_rng(seed)
+    settings = settings_from(overrides(game, algo, seed, lr))
     learner = build_learner(settings, make_env(game, 1).spec, torch.device("cpu"))
     for done in range(updates):
-        learner.update(batch, Clock(updates=done))
+        drawn = batch
+        if batch_size is not None:
+            drawn = episodes(
+                batch, torch.from_numpy(rng.integers(len(batch.index), size=batch_size))
+            )
+        learner.update(drawn, Clock(updates=done))
     return learner, batch
+
+
+def episodes(batch: Batch, numbers: torch.Tensor) -> Batch:
+    """These windows of a batch."""
+    of_steps = ("obs", "avail_actions", "state", "last_action", "last", "action", "reward")
+    of_steps += ("terminated", "mask")
+    fields = {name: getattr(batch, name)[:, numbers] for name in of_steps}
+    return replace(batch, **fields, weight=batch.weight[numbers], index=torch.arange(len(numbers)))
 
 
 def greedy_return(learner: Learner, game: str) -> float:
@@ -128,11 +157,13 @@ def exact(game: str) -> np.ndarray:
     return table
 
 
-def row(game: str, algo: str, numbers: Sequence[int], updates: int) -> str:
+def row(
+    game: str, algo: str, numbers: Sequence[int], updates: int, batch_size: int | None, lr: str
+) -> str:
     """A row of the table: greedy returns, how far Q_tot is from the exact values, and Q_tot."""
     returns, found = [], []
     for seed in numbers:
-        learner, batch = learned(game, algo, seed, updates)
+        learner, batch = learned(game, algo, seed, updates, batch_size, lr)
         returns.append(greedy_return(learner, game))
         found.append(tables(learner, batch, game))
     error = np.mean([np.abs(each - exact(game)).max() for each in found])
@@ -150,11 +181,16 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--algos", nargs="+", default=list(ALGOS))
     parser.add_argument("--seeds", default="1-5", help="such as 1-5")
     parser.add_argument("--updates", type=int, default=UPDATES, help="gradient steps")
+    parser.add_argument("--batch", type=int, help="episodes drawn at random for every step")
+    parser.add_argument("--lr", default=LEARNING_RATE, help="learning rate of Adam")
     options = parser.parse_args(arguments)
     print("| game | method | greedy return of each seed | error | Q_tot, first seed |")
     print("| --- | --- | --- | --- | --- |")
     for game, algo in product(options.games, options.algos):
-        print(row(game, algo, list(seeds(options.seeds)), options.updates), flush=True)
+        found = row(
+            game, algo, list(seeds(options.seeds)), options.updates, options.batch, options.lr
+        )
+        print(found, flush=True)
 
 
 if __name__ == "__main__":

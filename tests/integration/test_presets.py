@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+import yaml
 
 import rltrain
 from rltrain.api import settings_from
@@ -92,3 +93,59 @@ def test_pymarls_presets_play_an_episode_with_the_parameters_of_its_beginning(tm
     trainer.run(20)
     assert len(set().union(*played)) > 5  # it learns meanwhile
     assert all(len(different) <= 1 for different in played)
+
+
+EPYMARL = {  # hidden units, learning rate, network, test epsilon, epsilon's env steps, targets
+    "matrix/iql": (128, 3e-4, "mlp", 0, 50_000, 200),
+    "matrix/vdn": (64, 1e-4, "mlp", 0, 200_000, 0.01),
+    "matrix/qmix": (64, 3e-4, "mlp", 0, 200_000, 0.01),
+    "mpe/iql": (128, 5e-4, "mlp", 0, 200_000, 0.01),
+    "mpe/vdn": (128, 5e-4, "mlp", 0, 50_000, 200),
+    "mpe/qmix": (64, 5e-4, "gru", 0, 200_000, 0.01),
+    "smac/iql": (128, 5e-4, "gru", 0.05, 50_000, 200),
+    "smac/vdn": (128, 5e-4, "gru", 0, 50_000, 200),
+    "smac/qmix": (128, 5e-4, "gru", 0.05, 50_000, 200),
+    "lbf/iql": (128, 3e-4, "gru", 0.05, 200_000, 200),
+    "lbf/vdn": (128, 3e-4, "gru", 0, 200_000, 0.01),
+    "lbf/qmix": (64, 3e-4, "gru", 0.05, 200_000, 0.01),
+    "rware/iql": (64, 5e-4, "mlp", 0.05, 50_000, 0.01),
+    "rware/vdn": (64, 5e-4, "mlp", 0.05, 50_000, 0.01),
+    "rware/qmix": (64, 5e-4, "mlp", 0.05, 50_000, 0.01),
+}
+"""The published settings (Papoudakis et al. 2021, appendix): 200 is a copy after so many updates,
+0.01 the coefficient of soft updates; rewards are standardized everywhere."""
+
+
+@pytest.mark.parametrize("name", EPYMARL)
+def test_presets_of_epymarl_have_its_published_settings(name):
+    preset = yaml.safe_load((FOLDER / f"epymarl/{name}.yaml").read_text("utf-8"))
+    chosen = {group: choice for each in preset["defaults"] for group, choice in each.items()}
+    algo, network = preset["algo"], chosen.get("override /algo/network", "gru")
+    units = algo["network"]
+    (hidden,) = set(units["hidden_sizes"] if network == "mlp" else [units.get("hidden_dim", 64)])
+    target = algo["target_update"]
+    assert (
+        hidden,
+        float(algo.get("optimizer", {}).get("lr", 5e-4)),
+        network,
+        preset["test"].get("epsilon", 0),
+        algo.get("exploration", {}).get("env_steps", 50_000),
+        target.get("tau", target["updates"]),
+    ) == EPYMARL[name]
+    assert chosen["override /algo/optimizer"] == "adam"
+    assert chosen["override /algo"] == name.partition("/")[2]
+    assert (algo["reward_norm"], preset["hardware"]["n_envs"]) == ("standardize", 1)
+    steps = 4_050_000 if name.startswith(("smac", "rware")) else 2_050_000
+    tests = (preset["test"]["interval"], preset["test"]["episodes"])
+    assert (preset["total_env_steps"], *tests) == (steps, 50_000, 100)
+
+
+@pytest.mark.parametrize("algo", ["qmix", "vdn"])
+def test_presets_of_pymarl2_have_its_published_settings(algo):
+    preset = yaml.safe_load((FOLDER / f"pymarl2/{algo}.yaml").read_text("utf-8"))
+    found = preset["algo"]
+    assert (found["batch_size"], found["updates_per_episode"]) == (128, 1 / 8)
+    assert (found["loss"]["trace"], float(found["optimizer"]["lr"])) == (0.6, 1e-3)
+    assert (found["exploration"]["env_steps"], preset["total_env_steps"]) == (100_000, 10_050_000)
+    assert {"override /algo": algo} in preset["defaults"]
+    assert {"override /algo/optimizer": "adam"} in preset["defaults"]

@@ -139,6 +139,21 @@ def test_methods_beyond_monotonic_values_find_the_optimum_of_the_qtran_game(algo
 
 
 @pytest.mark.slow
+def test_qplex_with_its_authors_mixer_finds_the_optimum_of_the_qtran_game():
+    learner, _ = learned("qtran", "qplex", seed=1, updates=8000, batch_size=32, lr="1e-3")
+    assert greedy_return(learner, "qtran") == 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algo", ["cw_qmix", "ow_qmix", "qtran"])
+def test_trainers_find_the_optimum_of_the_qtran_game(tmp_path, algo):
+    overrides = [f"algo={algo}", "env=matrix", "env.game=qtran", "buffer.capacity=2000"]
+    overrides += ["algo/optimizer=adam", "algo.optimizer.lr=3e-3"]
+    trainer = solved(overrides, tmp_path, 3_000)
+    assert trainer.test(episodes=1)["test/return_mean"] == 8
+
+
+@pytest.mark.slow
 def test_iql_plays_the_safe_cell_of_the_qtran_game(tmp_path):
     overrides = ["algo=iql", "env=matrix", "env.game=qtran", "buffer.capacity=2000"]
     trainer = solved(overrides, tmp_path, 12_000)
