@@ -43,7 +43,11 @@ def test_every_preset_composes(preset):
 
 def repeated(preset, settings):
     """The keys that a preset sets to the values that its choices have by themselves."""
-    chosen = {g: o for g, o in settings.choices.items() if g in CATALOG.groups and o != "default"}
+    chosen = {
+        g: o
+        for g, o in settings.choices.items()
+        if g in CATALOG.groups and o not in ("default", None)
+    }
     own = settings_from([f"{g}={o}" for g, o in chosen.items() if g != "experiment"]).plain
     keys = CATALOG.file("experiment", preset).keys
     return [k for k in keys if pick(settings.plain, k) == pick(own, k)]
