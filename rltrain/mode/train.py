@@ -32,7 +32,8 @@ from rltrain.logger.train_log import TrainLog, train_log
 from rltrain.logger.wandb import Wandb
 from rltrain.mode.find_run import find_checkpoint, find_run
 from rltrain.mode.messages.banner import Job, banner, job_line
-from rltrain.mode.messages.closing import closing_words, result
+from rltrain.mode.messages.card import write_card
+from rltrain.mode.messages.closing import closing_words, next_commands, result
 from rltrain.mode.messages.warnings import warn
 from rltrain.mode.run_folder import (
     Record,
@@ -185,6 +186,9 @@ def run_training(
         record.write(trainer, status=status, exit_code=code, finished=now())
         module = module_of_env(settings.plain)
         trust = module and module.partition(".")[0]
+        if status == "finished":
+            commands = next_commands(record.facts, run_dir, trainer, status, trust)
+            write_card(run_dir, settings, record.facts, commands)
         if job is None:
             words = closing_words(record.facts, run_dir, trainer, status, trust)
         else:

@@ -22,7 +22,7 @@ def test_a_run_leaves_what_the_contract_names(trained):
     assert trained.parent.name == "qmix-two_step"
     names = {p.name for p in trained.iterdir()}
     expected = {".hydra", "config.json", "metrics.jsonl", "checkpoints", "run.json", "train.log"}
-    assert expected | {"learning_curve.png"} <= names
+    assert expected | {"learning_curve.png", "README.md"} <= names
     record = json.loads((trained / "run.json").read_text())
     assert (record["status"], record["exit_code"]) == ("finished", 0)
     assert record["final_test"]["env_steps"] == record["env_steps"] >= 150

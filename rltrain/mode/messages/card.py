@@ -1,0 +1,113 @@
+"""The model card of a finished run: ``README.md`` with its curve, its tests and commands."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rltrain.common.files import put_text
+from rltrain.config.schema import Settings
+from rltrain.config.validate.values import show
+from rltrain.logger.screen import duration, shown
+
+COLUMNS = {
+    "env_steps": ("env steps", ","),
+    "test/return_mean": ("return", ",.2f"),
+    "test/return_std": ("std", ",.2f"),
+    "test/win_rate": ("win rate", ".1%"),
+    "test/episode_length_mean": ("episode length", ",.1f"),
+}
+"""What the table of tests shows, where a test has it."""
+VIDEOS = (".gif", ".mp4")
+
+
+def write_card(
+    run_dir: Path, settings: Settings, facts: Mapping[str, Any], commands: Sequence[str]
+) -> None:
+    """Write the card into the run's folder.
+
+    Args:
+        facts: of ``run.json``.
+        commands: what can be typed next.
+    """
+    put_text(run_dir / "README.md", card(run_dir, settings, facts, commands))
+
+
+def card(
+    run_dir: Path, settings: Settings, facts: Mapping[str, Any], commands: Sequence[str]
+) -> str:
+    """The text of the card, with the metadata that model hubs read at its top."""
+    about = {
+        "library_name": "rltrain",
+        "tags": ["reinforcement-learning", settings.choices["algo"], settings.choices["env"]],
+    }
+    steps, seconds = facts["env_steps"], duration(facts["seconds"])
+    parts = [
+        f"---\n{yaml.safe_dump(about, sort_keys=False)}---",
+        f"# {settings.title}",
+        f"Trained for {steps:,} env steps ({facts['updates']:,} updates) in {seconds} with rltrain "
+        f"{facts['version']}{commit(facts)}.",
+    ]
+    if (run_dir / "learning_curve.png").exists():
+        parts.append("![Learning curve](learning_curve.png)")
+    parts += [table(facts)] if facts["final_test"] else []
+    parts += [f"![{path.stem}]({path.as_posix()})" for path in videos(run_dir)]
+    if typed := typed_values(settings):
+        parts.append(
+            "Settings that differ from those of the chosen algorithm and environment "
+            f"(`config.json` has all):\n\n{typed}"
+        )
+    path = shown(run_dir)
+    typed_next = [command for command in commands if command.startswith("rltrain ")]
+    typed_next.append(f"rltrain config={shlex.quote(path)} seed={settings.run.seed + 1}")
+    parts.append("\n".join(["```bash", *typed_next, "```"]))
+    python = ["import rltrain", "", f"policy = rltrain.load_policy({path!r})  # greedy"]
+    python += [command for command in commands if command.startswith("rltrain.")]
+    parts.append("\n".join(["```python", *python, "```"]))
+    return "\n\n".join(parts) + "\n"
+
+
+def commit(facts: Mapping[str, Any]) -> str:
+    """The commit that the run was made with, where there is one."""
+    if not facts.get("git_commit"):
+        return ""
+    return f", commit `{facts['git_commit'][:10]}`" + (" and changes" if facts["git_dirty"] else "")
+
+
+def table(facts: Mapping[str, Any]) -> str:
+    """The last and the best test."""
+    tests = {"last": facts["final_test"], "best": facts["best_test"] or {}}
+    names = [name for name in COLUMNS if name in tests["last"]]
+    lines = [
+        "| test | " + " | ".join(COLUMNS[name][0] for name in names) + " |",
+        "| --- |" + " ---: |" * len(names),
+    ]
+    for which, test in tests.items():
+        if test:
+            cells = [format(test[n], COLUMNS[n][1]) if n in test else "" for n in names]
+            lines.append(f"| {which} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def typed_values(settings: Settings) -> str:
+    """The settings that were typed, one per line."""
+    lines = []
+    for key in sorted(settings.typed):
+        value: Any = settings.plain
+        for name in key.split("."):
+            value = value.get(name) if isinstance(value, Mapping) else None
+        if not isinstance(value, Mapping):
+            lines.append(f"* `{key}={show(value)}`")
+    return "\n".join(lines)
+
+
+def videos(run_dir: Path) -> list[Path]:
+    """The newest video below the run's folder, relative to it."""
+    found = [path for path in run_dir.rglob("*") if path.suffix in VIDEOS]
+    found = [path for path in found if "wandb" not in path.parts]
+    newest = max(found, key=lambda path: path.stat().st_mtime, default=None)
+    return [] if newest is None else [newest.relative_to(run_dir)]

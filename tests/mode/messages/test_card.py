@@ -1,0 +1,60 @@
+import yaml
+
+from rltrain.config.compose import compose_checked
+from rltrain.config.validate.settings import check_composition
+from rltrain.mode.messages.card import card, write_card
+
+FACTS = {
+    "env_steps": 50_000,
+    "updates": 12_000,
+    "seconds": 600.0,
+    "version": "0.1.0",
+    "git_commit": "0123456789abcdef",
+    "git_dirty": False,
+    "final_test": {"env_steps": 50_000, "test/return_mean": 18.5, "test/win_rate": 0.9},
+    "best_test": {"env_steps": 40_000, "test/return_mean": 19.25, "test/win_rate": 0.95},
+}
+COMMANDS = ["rltrain mode=evaluate checkpoint=RUN", "RUN/learning_curve.png"]
+
+
+def settings(*overrides):
+    return check_composition(compose_checked(["algo=qmix", "env=smac", *overrides]))
+
+
+def test_card_has_tests_settings_and_commands(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_dir = tmp_path / "my run"
+    run_dir.mkdir()
+    write_card(run_dir, settings("algo.loss.gamma=0.95", "seed=3"), FACTS, COMMANDS)
+    text = (run_dir / "README.md").read_text(encoding="utf-8")
+    assert "# qmix on smac 3m, seed 3" in text
+    assert (
+        "50,000 env steps (12,000 updates) in 10 min with rltrain 0.1.0, commit `0123456789`."
+        in text
+    )
+    assert "| test | env steps | return | win rate |" in text
+    assert "| best | 40,000 | 19.25 | 95.0% |" in text
+    assert "* `algo.loss.gamma=0.95`\n* `seed=3`" in text
+    assert f"```bash\n{COMMANDS[0]}\nrltrain config='my run' seed=4\n```" in text
+    assert "load_policy" in text
+
+
+def test_pictures_are_shown_where_there_are_any(tmp_path):
+    assert "![" not in card(tmp_path, settings(), FACTS, COMMANDS)
+    (tmp_path / "learning_curve.png").touch()
+    (tmp_path / "recordings/500").mkdir(parents=True)
+    (tmp_path / "recordings/500/episode_0.gif").touch()
+    text = card(tmp_path, settings(), FACTS, COMMANDS)
+    assert "![Learning curve](learning_curve.png)" in text
+    assert "![episode_0](recordings/500/episode_0.gif)" in text
+
+
+def test_metadata_at_the_top_is_yaml(tmp_path):
+    head = card(tmp_path, settings(), FACTS, COMMANDS).split("---")[1]
+    about = yaml.safe_load(head)
+    assert about == {"library_name": "rltrain", "tags": ["reinforcement-learning", "qmix", "smac"]}
+
+
+def test_a_run_without_tests_or_commit_has_a_card(tmp_path):
+    facts = {**FACTS, "final_test": None, "best_test": None, "git_commit": None}
+    assert "| test |" not in card(tmp_path, settings(), facts, [])
