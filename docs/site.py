@@ -68,8 +68,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         text = f"# {title}: {module}\n\n" + "\n".join(_members(module))
         files.append(File.generated(config, f"reference/{module}.md", content=text))
     for path in sorted(_linked_sources()):
-        language = {".py": "python", ".yaml": "yaml"}[path.suffix]
-        text = f"# {path.name}\n\n```{language}\n{(ROOT / path).read_text(encoding='utf-8')}```\n"
+        text = f"# {path}\n" + "".join(map(_code, sorted(_files(ROOT / path))))
         file = File.generated(
             config, f"source/{path}.md", content=text, inclusion=InclusionLevel.NOT_IN_NAV
         )
@@ -84,13 +83,22 @@ def _members(module: str) -> Iterator[str]:
         yield f"::: {owner}.{name}\n" if name else f"::: {module}\n"
 
 
+def _files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else [file for file in path.iterdir() if file.is_file()]
+
+
+def _code(path: Path) -> str:
+    language = path.suffix.removeprefix(".")
+    return f'\n```{language} title="{path.name}"\n{path.read_text(encoding="utf-8")}```\n'
+
+
 def _linked_sources() -> set[Path]:
-    """The files of code and configuration that pages link to."""
+    """The files and folders of code and configuration that pages link to."""
     found = set()
     for page in (ROOT / "docs").rglob("*.md"):
         for link in LINK.findall(page.read_text(encoding="utf-8")):
             path = (page.parent / link).resolve()
-            if path.suffix in (".py", ".yaml") and path.is_file():
+            if path.is_dir() or path.suffix in (".py", ".yaml"):
                 found.add(path.relative_to(ROOT))
     return found
 
