@@ -28,7 +28,7 @@ class Terminated(Callback):
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def trained(overrides, folder, until=300):
+def trained(overrides, folder, until=150):
     """A trainer after so many env steps."""
     trainer = rltrain.make_trainer(overrides, run_dir=folder)
     trainer.start()

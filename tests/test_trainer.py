@@ -19,7 +19,7 @@ SLOW = pytest.mark.slow
 
 @pytest.mark.parametrize("n_envs", [1, 8, pytest.param(3, marks=SLOW)])
 @pytest.mark.parametrize("ratio", [0.3, *(pytest.param(r, marks=SLOW) for r in (1.0, 2.5))])
-def test_updates_per_episode_are_exact_whatever_the_number_of_copies(
+def test_updates_per_episode_are_exact_whatever_the_number_of_environments(
     small, tmp_path, n_envs, ratio
 ):
     overrides = [*small, f"hardware.n_envs={n_envs}", f"algo.updates_per_episode={ratio}"]
@@ -50,12 +50,12 @@ def test_fractions_of_updates_carry_over_without_drift(small, tmp_path):
 
 def test_nothing_is_owed_from_before_learning_starts(small, tmp_path):
     overrides = [w for w in small if not w.startswith("buffer.capacity")]
-    overrides += ["buffer.capacity=500", "algo.learning_starts=300"]
+    overrides += ["buffer.capacity=500", "algo.learning_starts=150"]
     trainer = rltrain.make_trainer(overrides, run_dir=tmp_path)
-    trainer.run(270)
+    trainer.run(120)
     assert trainer.clock.updates == 0
     before = trainer.clock
-    trainer.run(400)
+    trainer.run(220)
     assert 0 < trainer.clock.updates <= trainer.clock.episodes - before.episodes
 
 
@@ -72,10 +72,10 @@ def test_due_fires_at_the_first_look_at_or_after_each_multiple():
 
 
 def test_tests_belong_to_zero_every_multiple_and_the_end(small, tmp_path):
-    trainer, trace = traced([*small, "total_env_steps=500", "test.interval=200"], tmp_path)
+    trainer, trace = traced([*small, "total_env_steps=250", "test.interval=100"], tmp_path)
     trainer.train()
     assert trace.tests[0] == 0
-    assert [t // 200 for t in trace.tests[1:3]] == [1, 2]
+    assert [t // 100 for t in trace.tests[1:3]] == [1, 2]
     assert trace.tests[-1] == trainer.clock.env_steps
     assert len(set(trace.tests)) == len(trace.tests) == 4
 
@@ -192,9 +192,9 @@ def test_iterate_runs_one_log_interval_and_returns_results(small, tmp_path):
 
 
 def test_the_same_seed_gives_the_same_bytes(small, tmp_path):
-    one, two = (trained(small, tmp_path / name, 150) for name in "ab")
+    one, two = (trained(small, tmp_path / name, 75) for name in "ab")
     assert torch.equal(weights(one), weights(two))
-    other = trained([*small, "seed=1"], tmp_path / "c", 150)
+    other = trained([*small, "seed=1"], tmp_path / "c", 75)
     assert not torch.equal(weights(one), weights(other))
 
 

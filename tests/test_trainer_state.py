@@ -17,7 +17,7 @@ def test_a_checkpoint_saved_by_hand_is_the_latest_and_older_ones_make_room(small
     overrides = [w for w in small if not w.startswith("save.interval")]
     overrides += ["save.interval=100000", "save.keep_last=2", "test.interval=100000"]
     trainer = rltrain.make_trainer(overrides, run_dir=tmp_path)
-    for until in (50, 100, 150):
+    for until in (25, 50, 75):
         trainer.run(until)
         folder = trainer.save()
         assert (tmp_path / "checkpoints/latest").read_text().strip() == folder.name
@@ -25,7 +25,7 @@ def test_a_checkpoint_saved_by_hand_is_the_latest_and_older_ones_make_room(small
     assert len(kept) == 2
     assert [p.name for p in kept if (p / "replay.json").exists()] == [folder.name]
     exported = trainer.export(tmp_path / "mine")
-    trainer.run(200)
+    trainer.run(100)
     trainer.save("weights")
     assert (tmp_path / "checkpoints/latest").read_text().strip() == folder.name
     assert exported.exists()
@@ -51,7 +51,7 @@ def test_a_resume_says_where_environments_cannot_continue(small, tmp_path, env, 
 
 @pytest.mark.parametrize(
     "stop_at",
-    [pytest.param(30, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.slow), 205],
+    [pytest.param(30, marks=pytest.mark.slow), pytest.param(80, marks=pytest.mark.slow), 135],
 )
 def test_a_resumed_run_equals_the_uninterrupted_one(small, tmp_path, stop_at):
     whole = trained(small, tmp_path / "whole")
@@ -61,7 +61,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(small, tmp_path, stop_at):
     second.restore(tmp_path / "part")
     assert second.clock == first.clock
     second.started = True
-    second.run(300)
+    second.run(150)
     assert second.clock == whole.clock
     assert torch.equal(weights(second), weights(whole))
     assert second.owed == whole.owed
@@ -94,20 +94,20 @@ def test_what_was_saved_can_be_started_from(small, tmp_path):
 
 
 def test_without_a_saved_replay_the_environments_begin_new_episodes(small, tmp_path):
-    first = trained(small, tmp_path, 101)
+    first = trained(small, tmp_path, 51)
     folder = first.save(with_replay=False)
     second = rltrain.make_trainer(small, run_dir=tmp_path)
     found = second.restore(folder)
     assert "collecting again" in found.remarks[-1]
     second.started = True
-    second.run(200)
+    second.run(100)
     lengths = second.buffer._length[: second.buffer.n_episodes]
     assert set(lengths.tolist()) == {2}
 
 
 def test_new_episodes_after_a_resume_are_not_those_of_the_beginning(small, tmp_path):
     """Defect: without a saved replay the copies played their first episodes once more."""
-    first = trained(small, tmp_path, 101)
+    first = trained(small, tmp_path, 51)
     folder = first.save(with_replay=False)
     second = rltrain.make_trainer(small, run_dir=tmp_path)
     second.restore(folder)
@@ -117,7 +117,7 @@ def test_new_episodes_after_a_resume_are_not_those_of_the_beginning(small, tmp_p
     seeds = second.rollout.seeds
     second.rollout.seeds = lambda copy, k: asked.append((copy, k)) or seeds(copy, k)
     second.started = True
-    second.run(120)
+    second.run(75)
     assert {(copy, skip) for copy in range(3)} <= set(asked)
     assert min(k for _, k in asked) == skip
     third = rltrain.make_trainer(small, run_dir=tmp_path)
@@ -158,7 +158,7 @@ def test_a_stop_criterion_ends_with_a_test_and_an_interruption_does_not(small, t
 
 
 def test_callbacks_added_on_a_resume_do_not_shift_the_others(small, tmp_path):
-    first = trained(small, tmp_path, 120)
+    first = trained(small, tmp_path, 60)
     first.save()
     second = rltrain.make_trainer(small, run_dir=tmp_path)
     second.callbacks = Callbacks([Trace(), *second.callbacks.callbacks])

@@ -12,7 +12,7 @@ from rltrain.errors import CheckpointError, UsageError
 from tests.helpers import forged, nothing_written
 
 
-def test_evaluate_plays_the_exact_number_whatever_the_number_of_copies(command, trained):
+def test_evaluate_plays_the_exact_number_whatever_the_number_of_environments(command, trained):
     found = []
     for n_envs in (1, 2, 5):
         overrides = [f"checkpoint={trained}", "test.episodes=7", f"test.n_envs={n_envs}"]

@@ -23,7 +23,7 @@ import sys, json
 import rltrain
 from rltrain.types import Clock
 from tests.algo.batches import SPEC, make_batch
-for algo, network in (("qmix", "gru"), ("iql", "mlp"), ("vdn", "gru")):
+for algo, network in (("qmix", "gru"), ("iql", "mlp")):
     words = [f"algo={algo}", f"algo/network={network}", "hardware.kernels=torch"]
     learner = rltrain.make_learner(words, SPEC)
     learner.update(make_batch([4, 3], SPEC), Clock())
