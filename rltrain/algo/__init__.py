@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from rltrain.algo.loss.weighted import CentralCritic as CentralCritic
     from rltrain.algo.loss.weighted import WeightedLoss as WeightedLoss
     from rltrain.algo.mixer.qatten import Qatten as Qatten
-    from rltrain.algo.mixer.qmix import Independent as Independent
     from rltrain.algo.mixer.qmix import QMix as QMix
-    from rltrain.algo.mixer.qmix import Sum as Sum
     from rltrain.algo.mixer.qmix import no_critic as no_critic
     from rltrain.algo.mixer.qplex import QPlex as QPlex
     from rltrain.algo.mixer.qplex import QPlexAttention as QPlexAttention
+    from rltrain.algo.mixer.sum import Independent as Independent
+    from rltrain.algo.mixer.sum import Sum as Sum
     from rltrain.algo.network.conv import conv_agents as conv_agents
     from rltrain.algo.network.distribution import Categorical as Categorical
     from rltrain.algo.network.distribution import ImplicitQuantile as ImplicitQuantile
@@ -60,7 +60,7 @@ _EXPORTS = {
     "GRUAgents": "network.gru",
     "HPNAgents": "network.hpn",
     "ImplicitQuantile": "network.distribution",
-    "Independent": "mixer.qmix",
+    "Independent": "mixer.sum",
     "LSTMAgents": "network.lstm",
     "LambdaLoss": "loss.q_lambda",
     "Learner": "learner",
@@ -78,7 +78,7 @@ _EXPORTS = {
     "QuantileLoss": "loss.distributional",
     "Scalar": "network.distribution",
     "Scripted": "scripted",
-    "Sum": "mixer.qmix",
+    "Sum": "mixer.sum",
     "TDLoss": "loss.td",
     "TargetUpdate": "target_update",
     "WeightedLoss": "loss.weighted",

@@ -14,8 +14,9 @@ from rltrain.algo.loss.qtran import QTranCritic, QTranLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.loss.weighted import CentralCritic, WeightedLoss
 from rltrain.algo.mixer.qatten import Qatten
-from rltrain.algo.mixer.qmix import Independent, QMix, Sum
+from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.mixer.qplex import QPlex, QPlexAttention
+from rltrain.algo.mixer.sum import Independent, Sum
 from rltrain.algo.network.conv import conv_agents
 from rltrain.algo.network.distribution import (
     Categorical,

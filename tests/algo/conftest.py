@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rltrain.algo.mixer.qmix import Independent
+from rltrain.algo.mixer.sum import Independent
 from rltrain.types import EnvSpec, Model
 from tests.algo import batches
 from tests.algo.batches import Table, make_batch

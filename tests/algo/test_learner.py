@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from rltrain.algo.loss.td import TDLoss
-from rltrain.algo.mixer.qmix import Independent
+from rltrain.algo.mixer.sum import Independent
 from rltrain.algo.optimizer import adam, radam, rmsprop
 from rltrain.algo.target_update import TargetUpdate
 from rltrain.types import Clock, Model, Output

@@ -11,8 +11,9 @@ from rltrain.algo.learner import Learner
 from rltrain.algo.loss.qtran import QTranCritic, QTranLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.loss.weighted import CentralCritic, WeightedLoss
-from rltrain.algo.mixer.qmix import Independent, QMix, Sum
+from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.mixer.qplex import QPlex
+from rltrain.algo.mixer.sum import Independent, Sum
 from rltrain.algo.optimizer import rmsprop
 from rltrain.algo.target_update import TargetUpdate
 from rltrain.interop import load_pymarl, parts_of

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rltrain.algo.kernels.feed_forward import Stack
 from rltrain.algo.loss.td import TDLoss
-from rltrain.algo.mixer.qmix import Independent
+from rltrain.algo.mixer.sum import Independent
 from rltrain.interfaces import Loss
 from rltrain.types import Batch, Clock, Model, Result
 

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rltrain.algo.loss.td import joint_value, real, taken_value, total
-from rltrain.algo.mixer.qmix import need_state, need_team_reward
+from rltrain.algo.mixer.qmix import need_state
+from rltrain.algo.mixer.sum import need_team_reward
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.returns import Returns
 from rltrain.algo.targets import greedy, huber

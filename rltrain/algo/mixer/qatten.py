@@ -7,7 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from rltrain.algo.mixer.qmix import need_state, need_team_reward, two_layers
+from rltrain.algo.mixer.qmix import need_state, two_layers
+from rltrain.algo.mixer.sum import need_team_reward
 from rltrain.common.number_types import Count, Flag
 from rltrain.types import EnvSpec
 

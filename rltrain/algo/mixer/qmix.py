@@ -1,7 +1,7 @@
-"""Mixers: per-agent values to value streams.
+"""QMIX, and what mixers share: per-agent values to value streams.
 
 A new one has ``n_streams`` and the four arguments of ``Mixer``; ``uses_greedy = False`` spares it
-the values of the greedy actions. Larger ones have files of their own: ``qplex``, ``qatten``.
+the values of the greedy actions.
 """
 
 from __future__ import annotations
@@ -11,40 +11,9 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from rltrain.algo.mixer.sum import need_team_reward
 from rltrain.common.number_types import Count
 from rltrain.types import EnvSpec
-
-
-class Independent(nn.Module):
-    """Every agent learns its own value (IQL; Tan 1993): M = N."""
-
-    uses_greedy, penalty = False, None
-
-    def __init__(self, *, spec: EnvSpec) -> None:
-        super().__init__()
-        self.n_streams = spec.n_agents
-
-    def forward(self, q: Tensor, greedy_q: Tensor, action: Tensor, state: Tensor) -> Tensor:
-        """q [T, B, N] to [T, B, N]."""
-        return q
-
-
-class Sum(nn.Module):
-    """The team's value is the sum of the agents' (VDN; Sunehag et al. 2018): M = 1.
-
-    Raises:
-        ValueError: the environment gives more than one reward stream.
-    """
-
-    n_streams, uses_greedy, penalty = 1, False, None
-
-    def __init__(self, *, spec: EnvSpec) -> None:
-        super().__init__()
-        need_team_reward("Sum", spec)
-
-    def forward(self, q: Tensor, greedy_q: Tensor, action: Tensor, state: Tensor) -> Tensor:
-        """q [T, B, N] to [T, B, 1]."""
-        return q.sum(-1, keepdim=True)
 
 
 class QMix(nn.Module):
@@ -94,15 +63,6 @@ class QMix(nn.Module):
 def two_layers(n_in: int, n_hidden: int, n_out: int, *, bias: bool = True) -> nn.Sequential:
     """Linear, ReLU, Linear; the last one with a bias or not."""
     return nn.Sequential(nn.Linear(n_in, n_hidden), nn.ReLU(), nn.Linear(n_hidden, n_out, bias))
-
-
-def need_team_reward(name: str, spec: EnvSpec) -> None:
-    """ValueError unless the environment gives one reward of the team."""
-    if spec.n_rewards != 1:
-        raise ValueError(
-            f"{name} needs one team reward, but the environment gives {spec.n_rewards}, one per "
-            "agent: set env.reward=sum, or algo=iql, which learns from each agent's own."
-        )
 
 
 def need_state(name: str, spec: EnvSpec, instead: str | None = None) -> None:

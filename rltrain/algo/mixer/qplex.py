@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rltrain.algo.mixer.qatten import StateAttention
-from rltrain.algo.mixer.qmix import need_state, need_team_reward, two_layers
+from rltrain.algo.mixer.qmix import need_state, two_layers
+from rltrain.algo.mixer.sum import need_team_reward
 from rltrain.common.number_types import Count, Flag, NonNegative
 from rltrain.types import EnvSpec
 

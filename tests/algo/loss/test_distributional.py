@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss, outputs_of
-from rltrain.algo.mixer.qmix import Independent
+from rltrain.algo.mixer.sum import Independent
 from rltrain.algo.network.distribution import (
     Categorical,
     ImplicitQuantile,

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rltrain.algo.loss.td import TDLoss
-from rltrain.algo.mixer.qmix import Independent, Sum
+from rltrain.algo.mixer.sum import Independent, Sum
 from rltrain.types import Clock, EnvSpec, Model
 from tests.algo.batches import Table, make_batch
 

@@ -6,7 +6,7 @@ import torch
 
 from rltrain.algo.loss.q_lambda import LambdaLoss
 from rltrain.algo.loss.td import TDLoss
-from rltrain.algo.mixer.qmix import Independent
+from rltrain.algo.mixer.sum import Independent
 from rltrain.types import Clock, EnvSpec, Model
 from tests.algo.batches import (
     Table,

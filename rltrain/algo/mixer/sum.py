@@ -1,0 +1,48 @@
+"""Mixers without parameters: independent learners, and the sum of VDN."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from rltrain.types import EnvSpec
+
+
+class Independent(nn.Module):
+    """Every agent learns its own value (IQL; Tan 1993): M = N."""
+
+    uses_greedy, penalty = False, None
+
+    def __init__(self, *, spec: EnvSpec) -> None:
+        super().__init__()
+        self.n_streams = spec.n_agents
+
+    def forward(self, q: Tensor, greedy_q: Tensor, action: Tensor, state: Tensor) -> Tensor:
+        """q [T, B, N] to [T, B, N]."""
+        return q
+
+
+class Sum(nn.Module):
+    """The team's value is the sum of the agents' (VDN; Sunehag et al. 2018): M = 1.
+
+    Raises:
+        ValueError: the environment gives more than one reward stream.
+    """
+
+    n_streams, uses_greedy, penalty = 1, False, None
+
+    def __init__(self, *, spec: EnvSpec) -> None:
+        super().__init__()
+        need_team_reward("Sum", spec)
+
+    def forward(self, q: Tensor, greedy_q: Tensor, action: Tensor, state: Tensor) -> Tensor:
+        """q [T, B, N] to [T, B, 1]."""
+        return q.sum(-1, keepdim=True)
+
+
+def need_team_reward(name: str, spec: EnvSpec) -> None:
+    """ValueError unless the environment gives one reward of the team."""
+    if spec.n_rewards != 1:
+        raise ValueError(
+            f"{name} needs one team reward, but the environment gives {spec.n_rewards}, one per "
+            "agent: set env.reward=sum, or algo=iql, which learns from each agent's own."
+        )
