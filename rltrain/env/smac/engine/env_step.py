@@ -89,7 +89,7 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders, free):
                 unit, mark, param, affects, scene.pathable, scene.any_place, A, loop, queue, spare
             )
         choose_velocities(unit, param, walls, near_walls, lines, spare, queue)
-        move_units(unit, mark, param, walls, near_walls)
+        move_units(unit, mark, param, walls, near_walls, loop)
         use_weapons(unit, mark, param, damage, affects, A, special, loop, world.rng, e, queue)
         if special:
             if scene.heals:

@@ -61,7 +61,7 @@ def jitter_starts(scene, unit, mark, rng, e):
             unit[U.X, i], unit[U.Y, i] = x, y
             unit[U.GOAL_X, i] += dx
             unit[U.GOAL_Y, i] += dy
-    push_apart(unit, mark, param)
+    push_apart(unit, mark, param, False)
     for i in range(1, n_agents):
         k = i
         while (

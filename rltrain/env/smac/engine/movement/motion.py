@@ -12,14 +12,14 @@ from rltrain.env.smac.engine.world import GROUND, M, P, U
 
 
 @njit()
-def move_units(unit, mark, param, walls, near_walls):
+def move_units(unit, mark, param, walls, near_walls, loop):
     """Move all units for one loop, push overlapping pairs apart once, and keep ground units out of
     walls and others inside their limits."""
     for i in range(unit.shape[1]):
         unit[U.VX, i], unit[U.VY, i] = unit[U.NX, i], unit[U.NY, i]
         unit[U.X, i] += unit[U.VX, i] * LOOP
         unit[U.Y, i] += unit[U.VY, i] * LOOP
-    push_apart(unit, mark, param)
+    push_apart(unit, mark, param, loop % 2 == 1)
     for i in range(unit.shape[1]):
         if param[P.LAYER, i] != F(GROUND):
             unit[U.X, i] = min(max(unit[U.X, i], param[P.X_FROM, i]), param[P.X_TO, i])
@@ -31,16 +31,22 @@ def move_units(unit, mark, param, walls, near_walls):
 
 
 @njit()
-def push_apart(unit, mark, param):
+def push_apart(unit, mark, param, backward):
     """Moves every overlapping pair apart, half each; a unit that fights standing or cannot move
     leaves it to the other.
+
+    The last pair is the one that ends up apart, so every other loop begins with the last unit: in
+    one order only, the team with the smaller ids wins 46 % of bane_vs_bane from mirrored starts.
     """
-    for i in range(1, unit.shape[1]):
+    units = unit.shape[1]
+    for k in range(1, units):
+        i = units - 1 - k if backward else k
         if unit[U.HEALTH, i] <= ZERO:
             continue
         reach2 = param[P.TOUCH, i] * param[P.TOUCH, i]
-        for start in range(0, i, WIDTH):
-            bits = units_near(unit, start, i, unit[U.X, i], unit[U.Y, i], reach2)
+        first, end = (i + 1, units) if backward else (0, i)
+        for start in range(first, end, WIDTH):
+            bits = units_near(unit, start, end, unit[U.X, i], unit[U.Y, i], reach2)
             while bits != 0:
                 j = start + lowest(bits)
                 bits &= bits - 1
@@ -54,7 +60,7 @@ def push_apart(unit, mark, param):
                     share = ZERO if fixed_i else (ONE if fixed_j else HALF)
                     push_pair(unit, i, j, dx, dy, radius, share)
                     behind = -2 << (j - start)  # i has moved: look again at those after j
-                    bits = behind & units_near(unit, start, i, unit[U.X, i], unit[U.Y, i], reach2)
+                    bits = behind & units_near(unit, start, end, unit[U.X, i], unit[U.Y, i], reach2)
 
 
 @njit(forceinline=True)
