@@ -230,6 +230,12 @@ def require_single(overrides: Sequence[str], mode: str, multirun: bool) -> None:
     if multirun:
         raise UsageError(f"A sweep (-m) starts new runs: leave out resume= and mode={mode}.")
     of_hydra = [word for word in overrides if word.lstrip("+~").startswith("hydra.")]
+    own = [word for word in of_hydra if not word.startswith("hydra.searchpath=")]
+    if own and mode in ("report", "tune"):
+        raise UsageError(
+            f"{own[0]}: Hydra's own settings are for new training runs. Leave it out; "
+            f"{mode}.dir=FOLDER chooses the folder."
+        )
     if of_hydra and mode in ("evaluate", "export", "resume"):
         raise UsageError(
             f"{of_hydra[0]}: Hydra's own settings are for new training runs. Leave it out: a "

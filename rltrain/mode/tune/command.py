@@ -6,6 +6,7 @@ import hashlib
 import json
 import multiprocessing
 import signal
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from rltrain.common.files import put_text, require_writable
 from rltrain.config.compose import compose_checked
 from rltrain.config.schema import RunSettings, Settings
 from rltrain.config.validate.settings import check_composition
-from rltrain.errors import UsageError
+from rltrain.errors import RltrainError, UsageError
 from rltrain.logger.screen import Screen, plural, shown
+from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.tune.results import write_results
 from rltrain.mode.tune.space import read_space
 from rltrain.mode.tune.study import open_study, require_optuna
@@ -116,5 +118,11 @@ def start(job: Job, jobs: int) -> int:
 
 
 def exit_with(job: Job) -> None:
-    """What a process of several does."""
-    raise SystemExit(work(job))
+    """What a process of several does; Ctrl-C between two trials ends it as well."""
+    try:
+        raise SystemExit(work(job))
+    except KeyboardInterrupt:
+        raise SystemExit(SIGNAL_CODES["SIGINT"]) from None
+    except RltrainError as error:
+        print(f"rltrain: {error}", file=sys.stderr)
+        raise SystemExit(error.exit_code) from None

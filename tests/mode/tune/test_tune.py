@@ -116,6 +116,7 @@ def test_a_trial_is_pruned_by_its_tests():
         ),
         (["tune.space=[{key: algo.batch_size, low: 0, high: 9}]"], "algo.batch_size=0"),
         (["-m"], "leave out"),
+        (["hydra.run.dir=here"], "tune.dir=FOLDER chooses the folder"),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_written(overrides, answer, tmp_path, monkeypatch):
