@@ -32,6 +32,19 @@ def install_extra(extra: str) -> str:
     return install_command(*([r for r in needed if not is_installed(r)] or needed))
 
 
+def require_extra(extra: str, module: str, typed: str) -> None:
+    """Refuse what was typed if one of rltrain's extras is not installed.
+
+    Args:
+        module: one that the extra installs.
+
+    Raises:
+        ValueError: what to type.
+    """
+    if importlib.util.find_spec(module) is None:
+        raise ValueError(f"{typed} needs {module}, which is not installed: {install_extra(extra)}")
+
+
 def requirements() -> list[tuple[str, str]]:
     """Every requirement (``numpy>=2.0``) and the extra that it belongs to, or ""."""
     source = Path(__file__).parents[2] / "pyproject.toml"

@@ -17,6 +17,8 @@ import yaml
 
 PRESETS = ("tuned", "experiment")
 """Groups whose choices set keys of other groups and have none of their own."""
+SEVERAL = ("logger",)
+"""Groups of which several options can be chosen: ``logger=[csv,wandb]``."""
 WHOLE = ("algo", "env", "hardware", "logger")
 """Groups whose choice leaves every part with the file and the values that come with it."""
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -93,6 +95,13 @@ def leaves(pairs: Any, lines: list[str], prefix: str) -> Iterator[tuple[str, Key
         yield path, Key(text, rest.lstrip("# ") if rest.startswith("#") else "")
 
 
+def each_of(option: str) -> list[str]:
+    """The options in a choice: ``[csv,wandb]`` has two, ``csv`` is one."""
+    if not option.startswith("["):
+        return [option]
+    return [name.strip() for name in option.strip("[]").split(",") if name.strip()]
+
+
 def described(key: Key, before: Key | None) -> Key:
     """A key with the comment of the file that defines it first, if that has one."""
     return Key(key.value, before.meaning) if before and before.meaning else key
@@ -157,6 +166,7 @@ class Catalog:
             if not isinstance(entry, dict):
                 continue
             ((name, option),) = entry.items()
+            option = f"[{','.join(option)}]" if isinstance(option, list) else option
             if name.startswith("optional "):
                 optional[name.removeprefix("optional ")] = str(option)
             elif not name.startswith("override "):
@@ -175,10 +185,11 @@ class Catalog:
     def keys(self, group: str, option: str, chosen: Mapping[str, str]) -> dict[str, Key]:
         """Every key below a choice and its parts, ``chosen`` or its own, by its full path."""
         parts = dict(chosen)
-        self._fill(group, option, parts)
         out: dict[str, Key] = {}
-        for path, key in self._keys(group, option, parts):
-            out[path] = described(key, out.get(path))
+        for one in each_of(option):
+            self._fill(group, one, parts)
+            for path, key in self._keys(group, one, parts):
+                out[path] = described(key, out.get(path))
         return out
 
     def all_keys(self, typed: Mapping[str, str]) -> dict[str, Key]:

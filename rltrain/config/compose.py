@@ -23,7 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from rltrain.config.catalog import WHOLE, Catalog
+from rltrain.config.catalog import SEVERAL, WHOLE, Catalog
 from rltrain.config.overrides import (
     group_of,
     is_of_hydra,
@@ -191,6 +191,7 @@ def of_choices(
     config = hydra_loader(own).load_configuration("config", list(right.values()), RunMode.RUN)
     tree, picked = plain_tree(config), dict(config.hydra.runtime.choices)
     picked = {g: option for g, option in picked.items() if not g.startswith("hydra/")}
+    picked["logger"] = f"[{','.join(k for k, v in tree['logger'].items() if isinstance(v, dict))}]"
     if picked["tuned"] not in catalog.options("tuned"):
         picked["tuned"] = "none"  # no recommended settings for this pair
     found = Choices(tree, picked, OmegaConf.masked_copy(config, "hydra"), wrong)
@@ -206,9 +207,16 @@ def of_choices(
 def are_names(choices: Sequence[Override], catalog: Catalog) -> bool:
     """Whether overrides choose an option there is, each of another group."""
     return len({o.key_or_group for o in choices}) == len(choices) and all(
-        o.type is OverrideType.CHANGE and o.value() in catalog.options(o.key_or_group)
+        o.type is OverrideType.CHANGE
+        and all(name in catalog.options(o.key_or_group) for name in chosen_options(o))
         for o in choices
     )
+
+
+def chosen_options(o: Override) -> list[Any]:
+    """The options that a ``group=name`` override chooses; of most groups it can be only one."""
+    value = o.value()
+    return value if isinstance(value, list) and o.key_or_group in SEVERAL else [value]
 
 
 def plain_tree(config: DictConfig) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hydra.core.override_parser.types import Override
 
-from rltrain.config.catalog import Catalog
+from rltrain.config.catalog import SEVERAL, Catalog
 from rltrain.config.overrides import RECOMMENDED, is_file, is_of_hydra
 from rltrain.config.suggest.choices import FEW, MANY, for_choice, listed
 from rltrain.config.suggest.keys import FREE_FORM, for_key, for_node
@@ -70,6 +70,10 @@ def choice_problems(choices: Sequence[Override], catalog: Catalog) -> dict[str, 
         seen.add(group)
         if o.is_add() or o.is_delete():
             found.append(f"{o.input_line}: type {group}=NAME.{listed(group, catalog)}")
+        elif isinstance(value, list) and group in SEVERAL:
+            for name in (each for each in value if str(each) not in known):
+                meant = for_choice(group, str(name), catalog)
+                found.append(f"unknown {group} '{name}'.{meant}{listed(group, catalog)}")
         elif isinstance(value, (list, dict)):
             found.append(
                 f"{o.input_line}: expected one name, got several. One run has one {group}: type "

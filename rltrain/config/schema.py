@@ -161,7 +161,6 @@ class LoggerSettings:
     """The node ``logger``."""
 
     console: Flag
-    wandb: dict[str, Any]
 
 
 OF_COMMANDS = ("sweep", "report")
@@ -186,8 +185,14 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "algo.loss": ("spec", "distribution"),
     "algo.optimizer": ("params",),
     "algo.exploration": ("n_envs",),
+    "logger.*": ("run_dir", "config"),
 }
 """Constructor keywords of each part that are not in YAML: the running program supplies them."""
+
+
+def facts_of(path: str) -> tuple[str, ...]:
+    """The keywords of the part at a dotted path that the running program supplies."""
+    return FACTS.get(path) or FACTS.get(f"{path.rpartition('.')[0]}.*", ())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,7 +209,7 @@ class Node:
 
     def build(self, **facts: Any) -> Any:
         """Call the target with its keywords, completed by those facts that it asks for."""
-        assert set(facts) <= set(FACTS.get(self.path, ())), f"FACTS of {self.path}"
+        assert set(facts) <= set(facts_of(self.path)), f"FACTS of {self.path}"
         wanted = {name: fact for name, fact in facts.items() if self.asks_for(name)}
         return locate(self.target)(**self.kwargs, **wanted)
 

@@ -1,12 +1,10 @@
-"""Several loggers as one. A logger gets one row at a time: the clock plus means by name.
-
-To add one: a subclass of ``Logger``.
-"""
+"""Several loggers as one. A logger gets one row at a time: the clock plus means by name."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from rltrain.types import Clock
@@ -28,19 +26,26 @@ class Logger(Protocol):
 
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None: ...
 
+    def summarize(self, summary: Mapping[str, Any]) -> None:
+        """What a run came to, before ``close``: ``status``, and ``final`` and ``best`` tests."""
+        return
+
     def close(self) -> None:
         """Write what is left; called once, at the end of a run."""
         return
 
 
 class Loggers:
-    """Several loggers; one that fails three times in a row is switched off; training continues."""
+    """Several loggers; training continues whatever happens to one. The first failure of a logger is
+    shown, and after ``PATIENCE`` in a row it is switched off.
+    """
 
     PATIENCE = 3
 
     def __init__(self, loggers: Sequence[Logger]) -> None:
         self.loggers: list[Logger] = []
         self.failures: list[int] = []  # in a row, of each logger
+        self.shown: set[int] = set()  # loggers whose failure was shown
         for logger in loggers:
             self.add(logger)
 
@@ -55,22 +60,32 @@ class Loggers:
             try:
                 logger.write(clock, seconds, row)
                 self.failures[i] = 0
-            except Exception:
+            except Exception as error:
                 self.failures[i] += 1
-                off = ", which is now switched off" if self.failures[i] == self.PATIENCE else ""
-                log.warning("%s could not write a row%s", type(logger).__name__, off, exc_info=True)
+                off = "; it is switched off" if self.failures[i] == self.PATIENCE else ""
+                self.report(i, f"could not write a row ({error}){off}")
 
-    def close(self) -> None:
-        for logger in self.loggers:
+    def close(self, summary: Mapping[str, Any] = MappingProxyType({})) -> None:
+        for i, logger in enumerate(self.loggers):
             try:
+                if self.failures[i] < self.PATIENCE:
+                    logger.summarize(summary)
                 logger.close()
-            except (Exception, KeyboardInterrupt):  # Ctrl-C skips this one
-                log.warning("%s could not be closed", type(logger).__name__, exc_info=True)
+            except (Exception, KeyboardInterrupt) as error:  # Ctrl-C skips this one
+                self.report(i, f"could not be closed ({type(error).__name__}: {error})")
+
+    def report(self, i: int, problem: str) -> None:
+        """Log what is wrong with a logger: a warning the first time."""
+        level = logging.INFO if i in self.shown else logging.WARNING
+        self.shown.add(i)
+        name = type(self.loggers[i]).__name__
+        log.log(level, "%s %s; the run goes on", name, problem, exc_info=True)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"offsets": [logger.offset for logger in self.loggers]}
+        return {"offsets": {type(logger).__name__: logger.offset for logger in self.loggers}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        for logger, offset in zip(self.loggers, state["offsets"], strict=False):
+        for logger in self.loggers:
+            offset = state["offsets"].get(type(logger).__name__)
             if offset is not None:
                 logger.cut(offset)

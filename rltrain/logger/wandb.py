@@ -4,68 +4,66 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from threading import Thread
-from typing import Any, cast
+from typing import Any, Literal
 
-from rltrain.logger.loggers import Logger
-from rltrain.types import Clock
+from rltrain.logger.background import InBackground
 
 log = logging.getLogger("rltrain")
+ID_LENGTH = 128
+"""Characters that wandb allows in the ID of a run."""
 
 
-class Wandb(Logger):
-    """Weights & Biases. It starts in the background at the first row, and keeps rows until it has
-    started. Without a network or a key the run is recorded offline; a start that fails is logged,
-    and the rows are dropped.
+class Wandb(InBackground):
+    """One run of wandb, whose ID is that of the run folder, so that a resumed run continues it.
+
+    Without a network or a key the run is recorded offline.
+
+    Args:
+        mode: ``disabled`` logs nothing.
+        group: of runs in wandb; None for the folder that holds the run folder.
+        tags: None for the algorithm and the environment.
+        options: other arguments of ``wandb.init``.
     """
 
-    TIMEOUT = 15
+    NAME, TIMEOUT = "wandb", 15
 
-    def __init__(self, run_dir: Path, config: Mapping[str, Any], mode: str, **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        run_dir: Path,
+        config: Mapping[str, Any],
+        mode: Literal["online", "offline", "disabled"],
+        project: str,
+        group: str | None,
+        tags: Sequence[str] | None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
         self.mode = mode
+        chosen = config.get("choices", {})
         self.options = {
             "dir": str(run_dir),
             "config": dict(config),
             "name": run_dir.name,
-            "id": run_dir.name,
+            "id": f"{run_dir.parent.name}-{run_dir.name}"[-ID_LENGTH:],
+            "project": project,
+            "group": group or run_dir.parent.name,
+            "tags": [chosen[g] for g in ("algo", "env") if g in chosen] if tags is None else tags,
             **options,
         }
-        self.run: Any = None  # of wandb, once it has started
-        self.waiting: list[dict[str, float]] = []
-        self.starter = Thread(target=self._start, name="wandb", daemon=True)
 
-    def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
-        self.waiting.append({**row, **asdict(clock), "seconds": seconds})
-        if self.starter.ident is None:
-            self.starter.start()
-        if not self.starter.is_alive():
-            self._log_waiting()
-
-    def close(self) -> None:
-        if self.starter.ident is None:
-            return
-        self.starter.join()
-        self._log_waiting()
+    def summarize(self, summary: Mapping[str, Any]) -> None:
+        """The status, and the final and best tests as ``final/…`` and ``best/…``."""
+        super().summarize(summary)
         if self.run is not None:
-            self.run.finish()
+            self.run.summary.update(flat(summary))
 
-    def _log_waiting(self) -> None:
-        while self.waiting:
-            row = self.waiting.pop(0)
-            if self.run is not None:
-                self.run.log(row)
+    def send(self, env_steps: int, row: dict[str, float]) -> None:
+        self.run.log(row)
 
-    def _start(self) -> None:
-        try:
-            self.run = self._init()
-        except Exception as error:
-            text = "wandb could not start (%s); the run goes on without it"
-            log.warning(text, error, exc_info=True)
-
-    def _init(self) -> Any:
+    def begin(self) -> Any:
         import wandb
 
         mode = self.mode
@@ -80,9 +78,18 @@ class Wandb(Logger):
             except wandb.errors.CommError:
                 log.warning("wandb: the server does not answer, so this run is recorded offline")
                 mode = "offline"
-        return wandb.init(mode=cast(Any, mode), **{**start, "resume": None})
+        return wandb.init(mode=mode, **{**start, "resume": None})
 
     @staticmethod
     def has_login() -> bool:
         netrc = Path(os.environ.get("NETRC", "~/.netrc")).expanduser()
         return netrc.is_file() and "api.wandb.ai" in netrc.read_text(encoding="utf-8")
+
+
+def flat(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """``{"best": {"env_steps": 1}}`` as ``{"best/env_steps": 1}``."""
+    out: dict[str, Any] = {}
+    for name, value in summary.items():
+        inner = value if isinstance(value, Mapping) else None
+        out |= {name: value} if inner is None else {f"{name}/{k}": v for k, v in inner.items()}
+    return out

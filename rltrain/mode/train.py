@@ -26,10 +26,9 @@ from rltrain.logger.console import PlainLines
 from rltrain.logger.curve import history
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.live import LivePanel
-from rltrain.logger.loggers import Loggers
+from rltrain.logger.loggers import Logger, Loggers
 from rltrain.logger.screen import Screen
 from rltrain.logger.train_log import TrainLog, train_log
-from rltrain.logger.wandb import Wandb
 from rltrain.mode.find_run import find_checkpoint, find_run
 from rltrain.mode.messages.banner import Job, banner, job_line
 from rltrain.mode.messages.card import write_card
@@ -82,6 +81,20 @@ def built(
     build = build_trainer if settings.run.dataset.read is None else build_offline_trainer
     try:
         return build(settings, run_dir, loggers or Loggers([]), callbacks)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def chosen_loggers(settings: Settings, run_dir: Path) -> list[Logger]:
+    """The loggers that ``logger=[…]`` chooses.
+
+    Raises:
+        UsageError: a package that one of them needs is not installed.
+    """
+    nodes = [node for path, node in settings.nodes.items() if path.startswith("logger.")]
+    used = [node for node in nodes if node.kwargs.get("mode") != "disabled"]
+    try:
+        return [node.build(run_dir=run_dir, config=settings.record) for node in used]
     except ValueError as error:
         raise UsageError(str(error)) from error
 
@@ -141,6 +154,8 @@ def run_training(
     name = None if job is None else job.name
     with train_log(screen, name) as keep_log, Interrupts() as interrupts:
         loggers = Loggers([JsonLines(run_dir / "metrics.jsonl"), TrainLog()])
+        for logger in chosen_loggers(settings, run_dir):
+            loggers.add(logger)
         live = screen.is_terminal and job is None
         display = LivePanel(screen, settings.title) if live else PlainLines(screen, name)
         if loud:
@@ -167,7 +182,6 @@ def run_training(
             else:
                 screen.print(job_line(settings, trainer, job), soft_wrap=True, markup=False)
             warn(settings, trainer)
-            add_wandb(loggers, settings, run_dir)
             if loud:
                 display.follow(trainer)
             trainer.train()
@@ -179,10 +193,11 @@ def run_training(
             log.error("%s", traceback.format_exc())
             record.facts["error"] = f"{type(error).__name__}: {error}"
         finally:
-            loggers.close()
+            if trainer.interrupted:
+                code, status = interrupts.exit_code, "interrupted"
+            tests = {name: record.facts[f"{name}_test"] for name in ("final", "best")}
+            loggers.close({"status": status, **tests})
             trainer.close()
-        if trainer.interrupted:
-            code, status = interrupts.exit_code, "interrupted"
         record.write(trainer, status=status, exit_code=code, finished=now())
         module = module_of_env(settings.plain)
         trust = module and module.partition(".")[0]
@@ -263,11 +278,3 @@ def take_up(trainer: Trainer, settings: Settings) -> str | None:
     log.warning("the run had no checkpoint to go on from: it starts again at env step 0.")
     clear_folder(trainer.run_dir, settings)
     return start_from(trainer, settings)
-
-
-def add_wandb(loggers: Loggers, settings: Settings, run_dir: Path) -> None:
-    """Add wandb, unless it is switched off."""
-    options = dict(settings.logger.wandb)
-    mode = options.pop("mode")
-    if mode != "disabled":
-        loggers.add(Wandb(run_dir, settings.record, mode, **options))

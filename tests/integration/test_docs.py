@@ -118,7 +118,11 @@ def problem(word, before, keys):
         return (None if name in METRICS else "no such metric"), None
     root = re.split(r"[./]", name)[0]
     if equals and (name in (*GROUPS, "experiment") or (root == "algo" and "/" in name)):
-        missing = [v for v in value.split(",") if not (conf_dir() / name / f"{v}.yaml").exists()]
+        missing = [
+            v
+            for v in value.strip("[]").split(",")
+            if v and not (conf_dir() / name / f"{v}.yaml").exists()
+        ]
         return (f"no {missing}" if missing and value != "…" else None), None
     if added:
         free = any(name.startswith(f"{node}.") for node in FREE_FORM)

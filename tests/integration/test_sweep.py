@@ -140,9 +140,10 @@ def test_a_signal_to_the_command_lets_every_run_save(small, own_folder, name, co
     command = [sys.executable, "-m", "rltrain", "-m", *endless, "logger.console=true"]
     driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     seen = set()
-    while len(seen) < 2:  # both runs have written rows
-        line = driver.stdout.readline()
+    for line in driver.stdout:
         seen |= {line.partition("]")[0]} if "] train" in line else set()
+        if len(seen) == 2:  # both runs have written rows
+            break
     os.kill(driver.pid, signal.Signals[name])
     shown, messages = driver.communicate()
     assert driver.returncode == code
@@ -157,8 +158,7 @@ def test_when_the_command_is_killed_its_runs_save_and_the_same_command_goes_on(s
     endless = [*small, "total_env_steps=1000000", "seed=1,2", "hydra.sweep.dir=s"]
     command = [sys.executable, "-m", "rltrain", "-m", *endless, "logger.console=true"]
     driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while "] train" not in driver.stdout.readline():
-        pass
+    assert any("] train" in line for line in driver.stdout)
     driver.kill()
     driver.communicate()
     done = subprocess.run(

@@ -34,13 +34,15 @@ class Broken(Logger):
         raise OSError("still full")
 
 
-def test_a_logger_that_keeps_failing_is_switched_off(tmp_path):
+def test_a_logger_that_keeps_failing_is_switched_off_with_one_warning(tmp_path, caplog):
     broken, lines = Broken(), JsonLines(tmp_path / "m.jsonl")
     loggers = Loggers([broken, lines])
     for step in range(10):
         loggers.write(Clock(step), 0.0, ROW)
     loggers.close()
     assert broken.calls == Loggers.PATIENCE
+    (warning,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert warning == "Broken could not write a row (disk full); the run goes on"
     assert len(lines.path.read_text().splitlines()) == 10
 
 
@@ -58,3 +60,42 @@ def test_one_more_interrupt_leaves_a_logger_that_hangs_and_closes_the_others():
     last.close = lambda: closed.append(True)
     Loggers([Hanging(), last]).close()
     assert closed == [True]
+
+
+class Counting(Logger):
+    def __init__(self, offset=None):
+        self.at, self.cuts = offset, []
+
+    @property
+    def offset(self):
+        return self.at
+
+    def cut(self, offset):
+        self.cuts.append(offset)
+
+    def write(self, clock, seconds, row):
+        pass
+
+
+def test_a_resumed_run_may_have_other_loggers():
+    class Added(Counting):
+        pass
+
+    state = Loggers([Hanging(), Counting(7)]).state_dict()
+    counting, added = Counting(), Added()
+    Loggers([added, counting]).load_state_dict(state)
+    assert (counting.cuts, added.cuts) == ([7], [])
+
+
+def test_loggers_get_the_summary_before_they_are_closed():
+    got = []
+
+    class Last(Hanging):
+        def summarize(self, summary):
+            got.append(summary)
+
+        def close(self):
+            got.append("closed")
+
+    Loggers([Last()]).close({"status": "finished"})
+    assert got == [{"status": "finished"}, "closed"]

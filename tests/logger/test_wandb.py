@@ -17,12 +17,25 @@ from rltrain.types import Clock
 ROW = {"test/return_mean": 12.5, "test/win_rate": 0.5}
 
 
+def made(folder, mode="offline", **options):
+    """The logger of a run, as ``conf/logger/wandb.yaml`` makes it."""
+    config = {"seed": 1, "choices": {"algo": "vdn", "env": "lbf"}}
+    given = {"project": "rltrain", "group": None, "tags": None, **options}
+    return Wandb(run_dir=folder, config=config, mode=mode, **given)
+
+
+def finish(logger, **summary):
+    logger.summarize(summary)
+    logger.close()
+
+
 def test_without_a_key_a_run_is_recorded_offline(tmp_path, monkeypatch):
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))
     monkeypatch.setenv("WANDB_MODE", "disabled")
-    logger = Wandb(tmp_path, {"seed": 1}, "online", project="rltrain")
+    logger = made(tmp_path, "online")
     logger.write(Clock(1), 0.1, ROW)
+    logger.summarize({})
     logger.close()
 
 
@@ -34,7 +47,7 @@ class FakeWandb:
 
     def __init__(self, failure: Exception | None = None) -> None:
         self.go, self.failure = Event(), failure
-        self.rows, self.inits, self.finished = [], [], False
+        self.rows, self.inits, self.finished, self.summary = [], [], False, {}
 
     def init(self, **options):
         self.go.wait(10)
@@ -67,7 +80,7 @@ def write(logger, *returns):
 
 
 def test_rows_written_while_it_starts_are_logged_in_order(fake, tmp_path):
-    wandb, logger = fake(), Wandb(tmp_path, {"seed": 1}, "offline", project="rltrain")
+    wandb, logger = fake(), made(tmp_path)
     write(logger, 1, 2)
     assert not wandb.inits  # and write has returned
     wandb.go.set()
@@ -75,32 +88,56 @@ def test_rows_written_while_it_starts_are_logged_in_order(fake, tmp_path):
     write(logger, 3)
     assert wandb.rows == [1, 2, 3]
     assert wandb.inits[0]["project"] == "rltrain"
-    logger.close()
+    finish(logger)
     assert wandb.finished
 
 
+def test_a_run_has_the_folder_s_name_group_and_id_and_its_summary(fake, tmp_path):
+    wandb, logger = fake(), made(tmp_path / "2026_sweep/0_seed-1", entity="team")
+    wandb.go.set()
+    write(logger, 1)
+    finish(logger, status="finished", best={"env_steps": 5, "test/return_mean": 9.0}, final=None)
+    (options,) = wandb.inits
+    assert options["name"] == "0_seed-1"
+    assert options["id"] == "2026_sweep-0_seed-1"
+    assert (options["group"], options["tags"]) == ("2026_sweep", ["vdn", "lbf"])
+    assert options["entity"] == "team"
+    assert options["config"]["seed"] == 1
+    assert wandb.summary == {
+        "status": "finished",
+        "best/env_steps": 5,
+        "best/test/return_mean": 9.0,
+        "final": None,
+    }
+
+
+def test_group_and_tags_can_be_typed(fake, tmp_path):
+    options = made(tmp_path, group="mine", tags=["a"]).options
+    assert (options["group"], options["tags"]) == ("mine", ["a"])
+
+
 def test_closing_waits_for_the_start(fake, tmp_path):
-    wandb, logger = fake(), Wandb(tmp_path, {}, "offline")
+    wandb, logger = fake(), made(tmp_path)
     write(logger, 1, 2)
     wandb.go.set()
-    logger.close()
+    finish(logger)
     assert (wandb.rows, wandb.finished) == ([1, 2], True)
 
 
 def test_without_a_row_it_never_starts(fake, tmp_path):
-    wandb, logger = fake(), Wandb(tmp_path, {}, "offline")
-    logger.close()
+    wandb, logger = fake(), made(tmp_path)
+    finish(logger)
     assert not wandb.inits
 
 
 def test_a_start_that_fails_is_reported_once_and_the_run_goes_on(fake, tmp_path, caplog):
-    wandb, logger = fake(ValueError("no such entity")), Wandb(tmp_path, {}, "online")
+    wandb, logger = fake(ValueError("no such entity")), made(tmp_path, "online")
     wandb.go.set()
     with caplog.at_level(logging.WARNING):
         write(logger, 1)
         logger.starter.join()
         write(logger, 2)
-        logger.close()
+        finish(logger)
     assert [r.getMessage() for r in caplog.records] == [
         "wandb could not start (no such entity); the run goes on without it"
     ]
@@ -108,10 +145,10 @@ def test_a_start_that_fails_is_reported_once_and_the_run_goes_on(fake, tmp_path,
 
 
 def test_a_server_that_does_not_answer_means_offline(fake, tmp_path):
-    wandb, logger = fake(ConnectionError()), Wandb(tmp_path, {}, "online")
+    wandb, logger = fake(ConnectionError()), made(tmp_path, "online")
     wandb.go.set()
     write(logger, 1)
-    logger.close()
+    finish(logger)
     assert [(options["mode"], options["resume"]) for options in wandb.inits] == [
         ("online", "allow"),
         ("offline", None),

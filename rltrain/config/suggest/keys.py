@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rltrain.common.install import install_command
-from rltrain.config.catalog import Catalog
+from rltrain.config.catalog import SEVERAL, Catalog
 from rltrain.config.suggest.aliases import Row, tables, value_aliases
 from rltrain.config.suggest.choices import Answer, for_choice
 from rltrain.errors import closest, normal, one_edit
@@ -187,11 +187,20 @@ def word(key: str, value: str, known: Mapping[str, Any], catalog: Catalog) -> st
     if key.lstrip("+") not in known and key in catalog.homes:
         homes = catalog.homes[key]
         usual = [home for name in USUAL for home in homes if home.endswith(f"={name}")]
-        before = (usual or homes)[0] + " "
+        before = chosen_too((usual or homes)[0], known) + " "
     value = value_aliases().get(key, {}).get(value.lower(), value)
     if isinstance(known.get(key), list) and value[:1] != "[":
         value = f"[{value}]"
     return before + quoted(f"{key}={value}")
+
+
+def chosen_too(home: str, known: Mapping[str, Any]) -> str:
+    """``group=option``, beside the options that are chosen now where a group can have several."""
+    group, _, option = home.partition("=")
+    if group not in SEVERAL:
+        return home
+    now = [k.split(".")[1] for k in known if k.startswith(f"{group}.") and k.count(".") > 1]
+    return f"{group}=[{','.join(dict.fromkeys([*now, option]))}]"
 
 
 def quoted(text: str) -> str:

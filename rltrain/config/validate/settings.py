@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
-from typing import Any, Literal
+from typing import Any
 
 from pydantic_core import to_jsonable_python
 
@@ -22,8 +22,6 @@ from rltrain.config.schema import (
 from rltrain.config.tree import flat_keys, overlaid, pick, put
 from rltrain.config.validate.values import ALGO_NODES, Checker, show
 from rltrain.errors import UsageError
-
-WandbMode = Literal["online", "offline", "disabled"]
 
 
 def check_composition(composed: Composition) -> Settings:
@@ -56,7 +54,9 @@ def check(
     scripted = "_target_" in (plain.get("algo") or {})
     algo = None if scripted else checker.record(AlgoSettings, plain.get("algo", {}), "algo")
     hardware = checker.record(HardwareSettings, plain.get("hardware", {}), "hardware")
-    logger = checker.record(LoggerSettings, plain.get("logger", {}), "logger")
+    chosen = {k: v for k, v in plain.get("logger", {}).items() if isinstance(v, Mapping)}
+    others = {k: v for k, v in plain.get("logger", {}).items() if k not in chosen}
+    logger = checker.record(LoggerSettings, others, "logger")
     nodes = {"env": checker.node(plain.get("env"), "env")}
     nodes["buffer"] = checker.node(plain.get("buffer"), "buffer")
     tests = plain.get("test") or {}
@@ -68,6 +68,7 @@ def check(
         nodes["algo"] = checker.node(plain["algo"], "algo")
     for name in () if scripted else ALGO_NODES:
         nodes[f"algo.{name}"] = checker.node(pick(plain, f"algo.{name}"), f"algo.{name}")
+    nodes |= {f"logger.{name}": checker.node(chosen[name], f"logger.{name}") for name in chosen}
     listed = plain.get("callbacks")
     if not isinstance(listed, list):
         checker.problems.append(
@@ -82,8 +83,6 @@ def check(
         checker.problems.append(
             f"algo={choices.get('algo')} has nothing to learn: type mode=evaluate to see it play."
         )
-    if logger:
-        checker.value(WandbMode, logger.wandb.get("mode"), "logger.wandb.mode")
     if algo and (algo.updates_per_episode is None) == (algo.updates_per_env_step is None):
         checker.problems.append(
             "algo.updates_per_episode and algo.updates_per_env_step: expected exactly one of them, "

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from pydantic import ValidationError
 
 from rltrain.common.number_types import Whole
-from rltrain.config.schema import FACTS, Node
+from rltrain.config.schema import Node, facts_of
 from rltrain.config.tree import overlaid, pick
 from rltrain.config.validate.constructor import constructor_at, convert, expected
 from rltrain.errors import UsageError, did_you_mean
@@ -97,7 +97,7 @@ class Checker:
             return None
         target = node["_target_"]
         try:
-            constructor = constructor_at(target, n_given, FACTS.get(path, ()))
+            constructor = constructor_at(target, n_given, facts_of(path))
         except UsageError as error:
             self.problems.append(f"{path}: {error}")
             return None

@@ -23,7 +23,6 @@ def banner(
     settings: Settings, trainer: Trainer, plan: Mapping[str, Any], origin: str | None
 ) -> Any:
     """What runs here with which resources, on one screen."""
-    wandb = str(settings.logger.wandb["mode"])
     facts = {
         "run": f"{settings.title}: {schedule(settings)}",
         **chosen(settings),
@@ -31,7 +30,7 @@ def banner(
         "environment": environment(trainer, plan["n_envs"]),
         "replay": replay_words(plan["replay"], plan["available_memory_bytes"]),
         "device": device(plan),
-        "wandb": {"disabled": "off"}.get(wandb, wandb),
+        "loggers": loggers(settings),
         "version": f"rltrain {rltrain.__version__}, torch {torch.__version__}, "
         f"Python {platform.python_version()}",
         "folder": shown(trainer.run_dir),
@@ -129,6 +128,13 @@ def replay_words(plan: Mapping[str, Any], available: int) -> str:
         f"{plan['capacity']:,} {plan['unit']} of {plan['bytes_per_step']:,} bytes a step, "
         f"up to {decimal(plan['bytes'])}{short}"
     )
+
+
+def loggers(settings: Settings) -> str:
+    """What records the metrics beside the console and ``metrics.jsonl``: ``csv, wandb offline``."""
+    chosen = [(p, node) for p, node in settings.nodes.items() if p.startswith("logger.")]
+    words = [f"{p.partition('.')[2]} {node.kwargs.get('mode', '')}".rstrip() for p, node in chosen]
+    return ", ".join(["metrics.jsonl", *(w.replace(" disabled", " off") for w in words)])
 
 
 def facts_panel(title: str, facts: Mapping[str, str]) -> Panel:

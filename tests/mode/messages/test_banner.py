@@ -33,7 +33,7 @@ def test_it_tells_length_tests_and_sizes_in_the_right_number(tmp_path):
     assert "agents 58 parameters" in text
     assert f"1,000 steps of {STEP} bytes a step, up to" in text
     assert re.search(r"cpu, 1 torch thread\b", text)
-    assert "wandb        off" in text
+    assert "loggers      metrics.jsonl, wandb off" in text
 
 
 @pytest.mark.parametrize("nothing", ["mixer 0", "state 0", "free memory", "starts from", "preset"])
@@ -48,7 +48,7 @@ def test_it_names_preset_early_stop_and_origin(tmp_path):
     assert "preset       zoo/cartpole" in text
     assert "until test/return_mean is 475, at most 2 hours" in text
     assert "starts from  outputs/run/checkpoints/9 (env step 9)" in text
-    assert "wandb        offline" in text
+    assert "loggers      metrics.jsonl, wandb offline" in text
 
 
 def test_a_job_of_a_sweep_gets_one_line(tmp_path):

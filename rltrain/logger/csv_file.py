@@ -1,0 +1,53 @@
+"""``metrics.csv``: the rows of ``metrics.jsonl`` as a table."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TextIO
+
+from rltrain.logger.jsonl import readable
+from rltrain.logger.loggers import Logger
+from rltrain.types import Clock
+
+
+class CsvFile(Logger):
+    """A column per metric. A row with a new metric, and the first one after a resume, writes the
+    table again from ``metrics.jsonl``, which has that row already.
+    """
+
+    def __init__(self, *, run_dir: Path) -> None:
+        self.path, self.source = run_dir / "metrics.csv", run_dir / "metrics.jsonl"
+        self.columns: list[str] = []
+
+    def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
+        line = {**asdict(clock), "seconds": round(seconds, 3), **readable(row)}
+        if not set(line) <= set(self.columns):
+            self.write_all()
+            return
+        with self.path.open("a", encoding="utf-8", newline="") as file:
+            self.table(file).writerow(line)
+
+    def cut(self, offset: int) -> None:
+        self.columns = []
+
+    @property
+    def offset(self) -> int:
+        return 0  # so that a resume cuts
+
+    def write_all(self) -> None:
+        """Write every row of ``metrics.jsonl``."""
+        rows = [json.loads(line) for line in self.source.read_text(encoding="utf-8").splitlines()]
+        self.columns = list(dict.fromkeys(name for row in rows for name in row))
+        temporary = self.path.with_name(f".{self.path.name}")
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            table = self.table(file)
+            table.writeheader()
+            table.writerows(rows)
+        temporary.replace(self.path)
+
+    def table(self, file: TextIO) -> csv.DictWriter[str]:
+        return csv.DictWriter(file, self.columns, lineterminator="\n")

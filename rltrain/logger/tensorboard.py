@@ -1,0 +1,53 @@
+"""TensorBoard events, with the names of ``metrics.jsonl``."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rltrain.common.install import require_extra
+from rltrain.logger.loggers import Logger
+from rltrain.types import Clock
+
+
+class TensorBoard(Logger):
+    """Event files in ``tensorboard/`` of the run folder, over env steps. A resumed run begins a new
+    one that replaces what was written after its checkpoint.
+
+    Raises:
+        ValueError: tensorboardX is not installed.
+    """
+
+    def __init__(self, *, run_dir: Path, config: Mapping[str, Any]) -> None:
+        require_extra("tensorboard", "tensorboardX", "logger=[tensorboard]")
+        self.folder, self.config = run_dir / "tensorboard", config
+        self.writer: Any = None
+
+    def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
+        if self.writer is None:
+            self.writer = self.begin(clock.env_steps)
+        times = {"updates": clock.updates, "episodes": clock.episodes, "seconds": seconds}
+        for name, value in {**row, **times}.items():
+            if math.isfinite(value):
+                self.writer.add_scalar(name, value, clock.env_steps)
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+    def begin(self, env_steps: int) -> Any:
+        """The writer, and the configuration as text."""
+        from tensorboardX import SummaryWriter
+
+        resumed = self.folder.is_dir()
+        purge = env_steps if resumed else None
+        suffix = f".{env_steps}"  # two runs in one second have two files
+        writer = SummaryWriter(
+            str(self.folder), purge_step=purge, filename_suffix=suffix, max_queue=1000
+        )
+        text = json.dumps(self.config, indent=1).replace("\n", "\n    ")
+        writer.add_text("config", f"    {text}")
+        return writer

@@ -1,0 +1,58 @@
+"""Trackio: runs in a local database, shown by a dashboard on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from rltrain.common.install import require_extra
+from rltrain.logger.background import InBackground
+from rltrain.logger.jsonl import readable
+
+
+class Trackio(InBackground):
+    """One run of a Trackio project, over env steps; a resumed run continues it.
+
+    Raises:
+        ValueError: trackio is not installed.
+    """
+
+    NAME = "trackio"
+
+    def __init__(
+        self,
+        *,
+        run_dir: Path,
+        config: Mapping[str, Any],
+        project: str,
+        group: str | None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        require_extra("trackio", "trackio", "logger=[trackio]")
+        self.options = {
+            "project": project,
+            "group": group or run_dir.parent.name,
+            "name": f"{run_dir.parent.name}-{run_dir.name}",
+            "config": dict(config),
+            "resume": "allow",
+            "embed": False,
+            **options,
+        }
+
+    def send(self, env_steps: int, row: dict[str, float]) -> None:
+        values = {name: value for name, value in readable(row).items() if value is not None}
+        self.run.log(values, step=env_steps)
+
+    def begin(self) -> Any:
+        import trackio
+
+        with redirect_stdout(StringIO()):
+            return trackio.init(**self.options)
+
+    def close(self) -> None:
+        with redirect_stdout(StringIO()):
+            super().close()

@@ -1,0 +1,63 @@
+"""TensorBoard events, with the names of metrics.jsonl."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from rltrain.logger.tensorboard import TensorBoard
+from rltrain.types import Clock
+
+
+def written(folder):
+    """What TensorBoard itself reads: env steps and values by name."""
+    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    events = reader.EventAccumulator(str(folder))
+    events.Reload()
+    scalars = {
+        name: [(event.step, event.value) for event in events.Scalars(name)]
+        for name in events.Tags()["scalars"]
+    }
+    return scalars, events.Tags()["tensors"]
+
+
+def test_metrics_keep_their_names_over_env_steps(tmp_path):
+    pytest.importorskip("tensorboardX")
+    logger = TensorBoard(run_dir=tmp_path, config={"seed": 1})
+    logger.write(Clock(10, 2, 1), 0.5, {"test/return_mean": 1.5, "learn/loss": float("nan")})
+    logger.write(Clock(20, 4, 2), 1.5, {"test/return_mean": 2.5})
+    logger.close()
+    scalars, tensors = written(tmp_path / "tensorboard")
+    assert scalars["test/return_mean"] == [(10, 1.5), (20, 2.5)]
+    assert scalars["updates"] == [(10, 1.0), (20, 2.0)]
+    assert "learn/loss" not in scalars
+    assert tensors == ["config/text_summary"]
+
+
+def test_a_resumed_run_replaces_what_came_after_its_checkpoint(tmp_path):
+    pytest.importorskip("tensorboardX")
+    for steps in ((10, 20, 30), (20, 40)):
+        logger = TensorBoard(run_dir=tmp_path, config={})
+        for step in steps:
+            logger.write(Clock(step), 0.5, {"a": float(len(steps))})
+        logger.close()
+    scalars, _ = written(tmp_path / "tensorboard")
+    assert scalars["a"] == [(10, 3.0), (20, 2.0), (40, 2.0)]
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "trackio"])
+def test_a_package_that_is_missing_is_named_before_anything_is_written(
+    command, small, own_folder, monkeypatch, name
+):
+    found = importlib.util.find_spec
+    missing = {"tensorboard": "tensorboardX"}.get(name, name)
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda module, *a: None if module == missing else found(module)
+    )
+    others = [word for word in small if not word.startswith("logger.wandb")]
+    from rltrain.errors import UsageError
+
+    with pytest.raises(UsageError, match=rf"logger=\[{name}\] needs {missing}.*pip install"):
+        command(*others, f"logger=[{name}]")
+    assert not list(own_folder.iterdir())

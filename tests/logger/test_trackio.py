@@ -1,0 +1,44 @@
+"""Trackio: one run of a local database, started in the background."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from rltrain.logger.trackio import Trackio
+from rltrain.types import Clock
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """In the place of the package."""
+    run = SimpleNamespace(rows=[], finish=lambda: print("Run finished"))
+    run.log = lambda row, step: run.rows.append((step, row))
+    module = SimpleNamespace(__spec__=importlib.machinery.ModuleSpec("trackio", None))
+    module.init = lambda **options: vars(run).update(options=options) or run
+    monkeypatch.setitem(sys.modules, "trackio", module)
+    return run
+
+
+def test_rows_are_logged_over_env_steps_without_a_word(fake, tmp_path, capsys):
+    folder = tmp_path / "qmix-smac/run"
+    logger = Trackio(run_dir=folder, config={"seed": 1}, project="p", group=None, space_id="me/s")
+    logger.write(Clock(10, 2, 1), 0.5, {"test/return_mean": 1.5, "learn/loss": float("nan")})
+    logger.summarize({})
+    logger.close()
+    ((step, row),) = fake.rows
+    assert step == 10
+    assert row == {
+        "test/return_mean": 1.5,
+        "env_steps": 10,
+        "episodes": 2,
+        "updates": 1,
+        "seconds": 0.5,
+    }
+    assert fake.options["name"] == "qmix-smac-run"
+    assert (fake.options["group"], fake.options["resume"]) == ("qmix-smac", "allow")
+    assert fake.options["space_id"] == "me/s"
+    assert capsys.readouterr().out == ""
