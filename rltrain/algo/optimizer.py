@@ -5,7 +5,8 @@ all parameters of a model at once.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -146,7 +147,8 @@ class GradientStep:
         else:
             gradient.zero_()
             loss.backward()
-        grad_norm = torch.linalg.vector_norm(gradient)
+        with one_thread(when=gradient.is_cpu):  # several divide a sum as their number has it
+            grad_norm = torch.linalg.vector_norm(gradient)
         if self.max_grad_norm is not None:
             gradient.mul_((self.max_grad_norm / (grad_norm + 1e-6)).clamp(max=1))
         finite = torch.isfinite(loss.detach() + grad_norm)
@@ -165,13 +167,8 @@ class GradientStep:
         """The optimizer's step, on one thread for few weights: torch's fused kernels call on all
         threads however little there is to do (measured for 11 000: 759 us on 16, 118 us on one).
         """
-        n_threads = torch.get_num_threads()
-        few = n_threads > 1 and self.weights.numel() < FEW_WEIGHTS
-        if few:
-            torch.set_num_threads(1)
-        self.optimizer.step()
-        if few:
-            torch.set_num_threads(n_threads)
+        with one_thread(when=self.weights.numel() < FEW_WEIGHTS):
+            self.optimizer.step()
 
     def _fresh_moments(self) -> dict[str, Tensor]:
         """The optimizer's tensors, made by a step on a zero gradient that is taken back."""
@@ -201,6 +198,17 @@ class GradientStep:
             )
         for name, tensor in self.moments.items():
             tensor.copy_(state[name])
+
+
+@contextmanager
+def one_thread(when: bool) -> Iterator[None]:
+    """PyTorch computes on one thread inside."""
+    n_threads = torch.get_num_threads()
+    if when and n_threads > 1:
+        torch.set_num_threads(1)
+    yield
+    if when and n_threads > 1:
+        torch.set_num_threads(n_threads)
 
 
 def _checked(points: list[list[float]]) -> list[list[float]]:
