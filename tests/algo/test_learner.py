@@ -11,7 +11,15 @@ from rltrain.algo.mixer.sum import Independent
 from rltrain.algo.optimizer import adam, radam, rmsprop
 from rltrain.algo.target_update import TargetUpdate
 from rltrain.types import Clock, Model, Output
-from tests.algo.batches import MIXERS, SPEC, make_batch, make_learner, make_method, make_model
+from tests.algo.batches import (
+    MIXERS,
+    SPEC,
+    gradients,
+    make_batch,
+    make_learner,
+    make_method,
+    make_model,
+)
 
 BATCH = make_batch([4, 3, 2])
 RMSPROP = partial(rmsprop, lr=1e-2, alpha=0.99, eps=1e-5)
@@ -41,8 +49,8 @@ def test_flat_steps_equal_those_over_a_list_of_parameters(optimizer):
     target = make_model()
     for updates in range(3):
         result = learner.loss(plain, target, BATCH, Clock())
-        plain_optimizer.zero_grad()
-        (result.loss_sum / result.count).backward()
+        for weights, gradient in zip(plain.parameters(), gradients(result, plain), strict=True):
+            weights.grad = gradient / result.count
         norm = nn.utils.clip_grad_norm_(plain.parameters(), 0.1)
         plain_optimizer.step()
         metrics = learner.update(BATCH, Clock(updates=updates)).metrics

@@ -53,6 +53,7 @@ def compile_agents(agents: nn.Module) -> None:
 
 def compile_loss(loss: Loss, model: Model) -> Loss:
     """The counterpart of a loss for these agents and this mixer, if there is one."""
+    from rltrain.algo.kernels.sequence import compile_sequence_loss
     from rltrain.algo.kernels.td_step import compile_td_loss
 
-    return compile_td_loss(loss, model)
+    return compile_sequence_loss(compile_td_loss(loss, model), model)

@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from rltrain.types import Batch
+
 
 def compile_recurrence() -> None:
     """Compile every kernel of the GRU, or load it from the cache."""
@@ -24,14 +26,36 @@ def compile_td_step() -> None:
     """Compile the learning step of plain feed-forward agents, or load it from the cache."""
     from rltrain.algo.kernels.feed_forward import Stack
     from rltrain.algo.kernels.td_step import td_step
-    from rltrain.types import Batch
 
-    stack = Stack([], [nn.Linear(2, 2)], [])
+    stack, batch = Stack([], [nn.Linear(2, 2)], []), smallest_batch()
+    stack.output(batch.obs[0, 0])
+    td_step(stack, stack, batch, (np.float32(1), True, 1, np.float32(-1)))
+
+
+def compile_sequence_step() -> None:
+    """Compile the learning step of recurrent teams, or load it from the cache."""
+    from rltrain.algo.kernels.sequence import CompiledSequenceLoss
+    from rltrain.algo.loss.td import TDLoss
+    from rltrain.algo.mixer.qmix import QMix
+    from rltrain.algo.network.gru import GRUAgents
+    from rltrain.types import Clock, EnvSpec, Model
+
+    spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(2,), state_dim=1)
+    model = Model(
+        GRUAgents(spec=spec, hidden_dim=1, last_action=True, agent_id=True),
+        QMix(spec=spec, embed_dim=1, hypernet_layers=2, hypernet_dim=1),
+    )
+    loss = CompiledSequenceLoss(TDLoss(gamma=1.0, double=True, n_step=1))
+    loss(model, model, smallest_batch(), Clock())
+
+
+def smallest_batch() -> Batch:
+    """One transition of one agent."""
     some = torch.zeros(1, 1, 1, dtype=torch.int64)
-    batch = Batch(
+    return Batch(
         obs=torch.zeros(2, 1, 1, 2),
         avail_actions=torch.ones(2, 1, 1, 2, dtype=torch.bool),
-        state=torch.zeros(2, 1, 0),
+        state=torch.zeros(2, 1, 1),
         last_action=torch.zeros(2, 1, 1, dtype=torch.int64),
         last=torch.zeros(2, 1, dtype=torch.bool),
         action=some,
@@ -41,11 +65,10 @@ def compile_td_step() -> None:
         weight=torch.ones(1),
         index=some[0, 0],
     )
-    stack.output(batch.obs[0, 0])
-    td_step(stack, stack, batch, (np.float32(1), True, 1, np.float32(-1)))
 
 
 if __name__ == "__main__":
     compile_recurrence()
     compile_td_step()
+    compile_sequence_step()
     print("the learner is compiled")

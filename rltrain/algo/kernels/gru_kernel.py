@@ -13,72 +13,25 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
+from rltrain.algo.kernels import activation_kernel
 from rltrain.algo.kernels import matmul_kernel as shared
-from rltrain.algo.kernels.matmul_kernel import (
-    COLUMNS,
-    FLOAT,
-    F,
-    product,
-)
+from rltrain.algo.kernels.activation_kernel import ONE, TWO, sigmoid
+from rltrain.algo.kernels.matmul_kernel import COLUMNS, F, product
 from rltrain.common import numba_cache
 
-ONE, TWO = F(1), F(2)
 BLOCK = 16
 """Rows of a block, a multiple of four. Larger blocks read the weights less often, smaller ones
 balance the threads better."""
 
 # Not "reassoc", which would undo the rounding tricks, nor "nnan": NaN has to propagate.
-njit = partial(numba_cache.njit, __file__, shared.__file__, fastmath={"contract", "nsz"})
-
-
-@intrinsic
-def _bits(typing, x):
-    """The int32 with the bits of a float32."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], ir.IntType(32))
-
-    return types.int32(types.float32), generate
-
-
-@intrinsic
-def _float(typing, bits):
-    """The float32 with the bits of an int32."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.bitcast(arguments[0], FLOAT)
-
-    return types.float32(types.int32), generate
-
-
-LOG2_E = F(1.44269504088896341)
-LN2_HIGH, LN2_LOW = F(0.693359375), F(-2.12194440e-4)  # add up to ln 2; n · high is exact
-E5, E4, E3, E2, E1, E0 = (  # (e^f − 1 − f) / f² for |f| ≤ ln 2 / 2, Cephes' expf
-    F(x)
-    for x in (1.9875691500e-4, 1.3981999507e-3, 8.3334519e-3, 4.1665795894e-2, 0.16666665459, 0.5)
+njit = partial(
+    numba_cache.njit,
+    __file__,
+    shared.__file__,
+    activation_kernel.__file__,
+    fastmath={"contract", "nsz"},
 )
-TO_INTEGER = F(1.5 * 2**23)  # added, leaves the nearest integer in the lowest bits
-EXPONENT, BIAS = np.int32(23), np.int32(127 << 23)
-LARGEST = F(87)  # e^87 and e^−87 are still normal numbers
-
-
-@njit(inline="always")
-def _sigmoid(x):
-    """1 / (1 + e^−x) to 2e-7, in arithmetic that the compiler can do eight at a time."""
-    x = LARGEST if x > LARGEST else x  # written so that NaN propagates
-    x = -LARGEST if x < -LARGEST else x
-    shifted = TO_INTEGER - x * LOG2_E
-    n = shifted - TO_INTEGER
-    f = -x - n * LN2_HIGH
-    f = f - n * LN2_LOW
-    p = ((((E5 * f + E4) * f + E3) * f + E2) * f + E1) * f + E0
-    p = p * f * f + f + ONE
-    power = _float(np.int32(np.int32(_bits(shifted) << EXPONENT) + BIAS))  # 2^n
-    return ONE / (ONE + p * power)
 
 
 @njit()
@@ -113,12 +66,12 @@ def forward_rows(low, gates, h_n, hidden, first, bias_n, weight, starts, n_rows)
         for i in range(n_alive):
             p = start + i
             for j in range(both):
-                total[i, j] = _sigmoid(total[i, j] + gates[p, j])
+                total[i, j] = sigmoid(total[i, j] + gates[p, j])
             for j in range(size):
                 total[i, both + j] += bias_n[j]
             for j in range(size):
                 n = gates[p, both + j] + total[i, j] * total[i, both + j]
-                gates[p, both + j] = TWO * _sigmoid(TWO * n) - ONE
+                gates[p, both + j] = TWO * sigmoid(TWO * n) - ONE
             for j in range(size):
                 n = gates[p, both + j]
                 hidden[p, j] = n + total[i, size + j] * (h[i, j] - n)

@@ -10,6 +10,7 @@ import torch
 
 import rltrain
 from rltrain.algo import kernels
+from rltrain.algo.kernels.sequence import CompiledSequenceLoss
 from rltrain.algo.kernels.td_step import CompiledTDLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.types import Clock, EnvSpec
@@ -50,6 +51,7 @@ def test_the_switch_chooses_loss_and_network(choice, compiled):
     assert ("step" in vars(learner.online.agents)) is compiled
     assert ("forward" in vars(learner.online.agents.torso)) is compiled
     learner = rltrain.make_learner(["algo=qmix", f"hardware.kernels={choice}", *TINY], SPEC)
+    assert isinstance(learner.loss, CompiledSequenceLoss) is compiled
     assert ("unroll" in vars(learner.online.agents.rnn)) is compiled
 
 

@@ -1,0 +1,266 @@
+"""A learning step of recurrent teams, compiled: IQL, VDN and QMIX with GRU agents on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rltrain.algo.loss.td import TDLoss
+from rltrain.algo.mixer.qmix import QMix
+from rltrain.algo.mixer.sum import Independent, Sum
+from rltrain.algo.network.gru import GRUAgents
+from rltrain.algo.network.packing import PackedGRU
+from rltrain.interfaces import Loss
+from rltrain.types import Batch, Clock, Model, Result
+
+NAMES = "loss", "", "td_error_abs", "q_taken_mean", "target_mean"
+N_SHARES = 8
+"""Parts of a batch whose gradients are summed one after the other: the most threads of use."""
+
+
+def compile_sequence_loss(loss: Loss, model: Model) -> Loss:
+    """The loss in compiled code, if it is a ``TDLoss`` of GRU agents whose values a mixing network
+    of two-layer hyper-networks, a sum, or nothing joins; else the loss itself.
+    """
+    kind: type = type(loss)
+    if kind is not TDLoss or model.critic is not None:
+        return loss
+    plain = cast(TDLoss, loss)
+    returns = plain.returns
+    extended = plain.rescale is not None or returns.munchausen is not None or returns.corrected
+    if extended or not plain_agents(model.agents) or mixer_kind(model.mixer) is None:
+        return loss
+    return CompiledSequenceLoss(plain)
+
+
+def plain_agents(agents: nn.Module) -> bool:
+    """Whether agents are a linear layer, a GRU cell and a linear layer."""
+    if type(agents) is not GRUAgents:
+        return False
+    more = agents.norm is not None or agents.head is not None or agents.input.norm is not None
+    return type(agents.rnn) is PackedGRU and not more
+
+
+def mixer_kind(mixer: nn.Module) -> int | None:
+    """The number that ``sequence_kernel`` has for a mixer; None if it has none."""
+    if type(mixer) is QMix:
+        return 2 if isinstance(mixer.hyper_w_1, nn.Sequential) else None
+    return {Independent: 0, Sum: 1}.get(type(mixer))
+
+
+class CompiledSequenceLoss:
+    """``TDLoss`` with values, errors and gradient from one compiled function."""
+
+    per_agent = of_team = False
+    targets: Callable[..., Tensor] | None = None
+
+    def __init__(self, loss: TDLoss) -> None:
+        self.loss, self.n_step = loss, loss.n_step
+        self._sums: tuple[Any, Any] | None = None  # gradients of shares, used again
+
+    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
+        """As ``TDLoss``; with ``gradient``, that of the flat parameters."""
+        weight = cast(GRUAgents, online.agents).fc1.weight
+        others = batch.agent, batch.td_target, batch.hidden, batch.warm_up
+        plain = all(field is None for field in others)
+        if not (plain and weight.is_cpu and weight.dtype == torch.float32):
+            return self.loss(online, target, batch, clock)
+        return self._step(online, target, batch)
+
+    def _step(self, online: Model, target: Model, batch: Batch) -> Result:
+        from rltrain.algo.kernels import sequence_kernel as kernel
+
+        windows, in_range = kernel.windows(
+            batch.last.numpy(),
+            batch.action.numpy(),
+            batch.last_action.numpy(),
+            batch.avail_actions.shape[-1],
+        )
+        if not in_range:
+            raise IndexError("an action is out of range")
+        models = online, target
+        agents = tuple(prepare_agents(cast(GRUAgents, model.agents), batch) for model in models)
+        mixers = tuple(prepare_mixer(model.mixer) for model in models)
+        n_windows = len(batch.weight)
+        bounds = np.linspace(0, n_windows, min(N_SHARES, n_windows) + 1).astype(np.int64)
+        shares = np.stack([bounds[:-1], bounds[1:]], 1)
+        gradients = self._cleared(agents[0], mixers[0], len(shares), batch.obs[0, 0, 0].numel())
+        priority, sums = np.zeros(n_windows, np.float32), np.zeros((len(shares), 5))
+        arguments = (
+            shares, windows, arrays_of(batch), agents, mixers, self._options(online, batch),
+            gradients, priority, sums,
+        )  # fmt: skip
+        run(arguments)
+        gradient = flat_gradient(online, gradients)
+        whole = sums.sum(0)
+        loss_sum, count, *_ = torch.from_numpy(whole.astype(np.float32)).unbind()
+        means = torch.from_numpy((whole / max(whole[1], 1)).astype(np.float32)).unbind()
+        metrics = {name: mean for name, mean in zip(NAMES, means, strict=True) if name}
+        known = torch.from_numpy(gradient)
+        return Result(loss_sum, count, torch.from_numpy(priority), metrics, known)
+
+    def _options(self, model: Model, batch: Batch) -> Any:
+        from rltrain.algo.kernels import sequence_kernel as kernel
+
+        returns, huber = self.loss.returns, self.loss.huber
+        return kernel.Options(
+            gamma=np.float32(returns.gamma),
+            double=bool(returns.double),
+            n_step=returns.n_step,
+            trace=np.float32(-1 if returns.trace is None else returns.trace),
+            huber=np.float32(-1 if huber is None else huber),
+            eta=np.float32(batch.eta),
+            mixer=cast(int, mixer_kind(model.mixer)),
+        )
+
+    def _cleared(self, agents: Any, mixer: Any, n_shares: int, n_obs: int) -> tuple[Any, Any]:
+        """Zeros for the gradients of shares."""
+        found = self._sums
+        if found is None or len(found[0].obs) != n_shares:
+            found = self._sums = empty_sums(agents, mixer, n_shares, n_obs)
+        for part in found:
+            for array in part:
+                array.fill(0)
+        return found
+
+
+def run(arguments: tuple[Any, ...]) -> None:
+    """``sequence_kernel.step`` on as many threads as PyTorch may use."""
+    from rltrain.algo.kernels import sequence_kernel as kernel
+
+    counter = np.zeros(1, np.int64)
+    n_helpers = min(torch.get_num_threads(), len(arguments[0])) - 1
+    helping = [helpers().submit(kernel.step, counter, *arguments) for _ in range(n_helpers)]
+    kernel.step(counter, *arguments)
+    for helper in helping:
+        helper.result()
+
+
+@cache
+def helpers() -> ThreadPoolExecutor:
+    """Threads that compute shares beside the one that learns."""
+    return ThreadPoolExecutor(N_SHARES - 1, "rltrain-learner")
+
+
+def arrays_of(batch: Batch) -> Any:
+    """What the kernel reads of a batch."""
+    from rltrain.algo.kernels import sequence_kernel as kernel
+
+    learned = batch.mask if batch.learned is None else batch.learned
+    return kernel.Arrays(
+        batch.obs.flatten(3).contiguous().numpy(),
+        batch.avail_actions.contiguous().numpy(),
+        batch.state.contiguous().numpy(),
+        batch.last_action.contiguous().numpy(),
+        batch.action.contiguous().numpy(),
+        batch.reward.contiguous().numpy(),
+        batch.terminated.contiguous().numpy(),
+        learned.contiguous().numpy(),
+        batch.weight.numpy(),
+    )
+
+
+def agent_weights(agents: GRUAgents) -> list[Tensor]:
+    """In the order of ``sequence_weights_kernel.prepare_agents``."""
+    fc1, cell, fc2 = agents.fc1, agents.rnn, agents.fc2
+    recurrent = [cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh]
+    return [fc1.weight, fc1.bias, *recurrent, fc2.weight, fc2.bias]
+
+
+def mixer_weights(mixer: nn.Module) -> list[Tensor]:
+    """In the order of ``sequence_weights_kernel.prepare_mixer``, weight and bias in turn; none of
+    other mixers than QMIX.
+    """
+    if not isinstance(mixer, QMix):
+        return []
+    networks = cast(list[nn.Sequential], [mixer.hyper_w_1, mixer.hyper_w_final, mixer.V])
+    layers = [layer for network in networks for layer in (network[0], network[2])]
+    linear = cast(list[nn.Linear], [*layers, mixer.hyper_b_1])
+    return [x for layer in linear for x in (layer.weight, layer.bias)]
+
+
+def prepare_agents(agents: GRUAgents, batch: Batch) -> Any:
+    """``recurrent_kernel.Agents``."""
+    from rltrain.algo.kernels import sequence_weights_kernel
+
+    rest = agents.input.rest
+    n_agents, n_actions = batch.avail_actions.shape[2:]
+    n_last, n_ids = rest.last_action * n_actions, rest.agent_id * n_agents
+    weights = [weight.detach().numpy() for weight in agent_weights(agents)]
+    sizes = agents.input.dim - n_last - n_ids, n_last, n_ids, n_agents
+    return sequence_weights_kernel.prepare_agents(*weights, sizes, np.float32(agents.input.scale))
+
+
+def prepare_mixer(mixer: nn.Module) -> Any:
+    """``mixing_kernel.Mixer``; empty arrays of other mixers than QMIX."""
+    from rltrain.algo.kernels import mixing_kernel, sequence_weights_kernel
+
+    if type(mixer) is not QMix:
+        return mixing_kernel.Mixer(*[np.zeros(0, np.float32)] * len(mixing_kernel.Mixer._fields))
+    return sequence_weights_kernel.prepare_mixer(
+        *pairs([x.detach().numpy() for x in mixer_weights(mixer)])
+    )
+
+
+def pairs(arrays: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Weights and biases in turn as pairs."""
+    return list(zip(arrays[::2], arrays[1::2], strict=True))
+
+
+def empty_sums(agents: Any, mixer: Any, n_shares: int, n_obs: int) -> tuple[Any, Any]:
+    """Arrays for the gradients of shares."""
+    from rltrain.algo.kernels import mixing_kernel, recurrent_kernel
+
+    size, width = agents.bias.shape[1], len(mixer.value)
+    total = len(mixer.first_bias)
+    n_state, inner = len(mixer.first) // max(total, 1), total // 2 - width
+
+    def empty(*shape: int) -> np.ndarray:
+        return np.empty((n_shares, *shape), np.float32)
+
+    of_agents = recurrent_kernel.AgentGradient(
+        obs=empty(n_obs, size),
+        actions=empty(*agents.actions.shape),
+        agents=empty(*agents.agents.shape),
+        reset_update=empty(2 * size, 2 * size),
+        new=empty(size, size),
+        recurrent=empty(size, size),
+        bias=empty(4, size),
+        value_bias=empty(len(agents.value_bias)),
+        value_rows=empty(*agents.value_rows.shape),
+    )
+    of_mixer = mixing_kernel.MixerGradient(
+        first=empty(n_state, total),
+        first_bias=empty(total),
+        one=empty(len(mixer.one_bias), inner),
+        one_bias=empty(len(mixer.one_bias)),
+        two=empty(width, inner),
+        two_bias=empty(width),
+        value=empty(width),
+        value_bias=empty(len(mixer.value_bias)),
+    )
+    return of_agents, of_mixer
+
+
+def flat_gradient(model: Model, gradients: tuple[Any, Any]) -> np.ndarray:
+    """The sum over shares, as the model's parameters follow each other."""
+    from rltrain.algo.kernels import sequence_weights_kernel as kernel
+
+    parameters = list(model.parameters())
+    flat = np.zeros(sum(parameter.numel() for parameter in parameters), np.float32)
+    parts = np.split(flat, np.cumsum([parameter.numel() for parameter in parameters])[:-1])
+    of = {id(p): part.reshape(p.shape) for p, part in zip(parameters, parts, strict=True)}
+    agents = cast(GRUAgents, model.agents)
+    rest, scale = agents.input.rest, np.float32(agents.input.scale)
+    n_last, n_ids = gradients[0].actions.shape[1] - 1, gradients[0].agents.shape[1]
+    weights = [of[id(weight)] for weight in agent_weights(agents)]
+    kernel.write_agents(gradients[0], scale, *weights, n_last, n_ids * rest.agent_id)
+    if isinstance(model.mixer, QMix):
+        kernel.write_mixer(gradients[1], *pairs([of[id(x)] for x in mixer_weights(model.mixer)]))
+    return flat

@@ -1,0 +1,162 @@
+"""Matrix products in machine code as wide as the CPU's registers, float32 on one thread.
+
+Every element is a chain of fused multiply-adds in the order of the inner index: its value depends
+neither on the tile that computes it nor on the rows and columns around it.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import binding, ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from rltrain.common import numba_cache
+
+F, FLOAT, INT = np.float32, ir.FloatType(), ir.IntType(64)
+WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
+WIDTH, VECTORS = (16, 4) if WIDE else (8, 2)  # 24 sums in 32 registers, or 12 in 16
+ROWS, COLUMNS = 6, VECTORS * WIDTH
+
+
+def tile(rows, vectors):
+    """Compiled code of ``rows`` × ``vectors`` · WIDTH elements of a product, the sums staying in
+    registers.
+
+    out[r, c] = start[r, c] + Σ_k a[r, k] b[k, c] with element r, c of ``out`` at place
+    ``at + r · row + c`` of its array, and so on. Rows and columns of ``a`` may lie in any
+    direction; the columns of the others follow each other.
+    """
+
+    @intrinsic
+    def compute(typing, out, start, a, b, n):
+        def generate(context, builder, signature, arguments):
+            vector = ir.VectorType(FLOAT, WIDTH)
+            fma = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{WIDTH}f32"
+            )
+
+            def parts(i):
+                kind, value = signature.args[i], arguments[i]
+                array = context.make_array(kind[0])(
+                    context, builder, value=builder.extract_value(value, 0)
+                )
+                numbers = [builder.extract_value(value, k) for k in range(1, len(kind))]
+                return builder.gep(array.data, [numbers[0]]), *numbers[1:]
+
+            def place(base, row, r, v):
+                offset = builder.add(builder.mul(row, INT(r)), INT(WIDTH * v))
+                return builder.bitcast(builder.gep(base, [offset]), vector.as_pointer())
+
+            (to, to_row), (since, since_row) = parts(0), parts(1)
+            (left, a_row, a_k), (right, _, b_k) = parts(2), parts(3)
+            first = [
+                [builder.load(place(since, since_row, r, v), align=4) for v in range(vectors)]
+                for r in range(rows)
+            ]
+            lines = [builder.gep(left, [builder.mul(a_row, INT(r))]) for r in range(rows)]
+            entry, loop = builder.block, builder.append_basic_block()
+            builder.branch(loop)
+            builder.position_at_end(loop)
+            k = builder.phi(INT)
+            k.add_incoming(INT(0), entry)
+            sums = [[builder.phi(vector) for _ in range(vectors)] for _ in range(rows)]
+            a_at, b_at = builder.mul(k, a_k), builder.gep(right, [builder.mul(k, b_k)])
+            weights = [builder.load(place(b_at, b_k, 0, v), align=4) for v in range(vectors)]
+            nowhere = ir.Constant(vector, ir.Undefined)
+            everywhere = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+            after = []
+            for r in range(rows):
+                factor = builder.load(builder.gep(lines[r], [a_at]))
+                one = builder.insert_element(nowhere, factor, ir.IntType(32)(0))
+                same = builder.shuffle_vector(one, nowhere, everywhere)
+                after.append(
+                    [builder.call(fma, (same, w, s)) for w, s in zip(weights, sums[r], strict=True)]
+                )
+            for before, sum_, term in zip(first, sums, after, strict=True):
+                for v in range(vectors):
+                    sum_[v].add_incoming(before[v], entry)
+                    sum_[v].add_incoming(term[v], loop)
+            following = builder.add(k, INT(1))
+            k.add_incoming(following, loop)
+            done = builder.append_basic_block()
+            builder.cbranch(builder.icmp_signed("<", following, arguments[4]), loop, done)
+            builder.position_at_end(done)
+            for r in range(rows):
+                for v in range(vectors):
+                    builder.store(after[r][v], place(to, to_row, r, v), align=4)
+            return context.get_dummy_value()
+
+        return types.void(out, start, a, b, n), generate
+
+    return compute
+
+
+_whole, _pair, _one = (tile(rows, VECTORS) for rows in (ROWS, 2, 1))
+_whole_narrow, _pair_narrow, _one_narrow = (tile(rows, 1) for rows in (ROWS, 2, 1))
+njit = numba_cache.njit(__file__)
+
+
+@njit
+def _strip(wide, out, start, a, b, n_rows, n):
+    """All rows of VECTORS · WIDTH columns if ``wide``, of WIDTH columns otherwise."""
+    i = 0
+    while i < n_rows:
+        left = n_rows - i
+        rows = ROWS if left >= ROWS else 2 if left >= 2 else 1
+        to = out[0], out[1] + i * out[2], out[2]
+        since = start[0], start[1] + i * start[2], start[2]
+        of = a[0], a[1] + i * a[2], a[2], a[3]
+        if wide:
+            if rows == ROWS:
+                _whole(to, since, of, b, n)
+            elif rows == 2:
+                _pair(to, since, of, b, n)
+            else:
+                _one(to, since, of, b, n)
+        elif rows == ROWS:
+            _whole_narrow(to, since, of, b, n)
+        elif rows == 2:
+            _pair_narrow(to, since, of, b, n)
+        else:
+            _one_narrow(to, since, of, b, n)
+        i += rows
+
+
+@njit
+def multiply(out, start, a, b, n_rows, n_columns, n):
+    """out = start + a b for ``n_rows`` × ``n_columns`` elements, ``n_columns`` a multiple of WIDTH,
+    with ``n`` terms each, one or more. Nothing is checked.
+
+    Args:
+        out, start: array, place of the first element, distance of rows; distance 0 repeats a row.
+        a: array, place, distance of rows, distance of the terms of a row.
+        b: array, place, distance of one panel of COLUMNS columns to the next, of terms.
+    """
+    column = 0
+    while column < n_columns:
+        wide = n_columns - column >= COLUMNS
+        place = b[1] + column // COLUMNS * b[2] + column % COLUMNS
+        to, since = (out[0], out[1] + column, out[2]), (start[0], start[1] + column, start[2])
+        _strip(wide, to, since, a, (b[0], place, b[2], b[3]), n_rows, n)
+        column += COLUMNS if wide else WIDTH
+
+
+@njit
+def padded(n):
+    """The next multiple of WIDTH."""
+    return (n + WIDTH - 1) // WIDTH * WIDTH
+
+
+@njit
+def packed(weight):
+    """[K, M] as ``b`` of ``multiply`` with panels K · COLUMNS apart, terms COLUMNS apart."""
+    n, width = weight.shape
+    out = np.zeros(((width + COLUMNS - 1) // COLUMNS, n, COLUMNS), F)
+    for j in range(width):
+        panel, c = out[j // COLUMNS], j % COLUMNS
+        for k in range(n):
+            panel[k, c] = weight[k, j]
+    return out.reshape(-1)
