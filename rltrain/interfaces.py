@@ -160,8 +160,7 @@ class Mixer(Protocol):
 
     n_streams: Annotated[int, "M, value streams after mixing: 1, or n_agents"]
     uses_greedy: bool = True  # False: it does not read greedy_q
-    penalty: Callable[[Tensor], Tensor] | None = None
-    """Of states [T, B, S] to [T, B], added to the loss of every transition."""
+    penalty: Callable[[Tensor], Tensor] | None = None  # states [T, B, S] to [T, B], for the loss
 
     def __call__(self, q: Tensor, greedy_q: Tensor, action: Tensor, state: Tensor) -> Tensor:
         """q, greedy_q and action [T, B, N], state [T, B, S] to [T, B, M]."""
@@ -179,8 +178,7 @@ class Loss(Protocol):
     n_step: Annotated[int, "rewards summed before the bootstrap"]
     per_agent: bool = False  # every agent's values are trained independently, without a mixer
     of_team: bool = False  # it needs one value stream of the whole team
-    targets: Callable[..., Tensor] | None = None
-    """Of (online, transitions, last), all collected steps at once."""
+    targets: Callable[..., Tensor] | None = None  # (online, transitions, last), all steps at once
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
         """Loss sum, count (transitions trained on × M), priority [B] and metrics."""
@@ -265,9 +263,7 @@ class Rollouts(Protocol):
         """Load the learner's current weights."""
 
     def restart(self, state: Mapping[str, Any], episodes: int) -> None:
-        """Begin new episodes, those after the first ``episodes``; ``state`` restores what outlives
-        an episode.
-        """
+        """Begin the episodes after the first ``episodes``; ``state`` is what outlives them."""
 
     def call(self, method: str, *args: Any) -> list[Any]: ...
     def state_dict(self) -> dict[str, Any]: ...

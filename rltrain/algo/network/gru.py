@@ -13,8 +13,7 @@ from rltrain.algo.network.distribution import Distribution, Scalar
 from rltrain.algo.network.head import Head, values
 from rltrain.algo.network.layers import initialize_orthogonally
 from rltrain.algo.network.normalization import RunningNorm
-from rltrain.algo.network.packing import PackedGRU, Packing, zero_outside
-from rltrain.algo.network.warm_up import unroll_warmed_up
+from rltrain.algo.network.packing import PackedGRU, Packing, unroll_warmed_up, zero_outside
 from rltrain.common.number_types import Count, Flag, Positive
 from rltrain.types import Batch, EnvSpec, Output, inside
 
