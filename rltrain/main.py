@@ -43,6 +43,13 @@ def run(arguments: Sequence[str]) -> int:
         answer(line, arguments)
         return 0
     require_overrides(line, arguments)
+    if "mode=list" in line.overrides:
+        from rltrain.mode.list import show
+
+        flags = [f"--{switch}" for switch in line.switches]
+        others = [word for word in line.overrides if word != "mode=list"]
+        show([*flags, *others], catalog_for(line))
+        return 0
     from rltrain.mode.dispatch import dispatch
 
     return dispatch(line.overrides, multirun="multirun" in line.switches)

@@ -112,7 +112,7 @@ class TuneSettings:
 class RunSettings:
     """The top level of a configuration."""
 
-    mode: Literal["train", "evaluate", "export", "import", "doctor", "report", "tune"]
+    mode: Literal["train", "evaluate", "export", "import", "doctor", "list", "report", "tune"]
     seed: Whole
     total_env_steps: Count
     test: TestSettings

@@ -39,7 +39,8 @@ rltrain trains value-based agents: teams (IQL, VDN, QMIX) and single ones (DQN t
   rltrain resume=latest                        continue the newest run in its folder
   rltrain mode=report runs=outputs             compare runs: curves, tables and report.html
   rltrain --help WORD …                        about a group, choice or key: algo, env=smac, test
-  rltrain --cfg job | --version | mode=doctor  the configuration | the version | what is installed\
+  rltrain --cfg job | --version | mode=doctor  the configuration | the version | what is installed
+  rltrain mode=list                            every algorithm, environment, logger and preset\
 """
 FOOTER = """\
 Examples
