@@ -68,9 +68,13 @@ def one_job(overrides: Sequence[str]) -> tuple[Composition, Settings]:
 
 def sweep_mode(overrides: Sequence[str]) -> int:
     """Run every combination of values, after all of them were composed and checked."""
-    from rltrain.mode.sweep.run import begin
+    from rltrain.config.hydra_sweep import job_overrides
 
-    return begin(overrides)
+    jobs = job_overrides(overrides)
+    settings = [check_composition(compose_checked(words)) for words in jobs]
+    from rltrain.mode.sweep.run import begin  # imports torch
+
+    return begin(overrides, settings)
 
 
 def doctor_mode(overrides: Sequence[str]) -> int:

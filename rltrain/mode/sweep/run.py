@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from rltrain.config.compose import compose_checked
-from rltrain.config.hydra_sweep import Task, job_overrides, other_launcher, sweeper_for
+from rltrain.config.hydra_sweep import Task, other_launcher, sweeper_for
 from rltrain.config.overrides import original_cwd, typed_value
 from rltrain.config.schema import Settings, SweepSettings
 from rltrain.config.validate.settings import check_composition
@@ -24,13 +24,15 @@ from rltrain.mode.sweep.saved import job_command, saved_jobs
 from rltrain.mode.sweep.shares import shares
 
 
-def begin(overrides: Sequence[str]) -> int:
+def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
     """Carry out ``rltrain -m``; returns the exit code.
+
+    Args:
+        settings: those of every job.
 
     Raises:
         UsageError: what is wrong with one of the jobs, before the first one begins.
     """
-    settings = [settings_of(words) for words in job_overrides(overrides)]
     other = other_launcher(overrides)
     if other is not None and (own := [o for o in overrides if o.startswith("sweep.")]):
         raise UsageError(
