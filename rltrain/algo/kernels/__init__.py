@@ -36,7 +36,9 @@ def compile_agents(agents: nn.Module) -> None:
     from rltrain.algo.kernels.feed_forward import compile_feed_forward
     from rltrain.algo.kernels.gru import compile_gru
     from rltrain.algo.kernels.linear import fuse
+    from rltrain.algo.kernels.recurrent_step import compile_recurrent_step
     from rltrain.algo.network.feed_forward import FeedForward
+    from rltrain.algo.network.gru import GRUAgents
     from rltrain.algo.network.layers import Layers
     from rltrain.algo.network.packing import PackedGRU
 
@@ -44,6 +46,7 @@ def compile_agents(agents: nn.Module) -> None:
         Layers: fuse,
         PackedGRU: compile_gru,
         FeedForward: compile_feed_forward,
+        GRUAgents: compile_recurrent_step,
     }
     for part in agents.modules():
         compile_part = counterparts.get(type(part))  # a subclass may compute something else

@@ -33,7 +33,8 @@ def compile_td_step() -> None:
 
 
 def compile_sequence_step() -> None:
-    """Compile the learning step of recurrent teams, or load it from the cache."""
+    """Compile acting and the learning step of recurrent teams, or load them from the cache."""
+    from rltrain.algo.kernels.recurrent_step import recurrent_step
     from rltrain.algo.kernels.sequence import CompiledSequenceLoss
     from rltrain.algo.loss.td import TDLoss
     from rltrain.algo.mixer.qmix import QMix
@@ -41,12 +42,15 @@ def compile_sequence_step() -> None:
     from rltrain.types import Clock, EnvSpec, Model
 
     spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(2,), state_dim=1)
+    agents = GRUAgents(spec=spec, hidden_dim=1, last_action=True, agent_id=True)
     model = Model(
-        GRUAgents(spec=spec, hidden_dim=1, last_action=True, agent_id=True),
+        agents,
         QMix(spec=spec, embed_dim=1, hypernet_layers=2, hypernet_dim=1),
     )
-    loss = CompiledSequenceLoss(TDLoss(gamma=1.0, double=True, n_step=1))
-    loss(model, model, smallest_batch(), Clock())
+    loss, batch = CompiledSequenceLoss(TDLoss(gamma=1.0, double=True, n_step=1)), smallest_batch()
+    loss(model, model, batch, Clock())
+    with torch.inference_mode():
+        recurrent_step(agents, batch.obs[0], batch.last_action[0], torch.zeros(1, 1, 1))
 
 
 def smallest_batch() -> Batch:
