@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rltrain.config.schema import ReportSettings
+from rltrain.logger.screen import plural
 from rltrain.report.groups import Group
 from rltrain.report.run import CLOCK, Run
 from rltrain.report.scores import Curve, curve_of
@@ -55,7 +56,7 @@ def drawable(
     if trained and len(trained) < len(runs) and "/" not in metric:
         named = ", ".join(sorted({run.method for run in trained}))
         warn(
-            f"{len(trained)} runs ({named}) report no tests: their curves are of training "
+            f"{plural(len(trained), 'run')} without tests ({named}): the curves are of training "
             "episodes, with exploration."
         )
     empty = []
@@ -67,7 +68,8 @@ def drawable(
         else:
             yield run.folder, curve
     if empty and len(empty) < len(runs):
-        warn(f"{len(empty)} runs have no {metric} over {axis} and are left out: {listed(empty)}.")
+        without = f"{plural(len(empty), 'run')} without {metric} over {axis}"
+        warn(f"{without}, which are left out: {listed(empty)}.")
 
 
 def nothing(runs: Sequence[Run], metric: str, settings: ReportSettings) -> str:

@@ -99,7 +99,7 @@ def test_a_method_that_misses_an_environment_is_left_out_of_the_comparison():
 def test_runs_without_tests_are_compared_by_training_episodes():
     runs = [*team("dqn"), *team("dqn", metric="train/return_mean", library="SB3")]
     found = analyze(runs, settings())
-    assert warning(found, "5 runs (dqn (SB3)) report no tests")
+    assert warning(found, "5 runs without tests (dqn (SB3))")
     assert [s.label for s in found.series] == ["dqn", "dqn (SB3)"]
 
 
