@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,3 +43,23 @@ def test_the_command_of_an_agent_of_wandb_composes(lr):
     assert settings.algo.batch_size == 64
     assert settings.nodes["algo.optimizer"].kwargs["lr"] == float(lr)
     assert settings.nodes["logger.wandb"].kwargs["mode"] == "online"
+
+
+def test_the_slurm_job_requeues_itself_when_the_runs_have_saved(own_folder):
+    (script,) = [text for text in blocks("sweeps.md", "bash") if "#SBATCH" in text]
+    saves = own_folder / "saves.py"  # in the place of the command: saves on SIGUSR1
+    saves.write_text(
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGUSR1, lambda *about: sys.exit(85))\n"
+        "os.kill(os.getppid(), signal.SIGUSR1)\n"
+        "signal.pause()\n"
+    )
+    command = next(line for line in script.splitlines() if "rltrain -m" in line)
+    script = script.replace(command, f"{sys.executable} {saves} &")
+    scontrol = own_folder / "scontrol"
+    scontrol.write_text('#!/bin/bash\necho "$@" > requeued\n')
+    scontrol.chmod(0o755)
+    env = {**os.environ, "PATH": f"{own_folder}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"}
+    done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, timeout=60)
+    assert done.returncode == 0
+    assert (own_folder / "requeued").read_text() == "requeue 7\n"

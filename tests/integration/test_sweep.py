@@ -175,3 +175,34 @@ def test_when_the_command_is_killed_its_runs_save_and_the_same_command_goes_on(s
 @pytest.mark.slow
 def test_kills_and_a_crash_do_not_change_the_results(own_folder, capfd):
     assert sweep_kills.compare(own_folder, sweep_kills.SWEEP, kills=3) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "launcher"),
+    [
+        ("hydra_plugins.hydra_joblib_launcher", ["joblib", "hydra.launcher.n_jobs=2"]),
+        (
+            "hydra_plugins.hydra_submitit_launcher",
+            ["submitit_local", "hydra.launcher.timeout_min=5"],
+        ),
+    ],
+)
+def test_other_launchers_run_and_continue_a_sweep(small, own_folder, module, launcher):
+    pytest.importorskip(module)
+    sweep = [*small, "seed=1,2", "hydra.sweep.dir=s", f"hydra/launcher={launcher[0]}", launcher[1]]
+
+    def run():
+        command = [sys.executable, "-m", "rltrain", "-m", *sweep]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    assert run().returncode == 0
+    assert [record["status"] for record in records()] == ["finished"] * 2
+    first = Path("s/0_seed-1/run.json")
+    record = json.loads(first.read_text())
+    first.write_text(json.dumps({**record, "status": "interrupted"}))  # as if it was preempted
+    done = run()
+    assert done.returncode == 0
+    assert [record["status"] for record in records()] == ["finished"] * 2
+    assert [len(record["resumes"]) for record in records()] == [1, 0]
+    assert "Continuing the sweep in s: 1 of 2 runs finished before" in done.stdout

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rltrain.config.catalog import conf_dir
 from rltrain.config.compose import compose_checked
-from rltrain.config.overrides import is_of_hydra, parse, typed_value
+from rltrain.config.overrides import is_of_hydra, parse
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.trust import packages, refuse_foreign_targets, shipped_targets
@@ -79,6 +79,8 @@ def job_command(
     """
     if not holds_run(job.folder):
         return [*job.overrides, *threads, f"hydra.run.dir={job.folder}"]
+    if any(word.startswith("trust=") for word in others):
+        return [f"resume={job.folder}", *others]
     named = packages(settings.plain, shipped_targets(conf_dir()))
-    trust = [f"trust=[{','.join(named)}]"] if named and typed_value(others, "trust") is None else []
+    trust = [f"trust=[{','.join(named)}]"] if named else []
     return [f"resume={job.folder}", *others, *trust]

@@ -1,0 +1,89 @@
+"""``sweep.json`` is untrusted data: what its jobs may name, and the command of each job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rltrain.config.compose import compose_checked
+from rltrain.config.validate.settings import check_composition
+from rltrain.errors import CheckpointError, UsageError
+from rltrain.mode.sweep.plan import Job, Plan
+from rltrain.mode.sweep.saved import job_command, saved_jobs
+
+OWN = "callbacks=[{_target_: tests.helpers.Failing}]"
+
+
+def plan(*overrides):
+    return Plan(Path("s"), (), "", 1, "", (Job(Path("s/0_seed-1"), ("env=two_step", *overrides)),))
+
+
+def begun(job, status="interrupted", **changes):
+    """Write the files of a run that has begun."""
+    settings = check_composition(compose_checked([o for o in job.overrides if o != OWN]))
+    job.folder.mkdir(parents=True)
+    record = {**settings.record, **changes}
+    (job.folder / "config.json").write_text(json.dumps(record))
+    (job.folder / "run.json").write_text(json.dumps({"status": status}))
+    return settings
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (OWN, r"names the class tests\.helpers\.Failing.*trust=\[tests\]"),
+        ("test.function=evil.function", r"names the class evil\.function"),
+        ("algo.optimizer={_target_: os.system}", r"names the class os\.system"),
+        ("hydra.run.dir=/elsewhere", "hydra.run.dir=.* is not taken from a file"),
+        ("hydra.searchpath=[pkg://evil.conf]", "is not taken from a file"),
+        ("algo.loss.gamma=${oc.env:HOME}", "is not taken from a file"),
+    ],
+)
+def test_a_job_that_has_not_begun_names_trusted_classes_only(own_folder, override, message):
+    with pytest.raises(CheckpointError, match=message):
+        saved_jobs(plan(override), [])
+
+
+def test_what_the_file_trusts_does_not_count_and_what_is_typed_does(own_folder):
+    with pytest.raises(CheckpointError, match=r"trust=\[tests\]"):
+        saved_jobs(plan(OWN, "trust=[tests]"), [])
+    ((job, settings),) = saved_jobs(plan(OWN), ["trust=[tests]"]).items()
+    assert job.overrides[-1] == "trust=[tests]"
+    assert settings.callbacks[0].target == "tests.helpers.Failing"
+
+
+def test_a_run_that_has_begun_names_trusted_classes_only(own_folder):
+    found = plan("seed=1")
+    begun(found.jobs[0], callbacks=[{"_target_": "tests.helpers.Failing"}])
+    with pytest.raises(CheckpointError, match=r"trust=\[tests\]"):
+        saved_jobs(found, [])
+    assert list(saved_jobs(found, ["trust=[tests]"])) == list(found.jobs)
+
+
+def test_a_finished_run_goes_on_only_if_an_override_changes_it(own_folder):
+    found = plan("seed=1", "total_env_steps=100")
+    begun(found.jobs[0], "finished")
+    assert saved_jobs(found, []) == {}
+    assert saved_jobs(found, ["total_env_steps=100"]) == {}
+    (settings,) = saved_jobs(found, ["total_env_steps=200"]).values()
+    assert settings.run.total_env_steps == 200
+    with pytest.raises(UsageError, match="keeps its seed"):
+        saved_jobs(found, ["seed=3"])
+
+
+def test_a_job_begins_in_its_folder_and_goes_on_with_the_classes_that_were_typed(own_folder):
+    (job,) = plan("seed=1").jobs
+    settings = check_composition(compose_checked([*job.overrides, OWN]))
+    threads = ["hardware.threads=1"]
+    assert job_command(job, settings, [], threads) == [
+        "env=two_step",
+        "seed=1",
+        "hardware.threads=1",
+        "hydra.run.dir=s/0_seed-1",
+    ]
+    begun(job)
+    assert job_command(job, settings, [], threads) == ["resume=s/0_seed-1", "trust=[tests]"]
+    typed = ["trust=[tests,other]"]
+    assert job_command(job, settings, typed, threads) == ["resume=s/0_seed-1", *typed]
