@@ -65,7 +65,7 @@ def summarize(plan: Plan, stopped: str | None = None) -> int:
     jobs = outcomes(plan)
     console.print(job_table(jobs, f"Sweep in {shown(plan.folder)}"))
     groups = configurations(jobs)
-    if any(len(group) > 1 for group in groups.values()):
+    if plan.n_finished and any(len(group) > 1 for group in groups.values()):
         console.print(configuration_table(groups))
     put_text(plan.folder / FILE, csv_text(jobs))
     for job in jobs:
