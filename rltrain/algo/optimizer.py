@@ -20,7 +20,7 @@ from rltrain.common.number_types import Fraction, Positive, Probability
 from rltrain.common.schedule import piecewise
 from rltrain.types import Result
 
-FEW_WEIGHTS = 200_000
+FEW_WEIGHTS = 1_000_000
 
 
 def rmsprop(

@@ -36,10 +36,12 @@ def announce_compilation() -> None:
 
 
 def n_threads(settings: Settings) -> int:
-    """Torch threads: as set, or by the kind of network."""
+    """Threads of PyTorch and the environments: as set, or by the kind of network."""
+    if settings.hardware.threads != "auto":
+        return settings.hardware.threads
     network = settings.nodes.get("algo.network")
     recurrent = network is not None and "hidden_dim" in network.kwargs
-    return settings.hardware.threads or default_threads(recurrent)
+    return default_threads(recurrent)
 
 
 def build_env(

@@ -20,7 +20,7 @@ from rltrain.common import checkpoint
 from rltrain.common.conformance import conform
 from rltrain.common.seeding import NETWORK_STREAM, seed_key
 from rltrain.config.schema import Settings
-from rltrain.hardware.device import seed_networks
+from rltrain.hardware.device import available_cores, seed_networks
 from rltrain.interfaces import Agents, Critic, Loss, Mixer, Optimizer, TargetUpdates
 from rltrain.trainer_state import CONFIG, MODEL, SPEC, check_fits
 from rltrain.types import EnvSpec, Model
@@ -155,7 +155,8 @@ def build_loss(settings: Settings, spec: EnvSpec, model: Model) -> Loss:
             "to keep the mixer algo/loss=td."
         )
     if kernels.chosen(settings.hardware.kernels) == "compiled":
-        return kernels.compile_loss(loss, model)
+        measured = settings.hardware.threads == "auto"
+        return kernels.compile_loss(loss, model, available_cores() if measured else None)
     return loss
 
 

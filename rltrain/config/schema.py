@@ -151,7 +151,7 @@ class HardwareSettings:
     """The node ``hardware``."""
 
     device: Literal["auto", "cpu", "cuda"]
-    threads: Count | None
+    threads: Count | Literal["auto"]
     kernels: Literal["auto", "compiled", "torch"]
     n_envs: Count
 

@@ -54,9 +54,14 @@ def compile_agents(agents: nn.Module) -> None:
             compile_part(part)
 
 
-def compile_loss(loss: Loss, model: Model) -> Loss:
-    """The counterpart of a loss for these agents and this mixer, if there is one."""
+def compile_loss(loss: Loss, model: Model, most_threads: int | None = None) -> Loss:
+    """The counterpart of a loss for these agents and this mixer, if there is one.
+
+    Args:
+        loss, model: what it computes.
+        most_threads: bound where the number of threads is measured; None: PyTorch's number.
+    """
     from rltrain.algo.kernels.sequence import compile_sequence_loss
     from rltrain.algo.kernels.td_step import compile_td_loss
 
-    return compile_sequence_loss(compile_td_loss(loss, model), model)
+    return compile_sequence_loss(compile_td_loss(loss, model), model, most_threads)

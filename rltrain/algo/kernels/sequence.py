@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from time import perf_counter
 from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rltrain.algo.kernels.threads import MeasuredThreads
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.mixer.sum import Independent, Sum
@@ -24,9 +26,13 @@ N_SHARES = 8
 """Parts of a batch whose gradients are summed one after the other: the most threads of use."""
 
 
-def compile_sequence_loss(loss: Loss, model: Model) -> Loss:
+def compile_sequence_loss(loss: Loss, model: Model, most_threads: int | None = None) -> Loss:
     """The loss in compiled code, if it is a ``TDLoss`` of GRU agents whose values a mixing network
     of two-layer hyper-networks, a sum, or nothing joins; else the loss itself.
+
+    Args:
+        loss, model: what it computes.
+        most_threads: bound where the number of threads is measured; None: PyTorch's number.
     """
     kind: type = type(loss)
     if kind is not TDLoss or model.critic is not None:
@@ -36,7 +42,8 @@ def compile_sequence_loss(loss: Loss, model: Model) -> Loss:
     extended = plain.rescale is not None or returns.munchausen is not None or returns.corrected
     if extended or not plain_agents(model.agents) or mixer_kind(model.mixer) is None:
         return loss
-    return CompiledSequenceLoss(plain)
+    threads = None if most_threads is None else MeasuredThreads(min(most_threads, N_SHARES))
+    return CompiledSequenceLoss(plain, threads)
 
 
 def plain_agents(agents: nn.Module) -> bool:
@@ -55,13 +62,18 @@ def mixer_kind(mixer: nn.Module) -> int | None:
 
 
 class CompiledSequenceLoss:
-    """``TDLoss`` with values, errors and gradient from one compiled function."""
+    """``TDLoss`` with values, errors and gradient from one compiled function.
+
+    Args:
+        loss: what it computes.
+        threads: how many; None: as many as PyTorch may use.
+    """
 
     per_agent = of_team = False
     targets: Callable[..., Tensor] | None = None
 
-    def __init__(self, loss: TDLoss) -> None:
-        self.loss, self.n_step = loss, loss.n_step
+    def __init__(self, loss: TDLoss, threads: MeasuredThreads | None = None) -> None:
+        self.loss, self.n_step, self.threads = loss, loss.n_step, threads
         self._sums: tuple[Any, Any] | None = None  # gradients of shares, used again
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
@@ -96,7 +108,7 @@ class CompiledSequenceLoss:
             shares, windows, arrays_of(batch), agents, mixers, self._options(online, batch),
             gradients, priority, sums,
         )  # fmt: skip
-        run(arguments)
+        self._run(arguments)
         gradient = flat_gradient(online, gradients)
         whole = sums.sum(0)
         loss_sum, count, *_ = torch.from_numpy(whole.astype(np.float32)).unbind()
@@ -104,6 +116,14 @@ class CompiledSequenceLoss:
         metrics = {name: mean for name, mean in zip(NAMES, means, strict=True) if name}
         known = torch.from_numpy(gradient)
         return Result(loss_sum, count, torch.from_numpy(priority), metrics, known)
+
+    def _run(self, arguments: tuple[Any, ...]) -> None:
+        if self.threads is None:
+            run(arguments, torch.get_num_threads())
+            return
+        begun = perf_counter()
+        run(arguments, self.threads.n)
+        self.threads.took(perf_counter() - begun, int(arguments[1][0].sum()))
 
     def _options(self, model: Model, batch: Batch) -> Any:
         from rltrain.algo.kernels import sequence_kernel as kernel
@@ -130,12 +150,12 @@ class CompiledSequenceLoss:
         return found
 
 
-def run(arguments: tuple[Any, ...]) -> None:
-    """``sequence_kernel.step`` on as many threads as PyTorch may use."""
+def run(arguments: tuple[Any, ...], n_threads: int) -> None:
+    """``sequence_kernel.step`` on several threads."""
     from rltrain.algo.kernels import sequence_kernel as kernel
 
     counter = np.zeros(1, np.int64)
-    n_helpers = min(torch.get_num_threads(), len(arguments[0])) - 1
+    n_helpers = min(n_threads, len(arguments[0])) - 1
     helping = [helpers().submit(kernel.step, counter, *arguments) for _ in range(n_helpers)]
     kernel.step(counter, *arguments)
     for helper in helping:

@@ -30,7 +30,7 @@ class Shares:
 
     def overrides(self, settings: Settings) -> list[str]:
         """The threads of a job, where it would take more than its share by itself."""
-        typed = settings.hardware.threads is not None
+        typed = settings.hardware.threads != "auto"
         return [] if typed or n_threads(settings) <= self.threads else [f"{THREADS}={self.threads}"]
 
     def environment(self, slot: int) -> dict[str, str]:
@@ -52,7 +52,8 @@ def shares(jobs: int | Literal["auto"], settings: Sequence[Settings]) -> Shares:
     """
     gpus = visible_gpus() if any(s.hardware.device != "cpu" for s in settings) else ()
     cores = available_cores()
-    typed = max(s.hardware.threads or 1 for s in settings)
+    numbers = [s.hardware.threads for s in settings]
+    typed = max(1 if n == "auto" else n for n in numbers)
     fit = len(gpus) or max(1, cores // typed)
     at_once = min(len(settings), fit if jobs == "auto" else jobs)
     return Shares(at_once, gpus, max(1, cores // at_once))

@@ -8,6 +8,7 @@ import torch
 
 from rltrain.algo import kernels
 from rltrain.algo.kernels.sequence import CompiledSequenceLoss
+from rltrain.algo.kernels.threads import MeasuredThreads
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.qmix import QMix
 from rltrain.types import Clock, EnvSpec
@@ -87,6 +88,18 @@ def test_the_number_of_threads_changes_no_byte(monkeypatch):
         for part in ("online", "optimizer"):
             for name, tensor in found[0][part].items():
                 assert torch.equal(tensor, other[part][name]), name
+
+
+def test_measuring_the_threads_changes_no_byte():
+    found = []
+    for threads in (None, MeasuredThreads(3)):
+        learner = make_learner(
+            make_model("gru", "qmix"), loss=CompiledSequenceLoss(td_loss(), threads)
+        )
+        for seed in range(20):
+            learner.update(make_batch(LENGTHS, seed=seed), Clock())
+        found.append(learner.state_dict()["online"])
+    assert all(map(torch.equal, *(weights.values() for weights in found)))
 
 
 def test_an_action_that_does_not_exist_is_named(monkeypatch):
