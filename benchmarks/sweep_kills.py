@@ -81,9 +81,10 @@ def job_processes(driver: int) -> list[int]:
 def sweep_with_kills(folder: Path, overrides: list[str], kills: int, seed: int) -> Iterator[str]:
     """Run the sweep to its end, killed so often; yields what was killed."""
     rng = random.Random(seed)
+    most = max(2, 160 // max(kills, 1))  # rows between kills: all of them before the last run ends
     driver = start(folder, overrides)
     while kills:
-        rows = n_rows(folder) + rng.randrange(1, 12)
+        rows = n_rows(folder) + rng.randrange(1, most)
         while driver.poll() is None and n_rows(folder) < rows:
             time.sleep(0.05)
         jobs = job_processes(driver.pid)
