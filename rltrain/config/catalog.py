@@ -89,8 +89,9 @@ def leaves(pairs: Any, lines: list[str], prefix: str) -> Iterator[tuple[str, Key
             yield from leaves(value.value, lines, f"{path}.")
             continue
         begin, end = value.start_mark, value.end_mark
-        rest = lines[end.line][end.column :].strip() if end.line < len(lines) else ""
         one_line = begin.line == end.line
+        last = end if one_line else name.end_mark  # where the comment follows
+        rest = lines[last.line][last.column :].removeprefix(":").strip()
         text = lines[end.line][begin.column : end.column] if one_line else "…"
         yield path, Key(text, rest.lstrip("# ") if rest.startswith("#") else "")
 

@@ -44,6 +44,6 @@ def test_a_command_of_the_page_trains(small, tmp_path, overrides):
 
 
 def test_the_page_names_what_constructors_may_ask_for():
-    rows = dict(re.findall(r"^\| `([\w.]+)` \| (.*) \|$", PAGE, re.MULTILINE))
+    rows = dict(re.findall(r"^\| `([\w.*]+)` \| (.*) \|$", PAGE, re.MULTILINE))
     facts = {part: tuple(re.findall(r"`(\w+)`", names)) for part, names in rows.items()}
     assert facts == {p: f for p, f in FACTS.items() if p not in ("test.env", "algo")}
