@@ -278,6 +278,7 @@ class Buffer(Protocol):
     full: bool = False  # old steps are removed for new ones
     keeps_hidden: bool = False  # stores the recurrent states of acting
     per_agent: bool = False  # windows show one agent each, not the team
+    unique_index: bool = False  # an index never names another window later
     targets: Any = None  # of the loss, computed for all collected steps at once
 
     def plan(self) -> Plan:

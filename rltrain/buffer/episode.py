@@ -43,6 +43,7 @@ class EpisodeBuffer:
 
     per_agent = False
     keeps_hidden = False
+    unique_index = True
 
     def __init__(
         self,

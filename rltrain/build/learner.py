@@ -156,7 +156,10 @@ def build_loss(settings: Settings, spec: EnvSpec, model: Model) -> Loss:
         )
     if kernels.chosen(settings.hardware.kernels) == "compiled":
         measured = settings.hardware.threads == "auto"
-        return kernels.compile_loss(loss, model, available_cores() if measured else None)
+        most, cache = available_cores() if measured else None, settings.hardware.target_cache
+        return kernels.compile_loss(loss, model, most, cache)
+    if settings.hardware.target_cache is not None:
+        kernels.require_target_values(loss)
     return loss
 
 

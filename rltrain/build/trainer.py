@@ -138,6 +138,11 @@ def build_buffer(
             f"buffer={settings.choices['buffer']} has windows of one transition. Type "
             "buffer=sequence or buffer=episode, or algo.loss.trace=null."
         )
+    if settings.hardware.target_cache is not None and not buffer.unique_index:
+        raise ValueError(
+            "hardware.target_cache keeps values of whole episodes. Type buffer=episode, or "
+            "hardware.target_cache=null."
+        )
     if buffer.per_agent:
         to_keep = "buffer.agents=lockstep"
         need_independent("buffer.agents=independent samples", learner.online, spec, to_keep)
@@ -216,9 +221,13 @@ def build_callbacks(
     first: Sequence[Callback],
     last: Sequence[Callback],
 ) -> Callbacks:
-    """What looks at a run, in order: the user's own before those that test, log and save."""
+    """What looks at a run, in order: the user's own before those that test, log and save.
+
+    Raises:
+        ValueError: one of them may change batches whose target values are kept.
+    """
     run = settings.run
-    return Callbacks(
+    watchers = Callbacks(
         [
             *first,
             *(node.build() for node in settings.callbacks),
@@ -231,6 +240,12 @@ def build_callbacks(
             *last,
         ]
     )
+    if settings.hardware.target_cache is not None and watchers.changes_batches:
+        raise ValueError(
+            "hardware.target_cache reuses the target network's values of an episode, which a "
+            "callback with on_batch may change. Type hardware.target_cache=null."
+        )
+    return watchers
 
 
 def obs_statistics(learner: Learner) -> list[Callback]:

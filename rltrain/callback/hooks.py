@@ -108,6 +108,7 @@ class Callbacks(Callback):
         for name, calls in hooks.items():  # each hook of this object calls those of its callbacks
             setattr(self, name, partial(pass_on, calls))
         self.watch_training = any(hooks[name] for name in STEP_HOOKS)
+        self.changes_batches = bool(hooks["on_batch"])
         self.watch_tests = any(hooks[name] for name in TEST_HOOKS)
 
     def state_dict(self) -> dict[str, Any]:

@@ -153,6 +153,7 @@ class HardwareSettings:
     device: Literal["auto", "cpu", "cuda"]
     threads: Count | Literal["auto"]
     kernels: Literal["auto", "compiled", "torch"]
+    target_cache: Count | None
     n_envs: Count
 
 

@@ -54,14 +54,35 @@ def compile_agents(agents: nn.Module) -> None:
             compile_part(part)
 
 
-def compile_loss(loss: Loss, model: Model, most_threads: int | None = None) -> Loss:
+def compile_loss(
+    loss: Loss, model: Model, most_threads: int | None = None, target_cache: int | None = None
+) -> Loss:
     """The counterpart of a loss for these agents and this mixer, if there is one.
 
     Args:
         loss, model: what it computes.
         most_threads: bound where the number of threads is measured; None: PyTorch's number.
+        target_cache: bytes of the target network's values that are kept until its next update;
+            None: none.
+
+    Raises:
+        ValueError: no counterpart of this loss keeps them.
     """
     from rltrain.algo.kernels.sequence import compile_sequence_loss
     from rltrain.algo.kernels.td_step import compile_td_loss
 
-    return compile_sequence_loss(compile_td_loss(loss, model), model, most_threads)
+    compiled = compile_td_loss(loss, model)
+    if compiled is loss:
+        compiled = compile_sequence_loss(loss, model, most_threads, target_cache)
+    if target_cache is not None:
+        require_target_values(compiled)
+    return compiled
+
+
+def require_target_values(loss: Loss) -> None:
+    """ValueError unless a loss keeps values of the target network."""
+    if not hasattr(loss, "target_values"):
+        raise ValueError(
+            "hardware.target_cache keeps the target network's values of compiled IQL, VDN and QMIX "
+            "with GRU agents on the CPU, which this run is not. Type hardware.target_cache=null."
+        )

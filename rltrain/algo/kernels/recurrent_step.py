@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from rltrain.algo.kernels.replace import replace_method
-from rltrain.algo.kernels.sequence import agent_weights, plain_agents
+from rltrain.algo.kernels.sequence import plain_agents
+from rltrain.algo.kernels.sequence_weights import agent_weights
 from rltrain.algo.network.gru import GRUAgents
 
 

@@ -12,6 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rltrain.algo.kernels.sequence_weights import (
+    agent_weights,
+    empty_sums,
+    flat_gradient,
+    prepare_agents,
+    prepare_mixer,
+)
+from rltrain.algo.kernels.target_values import Places, TargetValues
 from rltrain.algo.kernels.threads import MeasuredThreads
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.qmix import QMix
@@ -26,13 +34,16 @@ N_SHARES = 8
 """Parts of a batch whose gradients are summed one after the other: the most threads of use."""
 
 
-def compile_sequence_loss(loss: Loss, model: Model, most_threads: int | None = None) -> Loss:
+def compile_sequence_loss(
+    loss: Loss, model: Model, most_threads: int | None = None, target_cache: int | None = None
+) -> Loss:
     """The loss in compiled code, if it is a ``TDLoss`` of GRU agents whose values a mixing network
     of two-layer hyper-networks, a sum, or nothing joins; else the loss itself.
 
     Args:
         loss, model: what it computes.
         most_threads: bound where the number of threads is measured; None: PyTorch's number.
+        target_cache: bytes of the target network's values that are kept; None: none.
     """
     kind: type = type(loss)
     if kind is not TDLoss or model.critic is not None:
@@ -43,7 +54,7 @@ def compile_sequence_loss(loss: Loss, model: Model, most_threads: int | None = N
     if extended or not plain_agents(model.agents) or mixer_kind(model.mixer) is None:
         return loss
     threads = None if most_threads is None else MeasuredThreads(min(most_threads, N_SHARES))
-    return CompiledSequenceLoss(plain, threads)
+    return CompiledSequenceLoss(plain, threads, target_cache)
 
 
 def plain_agents(agents: nn.Module) -> bool:
@@ -67,13 +78,20 @@ class CompiledSequenceLoss:
     Args:
         loss: what it computes.
         threads: how many; None: as many as PyTorch may use.
+        target_cache: bytes of ``TargetValues``; the batches' ``index`` is that of an episode.
     """
 
     per_agent = of_team = False
     targets: Callable[..., Tensor] | None = None
 
-    def __init__(self, loss: TDLoss, threads: MeasuredThreads | None = None) -> None:
+    def __init__(
+        self,
+        loss: TDLoss,
+        threads: MeasuredThreads | None = None,
+        target_cache: int | None = None,
+    ) -> None:
         self.loss, self.n_step, self.threads = loss, loss.n_step, threads
+        self.target_values = TargetValues(target_cache)
         self._sums: tuple[Any, Any] | None = None  # gradients of shares, used again
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
@@ -106,7 +124,8 @@ class CompiledSequenceLoss:
         priority, sums = np.zeros(n_windows, np.float32), np.zeros((len(shares), 5))
         arguments = (
             shares, windows, arrays_of(batch), agents, mixers, self._options(online, batch),
-            gradients, priority, sums,
+            self._places(target, batch, windows[0], len(agents[1].value_bias)), gradients,
+            priority, sums,
         )  # fmt: skip
         self._run(arguments)
         gradient = flat_gradient(online, gradients)
@@ -124,6 +143,12 @@ class CompiledSequenceLoss:
         begun = perf_counter()
         run(arguments, self.threads.n)
         self.threads.took(perf_counter() - begun, int(arguments[1][0].sum()))
+
+    def _places(self, target: Model, batch: Batch, lengths: np.ndarray, width: int) -> Places:
+        """Where the target network's values of the batch are, or go."""
+        weights = [w.detach().numpy() for w in agent_weights(cast(GRUAgents, target.agents))]
+        sizes = (lengths + 1) * batch.action.shape[2] * width
+        return self.target_values.places(weights, batch.index.numpy(), sizes)
 
     def _options(self, model: Model, batch: Batch) -> Any:
         from rltrain.algo.kernels import sequence_kernel as kernel
@@ -184,103 +209,3 @@ def arrays_of(batch: Batch) -> Any:
         learned.contiguous().numpy(),
         batch.weight.numpy(),
     )
-
-
-def agent_weights(agents: GRUAgents) -> list[Tensor]:
-    """In the order of ``sequence_weights_kernel.prepare_agents``."""
-    fc1, cell, fc2 = agents.fc1, agents.rnn, agents.fc2
-    recurrent = [cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh]
-    return [fc1.weight, fc1.bias, *recurrent, fc2.weight, fc2.bias]
-
-
-def mixer_weights(mixer: nn.Module) -> list[Tensor]:
-    """In the order of ``sequence_weights_kernel.prepare_mixer``, weight and bias in turn; none of
-    other mixers than QMIX.
-    """
-    if not isinstance(mixer, QMix):
-        return []
-    networks = cast(list[nn.Sequential], [mixer.hyper_w_1, mixer.hyper_w_final, mixer.V])
-    layers = [layer for network in networks for layer in (network[0], network[2])]
-    linear = cast(list[nn.Linear], [*layers, mixer.hyper_b_1])
-    return [x for layer in linear for x in (layer.weight, layer.bias)]
-
-
-def prepare_agents(agents: GRUAgents, batch: Batch) -> Any:
-    """``recurrent_kernel.Agents``."""
-    from rltrain.algo.kernels import sequence_weights_kernel
-
-    rest = agents.input.rest
-    n_agents, n_actions = batch.avail_actions.shape[2:]
-    n_last, n_ids = rest.last_action * n_actions, rest.agent_id * n_agents
-    weights = [weight.detach().numpy() for weight in agent_weights(agents)]
-    sizes = agents.input.dim - n_last - n_ids, n_last, n_ids, n_agents
-    return sequence_weights_kernel.prepare_agents(*weights, sizes, np.float32(agents.input.scale))
-
-
-def prepare_mixer(mixer: nn.Module) -> Any:
-    """``mixing_kernel.Mixer``; empty arrays of other mixers than QMIX."""
-    from rltrain.algo.kernels import mixing_kernel, sequence_weights_kernel
-
-    if type(mixer) is not QMix:
-        return mixing_kernel.Mixer(*[np.zeros(0, np.float32)] * len(mixing_kernel.Mixer._fields))
-    return sequence_weights_kernel.prepare_mixer(
-        *pairs([x.detach().numpy() for x in mixer_weights(mixer)])
-    )
-
-
-def pairs(arrays: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Weights and biases in turn as pairs."""
-    return list(zip(arrays[::2], arrays[1::2], strict=True))
-
-
-def empty_sums(agents: Any, mixer: Any, n_shares: int, n_obs: int) -> tuple[Any, Any]:
-    """Arrays for the gradients of shares."""
-    from rltrain.algo.kernels import mixing_kernel, recurrent_kernel
-
-    size, width = agents.bias.shape[1], len(mixer.value)
-    total = len(mixer.first_bias)
-    n_state, inner = len(mixer.first) // max(total, 1), total // 2 - width
-
-    def empty(*shape: int) -> np.ndarray:
-        return np.empty((n_shares, *shape), np.float32)
-
-    of_agents = recurrent_kernel.AgentGradient(
-        obs=empty(n_obs, size),
-        actions=empty(*agents.actions.shape),
-        agents=empty(*agents.agents.shape),
-        reset_update=empty(2 * size, 2 * size),
-        new=empty(size, size),
-        recurrent=empty(size, size),
-        bias=empty(4, size),
-        value_bias=empty(len(agents.value_bias)),
-        value_rows=empty(*agents.value_rows.shape),
-    )
-    of_mixer = mixing_kernel.MixerGradient(
-        first=empty(n_state, total),
-        first_bias=empty(total),
-        one=empty(len(mixer.one_bias), inner),
-        one_bias=empty(len(mixer.one_bias)),
-        two=empty(width, inner),
-        two_bias=empty(width),
-        value=empty(width),
-        value_bias=empty(len(mixer.value_bias)),
-    )
-    return of_agents, of_mixer
-
-
-def flat_gradient(model: Model, gradients: tuple[Any, Any]) -> np.ndarray:
-    """The sum over shares, as the model's parameters follow each other."""
-    from rltrain.algo.kernels import sequence_weights_kernel as kernel
-
-    parameters = list(model.parameters())
-    flat = np.zeros(sum(parameter.numel() for parameter in parameters), np.float32)
-    parts = np.split(flat, np.cumsum([parameter.numel() for parameter in parameters])[:-1])
-    of = {id(p): part.reshape(p.shape) for p, part in zip(parameters, parts, strict=True)}
-    agents = cast(GRUAgents, model.agents)
-    rest, scale = agents.input.rest, np.float32(agents.input.scale)
-    n_last, n_ids = gradients[0].actions.shape[1] - 1, gradients[0].agents.shape[1]
-    weights = [of[id(weight)] for weight in agent_weights(agents)]
-    kernel.write_agents(gradients[0], scale, *weights, n_last, n_ids * rest.agent_id)
-    if isinstance(model.mixer, QMix):
-        kernel.write_mixer(gradients[1], *pairs([of[id(x)] for x in mixer_weights(model.mixer)]))
-    return flat

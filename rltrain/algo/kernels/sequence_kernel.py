@@ -16,13 +16,14 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from rltrain.algo.kernels import mixing_kernel, recurrent_kernel
+from rltrain.algo.kernels import mixing_kernel, recurrent_kernel, td_error_kernel
 from rltrain.algo.kernels.mixing_kernel import empty_mixed, mix, unmix
 from rltrain.algo.kernels.recurrent_kernel import backward, forward, make_chunk
+from rltrain.algo.kernels.td_error_kernel import errors
 from rltrain.algo.kernels.tile_kernel import F
 from rltrain.common import numba_cache
 
-SOURCES = (__file__, *recurrent_kernel.SOURCES, mixing_kernel.__file__)
+SOURCES = (__file__, *recurrent_kernel.SOURCES, mixing_kernel.__file__, td_error_kernel.__file__)
 njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
 ROWS = 32
 """Rows of one step that a chunk has at least, where its share is as large."""
@@ -67,7 +68,9 @@ def take(typing, counter):
 
 
 @njit(nogil=True)
-def step(counter, shares, lengths, batch, nets, mixers, options, gradients, priority, sums):
+def step(
+    counter, shares, lengths, batch, nets, mixers, options, target_values, gradients, priority, sums
+):
     """Compute shares until there is none left; every thread calls this.
 
     Args:
@@ -77,6 +80,7 @@ def step(counter, shares, lengths, batch, nets, mixers, options, gradients, prio
         batch: ``Arrays``.
         nets, mixers: ``Agents`` and ``Mixer``, online and target.
         options: ``Options``.
+        target_values: ``Places``; values that are not known are computed.
         gradients: ``AgentGradient`` and ``MixerGradient`` with the shares as first axis of every
             array; zeros, become those of the loss sum.
         priority: zeros [B], become eta times the largest and 1 - eta times the mean |error| of the
@@ -94,7 +98,11 @@ def step(counter, shares, lengths, batch, nets, mixers, options, gradients, prio
             episodes = lengths[1, first : min(high, first + n_episodes)]
             chunk = make_chunk(episodes, lengths[0], n_agents)
             if chunk.length[0] > 0:
-                learn(chunk, share, batch, nets, mixers, options, gradients, priority, sums[share])
+                evaluate_target(chunk, lengths[0], batch, nets[1], target_values)
+                learn(
+                    chunk, share, batch, nets, mixers, options, target_values, gradients, priority,
+                    sums[share],
+                )  # fmt: skip
 
 
 @njit()
@@ -123,16 +131,14 @@ def windows(last, action, last_action, n_actions):
 
 
 @njit(inline="always")
-def learn(chunk, share, batch, nets, mixers, options, gradients, priority, sums):
+def learn(chunk, share, batch, nets, mixers, options, target_values, gradients, priority, sums):
     """Forward and backward of a chunk of episodes."""
     obs, last_action = batch.obs, batch.last_action
     n_rows, size = chunk.start[-1], nets[0].bias.shape[1]
     width, n_agents = len(nets[0].value_bias), obs.shape[2]
     inputs, gates = np.empty((n_rows, 2, size), F), np.empty((n_rows, 4, size), F)
-    q, target_q = np.empty((n_rows, width), F), np.empty((n_rows, width), F)
+    q = np.empty((n_rows, width), F)
     forward(nets[0], chunk, obs, last_action, inputs, gates, q)
-    one_step = np.empty((chunk.start[1], 2, size), F), np.empty((chunk.start[1], 4, size), F)
-    forward(nets[1], chunk, obs, last_action, one_step[0], one_step[1], target_q)
     n_episodes, n_steps = len(chunk.episodes), chunk.length[0]
     of_q = np.empty((n_episodes, n_steps, n_agents), F)
     taken, best = np.empty((n_steps, n_agents), F), np.empty((n_steps, n_agents), F)
@@ -142,6 +148,9 @@ def learn(chunk, share, batch, nets, mixers, options, gradients, priority, sums)
     mixed = empty_mixed(mixers[0], n_steps if options.mixer == MIX else 0)
     for i in range(n_episodes):
         b, length = chunk.episodes[i], chunk.length[i]
+        place = target_values.place[b]
+        target_q = target_values.values[place : place + (length + 1) * n_agents * width]
+        target_q = target_q.reshape((length + 1, n_agents, width))
         choose(chunk, i, batch, q, target_q, options.double, taken, best)
         if options.mixer == MIX:
             for net in (1, 0):  # the online network last: its layers are needed again
@@ -164,6 +173,33 @@ def learn(chunk, share, batch, nets, mixers, options, gradients, priority, sums)
 
 
 @njit()
+def evaluate_target(chunk, lengths, batch, agents, target_values):
+    """Compute the target network's values of a chunk where they are not known."""
+    n_agents, width, size = batch.obs.shape[2], len(agents.value_bias), agents.bias.shape[1]
+    missing = np.empty(len(chunk.episodes), np.int64)
+    n_missing = 0
+    for b in chunk.episodes:
+        if not target_values.known[b]:
+            missing[n_missing] = b
+            n_missing += 1
+    if n_missing == 0:
+        return
+    part = make_chunk(missing[:n_missing], lengths, n_agents)
+    q = np.empty((part.start[-1], width), F)
+    inputs, gates = np.empty((part.start[1], 2, size), F), np.empty((part.start[1], 4, size), F)
+    forward(agents, part, batch.obs, batch.last_action, inputs, gates, q)
+    for i in range(n_missing):
+        at = target_values.place[missing[i]]
+        for t in range(part.length[i] + 1):
+            for n in range(n_agents):
+                row = q[part.start[t] + i * n_agents + n]
+                to = target_values.values[at : at + width]
+                for a in range(width):
+                    to[a] = row[a]
+                at += width
+
+
+@njit()
 def choose(chunk, i, batch, q, target_q, double, taken, best):
     """Of episode i of a chunk the values of the actions taken, and of the best next actions."""
     b, n_agents = chunk.episodes[i], batch.action.shape[2]
@@ -171,9 +207,9 @@ def choose(chunk, i, batch, q, target_q, double, taken, best):
         row, following = chunk.start[t] + i * n_agents, chunk.start[t + 1] + i * n_agents
         for n in range(n_agents):
             taken[t, n] = q[row + n, batch.action[t, b, n]]
-            chooser = q[following + n] if double else target_q[following + n]
+            chooser = q[following + n] if double else target_q[t + 1, n]
             next_action = best_action(chooser, batch.avail_actions[t + 1, b, n])
-            best[t, n] = target_q[following + n, next_action]
+            best[t, n] = target_q[t + 1, n, next_action]
 
 
 @njit()
@@ -199,57 +235,6 @@ def combine(q, n_steps, out):
             for n in range(1, q.shape[1]):
                 sum_ += q[t, n]
             out[t, 0] = sum_
-
-
-@njit()
-def errors(batch, b, length, value, bootstrap, options, slope, priority, sums):
-    """Fill ``slope`` [T, M], the gradient by ``value`` [T, M] of window b, ``priority`` and
-    ``sums``; ``bootstrap`` [T, M] are the values of the steps after.
-    """
-    reward, terminated, weight = batch.reward, batch.terminated, batch.weight[b]
-    n_streams = value.shape[1]
-    sizes, count, total = np.zeros(length, F), 0, F(0)
-    for m in range(n_streams):
-        stream, following = m if reward.shape[2] > 1 else 0, F(0)
-        for t in range(length - 1, -1, -1):
-            discount = F(0) if terminated[t, b] else options.gamma
-            if options.trace >= 0:
-                after = bootstrap[t, m]
-                if t < length - 1:
-                    after += options.trace * (following - after)
-                target = reward[t, b, stream] + discount * after
-                following = target
-            else:
-                until = min(t + options.n_step, length) - 1
-                target = bootstrap[until, m]
-                for s in range(until, t - 1, -1):
-                    discount = F(0) if terminated[s, b] else options.gamma
-                    target = reward[s, b, stream] + discount * target
-            slope[t, m] = F(0)
-            if not batch.learned[t, b]:
-                continue
-            error = value[t, m] - target
-            size, bound = abs(error), options.huber
-            if bound < 0:
-                loss, steep = error * error, F(2) * error
-            elif size > bound:
-                loss, steep = bound * (size - F(0.5) * bound), np.copysign(bound, error)
-            else:  # NaN too
-                loss, steep = F(0.5) * error * error, error
-            slope[t, m] = weight * steep
-            sizes[t] += size
-            total += size
-            count += 1
-            sums[0] += weight * loss
-            sums[2] += size
-            sums[3] += value[t, m]
-            sums[4] += target
-    sums[1] += count
-    largest = F(0)
-    for t in range(length):
-        largest = max(largest, sizes[t] / n_streams)
-    mean = total / max(count, 1)
-    priority[b] = mean + options.eta * (largest - mean)
 
 
 @njit()

@@ -1,16 +1,22 @@
 """The compiled learning step of recurrent teams against PyTorch."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 
+import rltrain
 from rltrain.algo import kernels
 from rltrain.algo.kernels.sequence import CompiledSequenceLoss
+from rltrain.algo.kernels.target_values import TargetValues
 from rltrain.algo.kernels.threads import MeasuredThreads
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.qmix import QMix
+from rltrain.algo.target_update import TargetUpdate
+from rltrain.callback import Callback
+from rltrain.errors import UsageError
 from rltrain.types import Clock, EnvSpec
 from tests.algo import batches
 from tests.algo.batches import (
@@ -23,6 +29,12 @@ from tests.algo.batches import (
     make_model,
     with_garbage,
 )
+
+
+class ChangesBatches(Callback):
+    def on_batch(self, trainer, value):
+        return value
+
 
 LENGTHS = [4, 9, 1, 6, 6, 3, 9, 7, 2, 5]
 RETURNS = {
@@ -100,6 +112,72 @@ def test_measuring_the_threads_changes_no_byte():
             learner.update(make_batch(LENGTHS, seed=seed), Clock())
         found.append(learner.state_dict()["online"])
     assert all(map(torch.equal, *(weights.values() for weights in found)))
+
+
+@pytest.mark.parametrize("max_bytes", [10_000_000, 30_000])
+@pytest.mark.parametrize("mixer", ["independent", "qmix"])
+def test_kept_target_values_change_no_byte(mixer, max_bytes, monkeypatch):
+    """Batches of other episodes in another order, with room for all or for some, over two updates
+    of the target network."""
+    evaluated = []
+    forget = TargetValues.places
+
+    def counted(*arguments):
+        found = forget(*arguments)
+        evaluated.append((~found.known).sum())
+        return found
+
+    monkeypatch.setattr(TargetValues, "places", counted)
+    episodes = make_batch(LENGTHS)
+    found = []
+    for cache in (None, max_bytes):
+        evaluated.clear()
+        learner = make_learner(
+            make_model("gru", mixer, hidden_dim=24),
+            loss=CompiledSequenceLoss(td_loss(), target_cache=cache),
+            target_update=TargetUpdate(episodes=None, env_steps=None, updates=5, tau=1.0),
+        )
+        rng = np.random.default_rng(0)
+        for updates in range(15):
+            drawn = rng.choice(len(LENGTHS), 6, replace=False)
+            learner.update(chosen(episodes, drawn), Clock(updates=updates))
+        found.append(learner.state_dict()["online"])
+    assert all(map(torch.equal, *(weights.values() for weights in found)))
+    assert sum(evaluated) < 15 * 6 * (0.5 if max_bytes > 100_000 else 1)
+
+
+def chosen(batch, drawn):
+    """Some of the windows of a batch."""
+    axis = {"weight": 0, "index": 0}
+    return replace(
+        batch,
+        **{
+            name: tensor.index_select(axis.get(name, 1), torch.from_numpy(drawn))
+            for name, tensor in vars(batch).items()
+            if isinstance(tensor, torch.Tensor) and name in {f.name for f in fields(batch)}
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [["algo=qplex"], ["algo=qmix", "hardware.kernels=torch"], ["algo=dqn"]],
+    ids=" ".join,
+)
+def test_keeping_target_values_is_refused_where_nothing_does(overrides):
+    spec = SPEC if overrides != ["algo=dqn"] else EnvSpec(n_agents=1, n_actions=2, obs_shape=(4,))
+    with pytest.raises((UsageError, ValueError), match=r"Type hardware\.target_cache=null"):
+        rltrain.make_learner([*overrides, "hardware.target_cache=1000000"], spec)
+
+
+@pytest.mark.parametrize(
+    ("more", "callbacks"), [(["buffer=sequence"], []), ([], [ChangesBatches()])]
+)
+def test_keeping_target_values_is_refused_where_windows_change(more, callbacks, tmp_path):
+    overrides = ["algo=qmix", "env=two_step", "hardware.target_cache=1000000", *more]
+    overrides += ["logger.wandb.mode=disabled", "logger.console=false"]
+    with pytest.raises(UsageError, match=r"Type .*hardware\.target_cache=null"):
+        rltrain.make_trainer(overrides, run_dir=tmp_path, callbacks=callbacks)
 
 
 def test_an_action_that_does_not_exist_is_named(monkeypatch):
