@@ -18,7 +18,7 @@ from rltrain.algo.checks import (
     require_observations,
 )
 from rltrain.algo.kernels.feed_forward import Stack
-from rltrain.algo.kernels.gru import gru
+from rltrain.algo.kernels.recurrent.gru import gru
 from rltrain.algo.kernels.td_step import CompiledTDLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.packing import PackedGRU

@@ -34,9 +34,9 @@ def chosen(kernels: Kernels) -> str:
 def compile_agents(agents: nn.Module) -> None:
     """Let the parts of a network that have a counterpart compute with it."""
     from rltrain.algo.kernels.feed_forward import compile_feed_forward
-    from rltrain.algo.kernels.gru import compile_gru
     from rltrain.algo.kernels.linear import fuse
-    from rltrain.algo.kernels.recurrent_step import compile_recurrent_step
+    from rltrain.algo.kernels.recurrent.acting import compile_recurrent_step
+    from rltrain.algo.kernels.recurrent.gru import compile_gru
     from rltrain.algo.network.feed_forward import FeedForward
     from rltrain.algo.network.gru import GRUAgents
     from rltrain.algo.network.layers import Layers
@@ -68,7 +68,7 @@ def compile_loss(
     Raises:
         ValueError: no counterpart of this loss keeps them.
     """
-    from rltrain.algo.kernels.sequence import compile_sequence_loss
+    from rltrain.algo.kernels.recurrent.learning import compile_sequence_loss
     from rltrain.algo.kernels.td_step import compile_td_loss
 
     compiled = compile_td_loss(loss, model)

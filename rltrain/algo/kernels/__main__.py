@@ -11,7 +11,7 @@ from rltrain.types import Batch
 
 def compile_recurrence() -> None:
     """Compile every kernel of the GRU, or load it from the cache."""
-    from rltrain.algo.kernels import gru, gru_kernel
+    from rltrain.algo.kernels.recurrent import gru, gru_kernel
     from rltrain.algo.network.packing import PackedGRU
 
     n_rows = 2 * gru_kernel.BLOCK
@@ -34,8 +34,8 @@ def compile_td_step() -> None:
 
 def compile_sequence_step() -> None:
     """Compile acting and the learning step of recurrent teams, or load them from the cache."""
-    from rltrain.algo.kernels.recurrent_step import recurrent_step
-    from rltrain.algo.kernels.sequence import CompiledSequenceLoss
+    from rltrain.algo.kernels.recurrent.acting import recurrent_step
+    from rltrain.algo.kernels.recurrent.learning import CompiledSequenceLoss
     from rltrain.algo.loss.td import TDLoss
     from rltrain.algo.mixer.qmix import QMix
     from rltrain.algo.network.gru import GRUAgents

@@ -10,7 +10,7 @@ import torch
 
 import rltrain
 from rltrain.algo import kernels
-from rltrain.algo.kernels.sequence import CompiledSequenceLoss
+from rltrain.algo.kernels.recurrent.learning import CompiledSequenceLoss
 from rltrain.algo.kernels.td_step import CompiledTDLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.types import Clock, EnvSpec

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from rltrain.algo.kernels.gru import gru
+from rltrain.algo.kernels.recurrent.gru import gru
 from rltrain.algo.network.distribution import ImplicitQuantile
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.network.head import NoisyLinear

@@ -12,15 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rltrain.algo.kernels.sequence_weights import (
+from rltrain.algo.kernels.recurrent.target_values import Places, TargetValues
+from rltrain.algo.kernels.recurrent.threads import MeasuredThreads
+from rltrain.algo.kernels.recurrent.weights import (
     agent_weights,
     empty_sums,
     flat_gradient,
     prepare_agents,
     prepare_mixer,
 )
-from rltrain.algo.kernels.target_values import Places, TargetValues
-from rltrain.algo.kernels.threads import MeasuredThreads
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.mixer.sum import Independent, Sum
@@ -104,7 +104,7 @@ class CompiledSequenceLoss:
         return self._step(online, target, batch)
 
     def _step(self, online: Model, target: Model, batch: Batch) -> Result:
-        from rltrain.algo.kernels import sequence_kernel as kernel
+        from rltrain.algo.kernels.recurrent import learning_kernel as kernel
 
         windows, in_range = kernel.windows(
             batch.last.numpy(),
@@ -151,7 +151,7 @@ class CompiledSequenceLoss:
         return self.target_values.places(weights, batch.index.numpy(), sizes)
 
     def _options(self, model: Model, batch: Batch) -> Any:
-        from rltrain.algo.kernels import sequence_kernel as kernel
+        from rltrain.algo.kernels.recurrent import learning_kernel as kernel
 
         returns, huber = self.loss.returns, self.loss.huber
         return kernel.Options(
@@ -177,7 +177,7 @@ class CompiledSequenceLoss:
 
 def run(arguments: tuple[Any, ...], n_threads: int) -> None:
     """``sequence_kernel.step`` on several threads."""
-    from rltrain.algo.kernels import sequence_kernel as kernel
+    from rltrain.algo.kernels.recurrent import learning_kernel as kernel
 
     counter = np.zeros(1, np.int64)
     n_helpers = min(n_threads, len(arguments[0])) - 1
@@ -195,7 +195,7 @@ def helpers() -> ThreadPoolExecutor:
 
 def arrays_of(batch: Batch) -> Any:
     """What the kernel reads of a batch."""
-    from rltrain.algo.kernels import sequence_kernel as kernel
+    from rltrain.algo.kernels.recurrent import learning_kernel as kernel
 
     learned = batch.mask if batch.learned is None else batch.learned
     return kernel.Arrays(

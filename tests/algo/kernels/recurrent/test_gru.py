@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rltrain.algo.kernels.gru import gru
+from rltrain.algo.kernels.recurrent.gru import gru
 from rltrain.algo.network.packing import PackedGRU
 from rltrain.common import numba_cache
 
@@ -125,7 +125,7 @@ def test_other_types_take_the_plain_recurrence():
 def test_numba_is_imported_by_the_first_call_only():
     code = (
         "import sys; from rltrain.algo import learner, loss, mixer; "
-        "from rltrain.algo.kernels import gru, td_step; "
+        "from rltrain.algo.kernels import td_step; from rltrain.algo.kernels.recurrent import gru; "
         "assert 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

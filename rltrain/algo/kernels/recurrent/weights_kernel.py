@@ -7,14 +7,14 @@ from functools import partial
 
 import numpy as np
 
-from rltrain.algo.kernels import mixing_kernel, recurrent_kernel
-from rltrain.algo.kernels.activation_kernel import ZERO
-from rltrain.algo.kernels.mixing_kernel import Mixer
-from rltrain.algo.kernels.recurrent_kernel import Agents
-from rltrain.algo.kernels.tile_kernel import F, packed, padded
+from rltrain.algo.kernels.recurrent import agents_kernel, mixing_kernel
+from rltrain.algo.kernels.recurrent.activation_kernel import ZERO
+from rltrain.algo.kernels.recurrent.agents_kernel import Agents
+from rltrain.algo.kernels.recurrent.mixing_kernel import Mixer
+from rltrain.algo.kernels.recurrent.tile_kernel import F, packed, padded
 from rltrain.common import numba_cache
 
-SOURCES = (__file__, *recurrent_kernel.SOURCES, mixing_kernel.__file__)
+SOURCES = (__file__, *agents_kernel.SOURCES, mixing_kernel.__file__)
 njit = partial(numba_cache.njit, *SOURCES)
 
 

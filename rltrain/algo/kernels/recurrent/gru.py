@@ -92,7 +92,8 @@ class _GRU(torch.autograd.Function):
 
 def _run(name: str, n_rows: list[int], weight: Tensor, *tensors: Tensor) -> None:
     """One of the kernels over all rows, on as many threads as PyTorch may use."""
-    from rltrain.algo.kernels import gru_kernel, matmul_kernel
+    from rltrain.algo.kernels import matmul_kernel
+    from rltrain.algo.kernels.recurrent import gru_kernel
     from rltrain.common import numba_cache
 
     weight = F.pad(weight, (0, -weight.shape[1] % matmul_kernel.COLUMNS))

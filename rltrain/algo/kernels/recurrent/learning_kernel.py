@@ -16,14 +16,14 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from rltrain.algo.kernels import mixing_kernel, recurrent_kernel, td_error_kernel
-from rltrain.algo.kernels.mixing_kernel import empty_mixed, mix, unmix
-from rltrain.algo.kernels.recurrent_kernel import backward, forward, make_chunk
-from rltrain.algo.kernels.td_error_kernel import errors
-from rltrain.algo.kernels.tile_kernel import F
+from rltrain.algo.kernels.recurrent import agents_kernel, mixing_kernel, td_error_kernel
+from rltrain.algo.kernels.recurrent.agents_kernel import backward, forward, make_chunk
+from rltrain.algo.kernels.recurrent.mixing_kernel import empty_mixed, mix, unmix
+from rltrain.algo.kernels.recurrent.td_error_kernel import errors
+from rltrain.algo.kernels.recurrent.tile_kernel import F
 from rltrain.common import numba_cache
 
-SOURCES = (__file__, *recurrent_kernel.SOURCES, mixing_kernel.__file__, td_error_kernel.__file__)
+SOURCES = (__file__, *agents_kernel.SOURCES, mixing_kernel.__file__, td_error_kernel.__file__)
 njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
 ROWS = 32
 """Rows of one step that a chunk has at least, where its share is as large."""
@@ -241,7 +241,7 @@ def combine(q, n_steps, out):
 def of_share_agents(gradient, k):
     """The gradient of one share."""
     g = gradient
-    return recurrent_kernel.AgentGradient(
+    return agents_kernel.AgentGradient(
         g.obs[k], g.actions[k], g.agents[k], g.reset_update[k], g.new[k], g.recurrent[k],
         g.bias[k], g.value_bias[k], g.value_rows[k],
     )  # fmt: skip

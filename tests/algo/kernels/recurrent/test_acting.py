@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from rltrain.algo.kernels.recurrent_step import recurrent_step
+from rltrain.algo.kernels.recurrent.acting import recurrent_step
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.types import EnvSpec
 from tests.algo import batches

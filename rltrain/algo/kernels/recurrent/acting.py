@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rltrain.algo.kernels.recurrent.learning import plain_agents
+from rltrain.algo.kernels.recurrent.weights import agent_weights
 from rltrain.algo.kernels.replace import replace_method
-from rltrain.algo.kernels.sequence import plain_agents
-from rltrain.algo.kernels.sequence_weights import agent_weights
 from rltrain.algo.network.gru import GRUAgents
 
 
@@ -32,7 +32,7 @@ def recurrent_step(
     weights = agent_weights(agents)
     if torch.is_grad_enabled() or not (obs.is_cpu and weights[0].dtype == torch.float32):
         return GRUAgents.step(agents, obs, last_action, hidden)
-    from rltrain.algo.kernels import recurrent_step_kernel
+    from rltrain.algo.kernels.recurrent import acting_kernel
 
     rest = agents.input.rest
     n_actions, shape = len(weights[-1]), hidden.shape[:2]
@@ -44,7 +44,7 @@ def recurrent_step(
             f"got {rows.shape[2]} and {hidden.shape[2]}."
         )
     q, after = np.empty((*shape, n_actions), np.float32), np.empty(hidden.shape, np.float32)
-    fits = recurrent_step_kernel.step(
+    fits = acting_kernel.step(
         rows,
         last_action.numpy(),
         hidden.numpy(),

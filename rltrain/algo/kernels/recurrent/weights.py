@@ -13,14 +13,14 @@ from rltrain.types import Batch, Model
 
 
 def agent_weights(agents: GRUAgents) -> list[Tensor]:
-    """In the order of ``sequence_weights_kernel.prepare_agents``."""
+    """In the order of ``weights_kernel.prepare_agents``."""
     fc1, cell, fc2 = agents.fc1, agents.rnn, agents.fc2
     recurrent = [cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh]
     return [fc1.weight, fc1.bias, *recurrent, fc2.weight, fc2.bias]
 
 
 def mixer_weights(mixer: nn.Module) -> list[Tensor]:
-    """In the order of ``sequence_weights_kernel.prepare_mixer``, weight and bias in turn; none of
+    """In the order of ``weights_kernel.prepare_mixer``, weight and bias in turn; none of
     other mixers than QMIX.
     """
     if not isinstance(mixer, QMix):
@@ -32,26 +32,24 @@ def mixer_weights(mixer: nn.Module) -> list[Tensor]:
 
 
 def prepare_agents(agents: GRUAgents, batch: Batch) -> Any:
-    """``recurrent_kernel.Agents``."""
-    from rltrain.algo.kernels import sequence_weights_kernel
+    """``agents_kernel.Agents``."""
+    from rltrain.algo.kernels.recurrent import weights_kernel
 
     rest = agents.input.rest
     n_agents, n_actions = batch.avail_actions.shape[2:]
     n_last, n_ids = rest.last_action * n_actions, rest.agent_id * n_agents
     weights = [weight.detach().numpy() for weight in agent_weights(agents)]
     sizes = agents.input.dim - n_last - n_ids, n_last, n_ids, n_agents
-    return sequence_weights_kernel.prepare_agents(*weights, sizes, np.float32(agents.input.scale))
+    return weights_kernel.prepare_agents(*weights, sizes, np.float32(agents.input.scale))
 
 
 def prepare_mixer(mixer: nn.Module) -> Any:
     """``mixing_kernel.Mixer``; empty arrays of other mixers than QMIX."""
-    from rltrain.algo.kernels import mixing_kernel, sequence_weights_kernel
+    from rltrain.algo.kernels.recurrent import mixing_kernel, weights_kernel
 
     if type(mixer) is not QMix:
         return mixing_kernel.Mixer(*[np.zeros(0, np.float32)] * len(mixing_kernel.Mixer._fields))
-    return sequence_weights_kernel.prepare_mixer(
-        *pairs([x.detach().numpy() for x in mixer_weights(mixer)])
-    )
+    return weights_kernel.prepare_mixer(*pairs([x.detach().numpy() for x in mixer_weights(mixer)]))
 
 
 def pairs(arrays: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -61,7 +59,7 @@ def pairs(arrays: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
 
 def empty_sums(agents: Any, mixer: Any, n_shares: int, n_obs: int) -> tuple[Any, Any]:
     """Arrays for the gradients of shares."""
-    from rltrain.algo.kernels import mixing_kernel, recurrent_kernel
+    from rltrain.algo.kernels.recurrent import agents_kernel, mixing_kernel
 
     size, width = agents.bias.shape[1], len(mixer.value)
     total = len(mixer.first_bias)
@@ -70,7 +68,7 @@ def empty_sums(agents: Any, mixer: Any, n_shares: int, n_obs: int) -> tuple[Any,
     def empty(*shape: int) -> np.ndarray:
         return np.empty((n_shares, *shape), np.float32)
 
-    of_agents = recurrent_kernel.AgentGradient(
+    of_agents = agents_kernel.AgentGradient(
         obs=empty(n_obs, size),
         actions=empty(*agents.actions.shape),
         agents=empty(*agents.agents.shape),
@@ -96,7 +94,7 @@ def empty_sums(agents: Any, mixer: Any, n_shares: int, n_obs: int) -> tuple[Any,
 
 def flat_gradient(model: Model, gradients: tuple[Any, Any]) -> np.ndarray:
     """The sum over shares, as the model's parameters follow each other."""
-    from rltrain.algo.kernels import sequence_weights_kernel as kernel
+    from rltrain.algo.kernels.recurrent import weights_kernel as kernel
 
     parameters = list(model.parameters())
     flat = np.zeros(sum(parameter.numel() for parameter in parameters), np.float32)

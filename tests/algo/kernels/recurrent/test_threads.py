@@ -5,7 +5,7 @@ import logging
 import pytest
 
 import rltrain
-from rltrain.algo.kernels.threads import PERIOD, MeasuredThreads
+from rltrain.algo.kernels.recurrent.threads import PERIOD, MeasuredThreads
 from tests.algo.batches import SPEC
 
 

@@ -9,9 +9,9 @@ import torch
 
 import rltrain
 from rltrain.algo import kernels
-from rltrain.algo.kernels.sequence import CompiledSequenceLoss
-from rltrain.algo.kernels.target_values import TargetValues
-from rltrain.algo.kernels.threads import MeasuredThreads
+from rltrain.algo.kernels.recurrent.learning import CompiledSequenceLoss
+from rltrain.algo.kernels.recurrent.target_values import TargetValues
+from rltrain.algo.kernels.recurrent.threads import MeasuredThreads
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.target_update import TargetUpdate

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rltrain.algo.kernels import activation_kernel, tile_kernel
-from rltrain.algo.kernels.activation_kernel import ONE, ZERO, elu
-from rltrain.algo.kernels.tile_kernel import COLUMNS, F, multiply
+from rltrain.algo.kernels.recurrent import activation_kernel, tile_kernel
+from rltrain.algo.kernels.recurrent.activation_kernel import ONE, ZERO, elu
+from rltrain.algo.kernels.recurrent.tile_kernel import COLUMNS, F, multiply
 from rltrain.common import numba_cache
 
 SOURCES = (__file__, activation_kernel.__file__, tile_kernel.__file__)

@@ -1,0 +1,1 @@
+"""Recurrent teams in machine code: acting, and learning from whole episodes."""
