@@ -18,7 +18,10 @@ from rltrain.errors import UsageError
 
 WIDTH = 100
 USUAL = (
-    "hardware.",
+    "hardware.device",
+    "hardware.threads",
+    "hardware.kernels",
+    "hardware.n_envs",
     "logger.wandb.mode",
     "algo.batch_size",
     "algo.optimizer.lr",
