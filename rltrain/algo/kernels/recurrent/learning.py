@@ -14,13 +14,7 @@ from torch import Tensor, nn
 
 from rltrain.algo.kernels.recurrent.target_values import Places, TargetValues
 from rltrain.algo.kernels.recurrent.threads import MeasuredThreads
-from rltrain.algo.kernels.recurrent.weights import (
-    agent_weights,
-    empty_sums,
-    flat_gradient,
-    prepare_agents,
-    prepare_mixer,
-)
+from rltrain.algo.kernels.recurrent.weights import TeamWeights, arrays, empty_sums
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.mixer.sum import Independent, Sum
@@ -66,7 +60,7 @@ def plain_agents(agents: nn.Module) -> bool:
 
 
 def mixer_kind(mixer: nn.Module) -> int | None:
-    """The number that ``sequence_kernel`` has for a mixer; None if it has none."""
+    """The number that ``learning_kernel`` has for a mixer; None if it has none."""
     if type(mixer) is QMix:
         return 2 if isinstance(mixer.hyper_w_1, nn.Sequential) else None
     return {Independent: 0, Sum: 1}.get(type(mixer))
@@ -92,6 +86,7 @@ class CompiledSequenceLoss:
     ) -> None:
         self.loss, self.n_step, self.threads = loss, loss.n_step, threads
         self.target_values = TargetValues(target_cache)
+        self._weights: dict[Model, TeamWeights] = {}  # online and target
         self._sums: tuple[Any, Any] | None = None  # gradients of shares, used again
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
@@ -114,9 +109,9 @@ class CompiledSequenceLoss:
         )
         if not in_range:
             raise IndexError("an action is out of range")
-        models = online, target
-        agents = tuple(prepare_agents(cast(GRUAgents, model.agents), batch) for model in models)
-        mixers = tuple(prepare_mixer(model.mixer) for model in models)
+        weights = [self._weights_of(model) for model in (online, target)]
+        sizes = batch.avail_actions.shape[2:]
+        agents, mixers = zip(*(each.prepared(*sizes) for each in weights), strict=True)
         n_windows = len(batch.weight)
         bounds = np.linspace(0, n_windows, min(N_SHARES, n_windows) + 1).astype(np.int64)
         shares = np.stack([bounds[:-1], bounds[1:]], 1)
@@ -124,11 +119,11 @@ class CompiledSequenceLoss:
         priority, sums = np.zeros(n_windows, np.float32), np.zeros((len(shares), 5))
         arguments = (
             shares, windows, arrays_of(batch), agents, mixers, self._options(online, batch),
-            self._places(target, batch, windows[0], len(agents[1].value_bias)), gradients,
+            self._places(weights[1], batch, windows[0], len(agents[1].value_bias)), gradients,
             priority, sums,
         )  # fmt: skip
         self._run(arguments)
-        gradient = flat_gradient(online, gradients)
+        gradient = weights[0].gradient(gradients)
         whole = sums.sum(0)
         loss_sum, count, *_ = torch.from_numpy(whole.astype(np.float32)).unbind()
         means = torch.from_numpy((whole / max(whole[1], 1)).astype(np.float32)).unbind()
@@ -144,11 +139,15 @@ class CompiledSequenceLoss:
         run(arguments, self.threads.n)
         self.threads.took(perf_counter() - begun, int(arguments[1][0].sum()))
 
-    def _places(self, target: Model, batch: Batch, lengths: np.ndarray, width: int) -> Places:
+    def _weights_of(self, model: Model) -> TeamWeights:
+        if model not in self._weights:
+            self._weights[model] = TeamWeights(model)
+        return self._weights[model]
+
+    def _places(self, target: TeamWeights, batch: Batch, lengths: np.ndarray, width: int) -> Places:
         """Where the target network's values of the batch are, or go."""
-        weights = [w.detach().numpy() for w in agent_weights(cast(GRUAgents, target.agents))]
         sizes = (lengths + 1) * batch.action.shape[2] * width
-        return self.target_values.places(weights, batch.index.numpy(), sizes)
+        return self.target_values.places(arrays(target.agents), batch.index.numpy(), sizes)
 
     def _options(self, model: Model, batch: Batch) -> Any:
         from rltrain.algo.kernels.recurrent import learning_kernel as kernel
@@ -176,7 +175,7 @@ class CompiledSequenceLoss:
 
 
 def run(arguments: tuple[Any, ...], n_threads: int) -> None:
-    """``sequence_kernel.step`` on several threads."""
+    """``learning_kernel.step`` on several threads."""
     from rltrain.algo.kernels.recurrent import learning_kernel as kernel
 
     counter = np.zeros(1, np.int64)

@@ -9,7 +9,58 @@ from torch import Tensor, nn
 
 from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.network.gru import GRUAgents
-from rltrain.types import Batch, Model
+from rltrain.types import Model
+
+
+class TeamWeights:
+    """The weights of a model as the compiled learning step takes them; found in it once, because
+    that takes longer than many of the step's parts.
+    """
+
+    def __init__(self, model: Model) -> None:
+        agents, rest = cast(GRUAgents, model.agents), cast(GRUAgents, model.agents).input.rest
+        self.agents, self.mixer = agent_weights(agents), mixer_weights(model.mixer)
+        self.scale, self.n_inputs = np.float32(agents.input.scale), agents.input.dim
+        self.last_action, self.agent_id = rest.last_action, rest.agent_id
+        self.n, self._starts = 0, {}
+        for parameter in model.parameters():
+            self._starts[id(parameter)] = self.n
+            self.n += parameter.numel()
+
+    def prepared(self, n_agents: int, n_actions: int) -> tuple[Any, Any]:
+        """``agents_kernel.Agents`` and ``mixing_kernel.Mixer``; empty arrays of other mixers
+        than QMIX.
+        """
+        from rltrain.algo.kernels.recurrent import mixing_kernel
+        from rltrain.algo.kernels.recurrent import weights_kernel as kernel
+
+        n_last, n_ids = self.last_action * n_actions, self.agent_id * n_agents
+        sizes = self.n_inputs - n_last - n_ids, n_last, n_ids, n_agents
+        agents = kernel.prepare_agents(*arrays(self.agents), sizes, self.scale)
+        if self.mixer:
+            return agents, kernel.prepare_mixer(*pairs(arrays(self.mixer)))
+        nothing = np.zeros(0, np.float32)
+        return agents, mixing_kernel.Mixer(*[nothing] * len(mixing_kernel.Mixer._fields))
+
+    def gradient(self, gradients: tuple[Any, Any]) -> np.ndarray:
+        """The sum over shares, as the model's parameters follow each other."""
+        from rltrain.algo.kernels.recurrent import weights_kernel as kernel
+
+        flat = np.zeros(self.n, np.float32)
+        n_last, n_ids = gradients[0].actions.shape[1] - 1, gradients[0].agents.shape[1]
+        weights = self._parts(flat, self.agents)
+        kernel.write_agents(gradients[0], self.scale, *weights, n_last, n_ids * self.agent_id)
+        if self.mixer:
+            kernel.write_mixer(gradients[1], *pairs(self._parts(flat, self.mixer)))
+        return flat
+
+    def _parts(self, flat: np.ndarray, parameters: list[Tensor]) -> list[np.ndarray]:
+        """Where the gradients of some parameters belong."""
+        starts = [self._starts[id(parameter)] for parameter in parameters]
+        return [
+            flat[start : start + parameter.numel()].reshape(parameter.shape)
+            for start, parameter in zip(starts, parameters, strict=True)
+        ]
 
 
 def agent_weights(agents: GRUAgents) -> list[Tensor]:
@@ -31,25 +82,9 @@ def mixer_weights(mixer: nn.Module) -> list[Tensor]:
     return [x for layer in linear for x in (layer.weight, layer.bias)]
 
 
-def prepare_agents(agents: GRUAgents, batch: Batch) -> Any:
-    """``agents_kernel.Agents``."""
-    from rltrain.algo.kernels.recurrent import weights_kernel
-
-    rest = agents.input.rest
-    n_agents, n_actions = batch.avail_actions.shape[2:]
-    n_last, n_ids = rest.last_action * n_actions, rest.agent_id * n_agents
-    weights = [weight.detach().numpy() for weight in agent_weights(agents)]
-    sizes = agents.input.dim - n_last - n_ids, n_last, n_ids, n_agents
-    return weights_kernel.prepare_agents(*weights, sizes, np.float32(agents.input.scale))
-
-
-def prepare_mixer(mixer: nn.Module) -> Any:
-    """``mixing_kernel.Mixer``; empty arrays of other mixers than QMIX."""
-    from rltrain.algo.kernels.recurrent import mixing_kernel, weights_kernel
-
-    if type(mixer) is not QMix:
-        return mixing_kernel.Mixer(*[np.zeros(0, np.float32)] * len(mixing_kernel.Mixer._fields))
-    return weights_kernel.prepare_mixer(*pairs([x.detach().numpy() for x in mixer_weights(mixer)]))
+def arrays(parameters: list[Tensor]) -> list[np.ndarray]:
+    """Their present values."""
+    return [parameter.detach().numpy() for parameter in parameters]
 
 
 def pairs(arrays: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -90,21 +125,3 @@ def empty_sums(agents: Any, mixer: Any, n_shares: int, n_obs: int) -> tuple[Any,
         value_bias=empty(len(mixer.value_bias)),
     )
     return of_agents, of_mixer
-
-
-def flat_gradient(model: Model, gradients: tuple[Any, Any]) -> np.ndarray:
-    """The sum over shares, as the model's parameters follow each other."""
-    from rltrain.algo.kernels.recurrent import weights_kernel as kernel
-
-    parameters = list(model.parameters())
-    flat = np.zeros(sum(parameter.numel() for parameter in parameters), np.float32)
-    parts = np.split(flat, np.cumsum([parameter.numel() for parameter in parameters])[:-1])
-    of = {id(p): part.reshape(p.shape) for p, part in zip(parameters, parts, strict=True)}
-    agents = cast(GRUAgents, model.agents)
-    rest, scale = agents.input.rest, np.float32(agents.input.scale)
-    n_last, n_ids = gradients[0].actions.shape[1] - 1, gradients[0].agents.shape[1]
-    weights = [of[id(weight)] for weight in agent_weights(agents)]
-    kernel.write_agents(gradients[0], scale, *weights, n_last, n_ids * rest.agent_id)
-    if isinstance(model.mixer, QMix):
-        kernel.write_mixer(gradients[1], *pairs([of[id(x)] for x in mixer_weights(model.mixer)]))
-    return flat
