@@ -41,7 +41,7 @@ def in_reach(unit, param, i, j, edge_range):
     return distance2(unit, i, j) <= reach * reach
 
 
-@njit()
+@njit(forceinline=True)
 def choose_targets(unit, mark, param, affects, n_agents, loop):
     """Drops targets that died or escaped; units on an attack-move without a target in weapon range
     scan for the nearest one on their own loops."""
@@ -173,7 +173,7 @@ def scan(unit, mark, param, affects, n_agents, i, target):
     return attacker
 
 
-@njit()
+@njit(forceinline=True)
 def choose_desires(unit, mark, param, hops, n_agents):
     """Order and target to the wanted velocity (UX, UY); marks units that stand to fight or to heal.
 

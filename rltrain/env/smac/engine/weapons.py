@@ -29,7 +29,7 @@ BEAM_LENGTH, BEAM_WIDTH = F(1.4), F(0.15)  # half of each
 BLAST_RADIUS = F(2.2)  # to the edge of the victim
 
 
-@njit()
+@njit(forceinline=True)
 def use_weapons(unit, mark, param, damage, affects, n_agents, special, loop, rng, e, queue):
     """All units that can attack do so in random order and with immediate effect; then cooldowns
     decrease by one loop."""

@@ -21,7 +21,7 @@ LOOPS, LOOP = F(16), F(1 / 16)  # loops per second, seconds per loop
 PARALLEL = F(1e-5)  # sine of the angle below which two lines count as parallel
 
 
-@njit()
+@njit(forceinline=True)
 def choose_velocities(unit, param, walls, near_walls, lines, spare, near):
     """Wanted (UX, UY) to next velocity (NX, NY) of every living unit; units with zero desired
     velocity do not move.

@@ -11,7 +11,7 @@ from rltrain.env.smac.engine.simd import WIDTH, lowest, units_near
 from rltrain.env.smac.engine.world import GROUND, M, P, U
 
 
-@njit()
+@njit(forceinline=True)
 def move_units(unit, mark, param, walls, near_walls, loop):
     """Move all units for one loop, push overlapping pairs apart once, and keep ground units out of
     walls and others inside their limits."""
@@ -30,7 +30,7 @@ def move_units(unit, mark, param, walls, near_walls, loop):
                 leave_walls(unit, i, param[P.DISC, i], walls, bits)
 
 
-@njit()
+@njit(forceinline=True)
 def push_apart(unit, mark, param, backward):
     """Moves every overlapping pair apart, half each; a unit that fights standing or cannot move
     leaves it to the other.
