@@ -2,6 +2,7 @@
 
     python -m benchmarks.matrix_games two_step qtran --algos vdn qtran --seeds 1-5
     python -m benchmarks.matrix_games qtran --algos qplex --batch 32 --lr 1e-3 --updates 8000
+    python -m benchmarks.matrix_games wqmix --algos cw_qmix --set algo.loss.alpha=0.01
 
 Uniform data: every batch has each sequence of joint actions once, as ε = 1 gives them in the limit,
 or with --batch so many of them, drawn at random. All parts are built from the settings of the
@@ -46,11 +47,11 @@ def make_env(game: str, n_envs: int) -> GameEnv:
     return matrix_game(game=game, length=1, n_envs=n_envs)  # type: ignore[arg-type]
 
 
-def overrides(game: str, algo: str, seed: int, lr: str) -> list[str]:
+def overrides(game: str, algo: str, seed: int, lr: str, more: Sequence[str] = ()) -> list[str]:
     """The settings of a run, to type after rltrain as well."""
     env = "env=two_step" if game == "two_step" else f"env=matrix env.game={game}"
     settings = f"{SETTINGS} algo.optimizer.lr={lr} {OF_METHODS.get(algo, '')}"
-    return f"algo={algo} {env} {settings} seed={seed}".split()
+    return [*f"algo={algo} {env} {settings} seed={seed}".split(), *more]
 
 
 def every_episode(game: str) -> Batch:
@@ -91,15 +92,17 @@ def learned(
     updates: int,
     batch_size: int | None = None,
     lr: str = LEARNING_RATE,
+    more: Sequence[str] = (),
 ) -> tuple[Learner, Batch]:
     """A learner after so many gradient steps, and the batch of all episodes.
 
     Args:
         batch_size: episodes drawn at random for every step; None = each of them once.
+        more: further overrides.
     """
     torch.set_num_threads(1)
     batch, rng = every_episode(game), np.random.default_rng(seed)
-    settings = settings_from(overrides(game, algo, seed, lr))
+    settings = settings_from(overrides(game, algo, seed, lr, more))
     learner = build_learner(settings, make_env(game, 1).spec, torch.device("cpu"))
     for done in range(updates):
         drawn = batch
@@ -157,13 +160,13 @@ def exact(game: str) -> np.ndarray:
     return table
 
 
-def row(
-    game: str, algo: str, numbers: Sequence[int], updates: int, batch_size: int | None, lr: str
-) -> str:
+def row(game: str, algo: str, options: argparse.Namespace) -> str:
     """A row of the table: greedy returns, how far Q_tot is from the exact values, and Q_tot."""
     returns, found = [], []
-    for seed in numbers:
-        learner, batch = learned(game, algo, seed, updates, batch_size, lr)
+    for seed in seeds(options.seeds):
+        learner, batch = learned(
+            game, algo, seed, options.updates, options.batch, options.lr, options.set
+        )
         returns.append(greedy_return(learner, game))
         found.append(tables(learner, batch, game))
     error = np.mean([np.abs(each - exact(game)).max() for each in found])
@@ -183,14 +186,12 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--updates", type=int, default=UPDATES, help="gradient steps")
     parser.add_argument("--batch", type=int, help="episodes drawn at random for every step")
     parser.add_argument("--lr", default=LEARNING_RATE, help="learning rate of Adam")
+    parser.add_argument("--set", nargs="+", default=[], help="further overrides of rltrain")
     options = parser.parse_args(arguments)
     print("| game | method | greedy return of each seed | error | Q_tot, first seed |")
     print("| --- | --- | --- | --- | --- |")
     for game, algo in product(options.games, options.algos):
-        found = row(
-            game, algo, list(seeds(options.seeds)), options.updates, options.batch, options.lr
-        )
-        print(found, flush=True)
+        print(row(game, algo, options), flush=True)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,16 @@
     python -m benchmarks.results table teams                  a Markdown table, from that copy
 
 `run` trains in outputs/results; finished runs are skipped, interrupted ones resumed, and every
-command is printed. `keep FOLDER` copies runs from another folder. Tasks: benchmarks/tasks.py.
+command is printed. `keep FOLDER` copies runs from another folder, and those of EPyMARL's own code
+among them: Sacred's folders whose `local_results_path` is called like `lbf-vdn-epymarl-s1`. Tasks:
+benchmarks/tasks.py.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,13 +24,17 @@ import numpy as np
 
 from benchmarks.runs import folders, record_of, run_all, seeds
 from benchmarks.tasks import TASKS, Task, task
+from rltrain.hardware.device import machine
 from rltrain.logger.curve import rows, series
+from rltrain.report.readers import sacred
 from rltrain.report.statistics import estimate, iqm, resampled_runs
 
 OUTPUT = Path("outputs/results")
 DATA = Path(__file__).parent / "data"
 RECORDED = ("version", "git_commit", "machine", "env_steps", "updates", "seconds", "environment")
 """Fields of run.json that are kept with the metrics."""
+PEER = "-epymarl"
+"""Follows the task's name in names of runs of EPyMARL's own code."""
 
 
 def jobs(words: list[str]) -> Iterator[tuple[Path, list[str]]]:
@@ -46,12 +53,41 @@ def jobs(words: list[str]) -> Iterator[tuple[Path, list[str]]]:
 def keep(source: Path) -> None:
     """Copy the metrics of all finished runs below a folder, compressed, after their record."""
     DATA.mkdir(exist_ok=True)
-    for name in (name for group in TASKS.values() for name in group):
+    names = [name for group in TASKS.values() for name in group]
+    for name in names:
         for folder in folders(source, name):
             record = record_of(folder)
             if record.get("status") == "finished":
                 head = {"run": {key: record.get(key) for key in RECORDED}}
                 write(DATA / f"{folder.name}.jsonl.gz", [head, *rows(folder / "metrics.jsonl")])
+    for path in sorted(source.rglob("config.json")):
+        config = json.loads(path.read_text(encoding="utf-8"))
+        called = Path(config.get("local_results_path", "")).name
+        if re.sub(rf"{PEER}-s\d+$", "", called) in names:
+            keep_peer(path.parent, called)
+
+
+def keep_peer(folder: Path, called: str) -> None:
+    """Copy the metrics of a run of EPyMARL on this machine, under the names that they have here, if
+    it has finished.
+    """
+    files = {path.name for path in folder.iterdir()}
+    run = sacred.read(folder, files)
+    if run is None or run.status != "finished":
+        return
+    about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    lines = [
+        {name: x for name, x in zip(run.columns, row, strict=True) if np.isfinite(x)}
+        for row in zip(*(values.tolist() for values in run.columns.values()), strict=True)
+    ]
+    head = {
+        "library": "EPyMARL",
+        "git_commit": about["experiment"]["repositories"][0]["commit"],
+        "machine": machine(),
+        "env_steps": int(run.columns["env_steps"].max()),
+        "seconds": sacred.moment(about["stop_time"]) - sacred.moment(about["start_time"]),
+    }
+    write(DATA / f"{called}.jsonl.gz", [{"run": head}, *lines])
 
 
 def write(path: Path, lines: list[dict[str, Any]]) -> None:
@@ -96,16 +132,34 @@ def row(name: str, label: str, task: Task, published: str) -> str | None:
 
 
 def table(group: str) -> str:
-    """The kept runs of a group, with those of the other library beside them where there are any."""
+    """The kept runs of a group, with those of the other library beside them where there are any,
+    and a line about the software and the machine.
+    """
     lines = [
         "| task | env steps | seeds | each | IQM | best test | published | minutes |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, each in TASKS[group].items():
         found = row(name, name, each, each.published)
-        peer = row(f"{name}-epymarl", f"{name}, EPyMARL's own code", each, "")
+        peer = row(f"{name}{PEER}", f"{name}, EPyMARL's own code", each, "")
         lines += [line for line in (found, peer) if line]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", origin(group)])
+
+
+def kept_names(group: str) -> list[str]:
+    """The tasks of a group with kept runs; those of the other library follow ours."""
+    both = (name for task in TASKS[group] for name in (task, f"{task}{PEER}"))
+    return [name for name in both if kept(name)]
+
+
+def origin(group: str) -> str:
+    """Which commits on which machines made the kept runs of a group, under which rules."""
+    records = [lines[0]["run"] for name in kept_names(group) for lines in kept(name).values()]
+    commits = sorted({f"{r.get('library', 'rltrain')} {r['git_commit'][:7]}" for r in records})
+    machines = {f"{r['machine']['cpu']}, {r['machine']['cores']} cores" for r in records}
+    rules = {(record.get("environment") or {}).get("rules_version") for record in records}
+    versions = [f"battle rules version {version}" for version in sorted(rules - {None})]
+    return f"Made with {'; '.join([', '.join(commits), *sorted(machines), *versions])}."
 
 
 def main(arguments: list[str]) -> None:

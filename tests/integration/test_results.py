@@ -1,0 +1,101 @@
+"""Results of training runs: which runs are kept, and the tables made of them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import results
+from rltrain.hardware.device import machine
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of kept runs, empty."""
+    folder = tmp_path / "benchmarks/data"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(results, "DATA", folder)
+    return folder
+
+
+def write(folder: Path, files: Mapping[str, Any]) -> None:
+    folder.mkdir(parents=True)
+    for name, content in files.items():
+        text = content if isinstance(content, str) else json.dumps(content)
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def run_of_rltrain(folder: Path, status: str, win_rate: float) -> None:
+    """A run folder with two tests."""
+    record = {
+        "status": status, "git_commit": "abcdefg1", "machine": machine(), "env_steps": 500_016,
+        "seconds": 120.0, "environment": {"backend": "native", "rules_version": "3"},
+    }  # fmt: skip
+    tests = [{"env_steps": 0, "test/win_rate": 0.0}, {"env_steps": 1, "test/win_rate": win_rate}]
+    lines = "".join(f"{json.dumps(line)}\n" for line in tests)
+    write(folder, {"run.json": record, "config.json": {}, "metrics.jsonl": lines})
+
+
+def run_of_epymarl(folder: Path, called: str, status: str = "COMPLETED") -> None:
+    """A folder of Sacred with two tests, as EPyMARL's own code writes it."""
+    values = {"steps": [50, 100], "timestamps": ["2026-01-01T00:00:30", "2026-01-01T00:01:00"]}
+    files = {
+        "config.json": {
+            "name": "qmix", "env": "gymma", "env_args": {"key": "lbforaging:Foraging"}, "seed": 1,
+            "local_results_path": f"somewhere/runs/{called}",
+        },
+        "run.json": {
+            "status": status, "experiment": {"repositories": [{"commit": "1234567890"}]},
+            "start_time": "2026-01-01T00:00:00", "stop_time": "2026-01-01T00:02:00",
+        },
+        "metrics.json": {"test_return_mean": {**values, "values": [0.25, 0.75]}},
+        "info.json": {},
+    }  # fmt: skip
+    write(folder, files)
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+
+
+def test_finished_runs_are_kept_and_others_are_not(tmp_path: Path, data: Path) -> None:
+    run_of_rltrain(tmp_path / "runs/qmix-3m-s1", "finished", 1.0)
+    run_of_rltrain(tmp_path / "runs/qmix-3m-s2", "running", 1.0)
+    results.keep(tmp_path / "runs")
+    assert [path.name for path in data.iterdir()] == ["qmix-3m-s1.jsonl.gz"]
+    head, *rows = lines_of(data / "qmix-3m-s1.jsonl.gz")
+    assert head["run"]["environment"]["rules_version"] == "3"
+    assert [row["test/win_rate"] for row in rows] == [0, 1]
+
+
+def test_a_table_names_seeds_scores_commit_machine_and_rules(tmp_path: Path) -> None:
+    for seed, win_rate in ((1, 1.0), (2, 0.5)):
+        run_of_rltrain(tmp_path / f"runs/qmix-3m-s{seed}", "finished", win_rate)
+    results.keep(tmp_path / "runs")
+    *_, found, empty, origin = results.table("smac").splitlines()
+    assert found == "| qmix-3m | 500,016 | 1, 2 | 50.0%, 25.0% | 37.5% | 100.0% |  | 2 |"
+    cpu, cores = machine()["cpu"], machine()["cores"]
+    assert (empty, origin) == (
+        "",
+        f"Made with rltrain abcdefg; {cpu}, {cores} cores; battle rules version 3.",
+    )
+
+
+def test_finished_runs_of_epymarl_are_kept_beside_ours(tmp_path: Path, data: Path) -> None:
+    folder = tmp_path / "sacred/qmix/lbforaging:Foraging"
+    run_of_epymarl(folder / "1", "lbf-qmix-epymarl-s1")
+    run_of_epymarl(folder / "2", "lbf-qmix-epymarl-s2", status="RUNNING")
+    run_of_epymarl(folder / "3", "results")
+    results.keep(tmp_path / "sacred")
+    assert [path.name for path in data.iterdir()] == ["lbf-qmix-epymarl-s1.jsonl.gz"]
+    head, *rows = lines_of(data / "lbf-qmix-epymarl-s1.jsonl.gz")
+    assert (head["run"]["git_commit"], head["run"]["seconds"]) == ("1234567890", 120)
+    assert rows[1] == {"env_steps": 100, "seconds": 60, "test/return_mean": 0.75}
+    *_, found, _, origin = results.table("teams").splitlines()
+    assert found == "| lbf-qmix, EPyMARL's own code | 100 | 1 | 0.50 | 0.50 | 0.75 |  | 2 |"
+    assert origin.startswith("Made with EPyMARL 1234567;")
