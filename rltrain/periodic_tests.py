@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
+
+import numpy as np
 
 from rltrain.callback import Callbacks
 from rltrain.callback.training import Training
 from rltrain.common.metrics import summarize, test_metrics
 from rltrain.common.progress import Progress
 from rltrain.errors import Interrupted
+from rltrain.interfaces import VectorEnv, Watch
 from rltrain.step_hooks import TestStepHooks
 from rltrain.types import Episode
 
@@ -47,12 +50,31 @@ def test(trainer: Tested, n: int) -> dict[str, float]:
 
 def play(trainer: Tested, n: int) -> list[Episode]:
     """Exactly ``n`` test episodes in the environments of tests."""
-    watch = TestStepHooks(trainer, trainer.callbacks, n) if trainer.callbacks.watch_tests else None
+    watches: list[Watch] = [] if trainer.recorder is None else [trainer.recorder]
+    if trainer.callbacks.watch_tests:
+        watches.append(TestStepHooks(trainer, trainer.callbacks, n))
     return trainer.test_rollout.run_episodes(
         n,
         trainer.test_seed,
         trainer.clock,
-        watch,
+        Watches(watches) if watches else None,
         stop=lambda: trainer.interrupted,
         report=lambda done: trainer.progress.report(done, n),
     )
+
+
+class Watches(Watch):
+    """Several watches as one."""
+
+    def __init__(self, watches: Sequence[Watch]) -> None:
+        self.watches = watches
+
+    def __call__(
+        self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
+    ) -> None:
+        for watch in self.watches:
+            watch(env, numbers, finished)
+
+    def stepped(self, action: np.ndarray, reward: np.ndarray, terminated: np.ndarray) -> None:
+        for watch in self.watches:
+            watch.stepped(action, reward, terminated)

@@ -13,6 +13,7 @@ from typing import Any
 
 from rltrain import periodic_tests, trainer_state
 from rltrain.callback import Callbacks
+from rltrain.callback.training import Recording
 from rltrain.common.checkpoint import Found
 from rltrain.common.metrics import Metrics, episode_metrics
 from rltrain.common.progress import Progress
@@ -75,6 +76,7 @@ class Trainer:
         self.pretrained = False  # began with weights of another run
         self.awaits_restore = False  # its folder holds a run to be restored first
         self.diverging = False  # the latest updates were all undone
+        self.recorder: Recording | None = None  # records the current test
         self.ended_at = -1  # env steps of the last ``on_train_end``
         self.started = False
         self.seconds_before = 0.0

@@ -51,13 +51,13 @@ def build_env(
     policies.
     """
     announce_compilation()
-    node = settings.nodes["env" if training else "test.env"]
+    run, node = settings.run, settings.nodes["env" if training else "test.env"]
     env = node.build(
         n_envs=n_envs,
         n_threads=n_threads(settings),
         training=training,
         scripted=scripted,
-        record=settings.run.record,
+        record=run.record or (not training and run.test.video_interval is not None),
     )
     if hasattr(env, "action_space") and not hasattr(env, "n_envs"):
         raise ValueError(

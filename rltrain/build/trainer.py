@@ -87,6 +87,7 @@ def build_trainer(
     if run.dataset.write is not None:
         env = recorded(settings, env, policy)
         first.append(Recording(env.writer))
+    first += video_recorder(settings, test_env, loggers)
     watchers = build_callbacks(settings, loggers, exploration, first, callbacks)
     return Trainer(
         rollout=Rollout(
@@ -256,6 +257,23 @@ def obs_statistics(learner: Learner) -> list[Callback]:
     if learner.online.critic is not None:
         norms.append(cast(Critic, learner.online.critic).obs_norm)
     return [ObsStatistics(update=norm.update) for norm in norms if norm is not None]
+
+
+def video_recorder(settings: Settings, env: VectorEnv, loggers: Loggers) -> list[Callback]:
+    """What records videos of tests, if ``test.video_interval`` is set.
+
+    Raises:
+        UsageError: the environment cannot be drawn.
+    """
+    interval = settings.run.test.video_interval
+    if interval is None:
+        return []
+    from rltrain.callback.video import RecordVideo
+    from rltrain.video.recorder import require_drawable
+
+    key, name = "test.video_interval", settings.choices["env"]
+    require_drawable(env, name, f"{key}={interval}", f"{key}=null")
+    return [RecordVideo(interval=interval, env=env, loggers=loggers)]
 
 
 def build_test_function(settings: Settings) -> TestFunction | None:

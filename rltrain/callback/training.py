@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from rltrain.interfaces import Buffer, Learning, Rollouts
+from rltrain.interfaces import Buffer, Learning, Rollouts, Watch
 from rltrain.types import Clock
 
 
@@ -18,6 +18,14 @@ class RunningMeans(Protocol):
 
     def take(self) -> dict[str, float]:
         """The means by name; they start from scratch."""
+
+
+class Recording(Watch, Protocol):
+    """What records the episodes of a test."""
+
+    @property
+    def files(self) -> Mapping[int, Sequence[Path]]:
+        """What was written, by episode."""
 
 
 class Training(Protocol):
@@ -33,6 +41,7 @@ class Training(Protocol):
     learner: Learning
     interrupted: bool  # the run ends on a signal
     diverging: bool  # the latest updates were all undone
+    recorder: Recording | None  # records the current test
 
     @property
     def metrics(self) -> RunningMeans:

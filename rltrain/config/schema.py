@@ -27,6 +27,7 @@ class TestSettings:
     n_envs: Count
     env: dict[str, Any]
     function: str | dict[str, Any] | None
+    video_interval: Count | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +113,9 @@ class TuneSettings:
 class RunSettings:
     """The top level of a configuration."""
 
-    mode: Literal["train", "evaluate", "export", "import", "doctor", "list", "report", "tune"]
+    mode: Literal[
+        "train", "evaluate", "watch", "export", "import", "doctor", "list", "report", "tune"
+    ]
     seed: Whole
     total_env_steps: Count
     test: TestSettings

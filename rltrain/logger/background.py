@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -27,7 +29,7 @@ class InBackground(Logger):
 
     def __init__(self) -> None:
         self.run: Any = None
-        self.waiting: list[tuple[int, dict[str, float]]] = []
+        self.waiting: list[Callable[[], None]] = []
         self.starter = Thread(target=self._start, name=self.NAME, daemon=True)
 
     @abstractmethod
@@ -38,8 +40,20 @@ class InBackground(Logger):
     def send(self, env_steps: int, row: dict[str, float]) -> None:
         """Log one row to the run."""
 
+    @abstractmethod
+    def send_video(self, clock: Clock, path: Path) -> None:
+        """Log a GIF to the run."""
+
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
-        self.waiting.append((clock.env_steps, {**row, **asdict(clock), "seconds": seconds}))
+        whole = {**row, **asdict(clock), "seconds": seconds}
+        self._send(partial(self.send, clock.env_steps, whole))
+
+    def video(self, clock: Clock, path: Path) -> None:
+        self._send(partial(self.send_video, clock, path))
+
+    def _send(self, call: Callable[[], None]) -> None:
+        """Send now, or once the run has started."""
+        self.waiting.append(call)
         if self.starter.ident is None:
             self.starter.start()
         if not self.starter.is_alive():
@@ -56,9 +70,9 @@ class InBackground(Logger):
 
     def _send_waiting(self) -> None:
         while self.waiting:
-            env_steps, row = self.waiting.pop(0)
+            send = self.waiting.pop(0)
             if self.run is not None:
-                self.send(env_steps, row)
+                send()
 
     def _start(self) -> None:
         try:

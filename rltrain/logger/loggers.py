@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
+VIDEO = "test/video"
+"""The name of videos of tests."""
 
 
 class Logger(Protocol):
@@ -25,6 +28,10 @@ class Logger(Protocol):
         return
 
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None: ...
+
+    def video(self, clock: Clock, path: Path) -> None:
+        """Add the video (GIF) of a test episode, as ``VIDEO``."""
+        return
 
     def summarize(self, summary: Mapping[str, Any]) -> None:
         """What a run came to, before ``close``: ``status``, and ``final`` and ``best`` tests."""
@@ -54,16 +61,24 @@ class Loggers:
         self.failures.append(0)
 
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
+        self._each(lambda logger: logger.write(clock, seconds, row), "write a row")
+
+    def video(self, clock: Clock, path: Path) -> None:
+        """Add the video (GIF) of a test episode."""
+        self._each(lambda logger: logger.video(clock, path), "add a video")
+
+    def _each(self, write: Callable[[Logger], None], what: str) -> None:
+        """Call ``write`` with every logger that is not switched off."""
         for i, logger in enumerate(self.loggers):
             if self.failures[i] >= self.PATIENCE:
                 continue
             try:
-                logger.write(clock, seconds, row)
+                write(logger)
                 self.failures[i] = 0
             except Exception as error:
                 self.failures[i] += 1
                 off = "; it is switched off" if self.failures[i] == self.PATIENCE else ""
-                self.report(i, f"could not write a row ({error}){off}")
+                self.report(i, f"could not {what} ({error}){off}")
 
     def close(self, summary: Mapping[str, Any] = MappingProxyType({})) -> None:
         for i, logger in enumerate(self.loggers):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rltrain.common.install import require_extra
-from rltrain.logger.loggers import Logger
+from rltrain.logger.loggers import VIDEO, Logger
 from rltrain.types import Clock
 
 
@@ -27,16 +28,31 @@ class TensorBoard(Logger):
         self.writer: Any = None
 
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
-        if self.writer is None:
-            self.writer = self.begin(clock.env_steps)
+        writer = self._writer(clock)
         times = {"updates": clock.updates, "episodes": clock.episodes, "seconds": seconds}
         for name, value in {**row, **times}.items():
             if math.isfinite(value):
-                self.writer.add_scalar(name, value, clock.env_steps)
+                writer.add_scalar(name, value, clock.env_steps)
+
+    def video(self, clock: Clock, path: Path) -> None:
+        """As an animated image."""
+        from tensorboardX.proto.summary_pb2 import Summary
+
+        gif = path.read_bytes()
+        width, height = struct.unpack("<HH", gif[6:10])
+        image = Summary.Image(height=height, width=width, colorspace=3, encoded_image_string=gif)
+        self._writer(clock).file_writer.add_summary(
+            Summary(value=[Summary.Value(tag=VIDEO, image=image)]), clock.env_steps
+        )
 
     def close(self) -> None:
         if self.writer is not None:
             self.writer.close()
+
+    def _writer(self, clock: Clock) -> Any:
+        if self.writer is None:
+            self.writer = self.begin(clock.env_steps)
+        return self.writer
 
     def begin(self, env_steps: int) -> Any:
         """The writer, and the configuration as text."""

@@ -11,6 +11,8 @@ from typing import Any
 from rltrain.common.install import require_extra
 from rltrain.logger.background import InBackground
 from rltrain.logger.jsonl import readable
+from rltrain.logger.loggers import VIDEO
+from rltrain.types import Clock
 
 
 class Trackio(InBackground):
@@ -46,6 +48,11 @@ class Trackio(InBackground):
     def send(self, env_steps: int, row: dict[str, float]) -> None:
         values = {name: value for name, value in readable(row).items() if value is not None}
         self.run.log(values, step=env_steps)
+
+    def send_video(self, clock: Clock, path: Path) -> None:
+        import trackio
+
+        self.run.log({VIDEO: trackio.Video(path)}, step=clock.env_steps)
 
     def begin(self) -> Any:
         import trackio

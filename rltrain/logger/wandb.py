@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
 from rltrain.logger.background import InBackground
+from rltrain.logger.loggers import VIDEO
+from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
 ID_LENGTH = 128
@@ -62,6 +65,11 @@ class Wandb(InBackground):
 
     def send(self, env_steps: int, row: dict[str, float]) -> None:
         self.run.log(row)
+
+    def send_video(self, clock: Clock, path: Path) -> None:
+        import wandb
+
+        self.run.log({VIDEO: wandb.Video(str(path), format="gif"), **asdict(clock)})
 
     def begin(self) -> Any:
         import wandb

@@ -128,6 +128,31 @@ def evaluate_script(settings: Settings) -> int:
     return 0
 
 
+def watch_mode(overrides: Sequence[str]) -> int:
+    """Show test episodes of a checkpoint, or of a scripted policy, in the terminal."""
+    path, load_step, others = loaded(overrides)
+    if record := [word for word in others if word.startswith("record=")]:
+        raise UsageError(f"mode=watch always writes videos: leave out {record[0]}.")
+    typed = {word.partition("=")[0] for word in others}
+    episodes = [] if "test.episodes" in typed else ["test.episodes=3"]
+    words = [*others, *episodes, "test.n_envs=1", "record=true"]
+    if path is None:
+        _, settings = one_job(["mode=evaluate", *words])
+        if settings.algo is not None:
+            raise UsageError(
+                "mode=watch needs a checkpoint: type mode=watch checkpoint=RUN_FOLDER or "
+                "checkpoint=latest, or algo=scripted for a policy without weights."
+            )
+        from rltrain.mode.watch import watch_script
+
+        watch_script(settings)
+        return 0
+    from rltrain.mode.watch import watch
+
+    watch(path, words, load_step)
+    return 0
+
+
 def export_mode(overrides: Sequence[str]) -> int:
     """Write a checkpoint's network as ONNX."""
     path, load_step, others = loaded(overrides)
@@ -216,6 +241,7 @@ def resume_mode(overrides: Sequence[str]) -> int:
 MODES: Mapping[Any, Callable[[Sequence[str]], int]] = {
     "doctor": doctor_mode,
     "evaluate": evaluate_mode,
+    "watch": watch_mode,
     "export": export_mode,
     "import": import_mode,
     "report": report_mode,
@@ -240,7 +266,7 @@ def require_single(overrides: Sequence[str], mode: str, multirun: bool) -> None:
             f"{own[0]}: Hydra's own settings are for new training runs. Leave it out; "
             f"{mode}.dir=FOLDER chooses the folder."
         )
-    if of_hydra and mode in ("evaluate", "export", "resume"):
+    if of_hydra and mode in ("evaluate", "watch", "export", "resume"):
         raise UsageError(
             f"{of_hydra[0]}: Hydra's own settings are for new training runs. Leave it out: a "
             "resumed run stays in its folder, and an evaluation writes beside its checkpoint or, "

@@ -24,13 +24,11 @@ from rltrain.config.validate.settings import check
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
 from rltrain.hardware.rollout import Rollout
-from rltrain.interfaces import VectorEnv
 from rltrain.logger.screen import Screen, plural
 from rltrain.mode.find_run import find_checkpoint
 from rltrain.mode.run_folder import other_rules
 from rltrain.types import Clock, Episode
-from rltrain.video.recorder import Recorder, require_drawable
-from rltrain.video.sc2_replay import GameReplays
+from rltrain.video.recorder import recorder_of, require_drawable
 
 Z95 = 1.959964
 """97.5 % quantile of the normal distribution."""
@@ -117,9 +115,11 @@ def played(
 ) -> Evaluation:
     """Play and count; with ``record``, write videos into ``place``."""
     recorded, step = settings.run.record, found.step if found else 0
-    if recorded and not plays_in_game(rollout.env):
+    recorder = None
+    if recorded:
         require_drawable(rollout.env, settings.choices["env"])
-    recorder = recorder_of(rollout.env, settings, place, step) if recorded else None
+        folder = recordings_folder(place, step)
+        recorder = recorder_of(rollout.env, folder, settings.run.test.episodes)
     began = time.monotonic()
     episodes = tuple(
         rollout.run_episodes(settings.run.test.episodes, settings.run.seed, Clock(), recorder)
@@ -148,19 +148,6 @@ def played(
             row["files"] = [relative(f, place) for f in recorder.files[row["episode"]]]
         remarks += (f"The recordings are in {recorder.folder}.", *recorder.remarks)
     return Evaluation(place, step, episodes, metrics, record, place, remarks)
-
-
-def plays_in_game(env: VectorEnv) -> bool:
-    """Whether StarCraft II itself plays."""
-    return env.about.get("backend") == "sc2"
-
-
-def recorder_of(
-    env: VectorEnv, settings: Settings, place: Path, step: int
-) -> Recorder | GameReplays:
-    """What records these episodes: the game itself where it plays, else drawn frames."""
-    kind = GameReplays if plays_in_game(env) else Recorder
-    return kind(recordings_folder(place, step), settings.run.test.episodes)
 
 
 def plain_info(episode: Episode) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from rltrain.build.trainer import (
     build_test_rollout,
     obs_statistics,
     trainer_words,
+    video_recorder,
 )
 from rltrain.callback import Callback
 from rltrain.common.seeding import (
@@ -73,7 +74,7 @@ def build_offline_trainer(
     buffer = build_buffer(single, spec, learner, device)
     require_readable(settings, dataset, held_out, buffer)
     chosen = np.flatnonzero(~held_out)
-    statistics = obs_statistics(learner)
+    statistics = obs_statistics(learner) + video_recorder(settings, test_env, loggers)
     if held_out.any():
         statistics.append(build_estimate(settings, dataset, held_out))
     elif run.dataset.held_out > 0:

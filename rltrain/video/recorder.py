@@ -4,7 +4,7 @@ frame as PNG. Any environment that can be drawn can be recorded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,21 +16,34 @@ from rltrain.interfaces import VectorEnv, Watch
 from rltrain.types import Episode
 from rltrain.video.ffmpeg import write_mp4
 from rltrain.video.gif import Gif
+from rltrain.video.sc2_replay import GameReplays
 
 HOLD = 2.0  # seconds that the last frame is shown
 
 
-def require_drawable(env: VectorEnv, name: str) -> None:
-    """Refuse an environment without pictures.
+def require_drawable(
+    env: VectorEnv, name: str, typed: str = "record=true", instead: str = "record=false"
+) -> None:
+    """Refuse an environment without pictures, unless StarCraft II itself plays.
+
+    Args:
+        typed: the override that asks for videos.
+        instead: what to type in its place.
 
     Raises:
         UsageError: it cannot be drawn.
     """
     if env.frames_per_second is None:
         raise UsageError(
-            f"record=true: env '{name}' cannot be drawn. Expected an environment with pictures, "
-            "such as env=smac or env=cartpole. Type record=false."
+            f"{typed}: env '{name}' cannot be drawn. Expected an environment with pictures, "
+            f"such as env=smac or env=cartpole. Type {instead}."
         )
+
+
+def recorder_of(env: VectorEnv, folder: Path, n_episodes: int) -> Recorder | GameReplays:
+    """What records the first episodes: StarCraft II itself where it plays, else drawn frames."""
+    kind = GameReplays if env.about.get("backend") == "sc2" else Recorder
+    return kind(folder, n_episodes)
 
 
 @dataclass
@@ -51,6 +64,7 @@ class Recorder(Watch):
 
     folder: Path
     n_episodes: int  # episodes from this number on are not drawn
+    show: Callable[[int, Sequence[np.ndarray]], None] | None = None  # (episode, its next images)
     files: dict[int, list[Path]] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     _videos: dict[int, Video] = field(default_factory=dict)
@@ -70,6 +84,8 @@ class Recorder(Watch):
         for e, images in zip(recorded, env.render(recorded), strict=True):
             if e not in self._videos:
                 self._videos[e] = Video(Gif(images[0]), images[0])
+            if self.show is not None:
+                self.show(numbers[e], images)
             video, seconds = self._videos[e], 1 / env.frames_per_second
             for image in images[:-1]:
                 video.gif.add(image, seconds)

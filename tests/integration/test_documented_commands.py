@@ -122,7 +122,7 @@ def test_the_pages_have_commands():
 def test_a_documented_command_runs(line, command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     overrides = [o for o in of_one_run(line) if not o.startswith(("dataset.read", "test.episodes"))]
-    if "mode=evaluate" in overrides:
+    if {"mode=evaluate", "mode=watch"} & set(overrides):
         assert command(*overrides, "test.episodes=2", "test.n_envs=2", "hardware.threads=1") == 0
         return
     typed = {o.partition("=")[0] for o in overrides}

@@ -61,3 +61,18 @@ def test_a_package_that_is_missing_is_named_before_anything_is_written(
     with pytest.raises(UsageError, match=rf"logger=\[{name}\] needs {missing}.*pip install"):
         command(*others, f"logger=[{name}]")
     assert not list(own_folder.iterdir())
+
+
+def test_a_video_is_an_animated_image(tmp_path):
+    pytest.importorskip("tensorboardX")
+    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    gif = tmp_path / "a.gif"
+    gif.write_bytes(b"GIF89a" + bytes([30, 0, 20, 0]) + bytes(20))
+    logger = TensorBoard(run_dir=tmp_path, config={})
+    logger.video(Clock(40), gif)
+    logger.close()
+    events = reader.EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    (image,) = events.Images("test/video")
+    assert (image.step, image.width, image.height) == (40, 30, 20)
+    assert image.encoded_image_string == gif.read_bytes()

@@ -42,3 +42,11 @@ def test_rows_are_logged_over_env_steps_without_a_word(fake, tmp_path, capsys):
     assert (fake.options["group"], fake.options["resume"]) == ("qmix-smac", "allow")
     assert fake.options["space_id"] == "me/s"
     assert capsys.readouterr().out == ""
+
+
+def test_a_video_is_logged_as_one(fake, tmp_path):
+    sys.modules["trackio"].Video = lambda path: ("video", path.name)
+    logger = Trackio(run_dir=tmp_path / "a/b", config={}, project="p", group=None)
+    logger.video(Clock(40), tmp_path / "a.gif")
+    logger.summarize({})
+    assert fake.rows == [(40, {"test/video": ("video", "a.gif")})]

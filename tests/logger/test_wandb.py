@@ -57,7 +57,7 @@ class FakeWandb:
         return self
 
     def log(self, row):
-        self.rows.append(row["test/return_mean"])
+        self.rows.append(row.get("test/return_mean", row))
 
     def finish(self):
         self.finished = True
@@ -109,6 +109,17 @@ def test_a_run_has_the_folder_s_name_group_and_id_and_its_summary(fake, tmp_path
         "best/test/return_mean": 9.0,
         "final": None,
     }
+
+
+def test_a_video_is_logged_once_it_has_started(fake, tmp_path):
+    wandb, logger = fake(), made(tmp_path)
+    wandb.Video = lambda path, format: (path, format)
+    logger.video(Clock(40), tmp_path / "a.gif")
+    wandb.go.set()
+    finish(logger)
+    (row,) = wandb.rows
+    assert row["test/video"] == (str(tmp_path / "a.gif"), "gif")
+    assert row["env_steps"] == 40
 
 
 def test_group_and_tags_can_be_typed(fake, tmp_path):

@@ -50,9 +50,8 @@ Examples
   rltrain algo=qmix env=smac                            map 3m, eight battles at a time
   rltrain env=cartpole                                  one agent, and dqn, which is for one agent
   rltrain -m algo=vdn,qmix env=smac seed=1,2,3          six runs and a table
-  rltrain mode=evaluate checkpoint=latest record=true   a video of every test episode
+  rltrain mode=watch checkpoint=latest                  episodes in the terminal, and their videos
   rltrain checkpoint=outputs/… env=smac                 a new run that starts from trained weights
-  rltrain mode=evaluate algo=scripted env=smac          a scripted policy, to compare with
 Tab completion: eval "$(rltrain -sc install=bash)\""""
 
 

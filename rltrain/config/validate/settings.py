@@ -126,7 +126,7 @@ def contradictions(run: RunSettings) -> Iterator[str]:
     if run.record and run.mode == "train":
         yield (
             "record=true makes videos of test episodes: expected mode=evaluate, got mode=train. "
-            "Train first, then type rltrain mode=evaluate checkpoint=RUN_FOLDER record=true."
+            "While training, test.video_interval=100_000 makes one every 100,000 env steps."
         )
     if run.dataset.read is not None and run.mode != "train":
         yield "dataset.read is for learning: expected mode=train, got mode=evaluate."

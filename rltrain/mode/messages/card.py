@@ -22,7 +22,6 @@ COLUMNS = {
     "test/episode_length_mean": ("episode length", ",.1f"),
 }
 """What the table of tests shows, where a test has it."""
-VIDEOS = (".gif", ".mp4")
 
 
 def write_card(
@@ -106,8 +105,7 @@ def typed_values(settings: Settings) -> str:
 
 
 def videos(run_dir: Path) -> list[Path]:
-    """The newest video below the run's folder, relative to it."""
-    found = [path for path in run_dir.rglob("*") if path.suffix in VIDEOS]
-    found = [path for path in found if "wandb" not in path.parts]
+    """The newest video of the run, relative to its folder."""
+    found = run_dir.glob("recordings/*/*.gif")
     newest = max(found, key=lambda path: path.stat().st_mtime, default=None)
     return [] if newest is None else [newest.relative_to(run_dir)]

@@ -1,0 +1,47 @@
+"""Videos of tests, made while a run trains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rltrain.callback.hooks import Callback
+from rltrain.callback.periodic import Due
+from rltrain.callback.training import Training
+from rltrain.interfaces import VectorEnv
+from rltrain.logger.loggers import Loggers
+from rltrain.video.recorder import recorder_of
+
+
+class RecordVideo(Callback):
+    """Records the first episode of a test, at step 0 and at the first test at or after each
+    multiple of ``interval`` env steps, in ``recordings/<env_steps>/`` and for the loggers.
+
+    Args:
+        env: the environments of tests, made for rendering.
+    """
+
+    def __init__(self, *, interval: int, env: VectorEnv, loggers: Loggers) -> None:
+        self.due, self.env, self.loggers = Due(interval), env, loggers
+
+    def on_test_start(self, trainer: Training, value: Any = None) -> Any:
+        env_steps = trainer.clock.env_steps
+        is_due = env_steps >= self.due.at
+        folder = trainer.run_dir / "recordings" / str(env_steps)
+        trainer.recorder = recorder_of(self.env, folder, 1) if is_due else None
+        return value
+
+    def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
+        if trainer.recorder is not None:
+            self.due(trainer.clock.env_steps)  # not earlier: an interrupted test is made again
+            for path in trainer.recorder.files.get(0, ()):
+                if path.suffix == ".gif":
+                    self.loggers.video(trainer.clock, path)
+        trainer.recorder = None
+        return value
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"at": self.due.at}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.due.at = state["at"]

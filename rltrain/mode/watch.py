@@ -1,0 +1,126 @@
+"""mode=watch: test episodes shown in the terminal while they are played, and their videos."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from rltrain.build.evaluation import build_evaluation, build_scripted_evaluation
+from rltrain.config.schema import Settings
+from rltrain.errors import UsageError
+from rltrain.hardware.device import set_allocator_policy
+from rltrain.hardware.rollout import Rollout
+from rltrain.interfaces import VectorEnv, Watch
+from rltrain.logger.screen import Screen, shown
+from rltrain.mode.evaluate import home, new_folder, open_checkpoint, recordings_folder
+from rltrain.periodic_tests import Watches
+from rltrain.types import Clock, Episode
+from rltrain.video.blocks import Blocks
+from rltrain.video.recorder import Recorder, recorder_of, require_drawable
+
+PAUSE = 1.0  # seconds between two episodes
+
+
+def watch(path: str | Path, words: Sequence[str], load_step: int | Literal["best"] | None) -> None:
+    """Show episodes played with the weights of a checkpoint.
+
+    Raises:
+        CheckpointError: nothing trustworthy there.
+        UsageError: an environment that cannot be drawn.
+    """
+    set_allocator_policy()
+    found, settings = open_checkpoint(path, words, load_step, plays=True)
+    try:
+        rollout = build_evaluation(settings, found.folder)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    play(settings, rollout, home(found), found.step, Screen(highlight=False))
+
+
+def watch_script(settings: Settings) -> None:
+    """The same with a scripted policy."""
+    try:
+        rollout = build_scripted_evaluation(settings)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    play(settings, rollout, new_folder, 0, Screen(highlight=False))
+
+
+def play(
+    settings: Settings,
+    rollout: Rollout,
+    place: Path | Callable[[], Path],
+    step: int,
+    screen: Screen,
+    wait: Callable[[float], None] = time.sleep,
+) -> None:
+    """Play the episodes, show them if ``screen`` is a terminal, and write their videos.
+
+    Args:
+        place: where the videos go, or what makes that folder.
+        step: env steps of the checkpoint.
+        wait: passes the time between images.
+    """
+    env, n = rollout.env, settings.run.test.episodes
+    require_drawable(env, settings.choices["env"], "mode=watch", "mode=evaluate")
+    folder = recordings_folder(place if isinstance(place, Path) else place(), step)
+    recorder, stage = recorder_of(env, folder, n), Stage(settings.title, n, screen, wait)
+    if not screen.is_terminal:
+        screen.print("The output is no terminal, so episodes are only recorded.", soft_wrap=True)
+    elif isinstance(recorder, Recorder):
+        stage.seconds = 1 / (env.frames_per_second or 1)
+        recorder.show = stage.show
+    with stage.live:
+        rollout.run_episodes(n, settings.run.seed, Clock(), Watches([recorder, stage]))
+    rollout.close()
+    for remark in recorder.remarks:
+        screen.print(remark, markup=False, soft_wrap=True)
+    screen.print(f"The recordings are in {shown(folder)}.", markup=False, soft_wrap=True)
+
+
+class Stage(Watch):
+    """Shows the images of one environment at their speed, with a line of numbers below, and prints
+    a line for each finished episode.
+    """
+
+    def __init__(
+        self, title: str, n: int, screen: Screen, wait: Callable[[float], None] = time.sleep
+    ) -> None:
+        self.title, self.n, self.screen, self.wait = title, n, screen, wait
+        self.live = Live(console=screen, auto_refresh=False, transient=True)
+        self.seconds = 0.0  # that an image is shown
+        self.due = time.monotonic()  # of the next image
+        self.steps, self.total = 0, 0.0  # of the current episode
+
+    def show(self, number: int, images: Sequence[np.ndarray]) -> None:
+        """Show the next images of an episode."""
+        caption = f"{self.title} · episode {number + 1} of {self.n} · step {self.steps}"
+        line = Text(f"{caption} · return {self.total:.2f}", no_wrap=True, overflow="ellipsis")
+        for image in images:
+            self.wait(max(0.0, self.due - time.monotonic()))
+            self.due = max(self.due, time.monotonic() - self.seconds) + self.seconds
+            self.live.update(Group(Blocks(image, self.screen.height - 2), line), refresh=True)
+
+    def __call__(
+        self, env: VectorEnv, numbers: Sequence[int], finished: Mapping[int, Episode]
+    ) -> None:
+        for e, episode in finished.items():
+            if numbers[e] >= self.n:
+                continue
+            won = (", won" if episode.info["win"] else ", lost") if "win" in episode.info else ""
+            self.screen.print(
+                f"episode {numbers[e] + 1}: return {episode.episode_return:.2f}, "
+                f"{episode.length} steps{won}"
+            )
+            self.due += PAUSE
+            self.steps, self.total = -1, 0.0  # the next step is the reset
+
+    def stepped(self, action: np.ndarray, reward: np.ndarray, terminated: np.ndarray) -> None:
+        self.steps, self.total = self.steps + 1, self.total + float(reward.mean())

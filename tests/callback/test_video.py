@@ -1,0 +1,94 @@
+"""Videos of tests while a run trains: which tests, for which loggers, and nothing else changes."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+import torch
+
+import rltrain
+from rltrain.callback import Training
+from rltrain.callback.video import RecordVideo
+from rltrain.env.games.matrix import two_step_game
+from rltrain.logger.loggers import Logger, Loggers
+from rltrain.types import Clock
+from tests.helpers import nothing_written, weights
+
+TINY = [
+    "env=cartpole",
+    "total_env_steps=60",
+    "test.interval=20",
+    "test.episodes=2",
+    "log.interval=20",
+    "algo.learning_starts=8",
+    "algo.batch_size=4",
+    "hardware.n_envs=1",
+    "hardware.threads=1",
+    "logger=[]",
+]
+
+
+@pytest.fixture
+def no_ffmpeg(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+
+
+def trained(folder, *overrides):
+    trainer = rltrain.make_trainer([*TINY, *overrides], run_dir=folder)
+    trainer.train()
+    trainer.close()
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    rows = [
+        {k: v for k, v in json.loads(line).items() if k != "seconds" and "time/" not in k}
+        for line in lines
+    ]
+    return rows, weights(trainer)
+
+
+def test_videos_are_made_at_their_interval_and_change_nothing(tmp_path, no_ffmpeg):
+    rows, parameters = trained(tmp_path / "with", "test.video_interval=30")
+    assert sorted(p.name for p in (tmp_path / "with/recordings").iterdir()) == ["0", "40", "60"]
+    assert (tmp_path / "with/recordings/40/episode-000.gif").stat().st_size > 500
+    expected, untouched = trained(tmp_path / "without")
+    assert not (tmp_path / "without/recordings").exists()
+    assert rows == expected
+    assert torch.equal(parameters, untouched)
+
+
+class Seen(Logger):
+    def __init__(self):
+        self.videos = []
+
+    def video(self, clock, path):
+        self.videos.append((clock.env_steps, path.name))
+
+
+class Run(Training):
+    """As much of a trainer as the callback uses."""
+
+    def __init__(self, run_dir):
+        self.clock, self.run_dir, self.recorder = Clock(), run_dir, None
+
+
+def test_an_interrupted_test_is_recorded_again(tmp_path):
+    seen, env = Seen(), two_step_game(n_envs=1)
+    callback = RecordVideo(interval=100, env=env, loggers=Loggers([seen]))
+    run = Run(tmp_path)
+    callback.on_test_start(run)  # and no end
+    resumed = RecordVideo(interval=100, env=env, loggers=Loggers([seen]))
+    resumed.load_state_dict(callback.state_dict())
+    resumed.on_test_start(run)
+    run.recorder.files[0] = [tmp_path / "episode-000.gif", tmp_path / "episode-000.mp4"]
+    resumed.on_test_end(run, {})
+    assert seen.videos == [(0, "episode-000.gif")]
+    resumed.on_test_start(run)
+    assert run.recorder is None, "the next one is due at 100"
+
+
+def test_an_environment_without_pictures_is_refused(command, small, tmp_path):
+    with pytest.raises(rltrain.errors.UsageError, match=r"video_interval=50: env 'two_step'"):
+        command(*small, "test.video_interval=50")
+    assert nothing_written(tmp_path)

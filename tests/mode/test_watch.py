@@ -1,0 +1,69 @@
+"""mode=watch: episodes in the terminal, at their speed, and their videos."""
+
+from __future__ import annotations
+
+from io import StringIO
+from types import SimpleNamespace
+
+import pytest
+
+from rltrain.errors import UsageError
+from rltrain.logger.screen import Screen
+from rltrain.mode.watch import play
+from tests.helpers import nothing_written
+from tests.video.test_recorder import rollout
+
+SCREEN = {"highlight": False, "width": 60, "height": 12}
+
+
+def watched(folder, screen):
+    """Two episodes of two steps each; returns the seconds that were waited for."""
+    settings = SimpleNamespace(
+        title="qmix on a game",
+        choices={"env": "game"},
+        run=SimpleNamespace(test=SimpleNamespace(episodes=2), seed=0),
+    )
+    waited = []
+    play(settings, rollout(1), folder, 500, screen, wait=waited.append)
+    return waited
+
+
+@pytest.fixture(autouse=True)
+def no_mp4(monkeypatch):
+    monkeypatch.setattr("rltrain.video.recorder.Recorder._mp4", lambda self, gif: None)
+
+
+def test_a_terminal_shows_images_with_the_step_and_the_return(tmp_path):
+    out = StringIO()
+    waited = watched(tmp_path, Screen(file=out, force_terminal=True, **SCREEN))
+    text = out.getvalue()
+    assert "▀" in text
+    assert "qmix on a game · episode 2 of 2 · step 2 · return" in text
+    assert "episode 1: return" in text
+    assert "2 steps" in text
+    assert len(waited) == 2 * (1 + 3 + 3), "every image is shown"
+    assert max(waited) > 1, "a pause after the first episode"
+    assert len(list((tmp_path / "recordings/500").glob("*.gif"))) == 2
+
+
+def test_without_a_terminal_episodes_are_recorded_only(tmp_path):
+    out = StringIO()
+    waited = watched(tmp_path, Screen(file=out, **SCREEN))
+    assert not waited
+    assert "is no terminal" in out.getvalue()
+    assert "▀" not in out.getvalue()
+    assert len(list((tmp_path / "recordings/500").glob("*.gif"))) == 2
+
+
+def test_what_cannot_be_watched_is_refused(command, trained):
+    with pytest.raises(UsageError, match="mode=watch: env 'two_step' cannot be drawn"):
+        command("mode=watch", f"checkpoint={trained}")
+    assert not (trained / "recordings").exists()
+    with pytest.raises(UsageError, match="leave out record=false"):
+        command("mode=watch", f"checkpoint={trained}", "record=false")
+
+
+def test_watching_needs_a_policy(command, tmp_path):
+    with pytest.raises(UsageError, match="mode=watch needs a checkpoint"):
+        command("mode=watch", "env=smac")
+    assert nothing_written(tmp_path)
