@@ -22,6 +22,7 @@ from rltrain.build.evaluation import build_scripted_evaluation
 from rltrain.env import smac
 from rltrain.env.smac.data.maps import find_map, map_names
 from rltrain.env.smac.engine.battles import Battles
+from rltrain.env.smac.native import RULES_VERSION
 from rltrain.env.smac.options import Options
 from rltrain.mode.evaluate import summary
 from rltrain.types import Clock
@@ -96,7 +97,7 @@ Two maps are known to differ from the game. Corridor is easier here (`closest` w
 SMAC's heuristic policy 52 %, and 0 % are published), since too few zerglings get to strike at once.
 2s3z is harder for the heuristic policy (36 %; published 90 %). No rule was found that mends either
 without a fit to these maps; [calibration.md](calibration.md) lists what was tried. The tables below
-were made under version 2 of the rules (`rules_version` in `run.json`).
+were made under version RULES_VERSION of the rules (`rules_version` in `run.json`).
 
 Healers heal the ally in range that lacks the largest share of its health; under `heuristic` they
 heal the nearest injured ally until it is healthy. Numbers in parentheses are half a 95 % confidence
@@ -210,7 +211,7 @@ def page(episodes: int, played: dict[tuple[str, str], dict[str, float]]) -> str:
         own = f"`{TACTICS[name]}` {rates.pop()}" if name in TACTICS else ""
         overview.append([f"[{name}](#{name.lower()})", *rates, own])
     parts = [
-        INTRODUCTION,
+        INTRODUCTION.replace("RULES_VERSION", RULES_VERSION),
         f"Win rates over {episodes} battles each, seed 0 (`tactic` is the policy for that map):\n",
         "\n".join(f"| {' | '.join(row)} |" for row in overview) + "\n",
         *(section(name, episodes, played) for name in maps),

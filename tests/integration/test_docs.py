@@ -18,6 +18,7 @@ from rltrain.common.metrics import METRICS
 from rltrain.config.catalog import conf_dir
 from rltrain.config.names import OF_A_RUN
 from rltrain.config.suggest.keys import FREE_FORM
+from rltrain.env.smac.native import RULES_VERSION
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ["from_pymarl.md", "from_rllib.md", "from_sb3.md"]
@@ -217,6 +218,12 @@ def test_tables_of_results_are_those_of_the_kept_runs():
     assert {group for group in TASKS if results.kept_names(group)} == set(found)
     for group in found:
         assert f"results table {group} -->\n{results.table(group)}\n" in text
+
+
+@pytest.mark.parametrize("page", ["difficulty", "calibration", "environments/smac"])
+def test_what_was_measured_on_battles_is_of_the_rules_of_today(page):
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    assert f"under version {RULES_VERSION} of the rules" in " ".join(text.split())
 
 
 def test_the_files_and_constants_of_the_battle_engine_exist():
