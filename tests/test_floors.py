@@ -59,6 +59,7 @@ ONLY_IN = {
     "onnxruntime": {"mode"},
     "optuna": {"mode"},
     "pandas": {"report"},
+    "huggingface_hub": {"mode"},
 }
 
 

@@ -50,7 +50,7 @@ def load_config(
     if not learns:  # callbacks, datasets and test functions concern training alone
         saved |= {"callbacks": [], "dataset": shipped["dataset"], "stop": shipped["stop"]}
         if isinstance(saved.get("test"), dict):
-            saved["test"]["function"] = None
+            saved["test"] |= {"function": None, "video_interval": None}
     tree, changed = apply(overrides, saved)
     leave_out(tree, learns=learns, env=env)
     trust = tree["trust"]

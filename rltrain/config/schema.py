@@ -110,11 +110,19 @@ class TuneSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HubSettings:
+    """The node ``hub``: where mode=push sends a run."""
+
+    repo: str | None
+    private: Flag
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunSettings:
     """The top level of a configuration."""
 
     mode: Literal[
-        "train", "evaluate", "watch", "export", "import", "doctor", "list", "report", "tune"
+        "train", "evaluate", "watch", "push", "export", "import", "doctor", "list", "report", "tune"
     ]
     seed: Whole
     total_env_steps: Count
@@ -133,6 +141,7 @@ class RunSettings:
     runs: str | None
     report: ReportSettings
     tune: TuneSettings
+    hub: HubSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +176,7 @@ class LoggerSettings:
     console: Flag
 
 
-OF_COMMANDS = ("sweep", "report")
+OF_COMMANDS = ("sweep", "report", "hub")
 """Nodes that concern a command and no run: a run's own record does not have them."""
 FACTS: Mapping[str, tuple[str, ...]] = {
     "env": ("n_envs", "n_threads", "training", "scripted", "record"),

@@ -167,6 +167,20 @@ def export_mode(overrides: Sequence[str]) -> int:
     return 0
 
 
+def push_mode(overrides: Sequence[str]) -> int:
+    """Send a run to the Hugging Face Hub."""
+    path, load_step, others = loaded(overrides)
+    if path is None:
+        raise UsageError(
+            "mode=push needs a checkpoint: type mode=push checkpoint=RUN_FOLDER hub.repo=owner/"
+            "name, or checkpoint=latest for the newest run."
+        )
+    from rltrain.mode.hub.push import push
+
+    print(f"The run is on the Hub: checkpoint={push(path, others, load_step)}")
+    return 0
+
+
 def import_mode(overrides: Sequence[str]) -> int:
     """Make a run of a checkpoint of PyMARL."""
     path, load_step, others = loaded(overrides)
@@ -242,6 +256,7 @@ MODES: Mapping[Any, Callable[[Sequence[str]], int]] = {
     "doctor": doctor_mode,
     "evaluate": evaluate_mode,
     "watch": watch_mode,
+    "push": push_mode,
     "export": export_mode,
     "import": import_mode,
     "report": report_mode,
@@ -266,7 +281,7 @@ def require_single(overrides: Sequence[str], mode: str, multirun: bool) -> None:
             f"{own[0]}: Hydra's own settings are for new training runs. Leave it out; "
             f"{mode}.dir=FOLDER chooses the folder."
         )
-    if of_hydra and mode in ("evaluate", "watch", "export", "resume"):
+    if of_hydra and mode in ("evaluate", "watch", "push", "export", "resume"):
         raise UsageError(
             f"{of_hydra[0]}: Hydra's own settings are for new training runs. Leave it out: a "
             "resumed run stays in its folder, and an evaluation writes beside its checkpoint or, "

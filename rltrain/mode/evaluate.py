@@ -26,6 +26,7 @@ from rltrain.hardware.device import machine, set_allocator_policy
 from rltrain.hardware.rollout import Rollout
 from rltrain.logger.screen import Screen, plural
 from rltrain.mode.find_run import find_checkpoint
+from rltrain.mode.hub.download import is_download
 from rltrain.mode.run_folder import other_rules
 from rltrain.types import Clock, Episode
 from rltrain.video.recorder import recorder_of, require_drawable
@@ -192,7 +193,11 @@ def wilson(wins: int, n: int) -> tuple[float, float]:
 
 
 def home(found: checkpoint.Found) -> Path:
-    """Where results of a checkpoint belong: its run's folder, or its own if it lies elsewhere."""
+    """Where results of a checkpoint belong: its run's folder, its own if it lies elsewhere, a new
+    one if it was downloaded.
+    """
+    if is_download(found.folder):
+        return new_folder()
     run_dir = found.folder.parent.parent
     return run_dir if (run_dir / "run.json").exists() else found.folder
 

@@ -30,6 +30,11 @@ def find_run(typed: str | Path) -> Path:
     Raises:
         CheckpointError: there is none.
     """
+    if str(typed).startswith("hf:"):
+        raise UsageError(
+            f"{typed}: a run on the Hub has weights only and cannot be continued. Type "
+            f"checkpoint={typed} for a new run that starts from them."
+        )
     path = typed_path(typed)
     if path.parent.name == "checkpoints":
         path = path.parent.parent
@@ -91,7 +96,13 @@ def find_checkpoints(typed: str | Path) -> list[checkpoint.Found]:
 
 
 def typed_path(typed: str | Path) -> Path:
-    """An absolute path without links; ``latest`` is the folder of all runs."""
+    """An absolute path without links; ``latest`` is the folder of all runs. What an ``hf://``
+    address means is downloaded.
+    """
+    if str(typed).startswith("hf:"):
+        from rltrain.mode.hub.download import download
+
+        return download(str(typed))
     path = Path.cwd() / "outputs" if str(typed) == LATEST else Path(typed).expanduser()
     return path.resolve()
 

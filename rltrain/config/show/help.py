@@ -32,7 +32,7 @@ USUAL = (
     "env.map_name",
 )
 """Keys of the default choices that the overview shows."""
-RARE = ("dataset.", "sweep.", "report.", "tune.")
+RARE = ("dataset.", "sweep.", "report.", "tune.", "hub.")
 """Keys that the overview leaves out."""
 HEADER = """\
 rltrain trains value-based agents: teams (IQL, VDN, QMIX) and single ones (DQN to Rainbow, PQN).

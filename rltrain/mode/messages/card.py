@@ -25,19 +25,28 @@ COLUMNS = {
 
 
 def write_card(
-    run_dir: Path, settings: Settings, facts: Mapping[str, Any], commands: Sequence[str]
+    run_dir: Path,
+    settings: Settings,
+    facts: Mapping[str, Any],
+    commands: Sequence[str],
+    address: str | None = None,
 ) -> None:
     """Write the card into the run's folder.
 
     Args:
         facts: of ``run.json``.
         commands: what can be typed next.
+        address: where else the run is, as ``checkpoint=`` takes it.
     """
-    put_text(run_dir / "README.md", card(run_dir, settings, facts, commands))
+    put_text(run_dir / "README.md", card(run_dir, settings, facts, commands, address))
 
 
 def card(
-    run_dir: Path, settings: Settings, facts: Mapping[str, Any], commands: Sequence[str]
+    run_dir: Path,
+    settings: Settings,
+    facts: Mapping[str, Any],
+    commands: Sequence[str],
+    address: str | None = None,
 ) -> str:
     """The text of the card, with the metadata that model hubs read at its top."""
     about = {
@@ -60,9 +69,10 @@ def card(
             "Settings that differ from those of the chosen algorithm and environment "
             f"(`config.json` has all):\n\n{typed}"
         )
-    path = shown(run_dir)
+    path = address or shown(run_dir)
     typed_next = [command for command in commands if command.startswith("rltrain ")]
-    typed_next.append(f"rltrain config={shlex.quote(path)} seed={settings.run.seed + 1}")
+    if address is None:
+        typed_next.append(f"rltrain config={shlex.quote(path)} seed={settings.run.seed + 1}")
     parts.append("\n".join(["```bash", *typed_next, "```"]))
     python = ["import rltrain", "", f"policy = rltrain.load_policy({path!r})  # greedy"]
     python += [command for command in commands if command.startswith("rltrain.")]

@@ -1,0 +1,1 @@
+"""Runs on the Hugging Face Hub, as run folders: mode=push and checkpoint=hf://…."""

@@ -1,0 +1,114 @@
+"""checkpoint=hf://owner/name: a run from the Hub.
+
+What is downloaded is foreign data: files of known names and limited sizes, read as any checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from rltrain.common.install import require_extra
+from rltrain.errors import CheckpointError, UsageError
+
+PREFIX = "hf://"
+ADDRESS = re.compile(r"hf://([\w.-]+/[\w.-]+)((?:/[\w.-]+)*)/?")
+FILES = re.compile(
+    r"(config|run)\.json|checkpoints/(best|latest|\d{1,15}/((manifest|config|spec|model)\.json|"
+    r"model\.safetensors))"
+)
+"""The only files of a run that are downloaded."""
+MAX_BYTES = {".safetensors": 2_000_000_000, ".json": 10_000_000, "": 100}
+"""Of a file, by its suffix."""
+MAX_FILES = 1_000
+
+
+def download(typed: str) -> Path:
+    """The local copy of what ``hf://owner/name[/path]`` means: a run folder, or a part of one.
+
+    Raises:
+        UsageError: no such address, or the extra is missing.
+        CheckpointError: it cannot be downloaded, or is larger than a checkpoint should be.
+    """
+    address = ADDRESS.fullmatch(typed)
+    if address is None or ".." in typed:
+        raise UsageError(
+            f"checkpoint={typed}: expected hf://owner/name, or hf://owner/name/checkpoints/500000."
+        )
+    api = client(f"checkpoint={typed}")
+    repo, path = address[1], PurePosixPath(address[2].lstrip("/"))
+    try:
+        commit = str(api.repo_info(repo_id=repo).sha)
+        files = wanted(api.list_repo_tree(repo_id=repo, recursive=True, revision=commit), path)
+        folder = cache() / repo.replace("/", "--") / PurePosixPath(commit).name
+        for name, size in files.items():
+            file = folder / name
+            if not file.is_file() or file.stat().st_size != size:
+                api.hf_hub_download(repo_id=repo, filename=name, revision=commit, local_dir=folder)
+            if file.is_symlink() or file.stat().st_size != size:
+                raise CheckpointError(f"{typed}: {name} is not the {size} bytes that were listed.")
+    except CheckpointError:
+        raise
+    except Exception as error:
+        raise CheckpointError(
+            f"{typed} cannot be downloaded ({type(error).__name__}: {error})."
+        ) from error
+    if not files:
+        raise CheckpointError(f"{typed} has no checkpoint of rltrain.")
+    return folder / path
+
+
+def wanted(listed: Iterable[Any], path: PurePosixPath) -> dict[str, int]:
+    """The files of the run at ``path``, or of the run that it is a part of, and their bytes.
+
+    Raises:
+        CheckpointError: there are too many, or one is too large.
+    """
+    parts = path.parts
+    inside = parts.index("checkpoints") if "checkpoints" in parts else len(parts)
+    run, one = PurePosixPath(*parts[:inside]), parts[inside + 1 : inside + 2]
+    found: dict[str, int] = {}
+    for entry in listed:
+        file = PurePosixPath(entry.path)
+        if not file.is_relative_to(run) or getattr(entry, "size", None) is None:
+            continue
+        name = file.relative_to(run)
+        step = name.parts[1] if len(name.parts) == 3 else None
+        other = step is not None and bool(one) and one[0].isdigit() and step != one[0]
+        if other or not FILES.fullmatch(str(name)):
+            continue
+        if entry.size > MAX_BYTES[name.suffix]:
+            raise CheckpointError(f"{file} has {entry.size:,} bytes, too many for such a file.")
+        found[str(file)] = int(entry.size)
+        if len(found) > MAX_FILES:
+            raise CheckpointError(f"The repository has more than {MAX_FILES:,} checkpoint files.")
+    return found
+
+
+def cache() -> Path:
+    """Where downloads are kept: ``$XDG_CACHE_HOME/rltrain/hub``."""
+    root = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(root).expanduser().resolve() / "rltrain" / "hub"
+
+
+def is_download(path: Path) -> bool:
+    """Whether a path is in the cache of downloads."""
+    return path.is_relative_to(cache())
+
+
+def client(typed: str) -> Any:
+    """The client of the Hub.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    try:
+        require_extra("hub", "huggingface_hub", typed)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    from huggingface_hub import HfApi
+
+    return HfApi()

@@ -1,0 +1,74 @@
+"""mode=push: a run with one checkpoint, its curve and its model card, sent to the Hub."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from rltrain.common import checkpoint
+from rltrain.errors import UsageError
+from rltrain.mode.evaluate import open_checkpoint
+from rltrain.mode.hub.download import PREFIX, client
+from rltrain.mode.messages.card import videos, write_card
+from rltrain.mode.run_folder import read_record
+
+SENT = ("config.json", "run.json", "metrics.jsonl", "learning_curve.png")
+TO_ACT = ("config", "model", "spec")
+"""The parts of a checkpoint that are sent."""
+
+
+def push(path: str | Path, words: Sequence[str], load_step: int | Literal["best"] | None) -> str:
+    """Send a run to the repository ``hub.repo``, which is created if there is none; returns what
+    ``checkpoint=`` takes.
+
+    Raises:
+        CheckpointError: nothing trustworthy at ``path``.
+        UsageError: no repository is named, the extra is missing, or the Hub refuses.
+    """
+    found, settings = open_checkpoint(path, words, load_step, plays=False)
+    hub, run_dir = settings.run.hub, found.folder.parent.parent
+    if hub.repo is None or not re.fullmatch(r"[\w.-]+/[\w.-]+", hub.repo):
+        raise UsageError(
+            f"mode=push needs a repository, got hub.repo={hub.repo or 'null'}: type "
+            "hub.repo=owner/name, such as hub.repo=me/qmix-3m."
+        )
+    repo, address = hub.repo, f"{PREFIX}{hub.repo}"
+    api = client(f"hub.repo={repo}")
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        copy_weights(found, folder / "checkpoints" / str(found.step))
+        facts = read_record(run_dir / "run.json")
+        if facts:
+            for name in [*map(Path, SENT), *videos(run_dir)]:
+                copy(run_dir / name, folder / name)
+            commands = [f"rltrain mode={m} checkpoint={address}" for m in ("evaluate", "watch")]
+            write_card(folder, settings, facts, commands, address)
+        try:
+            api.create_repo(repo_id=repo, private=hub.private, exist_ok=True)
+            api.upload_folder(repo_id=repo, folder_path=folder, commit_message="rltrain mode=push")
+        except Exception as error:
+            raise UsageError(
+                f"hub.repo={repo}: the Hub did not take the run ({type(error).__name__}: {error}). "
+                "Check the name, and the login: type hf auth login, or set HF_TOKEN."
+            ) from error
+    return address
+
+
+def copy_weights(found: checkpoint.Found, folder: Path) -> None:
+    """Copy what acting needs of a checkpoint, with a manifest of its own."""
+    folder.mkdir(parents=True)
+    for part in TO_ACT:
+        for file in found.folder.glob(f"{part}.*"):
+            shutil.copy(file, folder / file.name)
+    checkpoint.seal(folder, "weights")
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a file, if there is one."""
+    if source.is_file():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
