@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-EXTRAS := classic-control,box2d,video,minatar,atari,marl,onnx,docs,joblib,submitit
+EXTRAS := dev,classic-control,box2d,video,minatar,atari,marl,onnx,docs,tune,report,tensorboard,trackio,hub,joblib,submitit
 
 .DEFAULT_GOAL := help
 .PHONY: help install train test test-all bench docs extras format lint type clean

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
 from rltrain.config.compose import compose_checked, of_choices
@@ -17,6 +18,17 @@ def test_a_default_command_imports_no_explanations_and_no_exchange_of_parts():
         "import sys; from rltrain.mode.dispatch import one_job; "
         "one_job(['algo=qmix', 'env=smac', 'seed=1']); "
         f"print([n for n in {RARE} if 'rltrain.config.' + n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
+
+
+@pytest.mark.slow
+def test_training_imports_no_videos_reports_or_hub():
+    program = (
+        "import sys, rltrain.mode.train; "
+        "rare = ('video', 'report', 'mode.tune', 'mode.hub', 'mode.watch', 'callback.video'); "
+        "print([n for n in rare if 'rltrain.' + n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr

@@ -5,9 +5,11 @@ in a clean one.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,12 @@ def test_packages_are_reproducible(kind, tmp_path):
     first, second = (build(kind, tmp_path / name) for name in "ab")
     assert first.name == second.name
     assert first.read_bytes() == second.read_bytes()
+
+
+def test_every_extra_is_checked_with_the_others():
+    (line,) = re.findall("^EXTRAS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert sorted(line.split(",")) == sorted(project["optional-dependencies"])
 
 
 def test_the_citation_has_the_version():

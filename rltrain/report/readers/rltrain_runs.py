@@ -19,6 +19,7 @@ NO_SETTINGS = (
     "test.interval",
     "test.episodes",
     "test.n_envs",
+    "test.video_interval",
     "save.",
     "log.",
     "dataset.write",
