@@ -33,7 +33,7 @@ USUAL = (
 )
 """Keys of the default choices that the overview shows."""
 RARE = ("dataset.", "sweep.", "report.", "tune.", "hub.")
-"""Keys that the overview leaves out."""
+"""Keys of which the overview shows the node alone."""
 HEADER = """\
 rltrain trains value-based agents: teams (IQL, VDN, QMIX) and single ones (DQN to Rainbow, PQN).
 
@@ -91,9 +91,8 @@ def _overview(catalog: Catalog) -> Iterator[str]:
     for path in shown:
         if not path.startswith(RARE):
             yield _row(f"{path}={keys[path].value}", keys[path].meaning, 36)
-    for node in RARE:
-        count = sum(path.startswith(node) for path in keys)
-        yield _row(f"{node}…", f"{count} keys: rltrain --help {node.rstrip('.')}", 36)
+    rest = " ".join(f"{node}…" for node in RARE)
+    yield f"  {rest}   and their keys: rltrain --help {RARE[0].rstrip('.')}"
     yield f"\n{FOOTER}"
 
 

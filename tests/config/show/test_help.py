@@ -39,7 +39,7 @@ def test_overview_has_every_choice_with_a_line():
 
 def test_overview_has_every_key_of_a_run_with_its_default_and_meaning():
     for path, key in CATALOG.root.keys.items():
-        if not path.startswith(("dataset.", "sweep.", "report.", "tune.")):
+        if not path.startswith(("dataset.", "sweep.", "report.", "tune.", "hub.")):
             line = re.search(rf"^  {re.escape(path)}=(\S+) +(.+)", OVERVIEW, re.MULTILINE)
             assert line, path
             assert line[1] == key.value
