@@ -3,6 +3,7 @@
     python -m benchmarks.results run lbf-vdn:1-3 qmix-3m:1    two at a time, one thread each
     python -m benchmarks.results keep                         copy metrics to benchmarks/data
     python -m benchmarks.results table teams                  a Markdown table, from that copy
+    python -m benchmarks.results draw                         docs/curves, from that copy
 
 `run` trains in outputs/results; finished runs are skipped, interrupted ones resumed, and every
 command is printed. `keep FOLDER` copies runs from another folder, and those of EPyMARL's own code
@@ -22,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.curves import draw
 from benchmarks.runs import folders, record_of, run_all, seeds
 from benchmarks.tasks import TASKS, Task, task
 from rltrain.hardware.device import machine
@@ -31,6 +33,7 @@ from rltrain.report.statistics import estimate, iqm, resampled_runs
 
 OUTPUT = Path("outputs/results")
 DATA = Path(__file__).parent / "data"
+CURVES = Path("docs/curves")
 RECORDED = ("version", "git_commit", "machine", "env_steps", "updates", "seconds", "environment")
 """Fields of run.json that are kept with the metrics."""
 PEER = "-epymarl"
@@ -168,6 +171,11 @@ def main(arguments: list[str]) -> None:
             run_all(jobs(arguments[1:]))
         case ["keep", *folder] if len(folder) < 2:
             keep(Path(*folder) if folder else OUTPUT)
+        case ["draw", *groups]:
+            for group in groups or filter(kept_names, TASKS):
+                found = {name: (kept(name), kept(f"{name}{PEER}")) for name in TASKS[group]}
+                found = {name: both for name, both in found.items() if any(both)}
+                draw(CURVES / f"{group}.png", found, {n: t.metric for n, t in TASKS[group].items()})
         case ["table", *groups]:
             print("\n\n".join(table(group) for group in groups or TASKS))
         case _:

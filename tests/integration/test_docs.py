@@ -218,6 +218,7 @@ def test_tables_of_results_are_those_of_the_kept_runs():
     assert {group for group in TASKS if results.kept_names(group)} == set(found)
     for group in found:
         assert f"results table {group} -->\n{results.table(group)}\n" in text
+        assert f"(curves/{group}.png)" in text
 
 
 @pytest.mark.parametrize("page", ["difficulty", "calibration", "environments/smac"])
