@@ -1,5 +1,6 @@
 """An animated GIF, compressed frame by frame: one palette, and of each frame only the rectangle
-that differs from the frame before, so that recording takes little memory."""
+that differs from the frame before, in which unchanged pixels are transparent, so that recording
+takes little memory."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import numpy as np
 from PIL import GifImagePlugin, Image
 
 LEVELS = (0, 64, 128, 191, 255)  # of each primary, for colors that the first frame lacks
+CLEAR = 255  # the palette's index of transparent pixels
 EXACT = 64  # colors of the first frame that are stored unchanged
 
 
@@ -22,6 +24,7 @@ class Gif:
         self.n_frames = 0
         self._palette = palette_of(first)
         self._last: np.ndarray | None = None
+        self._shown = np.full(first.shape[:2], -1, np.int16)  # [H, W] palette indices
         self._parts: list[bytes] = []
 
     def add(self, frame: np.ndarray, seconds: float) -> None:
@@ -37,9 +40,13 @@ class Gif:
             )
         left, top, right, bottom = self._changed(frame)
         part = Image.fromarray(np.ascontiguousarray(frame[top:bottom, left:right]))
-        indexed = part.quantize(palette=self._palette, dither=Image.Dither.NONE)
+        indexed = np.asarray(part.quantize(palette=self._palette, dither=Image.Dither.NONE))
+        shown = self._shown[top:bottom, left:right]
+        image = Image.fromarray(np.where(indexed == shown, CLEAR, indexed).astype(np.uint8), "P")
+        shown[:] = indexed
         hundredths = max(2, round(seconds * 100))  # viewers slow down what is faster
-        self._parts += GifImagePlugin.getdata(indexed, (left, top), duration=10 * hundredths)
+        options = {"duration": 10 * hundredths, "transparency": CLEAR}
+        self._parts += GifImagePlugin.getdata(image, (left, top), **options)
         self._last = frame
         self.n_frames += 1
 
@@ -67,15 +74,15 @@ class Gif:
 
 
 def palette_of(image: np.ndarray) -> Image.Image:
-    """A palette image of 256 colors: the most frequent ones of ``image``, a fair choice of the
+    """A palette image of 255 colors: the most frequent ones of ``image``, a fair choice of the
     others (median cut), and a cube for what comes later."""
     packed = image.astype(np.uint32) @ np.array([65536, 256, 1], np.uint32)
     colors, counts = np.unique(packed, return_counts=True)
     frequent = colors[np.argsort(-counts, kind="stable")[:EXACT]]
     exact = [int(c) >> shift & 255 for c in frequent for shift in (16, 8, 0)]
     cube = [v for red in LEVELS for green in LEVELS for blue in LEVELS for v in (red, green, blue)]
-    n_others = 256 - len(LEVELS) ** 3 - len(frequent)
+    n_others = CLEAR - len(LEVELS) ** 3 - len(frequent)
     others = Image.fromarray(image).quantize(n_others, Image.Quantize.MEDIANCUT)
     palette = Image.new("P", (1, 1))
-    palette.putpalette((exact + cube + list(others.getpalette() or ()))[: 3 * 256])
+    palette.putpalette((exact + cube + list(others.getpalette() or ()))[: 3 * CLEAR])
     return palette

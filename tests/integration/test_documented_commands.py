@@ -17,7 +17,9 @@ import rltrain
 from rltrain.api import settings_from
 from rltrain.config.overrides import jobs, parse
 from rltrain.config.show.help import help_text
+from rltrain.env.smac.smaclite.maps import find_map_under
 from rltrain.errors import UsageError
+from tests.marks import slow_except
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -69,13 +71,12 @@ LEVELS = {
 """The metric and its mean over the last three tests of the trained network."""
 
 
-def commands():
+def commands(text):
     """What follows ``rltrain`` in every command, comments left out."""
-    text = "\n".join([*(page.read_text(encoding="utf-8") for page in PAGES), help_text([])])
     found = re.findall(r"^\s*(?:\$\(BIN\)/)?rltrain ([^#\n]*)", text, re.MULTILINE)
     found += re.findall(r"`rltrain ([^`]+)`", text)
     lines = {" ".join(re.split(r"\s{3,}", line.strip())[0].split()) for line in found}
-    return sorted(line for line in lines if "=" in line and not ELSEWHERE.search(line))
+    return sorted(line for line in lines if "=" in line)
 
 
 def of_one_run(line):
@@ -96,14 +97,43 @@ def is_short(settings):
     )
 
 
-ALL = commands()
+def on_other_maps(lines):
+    """The commands that differ from one before only in the map, which one test composes."""
+    found = {}
+    for line in lines:
+        found.setdefault(re.sub(r"env\.map_name=\S+", "", line), []).append(line)
+    return {line for same in found.values() for line in same[1:]}
 
 
-@pytest.mark.parametrize("line", sorted(set(ALL) - WRONG))
+TEXT = "\n".join([*(page.read_text(encoding="utf-8") for page in PAGES), help_text([])])
+COOKBOOK = commands((ROOT / "docs/cookbook.md").read_text(encoding="utf-8"))
+ALL = [line for line in commands(TEXT) if not ELSEWHERE.search(line)]
+OTHER_MAPS = on_other_maps(ALL)
+
+
+@pytest.mark.parametrize("line", slow_except(set(ALL) - OTHER_MAPS, sorted(set(ALL) - WRONG)))
 def test_a_documented_command_composes(line):
     settings = settings_from(of_one_run(line))
     if is_short(settings) and not line.startswith("-m"):
         assert line in LEVELS, "a short command of one agent needs a level that it reaches"
+
+
+@pytest.mark.parametrize("line", sorted(set(COOKBOOK) - set(ALL)))
+def test_a_command_of_the_cookbook_about_earlier_runs_composes(line):
+    assert settings_from(of_one_run(line.replace("resume=latest ", "")))
+
+
+def test_the_cookbook_has_forty_commands():
+    assert len(COOKBOOK) == 40
+
+
+def test_the_maps_of_commands_exist():
+    names = {
+        name for line in OTHER_MAPS for name in re.findall(r"env=smac env.map_name=(\w+)", line)
+    }
+    assert names
+    for name in names:
+        find_map_under("sc2", name)
 
 
 def test_documented_mistakes_are_refused():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from rltrain.video.gif import Gif
+from rltrain.video.gif import CLEAR, Gif
 
 
 def field(x: int, y: int) -> np.ndarray:
@@ -62,7 +62,28 @@ def test_frame_of_another_size_is_refused():
         Gif(field(1, 1)).add(field(1, 1)[:, :29], 0.1)
 
 
-def test_palette_of_many_colors_has_256():
-    noise = np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8)
-    gif = Gif(noise)
-    assert len(gif._palette.getpalette()) == 768
+def test_transparency_is_no_color_of_an_image(tmp_path):
+    rng = np.random.default_rng(0)
+    first, later = (rng.integers(0, 256, (60, 80, 3), np.uint8) for _ in range(2))
+    later[:8] = 0  # black, which unused entries of a palette are
+    gif = Gif(first)
+    assert len(gif._palette.getpalette()) == 3 * CLEAR
+    indexed = Image.fromarray(later).quantize(palette=gif._palette, dither=Image.Dither.NONE)
+    assert np.asarray(indexed).max() < CLEAR
+
+
+def test_unchanged_pixels_take_no_room(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (60, 80, 3), np.uint8)
+    later = noise.copy()
+    later[0, 0] = later[-1, -1] = 255 - noise[0, 0]  # the changed rectangle is the whole image
+    written([noise], tmp_path / "one.gif")
+    video = written([noise, later], tmp_path / "two.gif")
+    sizes = [(tmp_path / name).stat().st_size for name in ("one.gif", "two.gif")]
+    assert sizes[1] - sizes[0] < 300
+    video.seek(1)
+    shown = np.asarray(video.convert("RGB")).astype(int)
+    assert np.abs(shown[0, 0] - later[0, 0]).max() <= 48
+    video.seek(0)
+    np.testing.assert_array_equal(
+        shown[1:-1], np.asarray(video.convert("RGB"))[1:-1], "the rest is as it was"
+    )
