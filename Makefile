@@ -36,7 +36,7 @@ test: install lint type ## check formatting and types, run the fast tests
 test-all: install lint type ## run all tests, including slow ones
 	$(BIN)/python -m pytest
 
-bench: install ## measure throughput, update time and memory
+bench: install ## measure speed and memory beside other libraries
 	$(BIN)/python -m benchmarks
 
 docs: install ## build the documentation site in site/

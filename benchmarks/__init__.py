@@ -1,3 +1,3 @@
-"""Measurements: `make bench` prints speeds and memory, `python -m benchmarks.results` trains."""
+"""Measurements: `make bench` measures speed and memory, `python -m benchmarks.results` trains."""
 
 import rltrain  # noqa: F401  before torch, as in the application: it sets how OpenMP waits

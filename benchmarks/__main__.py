@@ -1,8 +1,150 @@
-"""`make bench`: start-up, the battle engine, the learner, the replay, whole commands, and others
-beside.
+"""Measure speed and memory beside other libraries: ``python -m benchmarks [GROUP …]``.
+
+Writes results.json, results.md and, for the group growth, growth.png. Stable-Baselines3 and
+Tianshou are measured where they are installed, others where their source folder is given.
 """
 
-from benchmarks import cartpole, end_to_end, engine, learner, replay, startup
+from __future__ import annotations
 
-for part in (startup, engine, learner, replay, end_to_end, cartpole):
-    part.main()
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+import rltrain
+from benchmarks.speed import growth
+from benchmarks.speed.cases import GROUPS, SOURCES, Peers, source_folder
+from benchmarks.speed.machine import SIZES
+from benchmarks.speed.report import FORMAT, load, markdown, regressions
+from benchmarks.speed.turns import Case, Program, measure
+from rltrain.hardware.device import machine
+from rltrain.mode.run_folder import git_state
+
+OUTPUT = Path("outputs/benchmarks")
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    groups = [*GROUPS, "growth"]
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"{', '.join(groups)}; all")
+    parser.add_argument("--only", default="", help="measure cases whose name contains this text")
+    parser.add_argument("--rounds", type=int, default=7, help="of each program, in turns")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a round")
+    parser.add_argument("--threads", type=int, default=1, help="of groups update and engine")
+    parser.add_argument("--output", type=Path, default=OUTPUT, metavar="DIR")
+    parser.add_argument("--baseline", metavar="FILE", help="results.json of an earlier run")
+    parser.add_argument(
+        "--tolerance", type=float, default=0.2, help="exit with 1 where rltrain costs so much more"
+    )
+    for name in SOURCES:
+        parser.add_argument(f"--{name}", metavar="DIR", help=f"source folder of {name}")
+    options = parser.parse_args(arguments)
+    unknown = [group for group in options.groups if group not in groups]
+    if unknown:
+        parser.error(f"unknown group {unknown[0]}: expected one of {', '.join(groups)}")
+    options.groups = options.groups or groups
+    return options
+
+
+def matrix_rates(threads: Sequence[int], console: Console) -> dict[str, float]:
+    """Floating-point operations per second of matrix products, at the best size."""
+    found = {}
+    for n in threads:
+        programs = [
+            Program(
+                "×".join(map(str, size)),
+                "benchmarks.speed.machine:matrix_products",
+                dict(zip(("rows", "inner", "columns"), size, strict=True)),
+                n,
+            )
+            for size in SIZES
+        ]
+        case = Case(name="", group="", unit="", programs=programs)
+        clock = "cpu_ms" if n == 1 else "wall_ms"
+        result = measure(case, rounds=5, seconds=0.2)
+        best = min(each[clock]["low"] for each in result["programs"].values())
+        found[str(n)] = float(f"{1e3 / best:.4g}")
+        console.print(f"matrix products, {n} threads: {found[str(n)] / 1e9:.0f} GFLOP/s")
+    return found
+
+
+def chosen(options: argparse.Namespace) -> list[Case]:
+    """The cases of the groups asked for.
+
+    Raises:
+        ValueError: a source folder is not one, or no case is left.
+    """
+    folders = {name: getattr(options, name) for name in SOURCES}
+    peers = Peers(**{name: f and source_folder(name, f) for name, f in folders.items()})
+    cases = [
+        case
+        for group in options.groups
+        for case in (growth.cases() if group == "growth" else GROUPS[group](peers, options.threads))
+        if options.only in case.name
+    ]
+    if not cases:
+        raise ValueError(f"--only '{options.only}': no case of these groups has it in its name.")
+    return cases
+
+
+def run(options: argparse.Namespace, cases: Sequence[Case], console: Console) -> dict[str, Any]:
+    """Measure the cases; print a line for each."""
+    threads = sorted({program.threads for case in cases for program in case.programs})
+    results: dict[str, Any] = {
+        "format": FORMAT,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "version": rltrain.__version__,
+        **git_state(),
+        "machine": {**machine(), "load": os.getloadavg()[0]},
+        "matrix_rate": matrix_rates(threads, console) if limited(cases) else {},
+        "cases": [],
+    }
+    for case in cases:
+        result = measure(case, rounds=options.rounds, seconds=options.seconds)
+        results["cases"].append(result)
+        medians = (
+            f"{name} {each['cpu_ms']['median']:.4g} ms" for name, each in result["programs"].items()
+        )
+        console.print(f"{case.name}, CPU time per {case.unit}: {', '.join(medians)}")
+    return results
+
+
+def limited(cases: Sequence[Case]) -> bool:
+    """Whether the matrix rate is shown beside one of them."""
+    return any(case.arithmetic or case.group == "growth" for case in cases)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(sys.argv[1:] if arguments is None else arguments)
+    console = Console(highlight=False, soft_wrap=True)
+    try:
+        baseline = options.baseline and load(options.baseline)
+        results = run(options, chosen(options), console)
+        slower = regressions(results, baseline, options.tolerance) if baseline else []
+    except ValueError as error:
+        console.print(str(error))
+        return 2
+    options.output.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(results, indent=1, ensure_ascii=False)
+    (options.output / "results.json").write_text(text, encoding="utf-8")
+    (options.output / "results.md").write_text(markdown(results), encoding="utf-8")
+    if "growth" in options.groups and not options.only:
+        growth.plot(results, options.output / "growth.png")
+    console.print(f"Written to {options.output}: results.json, results.md", markup=False)
+    for line in slower:
+        console.print(line)
+    return 1 if slower else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,7 +1,4 @@
-"""A plain QMIX learner, written step by step the way most do it; what ours is measured against.
-
-One GRU cell is called step by step, inputs are joined at every step, padding is computed.
-"""
+"""A plain QMIX learner, for comparison."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from torch.nn import functional as F
 from rltrain.types import Batch, EnvSpec
 
 
-class ReferenceAgent(nn.Module):
+class PlainAgent(nn.Module):
     def __init__(self, n_inputs: int, n_actions: int, hidden_dim: int = 64) -> None:
         super().__init__()
         self.hidden_dim = hidden_dim
@@ -27,7 +24,7 @@ class ReferenceAgent(nn.Module):
         return self.fc2(hidden), hidden
 
 
-class ReferenceMixer(nn.Module):
+class PlainMixer(nn.Module):
     def __init__(self, n_agents: int, state_dim: int, embed_dim: int = 32, width: int = 64) -> None:
         super().__init__()
         self.n_agents, self.embed_dim = n_agents, embed_dim
@@ -51,14 +48,14 @@ class ReferenceMixer(nn.Module):
         return (torch.bmm(hidden, w_final) + value).view(*shape, 1)
 
 
-class ReferenceLearner:
+class PlainLearner:
     """QMIX with double Q, RMSprop and a clipped gradient; the same numbers as ours."""
 
     def __init__(self, spec: EnvSpec) -> None:
         n_inputs = spec.obs_shape[0] + spec.n_actions + spec.n_agents
         self.spec = spec
-        self.agent = ReferenceAgent(n_inputs, spec.n_actions)
-        self.mixer = ReferenceMixer(spec.n_agents, spec.state_dim)
+        self.agent = PlainAgent(n_inputs, spec.n_actions)
+        self.mixer = PlainMixer(spec.n_agents, spec.state_dim)
         self.target_agent = copy.deepcopy(self.agent)
         self.target_mixer = copy.deepcopy(self.mixer)
         self.parameters = [*self.agent.parameters(), *self.mixer.parameters()]
@@ -89,7 +86,7 @@ class ReferenceLearner:
         self.optimizer.step()
         return loss.item()
 
-    def _unroll(self, agent: ReferenceAgent, batch: Batch) -> Tensor:
+    def _unroll(self, agent: PlainAgent, batch: Batch) -> Tensor:
         n_steps, n_windows, n_agents = batch.last_action.shape
         hidden = torch.zeros(n_windows * n_agents, agent.hidden_dim)
         outputs = []

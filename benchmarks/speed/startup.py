@@ -1,7 +1,7 @@
 """Start-up: seconds from the start of a command to its help, to a refused value, to the banner and
 to the first step of an environment, beside ``import torch`` alone.
 
-python -m benchmarks.startup
+python -m benchmarks.speed.startup
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def run_to_first_step() -> dict[str, tuple[float, float]]:
     """Seconds from the start of a run to each of ``POINTS``, and the main thread's CPU seconds."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
-        words = [*CARTPOLE, "callbacks=[{_target_: benchmarks.startup.Marks}]"]
+        words = [*CARTPOLE, "callbacks=[{_target_: benchmarks.speed.startup.Marks}]"]
         words.append(f"hydra.run.dir={folder}/run")
         began = time.perf_counter()
         run = subprocess.Popen(
@@ -81,7 +81,7 @@ def run_to_first_step() -> dict[str, tuple[float, float]]:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            cwd=Path(__file__).parents[1],
+            cwd=Path(__file__).parents[2],
         )
         assert run.stdout is not None
         for line in run.stdout:
