@@ -48,8 +48,8 @@ class Learner:
     ) -> None:
         self.online, self.target = model, copy.deepcopy(model).requires_grad_(False)
         self.loss, self.target_update, self.reward_norm = loss, target_update, reward_norm
-        self._step = GradientStep(self.online, optimizer, max_grad_norm, lr_schedule)
-        self.optimizer = self._step.optimizer
+        self.gradient_step = GradientStep(self.online, optimizer, max_grad_norm, lr_schedule)
+        self.optimizer = self.gradient_step.optimizer
         self._target_weights = flatten(self.target)
         self._buffers = Buffers(self.online, self.target)
         self.check = BatchCheck(
@@ -71,10 +71,10 @@ class Learner:
                 were replaced; names them.
         """
         self.check(batch)
-        self._step.flat.require_attached()
+        self.gradient_step.flat.require_attached()
         if self.reward_norm is not None:
             batch = self.reward_norm(batch)
-        scheduled = self._step.schedule(clock.env_steps)
+        scheduled = self.gradient_step.schedule(clock.env_steps)
         if not self.online.agents.training:  # a test switched its noise off
             self.online.train()
         buffers = self._buffers.copies()
@@ -83,11 +83,12 @@ class Learner:
         except (IndexError, RuntimeError):
             self.check.require_indices(batch)  # names the field, if this is the reason
             raise
-        finite, grad_norm = self._step(result)
-        self._buffers.restore(buffers, where=~finite)
+        skipped, grad_norm = self.gradient_step.take(result)
+        if buffers:
+            self._buffers.restore(buffers, where=skipped.bool())
         if self.target_update.due(clock.after_update()):
             self._update_target(self.target_update.tau)
-        step = {"grad_norm": grad_norm, "skipped_updates": 1 - finite.float()}
+        step = {"grad_norm": grad_norm, "skipped_updates": skipped}
         return UpdateResult(result.priority, {**result.metrics, **step, **scheduled})
 
     def _update_target(self, tau: float) -> None:
@@ -97,16 +98,16 @@ class Learner:
         """
         self._buffers.to_target()
         if tau == 1:
-            self._target_weights.copy_(self._step.weights)
+            self._target_weights.copy_(self.gradient_step.weights)
         else:
-            self._target_weights.lerp_(self._step.weights, tau)
+            self._target_weights.lerp_(self.gradient_step.weights, tau)
 
     def state_dict(self) -> dict[str, Any]:
         """Copies of weights and the optimizer's moments, and when the target was last updated."""
         return {
             "online": _copies(self.online.state_dict()),
             "target": _copies(self.target.state_dict()),
-            "optimizer": self._step.state_dict(),
+            "optimizer": self.gradient_step.state_dict(),
             "target_update": {"done_at": self.target_update.done_at},
             "reward_norm": {} if self.reward_norm is None else self.reward_norm.state_dict(),
         }
@@ -118,7 +119,7 @@ class Learner:
             ValueError: the state comes from another optimizer.
             RuntimeError: the weights come from another network.
         """
-        self._step.load_state_dict(state["optimizer"])
+        self.gradient_step.load_state_dict(state["optimizer"])
         self.online.load_state_dict(state["online"])
         self.target.load_state_dict(state["target"])
         self.target_update.done_at = int(state["target_update"]["done_at"])

@@ -137,8 +137,10 @@ class GradientStep:
         self.optimizer.param_groups[0]["lr"] = lr
         return {"lr": torch.tensor(lr)}
 
-    def __call__(self, result: Result) -> tuple[Tensor, Tensor]:
-        """Step on a loss: whether it was finite, and the norm of the gradient before clipping."""
+    def take(self, result: Result) -> tuple[Tensor, Tensor]:
+        """Step on a loss: 1 where it was not finite and the step was undone, else 0; and the norm
+        of the gradient before clipping.
+        """
         gradient = self.flat.gradient
         count = result.count.clamp(min=1)
         loss = result.loss_sum / count
@@ -155,13 +157,13 @@ class GradientStep:
         if finite.is_cpu:  # reading it costs nothing here
             if finite:
                 self._optimize()
-            return finite, grad_norm
+            return 1 - finite.float(), grad_norm
         state = [self.weights, *self.moments.values()]
         before = [tensor.clone() for tensor in state]
         self.optimizer.step()
         for tensor, old in zip(state, before, strict=True):
             torch.where(finite, tensor, old, out=tensor)
-        return finite, grad_norm
+        return 1 - finite.float(), grad_norm
 
     def _optimize(self) -> None:
         """The optimizer's step, on one thread for few weights: torch's fused kernels call on all

@@ -36,7 +36,7 @@ def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Le
         built = nodes["algo.optimizer"].build(params=params)
         return cast(torch.optim.Optimizer, conform(built, Optimizer, "algo.optimizer"))
 
-    return Learner(
+    learner = Learner(
         spec=spec,
         model=model,
         loss=build_loss(settings, spec, model),
@@ -49,6 +49,9 @@ def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Le
             nodes["algo.target_update"].build(), TargetUpdates, "algo.target_update"
         ),
     )
+    if kernels.chosen(settings.hardware.kernels) == "compiled":
+        kernels.compile_gradient_step(learner.gradient_step)
+    return learner
 
 
 def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Model:

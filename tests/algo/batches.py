@@ -287,4 +287,7 @@ def make_learner(model=None, **other) -> Learner:
     parts |= other
     if KERNELS == "compiled":
         parts["loss"] = kernels.compile_loss(parts["loss"], parts["model"])
-    return Learner(**parts)
+    learner = Learner(**parts)
+    if KERNELS == "compiled":
+        kernels.compile_gradient_step(learner.gradient_step)
+    return learner

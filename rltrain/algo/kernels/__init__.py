@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from torch import nn
 
+from rltrain.algo.optimizer import GradientStep
 from rltrain.interfaces import Loss
 from rltrain.types import Model
 
@@ -77,6 +78,13 @@ def compile_loss(
     if target_cache is not None:
         require_target_values(compiled)
     return compiled
+
+
+def compile_gradient_step(step: GradientStep) -> None:
+    """Let a gradient step compute in compiled code, if its optimizer has a counterpart."""
+    from rltrain.algo.kernels import gradient_step
+
+    gradient_step.compile_gradient_step(step)
 
 
 def require_target_values(loss: Loss) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-import torch
-from torch import nn
+from functools import partial
+from typing import cast
 
+import torch
+
+from rltrain.algo.kernels import compile_agents
+from rltrain.interfaces import Loss
 from rltrain.types import Batch
 
 
@@ -24,12 +27,35 @@ def compile_recurrence() -> None:
 
 def compile_td_step() -> None:
     """Compile the learning step of plain feed-forward agents, or load it from the cache."""
-    from rltrain.algo.kernels.feed_forward import Stack
-    from rltrain.algo.kernels.td_step import td_step
+    from rltrain.algo.kernels.gradient_step import adam_step
+    from rltrain.algo.kernels.td_step import CompiledTDLoss
+    from rltrain.algo.loss.td import TDLoss
+    from rltrain.algo.mixer.sum import Independent
+    from rltrain.algo.network.distribution import Scalar
+    from rltrain.algo.network.mlp import mlp_agents
+    from rltrain.algo.optimizer import GradientStep, adam
+    from rltrain.types import Clock, EnvSpec, Model
 
-    stack, batch = Stack([], [nn.Linear(2, 2)], []), smallest_batch()
-    stack.output(batch.obs[0, 0])
-    td_step(stack, stack, batch, (np.float32(1), True, 1, np.float32(-1)))
+    spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(2,))
+    agents = mlp_agents(
+        spec=spec,
+        distribution=Scalar(),
+        hidden_sizes=[1],
+        head_sizes=[],
+        dueling=False,
+        noisy_sigma=1.0,
+        layer_norm=False,
+        last_action=False,
+        agent_id=False,
+    )
+    model, batch = Model(agents, Independent(spec=spec)), smallest_batch()
+    compile_agents(agents)
+    optimizer = partial(adam, lr=1e-3, betas=[0.9, 0.999], eps=1e-8)
+    loss = cast(Loss, TDLoss(gamma=1.0, double=True, n_step=1))
+    result = CompiledTDLoss(loss)(model, model, batch, Clock())
+    adam_step(GradientStep(model, optimizer, max_grad_norm=None, lr_schedule=None), result)
+    with torch.inference_mode():
+        agents.step(batch.obs[0], batch.last_action[0], torch.zeros(1, 1, 0))
 
 
 def compile_sequence_step() -> None:

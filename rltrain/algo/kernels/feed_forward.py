@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -11,11 +12,13 @@ from torch import Tensor, nn
 
 from rltrain.algo.kernels.replace import replace_method
 from rltrain.algo.network.convolutions import Convolutions
-from rltrain.algo.network.distribution import Scalar
+from rltrain.algo.network.distribution import Categorical, Quantile, Scalar
 from rltrain.algo.network.feed_forward import FeedForward
+from rltrain.algo.network.head import NoisyLinear
 from rltrain.algo.network.layers import Layers
 
-Layer = nn.Linear | nn.Conv2d
+Layer = nn.Linear | nn.Conv2d | NoisyLinear
+NO_POINTS = np.zeros(0, np.float32)
 
 
 def compile_feed_forward(agents: FeedForward) -> None:
@@ -30,7 +33,22 @@ def _step(
 ) -> tuple[Tensor, Tensor]:
     if not stack.compiles or torch.is_grad_enabled():
         return FeedForward.step(agents, obs, last_action, hidden)
-    return stack.output(obs.flatten(0, 1)).view(*last_action.shape, -1), hidden
+    rows = network_input(agents, obs, last_action).flatten(0, 1)
+    return stack.output(rows, *outputs_of(agents.distribution)).view(*last_action.shape, -1), hidden
+
+
+def network_input(agents: FeedForward, obs: Tensor, last_action: Tensor) -> Tensor:
+    """What the first layer gets, [X, N, …]."""
+    return obs if agents.input.bare else agents.input(obs, last_action, None)
+
+
+def outputs_of(distribution: nn.Module) -> tuple[int, np.ndarray]:
+    """What an action's outputs are, as ``distribution_kernel`` takes it: kind and points [K]."""
+    if isinstance(distribution, Categorical):
+        return 1, distribution.support.numpy()
+    if isinstance(distribution, Quantile):
+        return 2, distribution.tau.numpy()
+    return 0, NO_POINTS
 
 
 class Stack:
@@ -51,21 +69,23 @@ class Stack:
         self.cut = (len(trunk), len(advantage)) if value else (len(trunk) + len(advantage), 0)
         rows = []
         height, width = sides
-        first, image = self.layers[0], height * width
-        self.n_inputs = (
-            first.in_channels * image if isinstance(first, nn.Conv2d) else first.in_features
-        )
         for layer in self.layers:
-            fan_in = layer.weight[0].numel()
+            n_out, fan_in = len(layer.weight), layer.weight[0].numel()
             if isinstance(layer, nn.Conv2d):
                 kernel, stride = layer.kernel_size[0], layer.stride[0]
-                rows.append(
-                    (fan_in, layer.out_channels, layer.in_channels, height, width, kernel, stride)
-                )
+                rows.append((fan_in, n_out, layer.in_channels, height, width, kernel, stride))
                 height, width = ((side - kernel) // stride + 1 for side in (height, width))
             else:
-                rows.append((fan_in, layer.out_features, 0, 0, 0, 0, 0))
+                rows.append((fan_in, n_out, 0, 0, 0, 0, 0))
         self.shapes = np.array(rows)
+        fan_in, _, channels, height, width, *_ = rows[0]
+        self.n_inputs = channels * height * width if channels else fan_in
+        self.noisy = np.array([isinstance(layer, NoisyLinear) for layer in self.layers])
+        self.n_weights = sum((n_in + 1) * n_out for n_in, n_out, *_ in rows)
+        self.draws_noise = bool(self.noisy.any())
+        self._noise = torch.zeros(sum(sum(row[:2]) for row in self.shapes[self.noisy].tolist()))
+        self._tables: list[dict[str, Any]] = [layer._parameters for layer in self.layers]
+        self._found: tuple[list[int], np.ndarray] = [], NO_POINTS
 
     @classmethod
     def of(cls, agents: nn.Module) -> Stack | None:
@@ -73,28 +93,27 @@ class Stack:
         if type(agents) is not FeedForward:
             return None
         head, rest = agents.head, agents.rest
-        streams = [head.advantage] if head.value is None else [head.advantage, head.value]
-        bare = agents.input.bare and (rest is None or rest.dim == 0)
-        plain = bare and type(agents.distribution) is Scalar
-        if not plain or not all(stream.plain for stream in streams):
+        known = type(agents.distribution) in (Scalar, Categorical, Quantile)
+        if not known or (rest is not None and rest.dim > 0):
             return None
-        advantage = head.advantage.linear
-        value = [] if head.value is None else head.value.linear
-        torso = agents.torso
-        if type(torso) is Layers and torso.ends_in_relu:
-            return cls(torso.linear, advantage, value)
+        torso, sides = agents.torso, (0, 0)
+        trunk = plain_layers(torso, ends_in_relu=True)
         if type(torso) is Convolutions and torso.plain:
-            return cls(torso.convolutions, advantage, value, torso.sides)
-        return None
+            trunk, sides = [*torso.convolutions], torso.sides
+        advantage = plain_layers(head.advantage, ends_in_relu=False)
+        value = [] if head.value is None else plain_layers(head.value, ends_in_relu=False)
+        if not trunk or not advantage or value is None:
+            return None
+        return cls(trunk, advantage, value, sides)
 
     @property
     def compiles(self) -> bool:
         """Whether the weights lie where compiled code can take them."""
-        weight = self.layers[0].weight
-        return weight.is_cpu and weight.dtype == torch.float32
+        weight = self._tables[0]["weight"]
+        return bool(weight.is_cpu and weight.dtype == torch.float32)
 
-    def output(self, x: Tensor) -> Tensor:
-        """[X, …] to [X, A], without a gradient.
+    def output(self, x: Tensor, kind: int, points: np.ndarray) -> Tensor:
+        """[X, …] to expected returns [X, A], without a gradient; ``outputs_of`` a distribution.
 
         Raises:
             ValueError: rows of another width than the network's input.
@@ -104,27 +123,72 @@ class Stack:
         rows = x.flatten(1).numpy()
         if rows.shape[1] != self.n_inputs:
             raise ValueError(f"expected {self.n_inputs} inputs, got {rows.shape[1]}.")
-        return torch.from_numpy(
-            feed_forward_kernel.output(rows, self.weights(), self.shapes, self.cut)
-        )
+        weights, _ = self.drawn()
+        q = feed_forward_kernel.output(rows, weights, self.shapes, self.cut, kind, points)
+        return torch.from_numpy(q)
 
-    def weights(self) -> np.ndarray:
-        """One array, W_1, b_1, W_2, …; a copy unless the layers' weights lie so in memory."""
-        return flat_view(tensor for layer in self.layers for tensor in _weights(layer))
+    def parameters(self) -> np.ndarray:
+        """One array, W_1, b_1, W_2, …, the sigmas of a noisy layer behind its b; a copy unless
+        they lie so in memory.
+        """
+        tensors = [tensor for table in self._tables for tensor in table.values()]
+        places = [tensor.data_ptr() for tensor in tensors]
+        if places == self._found[0]:
+            return self._found[1]
+        flat = flat_view(tensors)
+        if flat is None:
+            return torch.cat([tensor.detach().flatten() for tensor in tensors]).numpy()
+        self._found = places, flat
+        return flat
+
+    def drawn(self) -> tuple[np.ndarray, np.ndarray]:
+        """Weights [n_weights] with noise as a forward pass draws it, and the noise."""
+        parameters = self.parameters()
+        if not self.draws_noise:
+            return parameters, NO_POINTS
+        from rltrain.algo.kernels import noise_kernel
+
+        noise, start = self._noise.clone(), 0
+        for layer in self.layers:
+            if isinstance(layer, NoisyLinear):
+                for n in (layer.n_in, layer.n_out):  # one by one: as the layer draws them
+                    if layer.training:
+                        noise[start : start + n].normal_()
+                    start += n
+        weights, drawn = np.empty(self.n_weights, np.float32), noise.numpy()
+        noise_kernel.with_noise(parameters, self.shapes, self.noisy, drawn, weights)
+        return weights, drawn
+
+    def of_parameters(self, of_weights: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """The gradient by ``parameters`` from that by the weights ``drawn``."""
+        if not self.draws_noise:
+            return of_weights
+        from rltrain.algo.kernels import noise_kernel
+
+        gradient = np.empty_like(self.parameters())
+        noise_kernel.of_parameters(of_weights, self.shapes, self.noisy, noise, gradient)
+        return gradient
 
 
-def _weights(layer: Layer) -> tuple[Tensor, Tensor]:
-    assert layer.bias is not None
-    return layer.weight, layer.bias
+def plain_layers(layers: nn.Module, ends_in_relu: bool) -> list[Layer] | None:
+    """The linear or noisy layers of a sequence with ReLU between them, and at the end if asked for;
+    None if it is anything else.
+    """
+    parts = list(layers) if type(layers) is Layers else []
+    linear, between = parts[::2], parts[1::2]
+    plain = all(type(part) in (nn.Linear, NoisyLinear) for part in linear)
+    relu = all(type(part) is nn.ReLU for part in between)
+    if not parts or not plain or not relu or (len(parts) % 2 == 0) is not ends_in_relu:
+        return None
+    return cast(list[Layer], linear)
 
 
-def flat_view(tensors: Iterable[Tensor]) -> np.ndarray:
-    """Tensors as one flat array; a copy unless they follow each other in memory."""
-    weights = list(tensors)
-    n, first = sum(tensor.numel() for tensor in weights), weights[0].detach()
+def flat_view(tensors: Sequence[Tensor]) -> np.ndarray | None:
+    """Tensors as one flat array, if they follow each other in memory."""
+    n, first = sum(tensor.numel() for tensor in tensors), tensors[0].detach()
     end = first.data_ptr()
-    for tensor in weights:
+    for tensor in tensors:
         if tensor.data_ptr() != end:
-            return torch.cat([tensor.detach().flatten() for tensor in weights]).numpy()
+            return None
         end += tensor.numel() * tensor.element_size()
     return first.as_strided((n,), (1,)).numpy()

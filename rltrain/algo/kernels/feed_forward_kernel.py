@@ -14,39 +14,33 @@ from functools import partial
 
 import numpy as np
 
-from rltrain.algo.kernels import conv_kernel
+from rltrain.algo.kernels import conv_kernel, distribution_kernel
 from rltrain.algo.kernels.conv_kernel import conv, conv_gradient, conv_input_gradient
+from rltrain.algo.kernels.distribution_kernel import means
 from rltrain.algo.kernels.linear_kernel import (
+    columns,
     dense,
     dense_gradient,
     dense_input_gradient,
-    padded,
+    turn_into,
 )
-from rltrain.algo.kernels.matmul_kernel import COLUMNS, ROWS, F
+from rltrain.algo.kernels.matmul_kernel import F
 from rltrain.common import numba_cache
 
-SOURCES = (__file__, *conv_kernel.SOURCES)
+SOURCES = (__file__, *conv_kernel.SOURCES, *distribution_kernel.SOURCES)
 njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
 
 
 @njit()
-def inputs(rows):
-    """``rows`` [R, n_0] padded."""
-    n, width = rows.shape
-    x = np.zeros((padded(n, ROWS), padded(width, COLUMNS)), F)
-    for i in range(n):
-        for j in range(width):
-            x[i, j] = rows[i, j]
-    return x
-
-
-@njit()
 def evaluate(x, flat, shapes, cut):
-    """The values behind every layer of trunk, advantage and value stream, and the network's output.
+    """The values behind every layer of trunk, advantage and value stream, and the network's output
+    [A · K, R] for ``x`` [R, n_0], K numbers for each action.
 
     A dueling network returns V + A - mean(A) (Wang et al. 2016, equation 9).
     """
     n_trunk, n_stream = cut
+    if not shapes[0, 2]:
+        x = columns(x, shapes[0, 0])
     trunk = forward(x, flat, shapes[:n_trunk], n_stream > 0)
     q = features = trunk[n_trunk]
     flat = flat[n_weights(shapes[:n_trunk]) :]
@@ -56,64 +50,78 @@ def evaluate(x, flat, shapes, cut):
         features, flat[n_weights(advantage_shapes) :], shapes[n_trunk + n_stream :], False
     )
     if n_stream:
-        n_actions = shapes[n_trunk + n_stream - 1, 1]
         a, v = advantage[n_stream], value[n_stream]
+        n_outputs = len(v)
+        n_actions = len(a) // n_outputs
         q = np.empty_like(a)
-        for r in range(len(q)):
-            mean = F(0)
+        mean = np.empty(a.shape[1], F)
+        for k in range(n_outputs):
+            mean[:] = F(0)
             for i in range(n_actions):
-                mean += a[r, i]
+                mean += a[i * n_outputs + k]
             mean /= F(n_actions)
             for i in range(n_actions):
-                q[r, i] = a[r, i] - mean + v[r, 0]
+                of, to = a[i * n_outputs + k], q[i * n_outputs + k]
+                for r in range(len(of)):
+                    to[r] = of[r] - mean[r] + v[k, r]
     return trunk, advantage, value, q
 
 
 @njit()
-def output(rows, flat, shapes, cut):
-    """The network's output [R, A] for ``rows`` [R, n_0]."""
-    n_stream = cut[1]
-    n_actions = shapes[cut[0] + n_stream - 1, 1]
-    return evaluate(inputs(rows), flat, shapes, cut)[3][: len(rows), :n_actions].copy()
+def output(rows, flat, shapes, cut, kind, points):
+    """Expected returns [R, A] for ``rows`` [R, n_0]; ``kind`` and ``points`` of the outputs as in
+    ``distribution_kernel``.
+    """
+    q = means(evaluate(rows, flat, shapes, cut)[3], kind, points)
+    out = np.empty((len(rows), len(q)), F)
+    turn_into(q, len(q), len(rows), out)
+    return out
 
 
 @njit()
-def differentiate(values, of_q, flat, shapes, cut, gradient):
-    """Fill ``gradient``, by all weights, from that by the output ``of_q`` [R', A] of the first R'
-    rows of ``values``, the result of ``evaluate``; columns after the last action are zero.
+def differentiate(values, of_q, n_rows, flat, shapes, cut, gradient):
+    """Fill ``gradient``, by all weights, from that by the output ``of_q`` [A · K, R'] of the first
+    R' rows of ``values``, the result of ``evaluate``; columns after ``n_rows`` are zero.
     """
     trunk, advantage, value, _ = values
     n_trunk, n_stream = cut
     trunk_shapes, advantage_shapes = shapes[:n_trunk], shapes[n_trunk : n_trunk + n_stream]
     start = n_weights(trunk_shapes)
     if n_stream:
-        n_actions = shapes[n_trunk + n_stream - 1, 1]
-        of_v = np.zeros((len(of_q), COLUMNS), F)
-        of_a = np.zeros_like(of_q)
-        for r in range(len(of_q)):
+        n_outputs = len(value[n_stream])
+        n_actions = len(of_q) // n_outputs
+        of_v = np.zeros((n_outputs, of_q.shape[1]), F)
+        of_a = np.empty_like(of_q)
+        for k in range(n_outputs):
+            total = of_v[k]
             for i in range(n_actions):
-                of_v[r, 0] += of_q[r, i]
+                total += of_q[i * n_outputs + k]
             for i in range(n_actions):
-                of_a[r, i] = of_q[r, i] - of_v[r, 0] / F(n_actions)
+                of, to = of_q[i * n_outputs + k], of_a[i * n_outputs + k]
+                for r in range(len(of)):
+                    to[r] = of[r] - total[r] / F(n_actions)
         between = start + n_weights(advantage_shapes)
+        to_input = n_trunk > 0
         of_q = backward(
             advantage,
             of_a,
+            n_rows,
             flat[start:between],
             advantage_shapes,
             gradient[start:between],
-            n_trunk > 0,
+            to_input,
         )
         of_q += backward(
             value,
             of_v,
+            n_rows,
             flat[between:],
             shapes[n_trunk + n_stream :],
             gradient[between:],
-            n_trunk > 0,
+            to_input,
         )
     if n_trunk:
-        backward(trunk, of_q, flat[:start], trunk_shapes, gradient[:start], False)
+        backward(trunk, of_q, n_rows, flat[:start], trunk_shapes, gradient[:start], False)
 
 
 @njit()
@@ -127,12 +135,16 @@ def n_weights(shapes):
 
 @njit()
 def forward(x, flat, shapes, ends_in_relu):
-    """The values [R, n] behind every layer, ``x`` first."""
+    """The values in front of every layer and behind the last: rows [R, n] of images, columns [n, R]
+    in front of linear layers and behind the last of all.
+    """
     values = [x]
     for layer in range(len(shapes)):
         n_in, n_out, channels, height, width, kernel, stride = shapes[layer]
         if channels:
             x = conv(x, flat, (channels, height, width, kernel, stride, n_out))
+            if layer + 1 == len(shapes) or not shapes[layer + 1, 2]:
+                x = columns(x, n_out * n_places(shapes[layer]))
         else:
             x = dense(x, flat, n_in, n_out, ends_in_relu or layer < len(shapes) - 1)
         values.append(x)
@@ -141,29 +153,38 @@ def forward(x, flat, shapes, ends_in_relu):
 
 
 @njit()
-def backward(values, of_output, flat, shapes, gradient, to_input):
+def n_places(shape):
+    """Places of a convolution's filter in an image."""
+    return ((shape[3] - shape[5]) // shape[6] + 1) * ((shape[4] - shape[5]) // shape[6] + 1)
+
+
+@njit()
+def backward(values, of_output, n_rows, flat, shapes, gradient, to_input):
     """Fill ``gradient``; with ``to_input`` also give that by the first values, which came out of a
-    ReLU.
+    ReLU. ``of_output`` is columns, zero after the first ``n_rows``.
     """
-    n_rows = of_output.shape[0]
-    end = len(flat)
+    end, images = len(flat), False
     for layer in range(len(shapes) - 1, -1, -1):
         n_in, n_out, channels, height, width, kernel, stride = shapes[layer]
         start = end - (n_in + 1) * n_out
-        x, weights = values[layer][:n_rows], flat[start:end]
+        x, weights = values[layer], flat[start:end]
         shape = channels, height, width, kernel, stride, n_out
         if channels:
+            if not images:
+                turned = np.empty((n_rows, len(of_output)), F)
+                turn_into(of_output, len(of_output), n_rows, turned)
+                of_output, images = turned, True
             conv_gradient(x, of_output, shape, gradient[start:end])
         else:
-            dense_gradient(x, of_output, n_in, n_out, gradient[start:end])
+            dense_gradient(x, of_output, n_rows, gradient[start:end])
         if layer == 0 and not to_input:
             break
         if channels:
             of_output = conv_input_gradient(of_output, weights, shape)
         else:
-            of_output = dense_input_gradient(of_output, weights, n_in, n_out)
-        for r in range(n_rows):
-            for i in range(x.shape[1]):
-                of_output[r, i] = F(0) if x[r, i] <= 0 else of_output[r, i]
+            of_output = dense_input_gradient(of_output, weights, n_in)
+        for i in range(of_output.shape[0]):
+            for j in range(of_output.shape[1]):
+                of_output[i, j] = F(0) if x[i, j] <= 0 else of_output[i, j]
         end = start
     return of_output

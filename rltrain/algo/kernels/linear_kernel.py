@@ -1,7 +1,8 @@
 """A linear layer in machine code, forward and backward.
 
-Weights are W [n_out, n_in] and b [n_out], one after the other in a flat array. Rows and columns of
-everything else are padded to multiples of four and of ``COLUMNS`` with zeros.
+Weights are W [n_out, n_in] and b [n_out], one after the other in a flat array. Everything else has
+a column for every row of a batch, [features, R]: then the weights are the left side of a product as
+they are. R is padded to whole registers of columns, whose numbers mean nothing.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -12,16 +13,15 @@ from functools import partial
 import numpy as np
 
 from rltrain.algo.kernels import matmul_kernel as shared
-from rltrain.algo.kernels.matmul_kernel import (
-    COLUMNS,
-    ROWS,
-    F,
-    product,
-)
+from rltrain.algo.kernels.matmul_kernel import COLUMNS, F
+from rltrain.algo.kernels.recurrent import tile_kernel
+from rltrain.algo.kernels.recurrent.tile_kernel import COLUMNS as PANEL
+from rltrain.algo.kernels.recurrent.tile_kernel import multiply
+from rltrain.algo.kernels.recurrent.tile_kernel import padded as padded_columns
 from rltrain.common import numba_cache
 
-SQUARE, FEW = 16, 32
-SOURCES = (__file__, shared.__file__)
+SQUARE = 16
+SOURCES = (__file__, shared.__file__, tile_kernel.__file__)
 # not "nnan": NaN has to propagate
 njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
 
@@ -34,7 +34,7 @@ def padded(n, multiple):
 
 @njit()
 def panels(weight):
-    """[K, M] as ``product`` takes it."""
+    """[K, M] as ``matmul_kernel.product`` takes it."""
     n, width = weight.shape
     out = np.empty((width // COLUMNS, n, COLUMNS), F)
     for j in range(len(out)):
@@ -46,19 +46,8 @@ def panels(weight):
 
 
 @njit()
-def weight_panels(flat, n_in, n_out):
-    """W [n_out, n_in] as ``product`` takes it, for sums over inputs."""
-    out = np.zeros((padded(n_out, COLUMNS) // COLUMNS, padded(n_in, COLUMNS), COLUMNS), F)
-    for o in range(n_out):
-        panel = out[o // COLUMNS]
-        for i in range(n_in):
-            panel[i, o % COLUMNS] = flat[o * n_in + i]
-    return out
-
-
-@njit()
 def turned_panels(flat, n_in, n_out):
-    """W [n_out, n_in] as ``product`` takes it, for sums over outputs."""
+    """W [n_out, n_in] as ``matmul_kernel.product`` takes it, for sums over outputs."""
     out = np.zeros((padded(n_in, COLUMNS) // COLUMNS, padded(n_out, COLUMNS), COLUMNS), F)
     for o in range(n_out):
         for i in range(n_in):
@@ -67,86 +56,77 @@ def turned_panels(flat, n_in, n_out):
 
 
 @njit()
-def transposed(x):
-    """[R, M] to [M, R], in squares that fit into the nearest cache."""
-    n_rows, width = x.shape
-    out = np.empty((width, n_rows), F)
+def turn_into(x, n_rows, width, out):
+    """The first ``n_rows`` × ``width`` elements of ``x`` as columns of ``out``, in squares that fit
+    into the nearest cache.
+    """
     for top in range(0, n_rows, SQUARE):
         for left in range(0, width, SQUARE):
-            for o in range(left, min(left + SQUARE, width)):
+            for i in range(left, min(left + SQUARE, width)):
                 for r in range(top, min(top + SQUARE, n_rows)):
-                    out[o, r] = x[r, o]
+                    out[i, r] = x[r, i]
+
+
+@njit()
+def columns(rows, width):
+    """The first ``width`` features of rows [R, ≥ width] as columns [width, padded R], zeros after
+    the last.
+    """
+    out = np.zeros((width, padded_columns(len(rows))), F)
+    turn_into(rows, len(rows), width, out)
     return out
 
 
 @njit()
-def sums_of_few(x, flat, n_in, n_out):
-    """x Wᵀ as (W xᵀ)ᵀ, to the last bit the same: of few rows it is quicker to turn those."""
-    n_rows, whole = x.shape[0], n_out // ROWS * ROWS
-    turned = np.zeros((padded(n_rows, COLUMNS) // COLUMNS, n_in, COLUMNS), F)
-    for r in range(n_rows):
-        panel = turned[r // COLUMNS]
-        for i in range(n_in):
-            panel[i, r % COLUMNS] = x[r, i]
-    weight = flat[: n_out * n_in].reshape(n_out, n_in)
-    total = np.empty((padded(n_out, ROWS), len(turned) * COLUMNS), F)
-    product(total, weight, turned, whole)
-    if whole < n_out:
-        rest = np.zeros((ROWS, n_in), F)
-        rest[: n_out - whole] = weight[whole:]
-        product(total[whole:], rest, turned, ROWS)
-    y = np.zeros((n_rows, padded(n_out, COLUMNS)), F)
-    for o in range(n_out):
-        for r in range(n_rows):
-            y[r, o] = total[o, r]
-    return y
-
-
-@njit()
-def sums(x, flat, n_in, n_out):
-    """x Wᵀ, [R, n_out]."""
-    if x.shape[0] <= FEW:
-        return sums_of_few(x, flat, n_in, n_out)
-    y = np.empty((x.shape[0], padded(n_out, COLUMNS)), F)
-    product(y, x, weight_panels(flat, n_in, n_out), x.shape[0])
-    return y
+def add_product(out, a, b):
+    """out [M, R] += a · b [n, R]; ``a``: array, place of the first element, distance of its rows,
+    distance of the terms of a row.
+    """
+    n, width = b.shape
+    flat = out.reshape(-1)
+    to, terms = (flat, 0, width), (b.reshape(-1), 0, PANEL, width)
+    multiply(to, to, a, terms, len(out), width, n)
 
 
 @njit()
 def dense(x, flat, n_in, n_out, relu):
-    """[R, n_in] to [R, n_out]."""
-    y = sums(x, flat, n_in, n_out)
-    bias = flat[n_out * n_in :]
+    """[n_in, R] to [n_out, R]."""
+    y = np.zeros((n_out, x.shape[1]), F)
+    add_product(y, (flat, 0, n_in, 1), x)
     lowest = F(0) if relu else F(-np.inf)
-    for r in range(y.shape[0]):
-        for o in range(n_out):
-            value = y[r, o] + bias[o]
-            y[r, o] = lowest if value < lowest else value
+    for o in range(n_out):
+        line, bias = y[o], flat[n_out * n_in + o]
+        for r in range(len(line)):
+            value = line[r] + bias
+            line[r] = lowest if value < lowest else value
     return y
 
 
 @njit()
-def dense_gradient(x, of_output, n_in, n_out, gradient):
-    """Fill ``gradient``, by the layer's weights, from that by its output [R, n_out]."""
+def dense_gradient(x, of_output, n_rows, gradient):
+    """Fill ``gradient``, by the layer's weights, from that by its output [n_out, R]; only the first
+    ``n_rows`` columns count.
+    """
+    n_in, n_out = len(x), len(of_output)
+    width = padded_columns(n_in + 1)
+    seen = np.zeros((n_rows, width), F)
+    turn_into(x, n_in, n_rows, seen)
+    seen[:, n_in] = F(1)  # whose sum is the bias's gradient
+    out = np.zeros(n_out * width, F)
+    of = of_output.reshape(-1), 0, of_output.shape[1], 1
+    to, terms = (out, 0, width), (seen.reshape(-1), 0, PANEL, width)
+    multiply(to, to, of, terms, n_out, width, n_rows)
     of_bias = gradient[n_out * n_in :]
-    of_bias[:] = 0
-    for r in range(of_output.shape[0]):
-        for o in range(n_out):
-            of_bias[o] += of_output[r, o]
-    turned, seen = transposed(of_output), panels(x)
-    if n_out % ROWS == 0 and x.shape[1] == n_in:  # written in place
-        product(gradient[: n_out * n_in].reshape(n_out, n_in), turned, seen, n_out)
-        return
-    of_weight = np.empty((of_output.shape[1], x.shape[1]), F)
-    product(of_weight, turned, seen, n_out)
     for o in range(n_out):
+        line, of_weight = out[o * width : (o + 1) * width], gradient[o * n_in : (o + 1) * n_in]
         for i in range(n_in):
-            gradient[o * n_in + i] = of_weight[o, i]
+            of_weight[i] = line[i]
+        of_bias[o] = line[n_in]
 
 
 @njit()
-def dense_input_gradient(of_output, flat, n_in, n_out):
-    """The gradient by the layer's input [R, n_in]."""
-    of_input = np.empty((of_output.shape[0], padded(n_in, COLUMNS)), F)
-    product(of_input, of_output, turned_panels(flat, n_in, n_out), of_output.shape[0])
+def dense_input_gradient(of_output, flat, n_in):
+    """The gradient by the layer's input [n_in, R]."""
+    of_input = np.zeros((n_in, of_output.shape[1]), F)
+    add_product(of_input, (flat, 0, 1, n_in), of_output)
     return of_input

@@ -1,57 +1,68 @@
-"""A learning step of plain feed-forward agents, compiled: values, TD errors and gradient in one."""
+"""A learning step of plain feed-forward agents, compiled: values, errors and gradient in one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rltrain.algo.kernels.feed_forward import Stack
+from rltrain.algo.kernels.feed_forward import Stack, network_input, outputs_of
+from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.sum import Independent
+from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.interfaces import Loss
 from rltrain.types import Batch, Clock, Model, Result
 
-NAMES = "loss", "", "td_error_abs", "q_taken_mean", "target_mean"
+if TYPE_CHECKING:
+    from rltrain.algo.kernels.td_step_kernel import Options
+
+NAMES = "loss", "", "td_error_abs", "q_taken_mean", "target_mean", "clipped_target_mass"
 
 
 def compile_td_loss(loss: Loss, model: Model) -> Loss:
-    """The loss in compiled code, if it is a ``TDLoss`` of independent agents that are nothing but
-    layers; else the loss itself.
+    """The loss in compiled code, if it is one of independent agents that are nothing but layers;
+    else the loss itself.
     """
     kind: type = type(loss)
-    if kind is not TDLoss:
+    if kind not in (TDLoss, CategoricalLoss, QuantileLoss):
         return loss
-    plain = cast(TDLoss, loss)
-    returns = plain.returns
-    extended = any(x is not None for x in (plain.rescale, returns.trace, returns.munchausen))
-    if extended or type(model.mixer) is not Independent or Stack.of(model.agents) is None:
+    if type(model.mixer) is not Independent or Stack.of(model.agents) is None:
         return loss
-    return CompiledTDLoss(plain)
+    if kind is TDLoss:
+        plain = cast(TDLoss, loss)
+        returns = plain.returns
+        if any(x is not None for x in (plain.rescale, returns.trace, returns.munchausen)):
+            return loss
+    return CompiledTDLoss(loss)
 
 
 class CompiledTDLoss:
-    """``TDLoss`` with values, errors and gradient from one compiled function."""
+    """``TDLoss``, ``CategoricalLoss`` or ``QuantileLoss`` with values, errors and gradient from one
+    compiled function.
+    """
 
     per_agent = of_team = False
     targets: Callable[..., Tensor] | None = None
 
-    def __init__(self, loss: TDLoss) -> None:
+    def __init__(self, loss: Loss) -> None:
         self.loss, self.n_step = loss, loss.n_step
-        huber = np.float32(-1 if loss.huber is None else loss.huber)
-        returns = loss.returns
-        self.options = np.float32(returns.gamma), returns.double, returns.n_step, huber
+        self.options = options_of(loss)
         self._stacks: dict[nn.Module, Stack] = {}  # by agents: online and target
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
-        """As ``TDLoss``; with ``gradient``, that of the flat parameters."""
+        """As the loss; with ``gradient``, that of the flat parameters."""
         stack = self._stack(online.agents)
-        if not stack.compiles or batch.agent is not None or batch.td_target is not None:
+        mask_end = len(batch.action) if batch.mask_end is None else batch.mask_end
+        separate = batch.agent is None and batch.td_target is None
+        one_noise = mask_end == 1 or not stack.draws_noise  # in all that is learned
+        if not (stack.compiles and separate and one_noise):
             return self.loss(online, target, batch, clock)
-        return td_step(stack, self._stack(target.agents), batch, self.options)
+        agents = cast(FeedForward, online.agents)
+        return td_step(stack, self._stack(target.agents), agents, batch, self.options)
 
     def _stack(self, agents: nn.Module) -> Stack:
         if agents not in self._stacks:
@@ -61,24 +72,43 @@ class CompiledTDLoss:
         return self._stacks[agents]
 
 
+def options_of(loss: Loss) -> Options:
+    """What the compiled step needs to know of a loss."""
+    from rltrain.algo.kernels.td_step_kernel import Options
+
+    if isinstance(loss, TDLoss):
+        huber = np.float32(-1 if loss.huber is None else loss.huber)
+        returns = loss.returns
+        gamma, double, outputs = returns.gamma, returns.double, (0, np.zeros(0, np.float32))
+    else:
+        bellman = cast(CategoricalLoss, loss).bellman
+        huber = np.float32(loss.kappa if isinstance(loss, QuantileLoss) else 0)
+        gamma, double = bellman.gamma, bellman.double
+        outputs = outputs_of(cast(nn.Module, bellman.distribution))
+    return Options(np.float32(gamma), bool(double), loss.n_step, outputs[0], huber, outputs[1])
+
+
 def td_step(
-    online: Stack, target: Stack, batch: Batch, options: tuple[np.float32, bool, int, np.float32]
+    online: Stack, target: Stack, agents: FeedForward, batch: Batch, options: Options
 ) -> Result:
-    """``TDLoss`` of independent agents whose values are those of a stack of layers.
-    ``options``: discount, double Q-learning, rewards summed, Huber's bound or -1.
+    """The loss of independent agents whose outputs are those of a stack of layers.
 
     Raises:
         IndexError: sizes that do not fit, or an action out of range.
     """
     from rltrain.algo.kernels import td_step_kernel
 
-    flat = online.weights()
+    n_steps, n_windows = batch.last.shape
+    mask_end = n_steps - 1 if batch.mask_end is None else batch.mask_end
+    obs = network_input(agents, batch.obs.flatten(0, 1), batch.last_action.flatten(0, 1))
+    rows = obs.reshape(*batch.obs.shape[:3], -1).numpy()
+    flat, noise = online.drawn()
+    evaluated = n_steps if options.double else n_steps - 1  # time steps, in two calls
+    chooser = online.drawn()[0] if online.draws_noise and evaluated > mask_end else flat
     gradient = np.empty_like(flat)
-    priority = np.zeros(len(batch.weight), np.float32)
-    sums = np.zeros(5)
+    priority, sums = np.zeros(n_windows, np.float32), np.zeros(len(NAMES))
     fits = td_step_kernel.step(
         td_step_kernel.Arrays(
-            batch.obs.flatten(3).numpy(),
             batch.avail_actions.numpy(),
             batch.last.numpy(),
             batch.action.numpy(),
@@ -87,8 +117,9 @@ def td_step(
             batch.mask.numpy(),
             batch.weight.numpy(),
         ),
-        len(batch.action) if batch.mask_end is None else batch.mask_end,
-        (flat, target.weights(), online.shapes, online.cut),
+        rows,
+        mask_end,
+        (flat, chooser, target.drawn()[0], online.shapes, online.cut),
         options,
         np.float32(batch.eta),
         gradient,
@@ -99,6 +130,7 @@ def td_step(
         raise IndexError("the batch does not fit the network, or an action is out of range")
     loss_sum, count, *_ = torch.from_numpy(sums.astype(np.float32)).unbind()
     means = torch.from_numpy((sums / max(sums[1], 1)).astype(np.float32)).unbind()
-    metrics = {name: mean for name, mean in zip(NAMES, means, strict=True) if name}
-    known = torch.from_numpy(gradient)
+    names = NAMES if options.kind == 1 else NAMES[:-1]
+    metrics = {name: mean for name, mean in zip(names, means, strict=False) if name}
+    known = torch.from_numpy(online.of_parameters(gradient, noise))
     return Result(loss_sum, count, torch.from_numpy(priority), metrics, known)

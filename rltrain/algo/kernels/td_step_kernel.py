@@ -13,20 +13,25 @@ from typing import NamedTuple
 import numpy as np
 
 from rltrain.algo.kernels import feed_forward_kernel
+from rltrain.algo.kernels.distribution_kernel import (
+    CATEGORICAL,
+    SCALAR,
+    categorical_error,
+    means,
+    quantile_error,
+)
 from rltrain.algo.kernels.feed_forward_kernel import differentiate, evaluate, n_weights
-from rltrain.algo.kernels.linear_kernel import padded
-from rltrain.algo.kernels.matmul_kernel import COLUMNS, ROWS, F
+from rltrain.algo.kernels.matmul_kernel import F
+from rltrain.algo.kernels.recurrent.tile_kernel import padded
 from rltrain.common import numba_cache
 
-njit = partial(
-    numba_cache.njit, __file__, *feed_forward_kernel.SOURCES, fastmath={"contract", "nsz"}
-)
+SOURCES = (__file__, *feed_forward_kernel.SOURCES)
+njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
 
 
 class Arrays(NamedTuple):
     """The fields of a batch that the loss reads; steps after a window's end may hold anything."""
 
-    obs: np.ndarray  # [T+1, B, N, O]
     avail_actions: np.ndarray  # [T+1, B, N, A]
     last: np.ndarray  # [T+1, B]
     action: np.ndarray  # [T, B, N]
@@ -36,73 +41,89 @@ class Arrays(NamedTuple):
     weight: np.ndarray  # [B]
 
 
+class Options(NamedTuple):
+    """What a loss computes."""
+
+    gamma: np.float32
+    double: bool  # the online network chooses the next action
+    n_step: int
+    kind: int  # of the outputs, as in ``distribution_kernel``
+    bound: np.float32  # Huber's, below 0 none; kappa of quantiles
+    points: np.ndarray  # [K], atoms or quantile levels; empty: values
+
+
 @njit()
-def step(batch, mask_end, networks, options, eta, gradient, priority, sums):
+def step(batch, rows, mask_end, networks, options, eta, gradient, priority, sums):
     """Fill ``gradient``, that of the loss sum by the online weights; nothing outside an array is
     accessed. Networks are evaluated where something is learned, and where a bootstrap is taken.
 
     Args:
         batch: ``Arrays``.
+        rows: [T+1, B, N, n_0], inputs of the networks; after a window's end anything.
         mask_end: ``mask`` is not set from this step on.
-        networks: weights, target's weights, shapes and cut, as in ``feed_forward_kernel``.
-        options: discount, double Q-learning, rewards summed, Huber's bound or -1.
-        priority: zeros [B]; becomes eta times the largest and 1 - eta times the mean |error| of
-            the steps of every window.
-        sums: zeros [5]; become loss, count, |error|, q taken, target.
+        networks: weights, those that choose next actions if ``double``, target's weights, shapes
+            and cut, as in ``feed_forward_kernel``.
+        options: ``Options``.
+        priority: zeros [B]; becomes eta times the largest and 1 - eta times the mean size of the
+            errors of the steps of every window.
+        sums: zeros [6]; become loss, count, |error|, q taken, target, probability that was moved to
+            an edge of the support.
 
     Returns:
         whether the arrays fit each other and the networks, and every action used is an index of
         ``avail_actions``; otherwise the results mean nothing.
     """
-    if not fits(batch, mask_end, networks) or len(priority) != batch.action.shape[1]:
+    n_points = max(len(options.points), 1)
+    fitting = fits(batch, rows, mask_end, networks, n_points)
+    if not fitting or len(priority) != batch.action.shape[1]:
         return False
-    obs, avail = batch.obs, batch.avail_actions
-    flat, target_flat, shapes, cut = networks
+    avail = batch.avail_actions
+    flat, chooser, target_flat, shapes, cut = networks
     _, n_windows, n_agents = batch.action.shape
     end = ends(batch.last)
-    place, n_next = bootstraps(end, mask_end, options[2], batch.terminated, batch.mask)
-    n_first, n_behind = mask_end * n_windows * n_agents, n_next * n_agents
-    double = options[1]
-    n_inputs = n_first + n_behind if double else n_first
-    x = np.zeros((padded(n_inputs, ROWS), padded(obs.shape[3], COLUMNS)), F)
-    x_next = np.zeros((padded(n_behind, ROWS), x.shape[1]), F)
+    place, n_next = bootstraps(end, mask_end, options.n_step, batch.terminated, batch.mask)
+    x = np.zeros((mask_end * n_windows * n_agents, rows.shape[3]), F)
+    x_next = np.empty((n_next * n_agents, rows.shape[3]), F)
     for b in range(n_windows):
         for t in range(end[b] + 1):
             for n in range(n_agents):
                 if t < mask_end:
-                    copy_row(obs[t, b, n], x[(t * n_windows + b) * n_agents + n])
+                    copy_row(rows[t, b, n], x[(t * n_windows + b) * n_agents + n])
                 if place[t, b] >= 0:
-                    row = place[t, b] * n_agents + n
-                    copy_row(obs[t, b, n], x_next[row])
-                    if double:
-                        x[n_first + row] = x_next[row]
+                    copy_row(rows[t, b, n], x_next[place[t, b] * n_agents + n])
     values = evaluate(x, flat, shapes, cut)
-    q, target_q = values[3], evaluate(x_next, target_flat, shapes, cut)[3]
-    of_q = np.zeros((padded(n_first, ROWS), padded(avail.shape[3], COLUMNS)), F)
-    bootstrap = np.zeros(n_behind, F)
+    ahead = evaluate(x_next, target_flat, shapes, cut)[3]
+    choosing = evaluate(x_next, chooser, shapes, cut)[3] if options.double else ahead
+    means_next = means(choosing, options.kind, options.points)
+    best = np.zeros(len(x_next), np.int64)
     for b in range(n_windows):
         for t in range(end[b] + 1):
             for n in range(n_agents if place[t, b] >= 0 else 0):
                 row = place[t, b] * n_agents + n
-                chooser_q = q[n_first + row] if double else target_q[row]
-                bootstrap[row] = target_q[row, best_action(chooser_q, avail[t, b, n])]
-    in_range = errors(batch, q, bootstrap, place, end, mask_end, options, eta, of_q, priority, sums)
-    differentiate(values, of_q, flat, shapes, cut, gradient)
+                best[row] = best_action(means_next[:, row], avail[t, b, n])
+    of_q = np.zeros((len(values[3]), padded(len(x))), F)
+    outputs = values[3], ahead, best
+    places = place, end, mask_end
+    if options.kind == SCALAR:
+        in_range = errors(batch, outputs, places, options, eta, of_q, priority, sums)
+    else:
+        in_range = distances(batch, outputs, places, options, eta, of_q, priority, sums)
+    differentiate(values, of_q, len(x), flat, shapes, cut, gradient)
     return in_range
 
 
 @njit()
-def fits(batch, mask_end, networks):
+def fits(batch, inputs, mask_end, networks, n_points):
     """Whether batch and networks have the sizes that ``step`` relies on."""
-    flat, target_flat, shapes, cut = networks
+    flat, chooser, target_flat, shapes, cut = networks
     n_trunk, n_stream = cut
     n_in, channels, height, width = shapes[0, 0], shapes[0, 2], shapes[0, 3], shapes[0, 4]
     n_inputs = channels * height * width if channels else n_in
     n_outputs = shapes[n_trunk + n_stream - 1, 1]
     n_steps, n_windows, n_agents = batch.action.shape
-    obs, avail, reward = batch.obs.shape, batch.avail_actions.shape, batch.reward.shape
-    weights = len(flat) == len(target_flat) == n_weights(shapes)
-    values = obs[3] == n_inputs and avail[3] == n_outputs
+    obs, avail, reward = inputs.shape, batch.avail_actions.shape, batch.reward.shape
+    weights = len(flat) == len(chooser) == len(target_flat) == n_weights(shapes)
+    values = obs[3] == n_inputs and avail[3] * n_points == n_outputs
     rows = obs[:3] == avail[:3] == (n_steps + 1, n_windows, n_agents)
     rewards = reward[2] == 1 or reward[2] == n_agents
     pairs = reward[:2] == batch.terminated.shape == batch.mask.shape == (n_steps, n_windows)
@@ -145,11 +166,13 @@ def copy_row(row, to):
 
 
 @njit()
-def errors(batch, q, bootstrap, place, end, mask_end, options, eta, of_q, priority, sums):
+def errors(batch, outputs, places, options, eta, of_q, priority, sums):
     """Fill ``of_q``, the gradient of the weighted loss sum by q, ``priority`` and ``sums``; returns
     whether all actions are in range, at the first one that is not.
     """
-    gamma, _, n_step, bound = options
+    q, ahead, best = outputs
+    place, end, mask_end = places
+    gamma, n_step, bound = options.gamma, options.n_step, options.bound
     action, reward, terminated = batch.action, batch.reward, batch.terminated
     mask, weight, n_actions = batch.mask, batch.weight, batch.avail_actions.shape[3]
     _, n_windows, n_agents = action.shape
@@ -164,14 +187,14 @@ def errors(batch, q, bootstrap, place, end, mask_end, options, eta, of_q, priori
                     continue
                 until = min(t + n_step, end[b]) - 1  # the last transition summed
                 next_row = place[until + 1, b] * n_agents + n
-                target = F(0) if terminated[until, b] else bootstrap[next_row]
+                target = F(0) if terminated[until, b] else ahead[best[next_row], next_row]
                 for s in range(until, t - 1, -1):
                     discount = F(0) if terminated[s, b] else gamma
                     target = reward[s, b, 0 if team else n] + discount * target
                 row, taken = (t * n_windows + b) * n_agents + n, action[t, b, n]
                 if not 0 <= taken < n_actions:
                     return False
-                error = q[row, taken] - target
+                error = q[taken, row] - target
                 size = abs(error)
                 if bound < 0:
                     loss, slope = error * error, F(2) * error
@@ -179,20 +202,82 @@ def errors(batch, q, bootstrap, place, end, mask_end, options, eta, of_q, priori
                     loss, slope = bound * (size - F(0.5) * bound), np.copysign(bound, error)
                 else:  # NaN too
                     loss, slope = F(0.5) * error * error, error
-                of_q[row, taken] = weight[b] * slope
+                of_q[taken, row] = weight[b] * slope
                 priority[b] += size
                 sizes[t] += size
                 count += 1
                 sums[0] += weight[b] * loss
                 sums[2] += size
-                sums[3] += q[row, taken]
+                sums[3] += q[taken, row]
                 sums[4] += target
-        sums[1] += count
-        priority[b] /= max(count, 1)
-        largest = F(0)
-        for t in range(mask_end):
-            largest = max(largest, sizes[t] / n_agents)
-        priority[b] += eta * (largest - priority[b])
+        finish_window(sizes, n_agents, count, eta, b, priority, sums)
+    return True
+
+
+@njit()
+def finish_window(sizes, n_agents, count, eta, b, priority, sums):
+    """The priority of window ``b`` from the sum of its errors, and from their sizes by step."""
+    sums[1] += count
+    priority[b] /= max(count, 1)
+    largest = F(0)
+    for t in range(len(sizes)):
+        largest = max(largest, sizes[t] / n_agents)
+    priority[b] += eta * (largest - priority[b])
+
+
+@njit()
+def distances(batch, outputs, places, options, eta, of_q, priority, sums):
+    """As ``errors``, of distributions."""
+    q, ahead, best = outputs
+    place, end, mask_end = places
+    gamma, n_step, points = options.gamma, options.n_step, options.points
+    action, reward, terminated = batch.action, batch.reward, batch.terminated
+    mask, weight, n_actions = batch.mask, batch.weight, batch.avail_actions.shape[3]
+    _, n_windows, n_agents = action.shape
+    team, n_points = reward.shape[2] == 1, len(points)
+    sizes, work = np.zeros(mask_end, F), np.empty((3, n_points), F)
+    own, following, slope = np.empty(n_points, F), np.zeros(n_points, F), np.empty(n_points, F)
+    for b in range(n_windows):
+        count = 0
+        sizes[:] = 0
+        for n in range(n_agents):
+            for t in range(min(mask_end, end[b])):
+                if not mask[t, b]:
+                    continue
+                until = min(t + n_step, end[b]) - 1  # the last transition summed
+                reward_sum, discount = F(0), F(1)
+                for s in range(until, t - 1, -1):
+                    of_step = F(0) if terminated[s, b] else gamma
+                    reward_sum = reward[s, b, 0 if team else n] + of_step * reward_sum
+                    discount *= of_step
+                if terminated[until, b]:
+                    following[:] = F(0)
+                else:
+                    next_row = place[until + 1, b] * n_agents + n
+                    for k in range(n_points):
+                        following[k] = ahead[best[next_row] * n_points + k, next_row]
+                row, taken = (t * n_windows + b) * n_agents + n, action[t, b, n]
+                if not 0 <= taken < n_actions:
+                    return False
+                for k in range(n_points):
+                    own[k] = q[taken * n_points + k, row]
+                target = following, reward_sum, discount, points
+                if options.kind == CATEGORICAL:
+                    found = categorical_error(own, *target, slope, work)
+                else:
+                    found = quantile_error(own, *target, options.bound, slope, work)
+                for k in range(n_points):
+                    of_q[taken * n_points + k, row] = weight[b] * slope[k]
+                loss, size = found[0], found[1]
+                priority[b] += size
+                sizes[t] += size
+                count += 1
+                sums[0] += weight[b] * loss
+                sums[2] += found[2]
+                sums[3] += found[3]
+                sums[4] += found[4]
+                sums[5] += found[5]
+        finish_window(sizes, n_agents, count, eta, b, priority, sums)
     return True
 
 

@@ -65,7 +65,8 @@ def test_the_switch_chooses_loss_and_network(choice, compiled):
     ids=" ".join,
 )
 def test_both_choices_learn_the_same(overrides, tmp_path):
-    """To rounding, which grows with the number of updates."""
+    """To rounding, which grows with the number of updates: Adam makes steps of the same size from
+    the smallest gradients."""
     learned = []
     for choice in ("compiled", "torch"):
         trainer = rltrain.make_trainer(
@@ -78,7 +79,7 @@ def test_both_choices_learn_the_same(overrides, tmp_path):
         learned.append(trainer.learner.state_dict()["online"])
         trainer.close()
     for ours, theirs in zip(*(weights.values() for weights in learned), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-3)
 
 
 def test_copies_compute_with_their_own_weights():

@@ -1,6 +1,7 @@
 """The compiled TD step and compiled acting against PyTorch."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -8,10 +9,12 @@ import torch
 from rltrain.algo import kernels
 from rltrain.algo.kernels.feed_forward import Stack
 from rltrain.algo.kernels.td_step import CompiledTDLoss
+from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.types import EnvSpec
 from tests.algo.batches import (
+    DISTRIBUTIONS,
     loss_and_grads,
     make_batch,
     make_model,
@@ -58,6 +61,71 @@ def test_the_compiled_step_equals_the_tensor_operations(
         torch.testing.assert_close(ours, theirs.to(ours.dtype), rtol=1e-5, atol=5e-6)
 
 
+OTHER = {
+    "inputs": {"last_action": True, "agent_id": True},
+    "scaled": {"normalize_obs": True},
+    "noisy": {"noisy_sigma": 0.5, "head_sizes": [4]},
+    "noisy-dueling": {"noisy_sigma": 0.5, "head_sizes": [17], "dueling": True},
+}
+POINTS = {
+    "scalar": lambda double: TDLoss(gamma=0.9, double=double, n_step=2),
+    "categorical": lambda double: CategoricalLoss(
+        gamma=0.9, double=double, n_step=2, distribution=DISTRIBUTIONS["categorical"]
+    ),
+    "quantile": lambda double: QuantileLoss(
+        gamma=0.9, double=double, n_step=2, kappa=1.0, distribution=DISTRIBUTIONS["quantile"]
+    ),
+    "plain-quantile": lambda double: QuantileLoss(
+        gamma=0.9, double=double, n_step=2, kappa=0.0, distribution=DISTRIBUTIONS["quantile"]
+    ),
+}
+
+
+@pytest.mark.parametrize("double", [True, False])
+@pytest.mark.parametrize("changes", OTHER)
+@pytest.mark.parametrize("loss", POINTS)
+def test_the_compiled_step_equals_losses_of_distributions_and_noisy_networks(loss, changes, double):
+    """Windows of an episode's middle, its end and its last transition; one transition each is
+    learned from, with the noise that the plain loss draws.
+    """
+    spec = EnvSpec(n_agents=2, n_actions=3, obs_shape=(3,))
+    settings = {
+        "distribution": DISTRIBUTIONS[loss.removeprefix("plain-")],
+        **BARE,
+        **OTHER[changes],
+    }
+    models = [make_model("mlp", "independent", spec, seed, **settings) for seed in range(2)]
+    batch = make_batch([2, 2, 1, 2], spec=spec, cut_off=[0, 2])
+    batch = replace(batch, weight=torch.linspace(0.1, 1, 4), mask_end=1, eta=0.9)
+    plain = POINTS[loss](double)
+    compiled = kernels.compile_loss(plain, models[0])
+    assert compiled is not plain
+    results = []
+    for each in (compiled, plain):
+        torch.manual_seed(5)
+        results.append(loss_and_grads(each, *models, batch))
+        assert len(results[-1]) == len(results[0])
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs.to(ours.dtype), rtol=2e-5, atol=5e-6)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("changes", OTHER)
+@pytest.mark.parametrize("distribution", ["scalar", "categorical", "quantile"])
+def test_compiled_acting_equals_distributions_and_noisy_networks(distribution, changes, training):
+    spec = EnvSpec(n_agents=2, n_actions=3, obs_shape=(3,))
+    settings = {"distribution": DISTRIBUTIONS[distribution], **BARE, **OTHER[changes]}
+    agents = make_model("mlp", "independent", spec, **settings).agents.train(training)
+    kernels.compile_agents(agents)
+    obs, rest = torch.randn(4, 2, 3), (torch.full((4, 2), -1), torch.zeros(4, 2, 0))
+    found = []
+    for step in (agents.step, partial(FeedForward.step, agents)):
+        torch.manual_seed(5)
+        with torch.no_grad():
+            found.append(step(obs, *rest)[0])
+    torch.testing.assert_close(*found)
+
+
 @pytest.mark.parametrize("n_rows", [1, 7, 40])
 @pytest.mark.parametrize("network", PLAIN)
 def test_compiled_acting_equals_the_tensor_operations(network, n_rows):
@@ -77,8 +145,7 @@ def test_compiled_acting_equals_the_tensor_operations(network, n_rows):
     ("agents", "more"),
     [
         ("mlp", {"layer_norm": True}),
-        ("mlp", {"agent_id": True}),
-        ("mlp", {"noisy_sigma": 0.5}),
+        ("mlp", {"distribution": DISTRIBUTIONS["implicit_quantile"]}),
         ("conv", {"layer_norm": True}),
         ("conv", {"agent_id": True}),
         ("conv", {"last_action": True}),

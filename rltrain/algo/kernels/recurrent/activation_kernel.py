@@ -72,6 +72,13 @@ def sigmoid(x):
 
 
 @njit()
+def exponential(x):
+    """e^x to 2e-7, for x within ± ``LARGEST``, which it is limited to."""
+    power, p = _exponential(x)
+    return power + power * p
+
+
+@njit()
 def elu(x):
     """x above 0, else e^x − 1, to 2e-7."""
     power, p = _exponential(ZERO if x > ZERO else x)

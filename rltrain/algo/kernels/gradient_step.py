@@ -1,0 +1,63 @@
+"""The gradient step of Adam on few weights, compiled."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rltrain.algo.kernels.replace import replace_method
+from rltrain.algo.optimizer import FEW_WEIGHTS, GradientStep
+from rltrain.types import Result
+
+PLAIN = {"weight_decay": 0, "amsgrad": False, "maximize": False, "decoupled_weight_decay": False}
+
+
+def compile_gradient_step(step: GradientStep) -> None:
+    """Let clipping and optimizer compute in compiled code, if it is Adam on few weights."""
+    weights = step.weights
+    few = weights.is_cpu and weights.dtype == torch.float32 and weights.numel() < FEW_WEIGHTS
+    if few and torch.optim.Adam in type(step.optimizer).__bases__:
+        replace_method(step, "take", adam_step)
+
+
+def adam_step(step: GradientStep, result: Result) -> tuple[Tensor, Tensor]:
+    """``GradientStep.take``."""
+    options: dict[str, Any] = step.optimizer.param_groups[0]
+    lr, (beta1, beta2) = options["lr"], options["betas"]
+    betas = 0.5 < beta1 < 1 and 0 < beta2 < 1  # below, PyTorch rounds in another order
+    if not betas or isinstance(lr, Tensor) or any(options[k] != v for k, v in PLAIN.items()):
+        return GradientStep.take(step, result)
+    from rltrain.algo.kernels import gradient_step_kernel as kernel
+
+    gradient, count = step.flat.gradient.numpy(), max(float(result.count), 1.0)
+    source = gradient
+    if result.gradient is not None:
+        source = result.gradient.numpy()
+    else:
+        gradient.fill(0)
+        (result.loss_sum / count).backward()
+    moments, bound = step.moments, step.max_grad_norm
+    n_steps = moments["step"].view(1).numpy()
+    t = float(n_steps[0]) + 1
+    norm, made = kernel.step(
+        source,
+        np.float32(1 if result.gradient is None else count),
+        np.float32(float(result.loss_sum.detach()) / count),
+        np.float32(-1 if bound is None else bound),
+        gradient,
+        (step.weights.numpy(), moments["exp_avg"].numpy(), moments["exp_avg_sq"].numpy(), n_steps),
+        kernel.Adam(
+            np.float32(lr / (1 - beta1**t)),
+            np.float32(math.sqrt(1 - beta2**t)),
+            np.float32(1 - beta1),
+            np.float32(beta2),
+            np.float32(1 - beta2),
+            np.float32(options["eps"]),
+        ),
+    )
+    skipped, grad_norm = torch.from_numpy(np.array([not made, norm], np.float32)).unbind()
+    return skipped, grad_norm
