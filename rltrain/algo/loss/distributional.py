@@ -191,7 +191,7 @@ def categorical_projection(
     algorithm 1).
 
     Every moved atom, clipped to the support, gives its probability to the two atoms around it, in
-    proportion to nearness: m_i = Σ_j p_j max(0, 1 − |T z_j − z_i| / Δz).
+    proportion to nearness.
 
     Args:
         prob: [..., K].
@@ -201,12 +201,17 @@ def categorical_projection(
     Returns:
         [..., K]
     """
-    spacing = support[1] - support[0]
-    moved = (reward_sum.unsqueeze(-1) + discount.unsqueeze(-1) * support).clamp(
-        support[0], support[-1]
+    moved = reward_sum.unsqueeze(-1) + discount.unsqueeze(-1) * support
+    moved = moved.clamp(support[0], support[-1])
+    spacing = (support[-1] - support[0]) / (len(support) - 1)
+    place = (moved - support[0]) / spacing  # on the support, in atoms
+    below = place.floor().nan_to_num(0).clamp(0, len(support) - 2)
+    upper, below = prob * (place - below), below.long()
+    return (
+        torch.zeros_like(prob)
+        .scatter_add_(-1, below, prob - upper)
+        .scatter_add_(-1, below + 1, upper)
     )
-    nearness = 1 - (moved.unsqueeze(-2) - support.unsqueeze(-1)).abs() / spacing  # [..., K, K]
-    return (nearness.clamp_(min=0) @ prob.unsqueeze(-1)).squeeze(-1)
 
 
 def quantile_huber(error: Tensor, tau: Tensor, kappa: float) -> Tensor:

@@ -5,7 +5,12 @@ import pytest
 import torch
 from torch import nn
 
-from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss, outputs_of
+from rltrain.algo.loss.distributional import (
+    CategoricalLoss,
+    QuantileLoss,
+    categorical_projection,
+    outputs_of,
+)
 from rltrain.algo.mixer.sum import Independent
 from rltrain.algo.network.distribution import (
     Categorical,
@@ -71,6 +76,40 @@ BAD, GOOD = [0.5, 0.3, 0.2], [0.2, 0.3, 0.5]
 
 def categorical(double=False, n_step=1):
     return CategoricalLoss(gamma=0.5, double=double, n_step=n_step, distribution=ATOMS)
+
+
+def test_projection_gives_the_two_nearest_atoms_their_shares():
+    """Of every moved atom: m_i = Σ_j p_j max(0, 1 − |T z_j − z_i| / Δz) (algorithm 1)."""
+    generator = torch.Generator().manual_seed(0)
+    support = torch.linspace(-10, 10, 51)
+    prob = torch.rand(4, 5, 51, generator=generator).softmax(-1)
+    reward = 8 * torch.randn(4, 5, generator=generator)
+    discount = torch.tensor([0.0, 0.5, 0.9, 0.99, 1.0]).expand(4, 5)
+    moved = (reward.unsqueeze(-1) + discount.unsqueeze(-1) * support).clamp(-10, 10)
+    apart = (moved.unsqueeze(-2) - support.unsqueeze(-1)).abs() / 0.4
+    expected = ((1 - apart).clamp(min=0) @ prob.unsqueeze(-1)).squeeze(-1)
+    found = categorical_projection(prob, support, reward, discount)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_projection_of_a_reward_that_is_not_a_number_is_not_a_number():
+    """The learner undoes such an update."""
+    found = categorical_projection(
+        torch.full((1, 3), 1 / 3),
+        torch.linspace(-1, 1, 3),
+        torch.tensor([torch.nan]),
+        torch.ones(1),
+    )
+    assert found.isnan().any()
+
+
+def test_projection_needs_memory_for_atoms_and_not_for_their_pairs():
+    """It was [windows, K, K], most of the time of an update."""
+    prob = torch.full((1, 4096), 1 / 4096)
+    with torch.profiler.profile(profile_memory=True) as profile:
+        categorical_projection(prob, torch.linspace(-1, 1, 4096), torch.zeros(1), torch.ones(1))
+    allocated = sum(max(0, event.self_cpu_memory_usage) for event in profile.events())
+    assert allocated < 100 * prob.nbytes
 
 
 def test_categorical_loss_is_the_cross_entropy_to_the_projected_best_action():
