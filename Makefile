@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 EXTRAS := dev,classic-control,box2d,video,minatar,atari,marl,onnx,docs,tune,report,tensorboard,trackio,hub,joblib,submitit
 
+unexport PYTHONDONTWRITEBYTECODE # many processes read the modules that one has compiled
+
 .DEFAULT_GOAL := help
 .PHONY: help install train test test-all bench docs extras format lint type clean
 

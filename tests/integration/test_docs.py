@@ -260,6 +260,7 @@ def test_the_class_of_own_environment_can_be_pasted_and_trained(capsys):
     assert len(python_blocks(DOCS / "own_environment.md")[0].splitlines()) <= 20
 
 
+@pytest.mark.slow
 def test_the_team_environment_can_be_pasted_and_used_from_python_and_yaml(
     own_folder, command, capsys
 ):

@@ -108,7 +108,10 @@ def test_a_really_clean_installation(wheel, tmp_path):
     assert list(tmp_path.glob("outputs/qmix-smac/*/run.json"))
 
 
-@pytest.mark.parametrize("flag", ["--help", "--cfg=job", "--version"])
+@pytest.mark.parametrize(
+    "flag",
+    ["--help", *(pytest.param(f, marks=pytest.mark.slow) for f in ("--cfg=job", "--version"))],
+)
 def test_help_needs_no_torch_and_makes_no_folder(tmp_path, flag):
     code = (
         f"import sys; sys.argv = ['rltrain', *{flag.split('=')}]\n"
@@ -128,7 +131,7 @@ def test_help_needs_no_torch_and_makes_no_folder(tmp_path, flag):
         pytest.param(["algo=qmx"], marks=pytest.mark.slow),
         pytest.param(["seed=abc"], marks=pytest.mark.slow),
         ["experiment=atari/rainbow", "algo.loss.gamma=2"],
-        ["-m", "algo=x"],
+        pytest.param(["-m", "algo=x"], marks=pytest.mark.slow),
     ],
     ids=" ".join,
 )

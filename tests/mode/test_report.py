@@ -57,6 +57,7 @@ def test_what_is_wrong_is_said_and_nothing_written(runs, overrides, answer):
     assert not (runs / "outputs/report").exists()
 
 
+@pytest.mark.slow
 def test_torch_is_not_needed(runs):
     import subprocess
     import sys

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import pytest
 from PIL import Image
 
 from rltrain.report.analysis import analyze
@@ -7,6 +8,7 @@ from rltrain.report.figures import COLORS, draw_all, style_of
 from tests.report.runs import run, settings
 
 
+@pytest.mark.slow
 def test_every_figure_in_three_formats(tmp_path):
     runs = [
         run(Path(f"{algo}{env}{seed}"), algo, env, seed, values=[0, 1, seed])

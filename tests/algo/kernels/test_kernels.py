@@ -32,6 +32,7 @@ print(json.dumps([name for name in sys.modules if "numba" in name or name.endswi
 """
 
 
+@pytest.mark.slow
 def test_torch_imports_no_compiled_code(request):
     done = subprocess.run(
         [sys.executable, "-c", UPDATE],

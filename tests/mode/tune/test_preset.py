@@ -23,7 +23,10 @@ def settings(overrides):
             "algo/optimizer=adam",
             "buffer=prioritized_episode",
         ],
-        ["experiment=minatar/dqn", "algo.network.hidden_sizes=[64, 64]", "seed=3"],
+        pytest.param(
+            ["experiment=minatar/dqn", "algo.network.hidden_sizes=[64, 64]", "seed=3"],
+            marks=pytest.mark.slow,
+        ),
         ["algo=dqn", "env=gymnasium", "env.id=CartPole-v1", "+env.kwargs.render_mode=rgb_array"],
     ],
     ids=["tuned", "parts", "experiment", "added"],
