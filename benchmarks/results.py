@@ -4,6 +4,7 @@
     python -m benchmarks.results keep                         copy metrics to benchmarks/data
     python -m benchmarks.results table teams                  a Markdown table, from that copy
     python -m benchmarks.results draw                         docs/curves, from that copy
+    python -m benchmarks.results costs                        time and memory of all of them
 
 `run` trains in outputs/results; finished runs are skipped, interrupted ones resumed, and every
 command is printed. `keep FOLDER` copies runs from another folder, and those of EPyMARL's own code
@@ -34,7 +35,9 @@ from rltrain.report.statistics import estimate, iqm, resampled_runs
 OUTPUT = Path("outputs/results")
 DATA = Path(__file__).parent / "data"
 CURVES = Path("docs/curves")
-RECORDED = ("version", "git_commit", "machine", "env_steps", "updates", "seconds", "environment")
+RECORDED = (
+    "version", "git_commit", "machine", "env_steps", "updates", "seconds", "environment", "plan"
+)  # fmt: skip
 """Fields of run.json that are kept with the metrics."""
 PEER = "-epymarl"
 """Follows the task's name in names of runs of EPyMARL's own code."""
@@ -149,6 +152,28 @@ def table(group: str) -> str:
     return "\n".join([*lines, "", origin(group)])
 
 
+def costs() -> str:
+    """Mean minutes, gradient steps and memory of the kept runs of all tasks."""
+    lines = [
+        "| task | runs | env steps | gradient steps | minutes | replay memory | networks |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name in (name for group in TASKS for name in kept_names(group)):
+        records = [lines[0]["run"] for lines in kept(name).values()]
+        plan, updates = records[0].get("plan"), records[0].get("updates")
+        memory = (
+            f"{plan['replay']['bytes'] / 2**20:,.0f} MiB | {plan['network_bytes'] / 2**20:.1f} MiB"
+            if plan
+            else " | "
+        )
+        minutes = np.mean([record["seconds"] / 60 for record in records])
+        lines.append(
+            f"| {name} | {len(records)} | {records[0]['env_steps']:,} | "
+            f"{f'{updates:,}' if updates else ''} | {minutes:.0f} | {memory} |"
+        )
+    return "\n".join(lines)
+
+
 def kept_names(group: str) -> list[str]:
     """The tasks of a group with kept runs; those of the other library follow ours."""
     both = (name for task in TASKS[group] for name in (task, f"{task}{PEER}"))
@@ -171,6 +196,8 @@ def main(arguments: list[str]) -> None:
             run_all(jobs(arguments[1:]))
         case ["keep", *folder] if len(folder) < 2:
             keep(Path(*folder) if folder else OUTPUT)
+        case ["costs"]:
+            print(costs())
         case ["draw", *groups]:
             for group in groups or filter(kept_names, TASKS):
                 found = {name: (kept(name), kept(f"{name}{PEER}")) for name in TASKS[group]}

@@ -219,6 +219,8 @@ def test_tables_of_results_are_those_of_the_kept_runs():
     for group in found:
         assert f"results table {group} -->\n{results.table(group)}\n" in text
         assert f"(curves/{group}.png)" in text
+    costs = (DOCS / "comparing.md").read_text(encoding="utf-8")
+    assert f"results costs -->\n{results.costs()}\n" in costs
 
 
 @pytest.mark.parametrize("page", ["difficulty", "calibration", "environments/smac"])

@@ -151,6 +151,32 @@ def test_methods_beyond_monotonic_values_find_the_optimum_of_the_qtran_game(algo
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("game", "algo", "payoff"),
+    [
+        ("small_penalty", "vdn", 12),
+        ("small_penalty", "qmix", 12),
+        ("climbing", "qmix", 5),
+        ("climbing", "cw_qmix", 11),
+        ("qtran_12", "cw_qmix", 12),
+        ("qtran_12", "ow_qmix", 12),
+        ("qplex", "cw_qmix", 10.4),
+        ("penalty_25", "cw_qmix", 10),
+        ("penalty_25", "ow_qmix", -25),  # which its best monotone tables tie with the optimum
+    ],
+)
+def test_methods_play_these_payoffs_after_learning_on_uniform_data(game, algo, payoff):
+    learner, _ = learned(game, algo, seed=1, updates=1000)
+    assert greedy_return(learner, game) == pytest.approx(payoff)
+
+
+@pytest.mark.slow
+def test_central_weighting_finds_the_optimum_among_close_payoffs_with_a_small_alpha():
+    learner, _ = learned("wqmix", "cw_qmix", seed=1, updates=1000, more=["algo.loss.alpha=0.01"])
+    assert greedy_return(learner, "wqmix") == 12
+
+
+@pytest.mark.slow
 def test_qplex_with_its_authors_mixer_finds_the_optimum_of_the_qtran_game():
     learner, _ = learned("qtran", "qplex", seed=1, updates=8000, batch_size=32, lr="1e-3")
     assert greedy_return(learner, "qtran") == 8
