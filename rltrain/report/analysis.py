@@ -11,6 +11,7 @@ import numpy as np
 from rltrain.config.schema import ReportSettings
 from rltrain.errors import UsageError
 from rltrain.report.comparison import (
+    MANY,
     Overall,
     Profiles,
     Series,
@@ -91,6 +92,8 @@ def analyze(runs: Sequence[Run], settings: ReportSettings) -> Analysis:
     ranges = ranges_of(series, metric, settings)
     warnings += unlike(series, ends, ranges)
     labels = everywhere(series, ends)
+    if len(labels) > MANY:
+        warnings.append(f"Of more than {MANY} configurations only the best is compared with each.")
     facts = (series, labels, ends, ranges, settings, rng)
     return Analysis(
         settings=settings,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from rltrain.report.statistics import (
     STATISTICS,
     Estimate,
     estimate,
+    improvement,
     performance_profile,
     probability_of_improvement,
     resampled_runs,
@@ -22,6 +24,8 @@ from rltrain.report.statistics import (
 
 POINTS = 51
 """Points of curves over several environments."""
+MANY = 8
+"""Configurations of which every pair is compared."""
 
 
 @dataclass(frozen=True)
@@ -174,17 +178,27 @@ def improvements(
     settings: ReportSettings,
     rng: np.random.Generator,
 ) -> dict[tuple[str, str], Estimate]:
-    """Probabilities of improvement for every pair, the better on average first."""
+    """Probabilities of improvement, the better on average first: for every pair of at most
+    ``MANY`` configurations, of more for the best one and each other.
+    """
     scores = {label: [s.finals for s in series if s.label == label] for label in labels}
+    pairs: Iterable[tuple[str, str]] = itertools.combinations(labels, 2)
+    if len(labels) > MANY:
+        best = best_of(scores)
+        pairs = [(best, label) for label in labels if label != best]
     out = {}
-    for i, a in enumerate(labels):
-        for b in labels[i + 1 :]:
-            x, y = scores[a], scores[b]
-            runs_x, runs_y = (resampled_runs(s, settings.resamples, rng) for s in (x, y))
-            found = probability_of_improvement(x, y, runs_x, runs_y, settings.confidence)
-            if found.value < 0.5:
-                found = Estimate(1 - found.value, 1 - found.high, 1 - found.low)
-                out[b, a] = found
-            else:
-                out[a, b] = found
+    for a, b in pairs:
+        x, y = scores[a], scores[b]
+        runs_x, runs_y = (resampled_runs(s, settings.resamples, rng) for s in (x, y))
+        found = probability_of_improvement(x, y, runs_x, runs_y, settings.confidence)
+        if found.value < 0.5:
+            found = Estimate(1 - found.value, 1 - found.high, 1 - found.low)
+            out[b, a] = found
+        else:
+            out[a, b] = found
     return out
+
+
+def best_of(scores: Mapping[str, Sequence[np.ndarray]]) -> str:
+    """The configuration with the largest mean probability of improvement over all."""
+    return max(scores, key=lambda a: np.mean([improvement(scores[a], scores[b]) for b in scores]))

@@ -100,6 +100,12 @@ def new_figure(width: float, height: float) -> Any:
     return figure
 
 
+def figure_with_legend(analysis: Analysis) -> Any:
+    """An empty figure for one pair of axes, high enough for the legend below them."""
+    width = 0.7 * WIDTH
+    return new_figure(width, 2.1 + 0.22 * legend_rows(analysis, width))
+
+
 def curves(analysis: Analysis) -> Any:
     """One pair of axes per environment: the statistic over runs and its interval."""
     columns = min(3, len(analysis.envs))
@@ -123,7 +129,7 @@ def curves(analysis: Analysis) -> Any:
 
 def overall(analysis: Analysis) -> Any:
     """Normalized scores over all environments."""
-    figure = new_figure(0.7 * WIDTH, 2.5)
+    figure = figure_with_legend(analysis)
     axes = figure.subplots()
     for o in analysis.overall:
         band(axes, o.x * 100, o.band, **style_of(analysis.labels, o.label))
@@ -157,7 +163,7 @@ def final_scores(analysis: Analysis) -> Any:
 
 def profile(analysis: Analysis) -> Any:
     """Fraction of runs above each score."""
-    figure = new_figure(0.7 * WIDTH, 2.5)
+    figure = figure_with_legend(analysis)
     axes = figure.subplots()
     for label, fractions in analysis.profiles.fractions.items():
         band(axes, analysis.profiles.thresholds, fractions, **style_of(analysis.labels, label))

@@ -29,6 +29,16 @@ def test_final_scores_curves_and_comparison_of_two_methods():
     assert found.warnings == []
 
 
+def test_of_many_configurations_the_best_is_compared_with_each():
+    runs = [r for i in range(9) for r in team(f"a{i}", seeds=2, gain=100.0 if i == 4 else i)]
+    found = analyze(runs, settings())
+    assert list(found.improvement) == [("a4", f"a{i}") for i in range(9) if i != 4]
+    assert warning(found, "Of more than 8 configurations only the best")
+    few = analyze(runs[:16], settings())
+    assert len(few.improvement) == 8 * 7 / 2
+    assert not warning(few, "only the best")
+
+
 def test_few_seeds_are_warned_of_and_one_has_no_interval():
     found = analyze([*team("dqn", seeds=1), *team("pqn")], settings())
     assert warning(found, "dqn on CartPole-v1 (1)")
