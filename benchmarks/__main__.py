@@ -98,7 +98,7 @@ def chosen(options: argparse.Namespace) -> list[Case]:
 
 
 def run(options: argparse.Namespace, cases: Sequence[Case], console: Console) -> dict[str, Any]:
-    """Measure the cases; print a line for each."""
+    """Measure the cases; after each one its line is printed and the files are written."""
     threads = sorted({program.threads for case in cases for program in case.programs})
     results: dict[str, Any] = {
         "format": FORMAT,
@@ -108,15 +108,30 @@ def run(options: argparse.Namespace, cases: Sequence[Case], console: Console) ->
         "machine": {**machine(), "load": os.getloadavg()[0]},
         "matrix_rate": matrix_rates(threads, console) if limited(cases) else {},
         "cases": [],
+        "failed": [],
     }
     for case in cases:
-        result = measure(case, rounds=options.rounds, seconds=options.seconds)
+        try:
+            result = measure(case, rounds=options.rounds, seconds=options.seconds)
+        except RuntimeError as error:  # of another library, perhaps: the rest is still measured
+            console.print(f"{case.name}: {error}", markup=False)
+            results["failed"].append(case.name)
+            continue
         results["cases"].append(result)
         medians = (
             f"{name} {each['cpu_ms']['median']:.4g} ms" for name, each in result["programs"].items()
         )
-        console.print(f"{case.name}, CPU time per {case.unit}: {', '.join(medians)}")
+        console.print(f"{case.name}, CPU time per {case.unit}: {', '.join(medians)}", markup=False)
+        write(results, options.output)
     return results
+
+
+def write(results: dict[str, Any], output: Path) -> None:
+    """results.json and results.md."""
+    output.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(results, indent=1, ensure_ascii=False)
+    (output / "results.json").write_text(text, encoding="utf-8")
+    (output / "results.md").write_text(markdown(results), encoding="utf-8")
 
 
 def limited(cases: Sequence[Case]) -> bool:
@@ -134,16 +149,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         console.print(str(error))
         return 2
-    options.output.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(results, indent=1, ensure_ascii=False)
-    (options.output / "results.json").write_text(text, encoding="utf-8")
-    (options.output / "results.md").write_text(markdown(results), encoding="utf-8")
-    if "growth" in options.groups and not options.only:
+    if growth.complete(results):
         growth.plot(results, options.output / "growth.png")
-    console.print(f"Written to {options.output}: results.json, results.md", markup=False)
+    console.print(f"Written to {options.output}", markup=False)
     for line in slower:
         console.print(line)
-    return 1 if slower else 0
+    return 1 if slower or results["failed"] else 0
 
 
 if __name__ == "__main__":

@@ -93,6 +93,12 @@ def cases() -> Iterator[Case]:
         )
 
 
+def complete(results: Mapping[str, Any]) -> bool:
+    """Whether all panels were measured."""
+    found = {case["name"] for case in results["cases"]}
+    return found >= {case.name for case in cases()}
+
+
 def plot(results: Mapping[str, Any], path: Path) -> None:
     """Draw the panels with medians and ranges, and the limit of the measured matrix rate."""
     from matplotlib.figure import Figure

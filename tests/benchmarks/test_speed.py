@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -96,6 +97,16 @@ def test_a_run_writes_json_and_markdown_and_compares(tmp_path, monkeypatch, caps
     earlier.write_text(json.dumps(written))
     assert bench.main([*words, "--baseline", str(earlier)]) == 1
     assert "times the cost of the earlier run" in capsys.readouterr().out
+
+
+def test_a_program_that_fails_does_not_stop_the_others(tmp_path, monkeypatch, capsys):
+    broken = replace(case("rltrain"), name="broken", programs=[Program("peer", f"{TRIVIAL}:fail")])
+    monkeypatch.setitem(GROUPS, "loop", lambda peers, threads: [broken, case("rltrain")])
+    assert bench.main(["loop", "--rounds", "1", "--output", str(tmp_path)]) == 1
+    assert "on purpose" in capsys.readouterr().out
+    written = load(tmp_path / "results.json")
+    assert [each["name"] for each in written["cases"]] == ["addition"]
+    assert written["failed"] == ["broken"]
 
 
 def test_a_wrong_source_folder_is_explained_before_anything_is_measured(tmp_path, capsys):
