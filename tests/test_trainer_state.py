@@ -106,7 +106,7 @@ def test_without_a_saved_replay_the_environments_begin_new_episodes(small, tmp_p
 
 
 def test_new_episodes_after_a_resume_are_not_those_of_the_beginning(small, tmp_path):
-    """Defect: without a saved replay the copies played their first episodes once more."""
+    """Defect: without a saved replay the environments played their first episodes again."""
     first = trained(small, tmp_path, 51)
     folder = first.save(with_replay=False)
     second = rltrain.make_trainer(small, run_dir=tmp_path)
@@ -115,7 +115,7 @@ def test_new_episodes_after_a_resume_are_not_those_of_the_beginning(small, tmp_p
     assert skip > 10
     asked = []
     seeds = second.rollout.seeds
-    second.rollout.seeds = lambda copy, k: asked.append((copy, k)) or seeds(copy, k)
+    second.rollout.seeds = lambda i, k: asked.append((i, k)) or seeds(i, k)
     second.started = True
     second.run(75)
     assert {(copy, skip) for copy in range(3)} <= set(asked)

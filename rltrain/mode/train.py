@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.trust import module_of_env
 from rltrain.config.validate.settings import check
-from rltrain.errors import RltrainError, UsageError, exit_code_of
+from rltrain.errors import UsageError, exit_code_of
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.logger.console import PlainLines
 from rltrain.logger.curve import history
@@ -37,16 +36,13 @@ from rltrain.mode.messages.warnings import warn
 from rltrain.mode.run_folder import (
     Record,
     clear_folder,
-    holds_run,
     make_folder,
     now,
     other_rules,
-    read_record,
-    record_failure,
     refuse_changes,
     require_new,
 )
-from rltrain.mode.signals import SIGNAL_CODES, Interrupts
+from rltrain.mode.signals import Interrupts
 from rltrain.offline.build import build_offline_trainer
 from rltrain.offline.shards import require_free
 from rltrain.trainer import Trainer
@@ -174,8 +170,8 @@ def run_training(
             trainer.close()
             raise
         interrupts.trainer = trainer
-        code, status = 0, "finished"
-        try:
+
+        def introduce() -> None:
             record.begin(settings, trainer)
             if job is None:
                 screen.print(banner(settings, trainer, record.facts["plan"], origin))
@@ -184,56 +180,65 @@ def run_training(
             warn(settings, trainer)
             if loud:
                 display.follow(trainer)
-            trainer.train()
-        except KeyboardInterrupt:
-            trainer.interrupted = True
-        except Exception as error:
-            code = exit_code_of(error)
-            status = "failed"
-            log.error("%s", traceback.format_exc())
-            record.facts["error"] = f"{type(error).__name__}: {error}"
-        finally:
-            if trainer.interrupted:
-                code, status = interrupts.exit_code, "interrupted"
-            tests = {name: record.facts[f"{name}_test"] for name in ("final", "best")}
-            loggers.close({"status": status, **tests})
-            trainer.close()
-        record.write(trainer, status=status, exit_code=code, finished=now())
-        module = module_of_env(settings.plain)
-        trust = module and module.partition(".")[0]
-        if status == "finished":
-            commands = next_commands(record.facts, run_dir, trainer, status, trust)
-            write_card(run_dir, settings, record.facts, commands)
-        if job is None:
-            words = closing_words(record.facts, run_dir, trainer, status, trust)
-        else:
-            words = f"[{name}] " + " ".join(result(record.facts, run_dir, trainer, status))
+
+        code, status = trained(trainer, record, loggers, interrupts, introduce)
+        words = conclusion(settings, run_dir, trainer, record, status, job)
         screen.print(words, soft_wrap=True, markup=False)
     return Result(run_dir, dict(trainer.latest), code)
 
 
-def run_job(settings: Settings, run_dir: Path, n_jobs: int) -> None:
-    """One run of a sweep of ``n_jobs``, in a folder that is there already: it begins, goes on where
-    it was interrupted, or has finished before. A job that cannot begin is recorded in ``run.json``,
-    and the sweep goes on.
+def trained(
+    trainer: Trainer,
+    record: Record,
+    loggers: Loggers,
+    interrupts: Interrupts,
+    introduce: Callable[[], None],
+) -> tuple[int, str]:
+    """Train to the end, and close trainer and loggers. What goes wrong is logged and recorded.
 
-    Raises:
-        KeyboardInterrupt: the run was interrupted.
+    Args:
+        introduce: called first; what goes wrong there is recorded too.
+
+    Returns:
+        exit code and status of the run, as they stand in ``run.json``.
     """
-    if read_record(run_dir / "run.json").get("status") == "finished":
-        return
+    code, status = 0, "finished"
     try:
-        resumes = holds_run(run_dir)
-        job = Job(run_dir.name, n_jobs)
-        code = run_training(settings, run_dir, resume=resumes, job=job).exit_code
+        introduce()
+        trainer.train()
+    except KeyboardInterrupt:
+        trainer.interrupted = True
     except Exception as error:
-        record_failure(run_dir, f"{type(error).__name__}: {error}", exit_code_of(error))
-        print(f"rltrain: {run_dir.name}: {error}", file=sys.stderr)
-        if not isinstance(error, RltrainError):
-            traceback.print_exc()
-        return
-    if code in SIGNAL_CODES.values():
-        raise KeyboardInterrupt
+        code, status = exit_code_of(error), "failed"
+        log.error("%s", traceback.format_exc())
+        record.facts["error"] = f"{type(error).__name__}: {error}"
+    finally:
+        if trainer.interrupted:
+            code, status = interrupts.exit_code, "interrupted"
+        tests = {name: record.facts[f"{name}_test"] for name in ("final", "best")}
+        loggers.close({"status": status, **tests})
+        trainer.close()
+    record.write(trainer, status=status, exit_code=code, finished=now())
+    return code, status
+
+
+def conclusion(
+    settings: Settings,
+    run_dir: Path,
+    trainer: Trainer,
+    record: Record,
+    status: str,
+    job: Job | None,
+) -> str:
+    """The last words about a run; a finished one gets its ``README.md``."""
+    module = module_of_env(settings.plain)
+    trust = module and module.partition(".")[0]
+    if status == "finished":
+        commands = next_commands(record.facts, run_dir, trainer, status, trust)
+        write_card(run_dir, settings, record.facts, commands)
+    if job is None:
+        return closing_words(record.facts, run_dir, trainer, status, trust)
+    return f"[{job.name}] " + " ".join(result(record.facts, run_dir, trainer, status))
 
 
 def resume(

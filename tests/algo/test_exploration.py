@@ -82,7 +82,7 @@ def test_a_single_copy_explores_with_the_base():
     assert PerEnvEpsilon(base=0.4, alpha=7.0, n_envs=1).epsilons.tolist() == [[0.4]]
 
 
-def test_copies_explore_with_their_own_epsilon():
+def test_each_environment_explores_with_its_own_epsilon():
     exploration = PerEnvEpsilon(base=0.5, alpha=1.0, n_envs=2)  # 1/2, 1/4
     q = np.broadcast_to(np.array([1.0, 0.0], np.float32), (2, 40000, 2))
     action = exploration.choose(q, np.ones(q.shape, bool), Clock(), np.random.default_rng(0))

@@ -211,7 +211,7 @@ class TestLives:
         assert (image.shape, image.dtype, image.max()) == ((84 * ZOOM, 84 * ZOOM, 3), np.uint8, 1)
         assert env.frames_per_second == 15
 
-    def test_copies_have_no_methods(self) -> None:
+    def test_atari_names_have_no_methods(self) -> None:
         with pytest.raises(ValueError, match="no method 'lives'"):
             made().call("lives")
 
@@ -242,11 +242,11 @@ def test_actions_of_a_game(full: bool, n_actions: int) -> None:
 @needs_package
 def test_a_test_game_depends_on_its_seed_alone() -> None:
     env = made("breakout", training=False, max_episode_steps=12)
-    env.reset(lambda copy, k: 5)
+    env.reset(lambda i, k: 5)
     first = [env.obs.copy() for _ in range(13) if env.step(np.array([[2]])) is not None]
     again = [env.obs.copy() for _ in range(13) if env.step(np.array([[2]])) is not None]
     np.testing.assert_array_equal(first[:-1], again[:-1])
-    env.reset(lambda copy, k: 6)
+    env.reset(lambda i, k: 6)
     other = [env.obs.copy() for _ in range(13) if env.step(np.array([[2]])) is not None]
     assert not np.array_equal(first, other)
 
@@ -255,7 +255,7 @@ def test_a_test_game_depends_on_its_seed_alone() -> None:
 def test_a_lost_life_closes_an_episode_in_training_only() -> None:
     learning, testing = made("breakout"), made("breakout", training=False)
     for env in (learning, testing):
-        env.reset(lambda copy, k: 3)
+        env.reset(lambda i, k: 3)
     idle = np.zeros((1, 1), np.int64)
     while not learning.last[0]:  # the served ball is missed after some 25 steps
         learning.step(idle)

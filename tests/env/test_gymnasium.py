@@ -64,7 +64,7 @@ def test_a_time_limit_ends_an_episode_without_terminating_it(
 ) -> None:
     env = made("Limited-v0", time_limit=time_limit)
     assert env.spec.max_steps == 3
-    env.reset(lambda copy, k: k)
+    env.reset(lambda i, k: k)
     found = [(env.step(np.zeros((1, 1), int))[1][0], env.last[0]) for _ in range(4)]
     assert found == [(False, False), (False, False), (terminated, True), (False, False)]
 
@@ -72,7 +72,7 @@ def test_a_time_limit_ends_an_episode_without_terminating_it(
 def test_the_limit_of_an_environment_can_be_set() -> None:
     env = made("Limited-v0", max_episode_steps=2)
     assert env.spec.max_steps == 2
-    env.reset(lambda copy, k: k)
+    env.reset(lambda i, k: k)
     env.step(np.zeros((1, 1), int))
     env.step(np.zeros((1, 1), int))
     assert env.last.tolist() == [True]
@@ -84,7 +84,7 @@ def test_an_environment_without_a_limit_says_so() -> None:
 
 def test_termination_counts_where_both_ends_meet() -> None:
     env = made("Limited-v0", kwargs={"ends": ("", "", "terminated")})
-    env.reset(lambda copy, k: k)
+    env.reset(lambda i, k: k)
     for _ in range(3):
         _, terminated = env.step(np.zeros((1, 1), int))
     assert (terminated.tolist(), env.last.tolist()) == ([True], [True])
@@ -92,15 +92,15 @@ def test_termination_counts_where_both_ends_meet() -> None:
 
 def test_keywords_reach_the_environment() -> None:
     env = made("Scripted-v0", kwargs={"rewards": (4.0,)})
-    env.reset(lambda copy, k: k)
+    env.reset(lambda i, k: k)
     assert env.step(np.zeros((1, 1), int))[0].tolist() == [[4]]
 
 
-def test_equal_seeds_give_equal_episodes_and_copies_differ() -> None:
+def test_equal_seeds_give_equal_episodes_and_environments_differ() -> None:
     env = made("CartPole-v1", n_envs=2)
-    env.reset(lambda copy, k: 3)
+    env.reset(lambda i, k: 3)
     first = env.obs.copy()
-    env.reset(lambda copy, k: 3 + copy)
+    env.reset(lambda i, k: 3 + i)
     np.testing.assert_array_equal(first[0], first[1])
     np.testing.assert_array_equal(env.obs[0], first[0])
     assert not np.array_equal(env.obs[1], first[1])
@@ -117,7 +117,7 @@ def test_call_reaches_the_environment_below_its_wrappers() -> None:
 
 def test_a_record_has_the_images_and_the_speed_of_the_environment() -> None:
     env = made("Drawn-v0", n_envs=2, record=True)
-    env.reset(lambda copy, k: k)
+    env.reset(lambda i, k: k)
     env.step(np.zeros((2, 1), int))
     ((image,),) = env.render([1])
     assert (env.frames_per_second, image.tolist()) == (20, np.ones((2, 2, 3)).tolist())
@@ -135,11 +135,11 @@ def test_what_drawing_lacks_is_said_before_anything_is_played() -> None:
 
 def test_a_task_changes_attributes_from_the_next_episode_on() -> None:
     env = made("CartPole-v1", n_envs=2)
-    env.reset(lambda copy, k: k)
+    env.reset(lambda i, k: k)
     env.call("set_task", {"gravity": 12.0})
     inner = env.envs[0].env.unwrapped
     assert inner.gravity == 9.8
-    env.reset(lambda copy, k: k)
+    env.reset(lambda i, k: k)
     assert inner.gravity == 12.0
 
 
@@ -148,7 +148,7 @@ def test_an_environment_with_tasks_of_its_own_is_told() -> None:
     told = env.envs[0].env.unwrapped.__dict__["told"] = []
     env.envs[0].env.unwrapped.set_task = told.append
     env.call("set_task", "hard")
-    env.reset(lambda copy, k: k)
+    env.reset(lambda i, k: k)
     assert told == ["hard"]
 
 
@@ -160,27 +160,27 @@ def test_tasks_that_an_environment_does_not_have_are_refused() -> None:
 def test_a_task_is_part_of_the_state() -> None:
     one, other = made("CartPole-v1"), made("CartPole-v1")
     for env in (one, other):
-        env.reset(lambda copy, k: k)
+        env.reset(lambda i, k: k)
     one.call("set_task", {"gravity": 12.0})
     other.load_state_dict(one.state_dict())
     assert other.envs[0].env.unwrapped.gravity == 9.8  # until the open episode ends
-    other.reset(lambda copy, k: k)
+    other.reset(lambda i, k: k)
     assert other.envs[0].env.unwrapped.gravity == 12.0
 
 
 def test_a_restart_keeps_the_task() -> None:
     one, other = made("CartPole-v1"), made("CartPole-v1")
-    one.reset(lambda copy, k: k)
+    one.reset(lambda i, k: k)
     one.call("set_task", {"gravity": 12.0})
     other.restart(one.state_dict())
-    other.reset(lambda copy, k: k)
+    other.reset(lambda i, k: k)
     assert other.envs[0].env.unwrapped.gravity == 12.0
 
 
 def test_a_classic_environment_is_drawn_without_a_display(capfd: Any) -> None:
     pytest.importorskip("pygame")
     env = made("CartPole-v1", record=True)
-    env.reset(lambda copy, k: k)
+    env.reset(lambda i, k: k)
     ((image,),) = env.render([0])
     assert image.shape == (400, 600, 3)
     assert len(np.unique(image.reshape(-1, 3), axis=0)) > 2
@@ -190,7 +190,7 @@ def test_a_classic_environment_is_drawn_without_a_display(capfd: Any) -> None:
 def test_tests_clip_no_rewards() -> None:
     clipped = {"kwargs": {"rewards": (5.0,)}, "reward_clip": 1.0}
     env = made("Scripted-v0", **clipped, training=False)
-    env.reset(lambda copy, k: copy)
+    env.reset(lambda i, k: i)
     assert env.step(np.zeros((1, 1), np.int64))[0].tolist() == [[5]]
 
 
@@ -247,7 +247,7 @@ class Zeros:
 
 def test_a_broken_environment_is_a_broken_world() -> None:
     policy: Any = Zeros()
-    rollout = Rollout(env=made("BrokenReward-v0"), policy=policy, seeds=lambda copy, k: 6)
+    rollout = Rollout(env=made("BrokenReward-v0"), policy=policy, seeds=lambda i, k: 6)
     with pytest.raises(EnvError, match=r"BrokenReward-v0 at step 2 .* with seed 6 gave"):
         rollout.collect(5, Clock())
 

@@ -64,13 +64,13 @@ def test_a_module_may_register_its_own_environment(tmp_path: Any, monkeypatch: A
 
 def test_a_class_of_ones_own_needs_no_registration() -> None:
     env = from_class(Scripted, n_envs=2, **DEFAULTS)
-    env.reset(lambda copy, k: copy)
+    env.reset(lambda i, k: i)
     assert env.obs.shape == (2, 1, 2)
     assert env.envs[0].name == "Scripted"
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_a_maker_that_asks_is_told_what_its_copies_are_for(training: bool) -> None:
+def test_a_maker_that_asks_is_told_what_its_environments_are_for(training: bool) -> None:
     told = []
 
     def make(training: bool) -> Scripted:
@@ -85,7 +85,7 @@ def test_a_class_of_ones_own_has_the_options_of_others() -> None:
     options = {"kwargs": {"rewards": (5.0,)}, "max_episode_steps": 2, "frame_stack": 3}
     env = from_class(Scripted, n_envs=1, **{**DEFAULTS, **options, "reward_clip": 1.0})
     assert (env.spec.frame_stack, env.spec.max_steps) == (3, 2)
-    env.reset(lambda copy, k: copy)
+    env.reset(lambda i, k: i)
     rewards = [float(env.step(np.zeros((1, 1), np.int64))[0][0, 0]) for _ in range(2)]
     assert rewards == [1, 1]
     assert env.last.all()

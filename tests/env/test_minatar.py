@@ -163,7 +163,7 @@ def test_episodes_are_those_of_the_package(game: str) -> None:
     from minatar import Environment
 
     ours, theirs = made(game, n_envs=1), Environment(game)
-    ours.reset(lambda copy, k: 11 + k)
+    ours.reset(lambda i, k: 11 + k)
     theirs.seed(11)
     theirs.reset()
     for action in np.random.default_rng(0).integers(0, 6, 400).tolist():

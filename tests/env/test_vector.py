@@ -91,7 +91,7 @@ def test_a_truncated_episode_is_last_and_terminated_only_if_the_limit_is_termina
     time_limit: Any, expected: bool
 ) -> None:
     env = SyncVectorEnv(make=Counting, n_envs=1, time_limit=time_limit)
-    env.reset(lambda copy, k: 3)  # odd: truncated after 1 step
+    env.reset(lambda i, k: 3)  # odd: truncated after 1 step
     _, terminated = env.step(ACTION[:1])
     assert env.last.tolist() == [True]
     assert terminated.tolist() == [expected]

@@ -75,7 +75,7 @@ def remembering(env: SyncVectorEnv, seeds: Any) -> Rollout:
 
 def test_recurrent_states_are_kept_as_they_were_before_each_slot() -> None:
     walks = SyncVectorEnv(make=Walk, n_envs=2)
-    steps = remembering(walks, lambda copy, k: copy + k).collect(7, CLOCK)
+    steps = remembering(walks, lambda i, k: i + k).collect(7, CLOCK)
     assert steps.hidden is not None
     assert (steps.hidden.shape, steps.hidden.dtype) == ((7, 2, 2, 1), np.float32)
     assert steps.hidden[:, 0, 0, 0].tolist() == [0, 1, 0, 1, 2, 0, 1]  # final steps end it
@@ -83,7 +83,7 @@ def test_recurrent_states_are_kept_as_they_were_before_each_slot() -> None:
 
 
 def test_recurrent_states_go_on_in_the_next_collect() -> None:
-    r = remembering(SyncVectorEnv(make=Walk, n_envs=1), lambda copy, k: 3)
+    r = remembering(SyncVectorEnv(make=Walk, n_envs=1), lambda i, k: 3)
     found = [r.collect(2, CLOCK).hidden for _ in range(3)]
     assert [h[:, 0, 0, 0].tolist() for h in found if h is not None] == [[0, 1], [2, 3], [4, 0]]
 
@@ -93,7 +93,7 @@ def test_recurrent_states_are_not_kept_unless_asked_for() -> None:
 
 
 def test_a_collection_cut_short_keeps_as_many_recurrent_states_as_slots() -> None:
-    r = remembering(Crashing({2}), lambda copy, k: 3)
+    r = remembering(Crashing({2}), lambda i, k: 3)
     first, second = r.collect(8, CLOCK), r.collect(3, CLOCK)
     assert first.hidden is not None
     assert second.hidden is not None
@@ -117,7 +117,7 @@ def test_the_policy_reads_the_clock_it_is_given() -> None:
     assert [c.env_steps for c in r.policy.clocks] == [5, 5, 7]
 
 
-def test_episode_seeds_are_keyed_by_stream_copy_and_episode() -> None:
+def test_episode_seeds_are_keyed_by_stream_environment_and_episode() -> None:
     seeds = EpisodeSeeder(3, ENV_STREAM)
     assert seeds(2, 5) == seed_key(3, ENV_STREAM, 2, 5)
     found = {
@@ -126,7 +126,7 @@ def test_episode_seeds_are_keyed_by_stream_copy_and_episode() -> None:
     assert len(found) == 16
 
 
-def test_a_copy_lives_the_same_episodes_whatever_the_number_of_copies() -> None:
+def test_an_environment_plays_the_same_episodes_whatever_their_number() -> None:
     few, many = (rollout(n, seeds=EpisodeSeeder(0, ENV_STREAM)).collect(30, CLOCK) for n in (2, 5))
     np.testing.assert_array_equal(few.obs, many.obs[:, :2])
 
@@ -194,6 +194,6 @@ def test_a_broken_world_keeps_its_own_words() -> None:
         def reset(self, seeds: Any) -> None:
             raise EnvError("nothing works here")
 
-    r = Rollout(env=Broken(make=Walk, n_envs=1), policy=Counter(1), seeds=lambda copy, k: k)
+    r = Rollout(env=Broken(make=Walk, n_envs=1), policy=Counter(1), seeds=lambda i, k: k)
     with pytest.raises(EnvError, match=r"^nothing works here$"):
         r.collect(1, CLOCK)

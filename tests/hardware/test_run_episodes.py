@@ -16,7 +16,7 @@ from tests.hardware.walks import CLOCK, Counter, Walk, crashing, rollout
 
 
 @pytest.mark.parametrize("n_envs", [1, 3, 8])
-def test_test_episode_i_has_seed_i_on_copy_i_modulo_copies(n_envs: int) -> None:
+def test_test_episode_i_has_seed_i_in_environment_i_modulo_their_number(n_envs: int) -> None:
     seeds = TestSeeds(4, n_envs)
     found = [seeds(i % n_envs, i // n_envs) for i in range(20)]
     assert found == [seed_key(4, TEST_STREAM, i) for i in range(20)]
@@ -60,7 +60,7 @@ def test_an_episode_that_may_never_end_is_warned_of_once(monkeypatch: Any, caplo
 
     monkeypatch.setattr("rltrain.hardware.rollout.LONG", 5)
     env = SyncVectorEnv(make=Endless, n_envs=1)
-    r, asked = Rollout(env=env, policy=Counter(1), seeds=lambda copy, k: k), []
+    r, asked = Rollout(env=env, policy=Counter(1), seeds=lambda i, k: k), []
     with pytest.raises(Interrupted):
         r.run_episodes(1, 0, CLOCK, None, lambda: asked.append(1) or len(asked) == 20)
     assert caplog.text.count("may never end") == 1

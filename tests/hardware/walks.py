@@ -105,7 +105,7 @@ class Counter:
         pass  # nothing outlives an episode
 
 
-def rollout(n_envs: int, make: Any = Walk, seeds: Any = lambda copy, k: copy + k) -> Rollout:
+def rollout(n_envs: int, make: Any = Walk, seeds: Any = lambda i, k: i + k) -> Rollout:
     env = SyncVectorEnv(make=make, n_envs=n_envs)
     return Rollout(env=env, policy=Counter(n_envs), seeds=seeds)
 
@@ -129,4 +129,4 @@ class Crashing(SyncVectorEnv):
 
 def crashing(*crashes: int) -> Rollout:
     env = Crashing(set(crashes))
-    return Rollout(env=env, policy=Counter(2), seeds=lambda copy, k: 3)  # four steps
+    return Rollout(env=env, policy=Counter(2), seeds=lambda i, k: 3)  # four steps

@@ -10,7 +10,14 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rltrain.config.schema import Settings
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -46,6 +53,36 @@ def train(n_jobs: int, overrides: Sequence[str]) -> int:
         if not isinstance(error, RltrainError):
             raise
         return error.exit_code
+
+
+def run_in_process(settings: Settings, run_dir: Path, n_jobs: int) -> None:
+    """One run of a sweep of ``n_jobs`` for another launcher than ours, in a folder that is there
+    already: it begins, goes on where it was interrupted, or has finished before. A job that cannot
+    begin is recorded in ``run.json``, and the sweep goes on.
+
+    Raises:
+        KeyboardInterrupt: the run was interrupted.
+    """
+    from rltrain.errors import RltrainError, exit_code_of
+    from rltrain.mode.messages.banner import Job
+    from rltrain.mode.run_folder import holds_run, read_record, record_failure
+    from rltrain.mode.signals import SIGNAL_CODES
+    from rltrain.mode.train import run_training
+
+    if read_record(run_dir / "run.json").get("status") == "finished":
+        return
+    try:
+        resumes = holds_run(run_dir)
+        job = Job(run_dir.name, n_jobs)
+        code = run_training(settings, run_dir, resume=resumes, job=job).exit_code
+    except Exception as error:
+        record_failure(run_dir, f"{type(error).__name__}: {error}", exit_code_of(error))
+        print(f"rltrain: {run_dir.name}: {error}", file=sys.stderr)
+        if not isinstance(error, RltrainError):
+            traceback.print_exc()
+        return
+    if code in SIGNAL_CODES.values():
+        raise KeyboardInterrupt
 
 
 def stop_with_the_sweep() -> None:

@@ -44,10 +44,10 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
     typed = typed_value(overrides, "hydra.sweep.dir")
     folder = None if typed is None else original_cwd(str(typed))
     plan, continues = plan_for(overrides, settings, folder)
-    from rltrain.mode.train import run_job
+    from rltrain.mode.sweep.job import run_in_process
 
     local = Local(plan, settings[0].run.sweep)
-    task = Task(partial(run_job, n_jobs=plan.n_jobs), None if other else local.launch)
+    task = Task(partial(run_in_process, n_jobs=plan.n_jobs), None if other else local.launch)
     run = sweeper_for(overrides, plan.folder, task)
     with locked(plan.folder) as local.lock:
         if continues:
