@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -19,19 +18,10 @@ from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.greedy_policy import NamedAgents
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
+from rltrain.build.callbacks import build_callbacks, obs_statistics, video_recorder
 from rltrain.build.env import build_env, need_same_sizes, prepare_machine, recorded
 from rltrain.build.learner import about, build_learner, need_independent
-from rltrain.callback import (
-    Callback,
-    Callbacks,
-    DrawCurve,
-    Health,
-    Log,
-    ObsStatistics,
-    Save,
-    Stop,
-    Test,
-)
+from rltrain.callback import Callback
 from rltrain.common.conformance import conform
 from rltrain.common.seeding import (
     ACTOR_STREAM,
@@ -46,7 +36,7 @@ from rltrain.common.seeding import (
 from rltrain.config.schema import Settings, locate
 from rltrain.hardware.episode_seeds import EpisodeSeeder, TestSeeds
 from rltrain.hardware.rollout import Rollout
-from rltrain.interfaces import Agents, Buffer, Critic, Loss, VectorEnv
+from rltrain.interfaces import Buffer, Loss, VectorEnv
 from rltrain.logger.loggers import Loggers
 from rltrain.offline.recorder import Recording
 from rltrain.periodic_tests import TestFunction
@@ -213,67 +203,6 @@ def named_agents_of(spec: EnvSpec) -> NamedAgents | None:
     from rltrain.env.team import named
 
     return named.NamedAgents(spec)
-
-
-def build_callbacks(
-    settings: Settings,
-    loggers: Loggers,
-    exploration: Any,
-    first: Sequence[Callback],
-    last: Sequence[Callback],
-) -> Callbacks:
-    """What looks at a run, in order: the user's own before those that test, log and save.
-
-    Raises:
-        ValueError: one of them may change batches whose target values are kept.
-    """
-    run = settings.run
-    watchers = Callbacks(
-        [
-            *first,
-            *(node.build() for node in settings.callbacks),
-            Test(interval=run.test.interval, loggers=loggers),
-            Log(interval=run.log.interval, loggers=loggers, exploration=exploration),
-            DrawCurve(title=settings.title),
-            Stop(**asdict(run.stop)),
-            Health(),
-            Save(interval=run.save.interval, replay_buffer=run.save.replay_buffer),
-            *last,
-        ]
-    )
-    if settings.hardware.target_cache is not None and watchers.changes_batches:
-        raise ValueError(
-            "hardware.target_cache reuses the target network's values of an episode, which a "
-            "callback with on_batch may change. Type hardware.target_cache=null."
-        )
-    return watchers
-
-
-def obs_statistics(learner: Learner) -> list[Callback]:
-    """What keeps the statistics of networks that normalize observations, those of a critic
-    included; before user operators, so that they count as they were seen.
-    """
-    norms = [cast(Agents, learner.online.agents).obs_norm]
-    if learner.online.critic is not None:
-        norms.append(cast(Critic, learner.online.critic).obs_norm)
-    return [ObsStatistics(update=norm.update) for norm in norms if norm is not None]
-
-
-def video_recorder(settings: Settings, env: VectorEnv, loggers: Loggers) -> list[Callback]:
-    """What records videos of tests, if ``test.video_interval`` is set.
-
-    Raises:
-        UsageError: the environment cannot be drawn.
-    """
-    interval = settings.run.test.video_interval
-    if interval is None:
-        return []
-    from rltrain.callback.video import RecordVideo
-    from rltrain.video.recorder import require_drawable
-
-    key, name = "test.video_interval", settings.choices["env"]
-    require_drawable(env, name, f"{key}={interval}", f"{key}=null")
-    return [RecordVideo(interval=interval, env=env, loggers=loggers)]
 
 
 def build_test_function(settings: Settings) -> TestFunction | None:

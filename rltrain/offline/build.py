@@ -13,17 +13,10 @@ import numpy as np
 import torch
 
 from rltrain.algo.exploration.epsilon import FixedEpsilon
+from rltrain.build.callbacks import build_callbacks, obs_statistics, video_recorder
 from rltrain.build.env import build_env, prepare_machine
 from rltrain.build.learner import build_learner
-from rltrain.build.trainer import (
-    build_actor,
-    build_buffer,
-    build_callbacks,
-    build_test_rollout,
-    obs_statistics,
-    trainer_words,
-    video_recorder,
-)
+from rltrain.build.trainer import build_actor, build_buffer, build_test_rollout, trainer_words
 from rltrain.callback import Callback
 from rltrain.common.seeding import (
     DATASET_STREAM,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rltrain.mode.dispatch import one_job
+from rltrain.mode.read_overrides import one_job
 from rltrain.mode.tune.space import read_space
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -33,8 +33,8 @@ def train(n_jobs: int, overrides: Sequence[str]) -> int:
     """Begin the run or, with ``resume=``, go on with it; returns its exit code."""
     from rltrain.config.overrides import original_cwd, typed_value
     from rltrain.errors import RltrainError, exit_code_of
-    from rltrain.mode.dispatch import one_job
     from rltrain.mode.messages.banner import Job
+    from rltrain.mode.read_overrides import one_job
     from rltrain.mode.run_folder import record_failure
     from rltrain.mode.train import resume, run_training
 

@@ -1,0 +1,84 @@
+"""The callbacks of a run, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, cast
+
+from rltrain.algo.learner import Learner
+from rltrain.callback import (
+    Callback,
+    Callbacks,
+    DrawCurve,
+    Health,
+    Log,
+    ObsStatistics,
+    Save,
+    Stop,
+    Test,
+)
+from rltrain.config.schema import Settings
+from rltrain.interfaces import Agents, Critic, VectorEnv
+from rltrain.logger.loggers import Loggers
+
+
+def build_callbacks(
+    settings: Settings,
+    loggers: Loggers,
+    exploration: Any,
+    first: Sequence[Callback],
+    last: Sequence[Callback],
+) -> Callbacks:
+    """What looks at a run, in order: the user's own before those that test, log and save.
+
+    Raises:
+        ValueError: one of them may change batches whose target values are kept.
+    """
+    run = settings.run
+    watchers = Callbacks(
+        [
+            *first,
+            *(node.build() for node in settings.callbacks),
+            Test(interval=run.test.interval, loggers=loggers),
+            Log(interval=run.log.interval, loggers=loggers, exploration=exploration),
+            DrawCurve(title=settings.title),
+            Stop(**asdict(run.stop)),
+            Health(),
+            Save(interval=run.save.interval, replay_buffer=run.save.replay_buffer),
+            *last,
+        ]
+    )
+    if settings.hardware.target_cache is not None and watchers.changes_batches:
+        raise ValueError(
+            "hardware.target_cache reuses the target network's values of an episode, which a "
+            "callback with on_batch may change. Type hardware.target_cache=null."
+        )
+    return watchers
+
+
+def obs_statistics(learner: Learner) -> list[Callback]:
+    """What keeps the statistics of networks that normalize observations, those of a critic
+    included; before user operators, so that they count as they were seen.
+    """
+    norms = [cast(Agents, learner.online.agents).obs_norm]
+    if learner.online.critic is not None:
+        norms.append(cast(Critic, learner.online.critic).obs_norm)
+    return [ObsStatistics(update=norm.update) for norm in norms if norm is not None]
+
+
+def video_recorder(settings: Settings, env: VectorEnv, loggers: Loggers) -> list[Callback]:
+    """What records videos of tests, if ``test.video_interval`` is set.
+
+    Raises:
+        UsageError: the environment cannot be drawn.
+    """
+    interval = settings.run.test.video_interval
+    if interval is None:
+        return []
+    from rltrain.callback.video import RecordVideo
+    from rltrain.video.recorder import require_drawable
+
+    key, name = "test.video_interval", settings.choices["env"]
+    require_drawable(env, name, f"{key}={interval}", f"{key}=null")
+    return [RecordVideo(interval=interval, env=env, loggers=loggers)]

@@ -1,0 +1,74 @@
+"""What the overrides of a command ask for: settings of a run, or a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rltrain.config.compose import Composition, compose_checked
+from rltrain.config.overrides import parse, typed_value
+from rltrain.config.schema import Settings
+from rltrain.config.validate.settings import check_composition
+from rltrain.errors import UsageError
+
+
+def one_job(overrides: Sequence[str]) -> tuple[Composition, Settings]:
+    """Compose and validate the overrides of one run.
+
+    Raises:
+        UsageError: everything that is wrong, or several values for a key without -m.
+    """
+    swept = [str(o.input_line) for o in parse(overrides) if o.is_sweep_override()]
+    if swept:
+        from rltrain.config.suggest.keys import numbers
+
+        one = "".join(numbers(word) for word in swept).replace(" Type", " For one number type")
+        raise UsageError(
+            f"{', '.join(swept)}: several values for one key are a sweep. Type rltrain -m … to run "
+            f"them all, or quote the value if the comma belongs to it.{one}"
+        )
+    if of_sweep := [word for word in overrides if word.startswith("sweep.")]:
+        raise UsageError(
+            f"{', '.join(of_sweep)}: only for sweeps. Type rltrain -m … with several values for a "
+            "key, or leave it out."
+        )
+    composed = compose_checked(overrides)
+    return composed, check_composition(composed)
+
+
+def loaded(
+    overrides: Sequence[str], names: Sequence[str] = ("best",)
+) -> tuple[str | None, Any, list[str]]:
+    """The checkpoint that was typed, its step, and the other overrides.
+
+    Args:
+        names: what ``load_step`` may be besides a step.
+
+    Raises:
+        UsageError: an invalid step, or overrides that have no effect here.
+    """
+    path, load_step = typed_value(overrides, "checkpoint"), typed_value(overrides, "load_step")
+    whole = isinstance(load_step, int) and not isinstance(load_step, bool)
+    if path is not None and not (whole or load_step in (None, *names)):
+        listed = " or ".join(names)
+        raise UsageError(
+            f"load_step={load_step}: expected the env step of a checkpoint, or {listed}."
+        )
+    others = other_overrides(overrides, ("mode", "load_step", "checkpoint"), ("resume",))
+    return None if path is None else str(path), load_step, others
+
+
+def other_overrides(
+    overrides: Sequence[str], about: Sequence[str], never: Sequence[str]
+) -> list[str]:
+    """The overrides without those in ``about``.
+
+    Raises:
+        UsageError: overrides of ``never``, which have no effect beside those in ``about``.
+    """
+    names = {word: word.partition("=")[0] for word in overrides}
+    if unused := [word for word, name in names.items() if name in never]:
+        raise UsageError(
+            f"{', '.join(unused)}: not used together with {about[-1]}=. Leave out one of them."
+        )
+    return [word for word, name in names.items() if name not in about]
