@@ -3,8 +3,8 @@
     python -m benchmarks.results run lbf-vdn:1-3 qmix-3m:1    two at a time, one thread each
     python -m benchmarks.results keep                         copy metrics to benchmarks/data
     python -m benchmarks.results table teams                  a Markdown table, from that copy
-    python -m benchmarks.results draw                         docs/curves, from that copy
     python -m benchmarks.results costs                        time and memory of all of them
+    python -m benchmarks.results write                        both into docs, and docs/curves
 
 `run` trains in outputs/results; finished runs are skipped, interrupted ones resumed, and every
 command is printed. `keep FOLDER` copies runs from another folder, and those of EPyMARL's own code
@@ -35,6 +35,11 @@ from rltrain.report.statistics import estimate, iqm, resampled_runs
 OUTPUT = Path("outputs/results")
 DATA = Path(__file__).parent / "data"
 CURVES = Path("docs/curves")
+PAGES = (Path("docs/results.md"), Path("docs/comparing.md"))
+PRINTED = re.compile(
+    r"<!-- python -m benchmarks\.results (table \w+|costs) -->.*?<!-- end -->", re.S
+)
+"""What a command has printed into a page."""
 RECORDED = (
     "version", "git_commit", "machine", "env_steps", "updates", "seconds", "environment", "plan"
 )  # fmt: skip
@@ -141,6 +146,8 @@ def table(group: str) -> str:
     """The kept runs of a group, with those of the other library beside them where there are any,
     and a line about the software and the machine.
     """
+    if not kept_names(group):
+        return "No run has finished yet."
     lines = [
         "| task | env steps | seeds | each | IQM | best test | published | minutes |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -190,6 +197,23 @@ def origin(group: str) -> str:
     return f"Made with {'; '.join([', '.join(commits), *sorted(machines), *versions])}."
 
 
+def printed(before: re.Match[str]) -> str:
+    """What the command prints now, and the curves of its runs."""
+    group = before[1].removeprefix("table ")
+    text = costs() if group == "costs" else table(group)
+    if group != "costs" and kept_names(group):
+        text += f"\n\n![Tests of every seed over env steps and minutes](curves/{group}.png)"
+    return f"<!-- python -m benchmarks.results {before[1]} -->\n{text}\n\n<!-- end -->"
+
+
+def draw_all() -> None:
+    """Draw the curves of all groups."""
+    for group in filter(kept_names, TASKS):
+        found = {name: (kept(name), kept(f"{name}{PEER}")) for name in TASKS[group]}
+        found = {name: both for name, both in found.items() if any(both)}
+        draw(CURVES / f"{group}.png", found, {n: t.metric for n, t in TASKS[group].items()})
+
+
 def main(arguments: list[str]) -> None:
     match arguments:
         case ["run", _, *_]:
@@ -198,11 +222,10 @@ def main(arguments: list[str]) -> None:
             keep(Path(*folder) if folder else OUTPUT)
         case ["costs"]:
             print(costs())
-        case ["draw", *groups]:
-            for group in groups or filter(kept_names, TASKS):
-                found = {name: (kept(name), kept(f"{name}{PEER}")) for name in TASKS[group]}
-                found = {name: both for name, both in found.items() if any(both)}
-                draw(CURVES / f"{group}.png", found, {n: t.metric for n, t in TASKS[group].items()})
+        case ["write"]:
+            for page in PAGES:
+                page.write_text(PRINTED.sub(printed, page.read_text("utf-8")), encoding="utf-8")
+            draw_all()
         case ["table", *groups]:
             print("\n\n".join(table(group) for group in groups or TASKS))
         case _:
