@@ -1,7 +1,7 @@
 """Measure speed and memory beside other libraries: ``python -m benchmarks [GROUP …]``.
 
-Writes results.json, results.md and, for the group growth, growth.png. Stable-Baselines3 and
-Tianshou are measured where they are installed, others where their source folder is given.
+Writes results.json, results.md and, for the group growth, growth.png. Stable-Baselines3, Tianshou
+and JaxMARL are measured where they are installed, others where their source folder is given.
 """
 
 from __future__ import annotations

@@ -372,13 +372,19 @@ def engine_cases(peers: Peers, threads: int) -> Iterator[Case]:
         if peers.smaclite and map_name in ("2s3z", "27m_vs_30m"):
             theirs = {"folder": peers.smaclite, "map_name": map_name}
             programs.append(Program("SMAClite", "peers.smaclite_env:battles", theirs))
+        if installed("jaxmarl"):
+            theirs = {"map_name": map_name, "n_envs": 256}
+            programs.append(
+                Program("JaxMARL's SMAX", "peers.jaxmarl_smax:battles", theirs, threads)
+            )
         yield Case(
             name=f"engine {map_name}, {threads} threads",
             group="engine",
             unit="env step",
             programs=programs,
             clock="cpu" if threads == 1 else "wall",
-            settings="random available actions, 256 environments (SMAClite: one)",
+            settings="random available actions, 256 environments (SMAClite: one); SMAX has simpler "
+            "rules",
         )
 
 
