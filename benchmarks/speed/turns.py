@@ -100,6 +100,9 @@ class Process:
             text=True,
             env={**environment, **threads, "PYTHONPATH": str(ROOT)},
         )
+
+    def ready(self) -> None:
+        """Wait until its work is prepared."""
         self._answer()
 
     def round(self, unit: str, amount: float) -> Round:
@@ -148,6 +151,8 @@ def measure(case: Case, *, rounds: int, seconds: float) -> dict[str, Any]:
         processes += [Process(program) for program in case.programs]
         yardstick = Process(YARDSTICK)
         processes.append(yardstick)
+        for process in processes:  # they prepare at the same time
+            process.ready()
         taken: dict[str, list[Round]] = {process.program.name: [] for process in processes}
         for _ in range(case.rounds or rounds):
             for process in processes[:-1]:
