@@ -11,6 +11,7 @@ import torch
 import rltrain
 from rltrain.callback import Callback, Callbacks
 from rltrain.common.files import digest
+from rltrain.common.manifest import put_manifest
 
 
 class Failing(Callback):
@@ -56,7 +57,7 @@ def forged(run_dir, without=None, **changes):
         if manifest.exists():
             facts = json.loads(manifest.read_text())
             facts["files"]["config.json"] = {"bytes": file.stat().st_size, "sha256": digest(file)}
-            manifest.write_text(json.dumps(facts))
+            put_manifest(manifest.parent, facts)
 
 
 def rows(trainer, name):

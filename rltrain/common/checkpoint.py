@@ -19,14 +19,11 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from rltrain.common.files import digest, sync
+from rltrain.common.files import get_json, sync
 from rltrain.common.files import put_text as put_text
+from rltrain.common.manifest import MANIFEST, drop_part, manifest_of, seal, stored_manifest
 from rltrain.common.state_tree import join, put_array, split
 from rltrain.errors import CheckpointError, UsageError
-
-FORMAT = 1
-"""Version of the folder's layout; readers refuse a newer one."""
-MANIFEST = "manifest.json"
 
 
 def write(
@@ -65,60 +62,12 @@ def write(
     return final
 
 
-def seal(folder: Path, kind: str) -> None:
-    """Sync every file, then write the manifest with sizes and SHA-256 sums."""
-    files = {}
-    for file in sorted(folder.iterdir()):
-        if file.name != MANIFEST:
-            sync(file)
-            files[file.name] = {"bytes": file.stat().st_size, "sha256": digest(file)}
-    manifest = {"format": FORMAT, "kind": kind, "files": files}
-    put_text(folder / MANIFEST, json.dumps(manifest, indent=1))
-
-
-def drop_part(folder: Path, part: str) -> None:
-    """Remove one part of a finished checkpoint: first from the manifest, then from disk."""
-    manifest = stored_manifest(folder)
-    names = [n for n in manifest["files"] if n.partition(".")[0] == part]
-    for name in names:
-        del manifest["files"][name]
-    if names:
-        put_text(folder / MANIFEST, json.dumps(manifest, indent=1))
-    for name in names:
-        (folder / name).unlink(missing_ok=True)
-
-
-def stored_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest as it is stored; nothing is compared with it."""
-    return dict(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
-
-
-def manifest_of(folder: Path) -> dict[str, Any]:
-    """The manifest, after comparing every file with it.
-
-    Raises:
-        CheckpointError: what is missing, changed or unreadable.
-    """
-    path = folder / MANIFEST
-    try:
-        if path.is_symlink() or path.stat().st_size > 1 << 20:
-            raise CheckpointError(f"{path} is no plain small file, so it is not trusted.")
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        files, version = manifest["files"], manifest["format"]
-        if version > FORMAT:
-            raise CheckpointError(
-                f"{folder} was written by a newer rltrain (format {version}, this one reads "
-                f"{FORMAT}): update rltrain."
-            )
-        for name, facts in files.items():
-            file = folder / name
-            if name != Path(name).name or file.is_symlink() or not file.is_file():
-                raise CheckpointError(f"{file} is missing or no plain file.")
-            if file.stat().st_size != facts["bytes"] or digest(file) != facts["sha256"]:
-                raise CheckpointError(f"{file} is damaged: its checksum is not the manifest's.")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{folder} holds no readable manifest ({error}).") from error
-    return dict(manifest)
+def put_back(checkpoints: Path) -> None:
+    """Give a checkpoint its name again that was being replaced when its process was killed."""
+    for aside in checkpoints.glob(".tmp-*-replaced"):
+        final = checkpoints / aside.name.split("-")[1]
+        if not final.exists():
+            os.replace(aside, final)
 
 
 def read(folder: Path, part: str) -> dict[str, Any]:
@@ -131,7 +80,7 @@ def read(folder: Path, part: str) -> dict[str, Any]:
         listed = stored_manifest(folder)["files"]
         if f"{part}.json" not in listed:
             raise CheckpointError(f"{folder} holds no '{part}'.")
-        tree = json.loads((folder / f"{part}.json").read_text(encoding="utf-8"))
+        tree = get_json(folder / f"{part}.json")
         file = f"{part}.safetensors"
         tensors = load_file(folder / file) if file in listed else {}
         for name in listed:

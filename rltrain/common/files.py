@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import secrets
 from pathlib import Path
+from typing import Any
 
 from rltrain.errors import UsageError
 
@@ -17,6 +19,42 @@ def put_text(path: Path, text: str) -> None:
     sync(temporary)
     os.replace(temporary, path)
     sync(path.parent)
+
+
+def get_json(path: Path, limit: int | None = None) -> Any:
+    """Read a JSON file that somebody else may have written.
+
+    Args:
+        limit: largest size, in bytes.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no JSON, too large or nested too deep, or has one key twice.
+    """
+    if limit is not None and path.stat().st_size > limit:
+        raise ValueError(f"{path.name} is larger than {limit:,} bytes")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=unique_keys)
+    except RecursionError as error:
+        raise ValueError(f"{path.name} is nested too deep") from error
+
+
+def json_object(path: Path) -> dict[str, Any]:
+    """A JSON object from a file; empty if there is none or it cannot be read."""
+    try:
+        found = get_json(path)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object. Of a key that is there twice, readers would take one and checks the other."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"key '{next(n for n in names if names.count(n) > 1)}' is there twice")
+    return found
 
 
 def sync(path: Path) -> None:

@@ -4,12 +4,12 @@ or the user trusts.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
+from rltrain.common.files import get_json
 from rltrain.config.tree import put
 from rltrain.config.tree import targets as targets_by_path
 from rltrain.errors import CheckpointError
@@ -26,6 +26,10 @@ PETTINGZOO_PACKAGES = ("pettingzoo", "mpe2", "magent2")
 """Packages of published environments, which need no trust."""
 HANDED_OVER_CALLBACK = "rltrain.config.python_objects.own_callback"
 """What stands for a callback object that was handed over from Python."""
+
+
+CONFIG_BYTES = 1 << 24
+"""A larger ``config.json`` is not read."""
 
 
 def shipped_targets(folder: Path) -> set[str]:
@@ -46,8 +50,7 @@ def read_config(path: Path) -> dict[str, Any]:
         CheckpointError: unreadable, no JSON object, or an interpolation in it.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-        tree = json.loads(text)
+        tree = get_json(path, CONFIG_BYTES)
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read as JSON: {error}.") from error
     if not isinstance(tree, dict):

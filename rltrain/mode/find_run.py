@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from rltrain.common import checkpoint
+from rltrain.common.manifest import MANIFEST
 from rltrain.errors import CheckpointError, UsageError
 
 LATEST = "latest"
@@ -59,7 +60,7 @@ def find_checkpoint(
     path = typed_path(typed)
     inside = checkpoint.folder_of(path)
     if checkpoint.is_one(path) or any(
-        (inside / str(step) / checkpoint.MANIFEST).is_file() for step in checkpoint.steps_of(inside)
+        (inside / str(step) / MANIFEST).is_file() for step in checkpoint.steps_of(inside)
     ):
         return checkpoint.find(path, load_step)
     runs = runs_below(path)

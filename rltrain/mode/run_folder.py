@@ -19,7 +19,7 @@ import rltrain
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
-from rltrain.common.files import require_writable
+from rltrain.common.files import json_object, require_writable
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
 from rltrain.hardware.device import machine
@@ -202,10 +202,7 @@ class Journal(Record):
 
 def read_record(path: Path) -> dict[str, Any]:
     """A ``run.json``; empty if there is none or it cannot be read."""
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
-        return {}
+    return json_object(path)
 
 
 def other_rules(checkpoint_folder: Path, about: Mapping[str, Any]) -> tuple[str, ...]:

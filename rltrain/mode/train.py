@@ -267,6 +267,7 @@ def resume(
     tree, choices, changed = load_config(config, overrides, learns=True, env=env)
     refuse_changes(changed)
     require_writable(run_dir)
+    checkpoint.put_back(run_dir / "checkpoints")
     settings = check(tree, choices, {})
     settings = settings if handed_over is None else handed_over(settings)
     return run_training(settings, run_dir, resume=True, loud=loud, job=job)

@@ -17,7 +17,7 @@ import numpy as np
 from safetensors.numpy import save
 
 from rltrain.buffer import fields
-from rltrain.common.files import digest, put_text, sync
+from rltrain.common.files import digest, get_json, put_text, sync
 from rltrain.errors import DatasetError, EnvError, UsageError
 from rltrain.types import EnvSpec
 
@@ -127,7 +127,7 @@ def read_index(folder: Path) -> dict[str, Any]:
     try:
         if path.is_symlink() or path.stat().st_size > LARGEST_INDEX:
             raise DatasetError(f"{path} is no plain file of a sensible size: it is not read.")
-        index = json.loads(path.read_text(encoding="utf-8"))
+        index = get_json(path)
         if index["format"] > FORMAT:
             raise DatasetError(
                 f"{folder} was written by a newer rltrain (format {index['format']}, this one "

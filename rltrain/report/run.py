@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,12 +104,3 @@ def flat(tree: Any, prefix: str = "") -> dict[str, Any]:
     for name, value in tree.items():
         out |= flat(value, f"{prefix}{name}.")
     return out
-
-
-def json_object(path: Path) -> dict[str, Any]:
-    """A JSON object from a file; empty if there is none or it cannot be read."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 import rltrain
 from rltrain.common.files import digest
+from rltrain.common.manifest import put_manifest
 from rltrain.errors import CheckpointError
 from tests.env.scripted import Scripted
 
@@ -132,6 +133,6 @@ def test_a_damaged_record_of_the_space_is_a_checkpoint_error(tmp_path):
     file.write_text(json.dumps({**spec, "obs_space": {"discrete": -3}}))
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["files"]["spec.json"] = {"bytes": file.stat().st_size, "sha256": digest(file)}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    put_manifest(folder, manifest)
     with pytest.raises(CheckpointError, match="damaged spec"):
         rltrain.load_policy(folder)

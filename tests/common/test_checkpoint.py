@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
 import torch
 
 from rltrain.common import checkpoint
+from rltrain.common.manifest import seal
 from rltrain.errors import CheckpointError
 from rltrain.types import Pieces
 
@@ -161,6 +163,49 @@ def test_arrays_of_objects_are_not_read(tmp_path):
     folder = make(tmp_path, 5)
     np.save(folder / "model.evil.npy", np.array([{}], object), allow_pickle=True)
     assert "evil" not in checkpoint.read(folder, "model")  # the manifest does not list it
-    checkpoint.seal(folder, "full")
+    seal(folder, "full")
     with pytest.raises(CheckpointError):
         checkpoint.read(folder, "model")
+
+
+@pytest.mark.parametrize("name", [*"0123456789abcdef"[::5], "kind", "bytes", "format"])
+def test_any_change_of_the_manifest_is_noticed(tmp_path, name):
+    path = make(tmp_path, 5) / "manifest.json"
+    text = path.read_text()
+    at = text.index(name) + len(name) - 1
+    path.write_text(text[:at] + ("1" if text[at] == "0" else "0") + text[at + 1 :])
+    with pytest.raises(CheckpointError, match="manifest"):
+        checkpoint.find(tmp_path / "5")
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"x": ' * 100_000, '{"a": 1, "a": 2}', "1" * 10_000, "\ud800"]
+)
+def test_json_that_is_deep_ambiguous_or_huge_is_refused(tmp_path, text):
+    folder = make(tmp_path, 5)
+    (folder / "note.json").write_bytes(text.encode("utf-8", "surrogatepass"))
+    checkpoint.seal(folder, "full")
+    with pytest.raises(CheckpointError):
+        checkpoint.read(folder, "note")
+
+
+def test_a_kill_between_the_two_renames_of_a_replacement_loses_nothing(tmp_path, monkeypatch):
+    """Defect: the checkpoint of that step was gone, with it the run's only one."""
+    make(tmp_path, 5)
+    renames = []
+
+    def killed(source, target):
+        renames.append(source)
+        if len(renames) == 3:  # after the manifest's and the old checkpoint's
+            raise SystemExit
+        replace(source, target)
+
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(SystemExit):
+        make(tmp_path, 5)
+    monkeypatch.undo()
+    with pytest.raises(CheckpointError):
+        checkpoint.find(tmp_path)
+    checkpoint.put_back(tmp_path)
+    assert checkpoint.find(tmp_path, full=True).step == 5

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from rltrain.common import checkpoint
+from rltrain.common.manifest import seal
 from rltrain.errors import UsageError
 from rltrain.mode.evaluate import open_checkpoint
 from rltrain.mode.hub.download import PREFIX, client
@@ -64,7 +65,7 @@ def copy_weights(found: checkpoint.Found, folder: Path) -> None:
     for part in TO_ACT:
         for file in found.folder.glob(f"{part}.*"):
             shutil.copy(file, folder / file.name)
-    checkpoint.seal(folder, "weights")
+    seal(folder, "weights")
 
 
 def copy(source: Path, target: Path) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rltrain.common.files import json_object
 from rltrain.report.readers.tables import algo_in, csv_columns, env_in, header, seed_in
-from rltrain.report.run import Run, columns_of, flat, json_object, renamed
+from rltrain.report.run import Run, columns_of, flat, renamed
 
 ALGOS = ("dqn", "apex", "qmix", "ppo", "impala", "appo", "sac", "dreamerv3", "r2d2", "simple_q")
 NAMES = {

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.report.run import Run, columns_of, flat, json_object
+from rltrain.common.files import json_object
+from rltrain.report.run import Run, columns_of, flat
 
 SCENARIO = ("map_name", "game", "maker", "id")
 """Keys of an environment that name what is played in it."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.report.run import Run, columns_of, flat, json_object, number
+from rltrain.common.files import json_object
+from rltrain.report.run import Run, columns_of, flat, number
 
 NAMES = {"return": "return_mean", "ep_length": "episode_length_mean", "battle_won": "win_rate"}
 LEARN = {
