@@ -196,18 +196,18 @@ class ReplayBuffer:
     def _make_room(self, n_steps: int) -> None:
         """Remove the oldest steps of every environment that ``n_steps`` new ones replace."""
         first = np.maximum(self.store.end + n_steps - self.steps_per_env, self.store.begin)
-        full = np.flatnonzero(first > self.store.begin).tolist()
+        if (first == self.store.begin).all():
+            return
         before = self.starts.oldest
-        for e in full:
-            self.store.release(e, int(first[e]))
-        after = self.starts.oldest
-        for e in full:
-            self.starts.remove(e, int(before[e]), int(after[e]))
+        self.store.release_all(first)
+        self.starts.remove(before, self.starts.oldest)
 
     def _drop_open_episode(self, e: int) -> None:
         """Remove the open episode of an environment that crashed."""
         start = max(int(self._open[e]), int(self.store.begin[e]))
-        self.starts.remove(e, start, int(self.store.end[e]))
+        first = self.store.end.copy()
+        first[e] = start
+        self.starts.remove(first, self.store.end)
         self.store.rewind(e, start)
         # windows of earlier episodes end at their own final step, which is stored
         self.starts.stop[e] = min(self.starts.stop[e], start)

@@ -90,13 +90,13 @@ class Store:
         for k in np.flatnonzero(needed > taken).tolist():
             self._take_blocks(int(env[k]), int(taken[k]), int(needed[k]))
         rows = self.rows(env, end + np.arange(len(last))[:, None]).reshape(-1)  # [T * K]
-        real = ~last.reshape(-1, 1)
+        real, ended = ~last.reshape(-1, 1), bool(last.any())
         for name, array in self.arrays.items():
             field = fields[name]
             if name == "obs" and self._packed is not None and field.dtype != np.uint8:
                 field = self._packed.pack(field)  # what comes from a checkpoint is packed
             field = field.reshape(len(rows), array.shape[1])
-            array[rows] = np.where(real, field, 0) if name in TRANSITION else field
+            array[rows] = np.where(real, field, 0) if ended and name in TRANSITION else field
         self.end[env] += len(last)
 
     def release(self, e: int, step: int) -> None:
@@ -105,6 +105,12 @@ class Store:
         for block in range(int(self.begin[e]) // BLOCK, step // BLOCK):
             self._freed.append(int(self.table[e, block % self.table.shape[1]]))
         self.begin[e] = step
+
+    def release_all(self, step: np.ndarray) -> None:
+        """Remove the steps of every environment e before ``step[e]``."""
+        for e in np.flatnonzero(step // BLOCK > self.begin // BLOCK).tolist():
+            self.release(e, int(step[e]))
+        self.begin[:] = step
 
     def rewind(self, e: int, step: int) -> None:
         """Remove the steps of environment ``e`` from ``step`` on, as if never appended."""
@@ -155,19 +161,27 @@ class Store:
         than float32. The frames of rows [T, B, n_frames] are joined (``join_frames``).
         """
         array, shape = self.arrays[name], rows.shape + self.shapes[name]
-        dtype = getattr(torch, array.dtype.name)
+        if self.device.type == "cpu":  # NumPy is the faster allocator
+            flat = np.empty((rows.size, array.shape[1]), array.dtype)
+            out = torch.from_numpy(flat).view(shape)
+        else:
+            dtype = getattr(torch, array.dtype.name)
+            out = torch.empty(shape, dtype=dtype, pin_memory=self.device.type == "cuda")
+            flat = out.numpy().reshape(rows.size, array.shape[1])
+        if flat.size:
+            array.take(rows.reshape(-1), 0, out=flat, mode="clip")  # "raise" would buffer
+        if self.device.type != "cpu":
+            out = out.to(self.device, non_blocking=True)
         if 0 in shape:
-            return torch.empty(shape, dtype=dtype, device=self.device)
-        out = torch.empty(shape, dtype=dtype, pin_memory=self.device.type == "cuda")
-        flat = out.numpy().reshape(rows.size, array.shape[1])
-        np.take(array, rows.reshape(-1), axis=0, out=flat, mode="clip")  # "raise" would buffer
-        out = out.to(self.device, non_blocking=True)
+            return out
         if name == "obs" and self._packed is not None:
             out = self._packed.unpack(out)
         return out if rows.ndim < 3 else join_frames(out)
 
     def to_device(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(array).to(self.device, non_blocking=True)
+        tensor = torch.from_numpy(array)
+        on_cpu = self.device.type == "cpu"
+        return tensor if on_cpu else tensor.to(self.device, non_blocking=True)
 
     def frame_rows(
         self, env: np.ndarray, start: np.ndarray, first: np.ndarray, rows: np.ndarray

@@ -45,6 +45,7 @@ class WindowStarts:
         self.store, self.length, self.looks_back = store, length, looks_back
         self.ring, self.n_agents = steps_per_env + BLOCK, n_agents
         self.stop = np.zeros(store.n_envs, np.int64)  # [E] no start from this step on
+        self._edges: np.ndarray | None = None  # [E] starts up to and with each environment
         self.n_items = 0 if priorities is None else store.n_envs * self.ring * n_agents
         self.priorities = None if priorities is None else priorities(self.n_items)
 
@@ -63,18 +64,15 @@ class WindowStarts:
         stop = np.maximum(self.store.end - self.length, self.stop)
         if self.priorities is not None:
             first = np.maximum(self.stop, self.oldest)  # some were removed before they could start
-            for e in np.flatnonzero(stop > self.stop).tolist():
-                step = np.arange(first[e], stop[e])
-                last = self.store.arrays["last"][self.store.rows(e, step), 0]
-                for item in self._items(e, step):
-                    self.priorities.add(item, ~last)
-        self.stop = stop
+            env, step = runs(first, stop)
+            last = self.store.arrays["last"][self.store.rows(env, step), 0]
+            self.priorities.add(self._items(env, step), np.tile(~last, self.n_agents))
+        self.stop, self._edges = stop, None
 
-    def remove(self, e: int, first: int, stop: int) -> None:
-        """Never draw the steps ``first`` … ``stop`` of environment ``e`` again."""
+    def remove(self, first: np.ndarray, stop: np.ndarray) -> None:
+        """Never draw the steps ``first[e]`` … ``stop[e]`` of environment e again."""
         if self.priorities is not None:
-            for item in self._items(e, np.arange(first, stop)):
-                self.priorities.remove(item)
+            self.priorities.remove(self._items(*runs(first, stop)))
 
     def draw(self, n: int, rng: np.random.Generator, clock: Clock) -> Drawn:
         """Environments, steps, agents, items and importance weights [B] of ``n`` starts; no weights
@@ -91,7 +89,9 @@ class WindowStarts:
         return env, begin + (at - begin) % self.ring, agent, item, weight
 
     def _draw_uniform(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        edges = np.maximum(self.stop - self.oldest, 0).cumsum()  # [E]
+        if self._edges is None:
+            self._edges = np.maximum(self.stop - self.oldest, 0).cumsum()
+        edges = self._edges
         env, step = np.empty(n, np.int64), np.empty(n, np.int64)
         found, last = 0, self.store.arrays["last"]
         while found < n:  # final steps are rejected
@@ -99,11 +99,11 @@ class WindowStarts:
             found = take_starts(self.store.table, last, edges, self.stop, drawn, env, step, found)
         return env, step
 
-    def _items(self, e: int, step: np.ndarray) -> np.ndarray:
-        """[n_agents, B]: items of steps [B] of environment ``e``."""
-        return self._item(np.int64(e), step, np.arange(self.n_agents)[:, None])
+    def _items(self, env: np.ndarray, step: np.ndarray) -> np.ndarray:
+        """[n_agents · B]: items of steps [B] of environments [B], agent by agent."""
+        return self._item(env, step, np.arange(self.n_agents)[:, None]).reshape(-1)
 
-    def _item(self, env: np.ndarray | np.int64, step: np.ndarray, agent: np.ndarray) -> np.ndarray:
+    def _item(self, env: np.ndarray, step: np.ndarray, agent: np.ndarray) -> np.ndarray:
         return (env * self.ring + step % self.ring) * self.n_agents + agent
 
     def state_dict(self) -> dict[str, np.ndarray]:
@@ -111,6 +111,15 @@ class WindowStarts:
         return {"stop": self.stop.copy(), **priorities}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.stop[:] = state["stop"]
+        self.stop[:], self._edges = state["stop"], None
         if self.priorities is not None:
             self.priorities.load_state_dict(state)
+
+
+def runs(first: np.ndarray, stop: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Environments and steps of all steps ``first[e]`` … ``stop[e]``, environment by environment;
+    none where ``stop`` is not larger.
+    """
+    n = np.maximum(stop - first, 0)  # [E]
+    env = np.repeat(np.arange(len(n)), n)
+    return env, (first - n.cumsum() + n)[env] + np.arange(len(env))
