@@ -182,5 +182,5 @@ def reason(error: Exception) -> str:
 
 
 def is_finite(x: np.ndarray) -> bool:
-    """Whether every element is; a finite sum says so at once."""
-    return math.isfinite(x.sum()) or bool(np.isfinite(x).all())
+    """Whether every element is; a finite sum of squares says so at once."""
+    return math.isfinite(np.vdot(x, x)) or bool(np.isfinite(x).all())

@@ -95,16 +95,17 @@ def require_like(obs: Any, space: spaces.Space[Any]) -> None:
 def viewed_box(space: spaces.Box) -> View:
     """Numbers as they are; images with their channels first, gray ones with one channel."""
     shape = space.shape
-    dtype = "uint8" if space.dtype in (np.uint8, np.bool_) else "float32"
+    name = "uint8" if space.dtype in (np.uint8, np.bool_) else "float32"
+    dtype = np.dtype(name)
     scale = 1 / 255 if holds_bytes(space) else 1.0
     if len(shape) == 3 and shape[2] > min(shape[:2]):  # channels first already
-        return View(lambda obs: np.asarray(obs, dtype), shape, dtype, scale)
+        return View(lambda obs: np.asarray(obs, dtype), shape, name, scale)
     if len(shape) == 3:
         first = (shape[2], *shape[:2])
-        return View(lambda obs: np.asarray(obs, dtype).transpose(2, 0, 1), first, dtype, scale)
-    gray = len(shape) == 2 and dtype == "uint8"
+        return View(lambda obs: np.asarray(obs, dtype).transpose(2, 0, 1), first, name, scale)
+    gray = len(shape) == 2 and name == "uint8"
     flat = (1, *shape) if gray else shape or (1,)
-    return View(lambda obs: np.asarray(obs, dtype).reshape(flat), flat, dtype, scale)
+    return View(lambda obs: np.asarray(obs, dtype).reshape(flat), flat, name, scale)
 
 
 def scales_of(space: spaces.Space[Any]) -> np.ndarray:

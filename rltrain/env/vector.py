@@ -134,13 +134,17 @@ class SyncVectorEnv(VectorEnv):
         self.lost[:] = False
         reward = np.zeros((self.n_envs, self.spec.n_rewards), np.float32)
         terminated = np.zeros(self.n_envs, np.bool_)
-        for e, env in enumerate(self.envs):
-            if self.last[e]:
+        terminal = self.time_limit == "terminal"
+        for e, (env, taken, last) in enumerate(
+            zip(self.envs, action.copy(), self.last.tolist(), strict=True)
+        ):
+            if last:
                 self._begin(e, int(self._episode[e]) + 1)
                 continue
-            self._actions[e].append(action[e].copy())
-            observation, reward[e], ended, cut_off, info = env.step(action[e])
-            terminated[e] = ended or (cut_off and self.time_limit == "terminal")
+            self._actions[e].append(taken)
+            observation, reward[e], ended, cut_off, info = env.step(taken)
+            if ended or (cut_off and terminal):
+                terminated[e] = True
             self._show(e, observation, last=ended or cut_off, info=info)
         return reward, terminated
 
