@@ -252,14 +252,14 @@ def test_a_stored_episode_unrolled_in_the_learner_gives_what_the_actor_saw(small
     overrides += ["env=smac", "hardware.n_envs=1", "algo.learning_starts=1000000"]
     trainer = rltrain.make_trainer([*overrides, "algo.batch_size=1"], run_dir=tmp_path)
     policy, seen = trainer.rollout.policy, []
-    values = policy._values
+    values = policy.values
 
     def remember(agents, obs, hidden):
         q, after = values(agents, obs, hidden)
         seen.append(q)
         return q, after
 
-    policy._values = remember
+    policy.values = remember
     while trainer.clock.episodes == 0:
         trainer.run(trainer.clock.env_steps + 1)
     batch = trainer.buffer.sample(1, trainer.clock)

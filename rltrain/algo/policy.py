@@ -70,7 +70,7 @@ class Policy:
         noise = self.exploration.noise()
         agents = self.agents if noise is None else noise.perturbed(self.agents, self.rng)
         hidden = self._hidden
-        q, self._hidden = self._values(agents, obs, hidden)
+        q, self._hidden = self.values(agents, obs, hidden)
         if math.isnan(q.max()):
             raise DivergedError(
                 "The agents' values are NaN, so no action can be chosen. Look at learn/grad_norm, "
@@ -79,7 +79,7 @@ class Policy:
         action = self.exploration.choose(q, available, clock, self.rng)
         self._acted = q, available, action, clock
         if noise is not None:
-            clean, _ = self._values(self.agents, obs, hidden)
+            clean, _ = self.values(self.agents, obs, hidden)
             noise.compare(clean[~last], q[~last])
             if last[0]:
                 noise.draw(self.agents, q.shape[-1], clock, self.rng)
@@ -98,10 +98,10 @@ class Policy:
             return np.full(action.shape, np.nan)
         return self.exploration.probability(q, available, action, clock)
 
-    def _values(
+    def values(
         self, agents: nn.Module, obs: np.ndarray, hidden: Tensor
     ) -> tuple[np.ndarray, Tensor]:
-        """[E, N, A] and the next hidden state."""
+        """The values [E, N, A] of observations [E, N, *O], and the next hidden state."""
         if agents.training != self.noisy:  # a learner or a test came in between
             agents.train(self.noisy)
         with torch.inference_mode():

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from rltrain.algo import kernels
 from rltrain.algo.actor import Actor
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.exploration.interface import Exploration
@@ -72,6 +73,7 @@ def build_trainer(
         n_envs=env.n_envs,
         rng=generator(run.seed, POLICY_STREAM),
     )
+    accelerate(settings, policy)
     buffer = build_buffer(settings, spec, learner, device)
     first = obs_statistics(learner)
     if run.dataset.write is not None:
@@ -169,7 +171,14 @@ def build_test_rollout(settings: Settings, agents: nn.Module, env: VectorEnv) ->
         n_envs=env.n_envs,
         rng=generator(settings.run.seed, TEST_POLICY_STREAM),
     )
+    accelerate(settings, policy)
     return Rollout(env=env, policy=policy, seeds=TestSeeds(settings.run.seed, env.n_envs))
+
+
+def accelerate(settings: Settings, policy: Policy) -> None:
+    """Let a policy act in compiled code, if ``hardware.kernels`` says so."""
+    if kernels.chosen(settings.hardware.kernels) == "compiled":
+        kernels.compile_policy(policy)
 
 
 def build_actor(

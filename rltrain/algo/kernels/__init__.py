@@ -14,6 +14,7 @@ from typing import Any, Literal
 from torch import nn
 
 from rltrain.algo.optimizer import GradientStep
+from rltrain.algo.policy import Policy
 from rltrain.interfaces import Loss
 from rltrain.types import Model
 
@@ -85,6 +86,13 @@ def compile_gradient_step(step: GradientStep) -> None:
     from rltrain.algo.kernels import gradient_step
 
     gradient_step.compile_gradient_step(step)
+
+
+def compile_policy(policy: Policy) -> None:
+    """Let a policy act in compiled code, where its parts have counterparts."""
+    from rltrain.algo.kernels import acting
+
+    acting.compile_policy(policy)
 
 
 def require_target_values(loss: Loss) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import cast
 
+import numpy as np
 import torch
 
 from rltrain.algo.kernels import compile_agents
@@ -27,6 +28,8 @@ def compile_recurrence() -> None:
 
 def compile_td_step() -> None:
     """Compile the learning step of plain feed-forward agents, or load it from the cache."""
+    from rltrain.algo.exploration.epsilon import FixedEpsilon
+    from rltrain.algo.kernels.acting import choose
     from rltrain.algo.kernels.gradient_step import adam_step
     from rltrain.algo.kernels.td_step import CompiledTDLoss
     from rltrain.algo.loss.td import TDLoss
@@ -55,7 +58,9 @@ def compile_td_step() -> None:
     result = CompiledTDLoss(loss)(model, model, batch, Clock())
     adam_step(GradientStep(model, optimizer, max_grad_norm=None, lr_schedule=None), result)
     with torch.inference_mode():
-        agents.step(batch.obs[0], batch.last_action[0], torch.zeros(1, 1, 0))
+        q, _ = agents.step(batch.obs[0], batch.last_action[0], torch.zeros(1, 1, 0))
+    exploration = FixedEpsilon(epsilon=0.0)
+    choose(exploration, q.numpy(), np.ones((1, 1, 2), bool), Clock(), np.random.default_rng(0))
 
 
 def compile_sequence_step() -> None:

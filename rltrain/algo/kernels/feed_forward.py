@@ -118,14 +118,18 @@ class Stack:
         Raises:
             ValueError: rows of another width than the network's input.
         """
+        return torch.from_numpy(self.expected(x.flatten(1).numpy(), kind, points))
+
+    def expected(self, rows: np.ndarray, kind: int, points: np.ndarray) -> np.ndarray:
+        """``output`` of arrays."""
         from rltrain.algo.kernels import feed_forward_kernel
 
-        rows = x.flatten(1).numpy()
         if rows.shape[1] != self.n_inputs:
             raise ValueError(f"expected {self.n_inputs} inputs, got {rows.shape[1]}.")
         weights, _ = self.drawn()
-        q = feed_forward_kernel.output(rows, weights, self.shapes, self.cut, kind, points)
-        return torch.from_numpy(q)
+        shapes, cut = self.shapes, self.cut
+        q: np.ndarray = feed_forward_kernel.output(rows, weights, shapes, cut, kind, points)
+        return q
 
     def parameters(self) -> np.ndarray:
         """One array, W_1, b_1, W_2, …, the sigmas of a noisy layer behind its b; a copy unless

@@ -1,0 +1,60 @@
+"""Acting in compiled code: values of plain networks without tensors, and epsilon-greedy choices."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import cast
+
+import numpy as np
+from torch import Tensor, nn
+
+from rltrain.algo.exploration.epsilon import (
+    EpsilonGreedy,
+    ExponentialEpsilon,
+    FixedEpsilon,
+    PiecewiseEpsilon,
+)
+from rltrain.algo.kernels.feed_forward import Stack, outputs_of
+from rltrain.algo.kernels.replace import replace_method
+from rltrain.algo.network.feed_forward import FeedForward
+from rltrain.algo.policy import Policy
+from rltrain.types import Clock
+
+
+def compile_policy(policy: Policy) -> None:
+    """Let a policy act in compiled code, where network and exploration have counterparts."""
+    stack = Stack.of(policy.agents)
+    if stack is not None and cast(FeedForward, policy.agents).input.bare:
+        replace_method(policy, "values", partial(_values, stack))
+    kinds = EpsilonGreedy, ExponentialEpsilon, FixedEpsilon, PiecewiseEpsilon
+    if type(policy.exploration) in kinds:  # a subclass may compute something else
+        replace_method(policy.exploration, "choose", choose)
+
+
+def _values(
+    stack: Stack, policy: Policy, agents: nn.Module, obs: np.ndarray, hidden: Tensor
+) -> tuple[np.ndarray, Tensor]:
+    """``Policy.values`` of agents that get observations as they are."""
+    if agents is not policy.agents or not stack.compiles:
+        return Policy.values(policy, agents, obs, hidden)
+    if agents.training != policy.noisy:
+        agents.train(policy.noisy)
+    rows = obs.reshape(obs.shape[0] * obs.shape[1], -1).astype(np.float32, copy=False)
+    kind, points = outputs_of(cast(FeedForward, agents).distribution)
+    return stack.expected(rows, kind, points).reshape(*obs.shape[:2], -1), hidden
+
+
+def choose(
+    exploration: EpsilonGreedy,
+    q: np.ndarray,
+    available: np.ndarray,
+    clock: Clock,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """``EpsilonGreedy.choose``."""
+    from rltrain.algo.kernels import choice_kernel
+
+    action = np.empty(q.shape[:2], np.int64)
+    epsilon = np.full(len(q), exploration.epsilon(clock))
+    choice_kernel.choose(q, available, epsilon, rng.random((2, *action.shape)), action)
+    return action

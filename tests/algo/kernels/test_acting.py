@@ -1,0 +1,69 @@
+"""Compiled acting against the policy in NumPy and PyTorch."""
+
+import numpy as np
+import pytest
+import torch
+
+from rltrain.algo import kernels
+from rltrain.algo.exploration.epsilon import EpsilonGreedy, FixedEpsilon, PerEnvEpsilon
+from rltrain.algo.policy import Policy
+from rltrain.errors import DivergedError
+from rltrain.types import Clock, EnvSpec
+from tests.algo.batches import make_model
+
+SPEC = EnvSpec(n_agents=2, n_actions=5, obs_shape=(3,))
+BARE = {"last_action": False, "agent_id": False}
+
+
+def policies(exploration, kind="mlp", **changes):
+    """The same policy twice, the second one compiled."""
+    made = []
+    for compiled in (False, True):
+        agents = make_model(kind, "independent", SPEC, **changes).agents
+        policy = Policy(
+            agents=agents, exploration=exploration(), spec=SPEC, n_envs=6, rng=generator()
+        )
+        if compiled:
+            kernels.compile_policy(policy)
+        made.append(policy)
+    return made
+
+
+def generator():
+    return np.random.default_rng(3)
+
+
+def same_actions(plain, compiled):
+    rng = np.random.default_rng(0)
+    for step in range(20):
+        obs = rng.standard_normal((6, 2, 3), np.float32)
+        available = (rng.random((6, 2, 5)) < 0.4).astype(np.uint8)  # sometimes none
+        seen = obs, available, rng.random(6) < 0.2, Clock(env_steps=step)
+        acted = [policy.act(*seen) for policy in (plain, compiled)]
+        np.testing.assert_array_equal(*acted)
+        np.testing.assert_array_equal(*(p.probability() for p in (plain, compiled)))
+    assert plain.rng.bit_generator.state == compiled.rng.bit_generator.state
+
+
+@pytest.mark.parametrize("changes", [BARE, {"last_action": True}], ids=["bare", "last action"])
+def test_actions_and_random_stream_are_those_of_the_plain_policy(changes):
+    plain, compiled = policies(lambda: EpsilonGreedy(start=1.0, end=0.0, env_steps=15), **changes)
+    assert "choose" in vars(compiled.exploration)
+    assert ("values" in vars(compiled)) is (changes is BARE)
+    same_actions(plain, compiled)
+
+
+def test_other_explorations_and_networks_are_left_alone():
+    plain, compiled = policies(lambda: PerEnvEpsilon(base=0.4, alpha=7.0, n_envs=6), "gru")
+    assert "choose" not in vars(compiled.exploration)
+    assert "values" not in vars(compiled)
+    same_actions(plain, compiled)
+
+
+def test_values_that_are_nan_are_refused():
+    _, compiled = policies(lambda: FixedEpsilon(epsilon=0.0), **BARE)
+    with torch.no_grad():
+        next(compiled.agents.parameters()).fill_(torch.nan)
+    obs, available = np.ones((6, 2, 3), np.float32), np.ones((6, 2, 5), np.uint8)
+    with pytest.raises(DivergedError, match="NaN"):
+        compiled.act(obs, available, np.zeros(6, bool), Clock())
