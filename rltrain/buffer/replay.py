@@ -24,7 +24,7 @@ from rltrain.buffer.sizes import require_bytes, require_window
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK, Store
 from rltrain.buffer.window_starts import WindowStarts
-from rltrain.buffer.windows import look_back, windows
+from rltrain.buffer.windows import look_back, seen_in, windows
 from rltrain.common.memory import memory_cap, require_memory
 from rltrain.common.number_types import Count, Positive, Probability, Whole
 from rltrain.types import Batch, Clock, EnvSpec, Plan, Steps
@@ -226,14 +226,11 @@ class ReplayBuffer:
         if self.burn_in > 0:
             start = look_back(store, self.starts.oldest, env, step, self.burn_in)
         found = windows(store, env, start, self.length, step - start, n_learned)
-        first = start
-        if self.spec.frame_stack > 1:  # stacked as far back as the episode and the store go
-            first = look_back(store, store.begin, env, start, self.spec.frame_stack - 1)
-        frames = store.frame_rows(env, start, first, found.rows)
+        obs, avail_actions, state = seen_in(store, env, start, found)
         batch = Batch(
-            obs=store.tensor("obs", frames).to(torch.float32),
-            avail_actions=store.tensor("avail_actions", found.rows),
-            state=store.tensor("state", found.rows).to(torch.float32),
+            obs=obs,
+            avail_actions=avail_actions,
+            state=state,
             last_action=store.to_device(found.last_action),
             last=store.to_device(found.last),
             action=store.to_device(found.action),

@@ -55,6 +55,9 @@ class Store:
             self.shapes[name] = shape
             self.arrays[name] = _reserve(self.padding + 1, math.prod(shape), dtype)
         self._packed = PackedObs(spec, storage) if spec.obs_bytes else None
+        kinds = {self.arrays[name].dtype.name for name in ("obs", "state")}
+        single = self.n_frames == 1 and device.type == "cpu"
+        self.as_in_batches = single and kinds == {"float32"}  # nothing to stack or convert
         self.arrays["last"][self.padding] = True
         self.arrays["avail_actions"][self.padding, :: spec.n_actions] = True
         self.begin = np.zeros(n_envs, np.int64)  # [E] number of the oldest stored step

@@ -7,6 +7,8 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from rltrain.buffer import store as store_module
 from rltrain.buffer.store import BLOCK, Store
@@ -16,7 +18,9 @@ njit = partial(numba_cache.njit, __file__, store_module.__file__)
 
 
 class Windows(NamedTuple):
-    """B windows of T transitions; after a window's final step everything is padding."""
+    """B windows of T transitions; after a window's final step everything is padding. Features of a
+    field of one step are flat; of fields that were not asked for there are none.
+    """
 
     rows: np.ndarray  # [T+1, B] of the store
     last: np.ndarray  # [T+1, B] bool
@@ -25,6 +29,12 @@ class Windows(NamedTuple):
     last_action: np.ndarray  # [T+1, B, N] int64, -1 = none yet
     reward: np.ndarray  # [T, B, R] float32
     terminated: np.ndarray  # [T, B] bool
+    obs: np.ndarray  # [T+1, B, features] float32
+    avail_actions: np.ndarray  # [T+1, B, features] bool
+    state: np.ndarray  # [T+1, B, features] float32
+
+
+NO_FLOATS, NO_FLAGS = np.zeros((0, 0), np.float32), np.zeros((0, 0), np.bool_)
 
 
 def windows(
@@ -36,22 +46,37 @@ def windows(
     n_learned: int,
 ) -> Windows:
     """Windows of ``length`` transitions that begin at step ``start`` [B] of environment ``env``
-    [B]; the mask is set on ``n_learned`` transitions of each, from ``first_learned`` [B] on.
+    [B]; the mask is set on ``n_learned`` transitions of each, from ``first_learned`` [B] on. What
+    agents see is part of them where the store has it as batches do.
     """
-    n, (n_agents,), (n_rewards,) = len(env), store.shapes["action"], store.shapes["reward"]
-    found = Windows(
-        rows=np.empty((length + 1, n), np.int64),
-        last=np.empty((length + 1, n), np.bool_),
-        mask=np.empty((length, n), np.bool_),
-        action=np.empty((length, n, n_agents), np.int64),
-        last_action=np.empty((length + 1, n, n_agents), np.int64),
-        reward=np.empty((length, n, n_rewards), np.float32),
-        terminated=np.empty((length, n), np.bool_),
-    )
-    stored = tuple(store.arrays[name] for name in ("last", "action", "reward", "terminated"))
+    arrays = store.arrays
+    stored = tuple(arrays[name] for name in ("last", "action", "reward", "terminated"))
+    seen = NO_FLOATS, NO_FLAGS, NO_FLOATS
+    if store.as_in_batches:
+        seen = arrays["obs"], arrays["avail_actions"], arrays["state"]
     places = store.table, store.begin, store.padding, env, start
-    _fill(places, first_learned, n_learned, stored, found)
-    return found
+    return Windows(*_windows(places, length, first_learned, n_learned, stored, seen))
+
+
+def seen_in(
+    store: Store, env: np.ndarray, start: np.ndarray, found: Windows
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Observations, available actions and states [T+1, B, …] of windows that begin at step
+    ``start`` [B] of environment ``env`` [B].
+    """
+    if store.as_in_batches:
+        arrays = {"obs": found.obs, "avail_actions": found.avail_actions, "state": found.state}
+        obs, available, state = (
+            torch.from_numpy(array).view(*found.rows.shape, *store.shapes[name])
+            for name, array in arrays.items()
+        )
+        return obs, available, state
+    first = start
+    if store.n_frames > 1:  # stacked as far back as the episode and the store go
+        first = look_back(store, store.begin, env, start, store.n_frames - 1)
+    obs = store.tensor("obs", store.frame_rows(env, start, first, found.rows))
+    state = store.tensor("state", found.rows)
+    return obs.float(), store.tensor("avail_actions", found.rows), state.float()
 
 
 def look_back(
@@ -69,11 +94,20 @@ def _row(table, env, step):
 
 
 @njit()
-def _fill(places, first_learned, n_learned, stored, windows):
+def _windows(places, length, first_learned, n_learned, stored, seen):
     table, begin, padding, env, start = places
     last_of, action_of, reward_of, terminated_of = stored
-    rows, last, mask, action, last_action, reward, terminated = windows
-    length, n_windows, n_agents = action.shape
+    obs_of, avail_of, state_of = seen
+    n_windows, n_agents = len(env), action_of.shape[1]
+    rows = np.empty((length + 1, n_windows), np.int64)
+    last, mask = np.empty(rows.shape, np.bool_), np.empty((length, n_windows), np.bool_)
+    action = np.empty((length, n_windows, n_agents), np.int64)
+    last_action = np.empty((length + 1, n_windows, n_agents), np.int64)
+    reward = np.empty((length, n_windows, reward_of.shape[1]), np.float32)
+    terminated = np.empty((length, n_windows), np.bool_)
+    obs = np.empty((*rows.shape, obs_of.shape[1]), np.float32)
+    avail = np.empty((*rows.shape, avail_of.shape[1]), np.bool_)
+    state = np.empty((*rows.shape, state_of.shape[1]), np.float32)
     for b in range(n_windows):
         before = _row(table, env[b], max(start[b] - 1, begin[env[b]]))
         first = start[b] == begin[env[b]] or last_of[before, 0]
@@ -83,6 +117,12 @@ def _fill(places, first_learned, n_learned, stored, windows):
         for t in range(length + 1):
             row = padding if over else _row(table, env[b], start[b] + t)
             rows[t, b] = row
+            for i in range(obs.shape[2]):
+                obs[t, b, i] = obs_of[row, i]
+            for i in range(avail.shape[2]):
+                avail[t, b, i] = avail_of[row, i]
+            for i in range(state.shape[2]):
+                state[t, b, i] = state_of[row, i]
             final = last[t, b] = last_of[row, 0]
             here = not over and not final  # step t has a transition
             over = over or final
@@ -95,6 +135,8 @@ def _fill(places, first_learned, n_learned, stored, windows):
                 last_action[t + 1, b, n] = action_of[row, n] if here else -1
             for r in range(reward.shape[2]):
                 reward[t, b, r] = reward_of[row, r]
+    seen_now = obs, avail, state
+    return rows, last, mask, action, last_action, reward, terminated, *seen_now
 
 
 @njit()
