@@ -13,10 +13,11 @@ from rltrain.types import EnvSpec
 
 OURS = "benchmarks.speed.ours"
 N_STEPS = 60
+CLOCKS = {"cpu": "CPU", "wall": "wall-clock"}
 
 
 class Axis(NamedTuple):
-    """One panel: programs named by their place on the axis, whose labels and units it states."""
+    """One panel: its label, the unit of work, and a program for every point."""
 
     label: str
     unit: str
@@ -46,28 +47,28 @@ def axes() -> Mapping[str, Axis]:
     return {
         "agents": Axis(
             "agents (QMIX update, 32 episodes of 60)",
-            "ms per update",
+            "update",
             (3, 5, 8, 12, 18, 27),
             updates,
             lambda n: of_updates(smac_like(n), 32),
         ),
         "environments": Axis(
             "environments (acting in battles of 3m)",
-            "µs per env step",
+            "env step",
             (1, 4, 16, 64, 256, 512),
             collecting,
             lambda n: acting_arithmetic(smac_like(3)),
         ),
         "batch": Axis(
             "episodes in a batch (QMIX update, 3m, 60 steps)",
-            "ms per update",
+            "update",
             (8, 16, 32, 64, 128, 256),
             lambda n: updates(3, n),
             lambda n: of_updates(smac_like(3), n),
         ),
         "threads": Axis(
             "threads (QMIX update, 8 agents, 32 episodes of 60)",
-            "ms per update, wall-clock",
+            "update",
             threads,
             lambda n: updates(8, threads=n),
             lambda n: of_updates(smac_like(8), 32),
@@ -109,7 +110,7 @@ def plot(results: Mapping[str, Any], path: Path) -> None:
     for panel, (name, axis) in zip(panels, axes().items(), strict=True):
         programs = found[f"growth with {name}"]["programs"]
         points = [int(program.split()[-1]) for program in programs]
-        scale = 1e3 if axis.unit.startswith("µs") else 1.0
+        scale, time = (1e3, "µs") if axis.unit == "env step" else (1.0, "ms")
         costs = [each[f"{axis.clock}_ms"] for each in programs.values()]
         rates = [results["matrix_rate"].get(str(each["threads"])) for each in programs.values()]
         median = [scale * cost["median"] for cost in costs]
@@ -122,7 +123,8 @@ def plot(results: Mapping[str, Any], path: Path) -> None:
             if rate
         ]
         panel.plot(*zip(*limits, strict=True), "k--", label="arithmetic at the matrix rate")
-        panel.set(xscale="log", yscale="log", xlabel=axis.label, ylabel=axis.unit, xticks=points)
+        panel.set(xscale="log", yscale="log", xlabel=axis.label, xticks=points)
+        panel.set_ylabel(f"{time} of {CLOCKS[axis.clock]} time per {axis.unit}")
         panel.set_xticklabels([str(n) for n in points])
         panel.minorticks_off()
         panel.grid(alpha=0.3)
