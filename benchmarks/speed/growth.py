@@ -103,6 +103,7 @@ def complete(results: Mapping[str, Any]) -> bool:
 def plot(results: Mapping[str, Any], path: Path) -> None:
     """Draw the panels with medians and ranges, and the limit of the measured matrix rate."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator
 
     figure = Figure(figsize=(10, 7), layout="constrained")
     panels = figure.subplots(2, 2).flat
@@ -112,13 +113,13 @@ def plot(results: Mapping[str, Any], path: Path) -> None:
         points = [int(program.split()[-1]) for program in programs]
         scale, time = (1e3, "µs") if axis.unit == "env step" else (1.0, "ms")
         costs = [each[f"{axis.clock}_ms"] for each in programs.values()]
-        rates = [results["matrix_rate"].get(str(each["threads"])) for each in programs.values()]
+        rates = [results["matrix_rate"].get(str(p["threads"]), {}) for p in programs.values()]
         median = [scale * cost["median"] for cost in costs]
         low = [m - scale * cost["low"] for m, cost in zip(median, costs, strict=True)]
         high = [scale * cost["high"] - m for m, cost in zip(median, costs, strict=True)]
         panel.errorbar(points, median, (low, high), marker="o", capsize=3, label="rltrain")
         limits = [
-            (n, scale * 1e3 * axis.arithmetic(n) / rate)
+            (n, scale * 1e3 * axis.arithmetic(n) / rate[axis.clock])
             for n, rate in zip(points, rates, strict=True)
             if rate
         ]
@@ -127,6 +128,8 @@ def plot(results: Mapping[str, Any], path: Path) -> None:
         panel.set_ylabel(f"{time} of {CLOCKS[axis.clock]} time per {axis.unit}")
         panel.set_xticklabels([str(n) for n in points])
         panel.minorticks_off()
+        panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        panel.yaxis.set_major_formatter("{x:g}")
         panel.grid(alpha=0.3)
         panel.legend()
     figure.savefig(path, dpi=120)

@@ -58,7 +58,8 @@ def markdown(results: Mapping[str, Any]) -> str:
     """Tables of all groups, after a description of the machine."""
     machine = results["machine"]
     rates = ", ".join(
-        f"{rate / 1e9:.0f} GFLOP/s with {threads} thread{'s' * (threads != '1')}"
+        f"{rate['cpu'] / 1e9:.0f} GFLOP per CPU second and {rate['wall'] / 1e9:.0f} per second of "
+        f"the clock with {threads} thread{'s' * (threads != '1')}"
         for threads, rate in results["matrix_rate"].items()
     )
     lines = [
@@ -73,7 +74,7 @@ def markdown(results: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def table(group: str, cases: Sequence[Mapping[str, Any]], rates: Mapping[str, float]) -> list[str]:
+def table(group: str, cases: Sequence[Mapping[str, Any]], rates: Mapping[str, Any]) -> list[str]:
     """One row for each program of each case."""
     lines = [
         f"| {group} | program | CPU ms | wall ms | per CPU second | MB | cost of rltrain's | |",
@@ -85,7 +86,7 @@ def table(group: str, cases: Sequence[Mapping[str, Any]], rates: Mapping[str, fl
             ratio = f"{around(program['ratio'])} × ({case['clock']})" if i else ""
             share = ""
             if case["arithmetic"] and str(program["threads"]) in rates:
-                limit = 1e3 * case["arithmetic"] / rates[str(program["threads"])]
+                limit = 1e3 * case["arithmetic"] / rates[str(program["threads"])][case["clock"]]
                 share = f"{limit / program[case['clock'] + '_ms']['median']:.0%} of the rate"
             cpu, wall = program["cpu_ms"], program["wall_ms"]
             lines.append(

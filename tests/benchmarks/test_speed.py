@@ -131,6 +131,13 @@ def test_markdown_has_a_row_for_each_program():
     assert "1 (1 … 1) × (cpu)" in text
 
 
+def test_markdown_has_the_share_of_the_matrix_rate_of_the_same_clock():
+    run = results(cost=2.0)  # seconds of CPU time a unit
+    run["matrix_rate"] = {"1": {"cpu": 10.0, "wall": 1.0}}
+    run["cases"][0]["arithmetic"] = 15.0
+    assert "| 75% of the rate |" in markdown(run)
+
+
 def test_cases_have_unique_names_and_peers_only_where_given():
     none = [case for group in GROUPS.values() for case in group(Peers(), 1)]
     given = Peers(pymarl="/p", epymarl="/e", cleanrl="/c", smaclite="/s")
@@ -146,5 +153,7 @@ def test_growth_curves_are_drawn_with_the_limit(tmp_path):
         summary(each, {**{p.name: one for p in each.programs}, "yardstick": one})
         for each in growth.cases()
     ]
-    growth.plot({"cases": cases, "matrix_rate": {"1": 1e11}}, tmp_path / "growth.png")
+    growth.plot(
+        {"cases": cases, "matrix_rate": {"1": {"cpu": 1e11, "wall": 5e10}}}, tmp_path / "growth.png"
+    )
     assert (tmp_path / "growth.png").stat().st_size > 10_000
