@@ -97,8 +97,8 @@ def renamed(
 
 
 def flat(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """The values of a nested mapping by their dotted paths."""
-    if not isinstance(tree, Mapping) or not tree:
+    """The values of a nested mapping by their dotted paths; empty mappings have none."""
+    if not isinstance(tree, Mapping):
         return {prefix.removesuffix("."): tree}
     out: dict[str, Any] = {}
     for name, value in tree.items():

@@ -4,6 +4,7 @@ import pytest
 
 from rltrain.errors import UsageError
 from rltrain.report.groups import grouped
+from rltrain.report.run import flat
 from tests.report.runs import run
 
 
@@ -72,3 +73,8 @@ def test_configurations_that_differ_in_much_are_numbered():
     keys = [f"algo.a_long_name_of_a_setting_{i}" for i in range(5)]
     runs = [made(str(v), settings=dict.fromkeys(keys, v)) for v in (1, 2, 1)]
     assert labels(runs) == {("dqn #1", "CartPole-v1"): 2, ("dqn #2", "CartPole-v1"): 1}
+
+
+def test_an_empty_mapping_is_no_setting_of_its_own():
+    assert flat({"env": {"kwargs": {}, "id": "A"}}) == {"env.id": "A"}
+    assert flat({"env": {"kwargs": {"crash": False}}}) == {"env.kwargs.crash": False}
