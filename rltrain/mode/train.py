@@ -15,9 +15,10 @@ from rltrain.build.trainer import build_trainer
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.common.files import require_writable
+from rltrain.config.catalog import conf_dir
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
-from rltrain.config.trust import module_of_env
+from rltrain.config.trust import packages, shipped_targets
 from rltrain.config.validate.settings import check
 from rltrain.errors import UsageError, exit_code_of
 from rltrain.hardware.device import set_allocator_policy
@@ -231,14 +232,21 @@ def conclusion(
     job: Job | None,
 ) -> str:
     """The last words about a run; a finished one gets its ``README.md``."""
-    module = module_of_env(settings.plain)
-    trust = module and module.partition(".")[0]
+    trust = to_trust(settings)
     if status == "finished":
         commands = next_commands(record.facts, run_dir, trainer, status, trust)
         write_card(run_dir, settings, record.facts, commands)
     if job is None:
         return closing_words(record.facts, run_dir, trainer, status, trust)
     return f"[{job.name}] " + " ".join(result(record.facts, run_dir, trainer, status))
+
+
+def to_trust(settings: Settings) -> str | None:
+    """The packages, separated by commas, that a command which loads the run must trust;
+    ``__main__`` if only Python can name them again, None without any.
+    """
+    named = packages(settings.plain, shipped_targets(conf_dir()))
+    return "__main__" if "__main__" in named else ",".join(named) or None
 
 
 def resume(

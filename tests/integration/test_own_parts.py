@@ -6,7 +6,9 @@ import pytest
 import torch
 
 import rltrain
+from rltrain.api import settings_from
 from rltrain.errors import CheckpointError, UsageError
+from rltrain.mode.train import to_trust
 
 OWN = "tests.integration.own_parts"
 
@@ -35,6 +37,14 @@ def test_a_part_of_ones_own_trains(small, tmp_path, part, name, word):
     trainer.test(episodes=2)
     trainer.close()
     assert trainer.clock.updates > 0
+
+
+def test_the_commands_that_a_run_ends_with_trust_its_parts(small):
+    assert to_trust(settings_from(words_for(small, "algo.mixer", "Mean"))) == "tests"
+    assert to_trust(settings_from([*small, "algo=qmix"])) is None
+    adamw = "algo.optimizer={_target_: torch.optim.AdamW, lr: 1e-3}"
+    own_env = ["algo=dqn", "env=gymnasium", "env.id=mine:Walk-v0", adamw]
+    assert to_trust(settings_from(own_env)) == "mine,torch"
 
 
 LACKS = [
