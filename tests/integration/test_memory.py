@@ -24,7 +24,7 @@ def test_memory_does_not_grow_after_warm_up(overrides, tmp_path):
     trainer = rltrain.make_trainer([*overrides, *intervals, *QUIET], run_dir=tmp_path)
     trainer.start()
     process, env_steps, used = psutil.Process(), [], []
-    for until in range(3_000, 9_000, 250):
+    for until in range(6_000, 18_000, 500):
         trainer.run(until)
         gc.collect()
         env_steps.append(trainer.clock.env_steps)
