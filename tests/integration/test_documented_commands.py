@@ -30,7 +30,7 @@ PAGES = [
 ]
 ELSEWHERE = re.compile(
     r"…|<|\.\.\.|NAME|RUN|FOLDER|mine\.|my_package|=rock|my\.yaml|my_preset|prices\.csv|outputs/|=latest|"
-    r"backend=sc2|hf:|--|mode=(?:doctor|report|tune)"
+    r"backend=sc2|hf:|hardware=cuda|--|mode=(?:doctor|report|tune)"
 )
 """Placeholders, files and runs of the reader, flags, the real game: other tests type these."""
 WRONG = {"env=smca algo.loss.gama=0.9", "env=cartpole algo.batch_size=many"}
