@@ -68,10 +68,19 @@ WRONG = [
     ["buffer.max_bytes=1000"],
     ["+algo.optimizer.nonsense=1"],
     ["hydra.run.dir=/proc/nowhere"],
+    ["hydra.run.dir="],
+    ["dataset.write="],
+    ["report.dir=here"],
+    ["tune=dqn"],
+    ["sweep.jows=2"],
+    ["seed=1e99"],
+    ["seed=${nowhere}"],
+    ["seed=" + "9" * 5000],
+    ["x" * 5000],
 ]
 
 
-@pytest.mark.parametrize("overrides", WRONG, ids=lambda w: w[0])
+@pytest.mark.parametrize("overrides", WRONG, ids=lambda w: w[0][:30])
 def test_wrong_commands_are_refused_before_a_file_exists(command, small, own_folder, overrides):
     base = [w for w in small if not any(w.split("=")[0] == x.split("=")[0] for x in overrides)]
     with pytest.raises(UsageError) as caught:

@@ -39,6 +39,8 @@ WholeNumber = Annotated[int, BeforeValidator(_whole)]
 """…, -1, 0, 1, …"""
 Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
 """0, 1, 2, …"""
+Seed = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**63)]
+"""0, 1, 2, … that every random generator takes."""
 Count = Annotated[int, BeforeValidator(_whole), Field(ge=1)]
 """1, 2, 3, …"""
 Real = Annotated[float, BeforeValidator(_real)]

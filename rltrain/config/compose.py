@@ -240,10 +240,19 @@ def hydra_part(
 
 
 def resolved(tree: Mapping[str, Any], hydra: DictConfig) -> dict[str, Any]:
-    """A composition with its interpolations resolved."""
+    """A composition with its interpolations resolved.
+
+    Raises:
+        UsageError: an interpolation of what there is not.
+    """
     if "${hydra:" in str(tree):
         HydraConfig.instance().set_config(copy.deepcopy(hydra))  # it locks what it gets
-    out = OmegaConf.to_container(OmegaConf.create(dict(tree)), resolve=True, throw_on_missing=True)
+    try:
+        out = OmegaConf.to_container(
+            OmegaConf.create(dict(tree)), resolve=True, throw_on_missing=True
+        )
+    except OmegaConfBaseException as error:
+        raise UsageError(f"The configuration cannot be resolved: {problem_line(error)}") from error
     assert isinstance(out, dict)
     return {str(k): v for k, v in out.items()}
 

@@ -28,10 +28,13 @@ PATH_KEYS = (
     "dataset.read",
     "hydra.run.dir",
     "hydra.sweep.dir",
+    "report.dir",
+    "tune.dir",
 )
 """Keys whose values are paths: ``=``, ``,`` and spaces in them need no quotes."""
 
-
+LONGEST_SHOWN = 80
+"""Characters of an override in a message that it cannot be read."""
 RECOMMENDED = "${algo}-${env}"
 """What ``tuned=auto`` is to Hydra: the file in ``conf/tuned/`` of that name, if there is one."""
 
@@ -66,14 +69,19 @@ def parse(overrides: Sequence[str]) -> list[Override]:
     for word in overrides:
         try:
             parsed.append(_parse(quoted(word)))
-        except HydraException:
+        except (HydraException, ValueError):  # ValueError: a number of thousands of digits
             problems.append(
-                f"'{word}' cannot be read: expected key=value (a value with blanks, commas or "
-                f"brackets needs quotes: \"key='a b'\")."
+                f"'{shorten(word)}' cannot be read: expected key=value (a value with blanks, "
+                f"commas or brackets needs quotes: \"key='a b'\")."
             )
     if problems:
         raise UsageError("\n".join(problems))
     return parsed
+
+
+def shorten(word: str) -> str:
+    """An override as a message shows it."""
+    return word if len(word) <= LONGEST_SHOWN else f"{word[:LONGEST_SHOWN]}…"
 
 
 @lru_cache(maxsize=1024)

@@ -13,7 +13,16 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field
 
 from rltrain.common.imports import beside_user
-from rltrain.common.number_types import Count, Flag, NonNegative, Positive, Probability, Real, Whole
+from rltrain.common.number_types import (
+    Count,
+    Flag,
+    NonNegative,
+    Positive,
+    Probability,
+    Real,
+    Seed,
+    Whole,
+)
 from rltrain.errors import UsageError
 
 
@@ -124,7 +133,7 @@ class RunSettings:
     mode: Literal[
         "train", "evaluate", "watch", "push", "export", "import", "doctor", "list", "report", "tune"
     ]
-    seed: Whole
+    seed: Seed
     total_env_steps: Count
     test: TestSettings
     save: SaveSettings

@@ -14,7 +14,13 @@ from rltrain.config.overrides import original_cwd, typed_value
 from rltrain.config.schema import Settings
 from rltrain.config.validate.settings import check_composition
 from rltrain.errors import UsageError
-from rltrain.mode.read_overrides import loaded, one_job, other_overrides
+from rltrain.mode.read_overrides import (
+    loaded,
+    one_job,
+    other_overrides,
+    require_effect,
+    require_paths,
+)
 
 
 def dispatch(overrides: Sequence[str], *, multirun: bool) -> int:
@@ -25,6 +31,7 @@ def dispatch(overrides: Sequence[str], *, multirun: bool) -> int:
     """
     resumes = typed_value(overrides, "resume") is not None
     mode = "resume" if resumes else typed_value(overrides, "mode")
+    require_paths(overrides)
     if mode not in MODES:
         return sweep_mode(overrides) if multirun else new_mode(overrides)
     require_single(overrides, mode, multirun)
@@ -34,6 +41,7 @@ def dispatch(overrides: Sequence[str], *, multirun: bool) -> int:
 def new_mode(overrides: Sequence[str]) -> int:
     """Start a new run, or evaluate a policy that needs no checkpoint."""
     composed, settings = one_job(overrides)
+    require_effect(overrides)
     if settings.run.mode == "evaluate":
         return evaluate_script(settings)
     from rltrain.mode.run_folder import new_run_dir
@@ -49,6 +57,7 @@ def sweep_mode(overrides: Sequence[str]) -> int:
 
     jobs = job_overrides(overrides)
     settings = [check_composition(compose_checked(words)) for words in jobs]
+    require_effect(overrides)
     from rltrain.mode.sweep.run import begin  # imports torch
 
     return begin(overrides, settings)

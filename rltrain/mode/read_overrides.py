@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from rltrain.config.compose import Composition, compose_checked
-from rltrain.config.overrides import parse, typed_value
+from rltrain.config.overrides import PATH_KEYS, parse, typed_value
 from rltrain.config.schema import Settings
 from rltrain.config.validate.settings import check_composition
 from rltrain.errors import UsageError
+
+OF_MODES = {"runs": "report", "report": "report", "tune": "tune", "hub": "push"}
+"""Settings that only one mode reads, by the first part of their key."""
+
+
+def require_paths(overrides: Sequence[str]) -> None:
+    """Refuse empty paths, which would mean the folder that the command is typed in.
+
+    Raises:
+        UsageError: the first of them.
+    """
+    for key, _, value in (word.partition("=") for word in overrides):
+        if key.lstrip("+") in PATH_KEYS and not value:
+            raise UsageError(f"{key}=: expected a path, got nothing. Type it, or leave it out.")
+
+
+def require_effect(overrides: Sequence[str]) -> None:
+    """Refuse settings that a new run does not read.
+
+    Raises:
+        UsageError: what to type instead.
+    """
+    for word in overrides:
+        mode = OF_MODES.get(re.split(r"[.=]", word.lstrip("+"))[0])
+        if mode is not None:
+            raise UsageError(f"{word}: only for mode={mode}. Leave it out, or type mode={mode}.")
 
 
 def one_job(overrides: Sequence[str]) -> tuple[Composition, Settings]:
@@ -27,12 +54,12 @@ def one_job(overrides: Sequence[str]) -> tuple[Composition, Settings]:
             f"{', '.join(swept)}: several values for one key are a sweep. Type rltrain -m … to run "
             f"them all, or quote the value if the comma belongs to it.{one}"
         )
+    composed = compose_checked(overrides)
     if of_sweep := [word for word in overrides if word.startswith("sweep.")]:
         raise UsageError(
             f"{', '.join(of_sweep)}: only for sweeps. Type rltrain -m … with several values for a "
             "key, or leave it out."
         )
-    composed = compose_checked(overrides)
     return composed, check_composition(composed)
 
 

@@ -30,6 +30,7 @@ RECORDS = (
     schema.ReportSettings,
     schema.SweepSettings,
     schema.TuneSettings,
+    schema.HubSettings,
     schema.AlgoSettings,
     schema.HardwareSettings,
     schema.LoggerSettings,

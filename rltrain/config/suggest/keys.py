@@ -72,6 +72,7 @@ def _key_answers(
     groups = [g for g in catalog.groups if g != "experiment"]
     near = [k for k in (*values, *groups) if one_edit(name, k.replace("/", ".")) and len(k) > 2]
     yield from typed(*near, sure=False)
+    yield from typed(*(k for k in known if one_edit(name, k)), sure=False)
     same_leaf = [k for k in values if k.rpartition(".")[2] == leaf]
     yield from typed(*[k for k in same_leaf if k.startswith(f"{root}.")][:3])
     yield from _of_foreign_leaf(root, leaf, value, known, catalog)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,13 @@ def _choice(group: str, option: str, catalog: Catalog, done: Translation) -> str
     return answer.typed[0] if answer.typed else ""
 
 
+def is_there(word: str) -> bool:
+    """Whether a word is the path of something."""
+    with suppress(OSError):  # too long for a path
+        return Path(word).exists()
+    return False
+
+
 def _word(word: str, catalog: Catalog, done: Translation) -> None:
     """A word without a name: a command, a choice, a path."""
     if word in SILENT or word.endswith(".py"):
@@ -161,7 +169,7 @@ def _word(word: str, catalog: Catalog, done: Translation) -> None:
         if COMMANDS[word.lower()]:
             done.add(COMMANDS[word.lower()])
         return
-    if "/" in word or Path(word).exists():
+    if "/" in word or is_there(word):
         done.add(quoted(f"{'resume' if 'resume' in done.overrides else 'checkpoint'}={word}"))
         return
     for group in ("algo", "env"):

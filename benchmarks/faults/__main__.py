@@ -1,0 +1,67 @@
+"""Make the faults of one kind and count what rltrain does: ``python -m benchmarks.faults NAME
+[--seed N] [--cases N]``. The counts are written to ``benchmarks/data/faults/NAME.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.faults import corruptions, hostile, kills, overrides
+from rltrain.hardware.device import machine
+from rltrain.mode.run_folder import git_state
+
+COUNTS = Path(__file__).parents[1] / "data" / "faults"
+KINDS: dict[str, Callable[[Path, int, int | None], Iterator[tuple[str, str | None]]]] = {
+    "corruptions": corruptions.cases,
+    "hostile": hostile.cases,
+    "kills": kills.cases,
+    "overrides": overrides.cases,
+}
+"""Each gives the cases of a folder, a seed and a number of cases (None: all), as a name and what
+went wrong (None: what was promised).
+"""
+
+
+def count(kind: str, seed: int, n_cases: int | None) -> dict[str, object]:
+    """Make the faults of a kind; returns the record that is kept."""
+    start, n, failed = time.monotonic(), 0, {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, problem in KINDS[kind](Path(folder), seed, n_cases):
+            n += 1
+            if problem is not None:
+                failed[name] = problem
+                print(f"{name}: {problem}", flush=True)
+    return {
+        "kind": kind,
+        "seed": seed,
+        "cases": n,
+        "passed": n - len(failed),
+        "failed": failed,
+        "minutes": round((time.monotonic() - start) / 60, 1),
+        **git_state(),
+        "machine": machine(),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.faults")
+    parser.add_argument("kind", choices=sorted(KINDS))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--cases", type=int, default=None, help="of all of them, only so many")
+    options = parser.parse_args()
+    record = count(options.kind, options.seed, options.cases)
+    COUNTS.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(record, indent=1) + "\n"
+    (COUNTS / f"{options.kind}.json").write_text(text, encoding="utf-8")
+    print(f"{options.kind}: {record['passed']} of {record['cases']} as promised")
+    return 0 if record["passed"] == record["cases"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""Short runs that faults are made in, and what is compared of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from rltrain.common.files import digest
+
+QUIET = ["hardware.threads=1", "logger.console=false", "logger.wandb.mode=disabled"]
+SMALL = [
+    "env=two_step",
+    "total_env_steps=200",
+    "test.interval=50",
+    "test.episodes=4",
+    "test.n_envs=2",
+    "save.interval=50",
+    "save.keep_last=3",
+    "log.interval=25",
+    "algo.batch_size=8",
+    "buffer.capacity=64",
+    "algo.exploration.env_steps=75",
+    "hardware.n_envs=3",
+    *QUIET,
+]
+"""A run of less than a second, with three checkpoints."""
+CLOCKS = ("seconds", "time/")
+"""Metrics that differ between equal runs."""
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """The SHA-256 sums of all files of a folder."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): digest(path) for path in files}
+
+
+def result_of(run_dir: Path) -> dict[str, str]:
+    """The sums of what equal runs have in common: weights, replay and all other state of the last
+    checkpoint, and the metrics but for wall times.
+    """
+    (latest,) = (run_dir / "checkpoints/latest").read_text(encoding="utf-8").split()
+    folder = run_dir / "checkpoints" / latest
+    arrays = [p for p in sorted(folder.iterdir()) if p.suffix in (".safetensors", ".npy")]
+    found = {path.name: digest(path) for path in arrays}
+    lines = (run_dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.dumps(without_clocks(json.loads(line)), sort_keys=True) for line in lines]
+    found["metrics.jsonl"] = hashlib.sha256("\n".join(rows).encode()).hexdigest()
+    return found
+
+
+def without_clocks(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of metrics without those that depend on the machine."""
+    return {k: v for k, v in row.items() if not any(name in k for name in CLOCKS)}
