@@ -11,6 +11,7 @@ import pytest
 
 import rltrain
 from rltrain.config.schema import FACTS
+from tests.marks import slow_except
 
 PAGE = (Path(__file__).parents[2] / "docs" / "own_parts.md").read_text(encoding="utf-8")
 COMMANDS = [
@@ -29,7 +30,9 @@ def mine(tmp_path, monkeypatch):
     sys.modules.pop("mine", None)
 
 
-@pytest.mark.parametrize("overrides", COMMANDS, ids=lambda overrides: overrides[-1])
+@pytest.mark.parametrize(
+    "overrides", slow_except(COMMANDS[:2], COMMANDS), ids=lambda overrides: overrides[-1]
+)
 def test_a_command_of_the_page_trains(small, tmp_path, overrides):
     given = {word.partition("=")[0] for word in overrides}
     dropped = ("env=", "buffer.", "algo.exploration.")

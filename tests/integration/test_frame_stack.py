@@ -96,7 +96,7 @@ def trained(overrides, folder, env=None):
     """A trainer that has learned, and every stack its policy acted on, by the newest frame."""
     trainer = rltrain.make_trainer([*WORDS, *overrides], folder, env=env)
     policy, acted = trainer.rollout.policy, {}
-    n_frames, values = trainer.rollout.env.spec.frame_stack, policy._values
+    n_frames, values = trainer.rollout.env.spec.frame_stack, policy.values
 
     def spy(agents, obs, hidden):
         for stack in obs.reshape(-1, *obs.shape[2:]):
@@ -104,7 +104,7 @@ def trained(overrides, folder, env=None):
             acted[newest.tobytes()] = stack.copy()
         return values(agents, obs, hidden)
 
-    policy._values = spy
+    policy.values = spy
     trainer.run(120)
     assert trainer.clock.updates > 0
     assert trainer.metrics.take()["learn/skipped_updates"] == 0

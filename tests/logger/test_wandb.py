@@ -29,6 +29,7 @@ def finish(logger, **summary):
     logger.close()
 
 
+@pytest.mark.slow
 def test_without_a_key_a_run_is_recorded_offline(tmp_path, monkeypatch):
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.setenv("NETRC", str(tmp_path / "none"))
