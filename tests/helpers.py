@@ -10,8 +10,8 @@ import torch
 
 import rltrain
 from rltrain.callback import Callback, Callbacks
+from rltrain.common.checkpoint.manifest import put_manifest
 from rltrain.common.files import digest
-from rltrain.common.manifest import put_manifest
 
 
 class Failing(Callback):

@@ -69,7 +69,7 @@ def doctor_mode(overrides: Sequence[str]) -> int:
     """
     rest = [word for word in overrides if word != "mode=doctor"]
     if any(word.startswith("env=") for word in rest):
-        from rltrain.mode.doctor_env import examine_env
+        from rltrain.mode.doctor.env import examine_env
 
         return UsageError.exit_code if examine_env(rest) else 0
     if rest:
@@ -77,7 +77,7 @@ def doctor_mode(overrides: Sequence[str]) -> int:
             f"mode=doctor examines the machine, or with env=… an environment: leave out "
             f"{', '.join(rest)}."
         )
-    from rltrain.mode.doctor import examine, runs, show
+    from rltrain.mode.doctor.machine import examine, runs, show
 
     findings = examine(Path.cwd() / "outputs")
     show(findings)

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from rltrain.build.evaluation import build_evaluation, build_scripted_evaluation
 from rltrain.common import checkpoint
+from rltrain.common.files import put_text
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.settings import check
@@ -249,11 +250,11 @@ def write(place: Path, record: Mapping[str, Any]) -> Path:
                 if p.stem.partition("-")[2].isdigit()
             ]
             path.rename(folder / f"evaluation-{max(numbers, default=0) + 1}.json")
-        checkpoint.put_text(path, text)
+        put_text(path, text)
         return path
     except OSError:
         path = new_folder() / "evaluation.json"
-        checkpoint.put_text(path, text)
+        put_text(path, text)
         return path
 
 

@@ -24,6 +24,7 @@ from rltrain.build.env import build_env, prepare_machine
 from rltrain.build.learner import load_agents
 from rltrain.build.trainer import build_test_rollout
 from rltrain.common import checkpoint
+from rltrain.common.files import put_text
 from rltrain.common.install import install_extra
 from rltrain.config.schema import Settings
 from rltrain.errors import Interrupted, UsageError
@@ -213,7 +214,7 @@ def written(settings: Settings, found: checkpoint.Found, folder: Path) -> dict[s
         "compared_steps": compared.n_steps * env.n_envs,
         "largest_relative_difference": float(compared.difference),
     }
-    checkpoint.put_text(folder / RECORD, json.dumps(record, indent=1))
+    put_text(folder / RECORD, json.dumps(record, indent=1))
     return record
 
 

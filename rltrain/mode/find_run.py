@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from rltrain.common import checkpoint
-from rltrain.common.manifest import MANIFEST
+from rltrain.common.checkpoint.manifest import MANIFEST
 from rltrain.errors import CheckpointError, UsageError
 
 LATEST = "latest"

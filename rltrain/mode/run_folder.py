@@ -19,7 +19,7 @@ import rltrain
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
-from rltrain.common.files import json_object, require_writable
+from rltrain.common.files import json_object, put_text, require_writable
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
 from rltrain.hardware.device import machine
@@ -87,7 +87,7 @@ def record_failure(run_dir: Path, error: str, exit_code: int) -> None:
     run_dir.mkdir(parents=True, exist_ok=True)
     facts = {"status": "failed", "exit_code": exit_code, "error": error, "finished": now()}
     path = run_dir / "run.json"
-    checkpoint.put_text(path, json.dumps(read_record(path) | facts, indent=1))
+    put_text(path, json.dumps(read_record(path) | facts, indent=1))
 
 
 def link_latest(run_dir: Path) -> None:
@@ -146,9 +146,7 @@ class Record(Callback):
     def begin(self, settings: Settings, trainer: Training) -> None:
         """Write both files."""
         link_latest(self.path.parent)
-        checkpoint.put_text(
-            self.path.with_name("config.json"), json.dumps(settings.record, indent=1)
-        )
+        put_text(self.path.with_name("config.json"), json.dumps(settings.record, indent=1))
         self.write(trainer, plan=resource_plan(settings, trainer))
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
@@ -162,7 +160,7 @@ class Record(Callback):
 
     def write(self, trainer: Training, **facts: Any) -> None:
         self.facts |= {**asdict(trainer.clock), "seconds": round(trainer.seconds, 1), **facts}
-        checkpoint.put_text(self.path, json.dumps(self.facts, indent=1))
+        put_text(self.path, json.dumps(self.facts, indent=1))
 
 
 class Journal(Record):

@@ -9,8 +9,8 @@ import pytest
 from gymnasium import spaces
 
 import rltrain
+from rltrain.common.checkpoint.manifest import put_manifest
 from rltrain.common.files import digest
-from rltrain.common.manifest import put_manifest
 from rltrain.errors import CheckpointError
 from tests.env.scripted import Scripted
 

@@ -83,7 +83,7 @@ def compile_loss(
 
 def compile_gradient_step(step: GradientStep) -> None:
     """Let a gradient step compute in compiled code, if its optimizer has a counterpart."""
-    from rltrain.algo.kernels import gradient_step
+    from rltrain.algo.kernels.optimizer import gradient_step
 
     gradient_step.compile_gradient_step(step)
 

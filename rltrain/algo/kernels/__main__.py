@@ -30,7 +30,7 @@ def compile_td_step() -> None:
     """Compile the learning step of plain feed-forward agents, or load it from the cache."""
     from rltrain.algo.exploration.epsilon import FixedEpsilon
     from rltrain.algo.kernels.acting import choose
-    from rltrain.algo.kernels.gradient_step import adam_step
+    from rltrain.algo.kernels.optimizer.gradient_step import adam_step
     from rltrain.algo.kernels.td_step import CompiledTDLoss
     from rltrain.algo.loss.td import TDLoss
     from rltrain.algo.mixer.sum import Independent

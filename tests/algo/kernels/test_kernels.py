@@ -57,17 +57,16 @@ def test_the_switch_chooses_loss_and_network(choice, compiled):
 
 
 @pytest.mark.parametrize(
-    "overrides",
+    ("overrides", "atol"),
     [
-        ["algo=dqn", "env=cartpole", "tuned=none"],
-        ["algo=rainbow", "env=cartpole"],
-        ["algo=qmix", "env=two_step", "algo.batch_size=4"],
+        (["algo=dqn", "env=cartpole", "tuned=none"], 1e-4),
+        (["algo=rainbow", "env=cartpole"], 1e-3),
+        (["algo=qmix", "env=two_step", "algo.batch_size=4"], 1e-4),
     ],
-    ids=" ".join,
 )
-def test_both_choices_learn_the_same(overrides, tmp_path):
+def test_both_choices_learn_the_same(overrides, atol, tmp_path):
     """To rounding, which grows with the number of updates: Adam makes steps of the same size from
-    the smallest gradients."""
+    the smallest gradients, of which a distribution has the most."""
     learned = []
     for choice in ("compiled", "torch"):
         trainer = rltrain.make_trainer(
@@ -80,7 +79,7 @@ def test_both_choices_learn_the_same(overrides, tmp_path):
         learned.append(trainer.learner.state_dict()["online"])
         trainer.close()
     for ours, theirs in zip(*(weights.values() for weights in learned), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=atol)
 
 
 def test_copies_compute_with_their_own_weights():

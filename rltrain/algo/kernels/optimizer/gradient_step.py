@@ -31,7 +31,7 @@ def adam_step(step: GradientStep, result: Result) -> tuple[Tensor, Tensor]:
     betas = 0.5 < beta1 < 1 and 0 < beta2 < 1  # below, PyTorch rounds in another order
     if not betas or isinstance(lr, Tensor) or any(options[k] != v for k, v in PLAIN.items()):
         return GradientStep.take(step, result)
-    from rltrain.algo.kernels import gradient_step_kernel as kernel
+    from rltrain.algo.kernels.optimizer import gradient_step_kernel as kernel
 
     gradient, count = step.flat.gradient.numpy(), max(float(result.count), 1.0)
     source = gradient

@@ -13,8 +13,8 @@ from rltrain.common.install import install_command
 from rltrain.common.numba_cache import cache_folder, is_compiled
 from rltrain.env.smac.data.maps import map_names
 from rltrain.errors import UsageError
-from rltrain.mode import doctor
-from rltrain.mode.doctor import (
+from rltrain.mode.doctor import machine
+from rltrain.mode.doctor.machine import (
     Finding,
     disk,
     examine,
@@ -45,7 +45,7 @@ def test_every_finding_that_is_not_ok_has_a_command(own_folder):
 
 def test_a_missing_package_is_needed_unless_an_extra_names_it(monkeypatch, capsys):
     lines = [("numpy>=2.0", ""), ("no-such-core>=1", ""), ("no-such-extra>=2", "envs")]
-    monkeypatch.setattr(doctor, "requirements", lambda: lines)
+    monkeypatch.setattr(machine, "requirements", lambda: lines)
     found = by_name(packages())
     assert found["numpy"].verdict == "ok"
     assert found["no-such-core"].fix == install_command("no-such-core>=1")
@@ -59,7 +59,7 @@ def test_a_missing_package_is_needed_unless_an_extra_names_it(monkeypatch, capsy
 
 def test_a_package_that_is_too_old_is_found_with_the_command_that_renews_it(monkeypatch):
     lines = [("numpy>=99", ""), ("numpy>=2,<99", ""), ("rich>=99", "envs")]
-    monkeypatch.setattr(doctor, "requirements", lambda: lines)
+    monkeypatch.setattr(machine, "requirements", lambda: lines)
     old, enough, extra = packages()
     assert (old.verdict, enough.verdict, extra.verdict) == ("missing", "ok", "optional")
     assert old.found.endswith("; expected >=99")
@@ -68,7 +68,7 @@ def test_a_package_that_is_too_old_is_found_with_the_command_that_renews_it(monk
 
 def test_an_old_python_is_missing(monkeypatch):
     assert by_name(python())["Python"].verdict == "ok"
-    monkeypatch.setattr(doctor, "OLDEST_PYTHON", (4, 0))
+    monkeypatch.setattr(machine, "OLDEST_PYTHON", (4, 0))
     assert by_name(python())["Python"].verdict == "missing"
 
 
@@ -76,7 +76,7 @@ def test_a_full_disk_is_missing(own_folder, monkeypatch):
     (finding,) = disk(own_folder / "outputs" / "deeper")
     assert finding.verdict == "ok"
     assert str(own_folder) in finding.found
-    monkeypatch.setattr(doctor, "NEEDED_DISK", 10**18)
+    monkeypatch.setattr(machine, "NEEDED_DISK", 10**18)
     (finding,) = disk(own_folder)
     assert finding.verdict == "missing"
 
@@ -99,7 +99,7 @@ def no_folder_known():
 @pytest.mark.parametrize(("compiled", "verdict"), [(True, "ok"), (False, "optional")])
 def test_doctor_says_whether_the_engine_is_compiled(monkeypatch, compiled, verdict):
     monkeypatch.setattr("rltrain.common.numba_cache.is_compiled", lambda function: compiled)
-    (finding,) = doctor.engine_cache()
+    (finding,) = machine.engine_cache()
     assert finding.verdict == verdict
 
 
@@ -122,7 +122,7 @@ def test_a_cache_that_cannot_be_written_is_optional(monkeypatch, tmp_path):
     blocked = tmp_path / "file"
     blocked.touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
-    (finding,) = doctor.engine_cache()
+    (finding,) = machine.engine_cache()
     assert finding.verdict == "optional"
     assert "XDG_CACHE_HOME" in finding.fix
 
@@ -170,7 +170,7 @@ def test_the_doctor_itself_needs_no_torch():
     import subprocess
 
     code = (
-        "import rltrain.mode.doctor, sys; "
+        "import rltrain.mode.doctor.machine, sys; "
         "print([m for m in ('torch', 'numba') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -178,14 +178,14 @@ def test_the_doctor_itself_needs_no_torch():
 
 
 def test_ffmpeg_is_found_or_the_package_that_brings_it_is_named(monkeypatch):
-    monkeypatch.setattr(doctor, "find_ffmpeg", lambda: None)
+    monkeypatch.setattr(machine, "find_ffmpeg", lambda: None)
     assert "imageio-ffmpeg" in by_name(tools({}))["ffmpeg"].fix
-    monkeypatch.setattr(doctor, "find_ffmpeg", lambda: "/bin/ffmpeg")
+    monkeypatch.setattr(machine, "find_ffmpeg", lambda: "/bin/ffmpeg")
     assert by_name(tools({}))["ffmpeg"] == Finding("ffmpeg", "ok", "/bin/ffmpeg")
 
 
 def test_pygame_beside_pygame_ce_is_reported(monkeypatch):
-    monkeypatch.setattr(doctor, "installed_version", lambda name: "2.5")
+    monkeypatch.setattr(machine, "installed_version", lambda name: "2.5")
     assert "pip uninstall -y pygame pygame-ce && " in by_name(tools({}))["pygame"].fix
-    monkeypatch.setattr(doctor, "installed_version", lambda name: None)
+    monkeypatch.setattr(machine, "installed_version", lambda name: None)
     assert "pygame" not in by_name(tools({}))

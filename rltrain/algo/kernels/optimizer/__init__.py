@@ -1,0 +1,1 @@
+"""Gradient steps in machine code."""

@@ -1,0 +1,57 @@
+"""Checkpoints: atomic, checksummed, versioned and pickle-free folders of safetensors and JSON.
+
+A checkpoint is written into a temporary folder, synced, given its manifest last, and renamed: it
+is complete or it is not there. Tensors of a state go to ``<part>.safetensors``, arrays too large to
+copy to ``<part>.<path>.npy``, everything else to ``<part>.json``.
+"""
+
+from rltrain.common.checkpoint.choice import (
+    Found,
+    find,
+    folder_of,
+    is_one,
+    kind_of,
+    make_latest,
+    name_pointer,
+    newest_full,
+    pointed,
+    prune,
+    resumable,
+    single,
+    steps_of,
+)
+from rltrain.common.checkpoint.manifest import (
+    MANIFEST,
+    drop_part,
+    manifest_of,
+    put_manifest,
+    seal,
+    stored_manifest,
+)
+from rltrain.common.checkpoint.storage import has, put_back, read, write
+
+__all__ = [
+    "MANIFEST",
+    "Found",
+    "drop_part",
+    "find",
+    "folder_of",
+    "has",
+    "is_one",
+    "kind_of",
+    "make_latest",
+    "manifest_of",
+    "name_pointer",
+    "newest_full",
+    "pointed",
+    "prune",
+    "put_back",
+    "put_manifest",
+    "read",
+    "resumable",
+    "seal",
+    "single",
+    "steps_of",
+    "stored_manifest",
+    "write",
+]

@@ -1,0 +1,93 @@
+"""A checkpoint's folder, written and read."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from rltrain.common.checkpoint.manifest import seal, stored_manifest
+from rltrain.common.checkpoint.state_tree import join, put_array, split
+from rltrain.common.files import get_json, sync
+from rltrain.errors import CheckpointError
+
+
+def write(
+    parent: Path, step: int, parts: Mapping[str, Mapping[str, Any]], kind: str = "full"
+) -> Path:
+    """Write ``parent/<step>/`` with one pair of files per part; replaces a checkpoint of the same
+    step.
+
+    Args:
+        parts: part name to its state: nested dicts and lists of tensors, arrays, numbers, text,
+            None.
+        kind: ``full`` (a run can resume from it) or ``weights``.
+    """
+    final = parent / str(step)
+    temporary = parent / f".tmp-{step}-{os.getpid()}"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        for name, state in parts.items():
+            tree, tensors, large = split(state)
+            (temporary / f"{name}.json").write_text(json.dumps(tree), encoding="utf-8")
+            if tensors:
+                save_file(tensors, temporary / f"{name}.safetensors")
+            for path, array in large.items():
+                put_array(temporary / f"{name}.{path}.npy", array)
+        seal(temporary, kind)
+        aside = parent / f".tmp-{step}-replaced"
+        shutil.rmtree(aside, ignore_errors=True)
+        if final.exists():
+            os.replace(final, aside)
+        os.replace(temporary, final)
+        shutil.rmtree(aside, ignore_errors=True)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    sync(parent)
+    return final
+
+
+def put_back(checkpoints: Path) -> None:
+    """Give a checkpoint its name again that was being replaced when its process was killed."""
+    for aside in checkpoints.glob(".tmp-*-replaced"):
+        final = checkpoints / aside.name.split("-")[1]
+        if not final.exists():
+            os.replace(aside, final)
+
+
+def read(folder: Path, part: str) -> dict[str, Any]:
+    """The state of one part: torch tensors on the CPU, large arrays mapped from their files.
+
+    Raises:
+        CheckpointError: unreadable files.
+    """
+    try:
+        listed = stored_manifest(folder)["files"]
+        if f"{part}.json" not in listed:
+            raise CheckpointError(f"{folder} holds no '{part}'.")
+        tree = get_json(folder / f"{part}.json")
+        file = f"{part}.safetensors"
+        tensors = load_file(folder / file) if file in listed else {}
+        for name in listed:
+            if name.startswith(f"{part}.") and name.endswith(".npy"):
+                path = name.removeprefix(f"{part}.").removesuffix(".npy")
+                tensors[path] = np.load(folder / name, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise CheckpointError(f"{folder}: '{part}' cannot be read ({error}).") from error
+    out = join(tree, tensors)
+    if not isinstance(out, dict):
+        raise CheckpointError(f"{folder / part}.json: expected a JSON object.")
+    return out
+
+
+def has(folder: Path, part: str) -> bool:
+    """Whether a checkpoint holds a part, according to its manifest."""
+    return f"{part}.json" in stored_manifest(folder)["files"]

@@ -1,0 +1,1 @@
+"""mode=doctor: what is wrong with the machine, or with an environment."""
