@@ -56,8 +56,11 @@ def test_a_single_run_has_no_settings_of_sweeps(command, small, own_folder):
     assert nothing_written(own_folder)
 
 
-def test_a_sweep_makes_one_run_per_combination(command, small, own_folder, capfd):
-    overrides = [*small, "algo=vdn,iql", "total_env_steps=40", "logger.console=true"]
+@pytest.mark.parametrize(
+    "launcher", [pytest.param([], marks=pytest.mark.slow), ["hydra/launcher=basic"]]
+)
+def test_a_sweep_makes_one_run_per_combination(command, small, own_folder, capfd, launcher):
+    overrides = [*small, "algo=vdn,iql", "total_env_steps=40", "logger.console=true", *launcher]
     assert command("-m", *overrides) == 0
     (sweep,) = own_folder.glob("outputs/multirun/*")
     assert [path.parent.name for path in sorted(sweep.glob("*/run.json"))] == [
@@ -65,7 +68,7 @@ def test_a_sweep_makes_one_run_per_combination(command, small, own_folder, capfd
         "1_algo-iql",
     ]
     listed = json.loads((sweep / "sweep.json").read_text())
-    assert listed["overrides"] == sorted(overrides)
+    assert listed["overrides"] == sorted(w for w in overrides if w not in launcher)
     config = json.loads((sweep / "1_algo-iql/config.json").read_text())
     assert (config["choices"]["algo"], "sweep" in config) == ("iql", False)
     shown = capfd.readouterr().out

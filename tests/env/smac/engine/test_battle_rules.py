@@ -20,7 +20,7 @@ def tables(b) -> tuple:
 def strike(b, i: int, j: int) -> None:
     """Unit i attacks unit j once, wherever they are."""
     agents = b.map_data.n_agents
-    fire(*tables(b), b.scene.affects[0], agents, 0, i, j)
+    fire(*tables(b), b.scene.affects[0], agents, 0, np.int32(i), np.int32(j))
     for loop in range(10):
         land_hits(*tables(b), agents, loop)
 

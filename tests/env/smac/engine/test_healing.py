@@ -104,4 +104,4 @@ def test_medivac_flies_over_units_and_accelerates(battle) -> None:
 def test_team_with_only_healers_left_has_lost(battle, alive, outcome) -> None:
     b = battle("MMM")
     place(b, dict.fromkeys(alive, (16.0, 16.0)))
-    assert outcome_of(b.world.unit[0], b.scene.param[0], 10, True, 150, 1) == outcome
+    assert outcome_of(b.world.unit[0], b.scene.param[0], 10, True, 150, np.int32(1)) == outcome

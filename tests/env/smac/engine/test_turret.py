@@ -83,10 +83,10 @@ def test_turret_turns_360_degrees_a_second_the_shorter_way(
     place(b, {0: (14 + 6 * math.cos(end), 20 + 6 * math.sin(end)), SPINE: (14.0, 20.0)})
     unit, mark, param = b.world.unit[0], b.world.mark[0], b.scene.param[0]
     unit[U.FACING, SPINE], mark[M.TARGET, SPINE] = start, 0
-    gap = off_target(unit, SPINE, 0)
+    gap = off_target(unit, SPINE, np.int32(0))
     assert abs(gap) <= math.pi
     turn_turrets(unit, mark, param)
-    left = abs(off_target(unit, SPINE, 0))
+    left = abs(off_target(unit, SPINE, np.int32(0)))
     assert left == pytest.approx(max(abs(gap) - 2 * math.pi / 16, 0), abs=1e-4)
 
 

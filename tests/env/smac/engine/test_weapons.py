@@ -49,7 +49,7 @@ def test_attacks_to_kill(battle, map_name, attacker, target, expected) -> None:
     attacks = 0
     while unit[U.HEALTH, j] > 0:
         unit[U.HEALTH, i], mark[0] = UNITS[attacker].health, Order.IDLE
-        fire(unit, mark, param, damage, b.scene.affects[0], agents, 0, i, j)
+        fire(unit, mark, param, damage, b.scene.affects[0], agents, 0, np.int32(i), np.int32(j))
         for loop in range(10):
             land_hits(unit, mark, param, damage, agents, loop)
         attacks += 1
@@ -123,7 +123,7 @@ def test_zerg_regenerate_and_armor_counts_for_the_rest_behind_a_shield(battle) -
     b = battle("6h_vs_8z")
     place(b, {0: (9.0, 9.0), 6: (20.0, 18.0)})
     b.world.unit[0, U.HEALTH, 0], b.world.unit[0, U.SHIELD, 6] = 70, 5
-    fire(*tables(b), b.scene.affects[0], 6, 0, 0, 6)
+    fire(*tables(b), b.scene.affects[0], 6, 0, np.int32(0), np.int32(6))
     for loop in range(20):
         land_hits(*tables(b), 6, loop)
     assert b.world.unit[0, U.HEALTH, 6] == 100 - (12 - 5 - 1)
@@ -135,7 +135,7 @@ def test_colossus_hits_enemies_on_a_line_across_its_shot_twice(battle) -> None:
     b = battle("2c_vs_64zg")
     points = {0: (12.0, 16.0), 1: (17.0, 17.0), 2: (17.0, 16.0), 3: (17.0, 17.7), 4: (17.0, 18.0)}
     place(b, {**points, 5: (17.6, 16.0)})
-    fire(*tables(b), b.scene.affects[0], 2, 0, 0, 2)
+    fire(*tables(b), b.scene.affects[0], 2, 0, np.int32(0), np.int32(2))
     assert b.world.unit[0, U.HEALTH, 2:6].tolist() == [0, 0, 35, 35]
     assert b.world.unit[0, U.SHIELD, 1] == 150
 

@@ -92,7 +92,7 @@ def test_attacks_to_kill(lite, attacker: str, target: str, expected: int) -> Non
     attacks = 0
     while unit[U.HEALTH, 2] > 0:
         unit[U.HEALTH, 0] = 1
-        act(unit, mark, param, damage, b.scene.affects[0], 0)
+        act(unit, mark, param, damage, b.scene.affects[0], np.int32(0))
         attacks += 1
     assert attacks == expected
 
@@ -149,11 +149,11 @@ def test_healer_revives_only_units_that_died_in_this_tick(lite) -> None:
     b = lite("MMM")
     unit, mark, param = b.world.unit[0], b.world.mark[0], b.scene.param[0]
     unit[U.HEALTH, 2], mark[M.TARGET, 9] = 0, 2
-    mend(unit, mark, param, 9, 2)
+    mend(unit, mark, param, np.int32(9), np.int32(2))
     assert unit[U.HEALTH, 2] == 0.5625
     assert unit[U.ENERGY, 9] == 49
     unit[U.HEALTH, 2], mark[GONE, 2] = 0, 1
-    mend(unit, mark, param, 9, 2)
+    mend(unit, mark, param, np.int32(9), np.int32(2))
     assert unit[U.HEALTH, 2] == 0
 
 
