@@ -70,7 +70,8 @@ def killed_run(
             process = go_on(words, run_dir)
     code = process.wait()
     while code != 0:
-        assert code == -9, f"{run_dir} ended with {code}, see {run_dir}.txt"
+        said = run_dir.with_suffix(".txt").read_text(encoding="utf-8").splitlines()[-5:]
+        assert code == -9, f"{run_dir.name} ended with {code}: {' '.join(said)}"
         code = go_on(words, run_dir).wait()
 
 
