@@ -1,14 +1,14 @@
 # rltrain on the CPU: docker build -t rltrain . && docker run --rm -v "$PWD/outputs:/work/outputs" rltrain env=cartpole
 FROM python:3.12-slim
 
-RUN useradd --create-home rltrain && mkdir /work && chown rltrain /work
+RUN useradd --create-home --uid 1000 rltrain && mkdir /work && chown rltrain /work
 COPY . /src
 RUN pip install --no-cache-dir --index-url https://download.pytorch.org/whl/cpu \
         "$(grep '^torch==' /src/constraints.txt)" && \
     pip install --no-cache-dir -c /src/constraints.txt /src && \
     rm -rf /src
 
-USER rltrain
+USER 1000
 WORKDIR /work
 # Compile the kernels once, into the image.
 RUN python -m rltrain.env.smac && python -m rltrain.env.games && \

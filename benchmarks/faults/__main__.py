@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.faults import corruptions, hostile, kills, overrides
+from benchmarks.faults import corruptions, hostile, kills, overrides, sweeps
 from rltrain.hardware.device import machine
 from rltrain.mode.run_folder import git_state
 
@@ -22,6 +22,7 @@ KINDS: dict[str, Callable[[Path, int, int | None], Iterator[tuple[str, str | Non
     "hostile": hostile.cases,
     "kills": kills.cases,
     "overrides": overrides.cases,
+    "sweeps": sweeps.cases,
 }
 """Each gives the cases of a folder, a seed and a number of cases (None: all), as a name and what
 went wrong (None: what was promised).

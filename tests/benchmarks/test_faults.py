@@ -13,7 +13,7 @@ from rltrain.common.files import get_json
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "n_cases"),
-    [("overrides", None), ("hostile", None), ("corruptions", None), ("kills", 1)],
+    [("overrides", None), ("hostile", None), ("corruptions", None), ("kills", 1), ("sweeps", 3)],
 )
 def test_every_fault_is_answered_as_promised(kind, n_cases, tmp_path):
     wrong = {name: text for name, text in KINDS[kind](tmp_path, 1, n_cases) if text is not None}

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import sweep_kills
 from rltrain.errors import CheckpointError, UsageError
 from tests.helpers import nothing_written
 
@@ -173,11 +172,6 @@ def test_when_the_command_is_killed_its_runs_save_and_the_same_command_goes_on(s
     found = records()
     assert [record["status"] for record in found] == ["finished"] * 2
     assert any(len(record["resumes"]) == 1 for record in found)
-
-
-@pytest.mark.slow
-def test_kills_and_a_crash_do_not_change_the_results(own_folder, capfd):
-    assert sweep_kills.compare(own_folder, sweep_kills.SWEEP, kills=3) == []
 
 
 @pytest.mark.slow

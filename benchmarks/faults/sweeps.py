@@ -1,9 +1,9 @@
-"""Kill a sweep again and again, continue it with the same command, and compare its results with
-those of the same sweep without a kill: ``python -m benchmarks.sweep_kills 20``.
+"""kill -9 at random moments of a sweep, which the same command continues each time: its results
+are those of the sweep that was never killed, byte for byte.
 
-Six runs, one of which crashes. Half of the kills (SIGKILL) end the command, the others one of its
-jobs. ``results.csv`` (env steps and every metric of the last and best tests of every run, the one
-that crashes included) and the final weights must be equal byte for byte.
+Six runs, one of which crashes. Half of the kills end the command, the others one of its jobs.
+Compared are ``results.csv`` (env steps and every metric of the last and best tests of every run,
+the one that crashes included) and the final weights.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +22,7 @@ from typing import Any
 from rltrain.callback import Callback
 from rltrain.common.files import digest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SWEEP = [
     "algo=vdn,iql",
     "seed=1,2,3",
@@ -38,12 +37,30 @@ SWEEP = [
     "buffer.capacity=64",
     "algo.exploration.env_steps=300",
     "logger.wandb.mode=disabled",
-    "callbacks=[{_target_: benchmarks.sweep_kills.Crash, algo: vdn, seed: 2, env_steps: 700}]",
+    "callbacks=[{_target_: benchmarks.faults.sweeps.Crash, algo: vdn, seed: 2, env_steps: 700}]",
     "sweep.retries=0",
 ]
-
-
 N_JOBS = 6
+KILLS = 20
+
+
+def cases(folder: Path, seed: int, n_cases: int | None) -> Iterator[tuple[str, str | None]]:
+    """All kills, in as many sweeps as they take."""
+    rng = random.Random(seed)
+    plain = folder / "plain"
+    plain.mkdir()
+    code = start(plain).wait()
+    assert code == 1, f"the run that crashes should make it 1, not {code}"
+    expected, left = results(plain), n_cases or KILLS
+    while left:
+        killed = folder / f"killed-{left}"
+        killed.mkdir()
+        moments = list(sweep_with_kills(killed, left, rng))
+        found = results(killed)
+        differ = sorted(k for k in expected | found if expected.get(k) != found.get(k))
+        for n, moment in enumerate(moments):
+            yield f"{moment}, {left - n} left", f"{differ} differ" if differ else None
+        left -= len(moments)
 
 
 class Crash(Callback):
@@ -60,11 +77,11 @@ class Crash(Callback):
         return value
 
 
-def start(folder: Path, overrides: list[str]) -> subprocess.Popen[bytes]:
+def start(folder: Path) -> subprocess.Popen[bytes]:
     """The sweep as a command, in ``folder``."""
     with (folder / "output.txt").open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "rltrain", "-m", *overrides],
+            [sys.executable, "-m", "rltrain", "-m", *SWEEP],
             cwd=folder,
             stdout=output,
             stderr=output,
@@ -78,11 +95,10 @@ def job_processes(driver: int) -> list[int]:
     return [int(pid) for pid in children.read_text().split()] if children.exists() else []
 
 
-def sweep_with_kills(folder: Path, overrides: list[str], kills: int, seed: int) -> Iterator[str]:
-    """Run the sweep to its end, killed so often; yields what was killed."""
-    rng = random.Random(seed)
+def sweep_with_kills(folder: Path, kills: int, rng: random.Random) -> Iterator[str]:
+    """Run the sweep to its end, killed at most so often; yields what was killed."""
     most = max(2, 160 // max(kills, 1))  # rows between kills: all of them before the last run ends
-    driver = start(folder, overrides)
+    driver = start(folder)
     while kills:
         rows = n_rows(folder) + rng.randrange(1, most)
         while driver.poll() is None and n_rows(folder) < rows:
@@ -98,9 +114,9 @@ def sweep_with_kills(folder: Path, overrides: list[str], kills: int, seed: int) 
         if driver.poll() is not None:
             if all_done(folder):  # only the run that crashes would be left to kill
                 break
-            driver = start(folder, overrides)
+            driver = start(folder)
     while driver.wait() != 1 or not all_done(folder):
-        driver = start(folder, overrides)
+        driver = start(folder)
 
 
 def n_rows(folder: Path) -> int:
@@ -126,23 +142,3 @@ def results(folder: Path) -> dict[str, str]:
             weights = f"checkpoints/{record['env_steps']}/model.safetensors"
             found[run.parent.name] = digest(run.parent / weights)
     return found
-
-
-def compare(folder: Path, overrides: list[str], kills: int, seed: int = 0) -> list[str]:
-    """Names of what differs between the sweep with kills and the one without."""
-    plain, killed = folder / "plain", folder / "killed"
-    for each in (plain, killed):
-        each.mkdir()
-    code = start(plain, overrides).wait()
-    assert code == 1, f"the crashing run should make it 1, not {code}"
-    for what in sweep_with_kills(killed, overrides, kills, seed):
-        print(f"killed the {what}", flush=True)
-    expected, found = results(plain), results(killed)
-    return [name for name in expected if expected[name] != found.get(name)]
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as temporary:
-        differ = compare(Path(temporary), SWEEP, int(sys.argv[1]) if sys.argv[1:] else 20)
-    print(f"different: {', '.join(differ)}" if differ else "all results are the same")
-    sys.exit(bool(differ))
