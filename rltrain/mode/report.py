@@ -14,12 +14,12 @@ from rich.table import Table as RichTable
 from rltrain.common.files import require_writable
 from rltrain.config.schema import RunSettings
 from rltrain.errors import UsageError
-from rltrain.logger.screen import Screen, plural, shown
+from rltrain.logger.screen import Screen, shown
 from rltrain.report.analysis import Analysis, analyze
 from rltrain.report.figures import draw_all
 from rltrain.report.page import write_page
 from rltrain.report.readers import find_runs
-from rltrain.report.results import tables_of
+from rltrain.report.results import size_text, tables_of
 from rltrain.report.tables import Table, as_csv, as_latex
 
 DETAILS = ("std", "lowest", "highest", "mean over training", "mean", "IQM", "median")
@@ -85,11 +85,9 @@ def show(done: Report) -> None:
             screen.print(rich_table(table))
     for warning in done.analysis.warnings:
         screen.print(f"Warning: {warning}", style="yellow", markup=False)
-    count = sum(len(s.curves) for s in done.analysis.series)
     screen.print(
-        f"{plural(count, 'run')} in {plural(len(done.analysis.series), 'configuration')}. "
-        f"Open {shown(done.folder / 'report.html')}; figures/ (PNG, SVG, PDF) and tables/ (CSV, "
-        "LaTeX) are beside it.",
+        f"{size_text(done.analysis)}. Open {shown(done.folder / 'report.html')}; figures/ (PNG, "
+        "SVG, PDF) and tables/ (CSV, LaTeX) are beside it.",
         soft_wrap=True,
         markup=False,
     )

@@ -126,8 +126,8 @@ def unlike(
     complete = everywhere(series, ends)
     if partial := list(dict.fromkeys(s.label for s in series if s.label not in complete)):
         out.append(
-            f"{listed(partial)}: without runs on some of the environments, so left out of what is "
-            "compared over all of them."
+            f"{listed(partial)}: no runs on some environments, so left out of the comparisons over "
+            "all of them."
         )
     if len(ends) > 1 and not ranges:
         out.append(

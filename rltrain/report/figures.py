@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.report.analysis import Analysis
-from rltrain.report.results import AXES
+from rltrain.report.results import AXES, metric_name
 from rltrain.report.statistics import Estimate
 
 COLORS = (
@@ -121,8 +121,7 @@ def curves(analysis: Analysis) -> Any:
         number_axis(axes)
     for axes in grid.flat[len(analysis.envs) :]:
         axes.set_visible(False)
-    name = analysis.metric.rpartition("/")[2].removesuffix("_mean").replace("_", " ")
-    figure.supylabel(name, fontsize=8)
+    figure.supylabel(metric_name(analysis), fontsize=8)
     legend(figure, analysis)
     return figure
 
@@ -150,14 +149,13 @@ def final_scores(analysis: Analysis) -> Any:
         for at, s in enumerate(series):
             color = style_of(analysis.labels, s.label)["color"]
             axes.plot(s.finals, np.full(len(s.finals), at), "|", color=color, alpha=0.5, ms=7)
-            if np.isfinite(s.final.low):
-                axes.plot([s.final.low, s.final.high], [at, at], color=color, lw=5, alpha=0.35)
+            interval(axes, s.final, at, color)
             axes.plot(s.final.value, at, "o", color=color, ms=4)
         axes.set_yticks(range(len(series)), [s.label for s in series])
         axes.set_ylim(-0.6, len(series) - 0.4)
         axes.set_title(env)
         axes.grid(axis="y", visible=False)
-    grid[-1].set_xlabel(analysis.metric.replace("_", " "))
+    grid[-1].set_xlabel(metric_name(analysis))
     return figure
 
 
@@ -167,7 +165,7 @@ def profile(analysis: Analysis) -> Any:
     axes = figure.subplots()
     for label, fractions in analysis.profiles.fractions.items():
         band(axes, analysis.profiles.thresholds, fractions, **style_of(analysis.labels, label))
-    axes.set_xlabel("normalized score" if analysis.ranges else analysis.metric.replace("_", " "))
+    axes.set_xlabel("normalized score" if analysis.ranges else metric_name(analysis))
     axes.set_ylabel("fraction of runs above")
     axes.set_ylim(-0.02, 1.02)
     legend(figure, analysis)
@@ -180,7 +178,7 @@ def improvement(analysis: Analysis) -> Any:
     figure = new_figure(0.85 * WIDTH, 0.55 + 0.2 * len(pairs))
     axes = figure.subplots()
     for at, (_, found) in enumerate(pairs):
-        axes.plot([found.low, found.high], [at, at], color=COLORS[0], lw=5, alpha=0.35)
+        interval(axes, found, at, COLORS[0])
         axes.plot(found.value, at, "o", color=COLORS[0], ms=4)
     axes.axvline(0.5, color="0.4", lw=0.8, ls="--")
     axes.set_yticks(range(len(pairs)), [f"{a} > {b}" for (a, b), _ in pairs])
@@ -196,6 +194,13 @@ def band(axes: Any, x: np.ndarray, found: Estimate, **style: Any) -> None:
     axes.plot(x, found.value, marker="o" if len(x) == 1 else None, ms=4, **style)
     if np.isfinite(found.low).all():
         axes.fill_between(x, found.low, found.high, color=style["color"], alpha=0.18, lw=0)
+
+
+def interval(axes: Any, found: Estimate, at: float, color: str) -> None:
+    """A bar from the lower to the upper end."""
+    if np.isfinite(found.low):
+        ends = [found.low, found.high]
+        axes.plot(ends, [at, at], color=color, lw=5, alpha=0.35, solid_capstyle="butt")
 
 
 def number_axis(axes: Any) -> None:

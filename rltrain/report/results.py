@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from rltrain.logger.screen import plural
 from rltrain.report.analysis import Analysis
 from rltrain.report.comparison import Series
 from rltrain.report.groups import text
@@ -30,9 +31,22 @@ def tables_of(analysis: Analysis) -> list[Table]:
     return [table for table in found if table.rows]
 
 
+def size_text(analysis: Analysis) -> str:
+    """``30 runs of 3 configurations on 2 environments``."""
+    n_runs = sum(len(s.curves) for s in analysis.series)
+    configurations = plural(len(analysis.labels), "configuration")
+    envs = plural(len(analysis.envs), "environment")
+    return f"{plural(n_runs, 'run')} of {configurations} on {envs}"
+
+
 def statistic_name(analysis: Analysis) -> str:
     """``mean`` or ``IQM``."""
     return "IQM" if analysis.settings.statistic == "iqm" else "mean"
+
+
+def metric_name(analysis: Analysis) -> str:
+    """``win rate``; the return of ``test/return_mean`` is ``return``."""
+    return analysis.metric.rpartition("/")[2].removesuffix("_mean").replace("_", " ")
 
 
 def interval_name(analysis: Analysis) -> str:
@@ -59,7 +73,7 @@ def final_scores(analysis: Analysis) -> Table:
     where = "; ".join(f"{env}: {end:,.0f}" for env, end in analysis.ends.items())
     return Table(
         "final_scores",
-        f"Final scores: {analysis.metric}",
+        f"Final scores: {metric_name(analysis)}",
         [
             "environment",
             "configuration",

@@ -28,13 +28,13 @@ def test_report_of_runs(runs, capsys):
     for path in ("report.html", "figures/curves.pdf", "tables/improvement.tex"):
         assert (runs / "here" / path).stat().st_size > 100
     printed = capsys.readouterr().out
-    assert "10 runs in 2 configurations" in printed
+    assert "10 runs of 2 configurations on 1 environment" in printed
     assert "here/report.html" in printed
 
 
 def test_report_of_a_list_of_patterns(runs, capsys):
     assert run(["mode=report", "runs=[outputs/d*, outputs/pqn/run1]", "report.resamples=50"]) == 0
-    assert "6 runs in 2 configurations" in capsys.readouterr().out
+    assert "6 runs of 2 configurations" in capsys.readouterr().out
     assert len(list((runs / "outputs/report").glob("*/report.html"))) == 1
 
 

@@ -4,7 +4,8 @@ import pytest
 from PIL import Image
 
 from rltrain.report.analysis import analyze
-from rltrain.report.figures import COLORS, draw_all, style_of
+from rltrain.report.figures import COLORS, draw_all, interval, new_figure, style_of
+from rltrain.report.statistics import Estimate
 from tests.report.runs import run, settings
 
 
@@ -29,3 +30,10 @@ def test_every_figure_in_three_formats(tmp_path):
 def test_more_configurations_than_colors_differ_in_their_dashes():
     labels = [str(i) for i in range(20)]
     assert len({tuple(style_of(labels, label).values()) for label in labels}) == 20
+
+
+def test_a_bar_ends_where_its_interval_does():
+    axes = new_figure(2, 1).subplots()
+    interval(axes, Estimate(0.5, 0.2, 0.9), 0, COLORS[0])
+    (bar,) = axes.lines
+    assert (list(bar.get_xdata()), bar.get_solid_capstyle()) == ([0.2, 0.9], "butt")

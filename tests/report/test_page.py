@@ -39,6 +39,12 @@ def test_page_has_the_data_of_every_chart(tmp_path):
     assert (line["x"], line["y"], line["low"]) == ([0, 100], [0, 1], [0, 1])
 
 
+def test_page_says_what_it_compares(tmp_path):
+    text = page(tmp_path)
+    assert "<h1>CartPole-v1: return</h1>" in text
+    assert "4 runs of 2 configurations on 1 environment." in text
+
+
 def test_names_from_a_run_folder_are_text_and_nothing_else(tmp_path):
     text = page(tmp_path, env=HOSTILE)
 

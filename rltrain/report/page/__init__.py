@@ -15,7 +15,7 @@ import numpy as np
 
 import rltrain
 from rltrain.report.analysis import Analysis
-from rltrain.report.results import AXES, interval_name
+from rltrain.report.results import AXES, interval_name, metric_name, size_text
 from rltrain.report.statistics import Estimate
 from rltrain.report.tables import Table
 
@@ -27,15 +27,14 @@ MANY = 4
 
 def write_page(path: Path, analysis: Analysis, tables: Sequence[Table]) -> None:
     """Write the page."""
-    count = sum(len(s.curves) for s in analysis.series)
     envs = analysis.envs
     where = ", ".join(envs) if len(envs) <= MANY else f"{len(envs)} environments"
-    title = f"{where}: {analysis.metric.replace('_', ' ')}"
+    title = f"{where}: {metric_name(analysis)}"
     now = datetime.now().strftime("%Y-%m-%d %H:%M")
     fields = {
         "title": html.escape(title),
         "summary": html.escape(
-            f"{count} runs in {len(analysis.series)} configurations. Lines and points are "
+            f"{size_text(analysis)}. Lines and points are "
             f"{interval_name(analysis)}, from {analysis.settings.resamples:,} stratified bootstrap "
             "resamples of the runs."
         ),
@@ -90,7 +89,7 @@ def embedded(data: Any) -> str:
 
 def data_of(analysis: Analysis) -> dict[str, Any]:
     """What the script of the page draws."""
-    x, name = AXES[analysis.settings.axis], analysis.metric.replace("_", " ")
+    x, name = AXES[analysis.settings.axis], metric_name(analysis)
     curves = [
         {
             "title": env,
