@@ -133,6 +133,8 @@ def restore(trainer: Saved, path: Path) -> checkpoint.Found:
         torch.set_rng_state(state["torch_rng"])
         if found.folder.resolve().parents[1] == trainer.run_dir.resolve():
             trainer.awaits_restore = False
+            checkpoints = found.folder.parent  # complete what a kill has left half done
+            checkpoint.make_latest(checkpoints, found.step, trainer.keep_last, REPLAY)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointError(
             f"{found.folder} does not fit this run: {type(error).__name__}: {error}"

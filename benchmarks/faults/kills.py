@@ -4,26 +4,23 @@ are those of the run that was never killed, byte for byte.
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 
-from benchmarks.faults.runs import QUIET, result_of
+from benchmarks.faults.runs import QUIET, begin, last_lines, result_of, warm_up
 
-ROOT = Path(__file__).parents[2]
 SHORT = ["test.interval=500", "test.episodes=4", "save.interval=200", "log.interval=100", *QUIET]
-CARTPOLE = ["env=cartpole", "total_env_steps=3000", "algo.learning_starts=200", *SHORT]
+CARTPOLE = ["env=cartpole", "total_env_steps=1500", "algo.learning_starts=200", *SHORT]
 RUNS = {
     "dqn": (["algo=dqn", *CARTPOLE], 50),
     "qmix": (["algo=qmix", "env=smac", "total_env_steps=1500", "algo.batch_size=8", *SHORT], 25),
     "rainbow": (["algo=rainbow", *CARTPOLE], 10),
     "r2d2": (["algo=r2d2", "algo.batch_size=8", *CARTPOLE], 10),
-    "pqn": (["algo=pqn", "env=cartpole", "total_env_steps=6000", *SHORT], 10),
-    "qplex": (["algo=qplex", "env=two_step", "total_env_steps=1500", *SHORT], 10),
+    "pqn": (["algo=pqn", "env=cartpole", "total_env_steps=3000", *SHORT], 10),
+    "qplex": (["algo=qplex", "env=two_step", "total_env_steps=600", *SHORT], 10),
     "offline": (["algo=dqn", "dataset.read={dataset}", *CARTPOLE], 10),
 }
 """Overrides and the number of kills of every run; ``{dataset}`` is recorded first."""
@@ -34,12 +31,12 @@ def cases(folder: Path, seed: int, n_cases: int | None) -> Iterator[tuple[str, s
     """All kills of all runs, or so many of each."""
     rng = random.Random(seed)
     dataset = str(folder / "dataset")
-    start([word.format(dataset=dataset) for word in RECORD], folder / "recorded").wait()
+    warm_up(folder)
+    start([word.format(dataset=dataset) for word in RECORD], folder / "recorded").join()
     for name, (overrides, most) in RUNS.items():
         words = [word.format(dataset=dataset) for word in overrides]
         begun = time.monotonic()
-        code = start(words, folder / name).wait()
-        assert code == 0, f"{name} ended with {code} though nobody killed it"
+        start(words, folder / name).join()
         seconds, expected = time.monotonic() - begun, result_of(folder / name)
         left = most if n_cases is None else min(n_cases, most)
         while left:
@@ -59,38 +56,28 @@ def killed_run(
     process = start(words, run_dir)
     while kills:
         wait = rng.uniform(0, seconds)
-        try:
-            process.wait(wait)
+        process.join(wait)
+        if process.exitcode is not None:
             break  # it ended before this moment
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            kills -= 1
-            yield f"{wait:.2f} s"
-            process = go_on(words, run_dir)
-    code = process.wait()
-    while code != 0:
-        said = run_dir.with_suffix(".txt").read_text(encoding="utf-8").splitlines()[-5:]
-        assert code == -9, f"{run_dir.name} ended with {code}: {' '.join(said)}"
-        code = go_on(words, run_dir).wait()
+        process.kill()
+        process.join()
+        kills -= 1
+        yield f"{wait:.2f} s"
+        process = go_on(words, run_dir)
+    process.join()
+    if process.exitcode != 0:
+        said = last_lines(run_dir.with_suffix(".txt"))
+        raise AssertionError(f"{run_dir.name} ended with {process.exitcode}: {said}")
 
 
-def go_on(words: Sequence[str], run_dir: Path) -> subprocess.Popen[bytes]:
+def go_on(words: Sequence[str], run_dir: Path) -> ForkProcess:
     """Resume a run, or begin it if it was killed before it had a folder."""
     begun = (run_dir / "config.json").exists()
-    return start([f"resume={run_dir}"], run_dir) if begun else start(words, run_dir)
+    return start([f"resume={run_dir}"] if begun else words, run_dir)
 
 
-def start(words: Sequence[str], run_dir: Path) -> subprocess.Popen[bytes]:
-    """The command as a process; its output goes beside the run folder."""
+def start(words: Sequence[str], run_dir: Path) -> ForkProcess:
+    """The command in a process of its own; its output goes beside the run folder."""
     resumes = words[0].startswith("resume=")
-    with run_dir.with_suffix(".txt").open("ab") as output:
-        return subprocess.Popen(
-            [
-                *(sys.executable, "-m", "rltrain", *words),
-                *([] if resumes else [f"hydra.run.dir={run_dir}"]),
-            ],
-            stdout=output,
-            stderr=output,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
+    folder = [] if resumes else [f"hydra.run.dir={run_dir}"]
+    return begin([*words, *folder], run_dir.with_suffix(".txt"))

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import json
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Sequence
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any
 
 from rltrain.common.files import digest
+from rltrain.main import main, run
 
 QUIET = ["hardware.threads=1", "logger.console=false", "logger.wandb.mode=disabled"]
 SMALL = [
@@ -28,6 +36,47 @@ SMALL = [
 """A run of less than a second, with three checkpoints."""
 CLOCKS = ("seconds", "time/")
 """Metrics that differ between equal runs."""
+
+
+FORK = multiprocessing.get_context("fork")
+
+
+def warm_up(folder: Path) -> None:
+    """Import and compile what a run needs, so that forked commands start at once."""
+    with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
+        assert run([*SMALL, "hydra.run.dir=warm"]) == 0
+
+
+def begin(
+    words: Sequence[str], output: Path, hook: Callable[[str, tuple[Any, ...]], None] | None = None
+) -> ForkProcess:
+    """A command in a fork of this process, which has imported everything already.
+
+    Args:
+        output: file that gets what it prints.
+        hook: audit hook of that process.
+    """
+    process = FORK.Process(target=command, args=(words, output, hook))
+    process.start()
+    return process
+
+
+def command(
+    words: Sequence[str], output: Path, hook: Callable[[str, tuple[Any, ...]], None] | None
+) -> None:
+    """The command ``rltrain``, in a process of its own; ends it with the exit code."""
+    with output.open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    if hook is not None:
+        sys.addaudithook(hook)
+    sys.argv = ["rltrain", *words]
+    main()
+
+
+def last_lines(output: Path, n: int = 5) -> str:
+    """The end of what a command printed, as one line."""
+    return " ".join(output.read_text(encoding="utf-8").splitlines()[-n:])
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -21,6 +21,13 @@ def put_text(path: Path, text: str) -> None:
     sync(path.parent)
 
 
+def drop_temporary(folder: Path, *names: str) -> None:
+    """Remove what processes left that were killed while they replaced the files ``names``."""
+    for name in names:
+        for leftover in folder.glob(f".{name}.*"):
+            leftover.unlink(missing_ok=True)
+
+
 def get_json(path: Path, limit: int | None = None) -> Any:
     """Read a JSON file that somebody else may have written.
 

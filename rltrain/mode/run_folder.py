@@ -19,7 +19,7 @@ import rltrain
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
-from rltrain.common.files import json_object, put_text, require_writable
+from rltrain.common.files import drop_temporary, json_object, put_text, require_writable
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
 from rltrain.hardware.device import machine
@@ -71,7 +71,11 @@ def clear_folder(run_dir: Path, settings: Settings) -> None:
             f"that it began is there already. Delete {dataset}, then resume again."
         )
     (run_dir / "metrics.jsonl").unlink(missing_ok=True)
-    shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
+    cleared = run_dir / ".cleared"  # a folder half removed would look like damaged checkpoints
+    shutil.rmtree(cleared, ignore_errors=True)
+    if (run_dir / "checkpoints").exists():
+        os.replace(run_dir / "checkpoints", cleared)
+        shutil.rmtree(cleared, ignore_errors=True)
 
 
 def make_folder(run_dir: Path, files: Mapping[str, str]) -> None:
@@ -146,6 +150,7 @@ class Record(Callback):
     def begin(self, settings: Settings, trainer: Training) -> None:
         """Write both files."""
         link_latest(self.path.parent)
+        drop_temporary(self.path.parent, "config.json", "run.json", "README.md")
         put_text(self.path.with_name("config.json"), json.dumps(settings.record, indent=1))
         self.write(trainer, plan=resource_plan(settings, trainer))
 

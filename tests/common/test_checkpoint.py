@@ -209,3 +209,18 @@ def test_a_kill_between_the_two_renames_of_a_replacement_loses_nothing(tmp_path,
         checkpoint.find(tmp_path)
     checkpoint.put_back(tmp_path)
     assert checkpoint.find(tmp_path, full=True).step == 5
+
+
+def test_what_killed_processes_left_is_removed_with_the_next_latest(tmp_path):
+    """Defect: a replay whose removal was interrupted stayed, with names of temporary files."""
+    for step in (5, 10):
+        make(tmp_path, step)
+    checkpoint.put_manifest(
+        tmp_path / "5", {**checkpoint.stored_manifest(tmp_path / "5"), "files": {}}
+    )
+    for name in (".best.77", ".latest.78", "5/.manifest.json.79"):
+        (tmp_path / name).write_text("7")
+    checkpoint.make_latest(tmp_path, 10, 2, "replay")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["10", "5", "latest"]
+    assert [p.name for p in (tmp_path / "5").iterdir()] == ["manifest.json"]
+    checkpoint.manifest_of(tmp_path / "10")

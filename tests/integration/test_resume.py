@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from rltrain.common import checkpoint
 from rltrain.errors import UsageError
 from tests.helpers import forged
 
@@ -101,3 +102,20 @@ def test_resume_takes_the_run_of_a_checkpoint(command, trained):
 def test_a_resumed_run_keeps_what_makes_it_the_same_run(command, trained):
     with pytest.raises(UsageError, match=r"algo\.loss\.gamma"):
         command(f"resume={trained}", "algo.loss.gamma=0.5")
+
+
+def test_a_kill_while_a_run_starts_again_does_not_end_it(command, unsaved, monkeypatch):
+    """Defect: what was left of its first weights looked like a damaged checkpoint, exit code 3."""
+    checkpoint.write(unsaved / "checkpoints", 0, {"model": {}}, "weights")
+
+    def killed(folder, ignore_errors):
+        for manifest in folder.rglob("manifest.json"):
+            manifest.unlink()
+            raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", killed)
+        with pytest.raises(SystemExit):
+            command(f"resume={unsaved}")
+    assert command(f"resume={unsaved}") == 0
+    assert not (unsaved / ".cleared").exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from rltrain.common.checkpoint.manifest import MANIFEST, drop_part, manifest_of, stored_manifest
-from rltrain.common.files import put_text
+from rltrain.common.files import drop_temporary, put_text
 from rltrain.errors import CheckpointError, UsageError
 
 
@@ -122,6 +122,7 @@ def pointed(checkpoints: Path, pointer: str) -> int | None:
 
 def make_latest(checkpoints: Path, step: int, keep_last: int, newest_only: str) -> None:
     """Point ``latest`` to a full checkpoint; of the others drop the part ``newest_only``; prune."""
+    drop_temporary(checkpoints, "best", "latest")
     name_pointer(checkpoints, "latest", step)
     prune(checkpoints, keep_last)
     for other in steps_of(checkpoints):

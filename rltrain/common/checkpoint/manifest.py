@@ -45,15 +45,16 @@ def own_digest(manifest: Mapping[str, Any]) -> str:
 
 
 def drop_part(folder: Path, part: str) -> None:
-    """Remove one part of a finished checkpoint: first from the manifest, then from disk."""
+    """Remove one part of a finished checkpoint, first from the manifest, then from disk; and what
+    is left of one whose removal was interrupted.
+    """
     manifest = stored_manifest(folder)
-    names = [n for n in manifest["files"] if n.partition(".")[0] == part]
-    for name in names:
-        del manifest["files"][name]
-    if names:
-        put_manifest(folder, manifest)
-    for name in names:
-        (folder / name).unlink(missing_ok=True)
+    kept = {n: facts for n, facts in manifest["files"].items() if n.partition(".")[0] != part}
+    if len(kept) < len(manifest["files"]):
+        put_manifest(folder, {**manifest, "files": kept})
+    for file in folder.iterdir():
+        if file.name not in kept and file.name != MANIFEST:
+            file.unlink()
 
 
 def stored_manifest(folder: Path) -> dict[str, Any]:
