@@ -4,6 +4,7 @@ Böhmer et al. (2020) and of weighted QMIX (Rashid et al., 2020), with their rul
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from rltrain.common.number_types import Count, Real, Whole
 from rltrain.env.games import stag_hunt_kernel as kernel
 from rltrain.env.games.lockstep import GameEnv
+from rltrain.env.grid_image import BLUE, GREEN, ORANGE, Piece, draw_grid
 from rltrain.types import EnvSpec
 
 
@@ -25,6 +27,7 @@ class StagHunt(GameEnv):
         ValueError: no prey, or more agents and prey than half the cells.
     """
 
+    frames_per_second = 5.0
     remembers = ("_t", "_agents", "_prey", "_free", "_alive", "_rng")
 
     def __init__(
@@ -82,6 +85,15 @@ class StagHunt(GameEnv):
         self._t += playing
         self._observe()
         return reward, terminated, (self._t >= self._limit) & ~terminated
+
+    def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
+        """Agents in blue, stags in orange, hares in green; what is frozen or caught is gone."""
+        return [[self._image(self._grid[e])] for e in envs]
+
+    def _image(self, grid: np.ndarray) -> np.ndarray:
+        forms = (BLUE, True, ""), (ORANGE, False, "S"), (GREEN, False, "H")
+        pieces = [Piece(row, column, *forms[kind]) for row, column, kind in np.argwhere(grid)]
+        return draw_grid((len(grid), len(grid[0])), pieces)
 
     def _world(self) -> tuple[np.ndarray, ...]:
         return self._agents, self._prey, self._free, self._alive, self._rng, self._grid

@@ -123,11 +123,12 @@ def lbf_env(
         ValueError: lbforaging is missing, or has no such id.
     """
     need("lbf", "lbforaging")
+    from rltrain.env.team.drawn import Drawn, draw_foraging
 
     def make() -> gymnasium.Env:
         env = registered("lbforaging", id, max_episode_steps, kwargs)
         env.unwrapped._max_episode_steps = math.inf  # type: ignore[attr-defined]
-        return env
+        return Drawn(env, draw_foraging)
 
     return lockstep("lbf", make, n_envs, reward, time_limit, None)
 
@@ -148,9 +149,11 @@ def rware_env(
         ValueError: rware is missing, or has no such id.
     """
     need("rware", "rware")
+    from rltrain.env.team.drawn import Drawn, draw_warehouse
 
     def make() -> gymnasium.Env:
-        return registered("rware", id, max_episode_steps, {"max_steps": None, **kwargs})
+        env = registered("rware", id, max_episode_steps, {"max_steps": None, **kwargs})
+        return Drawn(env, draw_warehouse)
 
     return lockstep("rware", make, n_envs, reward, time_limit, None)
 

@@ -9,6 +9,7 @@ import pytest
 from rltrain.env.games import stag_hunt_kernel as kernel
 from rltrain.env.games.__main__ import compile_kernels
 from rltrain.env.games.stag_hunt import StagHunt
+from rltrain.env.grid_image import BLUE, CELL, GREEN, ORANGE
 
 SETTINGS = {
     **{"n_agents": 8, "n_stags": 8, "n_hares": 0, "size": 10, "sight": 2, "reward_stag": 10.0},
@@ -33,6 +34,15 @@ def hunt(agents, prey, n_envs=1, **settings):
 
 
 CORNER = [(0, 1), (1, 0)]  # beside the cell (0, 0), whose prey cannot move
+
+
+def test_images_have_agents_and_prey_in_their_cells():
+    ((image,),) = hunt(CORNER, [(0, 0), (3, 3)], n_stags=1, n_hares=1, size=6).render([0])
+    corner = image[3::CELL, 12::CELL].tolist()  # above the letters, inside squares and discs
+    colors = {tuple(c): (i, j) for i, row in enumerate(corner) for j, c in enumerate(row)}
+    assert (colors[ORANGE], colors[GREEN]) == ((0, 0), (3, 3))
+    assert image.shape == (6 * CELL + 1, 6 * CELL + 1, 3)
+    assert (image[12::CELL, 12::CELL] == BLUE).all(-1)[tuple(zip(*CORNER, strict=True))].all()
 
 
 def test_two_agents_catch_a_stag_and_freeze():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from rltrain.env import lbf_env, magent_env, mpe_env, rware_env
+from rltrain.env.grid_image import BLUE, CELL
 from rltrain.env.team.opponents import toward
 
 COMMON = {"n_envs": 1, "kwargs": {}, "reward": "sum", "time_limit": "bootstrap"}
@@ -41,6 +42,17 @@ def test_time_limits_truncate(make, options, sizes):
     assert (env.spec.n_agents, env.spec.n_actions, *env.spec.obs_shape) == sizes
     assert env.spec.max_steps == 7
     assert last_step(env, 7) == (False, True)
+
+
+@pytest.mark.parametrize(("make", "options"), [(lbf_env, LBF), (rware_env, RWARE)])
+def test_grids_are_drawn_without_a_display(make, options):
+    env = make(**{**options, "max_episode_steps": 7})
+    env.reset(lambda e, k: 3)
+    assert env.frames_per_second == 5
+    ((image,),) = env.render([0])
+    agents = (image == BLUE).all(-1)
+    cells = agents[:-1, :-1].reshape(image.shape[0] // CELL, CELL, -1, CELL).any((1, 3))
+    assert cells.sum() == env.spec.n_agents
 
 
 SMALL = {
