@@ -9,9 +9,9 @@ key. What only some commands need lies in other files: ``exchange.py`` (exchange
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ class Composition:
         choices: what was chosen in each group.
         defaults: the same without the typed values, resolved.
         overrides: what was typed, ``key=value``.
-        hydra: Hydra's own part.
+        shipped_hydra: Hydra's own part before it knows this job.
         remarks: what a person should know about the choices.
         algo_of_env: the algorithm is that of the environment's file; none was typed.
     """
@@ -59,21 +59,27 @@ class Composition:
     choices: dict[str, str]
     defaults: dict[str, Any]
     overrides: tuple[str, ...]
-    hydra: DictConfig
+    shipped_hydra: DictConfig
     remarks: tuple[str, ...] = ()
     algo_of_env: bool = False
+
+    @cached_property
+    def hydra(self) -> DictConfig:
+        """Hydra's own part."""
+        return hydra_part(self.shipped_hydra, parse(self.overrides), self.choices)
 
     @property
     def plain(self) -> dict[str, Any]:
         """The configuration, resolved."""
-        return resolved(self.tree, self.hydra)
+        return resolved(self.tree, lambda: self.hydra)
 
     def run_dir(self) -> Path | None:
         """The folder that ``hydra.run.dir`` names, where it was typed."""
         typed = typed_value(self.overrides, "hydra.run.dir")
         if typed is None:
             return None
-        return original_cwd(resolved({**self.tree, "run_dir": str(typed)}, self.hydra)["run_dir"])
+        tree = resolved({**self.tree, "run_dir": str(typed)}, lambda: self.hydra)
+        return original_cwd(tree["run_dir"])
 
     def files(self, run_dir: Path) -> dict[str, str]:
         """What Hydra writes of a run: names and texts of the files in ``.hydra/``."""
@@ -117,13 +123,12 @@ def compose_checked(overrides: Sequence[str]) -> Composition:
         picked = {**found.picked, **named}
         if own.preset is not None:
             picked["experiment"] = str(own.preset)
-        hydra = hydra_part(found.hydra, parsed, picked)
         return Composition(
             tree,
             picked,
-            resolved(defaults, hydra),
+            resolved(defaults, lambda: hydra_part(found.hydra, parsed, picked)),
             tuple(overrides),
-            hydra,
+            found.hydra,
             tuple(found.remarks),
             algo_of_env=not {"algo", "experiment"} & {o.key_or_group for o in choices},
         )
@@ -155,7 +160,7 @@ def repeated(overrides: Sequence[str]) -> Composition:
         raise UsageError("\n".join(problems))
     others = [str(o.input_line) for o in parsed if not is_of_hydra(o)]
     tree, choices, _ = load_config(file, others, learns=True)
-    hydra = hydra_part(of_choices((), frozenset()).hydra, parse(overrides), choices)
+    hydra = of_choices((), frozenset()).hydra
     return Composition({**tree, "config": str(path)}, choices, tree, tuple(overrides), hydra)
 
 
@@ -239,14 +244,20 @@ def hydra_part(
     return config
 
 
-def resolved(tree: Mapping[str, Any], hydra: DictConfig) -> dict[str, Any]:
+def resolved(tree: Mapping[str, Any], hydra: Callable[[], DictConfig]) -> dict[str, Any]:
     """A composition with its interpolations resolved.
+
+    Args:
+        hydra: Hydra's own part, for a tree that asks for something in it.
 
     Raises:
         UsageError: an interpolation of what there is not.
     """
-    if "${hydra:" in str(tree):
-        HydraConfig.instance().set_config(copy.deepcopy(hydra))  # it locks what it gets
+    text = str(tree)
+    if "${" not in text and "???" not in text:
+        return copy.deepcopy(dict(tree))
+    if "${hydra:" in text:
+        HydraConfig.instance().set_config(copy.deepcopy(hydra()))  # it locks what it gets
     try:
         out = OmegaConf.to_container(
             OmegaConf.create(dict(tree)), resolve=True, throw_on_missing=True
