@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 
@@ -28,6 +29,21 @@ SMALL = [
     "logger.wandb.mode=disabled",
 ]
 """A whole run in less than a second."""
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory):
+    """Paths of new folders, in one of this process."""
+    parent = tmp_path_factory.mktemp("tests")
+    return (parent / f"test{number}" for number in itertools.count())
+
+
+@pytest.fixture
+def tmp_path(folders):
+    """pytest's own also moves a symbolic link for every test, which takes longer than most do."""
+    path = next(folders)
+    path.mkdir()
+    return path
 
 
 @pytest.fixture(autouse=True)

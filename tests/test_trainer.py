@@ -198,6 +198,7 @@ def test_the_same_seed_gives_the_same_bytes(small, tmp_path):
     assert not torch.equal(weights(one), weights(other))
 
 
+@pytest.mark.slow
 def test_noise_of_networks_comes_from_the_seed_too(small, tmp_path):
     overrides = [*small, "algo=dqn", "algo.network.noisy_sigma=0.5", "algo.learning_starts=20"]
     one, two = (trained(overrides, tmp_path / name, 60) for name in "ab")

@@ -125,6 +125,7 @@ def test_new_episodes_after_a_resume_are_not_those_of_the_beginning(small, tmp_p
     assert third.rollout._skip == skip
 
 
+@pytest.mark.slow
 def test_what_outlives_episodes_is_restored_without_a_replay(tmp_path):
     """Defect: a task that was set and the size of parameter noise fell back to their beginnings."""
     overrides = [
@@ -157,6 +158,7 @@ def test_a_stop_criterion_ends_with_a_test_and_an_interruption_does_not(small, t
         assert (trace.tests[-1] == trainer.clock.env_steps) is not interrupted
 
 
+@pytest.mark.slow
 def test_callbacks_added_on_a_resume_do_not_shift_the_others(small, tmp_path):
     first = trained(small, tmp_path, 60)
     first.save()

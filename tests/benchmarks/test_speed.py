@@ -99,6 +99,7 @@ def test_a_run_writes_json_and_markdown_and_compares(tmp_path, monkeypatch, caps
     assert "times the cost of the earlier run" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_program_that_fails_does_not_stop_the_others(tmp_path, monkeypatch, capsys):
     broken = replace(case("rltrain"), name="broken", programs=[Program("peer", f"{TRIVIAL}:fail")])
     monkeypatch.setitem(GROUPS, "loop", lambda peers, threads: [broken, case("rltrain")])
@@ -147,6 +148,7 @@ def test_cases_have_unique_names_and_peers_only_where_given():
     assert any(p.name == "CleanRL" for case in every for p in case.programs)
 
 
+@pytest.mark.slow
 def test_growth_curves_are_drawn_with_the_limit(tmp_path):
     one = [Round(1, 0.01, 0.01, 1)]
     cases = [

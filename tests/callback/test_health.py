@@ -83,6 +83,7 @@ def test_a_run_whose_updates_are_all_undone_exits_with_5_and_its_last_good_check
     assert (own_folder / "run/checkpoints" / latest / "trainer.json").exists()
 
 
+@pytest.mark.slow
 def test_a_categorical_support_that_targets_leave_is_warned_of_once(tmp_path, caplog):
     overrides = ["algo=c51", "env=cartpole", "total_env_steps=120", "algo.learning_starts=30"]
     overrides += [

@@ -97,6 +97,7 @@ def test_every_file_holds_values_for_an_algorithm_and_an_environment(file):
     assert settings.run.total_env_steps == OmegaConf.load(file).total_env_steps
 
 
+@pytest.mark.slow
 def test_they_change_what_the_algorithm_would_do():
     for file in FILES:
         words = [

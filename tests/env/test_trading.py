@@ -241,6 +241,7 @@ SHORT += ["total_env_steps=80", "algo.learning_starts=16", "test.episodes=2", "t
 SHORT += ["algo.batch_size=8", "log.interval=40", "buffer.capacity=100"]
 
 
+@pytest.mark.slow
 def test_the_class_trains_from_python(tmp_path: Path) -> None:
     trainer = rltrain.make_trainer(
         ["algo=dqn", *SHORT], run_dir=tmp_path / "run", env=StockTradingEnv

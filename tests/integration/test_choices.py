@@ -161,6 +161,7 @@ def test_the_methods_together_bring_every_loss_distribution_and_buffer():
             assert re.search(rf"\b{part}(@\S+)?: {name}$", files, re.MULTILINE), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", sorted(IMAGES))
 def test_every_network_for_images_runs(small, tmp_path, network):
     overrides = [*words_for(small, "env", "gymnasium"), f"algo/network={network}"]

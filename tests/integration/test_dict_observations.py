@@ -74,6 +74,7 @@ def test_image_and_number_are_learned_together(own_folder):
         assert policy.act(obs) == game.right ^ game.positive
 
 
+@pytest.mark.slow
 def test_a_resumed_run_goes_on_number_for_number(own_folder):
     whole = make(own_folder / "whole")
     whole.run(180)

@@ -173,10 +173,14 @@ def test_tables_are_those_of_the_aliases(page):
 DOCUMENTS = [*sorted(DOCS.parent.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_links_lead_somewhere(document):
-    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
-        assert (document.parent / link).exists(), link
+def test_links_lead_somewhere():
+    links = [
+        (document, link)
+        for document in DOCUMENTS
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8"))
+    ]
+    assert len(links) > 100
+    assert [(at.name, link) for at, link in links if not (at.parent / link).exists()] == []
 
 
 def test_the_index_lists_every_page():
@@ -205,10 +209,11 @@ def test_the_site_builds(tmp_path):
     assert "greedy joint action" in (tmp_path / "reference/rltrain.algo.html").read_text("utf-8")
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_lines_of_text_fit_on_a_screen(document):
-    text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
-    assert [line for line in text.splitlines() if len(line) > 120 and line[0] != "|"] == []
+def test_lines_of_text_fit_on_a_screen():
+    for document in DOCUMENTS:
+        text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+        long = [line for line in text.splitlines() if len(line) > 120 and line[0] != "|"]
+        assert long == [], document
 
 
 def test_tables_of_results_are_those_of_the_kept_runs():

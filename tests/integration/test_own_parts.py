@@ -39,6 +39,7 @@ def test_a_part_of_ones_own_trains(small, tmp_path, part, name, word):
     assert trainer.clock.updates > 0
 
 
+@pytest.mark.slow
 def test_the_commands_that_a_run_ends_with_trust_its_parts(small):
     assert to_trust(settings_from(words_for(small, "algo.mixer", "Mean"))) == "tests"
     assert to_trust(settings_from([*small, "algo=qmix"])) is None

@@ -154,6 +154,7 @@ def test_help_and_completion_know_them(command, folder, capsys, monkeypatch):
     assert capsys.readouterr().out == "env=my_game\n"
 
 
+@pytest.mark.slow
 def test_a_run_is_repeated_from_its_config(command, small, folder):
     assert command(*small, "seed=5", "hydra.run.dir=first") == 0
     for path in ("first/config.json", "first"):

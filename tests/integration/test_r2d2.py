@@ -44,6 +44,7 @@ def test_its_settings_are_those_of_the_paper():
     assert buffer["eta"] == 0.9
 
 
+@pytest.mark.slow
 def test_windows_have_stored_states_a_burn_in_and_priorities(tmp_path):
     trainer = rltrain.make_trainer(
         [*TINY, "env=cartpole", "hardware.n_envs=2", "algo.learning_starts=64"], run_dir=tmp_path

@@ -32,6 +32,7 @@ def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
     record_game.main()
 
 
+@pytest.mark.slow
 def test_the_game_is_recorded_and_the_engine_begins_where_it_did(
     installed: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

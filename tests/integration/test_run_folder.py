@@ -70,6 +70,7 @@ def test_outputs_latest_leads_to_the_newest_run(command, small, own_folder):
     assert json.loads((link / "run.json").read_text())["env_steps"] >= 80
 
 
+@pytest.mark.slow
 def test_a_run_elsewhere_or_a_file_of_that_name_leaves_outputs_latest_alone(
     command, small, own_folder
 ):

@@ -175,6 +175,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(small, tmp_path):
     assert torch.equal(weights(second), weights(whole))
 
 
+@pytest.mark.slow
 def test_our_battles_handed_back_train_to_the_same_numbers(small, tmp_path):
     overrides = [*without(small, "buffer.capacity", "test.interval"), "algo=qmix"]
     overrides += ["buffer.capacity=100", "test.interval=1000000", "save.interval=1000000"]

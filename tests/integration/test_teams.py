@@ -14,6 +14,7 @@ TINY += ["hardware.n_envs=2", "test.n_envs=2", "hardware.threads=1", "logger.con
 TINY += ["logger.wandb.mode=disabled", "total_env_steps=100000"]
 
 
+@pytest.mark.slow
 def test_agents_for_units_train_with_a_critic(tmp_path):
     overrides = ["algo=ow_qmix", "algo/network=hpn", "env=smac", "env.map_name=3m", *TINY]
     three_iterations(overrides, tmp_path)

@@ -22,6 +22,7 @@ def written(folder):
     return scalars, events.Tags()["tensors"]
 
 
+@pytest.mark.slow
 def test_metrics_keep_their_names_over_env_steps(tmp_path):
     pytest.importorskip("tensorboardX")
     logger = TensorBoard(run_dir=tmp_path, config={"seed": 1})

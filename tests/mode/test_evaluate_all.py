@@ -20,6 +20,7 @@ def steps_of(run):
     return sorted(int(p.name) for p in (run / "checkpoints").iterdir() if p.is_dir())
 
 
+@pytest.mark.slow
 def test_every_checkpoint_is_evaluated_as_it_is_alone(command, run, capsys):
     steps = steps_of(run)
     assert len(steps) >= 3

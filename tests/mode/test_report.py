@@ -32,6 +32,7 @@ def test_report_of_runs(runs, capsys):
     assert "here/report.html" in printed
 
 
+@pytest.mark.slow
 def test_report_of_a_list_of_patterns(runs, capsys):
     assert run(["mode=report", "runs=[outputs/d*, outputs/pqn/run1]", "report.resamples=50"]) == 0
     assert "6 runs of 2 configurations" in capsys.readouterr().out

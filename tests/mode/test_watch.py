@@ -55,6 +55,7 @@ def test_without_a_terminal_episodes_are_recorded_only(tmp_path):
     assert len(list((tmp_path / "recordings/500").glob("*.gif"))) == 2
 
 
+@pytest.mark.slow
 def test_what_cannot_be_watched_is_refused(command, trained):
     with pytest.raises(UsageError, match="mode=watch: env 'two_step' cannot be drawn"):
         command("mode=watch", f"checkpoint={trained}")

@@ -54,6 +54,7 @@ def offline(small, recorded):
     return [*overrides, "buffer.capacity=1000", f"dataset.read={recorded}"]
 
 
+@pytest.mark.slow
 def test_a_share_below_one_episode_is_told(offline, tmp_path, caplog):
     rltrain.make_trainer([*offline, "dataset.held_out=0.001"], run_dir=tmp_path / "run").close()
     assert "less than one: nothing is held out" in caplog.text
@@ -85,6 +86,7 @@ def test_a_replay_that_holds_the_dataset_is_filled_once(offline, tmp_path):
     assert trainer.buffer.n_steps == 2 * n_chosen
 
 
+@pytest.mark.slow
 def test_a_smaller_replay_is_fed_as_the_clock_goes(offline, tmp_path):
     overrides = [*without(offline, "buffer."), "buffer.capacity=50", "algo.updates_per_episode=0.1"]
     trainer = rltrain.make_trainer(overrides, run_dir=tmp_path / "run")
@@ -96,6 +98,7 @@ def test_a_smaller_replay_is_fed_as_the_clock_goes(offline, tmp_path):
     assert trainer.reader.passes > 2
 
 
+@pytest.mark.slow
 def test_operators_between_reading_and_storing_are_asked(offline, tmp_path):
     class Penalty(Callback):
         def on_collect(self, trainer, value):

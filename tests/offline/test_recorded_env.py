@@ -39,6 +39,7 @@ def test_what_is_written_is_what_the_replay_got(roomy, tmp_path):
         np.testing.assert_array_equal(written[name], stored.reshape(written[name].shape))
 
 
+@pytest.mark.slow
 def test_recording_does_not_change_training(small, tmp_path):
     plain = trained(small, tmp_path / "a", 120)
     recorded = trained([*small, f"dataset.write={tmp_path / 'd'}"], tmp_path / "b", 120)

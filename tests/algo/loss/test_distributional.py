@@ -103,6 +103,7 @@ def test_projection_of_a_reward_that_is_not_a_number_is_not_a_number():
     assert found.isnan().any()
 
 
+@pytest.mark.slow
 def test_projection_needs_memory_for_atoms_and_not_for_their_pairs():
     """It was [windows, K, K], most of the time of an update."""
     prob = torch.full((1, 4096), 1 / 4096)

@@ -22,16 +22,15 @@ SHIPPED = sorted(
 )
 
 
-@pytest.mark.parametrize("target", SHIPPED)
-def test_what_is_read_is_what_the_class_says(target):
-    read, imported = read_arguments(target, 0, GIVEN), constructor_of(locate(target))
-    said = {name: a for name, a in imported.annotations.items() if name not in GIVEN}
-    assert {k: repr(v) for k, v in read.annotations.items()} == {
-        k: repr(v) for k, v in said.items()
-    }
-    assert read.defaults == {k: v for k, v in imported.defaults.items() if k not in GIVEN}
-    # torch.nn.Module has a constructor that takes anything and refuses it when it is called
-    assert read.free == (imported.free and target != "rltrain.algo.Scalar")
+def test_what_is_read_is_what_the_class_says():
+    for target in SHIPPED:
+        read, imported = read_arguments(target, 0, GIVEN), constructor_of(locate(target))
+        said = {k: repr(v) for k, v in imported.annotations.items() if k not in GIVEN}
+        assert {k: repr(v) for k, v in read.annotations.items()} == said, target
+        defaults = {k: v for k, v in imported.defaults.items() if k not in GIVEN}
+        assert read.defaults == defaults, target
+        # torch.nn.Module has a constructor that takes anything and refuses it when it is called
+        assert read.free == (imported.free and target != "rltrain.algo.Scalar"), target
 
 
 @pytest.mark.parametrize(

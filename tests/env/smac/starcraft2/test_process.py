@@ -34,6 +34,7 @@ def test_hanging_game_times_out_and_can_be_killed(installed: Path) -> None:
         os.kill(pid, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux")
 def test_restarts_leave_no_file_open(env: SmacVectorEnv) -> None:
     before = len(os.listdir("/proc/self/fd"))
