@@ -10,9 +10,9 @@ observation of its episode, so time step t holds no transition.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -94,6 +94,9 @@ class Steps:
         return int(self.last.size - np.count_nonzero(self.last))
 
 
+Number = Tensor | np.float32
+"""One number: a 0-d tensor, or from compiled code a NumPy scalar."""
+
 STEP_FIELDS = ("obs", "avail_actions", "state", "last", "action", "reward", "terminated")
 """The arrays [T, E, …] that all ``Steps`` have."""
 
@@ -149,14 +152,11 @@ class Clock:
     updates: int = 0
 
     def after(self, steps: Steps) -> Clock:
-        return replace(
-            self,
-            env_steps=self.env_steps + steps.env_steps,
-            episodes=self.episodes + len(steps.episodes),
-        )
+        env_steps, episodes = steps.env_steps, len(steps.episodes)
+        return Clock(self.env_steps + env_steps, self.episodes + episodes, self.updates)
 
     def after_update(self) -> Clock:
-        return replace(self, updates=self.updates + 1)
+        return Clock(self.env_steps, self.episodes, self.updates + 1)
 
 
 @dataclass(frozen=True)
@@ -185,6 +185,7 @@ class Batch:
     burn_in: int | None = None  # bound of warm_up; None = T
     eta: float = 0.0  # a window's priority: eta * largest + (1 - eta) * mean error of its steps
     whole: bool = False  # True: nothing is padding
+    arrays: ClassVar[Mapping[str, np.ndarray] | None] = None  # of an ``ArrayBatch``
 
     @cached_property
     def real(self) -> Tensor | None:
@@ -250,22 +251,22 @@ class Model(nn.Module):
 
 @dataclass(frozen=True)
 class Result:
-    """The output of a loss: sum and count (which ranks can add up), a priority per window, metrics
-    as 0-d tensors.
+    """The output of a loss: sum and count (which ranks can add up), a priority per window, and
+    metrics.
     """
 
-    loss_sum: Tensor
-    count: Tensor
+    loss_sum: Number
+    count: Number
     priority: Tensor  # [B]
-    metrics: dict[str, Tensor]
+    metrics: Mapping[str, Number]
     gradient: Tensor | None = None  # of loss_sum by all weights, flat, if already computed
 
 
 class UpdateResult(NamedTuple):
-    """The output of a gradient step: priorities [B] and 0-d metrics, both on the device."""
+    """The output of a gradient step: priorities [B] and metrics, both on the device."""
 
     priority: Tensor
-    metrics: dict[str, Tensor]
+    metrics: Mapping[str, Number]
 
 
 @dataclass(frozen=True)

@@ -155,9 +155,10 @@ def _length_and_width(batch: Batch) -> tuple[int, int]:
 
 
 def _layout(batch: Batch) -> tuple[Any, ...]:
-    """Shapes and dtypes of a batch's tensors, and its numbers; this runs in every update."""
-    tensors = [None if x is None else (x.shape, x.dtype) for x in _tensors(batch)]
-    return (*tensors, batch.mask_end, batch.burn_in, batch.eta, batch.whole)
+    """Shapes and dtypes of a batch's fields, and its numbers; this runs in every update."""
+    fields = _tensors(batch) if batch.arrays is None else batch.arrays.values()
+    layout = [None if x is None else (x.shape, x.dtype) for x in fields]
+    return (*layout, batch.mask_end, batch.burn_in, batch.eta, batch.whole)
 
 
 def stacked_shape(spec: EnvSpec) -> tuple[int, ...]:

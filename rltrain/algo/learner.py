@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -85,7 +86,7 @@ class Learner:
             raise
         skipped, grad_norm = self.gradient_step.take(result)
         if buffers:
-            self._buffers.restore(buffers, where=skipped.bool())
+            self._buffers.restore(buffers, where=torch.as_tensor(skipped).bool())
         if self.target_update.due(clock.after_update()):
             self._update_target(self.target_update.tau)
         step = {"grad_norm": grad_norm, "skipped_updates": skipped}

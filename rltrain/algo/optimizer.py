@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from rltrain.algo.flat_parameters import FlatParameters
 from rltrain.common.number_types import Fraction, Positive, Probability
 from rltrain.common.schedule import piecewise
-from rltrain.types import Result
+from rltrain.types import Number, Result
 
 FEW_WEIGHTS = 1_000_000
 
@@ -137,13 +137,13 @@ class GradientStep:
         self.optimizer.param_groups[0]["lr"] = lr
         return {"lr": torch.tensor(lr)}
 
-    def take(self, result: Result) -> tuple[Tensor, Tensor]:
+    def take(self, result: Result) -> tuple[Number, Number]:
         """Step on a loss: 1 where it was not finite and the step was undone, else 0; and the norm
         of the gradient before clipping.
         """
         gradient = self.flat.gradient
-        count = result.count.clamp(min=1)
-        loss = result.loss_sum / count
+        count = torch.as_tensor(result.count).clamp(min=1)
+        loss = torch.as_tensor(result.loss_sum) / count
         if result.gradient is not None:
             torch.div(result.gradient, count, out=gradient)
         else:

@@ -216,7 +216,7 @@ class ReplayBuffer:
         self,
         env: np.ndarray,
         step: np.ndarray,
-        agent: np.ndarray,
+        agent: np.ndarray | None,
         item: np.ndarray,
         weight: np.ndarray | None,
     ) -> Batch:
@@ -226,28 +226,27 @@ class ReplayBuffer:
         if self.burn_in > 0:
             start = look_back(store, self.starts.oldest, env, step, self.burn_in)
         found = windows(store, env, start, self.length, step - start, n_learned)
-        obs, avail_actions, state = seen_in(store, env, start, found)
-        batch = Batch(
-            obs=obs,
-            avail_actions=avail_actions,
-            state=state,
-            last_action=store.to_device(found.last_action),
-            last=store.to_device(found.last),
-            action=store.to_device(found.action),
-            reward=store.to_device(found.reward),
-            terminated=store.to_device(found.terminated),
-            mask=store.to_device(found.mask),
-            weight=torch.ones(len(item), device=self.device)
-            if weight is None
-            else store.to_device(weight.astype(np.float32)),
-            index=store.to_device(item),
-            hidden=store.tensor("hidden", found.rows[0]) if self.keeps_hidden else None,
-            mask_end=self.burn_in + n_learned,
-            burn_in=self.burn_in,
-            eta=self.eta,
-            whole=self.length == 1,  # a start has a transition
-        )
-        return one_agent(batch, store.to_device(agent)) if self.per_agent else batch
+        ones = np.ones(len(item), np.float32)
+        fields = {
+            **seen_in(store, env, start, found),
+            "last_action": found.last_action,
+            "last": found.last,
+            "action": found.action,
+            "reward": found.reward,
+            "terminated": found.terminated,
+            "mask": found.mask,
+            "weight": ones if weight is None else weight.astype(np.float32),
+            "index": item,
+        }
+        settings = {
+            "hidden": store.tensor("hidden", found.rows[0]) if self.keeps_hidden else None,
+            "mask_end": self.burn_in + n_learned,
+            "burn_in": self.burn_in,
+            "eta": self.eta,
+            "whole": self.length == 1,  # a start has a transition
+        }
+        batch = store.batch(fields, settings)
+        return batch if agent is None else one_agent(batch, store.to_device(agent))
 
     def state_dict(self) -> dict[str, Any]:
         """Steps of one environment after the other, priorities, the generator."""

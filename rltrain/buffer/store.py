@@ -21,7 +21,8 @@ from torch import Tensor
 
 from rltrain.buffer.fields import TRANSITION, bytes_per_step, fields_of
 from rltrain.buffer.packed_obs import PackedObs, Storage
-from rltrain.types import EnvSpec
+from rltrain.common.array_batch import ArrayBatch
+from rltrain.types import Batch, EnvSpec
 
 BLOCK = 32
 """Steps in a block. An environment leaves less than two blocks unused."""
@@ -181,8 +182,15 @@ class Store:
             out = self._packed.unpack(out)
         return out if rows.ndim < 3 else join_frames(out)
 
-    def to_device(self, array: np.ndarray) -> Tensor:
-        tensor = torch.from_numpy(array)
+    def batch(self, fields: Mapping[str, Any], settings: Mapping[str, Any]) -> Batch:
+        """A batch with these arrays (or tensors on the device), and ``settings`` that are none."""
+        if self.device.type == "cpu" and settings["hidden"] is None:
+            return ArrayBatch.of(fields, **settings)
+        tensors: dict[str, Any] = {name: self.to_device(x) for name, x in fields.items()}
+        return Batch(**tensors, **settings)
+
+    def to_device(self, array: np.ndarray | Tensor) -> Tensor:
+        tensor = array if isinstance(array, Tensor) else torch.from_numpy(array)
         on_cpu = self.device.type == "cpu"
         return tensor if on_cpu else tensor.to(self.device, non_blocking=True)
 

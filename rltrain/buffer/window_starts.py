@@ -12,7 +12,7 @@ from rltrain.buffer.store import BLOCK, Store
 from rltrain.buffer.windows import take_starts
 from rltrain.types import Clock
 
-Drawn = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]
+Drawn = tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray, np.ndarray | None]
 
 
 class WindowStarts:
@@ -75,29 +75,32 @@ class WindowStarts:
             self.priorities.remove(self._items(*runs(first, stop)))
 
     def draw(self, n: int, rng: np.random.Generator, clock: Clock) -> Drawn:
-        """Environments, steps, agents, items and importance weights [B] of ``n`` starts; no weights
-        where they are drawn uniformly.
+        """Environments, steps, agents, items and importance weights [B] of ``n`` starts; no agents
+        where windows show whole teams, no weights where they are drawn uniformly.
         """
         if self.priorities is None:
-            env, step = self._draw_uniform(n, rng)
-            agent = rng.integers(0, self.n_agents, n) if self.n_agents > 1 else np.zeros_like(env)
-            return env, step, agent, self._item(env, step, agent), None
+            env, step, item = self._draw_uniform(n, rng)
+            if self.n_agents == 1:
+                return env, step, None, item, None
+            agent = rng.integers(0, self.n_agents, n)
+            return env, step, agent, item * self.n_agents + agent, None
         item, weight = self.priorities.draw(n, rng, clock.env_steps)
         start, agent = np.divmod(item, self.n_agents)
         env, at = np.divmod(start, self.ring)
         begin = self.store.begin[env]
-        return env, begin + (at - begin) % self.ring, agent, item, weight
+        step = begin + (at - begin) % self.ring
+        return env, step, agent if self.n_agents > 1 else None, item, weight
 
-    def _draw_uniform(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    def _draw_uniform(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """[3, n]: environments, steps, and the items of steps with one agent each."""
         if self._edges is None:
             self._edges = np.maximum(self.stop - self.oldest, 0).cumsum()
-        edges = self._edges
-        env, step = np.empty(n, np.int64), np.empty(n, np.int64)
-        found, last = 0, self.store.arrays["last"]
+        edges, starts = self._edges, np.empty((3, n), np.int64)
+        found, last, table = 0, self.store.arrays["last"], self.store.table
         while found < n:  # final steps are rejected
             drawn = rng.integers(0, edges[-1], n + n // 8 + 8)
-            found = take_starts(self.store.table, last, edges, self.stop, drawn, env, step, found)
-        return env, step
+            found = take_starts(table, last, edges, self.stop, drawn, self.ring, starts, found)
+        return starts
 
     def _items(self, env: np.ndarray, step: np.ndarray) -> np.ndarray:
         """[n_agents · B]: items of steps [B] of environments [B], agent by agent."""

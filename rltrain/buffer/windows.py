@@ -7,7 +7,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from rltrain.buffer import store as store_module
@@ -60,23 +59,24 @@ def windows(
 
 def seen_in(
     store: Store, env: np.ndarray, start: np.ndarray, found: Windows
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> dict[str, np.ndarray | Tensor]:
     """Observations, available actions and states [T+1, B, …] of windows that begin at step
-    ``start`` [B] of environment ``env`` [B].
+    ``start`` [B] of environment ``env`` [B], on the device of batches.
     """
     if store.as_in_batches:
         arrays = {"obs": found.obs, "avail_actions": found.avail_actions, "state": found.state}
-        obs, available, state = (
-            torch.from_numpy(array).view(*found.rows.shape, *store.shapes[name])
-            for name, array in arrays.items()
-        )
-        return obs, available, state
+        shape, shapes = found.rows.shape, store.shapes
+        return {name: array.reshape(shape + shapes[name]) for name, array in arrays.items()}
     first = start
     if store.n_frames > 1:  # stacked as far back as the episode and the store go
         first = look_back(store, store.begin, env, start, store.n_frames - 1)
-    obs = store.tensor("obs", store.frame_rows(env, start, first, found.rows))
-    state = store.tensor("state", found.rows)
-    return obs.float(), store.tensor("avail_actions", found.rows), state.float()
+    tensors = {
+        "obs": store.tensor("obs", store.frame_rows(env, start, first, found.rows)).float(),
+        "avail_actions": store.tensor("avail_actions", found.rows),
+        "state": store.tensor("state", found.rows).float(),
+    }
+    on_cpu = store.device.type == "cpu"
+    return {name: tensor.numpy() if on_cpu else tensor for name, tensor in tensors.items()}
 
 
 def look_back(
@@ -151,19 +151,21 @@ def _step_back(table, last_of, oldest, env, step, n_steps):
 
 
 @njit()
-def take_starts(table, last_of, edges, stop, drawn, env, step, n_found):
-    """Write the steps that the numbers ``drawn`` stand for into ``env`` and ``step`` [B], without
-    final steps, and return how many there are now.
+def take_starts(table, last_of, edges, stop, drawn, ring, starts, n_found):
+    """Write the steps that the numbers ``drawn`` stand for into ``starts`` [3, B], without final
+    steps: environment, step, and the step's number among all in rings of ``ring`` steps. Returns
+    how many there are now.
 
     Environment e has the numbers from ``edges[e - 1]`` up to ``edges[e]``; they stand for as many
     steps before ``stop[e]``.
     """
     for x in drawn:
-        if n_found == len(env):
+        if n_found == starts.shape[1]:
             break
         e = np.searchsorted(edges, x, side="right")
         at = stop[e] + x - edges[e]
         if not last_of[_row(table, e, at), 0]:
-            env[n_found], step[n_found] = e, at
+            starts[0, n_found], starts[1, n_found] = e, at
+            starts[2, n_found] = e * ring + at % ring
             n_found += 1
     return n_found

@@ -248,8 +248,9 @@ def make_method(name, seed=0, spec=SPEC, **returns):
 def loss_and_grads(loss, online, target, batch):
     """Loss sum, count, priorities, metrics and gradients."""
     result = loss(online, target, batch, Clock())
-    found = [result.loss_sum.detach(), result.count, result.priority, *result.metrics.values()]
-    return [*found, *gradients(result, online)]
+    numbers = [torch.as_tensor(x) for x in (result.count, *result.metrics.values())]
+    loss_sum = torch.as_tensor(result.loss_sum).detach()
+    return [loss_sum, result.priority, *numbers, *gradients(result, online)]
 
 
 class Table(nn.Module):

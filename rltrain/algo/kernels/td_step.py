@@ -9,18 +9,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rltrain.algo.kernels.feed_forward import Stack, network_input, outputs_of
+from rltrain.algo.kernels.feed_forward import Stack, outputs_of
 from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.sum import Independent
 from rltrain.algo.network.feed_forward import FeedForward
+from rltrain.common.array_batch import array_of
 from rltrain.interfaces import Loss
-from rltrain.types import Batch, Clock, Model, Result
+from rltrain.types import Batch, Clock, Model, Number, Result
 
 if TYPE_CHECKING:
     from rltrain.algo.kernels.td_step_kernel import Options
 
-NAMES = "loss", "", "td_error_abs", "q_taken_mean", "target_mean", "clipped_target_mass"
+FIELDS = "avail_actions", "last", "action", "reward", "terminated", "mask", "weight"
+NAMES = "td_error_abs", "q_taken_mean", "target_mean", "clipped_target_mass"
 
 
 def compile_td_loss(loss: Loss, model: Model) -> Loss:
@@ -56,7 +58,9 @@ class CompiledTDLoss:
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
         """As the loss; with ``gradient``, that of the flat parameters."""
         stack = self._stack(online.agents)
-        mask_end = len(batch.action) if batch.mask_end is None else batch.mask_end
+        mask_end = batch.mask_end
+        if mask_end is None:
+            mask_end = len(batch.action)
         separate = batch.agent is None and batch.td_target is None
         one_noise = mask_end == 1 or not stack.draws_noise  # in all that is learned
         if not (stack.compiles and separate and one_noise):
@@ -98,25 +102,17 @@ def td_step(
     """
     from rltrain.algo.kernels import td_step_kernel
 
-    n_steps, n_windows = batch.last.shape
+    fields = td_step_kernel.Arrays(*(array_of(batch, name) for name in FIELDS))
+    rows = network_rows(agents, batch)
+    n_steps, n_windows = fields.last.shape
     mask_end = n_steps - 1 if batch.mask_end is None else batch.mask_end
-    obs = network_input(agents, batch.obs.flatten(0, 1), batch.last_action.flatten(0, 1))
-    rows = obs.reshape(*batch.obs.shape[:3], -1).numpy()
     flat, noise = online.drawn()
     evaluated = n_steps if options.double else n_steps - 1  # time steps, in two calls
     chooser = online.drawn()[0] if online.draws_noise and evaluated > mask_end else flat
     gradient = np.empty_like(flat)
-    priority, sums = np.zeros(n_windows, np.float32), np.zeros(len(NAMES))
+    priority, sums = np.zeros(n_windows, np.float32), np.zeros(2 + len(NAMES))
     fits = td_step_kernel.step(
-        td_step_kernel.Arrays(
-            batch.avail_actions.numpy(),
-            batch.last.numpy(),
-            batch.action.numpy(),
-            batch.reward.numpy(),
-            batch.terminated.numpy(),
-            batch.mask.numpy(),
-            batch.weight.numpy(),
-        ),
+        fields,
         rows,
         mask_end,
         (flat, chooser, target.drawn()[0], online.shapes, online.cut),
@@ -128,9 +124,19 @@ def td_step(
     )
     if not fits:
         raise IndexError("the batch does not fit the network, or an action is out of range")
-    loss_sum, count, *_ = torch.from_numpy(sums.astype(np.float32)).unbind()
-    means = torch.from_numpy((sums / max(sums[1], 1)).astype(np.float32)).unbind()
+    means = (sums / max(sums[1], 1)).astype(np.float32)
+    metrics: dict[str, Number] = {"loss": means[0]}
     names = NAMES if options.kind == 1 else NAMES[:-1]
-    metrics = {name: mean for name, mean in zip(names, means, strict=False) if name}
+    metrics.update(zip(names, means[2:], strict=False))
     known = torch.from_numpy(online.of_parameters(gradient, noise))
+    loss_sum, count = np.float32(sums[0]), np.float32(sums[1])
     return Result(loss_sum, count, torch.from_numpy(priority), metrics, known)
+
+
+def network_rows(agents: FeedForward, batch: Batch) -> np.ndarray:
+    """What the first layer gets, [T+1, B, N, …]."""
+    if agents.input.bare:
+        obs = array_of(batch, "obs")
+        return obs.reshape(*obs.shape[:3], -1)
+    obs = agents.input(batch.obs.flatten(0, 1), batch.last_action.flatten(0, 1), None)
+    return obs.reshape(*batch.obs.shape[:3], -1).numpy()

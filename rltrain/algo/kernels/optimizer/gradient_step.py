@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rltrain.algo.kernels.replace import replace_method
 from rltrain.algo.optimizer import FEW_WEIGHTS, GradientStep
-from rltrain.types import Result
+from rltrain.types import Number, Result
 
 PLAIN = {"weight_decay": 0, "amsgrad": False, "maximize": False, "decoupled_weight_decay": False}
 
@@ -24,7 +24,7 @@ def compile_gradient_step(step: GradientStep) -> None:
         replace_method(step, "take", adam_step)
 
 
-def adam_step(step: GradientStep, result: Result) -> tuple[Tensor, Tensor]:
+def adam_step(step: GradientStep, result: Result) -> tuple[Number, Number]:
     """``GradientStep.take``."""
     options: dict[str, Any] = step.optimizer.param_groups[0]
     lr, (beta1, beta2) = options["lr"], options["betas"]
@@ -36,17 +36,19 @@ def adam_step(step: GradientStep, result: Result) -> tuple[Tensor, Tensor]:
     gradient, count = step.flat.gradient.numpy(), max(float(result.count), 1.0)
     source = gradient
     if result.gradient is not None:
-        source = result.gradient.numpy()
+        source, loss = result.gradient.numpy(), float(result.loss_sum) / count
     else:
         gradient.fill(0)
-        (result.loss_sum / count).backward()
+        mean = torch.as_tensor(result.loss_sum) / count
+        mean.backward()
+        loss = float(mean.detach())
     moments, bound = step.moments, step.max_grad_norm
     n_steps = moments["step"].view(1).numpy()
     t = float(n_steps[0]) + 1
     norm, made = kernel.step(
         source,
         np.float32(1 if result.gradient is None else count),
-        np.float32(float(result.loss_sum.detach()) / count),
+        np.float32(loss),
         np.float32(-1 if bound is None else bound),
         gradient,
         (step.weights.numpy(), moments["exp_avg"].numpy(), moments["exp_avg_sq"].numpy(), n_steps),
@@ -59,5 +61,4 @@ def adam_step(step: GradientStep, result: Result) -> tuple[Tensor, Tensor]:
             np.float32(options["eps"]),
         ),
     )
-    skipped, grad_norm = torch.from_numpy(np.array([not made, norm], np.float32)).unbind()
-    return skipped, grad_norm
+    return np.float32(not made), np.float32(norm)

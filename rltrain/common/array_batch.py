@@ -1,0 +1,37 @@
+"""ArrayBatch: a batch on the CPU without tensors, for compiled code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rltrain.types import Batch
+
+
+class ArrayBatch(Batch):
+    """A batch of NumPy arrays; a field becomes a tensor of the same memory when it is read."""
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, np.ndarray], **settings: Any) -> ArrayBatch:
+        """A batch with the fields ``arrays``, and ``settings`` that are no arrays."""
+        batch = cls.__new__(cls)
+        vars(batch).update(settings, arrays=arrays)
+        return batch
+
+    def __getattr__(self, name: str) -> Tensor:
+        """A field that was not read before."""
+        arrays = vars(self).get("arrays", {})
+        if name not in arrays:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name}")
+        tensor = vars(self)[name] = torch.from_numpy(arrays[name])
+        return tensor
+
+
+def array_of(batch: Batch, name: str) -> np.ndarray:
+    """A field of a batch on the CPU."""
+    found: np.ndarray = getattr(batch, name).numpy() if batch.arrays is None else batch.arrays[name]
+    return found
