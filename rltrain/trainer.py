@@ -62,11 +62,14 @@ class Trainer:
     def __post_init__(
         self, updates_per_episode: float | None, updates_per_env_step: float | None
     ) -> None:
-        self.per_episode = Fraction(str(updates_per_episode or 0))
-        self.per_env_step = Fraction(str(updates_per_env_step or 0))
+        ratios = [
+            Fraction(str(ratio or 0)) for ratio in (updates_per_episode, updates_per_env_step)
+        ]
+        self.shares = math.lcm(*(ratio.denominator for ratio in ratios))  # of a gradient step
+        self.per_episode, self.per_env_step = (int(ratio * self.shares) for ratio in ratios)
         self.clock = Clock()
         self.iterations = 0  # calls of ``iterate``
-        self.owed = Fraction(0)  # gradient steps due, less than one
+        self.owed = 0  # shares that are due, less than a gradient step
         self.metrics = Metrics()
         self.step_hooks = TrainingStepHooks()
         self.latest: dict[str, float] = {}  # every metric's last reported value
@@ -112,8 +115,7 @@ class Trainer:
         if not ready:
             return 0
         self.owed += self.per_episode * len(steps.episodes) + self.per_env_step * steps.env_steps
-        due = math.floor(self.owed)
-        self.owed -= due
+        due, self.owed = divmod(self.owed, self.shares)
         return due
 
     def report(self, steps: Steps) -> None:

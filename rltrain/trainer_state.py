@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,7 +32,7 @@ class Saved(Training, Protocol):
     callbacks: Callbacks
     step_hooks: TrainingStepHooks
     keep_last: int
-    owed: Fraction
+    owed: int
     iterations: int
     pretrained: bool
     awaits_restore: bool
@@ -77,7 +76,7 @@ def state_dict(trainer: Saved) -> dict[str, Any]:
     """Everything but the learner and the replay, which have files of their own."""
     return {
         "clock": asdict(trainer.clock),
-        "owed": [trainer.owed.numerator, trainer.owed.denominator],
+        "owed": trainer.owed,
         "seconds": trainer.seconds,
         "iterations": trainer.iterations,
         "pretrained": trainer.pretrained,
@@ -121,7 +120,7 @@ def restore(trainer: Saved, path: Path) -> checkpoint.Found:
             remark = "The replay was not saved: collecting again, from new episodes."
             found = replace(found, remarks=(*found.remarks, remark))
         trainer.clock = Clock(**state["clock"])
-        trainer.owed = Fraction(*state["owed"])
+        trainer.owed = int(state["owed"])
         trainer.seconds_before, trainer.begun = state["seconds"], time.monotonic()
         trainer.iterations = int(state["iterations"])
         trainer.pretrained = bool(state["pretrained"])

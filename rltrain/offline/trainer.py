@@ -29,8 +29,10 @@ class OfflineTrainer(Trainer):
         super().__init__(rollout=reader, **parts)
         self.reader, self.env_steps_per_iteration = reader, env_steps_per_iteration
         lengths = reader.dataset.length[reader.chosen]
-        self.episodes_per_env_step = Fraction(len(lengths), int(lengths.sum()))
-        self.rate = self.per_env_step + self.per_episode * self.episodes_per_env_step
+        episodes, env_steps = len(lengths), int(lengths.sum())
+        self.episodes_per_env_step = Fraction(episodes, env_steps)
+        self.shares *= env_steps
+        self.rate = self.per_env_step * env_steps + self.per_episode * episodes  # per env step
 
     def run(self, until: int) -> None:
         """Learn until the first iteration with so many env steps on the clock."""
@@ -41,9 +43,7 @@ class OfflineTrainer(Trainer):
             if self.buffer.full:
                 self.read(n)
             self.clock = self.later(n)
-            self.owed += self.rate * n
-            due = math.floor(self.owed)
-            self.owed -= due
+            due, self.owed = divmod(self.owed + self.rate * n, self.shares)
             self.learn(due)
             self.callbacks.on_iteration(self)
 
