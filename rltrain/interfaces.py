@@ -249,11 +249,8 @@ class Rollouts(Protocol):
         stop: Callable[[], bool] | None = None,
         report: Callable[[int], None] | None = None,
     ) -> list[Episode]:
-        """Run exactly n episodes, episode i with seed i, and return them in that order.
-
-        Args:
-            watch: called at every time step.
-            report: called with the number of finished episodes.
+        """Run exactly n episodes, episode i with seed i, and return them in that order; ``report``
+        is called with the number of finished episodes.
 
         Raises:
             Interrupted: ``stop`` returned True.
@@ -264,6 +261,9 @@ class Rollouts(Protocol):
 
     def restart(self, state: Mapping[str, Any], episodes: int) -> None:
         """Begin the episodes after the first ``episodes``; ``state`` is what outlives them."""
+
+    def abandon(self, episodes: int) -> None:
+        """Drop the open episodes; the next ones are those after the first ``episodes``."""
 
     def call(self, method: str, *args: Any) -> list[Any]: ...
     def state_dict(self) -> dict[str, Any]: ...

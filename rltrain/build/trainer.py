@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from rltrain.algo import kernels
 from rltrain.algo.actor import Actor
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.exploration.interface import Exploration
@@ -22,8 +21,10 @@ from rltrain.algo.policy import Policy
 from rltrain.build.callbacks import build_callbacks, obs_statistics, video_recorder
 from rltrain.build.env import build_env, need_same_sizes, prepare_machine, recorded
 from rltrain.build.learner import about, build_learner, need_independent
+from rltrain.build.policy import accelerate, build_exploration
 from rltrain.callback import Callback
 from rltrain.common.conformance import conform
+from rltrain.common.imports import locate
 from rltrain.common.seeding import (
     ACTOR_STREAM,
     BUFFER_STREAM,
@@ -34,12 +35,12 @@ from rltrain.common.seeding import (
     generator,
     seed_key,
 )
-from rltrain.config.schema import Settings, locate
+from rltrain.config.schema import Settings
 from rltrain.hardware.episode_seeds import EpisodeSeeder, TestSeeds
 from rltrain.hardware.rollout import Rollout
-from rltrain.interfaces import Buffer, Loss, VectorEnv
+from rltrain.interfaces import Buffer, Loss, Rollouts, VectorEnv
 from rltrain.logger.loggers import Loggers
-from rltrain.offline.recorder import Recording
+from rltrain.offline.recorder import RecordedEnv, Recording
 from rltrain.periodic_tests import TestFunction
 from rltrain.trainer import Trainer
 from rltrain.types import EnvSpec
@@ -53,41 +54,33 @@ def build_trainer(
     Raises:
         ValueError: parts that do not fit, such as a mixer without a team reward.
     """
-    run, algo, nodes = settings.run, settings.algo, settings.nodes
+    run, algo = settings.run, settings.algo
     assert algo is not None, "check() refuses to train what does not learn"
     device = prepare_machine(settings)
     torch.manual_seed(seed_key(run.seed, NOISE_STREAM))  # noisy layers and quantile levels
-    env = build_env(settings, settings.hardware.n_envs, training=True)
+    n_envs = settings.hardware.n_envs if settings.workers is None else 1  # for its sizes
+    env = build_env(settings, n_envs, training=True)
     n_test_envs = min(run.test.n_envs, run.test.episodes)
     test_env = build_env(settings, n_test_envs, training=False)
     spec = env.spec
     need_same_sizes(spec, test_env.spec)
     learner = build_learner(settings, spec, device)
-    exploration = conform(
-        nodes["algo.exploration"].build(n_envs=env.n_envs), Exploration, "algo.exploration"
-    )
-    policy = Policy(
-        agents=learner.online.agents,
-        exploration=exploration,
-        spec=spec,
-        n_envs=env.n_envs,
-        rng=generator(run.seed, POLICY_STREAM),
-    )
-    accelerate(settings, policy)
+    exploration = build_exploration(settings)
     buffer = build_buffer(settings, spec, learner, device)
+    rollout: Rollouts
     first = obs_statistics(learner)
-    if run.dataset.write is not None:
-        env = recorded(settings, env, policy)
-        first.append(Recording(env.writer))
+    if settings.workers is None:
+        rollout = build_rollout(settings, env, learner, exploration, buffer)
+        if run.dataset.write is not None:
+            first.append(Recording(cast(RecordedEnv, rollout.env).writer))
+    else:
+        from rltrain.build.workers import build_process_rollout
+
+        rollout = build_process_rollout(settings, env, learner, buffer)
     first += video_recorder(settings, test_env, loggers)
     watchers = build_callbacks(settings, loggers, exploration, first, callbacks)
     return Trainer(
-        rollout=Rollout(
-            env=env,
-            policy=policy,
-            seeds=EpisodeSeeder(run.seed, ENV_STREAM),
-            keeps_hidden=buffer.keeps_hidden,
-        ),
+        rollout=rollout,
         test_rollout=build_test_rollout(settings, learner.online.agents, test_env),
         buffer=buffer,
         learner=learner,
@@ -95,6 +88,29 @@ def build_trainer(
         callbacks=watchers,
         run_dir=run_dir,
         **trainer_words(settings, spec),
+    )
+
+
+def build_rollout(
+    settings: Settings, env: VectorEnv, learner: Learner, exploration: Exploration, buffer: Buffer
+) -> Rollout:
+    """Experience for learning, collected in this process."""
+    seed = settings.run.seed
+    policy = Policy(
+        agents=learner.online.agents,
+        exploration=exploration,
+        spec=env.spec,
+        n_envs=env.n_envs,
+        rng=generator(seed, POLICY_STREAM),
+    )
+    accelerate(settings, policy)
+    if settings.run.dataset.write is not None:
+        env = recorded(settings, env, policy)
+    return Rollout(
+        env=env,
+        policy=policy,
+        seeds=EpisodeSeeder(seed, ENV_STREAM),
+        keeps_hidden=buffer.keeps_hidden,
     )
 
 
@@ -173,12 +189,6 @@ def build_test_rollout(settings: Settings, agents: nn.Module, env: VectorEnv) ->
     )
     accelerate(settings, policy)
     return Rollout(env=env, policy=policy, seeds=TestSeeds(settings.run.seed, env.n_envs))
-
-
-def accelerate(settings: Settings, policy: Policy) -> None:
-    """Let a policy act in compiled code, if ``hardware.kernels`` says so."""
-    if kernels.chosen(settings.hardware.kernels) == "compiled":
-        kernels.compile_policy(policy)
 
 
 def build_actor(

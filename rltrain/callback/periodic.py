@@ -7,11 +7,15 @@ import time
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import numpy as np
+
 from rltrain.callback.hooks import Callback
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
+from rltrain.errors import EnvError
 from rltrain.logger import curve
 from rltrain.logger.loggers import Loggers
+from rltrain.types import Steps
 
 
 class Due:
@@ -99,6 +103,15 @@ class Save(Callback):
         self.save(trainer)
         return value
 
+    def on_exception(self, trainer: Training, value: BaseException) -> BaseException:
+        """Save a run whose environment is broken; its open episodes are dropped."""
+        if isinstance(value, EnvError) and trainer.clock.env_steps > 0 and not trainer.diverging:
+            for rollout in (trainer.rollout, trainer.test_rollout):
+                rollout.abandon(trainer.clock.episodes)
+            self.saved_at = -1  # saving may be what failed
+            self.save(trainer)
+        return value
+
     def save(self, trainer: Training) -> None:
         """Write a full checkpoint, unless there is one of this env step."""
         if self.saved_at != trainer.clock.env_steps:
@@ -113,11 +126,14 @@ class Save(Callback):
 
 
 class Log(Callback):
-    """Means of all metrics since the last line, every ``interval`` env steps, with speeds."""
+    """Means of all metrics since the last line, every ``interval`` env steps, with speeds and, from
+    the first one on, the number of environments that lost their episode and began another.
+    """
 
     def __init__(self, *, interval: int, loggers: Loggers, exploration: Any) -> None:
         self.due, self.loggers, self.exploration = Due(interval, interval), loggers, exploration
         self.mark = (0, 0, time.monotonic())
+        self.env_restarts = 0
 
     def on_train_start(self, trainer: Training, value: Any = None) -> Any:
         self.mark = (trainer.clock.env_steps, trainer.clock.updates, time.monotonic())
@@ -126,6 +142,10 @@ class Log(Callback):
     def on_iteration(self, trainer: Training, value: Any = None) -> Any:
         if self.due(trainer.clock.env_steps):
             self.write(trainer)
+        return value
+
+    def on_collect(self, trainer: Training, value: Steps) -> Steps:
+        self.env_restarts += int(np.count_nonzero(value.lost))
         return value
 
     def on_train_end(self, trainer: Training, value: Any = None) -> Any:
@@ -141,14 +161,20 @@ class Log(Callback):
         row |= {f"train/{k}": v for k, v in self.exploration.metrics(clock).items()}
         row["time/env_steps_per_s"] = (clock.env_steps - env_steps) / passed
         row["time/updates_per_s"] = (clock.updates - updates) / passed
+        if self.env_restarts:
+            row["time/env_restarts"] = float(self.env_restarts)
         self.mark = (clock.env_steps, clock.updates, now)
         self.loggers.write(clock, trainer.seconds, trainer.log(row))
 
     def state_dict(self) -> dict[str, Any]:
-        return {"at": self.due.at, "loggers": self.loggers.state_dict()}
+        return {
+            "at": self.due.at,
+            "loggers": self.loggers.state_dict(),
+            "env_restarts": self.env_restarts,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.due.at = state["at"]
+        self.due.at, self.env_restarts = state["at"], int(state["env_restarts"])
         self.loggers.load_state_dict(state["loggers"])
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
+
+from rltrain.errors import UsageError
 
 
 def import_name(package: str, exports: Mapping[str, str], name: str) -> Any:
@@ -38,3 +41,25 @@ def beside_user() -> Iterator[None]:
         yield
     finally:
         sys.path.remove(folder)
+
+
+def locate(target: str) -> Callable[..., Any]:
+    """The class or function that a ``_target_`` names; its module may lie beside the user.
+
+    Raises:
+        UsageError: no such module or name.
+    """
+    module, _, name = target.rpartition(".")
+    try:
+        with beside_user():
+            # with ":" an import error stays itself
+            found = pkgutil.resolve_name(f"{module}:{name}")
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(
+            f"_target_ '{target}' cannot be found ({error}). Expected the full name of a class "
+            "or function, such as rltrain.algo.QMix, or my_module.MyClass with my_module.py in "
+            "this folder."
+        ) from error
+    if not callable(found):
+        raise UsageError(f"_target_ '{target}' is no class or function, but {found!r}.")
+    return cast(Callable[..., Any], found)

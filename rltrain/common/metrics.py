@@ -42,6 +42,7 @@ METRICS = (
     "offline/effective_sample_size",
     "time/env_steps_per_s",
     "time/updates_per_s",
+    "time/env_restarts",
 )
 """Every metric that a run can report."""
 

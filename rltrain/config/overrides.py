@@ -137,13 +137,18 @@ def typed_targets(overrides: Sequence[Override]) -> dict[str, str]:
     return found
 
 
+BESIDE: Mapping[str, tuple[str, ...]] = {"env": ("timeout",)}
+"""Keys of a part that are no keywords of its class."""
+
+
 def with_targets(tree: Mapping[str, Any], custom: Mapping[str, str]) -> dict[str, Any]:
     """A tree in which every part with another ``_target_`` than before has no keywords yet."""
     out = copy.deepcopy(dict(tree))
     for path, target in custom.items():
         node = pick(out, path)
         if isinstance(node, dict) and node.get("_target_", target) != target:
-            put(out, path, {"_target_": target})
+            beside = {k: node[k] for k in BESIDE.get(path, ()) if k in node}
+            put(out, path, {"_target_": target, **beside})
     return out
 
 

@@ -5,7 +5,7 @@ callbacks.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rltrain.callback import Callback
@@ -83,11 +83,13 @@ def with_env(settings: Settings, env: Callable[..., Any]) -> Settings:
         return OwnEnv(env, {"maker": maker, **values})
 
     own = node("env")
+    supervision = {} if settings.env is None else asdict(settings.env)
+    record = {"_target_": HANDED_OVER, **own.kwargs, **supervision}
     return replace(
         settings,
         nodes={**settings.nodes, "env": own, "test.env": node("test.env")},
         choices={**settings.choices, "env": OWN},
-        plain={**settings.plain, "env": {"_target_": HANDED_OVER, **own.kwargs}},
+        plain={**settings.plain, "env": record},
     )
 
 
@@ -103,6 +105,7 @@ def env_overrides(overrides: Sequence[str], env: Callable[..., Any] | None) -> l
     typed = typed_value(overrides, "env")
     keeps = typed in (None, *KINDS)
     own = tuple(f"{start}.{name}" for start in ("env", "test.env") for name in OWN_OPTIONS)
+    own += ("env.timeout",)  # of hardware=process
     texts = [text for text in overrides if text.lstrip("+").startswith(("env.", "test.env."))]
     lost = [text for text in texts if not (keeps and text.lstrip("+").startswith(own))]
     if lost:

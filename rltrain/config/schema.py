@@ -5,14 +5,13 @@ node builds.
 from __future__ import annotations
 
 import inspect
-import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from rltrain.common.imports import beside_user
+from rltrain.common.imports import locate
 from rltrain.common.number_types import (
     Count,
     Flag,
@@ -23,7 +22,6 @@ from rltrain.common.number_types import (
     Seed,
     Whole,
 )
-from rltrain.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,6 +177,22 @@ class HardwareSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WorkerSettings:
+    """The keys of the node ``hardware`` that ``hardware=process`` adds."""
+
+    n_workers: Count
+    overlap: Flag
+    max_restarts: Whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class SupervisionSettings:
+    """The key of the node ``env`` that ``hardware=process`` adds."""
+
+    timeout: Positive
+
+
+@dataclass(frozen=True, kw_only=True)
 class LoggerSettings:
     """The node ``logger``."""
 
@@ -245,6 +259,8 @@ class Settings:
     run: RunSettings
     algo: AlgoSettings | None  # None: a player that learns nothing, built from the node "algo"
     hardware: HardwareSettings
+    workers: WorkerSettings | None  # None: the environments run in this process
+    env: SupervisionSettings | None
     logger: LoggerSettings
     nodes: Mapping[str, Node]
     callbacks: tuple[Node, ...]
@@ -270,25 +286,3 @@ class Settings:
         """``config.json``: what the run resolved to, and the chosen option of each group."""
         run = {key: value for key, value in self.plain.items() if key not in OF_COMMANDS}
         return {"choices": dict(self.choices), **run}
-
-
-def locate(target: str) -> Callable[..., Any]:
-    """The class or function that a ``_target_`` names; its module may lie beside the user.
-
-    Raises:
-        UsageError: no such module or name.
-    """
-    module, _, name = target.rpartition(".")
-    try:
-        with beside_user():
-            # with ":" an import error stays itself
-            found = pkgutil.resolve_name(f"{module}:{name}")
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(
-            f"_target_ '{target}' cannot be found ({error}). Expected the full name of a class "
-            "or function, such as rltrain.algo.QMix, or my_module.MyClass with my_module.py in "
-            "this folder."
-        ) from error
-    if not callable(found):
-        raise UsageError(f"_target_ '{target}' is no class or function, but {found!r}.")
-    return cast(Callable[..., Any], found)

@@ -35,7 +35,7 @@ def overlaid(tree: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
     with another ``_target_`` replaces the whole node.
     """
     out = dict(tree)
-    if above.get("_target_", out.get("_target_")) != out.get("_target_"):
+    if "_target_" in out and above.get("_target_", out["_target_"]) != out["_target_"]:
         out = {}
     for name, value in above.items():
         below = out.get(name)

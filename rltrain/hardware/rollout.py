@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import itertools
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from rltrain.errors import EnvError, Interrupted
+from rltrain.errors import Interrupted
+from rltrain.hardware.env_failure import FAILING_STEP, EnvFailure
 from rltrain.hardware.episode_seeds import TestSeeds
+from rltrain.hardware.share import Share
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, Watch
 from rltrain.types import STEP_FIELDS, Clock, Episode, Steps
 
 log = logging.getLogger(__name__)
 
+ACTING, ENV = 0, 1
+"""Places of ``Rollout.seconds``."""
 LONG = 10_000
 """Steps after which a test episode without a limit is suspected never to end."""
 ENDLESS = (
@@ -61,10 +66,13 @@ class Rollout:
         policy: Policy,
         seeds: EpisodeSeeds,
         keeps_hidden: bool = False,
+        share: Share | None = None,
     ) -> None:
         self.env, self.policy, self.seeds = env, policy, seeds
         self.keeps_hidden = keeps_hidden
+        self.share = share or Share(0, 0, env.n_envs, env.n_envs)  # the others are elsewhere
         self.about = env.about
+        self.seconds = np.zeros(2)  # that collecting took: acting, in the environment
         self._started = False
         self._skip = 0  # episodes whose seeds were used before
         self._returns = np.zeros((env.n_envs, env.spec.n_rewards))  # [E, R] of the open episodes
@@ -79,6 +87,7 @@ class Rollout:
             Steps [T, E, …] with T = ``n_steps``, in arrays of their own; fewer where an environment
             lost its episode, so that the next Steps begin with the episode that replaces it.
         """
+        begun, in_env = time.perf_counter(), float(self.seconds[ENV])
         if not self._started:
             self._start(self._seed_of)
         env = self.env
@@ -103,12 +112,16 @@ class Rollout:
             steps.state[t], steps.last[t] = env.state, env.last
             episodes += self._finished().values()
             steps.action[t] = self.policy.act(env.obs, env.avail_actions, env.last, clock)
+            before = time.perf_counter()
             with FAILING_STEP:
                 steps.reward[t], steps.terminated[t] = env.step(steps.action[t])
+            self.seconds[ENV] += time.perf_counter() - before
             self._count(steps.reward[t], steps.last[t])
             if self._lost.any():
                 steps = first_steps(steps, t + 1)
                 break
+        in_env = float(self.seconds[ENV]) - in_env
+        self.seconds[ACTING] += time.perf_counter() - begun - in_env
         return replace(
             steps,
             episodes=tuple(episodes),
@@ -136,7 +149,7 @@ class Rollout:
         """
         env, n_envs = self.env, self.env.n_envs
         before = {} if stop is None else self.policy.state_dict()
-        self._start(TestSeeds(seed, n_envs))
+        self._start(TestSeeds(seed, self.share.total, self.share.first))
         found: dict[int, Episode] = {}
         played = [0] * n_envs  # episodes of each environment
         for step in itertools.count():
@@ -160,8 +173,10 @@ class Rollout:
                 report(len(found))
             last = env.last.copy()  # the step overwrites it
             action = self.policy.act(env.obs, env.avail_actions, last, clock)
+            before_step = time.perf_counter()
             with FAILING_STEP:
                 reward, terminated = env.step(action)
+            self.seconds[ENV] += time.perf_counter() - before_step
             self._count(reward, last)
             if watch is not None:
                 watch.stepped(action, reward, terminated)
@@ -227,6 +242,13 @@ class Rollout:
         self.policy.carry_on(state["policy"])
         self._started, self._skip = False, episodes
 
+    def abandon(self, episodes: int) -> None:
+        """Drop the open episodes, also from what was collected before; the next ones are seeded as
+        if every environment had played ``episodes``.
+        """
+        self._started, self._skip = False, episodes
+        self._lost[:] = True
+
     def _seed_of(self, e: int, k: int) -> int:
         return self.seeds(e, k + self._skip)
 
@@ -235,8 +257,10 @@ class Rollout:
         self.env.close()
 
     def _start(self, seeds: EpisodeSeeds) -> None:
+        before = time.perf_counter()
         with EnvFailure("reset"):
             self.env.reset(seeds)
+        self.seconds[ENV] += time.perf_counter() - before
         self.policy.reset()
         self._returns[:], self._lengths[:] = 0, 0
         self._started = True
@@ -264,25 +288,6 @@ class Rollout:
             self._returns[lost], self._lengths[lost] = 0, 0
             self._lost |= lost
             self.policy.forget(lost)
-
-
-class EnvFailure:
-    """Context in which any error of the environment's ``method`` becomes an ``EnvError``."""
-
-    def __init__(self, method: str) -> None:
-        self.method = method
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, Exception) and not isinstance(error, EnvError):
-            raise EnvError(
-                f"The environment failed in {self.method}(): {type(error).__name__}: {error}"
-            ) from error
-
-
-FAILING_STEP = EnvFailure("step")
 
 
 def first_steps(steps: Steps, n: int) -> Steps:

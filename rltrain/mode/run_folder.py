@@ -26,7 +26,16 @@ from rltrain.hardware.device import machine
 from rltrain.mode.messages.resources import resource_plan
 
 log = logging.getLogger("rltrain")
-KEPT_ON_RESUME = ("seed", "env.", "algo.", "buffer.", "dataset.", "hardware.n_envs")
+KEPT_ON_RESUME = (
+    "seed",
+    "env.",
+    "algo.",
+    "buffer.",
+    "dataset.",
+    "hardware.n_envs",
+    "hardware.n_workers",
+    "hardware.overlap",
+)
 """What a resumed run cannot change: it would no longer be the same run."""
 
 

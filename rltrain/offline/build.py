@@ -55,6 +55,11 @@ def build_offline_trainer(
     run, algo = settings.run, settings.algo
     assert algo is not None, "check() refuses to train what does not learn"
     assert run.dataset.read is not None, "dataset.read is not set"
+    if settings.workers is not None:
+        raise ValueError(
+            "dataset.read learns without collecting, so there is nothing for the workers of "
+            "hardware=process to do. Type hardware=auto."
+        )
     device = prepare_machine(settings)
     torch.manual_seed(seed_key(run.seed, NOISE_STREAM))  # noisy layers and quantile levels
     test_env = build_env(settings, min(run.test.n_envs, run.test.episodes), training=False)

@@ -188,6 +188,9 @@ class Reader:
     def sync(self, learner: object) -> None:
         """Do nothing: no policy acts."""
 
+    def abandon(self, episodes: int) -> None:
+        """Do nothing: its episodes are whole."""
+
     def call(self, method: str, *args: Any) -> list[Any]:
         """There are no environments."""
         return []

@@ -34,6 +34,17 @@ def test_training_imports_no_videos_reports_or_hub():
     assert done.stdout == "[]\n", done.stderr
 
 
+@pytest.mark.slow
+def test_a_local_run_imports_no_workers(tmp_path):
+    program = (
+        "import sys, rltrain; "
+        "rltrain.make_trainer(['algo=iql', 'env=matrix'], run_dir='run').close(); "
+        "print([n for n in ('hardware.process', 'build.workers') if 'rltrain.' + n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
+
+
 def test_the_files_of_a_run_need_no_second_composition(monkeypatch, tmp_path):
     composed = []
     load = ConfigLoaderImpl.load_configuration

@@ -15,9 +15,10 @@ import pytest
 from omegaconf import OmegaConf
 
 import rltrain
+from rltrain.common.imports import locate
 from rltrain.config import schema
 from rltrain.config.catalog import conf_dir
-from rltrain.config.schema import FACTS, locate
+from rltrain.config.schema import FACTS
 
 PACKAGE = Path(rltrain.__file__).parent
 RECORDS = (
@@ -33,6 +34,8 @@ RECORDS = (
     schema.HubSettings,
     schema.AlgoSettings,
     schema.HardwareSettings,
+    schema.WorkerSettings,
+    schema.SupervisionSettings,
     schema.LoggerSettings,
 )
 

@@ -83,7 +83,11 @@ PAIRS = [
         for e in options("env")
     ],
     *[("buffer", b) for b in options("buffer") if b not in OF_METHODS],
-    *[("hardware", h) for h in options("hardware") if h != "cuda" or torch.cuda.is_available()],
+    *[
+        pytest.param("hardware", h, marks=pytest.mark.slow if h == "process" else ())
+        for h in options("hardware")
+        if h != "cuda" or torch.cuda.is_available()
+    ],
     *[
         pytest.param(group, name, marks=pytest.mark.slow)
         for part in ("network", "mixer", "optimizer", "exploration")

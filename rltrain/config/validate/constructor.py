@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
+from rltrain.common.imports import locate
 from rltrain.common.number_types import (
     Count,
     Flag,
@@ -25,7 +26,6 @@ from rltrain.common.number_types import (
     Real,
     Whole,
 )
-from rltrain.config.schema import locate
 from rltrain.config.validate.signature import UnreadableError, read_arguments
 
 EXPECTED: tuple[tuple[Any, str], ...] = (

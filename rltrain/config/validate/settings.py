@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -18,6 +18,8 @@ from rltrain.config.schema import (
     Node,
     RunSettings,
     Settings,
+    SupervisionSettings,
+    WorkerSettings,
 )
 from rltrain.config.tree import flat_keys, overlaid, pick, put
 from rltrain.config.validate.values import ALGO_NODES, Checker, show
@@ -53,14 +55,15 @@ def check(
     run = checker.record(RunSettings, plain, "")
     scripted = "_target_" in (plain.get("algo") or {})
     algo = None if scripted else checker.record(AlgoSettings, plain.get("algo", {}), "algo")
-    hardware = checker.record(HardwareSettings, plain.get("hardware", {}), "hardware")
+    env, supervision = supervised(plain, checker)
+    hardware, workers = machine_settings(plain.get("hardware", {}), checker)
     chosen = {k: v for k, v in plain.get("logger", {}).items() if isinstance(v, Mapping)}
     others = {k: v for k, v in plain.get("logger", {}).items() if k not in chosen}
     logger = checker.record(LoggerSettings, others, "logger")
-    nodes = {"env": checker.node(plain.get("env"), "env")}
+    nodes = {"env": checker.node(env, "env")}
     nodes["buffer"] = checker.node(plain.get("buffer"), "buffer")
     tests = plain.get("test") or {}
-    nodes["test.env"] = checker.test_env(plain.get("env"), tests.get("env"), nodes["env"])
+    nodes["test.env"] = checker.test_env(env, tests.get("env"), nodes["env"])
     if function := tests.get("function"):
         named = {"_target_": function} if isinstance(function, str) else function
         nodes["test.function"] = checker.node(named, "test.function", n_given=2)
@@ -96,13 +99,39 @@ def check(
         run=run,
         algo=algo,
         hardware=hardware,
+        workers=workers,
+        env=supervision,
         logger=logger,
         nodes={k: n for k, n in nodes.items() if n is not None},
         callbacks=tuple(n for n in callbacks if n is not None),
         choices=dict(choices),
-        plain=converted(plain, run, algo, hardware, nodes),
+        plain=converted(plain, run, algo, (hardware, workers), supervision, nodes),
         typed=frozenset(key for key, value in keys.items() if value != before.get(key, value)),
     )
+
+
+def machine_settings(node: Any, checker: Checker) -> tuple[Any, WorkerSettings | None]:
+    """The settings of ``hardware``, and those of its workers if it has some."""
+    names = {f.name for f in fields(WorkerSettings)}
+    if not isinstance(node, Mapping) or not names & set(node):
+        return checker.record(HardwareSettings, node, "hardware"), None
+    own = {name: value for name, value in node.items() if name in names}
+    rest = {name: value for name, value in node.items() if name not in names}
+    hardware = checker.record(HardwareSettings, rest, "hardware")
+    return hardware, checker.record(WorkerSettings, own, "hardware")
+
+
+def supervised(
+    plain: Mapping[str, Any], checker: Checker
+) -> tuple[Any, SupervisionSettings | None]:
+    """The node ``env`` without the key that workers add to it, and that key."""
+    node, hardware = plain.get("env"), plain.get("hardware")
+    has_workers = isinstance(hardware, Mapping) and "n_workers" in hardware
+    if not has_workers or not isinstance(node, Mapping):
+        return node, None
+    rest = {name: value for name, value in node.items() if name != "timeout"}
+    own = {name: value for name, value in node.items() if name == "timeout"}
+    return rest, checker.record(SupervisionSettings, own, "env")
 
 
 def contradictions(run: RunSettings) -> Iterator[str]:
@@ -145,11 +174,16 @@ def known_metric(run: RunSettings) -> bool:
 
 
 def converted(
-    plain: Mapping[str, Any], run: Any, algo: Any, hardware: Any, nodes: Mapping[str, Node | None]
+    plain: Mapping[str, Any],
+    run: Any,
+    algo: Any,
+    machine: tuple[Any, Any],
+    supervision: Any,
+    nodes: Mapping[str, Node | None],
 ) -> dict[str, Any]:
     """``plain`` with the values as converted: 1e6 has become 1000000."""
-    records = {"hardware": hardware, "algo": algo}
-    given = {name: asdict(record) for name, record in records.items() if record is not None}
+    hardware = {k: v for part in machine if part is not None for k, v in asdict(part).items()}
+    given = {"hardware": hardware, **({} if algo is None else {"algo": asdict(algo)})}
     out = overlaid(plain, {**asdict(run), **given})
     test_env = nodes["test.env"]
     assert test_env is not None
@@ -162,4 +196,6 @@ def converted(
             continue
         assert node is not None
         put(out, path, {"_target_": node.target, **to_jsonable_python(node.kwargs)})
+    if supervision is not None:
+        out["env"] |= asdict(supervision)
     return out

@@ -110,10 +110,11 @@ def environment(trainer: Trainer, n_envs: Mapping[str, int]) -> str:
 
 
 def device(plan: Mapping[str, Any]) -> str:
-    """Device, threads and, of the real StarCraft II, processes."""
-    games = plan["processes"] - 1
+    """Device, threads, worker processes and, of the real StarCraft II, processes of games."""
+    games = plan["processes"] - 1 - plan["workers"]
     words = f"{plan['device']}, {plural(plan['threads'], 'torch thread')}"
     words += f", {plan['kernels']} kernels"
+    words += f", {plural(plan['workers'], 'worker process')}" if plan["workers"] else ""
     return words + (f", {plural(games, 'game process')}" if games else "")
 
 

@@ -28,10 +28,12 @@ def resource_plan(settings: Settings, trainer: Training) -> dict[str, Any]:
     games = (
         trainer.rollout.about.get("backend") == "sc2"
     )  # each environment plays in a process of its own
+    workers = 0 if settings.workers is None else settings.workers.n_workers
     plan = trainer.buffer.plan()
     return {
         "device": str(torch_device_of(online)),
-        "processes": 1 + (sum(n_envs.values()) if games else 0),
+        "processes": 1 + workers + (sum(n_envs.values()) if games else 0),
+        "workers": workers,
         "threads": n_threads(settings),
         "kernels": chosen(settings.hardware.kernels),
         "n_envs": n_envs,

@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from rltrain.common.imports import locate
 from rltrain.config.catalog import conf_dir
-from rltrain.config.schema import FACTS, locate
+from rltrain.config.schema import FACTS
 from rltrain.config.validate.constructor import constructor_at, constructor_of
 from rltrain.config.validate.signature import UnreadableError, read_arguments
 from rltrain.errors import UsageError

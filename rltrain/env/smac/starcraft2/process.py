@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
-import types
-from collections.abc import Iterator
-from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
+from rltrain.common.processes import without_main
 from rltrain.env.smac.starcraft2.worker import Recipe, play
 
 EXIT_TIMEOUT = 5.0
@@ -32,7 +29,7 @@ class GameProcess:
         self.connection: Connection
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=play, args=(theirs, recipe, seed), daemon=True)
-        with _no_main():
+        with without_main():
             self.process.start()
         theirs.close()
 
@@ -68,15 +65,3 @@ class GameProcess:
         self.process.join(EXIT_TIMEOUT)
         if self.process.exitcode is not None:
             self.process.close()  # frees its file descriptor
-
-
-@contextmanager
-def _no_main() -> Iterator[None]:
-    """A spawned child runs its parent's script again to know what that defines; a worker needs
-    none of it, and a script without a ``__main__`` guard would start over."""
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = types.ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main

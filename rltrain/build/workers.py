@@ -1,0 +1,158 @@
+"""Rollouts in worker processes: what a worker is made of, and the rollout that joins the workers.
+
+The fork server of the workers imports this module once.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from functools import partial
+from typing import cast
+
+import torch
+from torch import nn
+
+from rltrain.algo.exploration.share import ExplorationOfShare
+from rltrain.algo.learner import Learner
+from rltrain.algo.policy import Policy
+from rltrain.build.env import build_env
+from rltrain.build.learner import build_agents
+from rltrain.build.policy import accelerate, build_exploration
+from rltrain.common.seeding import (
+    ENV_STREAM,
+    NOISE_STREAM,
+    POLICY_STREAM,
+    generator,
+    seed_key,
+)
+from rltrain.config.schema import Settings
+from rltrain.hardware.device import available_cores, set_allocator_policy, set_threads
+from rltrain.hardware.episode_seeds import EpisodeSeeder
+from rltrain.hardware.process.rollout import ProcessRollout
+from rltrain.hardware.rollout import Rollout
+from rltrain.hardware.share import Share, shares_of
+from rltrain.interfaces import Agents, Buffer, VectorEnv
+
+MOST_PER_CORE = 8
+"""More workers than this on one core only wait for each other, even if their environments sleep."""
+
+
+def build_process_rollout(
+    settings: Settings, env: VectorEnv, learner: Learner, buffer: Buffer
+) -> ProcessRollout:
+    """The environments of training in worker processes.
+
+    Args:
+        env: one of them, for its sizes; it is closed.
+
+    Raises:
+        ValueError: settings that do not fit together, or an environment that cannot be sent.
+    """
+    workers, hardware, algo = settings.workers, settings.hardware, settings.algo
+    assert workers is not None
+    assert settings.env is not None
+    assert algo is not None
+    check_workers(settings, buffer)
+    ExplorationOfShare(build_exploration(settings), first=0, total=hardware.n_envs)
+    return ProcessRollout(
+        make=partial(make_rollout, sendable(settings), buffer.keeps_hidden),
+        shares=shares_of(hardware.n_envs, workers.n_workers),
+        env=env,
+        agents=learner.online.agents,
+        n_steps=algo.steps_per_collect,
+        keeps_hidden=buffer.keeps_hidden,
+        hidden_dim=cast(Agents, learner.online.agents).hidden_dim,
+        timeout=settings.env.timeout,
+        max_restarts=workers.max_restarts,
+        overlap=workers.overlap,
+        preload=__name__,
+    )
+
+
+def make_rollout(
+    settings: Settings, keeps_hidden: bool, share: Share, replaced: int
+) -> tuple[Rollout, nn.Module]:
+    """Run in a worker: its rollout, and the agents that act in it.
+
+    Args:
+        replaced: workers that were replaced before; the random numbers are others then.
+    """
+    set_threads(1)
+    set_allocator_policy()
+    seed = settings.run.seed
+    key = (share.first, replaced) if replaced else ()
+    torch.manual_seed(seed_key(seed, NOISE_STREAM, share.first, replaced))
+    env = build_env(settings, share.n_envs, training=True)
+    agents = build_agents(settings, env.spec)
+    policy = Policy(
+        agents=agents,
+        exploration=ExplorationOfShare(
+            build_exploration(settings), first=share.first, total=share.total
+        ),
+        spec=env.spec,
+        n_envs=share.n_envs,
+        rng=generator(seed, POLICY_STREAM, *key),
+    )
+    accelerate(settings, policy)
+    rollout = Rollout(
+        env=env,
+        policy=policy,
+        seeds=EpisodeSeeder(seed, ENV_STREAM, share.first),
+        keeps_hidden=keeps_hidden,
+        share=share,
+    )
+    return rollout, agents
+
+
+def check_workers(settings: Settings, buffer: Buffer) -> None:
+    """ValueError for settings that do not fit ``hardware=process``."""
+    workers, n_envs = settings.workers, settings.hardware.n_envs
+    assert workers is not None
+    n_workers, most = workers.n_workers, MOST_PER_CORE * available_cores()
+    if n_workers > n_envs:
+        raise ValueError(
+            f"hardware.n_workers={n_workers}: expected at most hardware.n_envs={n_envs}, since "
+            "every worker has one environment at least. Type "
+            f"hardware.n_workers={n_envs}, or hardware.n_envs={n_workers}."
+        )
+    if n_workers > most:
+        raise ValueError(
+            f"hardware.n_workers={n_workers}: expected at most {most}, {MOST_PER_CORE} for each of "
+            f"the {available_cores()} cores that this process may use. Type "
+            f"hardware.n_workers={most}; hardware.n_envs={n_envs} can stay."
+        )
+    if workers.overlap and buffer.targets is not None:
+        raise ValueError(
+            "hardware.overlap=true collects with weights of one iteration before, and "
+            f"buffer={settings.choices['buffer']} learns on-policy, from steps of the present "
+            "weights. Type hardware.overlap=false."
+        )
+    if settings.run.dataset.write is not None:
+        raise ValueError(
+            "dataset.write records environments of this process, and hardware=process has them in "
+            "others. Type hardware=auto, or dataset.write=null."
+        )
+
+
+def sendable(settings: Settings) -> Settings:
+    """The settings that workers need, with one thread, on the CPU.
+
+    Raises:
+        ValueError: the environment was handed over and cannot be sent to another process.
+    """
+    hardware = replace(settings.hardware, threads=1, device="cpu")
+    sent = replace(settings, hardware=hardware, callbacks=())
+    maker, reason = str(settings.nodes["env"].kwargs.get("maker", "")), ""
+    try:
+        pickle.dumps(sent)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        reason = str(error)
+    if maker.startswith("__main__:"):
+        reason = "it is defined in the script itself, which workers do not run"
+    if reason:
+        raise ValueError(
+            f"The environment {maker} cannot be sent to worker processes: {reason}. Define its "
+            "class or factory at the top level of a module and import it, or type hardware=auto."
+        )
+    return sent

@@ -1,0 +1,115 @@
+"""A worker process as its parent uses it: start it, exchange messages, end it.
+
+Workers are forked from multiprocessing's fork server: a process without threads that has imported
+rltrain once and holds nothing of the run. Spawning each of them would cost every worker, and every
+replacement, the seconds and the memory of importing torch; forking the run's own process would copy
+locks that its threads hold.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import signal
+import time
+from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any
+
+from rltrain.common.processes import without_main
+from rltrain.hardware.process.worker import packed, serve
+
+EXIT_TIMEOUT = 5.0
+"""Seconds in which a worker must end."""
+POLL = 0.2
+"""Seconds between looks at a worker's progress."""
+
+
+class WorkerLost(Exception):
+    """A worker that died, hung, or whose environment failed; the message is the reason."""
+
+
+class WorkerProcess:
+    """A process that runs ``serve`` with these arguments, and the connection to it.
+
+    Args:
+        preload: module that the fork server imports before the first worker is forked.
+    """
+
+    def __init__(self, preload: str, *arguments: Any) -> None:
+        context = get_context("forkserver")
+        context.set_forkserver_preload([preload])
+        self.connection: Connection
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(
+            target=serve, args=(theirs, *arguments)
+        )  # no daemon: may have children
+        with without_main():
+            self.process.start()
+        theirs.close()
+
+    def send(self, *question: Any) -> None:
+        """Raises WorkerLost if the worker is gone."""
+        try:
+            self.connection.send_bytes(packed(question))
+        except OSError as error:
+            raise WorkerLost("it died") from error
+
+    def receive(self, timeout: float, progress: Callable[[], Any] = lambda: None) -> Any:
+        """The value of the next answer.
+
+        Args:
+            timeout: seconds in which an answer must come, or ``progress`` must change.
+            progress: of the worker.
+
+        Raises:
+            WorkerLost: there is none.
+            Exception: the worker raised it.
+        """
+        seen, until = progress(), time.monotonic() + timeout
+        try:
+            while not self.connection.poll(min(POLL, timeout)):
+                now = progress()
+                if now != seen:
+                    seen, until = now, time.monotonic() + timeout
+                elif time.monotonic() > until:
+                    raise WorkerLost(f"it gave no answer within {timeout:g} seconds")
+            kind, value, records = pickle.loads(self.connection.recv_bytes())
+        except (EOFError, OSError) as error:
+            raise WorkerLost(self._end()) from error
+        for name, level, text in records:
+            logging.getLogger(name).log(level, "%s", text)
+        if kind == "failed":
+            raise WorkerLost(value)
+        if kind == "raised":
+            raise value
+        return value
+
+    def close(self) -> None:
+        """Let the worker close its environments and end; ``kill`` follows."""
+        self.connection.close()
+
+    def kill(self, timeout: float = 0.0) -> None:
+        """End the worker, after waiting so many seconds for its end, and the processes that its
+        environments started.
+        """
+        self.connection.close()
+        self.process.join(timeout)
+        pid = self.process.pid
+        assert pid, "a worker that never started"  # 0 would be this process's own group
+        try:
+            os.killpg(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):  # not yet the leader of a group
+            self.process.kill()
+        self.process.join(EXIT_TIMEOUT)
+        if self.process.exitcode is not None:
+            self.process.close()  # frees its file descriptor
+
+    def _end(self) -> str:
+        self.process.join(EXIT_TIMEOUT)
+        code = self.process.exitcode
+        if code is None or code >= 0:
+            return f"it ended with exit code {code}"
+        return f"it was killed by {signal.Signals(-code).name}"

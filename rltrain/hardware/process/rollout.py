@@ -1,0 +1,256 @@
+"""ProcessRollout: the environments of a run in worker processes, each with a ``Rollout``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from torch import nn
+
+from rltrain.hardware.process.memory import SharedArrays, SharedWeights
+from rltrain.hardware.process.supervision import Supervision
+from rltrain.hardware.process.worker import MakeRollout
+from rltrain.hardware.share import Share
+from rltrain.interfaces import Learning, VectorEnv, Watch
+from rltrain.types import STEP_FIELDS, Clock, Episode, Steps
+
+
+class ProcessRollout:
+    """Collects in worker processes what one ``Rollout`` in all environments would collect.
+
+    A worker that dies, hangs or whose environment fails is replaced: the open episodes of its
+    environments are dropped, and the steps that it was collecting are collected again. The workers
+    start at the first use.
+
+    Args:
+        make: the rollout of a share, in its worker.
+        shares: the environments of each worker.
+        env: one environment like those of the workers, for its sizes; it is closed.
+        agents: the learner's, which the workers' agents follow.
+        n_steps: time steps of a ``collect``, at most.
+        keeps_hidden: record the recurrent states, of ``hidden_dim``.
+        timeout: seconds that a time step may take.
+        max_restarts: workers replaced within an hour.
+        overlap: collect the next steps while the caller learns.
+        preload: module that makes rollouts, imported before the workers are started.
+    """
+
+    def __init__(
+        self,
+        *,
+        make: MakeRollout,
+        shares: Sequence[Share],
+        env: VectorEnv,
+        agents: nn.Module,
+        n_steps: int,
+        keeps_hidden: bool,
+        hidden_dim: int,
+        timeout: float,
+        max_restarts: int,
+        overlap: bool,
+        preload: str,
+    ) -> None:
+        self.shares, self.agents, self.overlap = shares, agents, overlap
+        self.about, self.spec, self.n_envs = env.about, env.spec, shares[0].total
+        shape = (n_steps, self.n_envs)
+        layout = {
+            "obs": ((*shape, *env.obs.shape[1:]), env.obs.dtype),
+            "avail_actions": ((*shape, *env.avail_actions.shape[1:]), env.avail_actions.dtype),
+            "state": ((*shape, *env.state.shape[1:]), env.state.dtype),
+            "last": (shape, np.dtype(np.bool_)),
+            "action": ((*shape, env.spec.n_agents), np.dtype(np.int64)),
+            "reward": ((*shape, env.spec.n_rewards), np.dtype(np.float32)),
+            "terminated": (shape, np.dtype(np.bool_)),
+        }
+        if keeps_hidden:
+            layout["hidden"] = ((*shape, env.spec.n_agents, hidden_dim), np.dtype(np.float32))
+        env.close()
+        self._steps, self._weights = SharedArrays(layout), SharedWeights(agents)
+        clocks = SharedArrays({"seconds": ((len(shares), 2), np.dtype(np.float64))})
+        self.seconds = clocks["seconds"]  # [W, 2] of each worker: acting, and in the environment
+        self._workers = Supervision(
+            *(make, shares, self._steps, clocks, self._weights),
+            timeout=timeout,
+            max_restarts=max_restarts,
+            preload=preload,
+        )
+        self._lost = np.zeros(self.n_envs, np.bool_)  # [E] open episodes that the next Steps drop
+        self._asked: tuple[int, Clock] | None = None  # what the workers are collecting
+        self._ready: Steps | None = None  # collected, and not given away yet
+
+    def start(self) -> None:
+        """Start the workers; they get ready while the caller does other things."""
+        self._workers.start()
+
+    def collect(self, n_steps: int, clock: Clock) -> Steps:
+        """The next ``n_steps`` time steps of every environment, in arrays of their own.
+
+        With ``overlap`` the workers then begin to collect the following ones with the weights as
+        they are now, so that learning from these steps does not reach them.
+
+        Raises:
+            EnvError: workers were replaced too often.
+        """
+        if self._asked is None and self._ready is None:
+            self._begin(n_steps, clock)
+        steps = self._finish()
+        self._ready = None
+        if self.overlap:
+            self._begin(n_steps, clock.after(steps))
+        return steps
+
+    def run_episodes(
+        self,
+        n: int,
+        seed: int,
+        clock: Clock,
+        watch: Watch | None = None,
+        stop: Callable[[], bool] | None = None,
+        report: Callable[[int], None] | None = None,
+    ) -> list[Episode]:
+        """Exactly ``n`` test episodes, those that ``Rollout.run_episodes`` would play.
+
+        Raises:
+            Interrupted: ``stop`` returned True.
+        """
+        assert watch is None, "nothing can watch episodes in other processes"
+        self._weights.write(self.agents)
+        args = [(share.test_episodes(n), seed, clock) for share in self.shares]
+        answers = self._workers.ask("run_episodes", args, stop or (lambda: False))
+        if report is not None:
+            report(n)
+        episodes: list[Episode | None] = [None] * n
+        for share, own in zip(self.shares, answers, strict=True):
+            for i, episode in enumerate(own):
+                rounds, e = divmod(i, share.n_envs)
+                episodes[rounds * share.total + share.first + e] = episode
+        return cast(list[Episode], episodes)
+
+    def sync(self, learner: Learning) -> None:
+        """Do nothing: ``collect`` writes the weights when the workers begin."""
+
+    def call(self, method: str, *args: Any) -> list[Any]:
+        """Call a method of every environment; the results are in their order."""
+        self._settle()
+        return [one for each in self._ask("call", method, *args) for one in each]
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the next ``collect`` depends on, steps included that were collected ahead."""
+        self._settle()
+        state: dict[str, Any] = {
+            "n_envs": [share.n_envs for share in self.shares],
+            "replaced": self._workers.replaced,
+            "lost": self._lost.copy(),
+            "ready": None if self._ready is None else saved_steps(self._ready),
+        }
+        if self._workers.broken:
+            return {**state, "workers": None, "episodes": max(self._workers.episodes)}
+        workers = self._ask("state_dict")
+        exact = all(each["rollout"]["env"].get("exact", True) for each in workers)
+        return {**state, "workers": workers, "env": {"exact": exact}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``.
+
+        Raises:
+            ValueError: the state was written with other workers.
+        """
+        self._load(state)
+        if state["workers"] is None:
+            self._ask("abandon", int(state["episodes"]))
+        else:
+            self._ask_each("load_state_dict", [(each,) for each in state["workers"]])
+        self._lost[:] = state["lost"]
+        self._ready = None if state["ready"] is None else loaded_steps(state["ready"])
+
+    def restart(self, state: Mapping[str, Any], episodes: int) -> None:
+        """Begin the episodes after the first ``episodes``; ``state`` is what outlives them."""
+        self._load(state)
+        if state["workers"] is None:
+            self._ask("abandon", episodes)
+        else:
+            self._ask_each("restart", [(each, episodes) for each in state["workers"]])
+
+    def abandon(self, episodes: int) -> None:
+        """Drop the open episodes, also from what was collected before."""
+        self._settle()
+        self._lost[:] = True
+        if not self._workers.broken:
+            self._ask("abandon", episodes)
+
+    def close(self) -> None:
+        """End the workers."""
+        self._workers.close()
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        have, saved = [share.n_envs for share in self.shares], state.get("n_envs")
+        if saved != have:
+            raise ValueError(
+                f"The saved rollout has {saved} environments in its worker processes, this run "
+                f"has {have}: set hardware.n_envs and hardware.n_workers as they were."
+            )
+        self._asked = self._ready = None
+        self._workers.replaced = int(state["replaced"])
+        if state["workers"] is None:
+            self._workers.begin_again(self._workers.replaced + 1)
+
+    def _begin(self, n_steps: int, clock: Clock) -> None:
+        """Let the workers collect, with the present weights."""
+        self._weights.write(self.agents)
+        self._asked = n_steps, clock
+        self._workers.send("collect", *self._asked)
+
+    def _settle(self) -> None:
+        """Wait for what the workers are collecting."""
+        if self._asked is not None and not self._workers.broken:
+            self._ready = self._finish()
+
+    def _finish(self) -> Steps:
+        """The steps that the workers collected."""
+        if self._ready is not None:
+            return self._ready
+        assert self._asked is not None, "the workers were asked to collect"
+        (n_steps, _), answers = self._asked, self._workers.receive()
+        self._asked = None
+        for share, (_, lost, _) in zip(self.shares, answers, strict=True):
+            self._lost[share.envs] |= lost
+        self._lost |= self._workers.take_lost()
+        fields = {name: self._steps[name][:n_steps].copy() for name in self._steps.layout}
+        episodes = in_order(fields["last"], self.shares, [each[0] for each in answers])
+        steps = Steps(**fields, lost=self._lost.copy(), episodes=tuple(episodes))
+        self._lost[:] = False
+        return steps
+
+    def _ask(self, method: str, *args: Any) -> list[Any]:
+        return self._ask_each(method, [args] * len(self.shares))
+
+    def _ask_each(self, method: str, args: Sequence[tuple[Any, ...]]) -> list[Any]:
+        answers = self._workers.ask(method, args)
+        self._lost |= self._workers.take_lost()
+        return answers
+
+
+def in_order(
+    last: np.ndarray, shares: Sequence[Share], episodes: Iterable[Sequence[Episode]]
+) -> Iterator[Episode]:
+    """The finished episodes of all workers in the order of their final steps (``last`` [T, E]),
+    then of environments.
+    """
+    of_worker = [iter(each) for each in episodes]
+    owner = [share.number for share in shares for _ in range(share.n_envs)]
+    for _, e in np.argwhere(last).tolist():
+        yield next(of_worker[owner[e]])
+
+
+def saved_steps(steps: Steps) -> dict[str, Any]:
+    """Steps as a checkpoint holds them."""
+    names = [*STEP_FIELDS, "lost", *(() if steps.hidden is None else ("hidden",))]
+    episodes = [[each.episode_return, each.length, each.info] for each in steps.episodes]
+    return {"arrays": {name: getattr(steps, name) for name in names}, "episodes": episodes}
+
+
+def loaded_steps(state: Mapping[str, Any]) -> Steps:
+    """The steps that ``saved_steps`` saved."""
+    episodes = tuple(Episode(float(r), int(n), dict(info)) for r, n, info in state["episodes"])
+    return Steps(**{k: np.array(v) for k, v in state["arrays"].items()}, episodes=episodes)

@@ -1,0 +1,221 @@
+"""Supervision of worker processes: what is lost is replaced, up to a limit."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing.util import Finalize
+from typing import Any
+
+import numpy as np
+
+from rltrain.errors import EnvError, Interrupted
+from rltrain.hardware.process.memory import SharedArrays, SharedWeights
+from rltrain.hardware.process.process import EXIT_TIMEOUT, WorkerLost, WorkerProcess
+from rltrain.hardware.process.worker import MakeRollout
+from rltrain.hardware.share import Share
+
+log = logging.getLogger("rltrain")
+HOUR = 3600.0
+START_TIMEOUT = 300.0
+"""Seconds that a worker may take to make its environments, to collect for the first time, which
+may compile something, and to load or give its state."""
+STEPPING = ("collect", "run_episodes")
+"""Questions whose answer takes env steps."""
+IN_A_ROW = 3
+"""Times that one worker may be lost before it collected anything."""
+
+
+class Supervision:
+    """The worker processes of a run: asks each a question and waits for all answers.
+
+    A worker that is lost meanwhile is replaced by one that begins new episodes, and asked again.
+
+    Args:
+        make: the rollout of a share, in its worker.
+        steps, clocks, weights: what the workers share with this process.
+        timeout: seconds that a time step may take.
+        max_restarts: workers replaced within an hour.
+        preload: module that makes rollouts, imported before the workers are started.
+    """
+
+    def __init__(
+        self,
+        make: MakeRollout,
+        shares: Sequence[Share],
+        steps: SharedArrays,
+        clocks: SharedArrays,
+        weights: SharedWeights,
+        *,
+        timeout: float,
+        max_restarts: int,
+        preload: str,
+    ) -> None:
+        self.make, self.shares, self.preload = make, shares, preload
+        self.steps, self.clocks, self.weights = steps, clocks, weights
+        self.timeout, self.max_restarts = timeout, max_restarts
+        self.replaced = 0  # workers since the run began
+        self.broken = False  # replaced too often
+        self.episodes = [0] * len(shares)  # of each worker: the number of its next episode
+        self._replaced_at: list[float] = []
+        self._lost = np.zeros(shares[0].total, np.bool_)  # [E] environments of replaced workers
+        self._processes: dict[int, WorkerProcess] = {}
+        self._starting: set[int] = set()  # workers that did not answer yet
+        self._tried: set[int] = set()  # workers that have collected, so their kernels are loaded
+        self._question: list[tuple[Any, ...]] = []  # of each worker
+        self._undelivered: dict[int, WorkerLost] = {}  # why a worker did not get it
+        Finalize(self, _kill_all, (self._processes,), exitpriority=0)  # before they are joined
+
+    def start(self) -> None:
+        """Start the workers that do not run, without waiting for them."""
+        for share in self.shares:
+            if share.number not in self._processes:
+                self._start(share)
+
+    def begin_again(self, replaced: int) -> None:
+        """Replace all workers, counting on from ``replaced``."""
+        self.close()
+        self.replaced, self.broken = replaced, False
+        self.start()
+
+    def send(self, method: str, *args: Any) -> None:
+        """Ask all workers the same; ``receive`` waits for the answers."""
+        self._send(method, [args] * len(self.shares))
+
+    def ask(
+        self,
+        method: str,
+        args: Sequence[tuple[Any, ...]],
+        stop: Callable[[], bool] = lambda: False,
+    ) -> list[Any]:
+        """The answer of every worker to a question with arguments of its own."""
+        self._send(method, args)
+        return self.receive(stop)
+
+    def receive(self, stop: Callable[[], bool] = lambda: False) -> list[Any]:
+        """The answers of all workers.
+
+        Raises:
+            EnvError: workers were lost too often.
+            Interrupted: ``stop`` returned True; the workers are ended.
+        """
+        try:
+            answers = [self._answer(share, stop) for share in self.shares]
+        except Interrupted:
+            self.close()
+            raise
+        if self._question[0][0] in STEPPING:
+            self._tried |= {share.number for share in self.shares}
+        if self._question[0][0] == "collect":
+            self.episodes = [used for _, _, used in answers]
+        return answers
+
+    def take_lost(self) -> np.ndarray:
+        """The environments [E] whose worker was replaced since the last call."""
+        lost = self._lost.copy()
+        self._lost[:] = False
+        return lost
+
+    def close(self) -> None:
+        """Let all workers close their environments, and end them."""
+        for process in self._processes.values():
+            process.close()
+        _kill_all(self._processes, EXIT_TIMEOUT)
+        self._starting.clear()
+        self._undelivered.clear()
+
+    def _send(self, method: str, args: Sequence[tuple[Any, ...]]) -> None:
+        self.start()
+        self._question = [(method, *each) for each in args]
+        for share in self.shares:
+            self._deliver(share)
+
+    def _deliver(self, share: Share) -> None:
+        """Send a worker its question once it runs."""
+        number = share.number
+        try:
+            if number in self._starting:
+                self._processes[number].receive(START_TIMEOUT)
+                self._starting.remove(number)
+            self._processes[number].send(*self._question[number])
+        except WorkerLost as lost:
+            self._undelivered[number] = lost
+
+    def _answer(self, share: Share, stop: Callable[[], bool]) -> Any:
+        """A worker's answer, or that of the one that replaces it."""
+        for attempt in range(1, IN_A_ROW + 1):
+            try:
+                return self._receive(share.number, stop)
+            except WorkerLost as lost:
+                self._drop(share, lost, attempt)
+            self._start(share)
+            self._deliver(share)
+        raise AssertionError("the last attempt raises")
+
+    def _receive(self, number: int, stop: Callable[[], bool]) -> Any:
+        if number in self._undelivered:
+            raise self._undelivered.pop(number)
+        strict = self._question[number][0] in STEPPING and number in self._tried
+        seconds = self.clocks["seconds"][number]
+        timeout = self.timeout if strict else max(self.timeout, START_TIMEOUT)
+
+        def progress() -> tuple[float, ...]:
+            if stop():
+                raise Interrupted
+            return tuple(seconds.tolist())
+
+        return self._processes[number].receive(timeout, progress)
+
+    def _start(self, share: Share) -> None:
+        number = share.number
+        self._processes[number] = WorkerProcess(
+            self.preload,
+            self.make,
+            share,
+            self.replaced,
+            self.episodes[number],
+            *(self.steps, self.clocks, self.weights),
+        )
+        self._starting.add(number)
+        self._tried.discard(number)
+
+    def _drop(self, share: Share, why: WorkerLost, attempt: int) -> None:
+        """End a lost worker and count it.
+
+        Raises:
+            EnvError: it was one too many.
+        """
+        self._processes.pop(share.number).kill()
+        self._starting.discard(share.number)
+        self._lost[share.envs] = True
+        self.replaced += 1
+        now = time.monotonic()
+        self._replaced_at = [then for then in self._replaced_at if now - then < HOUR] + [now]
+        count = len(self._replaced_at)
+        if attempt == IN_A_ROW or count > self.max_restarts:
+            self.broken = True
+            self.close()
+            often = (
+                f"{IN_A_ROW} times in a row"
+                if attempt == IN_A_ROW
+                else f"as number {count} within an hour, where hardware.max_restarts allows "
+                f"{self.max_restarts}"
+            )
+            raise EnvError(
+                f"Worker process {share.number} (of {len(self.shares)}) was lost {often}: {why}. "
+                "With hardware=auto the environments run in this process, where the error has its "
+                "traceback; env.timeout is the number of seconds after which a step counts as hung."
+            )
+        log.log(
+            logging.WARNING if self.replaced == 1 else logging.INFO,
+            "worker process %d was lost (%s) and is replaced; the open episodes of its "
+            "environments are dropped (replacement %d; later ones are in train.log only)",
+            *(share.number, why, self.replaced),
+        )
+
+
+def _kill_all(processes: dict[int, WorkerProcess], timeout: float = 0.0) -> None:
+    until = time.monotonic() + timeout
+    while processes:
+        processes.popitem()[1].kill(max(until - time.monotonic(), 0.0))

@@ -1,0 +1,215 @@
+"""The side of a worker process: a ``Rollout`` in some of the environments, which carries out what
+the rollout of the run asks it to.
+
+An answer is ``(kind, value, records)``: the kinds are ``value``, ``failed`` (the environment; the
+message) and ``raised`` (the exception), ``records`` what was logged meanwhile.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import pickle
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from multiprocessing import parent_process
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from rltrain.errors import EnvError
+from rltrain.hardware.process.memory import SharedArrays, SharedWeights
+from rltrain.hardware.rollout import Rollout
+from rltrain.hardware.share import Share
+from rltrain.interfaces import EpisodeSeeds
+from rltrain.types import STEP_FIELDS, Clock, Episode
+
+MakeRollout = Callable[[Share, int], tuple[Rollout, nn.Module]]
+"""From a share and how often its worker was replaced: the rollout and the agents that act."""
+
+
+class Worker:
+    """A rollout whose steps are written into shared arrays, with weights from a shared buffer.
+
+    Args:
+        rollout: in the environments of ``share``.
+        agents: those that act in it.
+        share: which environments of the run.
+        steps: arrays [T, E, …] of all environments by the names of ``Steps``.
+        clocks: ``seconds`` [W, 2] that workers spent acting and in environments.
+    """
+
+    def __init__(
+        self,
+        rollout: Rollout,
+        agents: nn.Module,
+        share: Share,
+        steps: SharedArrays,
+        clocks: SharedArrays,
+        weights: SharedWeights,
+    ) -> None:
+        self.rollout, self.agents, self.share = rollout, agents, share
+        self.steps, self.weights = steps, weights
+        self.seeds = rollout.seeds = CountedSeeds(rollout.seeds)
+        rollout.seconds = clocks["seconds"][share.number]
+
+    def collect(self, n_steps: int, clock: Clock) -> tuple[tuple[Episode, ...], np.ndarray, int]:
+        """Write the next ``n_steps`` time steps into the shared arrays.
+
+        Returns:
+            the finished episodes, the environments [E] whose open episode is to be dropped first,
+            and the number of the next episode.
+        """
+        self.weights.read(self.agents)
+        steps = self.rollout.collect(n_steps, clock)
+        while len(steps.last) < n_steps:  # one lost its episode: all begin again
+            self.rollout.abandon(self.seeds.used)
+            steps = self.rollout.collect(n_steps, clock)
+        for name in STEP_FIELDS:
+            self.steps[name][:n_steps, self.share.envs] = getattr(steps, name)
+        if steps.hidden is not None:
+            self.steps["hidden"][:n_steps, self.share.envs] = steps.hidden
+        return steps.episodes, steps.lost, self.seeds.used
+
+    def run_episodes(self, n: int, seed: int, clock: Clock) -> list[Episode]:
+        """``n`` test episodes."""
+        self.weights.read(self.agents)
+        return self.rollout.run_episodes(n, seed, clock)
+
+    def call(self, method: str, *args: Any) -> list[Any]:
+        """Call a method of every environment."""
+        return self.rollout.call(method, *args)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The rollout's state and torch's random stream, which noisy layers draw from."""
+        return {
+            "rollout": self.rollout.state_dict(),
+            "torch_rng": torch.get_rng_state(),
+            "episodes": self.seeds.used,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.rollout.load_state_dict(state["rollout"])
+        torch.set_rng_state(state["torch_rng"])
+        self.seeds.used = int(state["episodes"])
+
+    def restart(self, state: Mapping[str, Any], episodes: int) -> None:
+        """Begin new episodes with what outlives them, ``Rollout.restart``."""
+        self.rollout.restart(state["rollout"], episodes)
+        torch.set_rng_state(state["torch_rng"])
+
+    def abandon(self, episodes: int) -> None:
+        """Begin new episodes, ``Rollout.abandon``."""
+        self.rollout.abandon(episodes)
+
+
+class CountedSeeds(EpisodeSeeds):
+    """Seeds of episodes, with the number of the first that was not used yet."""
+
+    def __init__(self, seeds: EpisodeSeeds) -> None:
+        self.seeds, self.used = seeds, 0
+
+    def __call__(self, e: int, k: int) -> int:
+        self.used = max(self.used, k + 1)
+        return self.seeds(e, k)
+
+
+def serve(
+    connection: Connection,
+    make: MakeRollout,
+    share: Share,
+    replaced: int,
+    episodes: int,
+    steps: SharedArrays,
+    clocks: SharedArrays,
+    weights: SharedWeights,
+) -> None:
+    """Run by the process: make the worker, then answer until the parent closes the pipe.
+
+    Args:
+        replaced: workers of the run that were replaced before.
+        episodes: those that the worker before this one began in each environment.
+    """
+    end_with_parent()
+    records: list[tuple[str, int, str]] = []
+    logger = logging.getLogger("rltrain")
+    logger.handlers, logger.propagate = [Collect(records)], False
+    logger.setLevel(logging.INFO)
+    worker: Worker | None = None
+    question: tuple[Any, ...] = ("start",)
+    while True:
+        try:
+            if worker is None:
+                rollout, agents = make(share, replaced)
+                worker, value = Worker(rollout, agents, share, steps, clocks, weights), None
+                if episodes:
+                    worker.abandon(episodes)
+            else:
+                value = getattr(worker, question[0])(*question[1:])
+            answer: tuple[str, Any] = ("value", value)
+        except EnvError as error:
+            answer = ("failed", str(error))
+        except Exception as error:
+            error.add_note(f"In worker process {share.number}:\n{traceback.format_exc()}")
+            answer = ("raised", error)
+        try:
+            connection.send_bytes(packed((*answer, tuple(records))))
+            records.clear()
+            question = pickle.loads(connection.recv_bytes())
+        except (EOFError, OSError):
+            break
+    if worker is not None:
+        worker.rollout.close()
+
+
+def packed(message: tuple[Any, ...]) -> bytes:
+    """A message between this process and its own workers. The plain pickler copies tensors, where
+    that of ``Connection.send`` would open a file for each.
+    """
+    try:
+        return pickle.dumps(message)
+    except Exception:  # an exception that cannot be sent
+        kind, error, *rest = message
+        if kind != "raised":
+            raise
+        told = RuntimeError(f"{type(error).__name__}: {error}")
+        told.add_note("\n".join(getattr(error, "__notes__", [])))
+        return pickle.dumps((kind, told, *rest))
+
+
+class Collect(logging.Handler):
+    """Keeps logger, level and text of records for the parent, which shows them."""
+
+    def __init__(self, records: list[tuple[str, int, str]]) -> None:
+        super().__init__()
+        self.records = records
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append((record.name, record.levelno, record.getMessage()))
+
+
+def end_with_parent() -> None:
+    """Ignore Ctrl-C, which the parent handles, lead a process group of its own, and end when the
+    parent does, even inside a step that does not return.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.setsid()
+    parent = parent_process()
+    assert parent is not None, "a worker is a process of multiprocessing"
+    if sys.platform == "linux":
+        pr_set_pdeathsig = 1  # prctl.h
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+    threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    wait([sentinel])
+    os.killpg(0, signal.SIGKILL)

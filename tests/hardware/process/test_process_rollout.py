@@ -1,0 +1,179 @@
+"""Rollouts in worker processes: the data of one process, whatever happens to a worker."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rltrain
+from rltrain.errors import EnvError, UsageError
+from tests.hardware.process import faults
+
+SMALL = [
+    "algo=dqn",
+    "tuned=none",
+    "hardware.threads=1",
+    "hardware.n_envs=5",
+    "test.episodes=2",
+    "test.interval=1000000",
+    "algo.learning_starts=32",
+    "algo.batch_size=8",
+    "algo.exploration.env_steps=100",
+    "algo.network.hidden_sizes=[16]",
+    "total_env_steps=200",
+]
+PROCESS = ["hardware=process", "hardware.n_workers=2"]
+
+
+@pytest.fixture(autouse=True)
+def faults_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAULTS", str(tmp_path))
+
+
+def leaves(tree, path=""):
+    """Every value of nested containers by its path."""
+    if isinstance(tree, dict):
+        for name, value in tree.items():
+            yield from leaves(value, f"{path}.{name}")
+    elif isinstance(tree, (list, tuple)):
+        for i, value in enumerate(tree):
+            yield from leaves(value, f"{path}[{i}]")
+    else:
+        yield path, tree
+
+
+def differences(one, other):
+    """The paths where two states differ."""
+    one, other = dict(leaves(one)), dict(leaves(other))
+    return [
+        path
+        for path in one.keys() | other.keys()
+        if path not in one
+        or path not in other
+        or not np.array_equal(np.asarray(one[path]), np.asarray(other[path]))
+    ]
+
+
+def trained(overrides, folder, env=None):
+    """Learner and buffer after a whole run."""
+    trainer = rltrain.make_trainer(overrides, run_dir=folder, env=env)
+    try:
+        trainer.train()
+        return {"learner": trainer.learner.state_dict(), "buffer": trainer.buffer.state_dict()}
+    finally:
+        trainer.close()
+
+
+def require_whole_episodes(trainer):
+    """Every stored transition leads from a step of an episode to its next one."""
+    stored = trainer.buffer
+    batch = stored.sample(512, trainer.clock)
+    number, t = batch.obs[:, :, 0, 0].numpy(), batch.obs[:, :, 0, 1].numpy()
+    real = batch.mask.numpy()
+    assert real.any()
+    assert (number[1:] == number[:-1])[real].all()
+    assert (t[1:] == t[:-1] + 1)[real].all()
+
+
+def test_workers_collect_what_one_process_collects(tmp_path):
+    """Five environments of two workers, to the last bit; a resumed run as well."""
+    local = trained([*SMALL, "env=cartpole"], tmp_path / "local")
+    folder = tmp_path / "process"
+    trainer = rltrain.make_trainer([*SMALL, *PROCESS, "env=cartpole"], run_dir=folder)
+    trainer.run(120)
+    trainer.save()
+    trainer.close()
+    trainer = rltrain.make_trainer([*SMALL, *PROCESS, "env=cartpole"], run_dir=folder)
+    trainer.restore(folder)
+    trainer.train()
+    shown = {"learner": trainer.learner.state_dict(), "buffer": trainer.buffer.state_dict()}
+    trainer.close()
+    assert differences(local, shown) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("algo", "env", "more"),
+    [
+        ("c51", "cartpole", []),
+        ("r2d2", "cartpole", []),
+        ("vdn", "two_step", []),
+        ("qmix", "smac", ["env.backend=native"]),
+    ],
+)
+def test_every_method_collects_the_same(tmp_path, algo, env, more):
+    kept = [word for word in SMALL if not word.startswith(("algo=", "algo.network", "total"))]
+    words = [*kept, f"algo={algo}", f"env={env}", "total_env_steps=1500", *more]
+    words += [] if env == "cartpole" else ["buffer.capacity=100", "algo.learning_starts=0"]
+    local = trained(words, tmp_path / "local")
+    assert differences(local, trained([*words, *PROCESS], tmp_path / "process")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env", [faults.Dies, faults.Hangs, faults.Raises])
+def test_a_lost_worker_is_replaced_and_its_open_episodes_dropped(tmp_path, env):
+    words = [*SMALL, *PROCESS, "hardware.n_envs=4", "env.timeout=5", "log.interval=50"]
+    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run", env=env)
+    try:
+        result = trainer.train()
+        assert trainer.clock.env_steps >= 200
+        assert result["time/env_restarts"] == 2
+        require_whole_episodes(trainer)
+    finally:
+        trainer.close()
+
+
+@pytest.mark.slow
+def test_a_broken_environment_ends_the_run_with_its_state_saved(tmp_path):
+    words = [*SMALL, *PROCESS, "hardware.n_workers=1", "hardware.max_restarts=1"]
+    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run", env=faults.Broken)
+    with pytest.raises(EnvError, match=r"max_restarts.*broken for good") as caught:
+        trainer.train()
+    trainer.close()
+    assert caught.value.exit_code == 4
+    env_steps = trainer.clock.env_steps
+    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run", env=faults.Numbered)
+    trainer.restore(tmp_path / "run")
+    try:
+        assert trainer.clock.env_steps == env_steps > 0
+        trainer.train()
+        require_whole_episodes(trainer)
+    finally:
+        trainer.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["hardware.n_workers=0"], r"hardware\.n_workers=0: expected a whole number, 1 or more"),
+        (["hardware.n_workers=6"], r"at most hardware\.n_envs=5.*Type hardware\.n_workers=5, or"),
+        (["hardware.n_envs=500", "hardware.n_workers=500"], r"for each of\s+the \d+ cores"),
+        (["env.timeout=0"], r"env\.timeout=0: expected a finite number above 0"),
+        (["dataset.write=d"], r"Type hardware=auto, or dataset\.write=null"),
+        (["algo/exploration=parameter_noise"], r"Type hardware=auto, or algo/exploration="),
+    ],
+)
+def test_what_workers_cannot_do_is_refused(tmp_path, words, match):
+    kept = [w for w in SMALL if not ("parameter_noise" in words[0] and "env_steps=100" in w)]
+    with pytest.raises(UsageError, match=match):
+        rltrain.make_trainer([*kept, *PROCESS, "env=cartpole", *words], run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_on_policy_learning_does_not_overlap(tmp_path):
+    words = ["algo=pqn", "env=cartpole", "tuned=none", "hardware.threads=1", *PROCESS]
+    with pytest.raises(UsageError, match=r"on-policy.*Type hardware\.overlap=false"):
+        rltrain.make_trainer([*words, "hardware.overlap=true"], run_dir=tmp_path / "run")
+
+
+@pytest.mark.parametrize("word", ["hardware.n_workers=2", "hardware.overlap=true", "env.timeout=9"])
+def test_keys_of_workers_name_the_choice_that_has_them(tmp_path, word):
+    with pytest.raises(UsageError, match=rf"{word.partition('=')[0]} belongs to hardware=process"):
+        rltrain.make_trainer([*SMALL, "env=cartpole", word], run_dir=tmp_path / "run")
+
+
+def test_an_environment_that_cannot_be_sent_is_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"cannot be sent to worker processes.*hardware=auto"):
+        rltrain.make_trainer(
+            [*SMALL, *PROCESS], run_dir=tmp_path / "run", env=lambda: faults.Numbered()
+        )
