@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Sequence
+from itertools import count
 from multiprocessing.context import ForkProcess
 from pathlib import Path
 
@@ -39,8 +40,10 @@ def cases(folder: Path, seed: int, n_cases: int | None) -> Iterator[tuple[str, s
         start(words, folder / name).join()
         seconds, expected = time.monotonic() - begun, result_of(folder / name)
         left = most if n_cases is None else min(n_cases, most)
-        while left:
-            run_dir = folder / f"{name}-{left}"
+        for chain in count():
+            if not left:
+                break
+            run_dir = folder / f"{name}-{chain}"
             moments = list(killed_run(words, run_dir, seconds, left, rng))
             left -= len(moments)
             found = result_of(run_dir)
