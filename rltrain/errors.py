@@ -32,6 +32,10 @@ class DatasetError(RltrainError):
     exit_code = 3
 
 
+class StorageError(RltrainError):
+    """Files of a run cannot be written, and it ends."""
+
+
 class EnvError(RltrainError):
     """The environment or a worker is broken beyond the retry budget."""
 

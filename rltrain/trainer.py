@@ -15,6 +15,7 @@ from rltrain import periodic_tests, trainer_state
 from rltrain.callback import Callbacks
 from rltrain.callback.training import Recording
 from rltrain.common.checkpoint import Found
+from rltrain.common.disk import Disk
 from rltrain.common.metrics import Metrics, episode_metrics
 from rltrain.common.progress import Progress
 from rltrain.errors import UsageError
@@ -82,6 +83,7 @@ class Trainer:
         self.recorder: Recording | None = None  # records the current test
         self.ended_at = -1  # env steps of the last ``on_train_end``
         self.started = False
+        self.disk = Disk()
         self.seconds_before = 0.0
         self.begun = time.monotonic()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -54,6 +55,8 @@ def save(trainer: Saved, kind: str, with_replay: bool) -> Path:
             parts[REPLAY] = trainer.buffer.state_dict()
     parts = trainer.callbacks.on_save(trainer, parts)
     checkpoints, step = trainer.run_dir / "checkpoints", trainer.clock.env_steps
+    if not trainer.run_dir.is_dir():  # a new one would hold nothing else
+        raise FileNotFoundError(errno.ENOENT, "the run folder is gone", str(trainer.run_dir))
     folder = checkpoint.write(checkpoints, step, parts, kind)
     if kind == "full":
         checkpoint.make_latest(checkpoints, step, trainer.keep_last, REPLAY)

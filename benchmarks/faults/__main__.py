@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.faults import corruptions, cuts, hostile, kills, overrides, sweeps
+from benchmarks.faults import corruptions, cuts, disks, hostile, kills, overrides, sweeps
 from rltrain.hardware.device import machine
 from rltrain.mode.run_folder import git_state
 
@@ -20,6 +20,7 @@ COUNTS = Path(__file__).parents[1] / "data" / "faults"
 KINDS: dict[str, Callable[[Path, int, int | None], Iterator[tuple[str, str | None]]]] = {
     "corruptions": corruptions.cases,
     "cuts": cuts.cases,
+    "disks": disks.cases,
     "hostile": hostile.cases,
     "kills": kills.cases,
     "overrides": overrides.cases,

@@ -46,13 +46,17 @@ class Cut:
             with self.listed.open("a", encoding="utf-8") as file:
                 file.write(f"{event} {Path(path).relative_to(self.folder)}\n")
         if self.n == self.at:
-            if self.torn:
-                appends = arguments[2] & os.O_APPEND
-                with open(path, "ab" if appends else "wb") as file:
-                    file.write(HALF)
-            os.kill(os.getpid(), signal.SIGKILL)
+            self.act(path, arguments)
         self.n += 1
         self.busy = False
+
+    def act(self, path: str, arguments: tuple[Any, ...]) -> None:
+        """What happens at the change."""
+        if self.torn:
+            appends = arguments[2] & os.O_APPEND
+            with open(path, "ab" if appends else "wb") as file:
+                file.write(HALF)
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def changed(event: str, arguments: tuple[Any, ...]) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from rltrain.callback.hooks import Callback
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
-from rltrain.errors import EnvError
+from rltrain.errors import EnvError, StorageError
 from rltrain.logger import curve
 from rltrain.logger.loggers import Loggers
 from rltrain.types import Steps
@@ -65,12 +65,17 @@ class Test(Callback):
         first_trained = self.best_untrained and not trainer.untrained
         better = score >= self.best or first_trained
         if better and any(name in value for name in compared):
-            self.best, self.best_untrained = score, trainer.untrained
-            checkpoints = trainer.run_dir / "checkpoints"
-            if not (checkpoints / str(self.tested_at)).exists():
-                trainer.save("weights")
-            checkpoint.name_pointer(checkpoints, "best", self.tested_at)
+            kept = trainer.disk.attempt("the weights of a test", lambda: self.keep(trainer))
+            if kept:
+                self.best, self.best_untrained = score, trainer.untrained
         return value
+
+    def keep(self, trainer: Training) -> None:
+        """Let ``best`` name the weights that were just tested."""
+        checkpoints = trainer.run_dir / "checkpoints"
+        if not (checkpoints / str(self.tested_at)).exists():
+            trainer.save("weights")
+        checkpoint.name_pointer(checkpoints, "best", self.tested_at)
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -85,6 +90,18 @@ class Test(Callback):
         self.best, self.best_untrained = list(state["best"]), state["best_untrained"]
 
 
+def require_folder(trainer: Training) -> None:
+    """Refuse to go on where nothing can be kept.
+
+    Raises:
+        StorageError: the run folder is gone.
+    """
+    if not trainer.run_dir.is_dir():
+        raise StorageError(
+            f"The run folder {trainer.run_dir} was deleted or moved while the run was going on."
+        )
+
+
 class Save(Callback):
     """Checkpoints at every multiple of ``interval`` env steps, at the end and on an
     interruption.
@@ -97,10 +114,16 @@ class Save(Callback):
     def on_iteration(self, trainer: Training, value: Any = None) -> Any:
         if self.due(trainer.clock.env_steps) and not trainer.diverging:
             self.save(trainer)
+            require_folder(trainer)
         return value
 
     def on_train_end(self, trainer: Training, value: Any = None) -> Any:
-        self.save(trainer)
+        if not self.save(trainer):
+            require_folder(trainer)
+            raise StorageError(
+                "The last checkpoint could not be written. Make room in the run folder, then "
+                "resume the run."
+            )
         return value
 
     def on_exception(self, trainer: Training, value: BaseException) -> BaseException:
@@ -112,11 +135,19 @@ class Save(Callback):
             self.save(trainer)
         return value
 
-    def save(self, trainer: Training) -> None:
-        """Write a full checkpoint, unless there is one of this env step."""
-        if self.saved_at != trainer.clock.env_steps:
-            self.saved_at = trainer.clock.env_steps
-            trainer.save("full", with_replay=self.replay_buffer)
+    def save(self, trainer: Training) -> bool:
+        """Write a full checkpoint, unless there is one of this env step; returns whether there
+        is one.
+        """
+        before, now = self.saved_at, trainer.clock.env_steps
+        if before == now:
+            return True
+        self.saved_at = now  # as it is to be saved
+        saved = trainer.disk.attempt(
+            "a checkpoint", lambda: trainer.save("full", with_replay=self.replay_buffer)
+        )
+        self.saved_at = now if saved else before
+        return saved
 
     def state_dict(self) -> dict[str, Any]:
         return {"at": self.due.at, "saved_at": self.saved_at}
@@ -220,5 +251,5 @@ class DrawCurve(Callback):
         return value
 
     def draw(self, trainer: Training) -> None:
-        curve.draw(trainer.run_dir, self.title)
+        trainer.disk.attempt("the curve", lambda: curve.draw(trainer.run_dir, self.title))
         self.drawn_at = time.monotonic()

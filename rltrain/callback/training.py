@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from rltrain.common.disk import Disk
 from rltrain.interfaces import Buffer, Learning, Rollouts, Watch
 from rltrain.types import Clock
 
@@ -42,6 +43,7 @@ class Training(Protocol):
     interrupted: bool  # the run ends on a signal
     diverging: bool  # the latest updates were all undone
     recorder: Recording | None  # records the current test
+    disk: Disk  # files that cannot be written while the run goes on
 
     @property
     def metrics(self) -> RunningMeans:

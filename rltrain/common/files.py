@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -92,11 +94,22 @@ def require_writable(folder: Path, key: str = "hydra.run.dir") -> None:
     while not existing.exists():
         existing = existing.parent
     probe = existing / f".rltrain-{secrets.token_hex(4)}"
-    try:
+    with refused_writes(folder, key):
         probe.mkdir()
         probe.rmdir()
+
+
+@contextmanager
+def refused_writes(folder: Path, key: str = "hydra.run.dir") -> Iterator[None]:
+    """Refuse a folder in which a file cannot be made.
+
+    Raises:
+        UsageError: what to type instead.
+    """
+    try:
+        yield
     except OSError as error:
         raise UsageError(
-            f"The folder {folder} cannot be written: {error.strerror}. Start rltrain from a folder "
-            f"of yours, or type {key}=FOLDER."
+            f"The folder {folder} cannot be written: {error.strerror or error}. Start rltrain from "
+            f"a folder of yours with room on its disk, or type {key}=FOLDER."
         ) from error

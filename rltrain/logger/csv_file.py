@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TextIO
@@ -16,8 +17,10 @@ from rltrain.types import Clock
 
 class CsvFile(Logger):
     """A column per metric. A row with a new metric, and the first one after a resume, writes the
-    table again from ``metrics.jsonl``, which has that row already.
+    table again from ``metrics.jsonl``, which has that row already; also one after a failure.
     """
+
+    patience = math.inf
 
     def __init__(self, *, run_dir: Path) -> None:
         self.path, self.source = run_dir / "metrics.csv", run_dir / "metrics.jsonl"
@@ -28,8 +31,10 @@ class CsvFile(Logger):
         if not set(line) <= set(self.columns):
             self.write_all()
             return
+        columns, self.columns = self.columns, []
         with self.path.open("a", encoding="utf-8", newline="") as file:
-            self.table(file).writerow(line)
+            self.table(file, columns).writerow(line)
+        self.columns = columns
 
     def cut(self, offset: int) -> None:
         self.columns = []
@@ -41,13 +46,14 @@ class CsvFile(Logger):
     def write_all(self) -> None:
         """Write every row of ``metrics.jsonl``."""
         rows = [json.loads(line) for line in self.source.read_text(encoding="utf-8").splitlines()]
-        self.columns = list(dict.fromkeys(name for row in rows for name in row))
+        columns = list(dict.fromkeys(name for row in rows for name in row))
         temporary = self.path.with_name(f".{self.path.name}")
         with temporary.open("w", encoding="utf-8", newline="") as file:
-            table = self.table(file)
+            table = self.table(file, columns)
             table.writeheader()
             table.writerows(rows)
         temporary.replace(self.path)
+        self.columns = columns
 
-    def table(self, file: TextIO) -> csv.DictWriter[str]:
-        return csv.DictWriter(file, self.columns, lineterminator="\n")
+    def table(self, file: TextIO, columns: Sequence[str]) -> csv.DictWriter[str]:
+        return csv.DictWriter(file, columns, lineterminator="\n")

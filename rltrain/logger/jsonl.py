@@ -20,8 +20,10 @@ def readable(row: Mapping[str, float]) -> dict[str, float | None]:
 
 class JsonLines(Logger):
     """``metrics.jsonl``: one object per line, flushed; append-only but for ``cut``, which a resume
-    calls.
+    calls. A row that does not fit on the disk is not there in part either.
     """
+
+    patience = math.inf
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -33,8 +35,13 @@ class JsonLines(Logger):
 
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
         line = {**asdict(clock), "seconds": round(seconds, 3), **readable(row)}
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        before = self.offset
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError:
+            self.cut(before)
+            raise
 
     def cut(self, offset: int) -> None:
         """Drop what was written after a checkpoint."""

@@ -18,6 +18,9 @@ VIDEO = "test/video"
 class Logger(Protocol):
     """A destination of metrics. A subclass has ``write``, and the others if it needs them."""
 
+    patience: float = 3
+    """Failures in a row after which it is switched off."""
+
     @property
     def offset(self) -> int | None:
         """Bytes written so far, where a resumed run cuts off what a checkpoint did not see."""
@@ -44,10 +47,8 @@ class Logger(Protocol):
 
 class Loggers:
     """Several loggers; training continues whatever happens to one. The first failure of a logger is
-    shown, and after ``PATIENCE`` in a row it is switched off.
+    shown, and after its ``patience`` it is switched off.
     """
-
-    PATIENCE = 3
 
     def __init__(self, loggers: Sequence[Logger]) -> None:
         self.loggers: list[Logger] = []
@@ -70,20 +71,20 @@ class Loggers:
     def _each(self, write: Callable[[Logger], None], what: str) -> None:
         """Call ``write`` with every logger that is not switched off."""
         for i, logger in enumerate(self.loggers):
-            if self.failures[i] >= self.PATIENCE:
+            if self.failures[i] >= logger.patience:
                 continue
             try:
                 write(logger)
                 self.failures[i] = 0
             except Exception as error:
                 self.failures[i] += 1
-                off = "; it is switched off" if self.failures[i] == self.PATIENCE else ""
+                off = "; it is switched off" if self.failures[i] == logger.patience else ""
                 self.report(i, f"could not {what} ({error}){off}")
 
     def close(self, summary: Mapping[str, Any] = MappingProxyType({})) -> None:
         for i, logger in enumerate(self.loggers):
             try:
-                if self.failures[i] < self.PATIENCE:
+                if self.failures[i] < logger.patience:
                     logger.summarize(summary)
                 logger.close()
             except (Exception, KeyboardInterrupt) as error:  # Ctrl-C skips this one

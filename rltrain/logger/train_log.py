@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from logging.handlers import MemoryHandler
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def train_log(screen: RichConsole, job: str | None = None) -> Iterator[Callable[
     handlers: list[logging.Handler] = [waiting, ScreenHandler(screen, job)]
 
     def keep_in(run_dir: Path) -> None:
-        file = logging.FileHandler(run_dir / "train.log", encoding="utf-8")
+        file = LogFile(run_dir / "train.log", encoding="utf-8")
         file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         for record in waiting.buffer:
             file.handle(record)
@@ -60,6 +60,18 @@ def train_log(screen: RichConsole, job: str | None = None) -> Iterator[Callable[
             handler.close()
         log.setLevel(level)
         log.propagate = propagate
+
+
+class LogFile(logging.FileHandler):
+    """A file of messages; those that do not fit on the disk are lost."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError):
+            print(self.format(record), file=self.stream, flush=True)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            super().close()
 
 
 class ScreenHandler(logging.Handler):

@@ -173,8 +173,11 @@ class Record(Callback):
         return value
 
     def write(self, trainer: Training, **facts: Any) -> None:
-        self.facts |= {**asdict(trainer.clock), "seconds": round(trainer.seconds, 1), **facts}
-        put_text(self.path, json.dumps(self.facts, indent=1))
+        """Write ``run.json``, unless it cannot be written now."""
+        now = {"seconds": round(trainer.seconds, 1), "degraded": trainer.disk.degraded}
+        self.facts |= {**asdict(trainer.clock), **now, **facts}
+        text = json.dumps(self.facts, indent=1)
+        trainer.disk.attempt("run.json", lambda: put_text(self.path, text))
 
 
 class Journal(Record):

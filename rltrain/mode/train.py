@@ -14,7 +14,7 @@ import numpy as np
 from rltrain.build.trainer import build_trainer
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
-from rltrain.common.files import require_writable
+from rltrain.common.files import refused_writes, require_writable
 from rltrain.config.catalog import conf_dir
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
@@ -165,15 +165,17 @@ def run_training(
             record.take_up(trainer.rollout.about)
             origin = (take_up if resume else start_from)(trainer, settings)
             if not resume:
-                make_folder(run_dir, files or {})
-                keep_log(run_dir)
+                with refused_writes(run_dir):
+                    make_folder(run_dir, files or {})
+                    keep_log(run_dir)
         except BaseException:
             trainer.close()
             raise
         interrupts.trainer = trainer
 
         def introduce() -> None:
-            record.begin(settings, trainer)
+            with refused_writes(run_dir):
+                record.begin(settings, trainer)
             if job is None:
                 screen.print(banner(settings, trainer, record.facts["plan"], origin))
             else:
@@ -235,7 +237,9 @@ def conclusion(
     trust = to_trust(settings)
     if status == "finished":
         commands = next_commands(record.facts, run_dir, trainer, status, trust)
-        write_card(run_dir, settings, record.facts, commands)
+        trainer.disk.attempt(
+            "README.md", lambda: write_card(run_dir, settings, record.facts, commands)
+        )
     if job is None:
         return closing_words(record.facts, run_dir, trainer, status, trust)
     return f"[{job.name}] " + " ".join(result(record.facts, run_dir, trainer, status))

@@ -9,6 +9,7 @@ import pytest
 
 from rltrain.callback import periodic
 from rltrain.common import checkpoint
+from rltrain.common.disk import Disk
 from rltrain.logger.loggers import Loggers
 from rltrain.types import Clock
 
@@ -20,6 +21,7 @@ class Trainer:
 
     def __init__(self, folder):
         self.run_dir, self.clock, self.untrained = folder, Clock(), True
+        self.disk = Disk()
 
     def save(self, kind):
         (self.run_dir / "checkpoints" / str(self.clock.env_steps)).mkdir(parents=True)

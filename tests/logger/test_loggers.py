@@ -40,7 +40,7 @@ def test_a_logger_that_keeps_failing_is_switched_off_with_one_warning(tmp_path, 
     for step in range(10):
         loggers.write(Clock(step), 0.0, ROW)
     loggers.close()
-    assert broken.calls == Loggers.PATIENCE
+    assert broken.calls == Logger.patience
     (warning,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert warning == "Broken could not write a row (disk full); the run goes on"
     assert len(lines.path.read_text().splitlines()) == 10

@@ -39,7 +39,7 @@ def write(
             tree, tensors, large = split(state)
             (temporary / f"{name}.json").write_text(json.dumps(tree), encoding="utf-8")
             if tensors:
-                save_file(tensors, temporary / f"{name}.safetensors")
+                put_tensors(temporary / f"{name}.safetensors", tensors)
             for path, array in large.items():
                 put_array(temporary / f"{name}.{path}.npy", array)
         seal(temporary, kind)
@@ -49,14 +49,31 @@ def write(
             os.replace(final, aside)
         os.replace(temporary, final)
         shutil.rmtree(aside, ignore_errors=True)
+    except OSError:
+        put_back(parent)
+        raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     sync(parent)
     return final
 
 
+def put_tensors(path: Path, tensors: Mapping[str, np.ndarray]) -> None:
+    """Write a safetensors file.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    try:
+        save_file(dict(tensors), path)
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
+
+
 def put_back(checkpoints: Path) -> None:
-    """Give a checkpoint its name again that was being replaced when its process was killed."""
+    """Give a checkpoint its name again that was being replaced when that failed or its process was
+    killed.
+    """
     for aside in checkpoints.glob(".tmp-*-replaced"):
         final = checkpoints / aside.name.split("-")[1]
         if not final.exists():
