@@ -62,8 +62,8 @@ def build_env(
     if hasattr(env, "action_space") and not hasattr(env, "n_envs"):
         raise ValueError(
             f"{type(env).__name__} (env) is a single environment: expected {n_envs} in lock-step. "
-            "Type env=gymnasium env.id=module:Id for one that Gymnasium has registered, or "
-            "hand its class to rltrain.make_trainer(…, env=…)."
+            "Type env=gymnasium env.id=module:Class, or hand its class to "
+            "rltrain.make_trainer(…, env=…)."
         )
     return cast(VectorEnv, conform(env, VectorEnv, "env"))
 

@@ -32,7 +32,7 @@ def advice(id: str, error: Exception) -> str:
     near = [f"{base}-v{newest[base]}" for base in closest(name or id, newest, n=1)]
     if near:
         return f"there is no such id. Did you mean env.id={near[0]}?"
-    return "there is no such id. Expected one of gymnasium.registry, or module:Id of your own."
+    return "there is no such id. Expected one of gymnasium.registry, or module:Class of your own."
 
 
 def missing_packages(error: Exception) -> str:

@@ -1,8 +1,8 @@
 """Gymnasium environments by id, and environments made by a class or factory, one at a time or
 batched.
 
-To bring one of your own: register it, or name it ``env.id=module:Id``, or hand its class to
-``make_trainer``.
+To bring one of your own: register it, or name its class, ``env.id=module:Class``, or hand the class
+to ``make_trainer``.
 """
 
 from __future__ import annotations
@@ -40,13 +40,27 @@ def gymnasium_env(
     reward_clip: Positive | None,
     reward: Literal["sum", "mean", "individual"],
     factored: Flag,
-) -> SyncVectorEnv:
-    """``n_envs`` environments of a registered id, made for rendering if ``record``; rewards are
-    clipped in training only.
+) -> VectorEnv:
+    """``n_envs`` environments of a registered id, or of a class or function ``module:Name``, made
+    for rendering if ``record``; rewards are clipped in training only.
 
     Raises:
         ValueError: an unknown id, a missing package, or spaces that do not fit.
     """
+    if (maker := own_maker(id)) is not None:
+        return from_class(
+            maker,
+            n_envs=n_envs,
+            training=training,
+            record=record,
+            kwargs=kwargs,
+            time_limit=time_limit,
+            max_episode_steps=max_episode_steps,
+            frame_stack=frame_stack,
+            reward_clip=reward_clip,
+            reward=reward,
+            factored=factored,
+        )
     made_with = dict(kwargs)
 
     def make() -> gymnasium.Env:
@@ -74,6 +88,19 @@ def gymnasium_env(
         factored=factored,
     )
     return SyncVectorEnv(make=lambda: seen(make()), n_envs=n_envs, time_limit=time_limit)
+
+
+def own_maker(id: str) -> Callable[..., Any] | None:
+    """The class or function ``module:Name``; None for a registered id, also of a module."""
+    module, _, name = id.rpartition(":")
+    if not module or name in gymnasium.registry:
+        return None
+    try:
+        with beside_user():
+            found = getattr(importlib.import_module(module), name, None)
+    except Exception:
+        return None  # gymnasium.make fails alike, and says why
+    return found if callable(found) else None
 
 
 def draw_without_display() -> None:

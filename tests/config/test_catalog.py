@@ -27,10 +27,12 @@ CASES = [*CHOICES, *(pytest.param(each, marks=pytest.mark.slow) for each in EVER
 
 
 def flat(node, path=""):
-    """Leaves of a composition; nodes of a class without settings have none."""
+    """Leaves of a composition; nodes of a class without settings have none, keywords of an
+    environment are one.
+    """
     for name, value in node.items():
         at = f"{path}.{name}" if path else name
-        if isinstance(value, dict) and value:
+        if isinstance(value, dict) and value and at != "env.kwargs":
             yield from flat(value, at)
         elif name != "_target_":
             yield at, value

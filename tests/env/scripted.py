@@ -88,7 +88,9 @@ DEFAULTS: dict[str, Any] = {
 
 
 def made(id: str, **given: Any) -> SyncVectorEnv:
-    return gymnasium_env(id=id, **{"n_envs": 1, **DEFAULTS, **given})
+    env = gymnasium_env(id=id, **{"n_envs": 1, **DEFAULTS, **given})
+    assert isinstance(env, SyncVectorEnv)
+    return env
 
 
 class Drawn(Scripted):

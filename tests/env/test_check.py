@@ -8,6 +8,7 @@ import pytest
 from gymnasium import spaces
 
 import rltrain
+from rltrain.errors import UsageError
 from tests.env.team.scripted import Scripted, Stateful
 
 
@@ -118,3 +119,8 @@ def test_the_command_fails_for_an_environment_with_a_problem(command, capsys):
     gymnasium.register("Unseeded-v0", entry_point=Unseeded)
     assert command("mode=doctor", "env=gymnasium", "env.id=Unseeded-v0") == 2
     assert "Problem: two episodes with the same seed" in capsys.readouterr().out
+
+
+def test_the_command_answers_an_environment_that_cannot_be_made_in_one_paragraph(command):
+    with pytest.raises(UsageError, match=r"env\.id=Xyzzy-v0 cannot be made: "):
+        command("mode=doctor", "env=gymnasium", "env.id=Xyzzy-v0")

@@ -17,7 +17,7 @@ from tests.env.scripted import DEFAULTS, Scripted, made
 
 IDS = {
     "CartPol-v1": "there is no such id. Did you mean env.id=CartPole-v1?",
-    "Xyzzy-v0": "Expected one of gymnasium.registry, or module:Id of your own.",
+    "Xyzzy-v0": "Expected one of gymnasium.registry, or module:Class of your own.",
     "CartPole-v7": "there is no version 7 of it. Type env.id=CartPole-v1.",
     "LunarLander-v2": "there is no version 2 of it. Type env.id=LunarLander-v3.",
     "ALE/SpaceInvaders-v5": "Type env=atari env.game=space_invaders.",
@@ -60,6 +60,13 @@ def test_a_module_may_register_its_own_environment(tmp_path: Any, monkeypatch: A
     )
     monkeypatch.syspath_prepend(tmp_path)
     assert made("walking:Walking-v0").spec.obs_shape == (4,)
+
+
+def test_a_class_can_be_named_without_registration() -> None:
+    env = made("tests.env.scripted:Scripted", kwargs={"rewards": (5.0,)}, max_episode_steps=2)
+    assert (env.envs[0].name, env.spec.max_steps) == ("Scripted", 2)
+    with pytest.raises(ValueError, match=r"scripted:Scriptid cannot be made: "):
+        made("tests.env.scripted:Scriptid")
 
 
 def test_a_class_of_ones_own_needs_no_registration() -> None:

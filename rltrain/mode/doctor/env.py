@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rltrain.build.env import build_env
 from rltrain.config.compose import compose_checked
 from rltrain.config.validate.settings import check_composition
+from rltrain.errors import UsageError
 
 
 def examine_env(overrides: Sequence[str]) -> bool:
@@ -18,7 +19,10 @@ def examine_env(overrides: Sequence[str]) -> bool:
     from rltrain.env.check import check
 
     settings = check_composition(compose_checked(list(overrides)))
-    env = build_env(settings, 1, training=True)
+    try:
+        env = build_env(settings, 1, training=True)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
     spec = env.spec
     print(
         f"env={settings.choices['env']}: {spec.n_agents} agents, {spec.n_actions} actions, "
