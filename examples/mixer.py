@@ -1,4 +1,4 @@
-"""A mixer of one's own between VDN and QMIX, on the two-step game: python examples/mixer.py
+"""A custom mixer between VDN and QMIX, on the two-step game: python examples/mixer.py
 
 The two-step game (Rashid et al., 2018, section 5) pays 7 for a safe branch and 8 for coordination.
 A weighted sum of the agents' values, with weights that depend on the state, cannot represent the

@@ -1,4 +1,4 @@
-"""A team environment of one's own, trained with VDN and QMIX: python examples/team.py
+"""A custom team environment, trained with VDN and QMIX: python examples/team.py
 
 Two couriers start at the ends of a corridor and are paid when they meet in the room that both of
 them see marked.

@@ -77,7 +77,7 @@ FOREIGN = {
     "train_freq=4": "algo.updates_per_env_step=0.25 ",
     "num_envs=4": "hardware.n_envs=4 ",
     "track=True": "logger.wandb.mode=online ",
-    "capture_video=True": "mode=evaluate checkpoint=latest record=true ",
+    "capture_video=True": "test.video_interval=100_000 ",
     "train_batch_size=9": "algo.batch_size=9 ",
     "steps=1000": "total_env_steps=1000",
 }

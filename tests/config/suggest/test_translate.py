@@ -59,10 +59,10 @@ def test_command_is_translated_whole(typed):
 
 
 def test_what_has_no_counterpart_is_named():
-    said = command_problem(["--algo=ppo", "--use-tensorboard", "--capture-video", "--x=1"], CATALOG)
+    said = command_problem(["--algo=ppo", "--use-tensorboard", "--record-video", "--x=1"], CATALOG)
     assert "rltrain algo=pqn 'logger=[tensorboard]'" in said
     assert "ppo (the nearest: ppo is an actor-critic method" in said
-    assert "capture_video (type rltrain mode=evaluate checkpoint=latest record=true after" in said
+    assert "record_video (type rltrain mode=evaluate checkpoint=latest record=true after" in said
     assert said.endswith("x=1.")
 
 
