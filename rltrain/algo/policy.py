@@ -43,7 +43,7 @@ class Policy:
         self._device = torch_device_of(agents)
         shape = (n_envs, spec.n_agents)
         self._hidden = torch.zeros(*shape, cast(Agents, agents).hidden_dim, device=self._device)
-        self._last_action = np.full(shape, -1, np.int64)  # [E, N]
+        self.last_action = np.full(shape, -1, np.int64)  # [E, N]
         self._frames = Frames(spec, n_envs) if spec.frame_stack > 1 else None
         self._acted: tuple[np.ndarray, np.ndarray, np.ndarray, Clock] | None = None
 
@@ -83,7 +83,7 @@ class Policy:
             noise.compare(clean[~last], q[~last])
             if last[0]:
                 noise.draw(self.agents, q.shape[-1], clock, self.rng)
-        self._last_action[:] = action
+        self.last_action[:] = action
         if last.any():
             self.forget(last)
         return action
@@ -106,7 +106,7 @@ class Policy:
             agents.train(self.noisy)
         with torch.inference_mode():
             q, after = cast(Agents, agents).step(
-                self._tensor(obs).float(), self._tensor(self._last_action), hidden
+                self._tensor(obs).float(), self._tensor(self.last_action), hidden
             )
             return q.cpu().numpy(), after
 
@@ -122,19 +122,19 @@ class Policy:
         """Forget some environments ([E] bool, or their numbers): a new episode begins there."""
         with torch.inference_mode():
             self._hidden[self._tensor(np.asarray(envs))] = 0
-        self._last_action[envs] = -1
+        self.last_action[envs] = -1
         if self._frames is not None:
             self._frames.fresh[envs] = True
 
     def reset(self) -> None:
         """Forget every environment."""
-        self.forget(np.ones(len(self._last_action), bool))
+        self.forget(np.ones(len(self.last_action), bool))
 
     def memory(self) -> dict[str, Any]:
         """What is carried between steps (copies)."""
         state: dict[str, Any] = {
             "hidden": torch.from_numpy(self.hidden),
-            "last_action": torch.from_numpy(self._last_action.copy()),
+            "last_action": torch.from_numpy(self.last_action.copy()),
         }
         if self._frames is not None:
             state["frames"] = self._frames.state_dict()
@@ -143,7 +143,7 @@ class Policy:
     def remember(self, state: Mapping[str, Any]) -> None:
         """Go on from what ``memory`` returned."""
         self._hidden = state["hidden"].to(self._device, copy=True)
-        self._last_action = state["last_action"].numpy().copy()
+        self.last_action = state["last_action"].numpy().copy()
         if self._frames is not None:
             self._frames.load_state_dict(state["frames"])
 

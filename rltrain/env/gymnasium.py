@@ -99,7 +99,8 @@ class GymnasiumEnv(Env):
         if not abs(reward) <= LARGEST:
             raise RuntimeError(f"{self._where()} gave the reward {reward}.")
         self._return += reward
-        final = bool(terminated) or bool(truncated)
+        terminated, truncated = bool(terminated), bool(truncated)
+        final = terminated or truncated
         outcome: dict[str, Any] = {"win": bool(info["win"])} if "win" in info else {}
         if final and "metrics" in info:
             outcome["metrics"] = {str(name): float(x) for name, x in info["metrics"].items()}
@@ -108,13 +109,7 @@ class GymnasiumEnv(Env):
             if final:
                 outcome["metrics"] = {**outcome.get("metrics", {}), "game_return": self._return}
         observation = self._observation(obs, info, final=final)
-        return (
-            observation,
-            np.array([reward], np.float32),
-            bool(terminated),
-            bool(truncated),
-            outcome,
-        )
+        return observation, np.array([reward], np.float32), terminated, truncated, outcome
 
     def render(self) -> Any:
         """The environment's image, if it was made with ``render_mode: rgb_array``."""

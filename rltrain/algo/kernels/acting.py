@@ -15,8 +15,11 @@ from rltrain.algo.exploration.epsilon import (
     PiecewiseEpsilon,
 )
 from rltrain.algo.kernels.feed_forward import Stack, outputs_of
+from rltrain.algo.kernels.recurrent.acting import RecurrentStep, recurrent_values
+from rltrain.algo.kernels.recurrent.learning import plain_agents
 from rltrain.algo.kernels.replace import replace_method
 from rltrain.algo.network.feed_forward import FeedForward
+from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.policy import Policy
 from rltrain.types import Clock
 
@@ -26,6 +29,9 @@ def compile_policy(policy: Policy) -> None:
     stack = Stack.of(policy.agents)
     if stack is not None and cast(FeedForward, policy.agents).input.bare:
         replace_method(policy, "values", partial(_values, stack))
+    elif plain_agents(policy.agents):
+        step = RecurrentStep(cast(GRUAgents, policy.agents))
+        replace_method(policy, "values", partial(recurrent_values, step))
     kinds = EpsilonGreedy, ExponentialEpsilon, FixedEpsilon, PiecewiseEpsilon
     if type(policy.exploration) in kinds:  # a subclass may compute something else
         replace_method(policy.exploration, "choose", choose)

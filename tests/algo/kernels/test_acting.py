@@ -53,10 +53,25 @@ def test_actions_and_random_stream_are_those_of_the_plain_policy(changes):
     same_actions(plain, compiled)
 
 
-def test_other_explorations_and_networks_are_left_alone():
+def test_other_explorations_are_left_alone():
     plain, compiled = policies(lambda: PerEnvEpsilon(base=0.4, alpha=7.0, n_envs=6), "gru")
     assert "choose" not in vars(compiled.exploration)
-    assert "values" not in vars(compiled)
+    same_actions(plain, compiled)
+
+
+def test_recurrent_agents_act_and_remember_as_the_plain_ones():
+    plain, compiled = policies(lambda: EpsilonGreedy(start=1.0, end=0.0, env_steps=15), "gru")
+    assert "values" in vars(compiled)
+    same_actions(plain, compiled)
+    np.testing.assert_allclose(compiled.hidden, plain.hidden, rtol=1e-5, atol=1e-6)
+
+
+def test_weights_that_are_moved_in_memory_are_found_again():
+    plain, compiled = policies(lambda: FixedEpsilon(epsilon=0.0), "gru")
+    same_actions(plain, compiled)
+    for policy in (plain, compiled):
+        for weights in policy.agents.parameters():
+            weights.data = -weights.data
     same_actions(plain, compiled)
 
 

@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from rltrain.algo.kernels.recurrent.acting import recurrent_step
+from rltrain.algo.kernels.recurrent.acting import RecurrentStep, recurrent_step
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.types import EnvSpec
 from tests.algo import batches
@@ -29,7 +29,10 @@ def test_compiled_acting_equals_the_tensor_operations(n_agents, n_envs):
     """One agent has no id among its inputs."""
     agents = made(n_agents=n_agents, obs_shape=(2, 2), obs_scale=0.5)
     given = inputs(agents, n_envs, n_agents, (2, 2))
-    ours, theirs = recurrent_step(agents, *given), GRUAgents.step(agents, *given)
+    ours, theirs = (
+        recurrent_step(RecurrentStep(agents), agents, *given),
+        GRUAgents.step(agents, *given),
+    )
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
@@ -38,7 +41,10 @@ def test_without_previous_action_and_agent_id():
     spec = EnvSpec(n_agents=3, n_actions=5, obs_shape=(4,))
     agents = GRUAgents(spec=spec, hidden_dim=20, last_action=False, agent_id=False)
     given = inputs(agents, 2)
-    ours, theirs = recurrent_step(agents, *given), GRUAgents.step(agents, *given)
+    ours, theirs = (
+        recurrent_step(RecurrentStep(agents), agents, *given),
+        GRUAgents.step(agents, *given),
+    )
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
@@ -48,7 +54,7 @@ def test_a_previous_action_that_does_not_exist_is_refused():
     obs, last, hidden = inputs(agents, 2)
     last[1, 2] = 5
     with pytest.raises(IndexError, match="previous action"):
-        recurrent_step(agents, obs, last, hidden)
+        recurrent_step(RecurrentStep(agents), agents, obs, last, hidden)
 
 
 @torch.inference_mode()
@@ -56,7 +62,7 @@ def test_sizes_that_do_not_fit_are_refused():
     agents = made()
     obs, last, hidden = inputs(agents, 2)
     with pytest.raises(ValueError, match="expected 4 inputs and 20 units, got 3 and 20"):
-        recurrent_step(agents, obs[..., :3], last, hidden)
+        recurrent_step(RecurrentStep(agents), agents, obs[..., :3], last, hidden)
 
 
 def test_the_switch_chooses_it_and_copies_act_with_their_own_weights(monkeypatch):
