@@ -138,7 +138,7 @@ def free(name: str, modern: bool) -> dict[str, Any]:
 def loop_cases(peers: Peers, threads: int) -> Iterator[Case]:
     """Training loops of teams: acting, storing and learning, one update per episode."""
     for n_envs, mine, theirs in (
-        (1, f"algo=qmix {LONG} {ONE_ENV}", {}),
+        (1, f"algo=qmix {LONG} hardware.n_envs=1", {}),
         (
             8,
             f"algo=qmix {LONG} hardware.n_envs=8 algo.updates_per_episode=0.125",
@@ -173,7 +173,7 @@ def loop_cases(peers: Peers, threads: int) -> Iterator[Case]:
         )
     programs = [
         ours(
-            f"algo=qmix algo/optimizer=adam env=smaclite {LONG} {ONE_ENV}",
+            f"algo=qmix algo/optimizer=adam env=smaclite {LONG} hardware.n_envs=1",
             warm_up=4_000,
             chunk=200,
         )
