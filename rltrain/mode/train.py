@@ -32,7 +32,7 @@ from rltrain.logger.train_log import TrainLog, train_log
 from rltrain.mode.find_run import find_checkpoint, find_run
 from rltrain.mode.messages.banner import Job, banner, job_line
 from rltrain.mode.messages.card import write_card
-from rltrain.mode.messages.closing import closing_words, next_commands, result
+from rltrain.mode.messages.closing import closing_words, next_commands, one_line, result
 from rltrain.mode.messages.warnings import warn
 from rltrain.mode.run_folder import (
     Record,
@@ -242,7 +242,7 @@ def conclusion(
         )
     if job is None:
         return closing_words(record.facts, run_dir, trainer, status, trust)
-    return f"[{job.name}] " + " ".join(result(record.facts, run_dir, trainer, status))
+    return f"[{job.name}] " + one_line(result(record.facts, run_dir, trainer, status))
 
 
 def to_trust(settings: Settings) -> str | None:

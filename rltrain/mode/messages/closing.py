@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,11 @@ def result(facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: st
     if "error" in facts:
         lines += [facts["error"], f"The traceback is in {shown(run_dir)}/train.log."]
     return lines
+
+
+def one_line(lines: Sequence[str]) -> str:
+    """The result of a job of a sweep: sentences side by side."""
+    return " ".join(line if line.endswith(".") else f"{line}." for line in lines)
 
 
 def test_words(test: Mapping[str, Any]) -> str:

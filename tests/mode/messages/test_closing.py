@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from rltrain.common import checkpoint
-from rltrain.mode.messages.closing import closing_words, kept_words, result
+from rltrain.mode.messages.closing import closing_words, kept_words, one_line, result
 from rltrain.types import Clock
 
 LAST = {"env_steps": 300, "test/return_mean": 7.0, "test/win_rate": 0.25}
@@ -48,6 +48,16 @@ def test_a_class_of_a_notebook_is_handed_over_again(trainer, own_folder):
         "  rltrain.evaluate('run', env=YOUR_CLASS)",
         "  rltrain.resume('run', total_env_steps=600, env=YOUR_CLASS)",
     ]
+
+
+def test_a_job_of_a_sweep_ends_with_sentences(trainer, own_folder):
+    facts = {**FACTS, "error": "ValueError: no money"}
+    assert one_line(result(facts, own_folder / "run", trainer, "failed")) == (
+        "Failed at 300 env steps after 75 s. Nothing is kept: there was no checkpoint yet. "
+        "Last test: return 7.00, win rate 25% (at 300 env steps). "
+        "Best test: return 8.00 (at 200 env steps). ValueError: no money. "
+        "The traceback is in run/train.log."
+    )
 
 
 def test_a_result_that_is_the_best_is_said_once(trainer, own_folder):
