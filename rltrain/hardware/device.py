@@ -94,7 +94,8 @@ def machine() -> dict[str, Any]:
         "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else None,
         "system": platform.platform(),
         "python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in ("torch", "numpy", "numba")},
+        "torch": str(torch.__version__),  # with its build: +cpu, +cu130
+        **{name: importlib.metadata.version(name) for name in ("numpy", "numba")},
     }
 
 

@@ -56,7 +56,7 @@ def test_a_signal_reaches_every_running_job_once_and_none_begins_after_it(
     seen, own_folder, name, code
 ):
     first, second, third = jobs(own_folder, "wait", "wait", "finish")
-    ours = processes(seen, 3)
+    ours, before = processes(seen, 3), signal.getsignal(signal.SIGINT)
 
     def send_when_both_wait(text):
         if seen.lines.count("waiting") == 2 and text == "waiting":
@@ -69,7 +69,7 @@ def test_a_signal_reaches_every_running_job_once_and_none_begins_after_it(
     assert not third.record
     assert ours.stopped == name
     assert "stop after their present iteration and save" in seen.notes[0]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_with_fail_fast_a_failed_job_stops_the_others(seen, own_folder):
