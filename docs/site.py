@@ -149,7 +149,10 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
     def mathml(found: re.Match[str]) -> str:
         inline = found["open"] == r"\("
         formula = html.unescape(found["formula"]).strip()
-        return str(convert(formula, display="inline" if inline else "block"))
+        made = str(convert(formula, display="inline" if inline else "block"))
+        if unknown := re.search(r"\\[a-zA-Z]+", made):
+            raise ValueError(f"{unknown[0]} in {formula}: latex2mathml does not know this command.")
+        return made
 
     pattern = r'<(span|div) class="arithmatex">(?P<open>\\[(\[])(?P<formula>.*?)\\[)\]]</\1>'
     return re.sub(pattern, mathml, content, flags=re.DOTALL)
