@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from rltrain.errors import UsageError
@@ -93,10 +93,8 @@ def require_writable(folder: Path, key: str = "hydra.run.dir") -> None:
     existing = folder
     while not existing.exists():
         existing = existing.parent
-    probe = existing / f".rltrain-{secrets.token_hex(4)}"
-    with refused_writes(folder, key):
-        probe.mkdir()
-        probe.rmdir()
+    with refused_writes(folder, key), TemporaryFile(dir=existing):
+        pass  # it never has a name, so that nothing is left of a process that is killed here
 
 
 @contextmanager

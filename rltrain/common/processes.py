@@ -1,4 +1,4 @@
-"""Starting child processes."""
+"""Starting and ending child processes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import sys
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+import psutil
 
 
 @contextmanager
@@ -20,3 +22,13 @@ def without_main() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
+
+
+def kill_children(name: str) -> None:
+    """End the child processes whose name contains ``name``."""
+    for child in psutil.Process().children():
+        try:
+            if name in child.name():
+                child.kill()
+        except psutil.NoSuchProcess:
+            continue

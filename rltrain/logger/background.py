@@ -1,4 +1,4 @@
-"""Loggers that take seconds to start."""
+"""Loggers of libraries that take seconds to start and may not answer."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from queue import Queue
 from threading import Thread
 from typing import Any
 
@@ -15,26 +16,31 @@ from rltrain.logger.loggers import Logger
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
+Call = Callable[[], None]
 
 
 class InBackground(Logger):
-    """Starts in a thread at the first row, and keeps rows until it has started. A start that fails
-    is logged, and the rows are dropped.
+    """Makes all calls of a library in a thread, begun with the first row: training never waits for
+    them, and ``close`` waits ``CLOSING`` seconds at most. The first failure is shown; rows are
+    dropped where the start has failed, and after ``patience`` failures in a row.
 
     Attributes:
         run: of the library, once it has started.
     """
 
     NAME: str
+    CLOSING = 15.0
 
     def __init__(self) -> None:
         self.run: Any = None
-        self.waiting: list[Callable[[], None]] = []
-        self.starter = Thread(target=self._start, name=self.NAME, daemon=True)
+        self.calls: Queue[Call | None] = Queue()
+        self.failures = 0  # in a row
+        self.shown = False  # whether a failure was
+        self.thread = Thread(target=self._work, name=self.NAME, daemon=True)
 
     @abstractmethod
     def begin(self) -> Any:
-        """Start the run; called in the thread."""
+        """Start the run; called in the thread, as are all below."""
 
     @abstractmethod
     def send(self, env_steps: int, row: dict[str, float]) -> None:
@@ -44,6 +50,16 @@ class InBackground(Logger):
     def send_video(self, clock: Clock, path: Path) -> None:
         """Log a GIF to the run."""
 
+    def send_summary(self, summary: Mapping[str, Any]) -> None:
+        """Log what the run came to."""
+
+    def finish(self) -> None:
+        """End the run."""
+        self.run.finish()
+
+    def abandon(self) -> None:
+        """Let this process end although the run was not ended."""
+
     def write(self, clock: Clock, seconds: float, row: Mapping[str, float]) -> None:
         whole = {**row, **asdict(clock), "seconds": seconds}
         self._send(partial(self.send, clock.env_steps, whole))
@@ -51,32 +67,56 @@ class InBackground(Logger):
     def video(self, clock: Clock, path: Path) -> None:
         self._send(partial(self.send_video, clock, path))
 
-    def _send(self, call: Callable[[], None]) -> None:
-        """Send now, or once the run has started."""
-        self.waiting.append(call)
-        if self.starter.ident is None:
-            self.starter.start()
-        if not self.starter.is_alive():
-            self._send_waiting()
-
     def summarize(self, summary: Mapping[str, Any]) -> None:
-        if self.starter.ident is not None:
-            self.starter.join()
-            self._send_waiting()
+        if self.thread.ident is not None:
+            self._send(partial(self.send_summary, summary))
 
     def close(self) -> None:
-        if self.run is not None:
-            self.run.finish()
+        if self.thread.ident is None:
+            return
+        self.calls.put(None)
+        self.thread.join(self.CLOSING)
+        if self.thread.is_alive():
+            log.warning("%s did not answer in time; the run ends without it", self.NAME)
+            self.shown = True
+            self.abandon()
 
-    def _send_waiting(self) -> None:
-        while self.waiting:
-            send = self.waiting.pop(0)
-            if self.run is not None:
-                send()
+    def _send(self, call: Call) -> None:
+        """Let the thread make a call, in order."""
+        if self.thread.ident is None:
+            self.thread.start()
+        self.calls.put(call)
 
-    def _start(self) -> None:
+    def _work(self) -> None:
+        """Start the run, make its calls, end it."""
         try:
             self.run = self.begin()
         except Exception as error:
-            text = "%s could not start (%s); the run goes on without it"
-            log.warning(text, self.NAME, error, exc_info=True)
+            self._report("could not start", error, " without it")
+            return
+        while (call := self.calls.get()) is not None:
+            if self.failures < self.patience:
+                self._try(call, "could not write a row")
+        if not self._try(self.finish, "could not be closed"):
+            self.abandon()
+
+    def _try(self, call: Call, problem: str) -> bool:
+        """Make a call; returns whether it succeeded."""
+        try:
+            call()
+        except Exception as error:
+            self.failures += 1
+            off = " without it" if self.failures == self.patience else ""
+            self._report(problem, error, off)
+            return False
+        self.failures = 0
+        return True
+
+    def _report(self, problem: str, error: Exception, how: str) -> None:
+        """Log a failure: a warning the first time."""
+        level = logging.INFO if self.shown else logging.WARNING
+        self.shown = True
+        text = "%s %s (%s); the run goes on%s"
+        log.log(
+            level, text, self.NAME, problem, str(error) or type(error).__name__, how, exc_info=True
+        )

@@ -60,6 +60,6 @@ class Trackio(InBackground):
         with redirect_stdout(StringIO()):
             return trackio.init(**self.options)
 
-    def close(self) -> None:
+    def finish(self) -> None:
         with redirect_stdout(StringIO()):
-            super().close()
+            super().finish()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
+from rltrain.common.processes import kill_children
 from rltrain.logger.background import InBackground
 from rltrain.logger.loggers import VIDEO
 from rltrain.types import Clock
@@ -57,11 +59,19 @@ class Wandb(InBackground):
             **options,
         }
 
-    def summarize(self, summary: Mapping[str, Any]) -> None:
+    def send_summary(self, summary: Mapping[str, Any]) -> None:
         """The status, and the final and best tests as ``final/…`` and ``best/…``."""
-        super().summarize(summary)
-        if self.run is not None:
-            self.run.summary.update(flat(summary))
+        self.run.summary.update(flat(summary))
+
+    def abandon(self) -> None:
+        """End the service of wandb, for which this process would wait when it ends; its files stay,
+        and ``wandb sync`` sends them.
+        """
+        import wandb
+
+        kill_children("wandb")
+        with suppress(Exception):  # there is nobody to be torn down any more
+            wandb.teardown()
 
     def send(self, env_steps: int, row: dict[str, float]) -> None:
         self.run.log(row)

@@ -48,5 +48,5 @@ def test_a_video_is_logged_as_one(fake, tmp_path):
     sys.modules["trackio"].Video = lambda path: ("video", path.name)
     logger = Trackio(run_dir=tmp_path / "a/b", config={}, project="p", group=None)
     logger.video(Clock(40), tmp_path / "a.gif")
-    logger.summarize({})
+    logger.close()
     assert fake.rows == [(40, {"test/video": ("video", "a.gif")})]

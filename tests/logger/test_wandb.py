@@ -85,11 +85,10 @@ def test_rows_written_while_it_starts_are_logged_in_order(fake, tmp_path):
     write(logger, 1, 2)
     assert not wandb.inits  # and write has returned
     wandb.go.set()
-    logger.starter.join()
     write(logger, 3)
+    finish(logger)
     assert wandb.rows == [1, 2, 3]
     assert wandb.inits[0]["project"] == "rltrain"
-    finish(logger)
     assert wandb.finished
 
 
@@ -147,7 +146,6 @@ def test_a_start_that_fails_is_reported_once_and_the_run_goes_on(fake, tmp_path,
     wandb.go.set()
     with caplog.at_level(logging.WARNING):
         write(logger, 1)
-        logger.starter.join()
         write(logger, 2)
         finish(logger)
     assert [r.getMessage() for r in caplog.records] == [
@@ -187,3 +185,35 @@ def test_a_run_of_somebody_without_an_account(small, own_folder, mode, warnings)
     assert len(recorded) == (mode != "disabled")
     assert ("wandb sync run/wandb/offline-run-*" in done.stdout) == (mode != "disabled")
     assert done.stdout.count("wandb") == (1 if mode == "disabled" else 3)  # the banner's line
+
+
+def test_a_service_that_does_not_answer_costs_no_more_than_the_time_to_close(
+    fake, tmp_path, caplog, monkeypatch
+):
+    wandb, logger = fake(), made(tmp_path)
+    answered, ended = Event(), []
+    monkeypatch.setattr(logger, "CLOSING", 0.01)
+    monkeypatch.setattr(logger, "abandon", lambda: ended.append(True))
+    wandb.log = lambda row: answered.wait(10)
+    wandb.go.set()
+    write(logger, 1, 2)
+    finish(logger)
+    answered.set()
+    assert ended == [True]
+    warning = "wandb did not answer in time; the run ends without it"
+    assert [r.getMessage() for r in caplog.records] == [warning]
+
+
+def test_a_service_that_was_killed_is_reported_once(fake, tmp_path, caplog):
+    """wandb raises ConnectionResetError from then on."""
+
+    def gone(*row):
+        raise ConnectionResetError("gone")
+
+    wandb, logger = fake(), made(tmp_path)
+    wandb.log = wandb.finish = gone
+    wandb.go.set()
+    write(logger, 1, 2, 3, 4)
+    finish(logger)
+    warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert warnings == ["wandb could not write a row (gone); the run goes on"]

@@ -1,0 +1,19 @@
+"""Child processes are ended by name."""
+
+from __future__ import annotations
+
+import subprocess
+
+from rltrain.common.processes import kill_children
+
+
+def test_only_children_of_that_name_are_ended():
+    sleeping = subprocess.Popen(["sleep", "100"])
+    reading = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    try:
+        kill_children("sleep")
+        assert sleeping.wait(10) == -9
+        assert reading.poll() is None
+    finally:
+        sleeping.kill()
+        reading.communicate()
