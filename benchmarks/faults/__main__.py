@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from benchmarks.faults import corruptions, cuts, disks, hostile, kills, overrides, sweeps
 from rltrain.hardware.device import machine
@@ -31,25 +32,25 @@ went wrong (None: what was promised).
 """
 
 
-def count(kind: str, seed: int, n_cases: int | None) -> dict[str, object]:
-    """Make the faults of a kind; returns the record that is kept."""
+def count(kind: str, seed: int, n_cases: int | None) -> Iterator[dict[str, Any]]:
+    """Make the faults of a kind; yields the record that is kept after each case."""
     start, n, failed = time.monotonic(), 0, {}
+    about = {**git_state(), "machine": machine()}
     with tempfile.TemporaryDirectory() as folder:
         for name, problem in KINDS[kind](Path(folder), seed, n_cases):
             n += 1
             if problem is not None:
                 failed[name] = problem
                 print(f"{name}: {problem}", flush=True)
-    return {
-        "kind": kind,
-        "seed": seed,
-        "cases": n,
-        "passed": n - len(failed),
-        "failed": failed,
-        "minutes": round((time.monotonic() - start) / 60, 1),
-        **git_state(),
-        "machine": machine(),
-    }
+            yield {
+                "kind": kind,
+                "seed": seed,
+                "cases": n,
+                "passed": n - len(failed),
+                "failed": failed,
+                "minutes": round((time.monotonic() - start) / 60, 1),
+                **about,
+            }
 
 
 def main() -> int:
@@ -58,10 +59,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cases", type=int, default=None, help="of all of them, only so many")
     options = parser.parse_args()
-    record = count(options.kind, options.seed, options.cases)
     COUNTS.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(record, indent=1) + "\n"
-    (COUNTS / f"{options.kind}.json").write_text(text, encoding="utf-8")
+    for record in count(options.kind, options.seed, options.cases):
+        text = json.dumps(record, indent=1) + "\n"
+        (COUNTS / f"{options.kind}.json").write_text(text, encoding="utf-8")
     print(f"{options.kind}: {record['passed']} of {record['cases']} as promised")
     return 0 if record["passed"] == record["cases"] else 1
 
