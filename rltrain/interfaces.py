@@ -236,6 +236,7 @@ class Rollouts(Protocol):
     """A policy in environments, in this process or elsewhere."""
 
     about: Mapping[str, Any]  # of the environments: {"backend": …}
+    seconds: np.ndarray  # [..., 2] that collecting took: acting, in the environment
 
     def collect(self, n_steps: int, clock: Clock) -> Steps:
         """``n_steps`` time steps of every environment."""
@@ -247,10 +248,9 @@ class Rollouts(Protocol):
         clock: Clock,
         watch: Watch | None = None,
         stop: Callable[[], bool] | None = None,
-        report: Callable[[int], None] | None = None,
+        report: Callable[[int], None] | None = None,  # gets the number of finished episodes
     ) -> list[Episode]:
-        """Run exactly n episodes, episode i with seed i, and return them in that order; ``report``
-        is called with the number of finished episodes.
+        """Run exactly n episodes, episode i with seed i, and return them in that order.
 
         Raises:
             Interrupted: ``stop`` returned True.

@@ -18,6 +18,7 @@ from rltrain.common.checkpoint import Found
 from rltrain.common.disk import Disk
 from rltrain.common.metrics import Metrics, episode_metrics
 from rltrain.common.progress import Progress
+from rltrain.common.stopwatch import Stopwatch
 from rltrain.errors import UsageError
 from rltrain.interfaces import Acting, Buffer, Learning, Rollouts
 from rltrain.periodic_tests import TestFunction
@@ -74,7 +75,7 @@ class Trainer:
         self.metrics = Metrics()
         self.step_hooks = TrainingStepHooks()
         self.latest: dict[str, float] = {}  # every metric's last reported value
-        self.progress = Progress()
+        self.progress, self.stopwatch = Progress(), Stopwatch()
         self.stopping: str | None = None  # why the run ends early
         self.interrupted = False  # … on a signal
         self.pretrained = False  # began with weights of another run
@@ -90,7 +91,9 @@ class Trainer:
     def run(self, until: int) -> None:
         """Train until that many env steps."""
         while self.clock.env_steps < until and self.stopping is None:
+            self.stopwatch.lap("other")
             steps = self.rollout.collect(self.steps_per_collect, self.clock)
+            self.stopwatch.lap("collecting")
             self.report(steps)
             steps = self.callbacks.on_collect(self, steps)
             self.buffer.add(steps)
@@ -104,10 +107,12 @@ class Trainer:
         for _ in range(n_updates):
             batch = self.buffer.sample(self.batch_size, self.clock)
             batch = self.callbacks.on_batch(self, batch)
+            self.stopwatch.lap("sampling")
             result = self.learner.update(batch, self.clock)
             result = self.callbacks.on_update(self, result)
             self.buffer.update_priority(batch.index, result.priority)
             self.metrics.add("learn", result.metrics)
+            self.stopwatch.lap("learning")
             self.clock = self.clock.after_update()
 
     def updates_due(self, steps: Steps) -> int:
@@ -153,9 +158,7 @@ class Trainer:
             self.callbacks.on_train_end(self)
 
     def train(self) -> dict[str, float]:
-        """Run to ``total_env_steps``, or until something stops the run; returns the last value of
-        every metric.
-        """
+        """Run to ``total_env_steps`` or until something stops it; returns the latest metrics."""
         with self.reporting_exceptions():
             self.start()
             self.run(self.total_env_steps)

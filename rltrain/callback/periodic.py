@@ -192,6 +192,8 @@ class Log(Callback):
         row |= {f"train/{k}": v for k, v in self.exploration.metrics(clock).items()}
         row["time/env_steps_per_s"] = (clock.env_steps - env_steps) / passed
         row["time/updates_per_s"] = (clock.updates - updates) / passed
+        shares = trainer.stopwatch.take(trainer.rollout.seconds)
+        row |= {f"time/{name}": share for name, share in shares.items()}
         if self.env_restarts:
             row["time/env_restarts"] = float(self.env_restarts)
         self.mark = (clock.env_steps, clock.updates, now)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rltrain.common.disk import Disk
+from rltrain.common.stopwatch import Stopwatch
 from rltrain.interfaces import Buffer, Learning, Rollouts, Watch
 from rltrain.types import Clock
 
@@ -44,6 +45,7 @@ class Training(Protocol):
     diverging: bool  # the latest updates were all undone
     recorder: Recording | None  # records the current test
     disk: Disk  # files that cannot be written while the run goes on
+    stopwatch: Stopwatch  # where the time goes
 
     @property
     def metrics(self) -> RunningMeans:

@@ -42,6 +42,10 @@ METRICS = (
     "offline/effective_sample_size",
     "time/env_steps_per_s",
     "time/updates_per_s",
+    "time/env_share",
+    "time/acting_share",
+    "time/sampling_share",
+    "time/learning_share",
     "time/env_restarts",
 )
 """Every metric that a run can report."""

@@ -44,6 +44,7 @@ def test_a_run_leaves_what_the_contract_names(trained):
         "learn/target_mean",
         "learn/grad_norm",
         "time/env_steps_per_s",
+        *(f"time/{part}_share" for part in ("env", "acting", "sampling", "learning")),
         "time/updates_per_s",
     } <= names
     latest = (trained / "checkpoints/latest").read_text().strip()

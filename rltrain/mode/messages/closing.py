@@ -13,10 +13,17 @@ from rltrain.trainer import Trainer
 
 
 def closing_words(
-    facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: str, trust: str | None
+    facts: Mapping[str, Any],
+    run_dir: Path,
+    trainer: Trainer,
+    status: str,
+    trust: str | None,
+    limit: str | None = None,
 ) -> str:
-    """The result, and what to type next, with the package that a loaded run must ``trust``."""
-    lines = [*result(facts, run_dir, trainer, status), ""]
+    """The result, what limited the speed, and what to type next, with the package that a loaded run
+    must ``trust``.
+    """
+    lines = [*result(facts, run_dir, trainer, status), *([limit] if limit else []), ""]
     lines += [f"  {command}" for command in next_commands(facts, run_dir, trainer, status, trust)]
     return "\n".join(lines)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import rltrain
 from rltrain.errors import EnvError, UsageError
@@ -177,3 +178,43 @@ def test_an_environment_that_cannot_be_sent_is_refused(tmp_path):
         rltrain.make_trainer(
             [*SMALL, *PROCESS], run_dir=tmp_path / "run", env=lambda: faults.Numbered()
         )
+
+
+def always(trainer, action):
+    """Let the agents prefer one of two actions in every state."""
+    with torch.no_grad():
+        for parameter in trainer.learner.online.agents.parameters():
+            parameter.zero_()
+        parameter[action] = 1.0  # the last one is the bias of the action values
+
+
+@pytest.mark.slow
+def test_overlapping_workers_act_with_weights_of_one_iteration_before(tmp_path):
+    words = [w for w in SMALL if not w.startswith("algo.exploration")]
+    words += [*PROCESS, "hardware.overlap=true", "algo/exploration=greedy", "env=cartpole"]
+    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run")
+    shown = []
+    try:
+        for action in (0, 1, 0, 0):
+            always(trainer, action)
+            steps = trainer.rollout.collect(1, trainer.clock)
+            shown.append(set(steps.action[~steps.last].ravel().tolist()))
+    finally:
+        trainer.close()
+    assert shown == [{0}, {0}, {1}, {0}]
+
+
+@pytest.mark.slow
+def test_an_overlapping_run_resumes_exactly(tmp_path):
+    words = [*SMALL, *PROCESS, "hardware.overlap=true", "env=cartpole"]
+    whole = trained(words, tmp_path / "whole")
+    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run")
+    trainer.run(120)
+    trainer.save()
+    trainer.close()
+    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run")
+    trainer.restore(tmp_path / "run")
+    trainer.train()
+    again = {"learner": trainer.learner.state_dict(), "buffer": trainer.buffer.state_dict()}
+    trainer.close()
+    assert differences(whole, again) == []
