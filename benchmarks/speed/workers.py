@@ -7,6 +7,7 @@ the median of the ratios.
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import tempfile
 import time
@@ -19,7 +20,7 @@ import rltrain
 COMMON = ["hardware.threads=1", "test.interval=100000000", "test.episodes=1", "tuned=none"]
 CASES: dict[str, list[str]] = {
     "lbf": ["algo=vdn", "env=lbf", "hardware.n_envs=8"],
-    "pause": ["algo=dqn", "hardware.n_envs=8"],
+    "pause": ["algo=dqn", "hardware.n_envs=8", "algo.learning_starts=200"],
 }
 MACHINES = {
     "local": [],
@@ -28,14 +29,17 @@ MACHINES = {
 }
 
 
+PAUSE = float(os.environ.get("PAUSE_MS", "2")) / 1000
+
+
 class Pause(gymnasium.Wrapper):
-    """CartPole whose step waits for 2 ms."""
+    """CartPole whose step waits for PAUSE_MS milliseconds."""
 
     def __init__(self) -> None:
         super().__init__(gymnasium.make("CartPole-v1"))
 
     def step(self, action: Any) -> Any:
-        time.sleep(0.002)
+        time.sleep(PAUSE)
         return self.env.step(action)
 
 
@@ -48,10 +52,10 @@ def speed(case: str, machine: str, seconds: float) -> float:
         trainer = rltrain.make_trainer(
             overrides, run_dir=folder, env=workers.Pause if case == "pause" else None
         )
-        trainer.run(2_000)
+        trainer.run(400)
         before, begun = trainer.clock.env_steps, time.perf_counter()
         while time.perf_counter() - begun < seconds:
-            trainer.run(trainer.clock.env_steps + 200)
+            trainer.run(trainer.clock.env_steps + 50)
         rate = (trainer.clock.env_steps - before) / (time.perf_counter() - begun)
         trainer.close()
     return rate
