@@ -29,7 +29,7 @@ from benchmarks.runs import folders, record_of, run_all, seeds
 from benchmarks.tasks import TASKS, Task, task
 from rltrain.hardware.device import machine
 from rltrain.logger.curve import rows, series
-from rltrain.report.readers import sacred
+from rltrain.report.readers import pymarl
 from rltrain.report.statistics import estimate, iqm, resampled_runs
 
 OUTPUT = Path("outputs/results")
@@ -83,7 +83,7 @@ def keep_peer(folder: Path, called: str) -> None:
     it has finished.
     """
     files = {path.name for path in folder.iterdir()}
-    run = sacred.read(folder, files)
+    run = pymarl.read(folder, files)
     if run is None or run.status != "finished":
         return
     about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
@@ -96,7 +96,7 @@ def keep_peer(folder: Path, called: str) -> None:
         "git_commit": about["experiment"]["repositories"][0]["commit"],
         "machine": machine(),
         "env_steps": int(run.columns["env_steps"].max()),
-        "seconds": sacred.moment(about["stop_time"]) - sacred.moment(about["start_time"]),
+        "seconds": pymarl.moment(about["stop_time"]) - pymarl.moment(about["start_time"]),
     }
     write(DATA / f"{called}.jsonl.gz", [{"run": head}, *lines])
 

@@ -25,7 +25,7 @@ from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK, Store
 from rltrain.buffer.window_starts import WindowStarts
 from rltrain.buffer.windows import look_back, seen_in, windows
-from rltrain.common.memory import memory_cap, require_memory
+from rltrain.common.machine.memory import memory_cap, require_memory
 from rltrain.common.number_types import Count, Positive, Probability, Whole
 from rltrain.types import Batch, Clock, EnvSpec, Plan, Steps
 

@@ -8,9 +8,8 @@ from typing import cast
 from rltrain.build.env import build_env, prepare_machine, recorded
 from rltrain.build.learner import load_agents
 from rltrain.build.trainer import build_test_rollout
-from rltrain.common.seeding import TEST_POLICY_STREAM, generator
+from rltrain.common.seeding import TEST_POLICY_STREAM, TestSeeds, generator
 from rltrain.config.schema import Settings
-from rltrain.hardware.episode_seeds import TestSeeds
 from rltrain.hardware.rollout import Rollout
 from rltrain.offline.recorder import BehaviorPolicy
 

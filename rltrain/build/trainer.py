@@ -32,11 +32,12 @@ from rltrain.common.seeding import (
     NOISE_STREAM,
     POLICY_STREAM,
     TEST_POLICY_STREAM,
+    EpisodeSeeder,
+    TestSeeds,
     generator,
     seed_key,
 )
 from rltrain.config.schema import Settings
-from rltrain.hardware.episode_seeds import EpisodeSeeder, TestSeeds
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import Buffer, Loss, Rollouts, VectorEnv
 from rltrain.logger.loggers import Loggers

@@ -23,12 +23,12 @@ from rltrain.common.seeding import (
     ENV_STREAM,
     NOISE_STREAM,
     POLICY_STREAM,
+    EpisodeSeeder,
     generator,
     seed_key,
 )
 from rltrain.config.schema import Settings
 from rltrain.hardware.device import available_cores, set_allocator_policy, set_threads
-from rltrain.hardware.episode_seeds import EpisodeSeeder
 from rltrain.hardware.process.rollout import ProcessRollout
 from rltrain.hardware.rollout import Rollout
 from rltrain.hardware.share import Share, shares_of

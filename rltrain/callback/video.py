@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rltrain.callback.due import Due
 from rltrain.callback.hooks import Callback
-from rltrain.callback.periodic import Due
 from rltrain.callback.training import Training
 from rltrain.interfaces import VectorEnv
 from rltrain.logger.loggers import Loggers

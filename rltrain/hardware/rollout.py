@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rltrain.common.seeding import TestSeeds
 from rltrain.errors import Interrupted
 from rltrain.hardware.env_failure import FAILING_STEP, EnvFailure
-from rltrain.hardware.episode_seeds import TestSeeds
 from rltrain.hardware.share import Share
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, Watch
 from rltrain.types import STEP_FIELDS, Clock, Episode, Steps

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rltrain.common.seeding import ENV_STREAM, seed_key
+from rltrain.common.seeding import ENV_STREAM, EpisodeSeeder, seed_key
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import EnvError
-from rltrain.hardware.episode_seeds import EpisodeSeeder
 from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock
 from tests.hardware.walks import CLOCK, Counter, Crashing, Forgetful, Walk, crashing, rollout

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rltrain.common.seeding import TEST_STREAM, seed_key
+from rltrain.common.seeding import TEST_STREAM, TestSeeds, seed_key
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import Interrupted
-from rltrain.hardware.episode_seeds import TestSeeds
 from rltrain.hardware.rollout import Rollout
 from tests.hardware.walks import CLOCK, Counter, Walk, crashing, rollout
 

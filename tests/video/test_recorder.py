@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from rltrain.common.seeding import TestSeeds
 from rltrain.env.games.matrix import matrix_game, two_step_game
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import UsageError
-from rltrain.hardware.episode_seeds import TestSeeds
 from rltrain.hardware.rollout import Rollout
 from rltrain.types import Clock
 from rltrain.video.ffmpeg import find_ffmpeg

@@ -12,7 +12,7 @@ from rltrain.algo.loss.td import joint_value, real, taken_value, total
 from rltrain.algo.mixer.qmix import need_state
 from rltrain.algo.mixer.sum import need_team_reward
 from rltrain.algo.network.packing import zero_outside
-from rltrain.algo.returns import Returns
+from rltrain.algo.return_settings import Returns
 from rltrain.algo.targets import greedy, huber
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count, NonNegative, Positive

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rltrain.algo.network.packing import zero_outside
-from rltrain.algo.returns import Returns
+from rltrain.algo.return_settings import Returns
 from rltrain.algo.targets import greedy, huber, pick, rescale, unscale
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Positive

@@ -14,7 +14,7 @@ from rltrain.algo.mixer.qmix import need_state, two_layers
 from rltrain.algo.mixer.sum import need_team_reward
 from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.network.packing import zero_outside
-from rltrain.algo.returns import Returns
+from rltrain.algo.return_settings import Returns
 from rltrain.algo.targets import greedy, huber, pick
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count, Positive, Probability

@@ -5,17 +5,15 @@ is complete or it is not there. Tensors of a state go to ``<part>.safetensors``,
 copy to ``<part>.<path>.npy``, everything else to ``<part>.json``.
 """
 
-from rltrain.common.checkpoint.choice import (
+from rltrain.common.checkpoint.locate import (
     Found,
     find,
     folder_of,
     is_one,
     kind_of,
-    make_latest,
     name_pointer,
     newest_full,
     pointed,
-    prune,
     resumable,
     single,
     steps_of,
@@ -28,6 +26,7 @@ from rltrain.common.checkpoint.manifest import (
     seal,
     stored_manifest,
 )
+from rltrain.common.checkpoint.retention import make_latest, prune
 from rltrain.common.checkpoint.storage import has, put_back, read, write
 
 __all__ = [

@@ -18,7 +18,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from rltrain.common.processes import without_main
+from rltrain.common.machine.processes import without_main
 from rltrain.hardware.process.worker import packed, serve
 
 EXIT_TIMEOUT = 5.0

@@ -11,7 +11,7 @@ from torch import nn
 from rltrain.algo.kernels import chosen
 from rltrain.build.env import n_threads
 from rltrain.callback.training import Training
-from rltrain.common.memory import available_memory
+from rltrain.common.machine.memory import available_memory
 from rltrain.config.schema import Settings
 from rltrain.types import Plan, torch_device_of
 

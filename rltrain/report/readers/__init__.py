@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rltrain.errors import UsageError
-from rltrain.report.readers import rllib, rltrain_runs, sacred, stable_baselines3, tensorboard
+from rltrain.report.readers import cleanrl, pymarl, rllib, rltrain_runs, stable_baselines3
 from rltrain.report.run import Run
 
 READERS = (
     rltrain_runs.read,
-    sacred.read,
+    pymarl.read,
     stable_baselines3.read,
     rllib.read,
-    tensorboard.read,
+    cleanrl.read,
 )
 """In this order: the first that finds its run in a folder has it."""
 STUDY = "study.json"

@@ -23,8 +23,9 @@ from rltrain.env.smac.engine.movement.avoidance import choose_velocities
 from rltrain.env.smac.engine.movement.crowding import flow_around
 from rltrain.env.smac.engine.movement.motion import move_units
 from rltrain.env.smac.engine.observe import FIRST_ATTACK, NORTH, STOP, write_frame
+from rltrain.env.smac.engine.recovery import recover
 from rltrain.env.smac.engine.turret import turn_turrets
-from rltrain.env.smac.engine.weapons import explode_killed, land_hits, recover, use_weapons
+from rltrain.env.smac.engine.weapons import explode_killed, land_hits, use_weapons
 from rltrain.env.smac.engine.world import NO_ONE, Effect, M, Order, Outcome, P, U
 from rltrain.env.smac.smaclite.env_step import step_battle as step_smaclite
 

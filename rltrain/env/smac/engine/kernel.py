@@ -26,6 +26,7 @@ KERNEL_FILES = (
     "engine/movement/motion",
     "engine/observe",
     "engine/outcome",
+    "engine/recovery",
     "engine/simd",
     "engine/teams",
     "engine/turret",

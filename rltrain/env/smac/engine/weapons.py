@@ -1,5 +1,4 @@
-"""Weapons: windup, shots, hits, missiles, second hits, beams and blasts; recovery of units
-(compiled).
+"""Weapons: windup, shots, hits, missiles, second hits, beams and blasts (compiled).
 
 A plain weapon hits once and immediately. On maps with other weapons (``Scene.special``), ``fire``
 distinguishes them, and missiles and second hits land in ``land_hits`` at the start of a later loop.
@@ -14,6 +13,7 @@ import numpy as np
 
 from rltrain.env.smac.engine.combat import distance2, in_reach
 from rltrain.env.smac.engine.kernel import F, draw, njit, shuffle
+from rltrain.env.smac.engine.recovery import SHIELD_DELAY
 from rltrain.env.smac.engine.turret import points_at
 from rltrain.env.smac.engine.world import NO_ONE, Effect, M, Order, P, U, Weapon
 
@@ -22,9 +22,6 @@ HELP_RADIUS = F(4)
 HELP_EVERY = 32  # loops between two calls for help of one unit
 MIN_DAMAGE = F(0.5)  # of a hit that reaches health
 JITTER_LOW, JITTER_WIDTH = F(-1), F(3)  # loops added to every period, uniform
-SHIELD_DELAY = F(160)  # loops without damage until shields recover
-SHIELD_RECOVERY = F(2 / 16)  # per loop
-ENERGY_RECOVERY = F(0.5625 / 16)  # per loop
 BEAM_LENGTH, BEAM_WIDTH = F(1.4), F(0.15)  # half of each
 BLAST_RADIUS = F(2.2)  # to the edge of the victim
 
@@ -207,21 +204,3 @@ def explode_killed(unit, mark, param, damage, affects, n_agents, loop):
             if killed and int(param[P.WEAPON, i]) == Weapon.BLAST:
                 explode(unit, mark, param, damage, affects, n_agents, loop, i)
                 again = True
-
-
-@njit()
-def recover(unit, param):
-    """One loop of recovery of the living: shields some time after the last hit, zerg health,
-    healers' energy."""
-    for i in range(unit.shape[1]):
-        if unit[U.HEALTH, i] <= ZERO:
-            continue
-        if unit[U.SHIELD_WAIT, i] > ZERO:
-            unit[U.SHIELD_WAIT, i] -= ONE
-        elif unit[U.SHIELD, i] < param[P.SHIELD, i]:
-            unit[U.SHIELD, i] = min(unit[U.SHIELD, i] + SHIELD_RECOVERY, param[P.SHIELD, i])
-        if unit[U.HEALTH, i] < param[P.HEALTH, i]:
-            healed = unit[U.HEALTH, i] + param[P.REGENERATION, i]
-            unit[U.HEALTH, i] = min(healed, param[P.HEALTH, i])
-        if unit[U.ENERGY, i] < param[P.ENERGY, i]:
-            unit[U.ENERGY, i] = min(unit[U.ENERGY, i] + ENERGY_RECOVERY, param[P.ENERGY, i])

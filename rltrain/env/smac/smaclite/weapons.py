@@ -13,14 +13,8 @@ import numpy as np
 
 from rltrain.env.smac.engine.combat import distance2
 from rltrain.env.smac.engine.kernel import F, njit, shuffle
-from rltrain.env.smac.engine.weapons import (
-    BLAST_RADIUS,
-    ENERGY_RECOVERY,
-    SHIELD_DELAY,
-    SHIELD_RECOVERY,
-    beam_touches,
-    direction,
-)
+from rltrain.env.smac.engine.recovery import ENERGY_RECOVERY, SHIELD_DELAY, SHIELD_RECOVERY
+from rltrain.env.smac.engine.weapons import BLAST_RADIUS, beam_touches, direction
 from rltrain.env.smac.engine.world import Effect, M, P, U, Weapon
 
 ZERO, ONE = F(0), F(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rltrain.common.memory import available_memory, require_memory
+from rltrain.common.machine.memory import available_memory, require_memory
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from rltrain.common.processes import kill_children
+from rltrain.common.machine.processes import kill_children
 
 
 def test_only_children_of_that_name_are_ended():

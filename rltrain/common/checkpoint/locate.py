@@ -1,14 +1,13 @@
-"""The checkpoints of a run: which one a path and a step mean, and which are kept."""
+"""The checkpoints of a run: which one a path and a step mean."""
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from rltrain.common.checkpoint.manifest import MANIFEST, drop_part, manifest_of, stored_manifest
-from rltrain.common.files import drop_temporary, put_text
+from rltrain.common.checkpoint.manifest import MANIFEST, manifest_of, stored_manifest
+from rltrain.common.files import put_text
 from rltrain.errors import CheckpointError, UsageError
 
 
@@ -118,28 +117,6 @@ def pointed(checkpoints: Path, pointer: str) -> int | None:
         return int((checkpoints / pointer).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-
-
-def make_latest(checkpoints: Path, step: int, keep_last: int, newest_only: str) -> None:
-    """Point ``latest`` to a full checkpoint; of the others drop the part ``newest_only``; prune."""
-    drop_temporary(checkpoints, "best", "latest")
-    name_pointer(checkpoints, "latest", step)
-    prune(checkpoints, keep_last)
-    for other in steps_of(checkpoints):
-        if other != step and kind_of(checkpoints / str(other)) == "full":
-            drop_part(checkpoints / str(other), newest_only)
-
-
-def prune(checkpoints: Path, keep_last: int) -> None:
-    """Delete all but the newest ``keep_last`` full checkpoints and the best; sweep leftovers."""
-    keep = {pointed(checkpoints, "best"), pointed(checkpoints, "latest")}
-    kinds = {s: kind_of(checkpoints / str(s)) for s in steps_of(checkpoints)}
-    keep |= set([s for s, kind in kinds.items() if kind == "full"][:keep_last])
-    for step in kinds:
-        if step not in keep:
-            shutil.rmtree(checkpoints / str(step), ignore_errors=True)
-    for leftover in checkpoints.glob(".tmp-*"):
-        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def newest_full(checkpoints: Path) -> int | None:

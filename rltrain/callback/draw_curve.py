@@ -1,0 +1,31 @@
+"""The learning curve in the run folder."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rltrain.callback.hooks import Callback
+from rltrain.callback.training import Training
+from rltrain.logger import curve
+
+
+class DrawCurve(Callback):
+    """Redraws the curve after a test, at most once in ``every`` seconds, and at the end."""
+
+    def __init__(self, *, title: str, every: float = 60.0) -> None:
+        self.title, self.every = title, every
+        self.drawn_at = time.monotonic()
+
+    def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
+        if time.monotonic() - self.drawn_at >= self.every:
+            self.draw(trainer)
+        return value
+
+    def on_train_end(self, trainer: Training, value: Any = None) -> Any:
+        self.draw(trainer)
+        return value
+
+    def draw(self, trainer: Training) -> None:
+        trainer.disk.attempt("the curve", lambda: curve.draw(trainer.run_dir, self.title))
+        self.drawn_at = time.monotonic()

@@ -1,0 +1,70 @@
+"""Periodic rows of metrics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rltrain.callback.due import Due
+from rltrain.callback.hooks import Callback
+from rltrain.callback.training import Training
+from rltrain.logger.loggers import Loggers
+from rltrain.types import Steps
+
+
+class Log(Callback):
+    """Means of all metrics since the last line, every ``interval`` env steps, with speeds and, from
+    the first one on, the number of environments that lost their episode and began another.
+    """
+
+    def __init__(self, *, interval: int, loggers: Loggers, exploration: Any) -> None:
+        self.due, self.loggers, self.exploration = Due(interval, interval), loggers, exploration
+        self.mark = (0, 0, time.monotonic())
+        self.env_restarts = 0
+
+    def on_train_start(self, trainer: Training, value: Any = None) -> Any:
+        self.mark = (trainer.clock.env_steps, trainer.clock.updates, time.monotonic())
+        return value
+
+    def on_iteration(self, trainer: Training, value: Any = None) -> Any:
+        if self.due(trainer.clock.env_steps):
+            self.write(trainer)
+        return value
+
+    def on_collect(self, trainer: Training, value: Steps) -> Steps:
+        self.env_restarts += int(np.count_nonzero(value.lost))
+        return value
+
+    def on_train_end(self, trainer: Training, value: Any = None) -> Any:
+        if trainer.clock.env_steps > self.mark[0]:
+            self.write(trainer)
+        return value
+
+    def write(self, trainer: Training) -> None:
+        clock, now = trainer.clock, time.monotonic()
+        env_steps, updates, then = self.mark
+        passed = max(now - then, 1e-9)
+        row = trainer.metrics.take()
+        row |= {f"train/{k}": v for k, v in self.exploration.metrics(clock).items()}
+        row["time/env_steps_per_s"] = (clock.env_steps - env_steps) / passed
+        row["time/updates_per_s"] = (clock.updates - updates) / passed
+        shares = trainer.stopwatch.take(trainer.rollout.seconds)
+        row |= {f"time/{name}": share for name, share in shares.items()}
+        if self.env_restarts:
+            row["time/env_restarts"] = float(self.env_restarts)
+        self.mark = (clock.env_steps, clock.updates, now)
+        self.loggers.write(clock, trainer.seconds, trainer.log(row))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "at": self.due.at,
+            "loggers": self.loggers.state_dict(),
+            "env_restarts": self.env_restarts,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.due.at, self.env_restarts = state["at"], int(state["env_restarts"])
+        self.loggers.load_state_dict(state["loggers"])

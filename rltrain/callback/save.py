@@ -1,0 +1,77 @@
+"""Periodic checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rltrain.callback.due import Due
+from rltrain.callback.hooks import Callback
+from rltrain.callback.training import Training
+from rltrain.errors import EnvError, StorageError
+
+
+class Save(Callback):
+    """Checkpoints at every multiple of ``interval`` env steps, at the end and on an
+    interruption.
+    """
+
+    def __init__(self, *, interval: int, replay_buffer: bool) -> None:
+        self.due, self.replay_buffer = Due(interval, interval), replay_buffer
+        self.saved_at = -1
+
+    def on_iteration(self, trainer: Training, value: Any = None) -> Any:
+        if self.due(trainer.clock.env_steps) and not trainer.diverging:
+            self.save(trainer)
+            require_folder(trainer)
+        return value
+
+    def on_train_end(self, trainer: Training, value: Any = None) -> Any:
+        if not self.save(trainer):
+            require_folder(trainer)
+            raise StorageError(
+                "The last checkpoint could not be written. Make room in the run folder, then "
+                "resume the run."
+            )
+        return value
+
+    def on_exception(self, trainer: Training, value: BaseException) -> BaseException:
+        """Save a run whose environment is broken; its open episodes are dropped."""
+        if isinstance(value, EnvError) and trainer.clock.env_steps > 0 and not trainer.diverging:
+            for rollout in (trainer.rollout, trainer.test_rollout):
+                rollout.abandon(trainer.clock.episodes)
+            self.saved_at = -1  # saving may be what failed
+            self.save(trainer)
+        return value
+
+    def save(self, trainer: Training) -> bool:
+        """Write a full checkpoint, unless there is one of this env step; returns whether there
+        is one.
+        """
+        before, now = self.saved_at, trainer.clock.env_steps
+        if before == now:
+            return True
+        self.saved_at = now  # as it is to be saved
+        saved = trainer.disk.attempt(
+            "a checkpoint", lambda: trainer.save("full", with_replay=self.replay_buffer)
+        )
+        self.saved_at = now if saved else before
+        return saved
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"at": self.due.at, "saved_at": self.saved_at}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.due.at, self.saved_at = state["at"], state["saved_at"]
+
+
+def require_folder(trainer: Training) -> None:
+    """Refuse to go on where nothing can be kept.
+
+    Raises:
+        StorageError: the run folder is gone.
+    """
+    if not trainer.run_dir.is_dir():
+        raise StorageError(
+            f"The run folder {trainer.run_dir} was deleted or moved while the run was going on."
+        )

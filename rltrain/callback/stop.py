@@ -1,0 +1,34 @@
+"""Early stopping."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from rltrain.callback.hooks import Callback
+from rltrain.callback.training import Training
+
+
+class Stop(Callback):
+    """Ends the run when a metric has risen (``mode`` max) or fallen (min) to a value, or after so
+    many hours.
+    """
+
+    def __init__(
+        self,
+        *,
+        metric: str | None,
+        mode: Literal["max", "min"],
+        value: float | None,
+        hours: float | None,
+    ) -> None:
+        self.metric, self.mode, self.value, self.hours = metric, mode, value, hours
+
+    def on_iteration(self, trainer: Training, value: Any = None) -> Any:
+        if self.metric is not None and self.value is not None:
+            now = trainer.latest.get(self.metric, math.nan)
+            if now >= self.value if self.mode == "max" else now <= self.value:
+                trainer.stop(f"{self.metric} reached {now:g}")
+        if self.hours is not None and trainer.seconds >= 3600 * self.hours:
+            trainer.stop(f"{self.hours:g} hours are over")
+        return value

@@ -1,0 +1,72 @@
+"""Periodic tests; the weights of the best one are kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from rltrain.callback.due import Due
+from rltrain.callback.hooks import Callback
+from rltrain.callback.training import Training
+from rltrain.common import checkpoint
+from rltrain.logger.loggers import Loggers
+
+
+class Test(Callback):
+    """Tests at step 0, at every multiple of ``interval`` env steps, and at the end; keeps the best
+    weights, of equal ones the latest, and untrained ones only until others are tested.
+    """
+
+    def __init__(self, *, interval: int, loggers: Loggers) -> None:
+        self.due, self.loggers = Due(interval), loggers
+        self.tested_at = -1
+        self.best: list[float] = []
+        self.best_untrained = True
+
+    def on_train_start(self, trainer: Training, value: Any = None) -> Any:
+        return self.on_iteration(trainer, value)
+
+    def on_iteration(self, trainer: Training, value: Any = None) -> Any:
+        before = self.due.at
+        if self.due(trainer.clock.env_steps) and not trainer.test():
+            self.due.at = before  # interrupted: the resumed run begins with this test
+        return value
+
+    def on_train_end(self, trainer: Training, value: Any = None) -> Any:
+        if self.tested_at != trainer.clock.env_steps and not trainer.interrupted:
+            trainer.test()
+        return value
+
+    def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
+        self.tested_at = trainer.clock.env_steps
+        self.loggers.write(trainer.clock, trainer.seconds, value)
+        compared = ("test/win_rate", "test/return_mean")
+        score = [value.get(name, 0.0) for name in compared]
+        score = [-math.inf if math.isnan(x) else x for x in score]
+        first_trained = self.best_untrained and not trainer.untrained
+        better = score >= self.best or first_trained
+        if better and any(name in value for name in compared):
+            kept = trainer.disk.attempt("the weights of a test", lambda: self.keep(trainer))
+            if kept:
+                self.best, self.best_untrained = score, trainer.untrained
+        return value
+
+    def keep(self, trainer: Training) -> None:
+        """Let ``best`` name the weights that were just tested."""
+        checkpoints = trainer.run_dir / "checkpoints"
+        if not (checkpoints / str(self.tested_at)).exists():
+            trainer.save("weights")
+        checkpoint.name_pointer(checkpoints, "best", self.tested_at)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "at": self.due.at,
+            "tested_at": self.tested_at,
+            "best": self.best,
+            "best_untrained": self.best_untrained,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.due.at, self.tested_at = state["at"], state["tested_at"]
+        self.best, self.best_untrained = list(state["best"]), state["best_untrained"]

@@ -1,0 +1,32 @@
+"""Which checkpoints of a run are kept."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from rltrain.common.checkpoint.locate import kind_of, name_pointer, pointed, steps_of
+from rltrain.common.checkpoint.manifest import drop_part
+from rltrain.common.files import drop_temporary
+
+
+def make_latest(checkpoints: Path, step: int, keep_last: int, newest_only: str) -> None:
+    """Point ``latest`` to a full checkpoint; of the others drop the part ``newest_only``; prune."""
+    drop_temporary(checkpoints, "best", "latest")
+    name_pointer(checkpoints, "latest", step)
+    prune(checkpoints, keep_last)
+    for other in steps_of(checkpoints):
+        if other != step and kind_of(checkpoints / str(other)) == "full":
+            drop_part(checkpoints / str(other), newest_only)
+
+
+def prune(checkpoints: Path, keep_last: int) -> None:
+    """Delete all but the newest ``keep_last`` full checkpoints and the best; sweep leftovers."""
+    keep = {pointed(checkpoints, "best"), pointed(checkpoints, "latest")}
+    kinds = {s: kind_of(checkpoints / str(s)) for s in steps_of(checkpoints)}
+    keep |= set([s for s, kind in kinds.items() if kind == "full"][:keep_last])
+    for step in kinds:
+        if step not in keep:
+            shutil.rmtree(checkpoints / str(step), ignore_errors=True)
+    for leftover in checkpoints.glob(".tmp-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
