@@ -8,7 +8,7 @@ import numpy as np
 import rltrain
 
 
-def main(total_env_steps: int = 30_000) -> float:
+def main(total_env_steps: int = 50_000) -> float:
     """Return the mean return of 20 episodes that were played by hand."""
     result = rltrain.train({"env": "cartpole", "total_env_steps": total_env_steps, "seed": 1})
     evaluation = rltrain.evaluate(result.run_dir, episodes=100)

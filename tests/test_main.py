@@ -134,6 +134,7 @@ def test_every_refusal_has_an_exit_code():
         "UsageError": 2,
         "CheckpointError": 3,
         "DatasetError": 3,
+        "StorageError": 1,
         "EnvError": 4,
         "DivergedError": 5,
     }

@@ -25,7 +25,7 @@ def test_single_agents_teach_together_what_the_team_teaches_in_lockstep(tmp_path
 
     def loss_of(batch):
         result = learner.loss(learner.online, learner.target, batch, Clock())
-        return result.loss_sum / result.count
+        return torch.as_tensor(result.loss_sum / result.count)
 
     alone = [loss_of(one_agent(batch, torch.full((8,), agent))) for agent in (0, 1)]
     torch.testing.assert_close((alone[0] + alone[1]) / 2, loss_of(batch))

@@ -65,7 +65,6 @@ def compile_td_step() -> None:
 
 def compile_sequence_step() -> None:
     """Compile acting and the learning step of recurrent teams, or load them from the cache."""
-    from rltrain.algo.kernels.recurrent.acting import recurrent_step
     from rltrain.algo.kernels.recurrent.learning import CompiledSequenceLoss
     from rltrain.algo.loss.td import TDLoss
     from rltrain.algo.mixer.qmix import QMix
@@ -80,8 +79,9 @@ def compile_sequence_step() -> None:
     )
     loss, batch = CompiledSequenceLoss(TDLoss(gamma=1.0, double=True, n_step=1)), smallest_batch()
     loss(model, model, batch, Clock())
+    compile_agents(agents)
     with torch.inference_mode():
-        recurrent_step(agents, batch.obs[0], batch.last_action[0], torch.zeros(1, 1, 1))
+        agents.step(batch.obs[0], batch.last_action[0], torch.zeros(1, 1, 1))
 
 
 def smallest_batch() -> Batch:
