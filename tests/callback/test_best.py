@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from rltrain.callback import Test
+from rltrain import callback
 from rltrain.common import checkpoint
 from rltrain.common.disk import Disk
 from rltrain.logger.loggers import Loggers
@@ -29,14 +29,14 @@ class Trainer:
 
 def best_of(folder, results, untrained=1):
     """The env step that ``best`` names after tests at 0, 10, 20 …, the first ones untrained."""
-    trainer, tests = Trainer(folder), Test(interval=10, loggers=Loggers([]))
+    trainer, tests = Trainer(folder), callback.Test(interval=10, loggers=Loggers([]))
     for i, result in enumerate(results):
         trainer.clock, trainer.untrained = Clock(env_steps=10 * i), i < untrained
         mean, win = result if isinstance(result, tuple) else (result, None)
         wins = {} if win is None else {"test/win_rate": win}
         tests.on_test_end(trainer, {"test/return_mean": mean, **wins})
         state = json.loads(json.dumps(tests.state_dict()))  # as after a resume
-        tests = Test(interval=10, loggers=Loggers([]))
+        tests = callback.Test(interval=10, loggers=Loggers([]))
         tests.load_state_dict(state)
     return checkpoint.pointed(folder / "checkpoints", "best")
 
