@@ -34,9 +34,7 @@ class EnvSpec:
     frame_stack: int = 1
     reports_win: bool = False  # episodes have info["win"]
     layout: Mapping[str, Any] | None = None  # named entity blocks of obs and state
-    obs_space: Mapping[str, Any] | None = (
-        None  # the environment's own observation space, if converted
-    )
+    obs_space: Mapping[str, Any] | None = None  # the environment's own, if converted
     obs_bytes: tuple[tuple[int, int, float], ...] = ()  # images in flat observations: columns
     # [start, stop), whose numbers are scale * (0 … 255)
     first_action: int = 0  # the environment's own number of action 0

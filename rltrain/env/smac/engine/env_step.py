@@ -17,13 +17,12 @@ from rltrain.env.smac.engine.combat import (
 )
 from rltrain.env.smac.engine.episode import begin_step, end_step, reset_battle
 from rltrain.env.smac.engine.field_of_view import NO_OP, aim
-from rltrain.env.smac.engine.healing import choose_patients, limit_flight, mend
+from rltrain.env.smac.engine.healing import choose_patients, limit_flight, mend, recover
 from rltrain.env.smac.engine.kernel import F, njit
 from rltrain.env.smac.engine.movement.avoidance import choose_velocities
 from rltrain.env.smac.engine.movement.crowding import flow_around
 from rltrain.env.smac.engine.movement.motion import move_units
 from rltrain.env.smac.engine.observe import FIRST_ATTACK, NORTH, STOP, write_frame
-from rltrain.env.smac.engine.recovery import recover
 from rltrain.env.smac.engine.turret import turn_turrets
 from rltrain.env.smac.engine.weapons import explode_killed, land_hits, use_weapons
 from rltrain.env.smac.engine.world import NO_ONE, Effect, M, Order, Outcome, P, U

@@ -1,5 +1,5 @@
-"""Healers: choice of patients, flight and healing; one call is one simulation loop
-(compiled).
+"""Healers: choice of patients, flight and healing; and what recovers by itself: shields, zerg
+health, energy. One call is one simulation loop (compiled).
 
 Agents' healers follow their orders. Enemies' healers follow their team and choose their patients.
 StarCraft II's scan-move is not documented; this is an approximation.
@@ -14,12 +14,15 @@ from rltrain.env.smac.engine.combat import distance2, in_reach
 from rltrain.env.smac.engine.kernel import F, njit
 from rltrain.env.smac.engine.world import NO_ONE, Effect, M, Order, P, U
 
-ZERO = F(0)
+ZERO, ONE = F(0), F(1)
 LOOP = F(1 / 16)  # seconds
 MEND_PER_LOOP = F(9 / 16)  # health
 ENERGY_PER_HEALTH = F(0.33)
 ENERGY_TO_START = F(5)  # that enemies' healers need to choose a patient
 ACQUIRE = F(6)  # edge distance within which enemies' healers choose patients
+SHIELD_DELAY = F(160)  # loops without damage until shields recover
+SHIELD_RECOVERY = F(2 / 16)  # per loop
+ENERGY_RECOVERY = F(0.5625 / 16)  # per loop
 
 
 @njit()
@@ -91,3 +94,21 @@ def mend(unit, mark, param, affects):
             amount = min(lacks, MEND_PER_LOOP, unit[U.ENERGY, i] / ENERGY_PER_HEALTH)
             unit[U.HEALTH, j] += amount
             unit[U.ENERGY, i] = max(unit[U.ENERGY, i] - amount * ENERGY_PER_HEALTH, ZERO)
+
+
+@njit()
+def recover(unit, param):
+    """One loop of recovery of the living: shields some time after the last hit, zerg health,
+    healers' energy."""
+    for i in range(unit.shape[1]):
+        if unit[U.HEALTH, i] <= ZERO:
+            continue
+        if unit[U.SHIELD_WAIT, i] > ZERO:
+            unit[U.SHIELD_WAIT, i] -= ONE
+        elif unit[U.SHIELD, i] < param[P.SHIELD, i]:
+            unit[U.SHIELD, i] = min(unit[U.SHIELD, i] + SHIELD_RECOVERY, param[P.SHIELD, i])
+        if unit[U.HEALTH, i] < param[P.HEALTH, i]:
+            healed = unit[U.HEALTH, i] + param[P.REGENERATION, i]
+            unit[U.HEALTH, i] = min(healed, param[P.HEALTH, i])
+        if unit[U.ENERGY, i] < param[P.ENERGY, i]:
+            unit[U.ENERGY, i] = min(unit[U.ENERGY, i] + ENERGY_RECOVERY, param[P.ENERGY, i])

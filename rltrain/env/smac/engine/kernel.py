@@ -26,7 +26,6 @@ KERNEL_FILES = (
     "engine/movement/motion",
     "engine/observe",
     "engine/outcome",
-    "engine/recovery",
     "engine/simd",
     "engine/teams",
     "engine/turret",

@@ -12,8 +12,8 @@ import math
 import numpy as np
 
 from rltrain.env.smac.engine.combat import distance2, in_reach
+from rltrain.env.smac.engine.healing import SHIELD_DELAY
 from rltrain.env.smac.engine.kernel import F, draw, njit, shuffle
-from rltrain.env.smac.engine.recovery import SHIELD_DELAY
 from rltrain.env.smac.engine.turret import points_at
 from rltrain.env.smac.engine.world import NO_ONE, Effect, M, Order, P, U, Weapon
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.engine.combat import distance2
+from rltrain.env.smac.engine.healing import ENERGY_RECOVERY, SHIELD_DELAY, SHIELD_RECOVERY
 from rltrain.env.smac.engine.kernel import F, njit, shuffle
-from rltrain.env.smac.engine.recovery import ENERGY_RECOVERY, SHIELD_DELAY, SHIELD_RECOVERY
 from rltrain.env.smac.engine.weapons import BLAST_RADIUS, beam_touches, direction
 from rltrain.env.smac.engine.world import Effect, M, P, U, Weapon
 
