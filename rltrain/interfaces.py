@@ -241,21 +241,6 @@ class Rollouts(Protocol):
     def collect(self, n_steps: int, clock: Clock) -> Steps:
         """``n_steps`` time steps of every environment."""
 
-    def run_episodes(
-        self,
-        n: int,
-        seed: int,
-        clock: Clock,
-        watch: Watch | None = None,
-        stop: Callable[[], bool] | None = None,
-        report: Callable[[int], None] | None = None,  # gets the number of finished episodes
-    ) -> list[Episode]:
-        """Run exactly n episodes, episode i with seed i, and return them in that order.
-
-        Raises:
-            Interrupted: ``stop`` returned True.
-        """
-
     def sync(self, learner: Learning) -> None:
         """Load the learner's current weights."""
 

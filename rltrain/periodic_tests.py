@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from rltrain.callback import Callbacks
-from rltrain.callback.training import Training
+from rltrain.callback.training import TestsApart, Training
 from rltrain.common.metrics import summarize, test_metrics
 from rltrain.common.progress import Progress
 from rltrain.errors import Interrupted
 from rltrain.interfaces import VectorEnv, Watch
 from rltrain.step_hooks import TestStepHooks
-from rltrain.types import Episode
+from rltrain.types import Clock, Episode
 
 TestFunction = Callable[[Any, int], Mapping[str, float]]
 """A test function: maps the trainer and a number of episodes to metrics."""
@@ -26,41 +27,107 @@ class Tested(Training, Protocol):
     callbacks: Callbacks
     progress: Progress
     test_function: TestFunction | None
+    test_episodes: int
     test_seed: int
 
     def play(self, n: int) -> list[Episode]: ...
 
 
-def test(trainer: Tested, n: int) -> dict[str, float]:
-    """``Trainer.test`` of ``n`` episodes."""
-    with trainer.progress.during("testing", n):
+@dataclass(frozen=True)
+class Pending:
+    """A test that other processes play."""
+
+    clock: Clock  # when it began
+    weights: Mapping[str, Any]  # states of the networks by "online" and "target"
+    apart: TestsApart
+
+
+class PeriodicTests:
+    """The tests of a trainer, one at a time.
+
+    With worker processes a test that was begun is played while training goes on. Its result belongs
+    to the env step at which it began; until the callbacks have seen it, ``weights`` are the states
+    of the networks that it tested.
+    """
+
+    def __init__(self, trainer: Tested) -> None:
+        self.trainer = trainer
+        self.pending: Pending | None = None
+        self.weights: Mapping[str, Any] | None = None
+
+    def run(self, n: int) -> dict[str, float]:
+        """A whole test of ``n`` episodes; nothing if the run is interrupted meanwhile."""
+        self.finish()
+        trainer = self.trainer
+        with trainer.progress.during("testing", n):
+            trainer.callbacks.on_test_start(trainer)
+            try:
+                if trainer.test_function is None:
+                    result = summarize(trainer.play(n))
+                else:
+                    result = test_metrics(trainer.test_function(trainer, n))
+            except Interrupted:
+                return {}
+            return self._report(result)
+
+    def begin(self) -> bool:
+        """Begin a test of the present weights, and where it is not played beside training, finish
+        it; returns False if the run was interrupted meanwhile.
+        """
+        trainer, apart = self.trainer, self.trainer.test_rollout.apart
+        if apart is None:
+            return bool(self.run(trainer.test_episodes))
+        self.finish()
         trainer.callbacks.on_test_start(trainer)
-        trainer.test_rollout.sync(trainer.learner)
+        apart.begin_episodes(trainer.test_episodes, trainer.test_seed, trainer.clock)
+        learner = trainer.learner.state_dict()
+        weights = {name: learner[name] for name in ("online", "target")}
+        self.pending = Pending(trainer.clock, weights, apart)
+        return True
+
+    def finish(self) -> None:
+        """Wait for the pending test, if there is one, and report its result."""
+        if self.pending is None:
+            return
+        trainer, test = self.trainer, self.pending
+        self.pending = None
+        result = summarize(test.apart.finish_episodes())
+        now, trainer.clock, self.weights = trainer.clock, test.clock, test.weights
         try:
-            if trainer.test_function is None:
-                result = summarize(trainer.play(n))
-            else:
-                result = test_metrics(trainer.test_function(trainer, n))
-        except Interrupted:
-            return {}
-        result = trainer.callbacks.on_test_end(trainer, result)
-    trainer.latest.update(result)
-    return result
+            self._report(result)
+        finally:
+            trainer.clock, self.weights = now, None
 
+    def finish_earlier(self) -> None:
+        """The same, unless the test began at the present env step."""
+        if self.pending is not None and self.pending.clock != self.trainer.clock:
+            self.finish()
 
-def play(trainer: Tested, n: int) -> list[Episode]:
-    """Exactly ``n`` test episodes in the environments of tests."""
-    watches: list[Watch] = [] if trainer.recorder is None else [trainer.recorder]
-    if trainer.callbacks.watch_tests:
-        watches.append(TestStepHooks(trainer, trainer.callbacks, n))
-    return trainer.test_rollout.run_episodes(
-        n,
-        trainer.test_seed,
-        trainer.clock,
-        Watches(watches) if watches else None,
-        stop=lambda: trainer.interrupted,
-        report=lambda done: trainer.progress.report(done, n),
-    )
+    def drop(self) -> None:
+        """Forget the pending test, which the resumed run begins again."""
+        if self.pending is not None:
+            self.pending = None
+            self.trainer.test_rollout.abandon(0)
+
+    def play(self, n: int) -> list[Episode]:
+        """Exactly ``n`` test episodes in the environments of tests."""
+        trainer = self.trainer
+        watches: list[Watch] = [] if trainer.recorder is None else [trainer.recorder]
+        if trainer.callbacks.watch_tests:
+            watches.append(TestStepHooks(trainer, trainer.callbacks, n))
+        return trainer.test_rollout.run_episodes(
+            n,
+            trainer.test_seed,
+            trainer.clock,
+            Watches(watches) if watches else None,
+            stop=lambda: trainer.interrupted,
+            report=lambda done: trainer.progress.report(done, n),
+        )
+
+    def _report(self, result: dict[str, float]) -> dict[str, float]:
+        result = self.trainer.callbacks.on_test_end(self.trainer, result)
+        self.trainer.latest.update(result)
+        return result
 
 
 class Watches(Watch):

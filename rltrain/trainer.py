@@ -11,9 +11,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from rltrain import periodic_tests, trainer_state
+from rltrain import trainer_state
 from rltrain.callback import Callbacks
-from rltrain.callback.training import Recording
+from rltrain.callback.training import EvaluationRollouts, Recording
 from rltrain.common.checkpoint import Found
 from rltrain.common.disk import Disk
 from rltrain.common.metrics import Metrics, episode_metrics
@@ -21,7 +21,7 @@ from rltrain.common.progress import Progress
 from rltrain.common.stopwatch import Stopwatch
 from rltrain.errors import UsageError
 from rltrain.interfaces import Acting, Buffer, Learning, Rollouts
-from rltrain.periodic_tests import TestFunction
+from rltrain.periodic_tests import PeriodicTests, TestFunction
 from rltrain.step_hooks import TrainingStepHooks
 from rltrain.types import Clock, Episode, Steps
 
@@ -42,7 +42,7 @@ class Trainer:
     """
 
     rollout: Rollouts
-    test_rollout: Rollouts
+    test_rollout: EvaluationRollouts
     buffer: Buffer
     learner: Learning
     actor: Acting
@@ -73,7 +73,7 @@ class Trainer:
         self.iterations = 0  # calls of ``iterate``
         self.owed = 0  # shares that are due, less than a gradient step
         self.metrics = Metrics()
-        self.step_hooks = TrainingStepHooks()
+        self.step_hooks, self.tests = TrainingStepHooks(), PeriodicTests(self)
         self.latest: dict[str, float] = {}  # every metric's last reported value
         self.progress, self.stopwatch = Progress(), Stopwatch()
         self.stopping: str | None = None  # why the run ends early
@@ -204,11 +204,11 @@ class Trainer:
         statistics, or those of the test function; none if the run is interrupted meanwhile.
         """
         self.require_own_folder()
-        return periodic_tests.test(self, episodes or self.test_episodes)
+        return self.tests.run(episodes or self.test_episodes)
 
     def play(self, n: int) -> list[Episode]:
         """Exactly ``n`` test episodes in the environments of tests."""
-        return periodic_tests.play(self, n)
+        return self.tests.play(n)
 
     def compute_actions(
         self,

@@ -16,6 +16,7 @@ from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.common.metrics import Metrics
 from rltrain.errors import CheckpointError, UsageError
+from rltrain.periodic_tests import PeriodicTests
 from rltrain.step_hooks import TrainingStepHooks
 from rltrain.types import Clock
 
@@ -31,6 +32,7 @@ class Saved(Training, Protocol):
     """What is saved and restored of a trainer."""
 
     callbacks: Callbacks
+    tests: PeriodicTests
     step_hooks: TrainingStepHooks
     keep_last: int
     owed: int
@@ -46,7 +48,10 @@ class Saved(Training, Protocol):
 
 def save(trainer: Saved, kind: str, with_replay: bool) -> Path:
     """Write a checkpoint into the run folder; ``Trainer.save``."""
-    learner = trainer.learner.state_dict()
+    learner: Mapping[str, Any] = trainer.tests.weights or {}
+    if kind == "full":
+        trainer.tests.finish_earlier()
+    learner = learner or trainer.learner.state_dict()
     parts = to_act(trainer, learner)
     if kind == "full":
         rest = {name: learner[name] for name in learner if name not in parts[MODEL]}
@@ -86,7 +91,6 @@ def state_dict(trainer: Saved) -> dict[str, Any]:
         "metrics": trainer.metrics.state_dict(),
         "latest": trainer.latest,
         "rollout": trainer.rollout.state_dict(),
-        "test_rollout": trainer.test_rollout.state_dict(),
         "callbacks": trainer.callbacks.state_dict(),
         "step_hooks": trainer.step_hooks.state_dict(),
         "torch_rng": torch.get_rng_state(),
@@ -129,7 +133,6 @@ def restore(trainer: Saved, path: Path) -> checkpoint.Found:
         trainer.pretrained = bool(state["pretrained"])
         trainer.metrics.load_state_dict(state["metrics"])
         trainer.latest = dict(state["latest"])
-        trainer.test_rollout.restart(state["test_rollout"], 0)
         trainer.rollout.sync(trainer.learner)
         trainer.callbacks.load_state_dict(state["callbacks"])
         torch.set_rng_state(state["torch_rng"])

@@ -2,23 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, Protocol, cast
 
 from rltrain.build.env import build_env, prepare_machine, recorded
 from rltrain.build.learner import load_agents
-from rltrain.build.trainer import build_test_rollout
+from rltrain.build.tests import build_test_rollout, n_test_envs
+from rltrain.callback.training import EvaluationRollouts
 from rltrain.common.seeding import TEST_POLICY_STREAM, TestSeeds, generator
 from rltrain.config.schema import Settings
 from rltrain.hardware.rollout import Rollout
+from rltrain.interfaces import VectorEnv
 from rltrain.offline.recorder import BehaviorPolicy
 
 
-def build_evaluation(settings: Settings, folder: Path) -> Rollout:
-    """Environments and a policy with a checkpoint's weights, for evaluation."""
+class Evaluated(EvaluationRollouts, Protocol):
+    """What plays the episodes of an evaluation."""
+
+    about: Mapping[str, Any]
+    env: VectorEnv  # one of its environments at least
+
+
+def build_evaluation(settings: Settings, folder: Path) -> Evaluated:
+    """Environments and a policy with a checkpoint's weights, here or in ``test.n_workers``
+    processes.
+
+    Raises:
+        ValueError: what workers cannot do.
+    """
+    if settings.run.test.n_workers is None:
+        return build_local_evaluation(settings, folder)
+    from rltrain.build.workers import build_process_tests
+
     device = prepare_machine(settings)
-    n_envs = min(settings.run.test.n_envs, settings.run.test.episodes)
-    env = build_env(settings, n_envs, training=False)
+    env = build_env(settings, 1, training=False)
+    agents = load_agents(settings, env.spec, device, folder)
+    return build_process_tests(settings, agents, env)
+
+
+def build_local_evaluation(settings: Settings, folder: Path) -> Rollout:
+    """Environments and a policy with a checkpoint's weights, in this process."""
+    device = prepare_machine(settings)
+    env = build_env(settings, n_test_envs(settings), training=False)
     agents = load_agents(settings, env.spec, device, folder)
     return recorded_rollout(settings, build_test_rollout(settings, agents, env))
 
@@ -27,13 +53,17 @@ def build_scripted_evaluation(settings: Settings) -> Rollout:
     """Environments and a scripted policy, for evaluation.
 
     Raises:
-        ValueError: the environments have no such policy.
+        ValueError: the environments have no such policy, or workers were asked for.
     """
     run = settings.run
+    if run.test.n_workers is not None:
+        raise ValueError(
+            f"test.n_workers={run.test.n_workers}: scripted policies are played in this process. "
+            "Type test.n_workers=null."
+        )
     prepare_machine(settings)
     scripted = settings.nodes["algo"].kwargs["policy"] != "random"
-    n_envs = min(run.test.n_envs, run.test.episodes)
-    env = build_env(settings, n_envs, training=False, scripted=scripted)
+    env = build_env(settings, n_test_envs(settings), training=False, scripted=scripted)
     policy = settings.nodes["algo"].build(
         env=env, epsilon=run.test.epsilon, rng=generator(run.seed, TEST_POLICY_STREAM)
     )

@@ -10,10 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import nn
 
 from rltrain.algo.actor import Actor
-from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.greedy_policy import NamedAgents
 from rltrain.algo.learner import Learner
@@ -22,6 +20,7 @@ from rltrain.build.callbacks import build_callbacks, obs_statistics, video_recor
 from rltrain.build.env import build_env, need_same_sizes, prepare_machine, recorded
 from rltrain.build.learner import about, build_learner, need_independent
 from rltrain.build.policy import accelerate, build_exploration
+from rltrain.build.tests import build_test_env, build_tests
 from rltrain.callback import Callback
 from rltrain.common.conformance import conform
 from rltrain.common.imports import locate
@@ -31,9 +30,7 @@ from rltrain.common.seeding import (
     ENV_STREAM,
     NOISE_STREAM,
     POLICY_STREAM,
-    TEST_POLICY_STREAM,
     EpisodeSeeder,
-    TestSeeds,
     generator,
     seed_key,
 )
@@ -61,8 +58,7 @@ def build_trainer(
     torch.manual_seed(seed_key(run.seed, NOISE_STREAM))  # noisy layers and quantile levels
     n_envs = settings.hardware.n_envs if settings.workers is None else 1  # for its sizes
     env = build_env(settings, n_envs, training=True)
-    n_test_envs = min(run.test.n_envs, run.test.episodes)
-    test_env = build_env(settings, n_test_envs, training=False)
+    test_env = build_test_env(settings)
     spec = env.spec
     need_same_sizes(spec, test_env.spec)
     learner = build_learner(settings, spec, device)
@@ -82,7 +78,7 @@ def build_trainer(
     watchers = build_callbacks(settings, loggers, exploration, first, callbacks)
     return Trainer(
         rollout=rollout,
-        test_rollout=build_test_rollout(settings, learner.online.agents, test_env),
+        test_rollout=build_tests(settings, learner.online.agents, test_env, watchers),
         buffer=buffer,
         learner=learner,
         actor=build_actor(settings, learner, env, exploration),
@@ -176,20 +172,6 @@ def build_buffer(
             "buffer.capacity to more."
         )
     return buffer
-
-
-def build_test_rollout(settings: Settings, agents: nn.Module, env: VectorEnv) -> Rollout:
-    """Test episodes: their own environments, seeds and exploration."""
-    policy = Policy(
-        agents=agents,
-        exploration=FixedEpsilon(epsilon=settings.run.test.epsilon),
-        noisy=False,
-        spec=env.spec,
-        n_envs=env.n_envs,
-        rng=generator(settings.run.seed, TEST_POLICY_STREAM),
-    )
-    accelerate(settings, policy)
-    return Rollout(env=env, policy=policy, seeds=TestSeeds(settings.run.seed, env.n_envs))
 
 
 def build_actor(

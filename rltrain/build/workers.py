@@ -19,6 +19,7 @@ from rltrain.algo.policy import Policy
 from rltrain.build.env import build_env
 from rltrain.build.learner import build_agents
 from rltrain.build.policy import accelerate, build_exploration
+from rltrain.build.tests import build_test_rollout, n_test_envs
 from rltrain.common.seeding import (
     ENV_STREAM,
     NOISE_STREAM,
@@ -30,12 +31,16 @@ from rltrain.common.seeding import (
 from rltrain.config.schema import Settings
 from rltrain.hardware.device import available_cores, set_allocator_policy, set_threads
 from rltrain.hardware.process.rollout import ProcessRollout
+from rltrain.hardware.process.tests import ProcessTests
 from rltrain.hardware.rollout import Rollout
 from rltrain.hardware.share import Share, shares_of
 from rltrain.interfaces import Agents, Buffer, VectorEnv
 
 MOST_PER_CORE = 8
 """More workers than this on one core only wait for each other, even if their environments sleep."""
+TEST_TIMEOUT, TEST_RESTARTS = 60.0, 20
+"""``env.timeout`` and ``hardware.max_restarts`` of test workers where ``hardware`` has no such
+keys."""
 
 
 def build_process_rollout(
@@ -105,23 +110,46 @@ def make_rollout(
     return rollout, agents
 
 
+def build_process_tests(
+    settings: Settings, agents: nn.Module, env: VectorEnv, *, watched: bool = False
+) -> ProcessTests:
+    """Test episodes in worker processes.
+
+    Args:
+        env: one of their environments, for its sizes; it is closed.
+        watched: a callback wants to see their steps.
+
+    Raises:
+        ValueError: settings that do not fit together, or an environment that cannot be sent.
+    """
+    check_test_workers(settings, watched)
+    n_workers, workers = settings.run.test.n_workers, settings.workers
+    assert n_workers is not None
+    return ProcessTests(
+        make=partial(make_test_rollout, sendable(settings)),
+        shares=shares_of(n_test_envs(settings), n_workers),
+        env=env,
+        agents=agents,
+        timeout=TEST_TIMEOUT if settings.env is None else settings.env.timeout,
+        max_restarts=TEST_RESTARTS if workers is None else workers.max_restarts,
+        preload=__name__,
+    )
+
+
+def make_test_rollout(settings: Settings, share: Share, replaced: int) -> tuple[Rollout, nn.Module]:
+    """Run in a worker: its test rollout, and the agents that act in it."""
+    set_threads(1)
+    set_allocator_policy()
+    env = build_env(settings, share.n_envs, training=False)
+    agents = build_agents(settings, env.spec)
+    return build_test_rollout(settings, agents, env, share), agents
+
+
 def check_workers(settings: Settings, buffer: Buffer) -> None:
     """ValueError for settings that do not fit ``hardware=process``."""
-    workers, n_envs = settings.workers, settings.hardware.n_envs
+    workers = settings.workers
     assert workers is not None
-    n_workers, most = workers.n_workers, MOST_PER_CORE * available_cores()
-    if n_workers > n_envs:
-        raise ValueError(
-            f"hardware.n_workers={n_workers}: expected at most hardware.n_envs={n_envs}, since "
-            "every worker has one environment at least. Type "
-            f"hardware.n_workers={n_envs}, or hardware.n_envs={n_workers}."
-        )
-    if n_workers > most:
-        raise ValueError(
-            f"hardware.n_workers={n_workers}: expected at most {most}, {MOST_PER_CORE} for each of "
-            f"the {available_cores()} cores that this process may use. Type "
-            f"hardware.n_workers={most}; hardware.n_envs={n_envs} can stay."
-        )
+    check_number(workers.n_workers, settings.hardware.n_envs, "hardware")
     if workers.overlap and buffer.targets is not None:
         raise ValueError(
             "hardware.overlap=true collects with weights of one iteration before, and "
@@ -133,6 +161,48 @@ def check_workers(settings: Settings, buffer: Buffer) -> None:
             "dataset.write records environments of this process, and hardware=process has them in "
             "others. Type hardware=auto, or dataset.write=null."
         )
+
+
+def check_number(n_workers: int, n_envs: int, node: str) -> None:
+    """ValueError for a number of workers that does not fit environments or cores."""
+    most = MOST_PER_CORE * available_cores()
+    if n_workers > n_envs:
+        raise ValueError(
+            f"{node}.n_workers={n_workers}: expected at most {node}.n_envs={n_envs}, since "
+            "every worker has one environment at least. Type "
+            f"{node}.n_workers={n_envs}, or {node}.n_envs={n_workers}."
+        )
+    if n_workers > most:
+        raise ValueError(
+            f"{node}.n_workers={n_workers}: expected at most {most}, {MOST_PER_CORE} for each of "
+            f"the {available_cores()} cores that this process may use. Type "
+            f"{node}.n_workers={most}; {node}.n_envs={n_envs} can stay."
+        )
+
+
+def check_test_workers(settings: Settings, watched: bool) -> None:
+    """ValueError for settings that do not fit ``test.n_workers``."""
+    run, test = settings.run, settings.run.test
+    assert test.n_workers is not None
+    if test.episodes < min(test.n_workers, test.n_envs):
+        raise ValueError(
+            f"test.n_workers={test.n_workers}: expected at most test.episodes={test.episodes}, "
+            f"since every worker plays one episode at least. Type test.n_workers={test.episodes}."
+        )
+    check_number(test.n_workers, test.n_envs, "test")
+    in_this_process = {
+        "record=true": run.record,
+        "test.video_interval": test.video_interval is not None,
+        "test.function": test.function is not None,
+        "dataset.write": run.mode != "train" and run.dataset.write is not None,
+        "a callback that watches the steps of tests": watched,
+    }
+    for reason, given in in_this_process.items():
+        if given:
+            raise ValueError(
+                f"test.n_workers={test.n_workers} plays tests in other processes, but {reason} "
+                "needs them in this one. Type test.n_workers=null."
+            )
 
 
 def sendable(settings: Settings) -> Settings:

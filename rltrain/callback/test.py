@@ -16,11 +16,15 @@ from rltrain.logger.loggers import Loggers
 class Test(Callback):
     """Tests at step 0, at every multiple of ``interval`` env steps, and at the end; keeps the best
     weights, of equal ones the latest, and untrained ones only until others are tested.
+
+    The result of a test that is played beside training is there before the next row of metrics, so
+    that rows are in the order of their env steps and a run does not depend on how long tests take.
     """
 
     def __init__(self, *, interval: int, loggers: Loggers) -> None:
         self.due, self.loggers = Due(interval), loggers
-        self.tested_at = -1
+        self.tested_at = self.began_at = -1
+        self.due_before = self.due.at  # … the test that began at ``began_at``
         self.best: list[float] = []
         self.best_untrained = True
 
@@ -29,11 +33,22 @@ class Test(Callback):
 
     def on_iteration(self, trainer: Training, value: Any = None) -> Any:
         before = self.due.at
-        if self.due(trainer.clock.env_steps) and not trainer.test():
-            self.due.at = before  # interrupted: the resumed run begins with this test
+        if self.due(trainer.clock.env_steps):
+            self.began_at, self.due_before = trainer.clock.env_steps, before
+            if not trainer.tests.begin():
+                self.due.at = before  # interrupted: the resumed run begins with this test
+        return value
+
+    def on_log(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
+        trainer.tests.finish_earlier()
         return value
 
     def on_train_end(self, trainer: Training, value: Any = None) -> Any:
+        if trainer.interrupted:
+            trainer.tests.finish_earlier()
+            trainer.tests.drop()
+        else:
+            trainer.tests.finish()
         if self.tested_at != trainer.clock.env_steps and not trainer.interrupted:
             trainer.test()
         return value
@@ -61,7 +76,7 @@ class Test(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         return {
-            "at": self.due.at,
+            "at": self.due_before if self.began_at > self.tested_at else self.due.at,
             "tested_at": self.tested_at,
             "best": self.best,
             "best_untrained": self.best_untrained,
@@ -69,4 +84,5 @@ class Test(Callback):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.due.at, self.tested_at = state["at"], state["tested_at"]
+        self.began_at = self.tested_at
         self.best, self.best_untrained = list(state["best"]), state["best_untrained"]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from rltrain.common.disk import Disk
 from rltrain.common.stopwatch import Stopwatch
 from rltrain.interfaces import Buffer, Learning, Rollouts, Watch
-from rltrain.types import Clock
+from rltrain.types import Clock, Episode
 
 
 class RunningMeans(Protocol):
@@ -30,6 +30,61 @@ class Recording(Watch, Protocol):
         """What was written, by episode."""
 
 
+class TestsApart(Protocol):
+    """Test episodes that are played in other processes, while this one trains."""
+
+    def begin_episodes(self, n: int, seed: int, clock: Clock) -> None:
+        """Begin n test episodes with the present weights."""
+
+    def finish_episodes(self) -> list[Episode]:
+        """The episodes that were begun, in their order."""
+
+
+class EvaluationRollouts(Protocol):
+    """A policy in environments of tests."""
+
+    @property
+    def apart(self) -> TestsApart | None:
+        """How episodes are played in other processes; None if they are played in this one."""
+
+    def run_episodes(
+        self,
+        n: int,
+        seed: int,
+        clock: Clock,
+        watch: Watch | None = None,
+        stop: Callable[[], bool] | None = None,
+        report: Callable[[int], None] | None = None,  # gets the number of finished episodes
+    ) -> list[Episode]:
+        """Run exactly n episodes, episode i with seed i, and return them in that order.
+
+        Raises:
+            Interrupted: ``stop`` returned True.
+        """
+
+    def abandon(self, episodes: int) -> None:
+        """Drop the open episodes."""
+
+    def call(self, method: str, *args: Any) -> list[Any]: ...
+    def close(self) -> None: ...
+
+
+class Tests(Protocol):
+    """Tests that may be played beside training."""
+
+    def begin(self) -> bool:
+        """Begin a test; False if the run was interrupted meanwhile."""
+
+    def finish(self) -> None:
+        """Wait for the test that was begun, and report its result."""
+
+    def finish_earlier(self) -> None:
+        """The same, unless it began at the present env step."""
+
+    def drop(self) -> None:
+        """Forget the test that was begun."""
+
+
 class Training(Protocol):
     """The trainer as callbacks see it, those of users included; docs/callbacks.md describes it."""
 
@@ -38,7 +93,7 @@ class Training(Protocol):
     about: Mapping[str, Any]  # "config" and "spec" of the run, as saved in checkpoints
     latest: dict[str, float]  # the last reported value of every metric
     rollout: Rollouts
-    test_rollout: Rollouts
+    test_rollout: EvaluationRollouts
     buffer: Buffer
     learner: Learning
     interrupted: bool  # the run ends on a signal
@@ -46,6 +101,10 @@ class Training(Protocol):
     recorder: Recording | None  # records the current test
     disk: Disk  # files that cannot be written while the run goes on
     stopwatch: Stopwatch  # where the time goes
+
+    @property
+    def tests(self) -> Tests:
+        """The periodic tests."""
 
     @property
     def metrics(self) -> RunningMeans:

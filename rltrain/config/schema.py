@@ -32,6 +32,7 @@ class TestSettings:
     episodes: Count
     epsilon: Probability
     n_envs: Count
+    n_workers: Count | None
     env: dict[str, Any]
     function: str | dict[str, Any] | None
     video_interval: Count | None

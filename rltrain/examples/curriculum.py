@@ -75,10 +75,10 @@ class Curriculum(Callback):
         self._set(trainer)
 
     def _set(self, trainer: Training) -> None:
-        rollouts = [trainer.rollout, trainer.test_rollout] if self.in_tests else [trainer.rollout]
-        for rollout in rollouts:
+        calls = [trainer.rollout.call, trainer.test_rollout.call]
+        for call in calls if self.in_tests else calls[:1]:
             try:
-                rollout.call("set_task", self.tasks[self.present])
+                call("set_task", self.tasks[self.present])
             except AttributeError as error:
                 raise ValueError(
                     f"Curriculum: these environments have no set_task ({error}). Expected "

@@ -26,8 +26,8 @@ LONG = 10_000
 """Steps after which a test episode without a limit is suspected never to end."""
 ENDLESS = (
     f"a test episode has not ended after {LONG:,} steps, and may never end: agents without "
-    "exploration can repeat their actions forever. Set env.max_episode_steps, where the "
-    "environment has that key, or give it a time limit of its own. Ctrl-C ends the run."
+    "exploration can repeat their actions forever. Set env.max_episode_steps, if the "
+    "environment has it, or give it a time limit of its own. Ctrl-C ends the run."
 )
 
 
@@ -58,6 +58,8 @@ class Policy(Protocol):
 
 class Rollout:
     """Acts with ``policy`` in ``env``, whose episodes ``seeds`` seeds; starts at the first use."""
+
+    apart = None  # tests are played in this process
 
     def __init__(
         self,
@@ -141,14 +143,15 @@ class Rollout:
         i % E.
 
         Which episodes count is fixed in advance, because the first to finish would be the short
-        ones. Policy and environment start from scratch, and so does a later ``collect``. ``watch``
-        is called at every time step, ``report`` with the number of finished episodes.
+        ones. Policy and environment start from scratch, and so does a later ``collect``; the
+        policy's random stream is then as it was. ``watch`` is called at every time step, ``report``
+        with the number of finished episodes.
 
         Raises:
             Interrupted: ``stop`` returned True; it is called in every time step.
         """
         env, n_envs = self.env, self.env.n_envs
-        before = {} if stop is None else self.policy.state_dict()
+        before = self.policy.state_dict()
         self._start(TestSeeds(seed, self.share.total, self.share.first))
         found: dict[int, Episode] = {}
         played = [0] * n_envs  # episodes of each environment
@@ -156,8 +159,7 @@ class Rollout:
             if len(found) == n:
                 break
             if stop is not None and stop():
-                self._started = False
-                self.policy.carry_on(before)  # the test starts again later
+                self._end_test(before)
                 raise Interrupted
             if step == LONG == self._lengths.max() and env.spec.max_steps is None:
                 log.warning("%s", ENDLESS)
@@ -180,11 +182,16 @@ class Rollout:
             self._count(reward, last)
             if watch is not None:
                 watch.stepped(action, reward, terminated)
-        self._started = False
+        self._end_test(before)
         return [found[i] for i in range(n)]
 
+    def _end_test(self, policy: Mapping[str, Any]) -> None:
+        """Take back the random numbers of a test; the next one uses the same."""
+        self._started = False
+        self.policy.carry_on(policy)
+
     def sync(self, learner: object) -> None:
-        """Do nothing: the policy acts with the learner's own networks."""
+        """Nothing: the policy acts with the learner's own networks."""
 
     def call(self, method: str, *args: Any) -> list[Any]:
         """Call a method of every environment."""
@@ -230,9 +237,8 @@ class Rollout:
             self.policy.forget(lost)
 
     def restart(self, state: Mapping[str, Any], episodes: int) -> None:
-        """Begin new episodes, seeded as if every environment had played ``episodes``, with all that
-        outlives an episode from ``state_dict``: the random stream, what the exploration adapts,
-        and the tasks of environments that restart in any case.
+        """Begin new episodes, seeded as if every environment had played ``episodes``, with what
+        outlives an episode: random stream, adapted exploration, tasks of inexact environments.
         """
         if state["started"] and not state["env"].get("exact", True):
             self.load_state_dict(state)
@@ -253,7 +259,6 @@ class Rollout:
         return self.seeds(e, k + self._skip)
 
     def close(self) -> None:
-        """Close the environment."""
         self.env.close()
 
     def _start(self, seeds: EpisodeSeeds) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from rich.table import Table
 
-from rltrain.build.evaluation import build_evaluation, build_scripted_evaluation
+from rltrain.build.evaluation import Evaluated, build_evaluation, build_scripted_evaluation
 from rltrain.common import checkpoint
 from rltrain.common.files import put_text
 from rltrain.config.saved_config import load_config
@@ -24,7 +24,6 @@ from rltrain.config.schema import Settings
 from rltrain.config.validate.settings import check
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
-from rltrain.hardware.rollout import Rollout
 from rltrain.logger.screen import Screen, plural
 from rltrain.mode.find_run import find_checkpoint
 from rltrain.mode.hub.download import is_download
@@ -104,7 +103,7 @@ def evaluate_script(settings: Settings) -> Evaluation:
     return evaluated(settings, rollout, None)
 
 
-def evaluated(settings: Settings, rollout: Rollout, found: checkpoint.Found | None) -> Evaluation:
+def evaluated(settings: Settings, rollout: Evaluated, found: checkpoint.Found | None) -> Evaluation:
     """Play, count and write; with ``record``, write videos."""
     place = home(found) if found else new_folder()
     evaluation = played(settings, rollout, found, place)
@@ -113,7 +112,7 @@ def evaluated(settings: Settings, rollout: Rollout, found: checkpoint.Found | No
 
 
 def played(
-    settings: Settings, rollout: Rollout, found: checkpoint.Found | None, place: Path
+    settings: Settings, rollout: Evaluated, found: checkpoint.Found | None, place: Path
 ) -> Evaluation:
     """Play and count; with ``record``, write videos into ``place``."""
     recorded, step = settings.run.record, found.step if found else 0

@@ -22,7 +22,7 @@ import rltrain
 from rltrain.algo.checks import stacked_shape
 from rltrain.build.env import build_env, prepare_machine
 from rltrain.build.learner import load_agents
-from rltrain.build.trainer import build_test_rollout
+from rltrain.build.tests import build_test_rollout
 from rltrain.common import checkpoint
 from rltrain.common.files import put_text
 from rltrain.common.install import install_extra

@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from rltrain.build.evaluation import build_evaluation, build_scripted_evaluation
+from rltrain.build.evaluation import build_local_evaluation, build_scripted_evaluation
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
 from rltrain.hardware.device import set_allocator_policy
@@ -38,7 +38,7 @@ def watch(path: str | Path, words: Sequence[str], load_step: int | Literal["best
     set_allocator_policy()
     found, settings = open_checkpoint(path, words, load_step, plays=True)
     try:
-        rollout = build_evaluation(settings, found.folder)
+        rollout = build_local_evaluation(settings, found.folder)
     except ValueError as error:
         raise UsageError(str(error)) from error
     play(settings, rollout, home(found), found.step, Screen(highlight=False))

@@ -14,9 +14,10 @@ import torch
 
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.build.callbacks import build_callbacks, obs_statistics, video_recorder
-from rltrain.build.env import build_env, prepare_machine
+from rltrain.build.env import prepare_machine
 from rltrain.build.learner import build_learner
-from rltrain.build.trainer import build_actor, build_buffer, build_test_rollout, trainer_words
+from rltrain.build.tests import build_test_env, build_tests
+from rltrain.build.trainer import build_actor, build_buffer, trainer_words
 from rltrain.callback import Callback
 from rltrain.common.seeding import (
     DATASET_STREAM,
@@ -62,7 +63,7 @@ def build_offline_trainer(
         )
     device = prepare_machine(settings)
     torch.manual_seed(seed_key(run.seed, NOISE_STREAM))  # noisy layers and quantile levels
-    test_env = build_env(settings, min(run.test.n_envs, run.test.episodes), training=False)
+    test_env = build_test_env(settings)
     spec = test_env.spec
     dataset = open_dataset(Path(run.dataset.read).expanduser(), spec)
     held_out = dataset.held_out(run.dataset.held_out)
@@ -83,14 +84,15 @@ def build_offline_trainer(
             int(dataset.whole.sum()),
             dataset.folder,
         )
+    watchers = build_callbacks(settings, loggers, NoExploration(), statistics, callbacks)
     return OfflineTrainer(
         reader=Reader(dataset=dataset, chosen=chosen, rng=generator(run.seed, DATASET_STREAM)),
         env_steps_per_iteration=algo.steps_per_collect * settings.hardware.n_envs,
-        test_rollout=build_test_rollout(settings, learner.online.agents, test_env),
+        test_rollout=build_tests(settings, learner.online.agents, test_env, watchers),
         buffer=buffer,
         learner=learner,
         actor=build_actor(settings, learner, test_env, FixedEpsilon(epsilon=0)),
-        callbacks=build_callbacks(settings, loggers, NoExploration(), statistics, callbacks),
+        callbacks=watchers,
         run_dir=run_dir,
         **trainer_words(settings, spec),
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -12,7 +12,7 @@ from rltrain.hardware.process.memory import SharedArrays, SharedWeights
 from rltrain.hardware.process.supervision import Supervision
 from rltrain.hardware.process.worker import MakeRollout
 from rltrain.hardware.share import Share
-from rltrain.interfaces import Learning, VectorEnv, Watch
+from rltrain.interfaces import Learning, VectorEnv
 from rltrain.types import STEP_FIELDS, Clock, Episode, Steps
 
 
@@ -99,33 +99,6 @@ class ProcessRollout:
         if self.overlap:
             self._begin(n_steps, clock.after(steps))
         return steps
-
-    def run_episodes(
-        self,
-        n: int,
-        seed: int,
-        clock: Clock,
-        watch: Watch | None = None,
-        stop: Callable[[], bool] | None = None,
-        report: Callable[[int], None] | None = None,
-    ) -> list[Episode]:
-        """Exactly ``n`` test episodes, those that ``Rollout.run_episodes`` would play.
-
-        Raises:
-            Interrupted: ``stop`` returned True.
-        """
-        assert watch is None, "nothing can watch episodes in other processes"
-        self._weights.write(self.agents)
-        args = [(share.test_episodes(n), seed, clock) for share in self.shares]
-        answers = self._workers.ask("run_episodes", args, stop or (lambda: False))
-        if report is not None:
-            report(n)
-        episodes: list[Episode | None] = [None] * n
-        for share, own in zip(self.shares, answers, strict=True):
-            for i, episode in enumerate(own):
-                rounds, e = divmod(i, share.n_envs)
-                episodes[rounds * share.total + share.first + e] = episode
-        return cast(list[Episode], episodes)
 
     def sync(self, learner: Learning) -> None:
         """Do nothing: ``collect`` writes the weights when the workers begin."""

@@ -81,7 +81,14 @@ class Supervision:
 
     def send(self, method: str, *args: Any) -> None:
         """Ask all workers the same; ``receive`` waits for the answers."""
-        self._send(method, [args] * len(self.shares))
+        self.send_each(method, [args] * len(self.shares))
+
+    def send_each(self, method: str, args: Sequence[tuple[Any, ...]]) -> None:
+        """Ask every worker with arguments of its own."""
+        self.start()
+        self._question = [(method, *each) for each in args]
+        for share in self.shares:
+            self._deliver(share)
 
     def ask(
         self,
@@ -90,7 +97,7 @@ class Supervision:
         stop: Callable[[], bool] = lambda: False,
     ) -> list[Any]:
         """The answer of every worker to a question with arguments of its own."""
-        self._send(method, args)
+        self.send_each(method, args)
         return self.receive(stop)
 
     def receive(self, stop: Callable[[], bool] = lambda: False) -> list[Any]:
@@ -124,12 +131,6 @@ class Supervision:
         _kill_all(self._processes, EXIT_TIMEOUT)
         self._starting.clear()
         self._undelivered.clear()
-
-    def _send(self, method: str, args: Sequence[tuple[Any, ...]]) -> None:
-        self.start()
-        self._question = [(method, *each) for each in args]
-        for share in self.shares:
-            self._deliver(share)
 
     def _deliver(self, share: Share) -> None:
         """Send a worker its question once it runs."""

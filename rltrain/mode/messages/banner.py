@@ -111,10 +111,12 @@ def environment(trainer: Trainer, n_envs: Mapping[str, int]) -> str:
 
 def device(plan: Mapping[str, Any]) -> str:
     """Device, threads, worker processes and, of the real StarCraft II, processes of games."""
-    games = plan["processes"] - 1 - plan["workers"]
+    workers, testers = plan["workers"], plan["test_workers"]
+    games = plan["processes"] - 1 - workers - testers
     words = f"{plan['device']}, {plural(plan['threads'], 'torch thread')}"
     words += f", {plan['kernels']} kernels"
-    words += f", {plural(plan['workers'], 'worker process')}" if plan["workers"] else ""
+    words += f", {plural(workers, 'worker process')}" if workers else ""
+    words += f", {plural(testers, 'test process')}" if testers else ""
     return words + (f", {plural(games, 'game process')}" if games else "")
 
 

@@ -29,11 +29,13 @@ def resource_plan(settings: Settings, trainer: Training) -> dict[str, Any]:
         trainer.rollout.about.get("backend") == "sc2"
     )  # each environment plays in a process of its own
     workers = 0 if settings.workers is None else settings.workers.n_workers
+    testers = run.test.n_workers or 0
     plan = trainer.buffer.plan()
     return {
         "device": str(torch_device_of(online)),
-        "processes": 1 + workers + (sum(n_envs.values()) if games else 0),
+        "processes": 1 + workers + testers + (sum(n_envs.values()) if games else 0),
         "workers": workers,
+        "test_workers": testers,
         "threads": n_threads(settings),
         "kernels": chosen(settings.hardware.kernels),
         "n_envs": n_envs,

@@ -1,0 +1,126 @@
+"""ProcessTests: test episodes in worker processes, while this process does other things."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+from torch import nn
+
+from rltrain.hardware.process.memory import SharedArrays, SharedWeights
+from rltrain.hardware.process.supervision import Supervision
+from rltrain.hardware.process.worker import MakeRollout
+from rltrain.hardware.share import Share
+from rltrain.interfaces import VectorEnv, Watch
+from rltrain.types import Clock, Episode
+
+
+class ProcessTests:
+    """Plays in worker processes the test episodes that one ``Rollout`` in all environments would
+    play. The workers start at the first use; lost ones are replaced and play again.
+
+    Args:
+        make: the rollout of a share, in its worker.
+        shares: the environments of each worker.
+        env: one environment like those of the workers, for ``about``; it is closed.
+        agents: those whose weights are tested.
+        timeout: seconds that a time step may take.
+        max_restarts: workers replaced within an hour.
+        preload: module that makes rollouts, imported before the workers are started.
+    """
+
+    def __init__(
+        self,
+        *,
+        make: MakeRollout,
+        shares: Sequence[Share],
+        env: VectorEnv,
+        agents: nn.Module,
+        timeout: float,
+        max_restarts: int,
+        preload: str,
+    ) -> None:
+        self.shares, self.agents, self.env, self.about = shares, agents, env, env.about
+        env.close()
+        self._weights = SharedWeights(agents)
+        clocks = SharedArrays({"seconds": ((len(shares), 2), np.dtype(np.float64))})
+        self._workers = Supervision(
+            *(make, shares, SharedArrays({}), clocks, self._weights),
+            timeout=timeout,
+            max_restarts=max_restarts,
+            preload=preload,
+        )
+        self._asked: int | None = None  # episodes that the workers are playing
+        self._ready: list[Episode] | None = None  # played, and not given away yet
+
+    @property
+    def apart(self) -> ProcessTests:
+        """Itself."""
+        return self
+
+    def begin_episodes(self, n: int, seed: int, clock: Clock) -> None:
+        """Let the workers play ``n`` test episodes with the weights as they are now."""
+        self._weights.write(self.agents)
+        self._workers.send_each(
+            "run_episodes", [(share.test_episodes(n), seed, clock) for share in self.shares]
+        )
+        self._asked = n
+
+    def finish_episodes(self, stop: Callable[[], bool] = lambda: False) -> list[Episode]:
+        """The episodes that were begun.
+
+        Raises:
+            EnvError: workers were replaced too often.
+            Interrupted: ``stop`` returned True.
+        """
+        if self._ready is not None:
+            episodes, self._ready = self._ready, None
+            return episodes
+        assert self._asked is not None, "no episodes were begun"
+        n, self._asked = self._asked, None
+        answers = self._workers.receive(stop)
+        episodes_of: list[Episode | None] = [None] * n
+        for share, own in zip(self.shares, answers, strict=True):
+            for i, episode in enumerate(own):
+                rounds, e = divmod(i, share.n_envs)
+                episodes_of[rounds * share.total + share.first + e] = episode
+        return cast(list[Episode], episodes_of)
+
+    def run_episodes(
+        self,
+        n: int,
+        seed: int,
+        clock: Clock,
+        watch: Watch | None = None,
+        stop: Callable[[], bool] | None = None,
+        report: Callable[[int], None] | None = None,
+    ) -> list[Episode]:
+        """Exactly ``n`` test episodes, those that ``Rollout.run_episodes`` would play.
+
+        Raises:
+            Interrupted: ``stop`` returned True.
+        """
+        assert watch is None, "nothing can watch episodes in other processes"
+        self.begin_episodes(n, seed, clock)
+        episodes = self.finish_episodes(stop or (lambda: False))
+        if report is not None:
+            report(n)
+        return episodes
+
+    def call(self, method: str, *args: Any) -> list[Any]:
+        """Call a method of every environment; the results are in their order."""
+        if self._asked is not None:
+            self._ready = self.finish_episodes()
+        answers = self._workers.ask("call", [(method, *args)] * len(self.shares))
+        return [one for each in answers for one in each]
+
+    def abandon(self, episodes: int) -> None:
+        """Drop the test that is being played."""
+        if self._asked is not None:
+            self._workers.close()
+        self._asked = self._ready = None
+
+    def close(self) -> None:
+        """End the workers."""
+        self._workers.close()
