@@ -1,4 +1,6 @@
-"""The rollouts of an evaluation: with the policy of a checkpoint, or a scripted one."""
+"""The rollouts of tests and of an evaluation: with the policy of a run or of a checkpoint, or a
+scripted one.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,43 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from torch import nn
+
 from rltrain.build.env import build_env, prepare_machine, recorded
 from rltrain.build.learner import load_agents
 from rltrain.build.tests import build_test_rollout, n_test_envs
+from rltrain.callback import Callbacks
 from rltrain.callback.training import EvaluationRollouts
 from rltrain.common.seeding import TEST_POLICY_STREAM, TestSeeds, generator
 from rltrain.config.schema import Settings
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import VectorEnv
 from rltrain.offline.recorder import BehaviorPolicy
+
+
+def build_test_env(settings: Settings) -> VectorEnv:
+    """The environments of tests; with workers one of them, for its sizes."""
+    n_envs = n_test_envs(settings) if settings.run.test.n_workers is None else 1
+    return build_env(settings, n_envs, training=False)
+
+
+def build_tests(
+    settings: Settings, agents: nn.Module, env: VectorEnv, callbacks: Callbacks
+) -> EvaluationRollouts:
+    """Test episodes in this process, or in ``test.n_workers`` others.
+
+    Args:
+        env: what ``build_test_env`` gave.
+        callbacks: of the run.
+
+    Raises:
+        ValueError: what workers cannot do.
+    """
+    if settings.run.test.n_workers is None:
+        return build_test_rollout(settings, agents, env)
+    from rltrain.build.workers import build_process_tests
+
+    return build_process_tests(settings, agents, env, watched=callbacks.watch_tests)
 
 
 class Evaluated(EvaluationRollouts, Protocol):

@@ -1,4 +1,4 @@
-"""Tests: their environments, in this process or in workers, and the policy that is tested."""
+"""A rollout of test episodes: the policy that is tested, its seeds and exploration."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.exploration.share import ExplorationOfShare
 from rltrain.algo.policy import Policy
-from rltrain.build.env import build_env
 from rltrain.build.policy import accelerate
-from rltrain.callback import Callbacks
-from rltrain.callback.training import EvaluationRollouts
 from rltrain.common.seeding import TEST_POLICY_STREAM, TestSeeds, generator
 from rltrain.config.schema import Settings
 from rltrain.hardware.rollout import Rollout
@@ -22,31 +19,6 @@ from rltrain.interfaces import VectorEnv
 def n_test_envs(settings: Settings) -> int:
     """Environments of tests, those of all workers together."""
     return min(settings.run.test.n_envs, settings.run.test.episodes)
-
-
-def build_test_env(settings: Settings) -> VectorEnv:
-    """The environments of tests; with workers one of them, for its sizes."""
-    n_envs = n_test_envs(settings) if settings.run.test.n_workers is None else 1
-    return build_env(settings, n_envs, training=False)
-
-
-def build_tests(
-    settings: Settings, agents: nn.Module, env: VectorEnv, callbacks: Callbacks
-) -> EvaluationRollouts:
-    """Test episodes in this process, or in ``test.n_workers`` others.
-
-    Args:
-        env: what ``build_test_env`` gave.
-        callbacks: of the run.
-
-    Raises:
-        ValueError: what workers cannot do.
-    """
-    if settings.run.test.n_workers is None:
-        return build_test_rollout(settings, agents, env)
-    from rltrain.build.workers import build_process_tests
-
-    return build_process_tests(settings, agents, env, watched=callbacks.watch_tests)
 
 
 def build_test_rollout(

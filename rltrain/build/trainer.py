@@ -18,9 +18,9 @@ from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
 from rltrain.build.callbacks import build_callbacks, obs_statistics, video_recorder
 from rltrain.build.env import build_env, need_same_sizes, prepare_machine, recorded
+from rltrain.build.evaluation import build_test_env, build_tests
 from rltrain.build.learner import about, build_learner, need_independent
 from rltrain.build.policy import accelerate, build_exploration
-from rltrain.build.tests import build_test_env, build_tests
 from rltrain.callback import Callback
 from rltrain.common.conformance import conform
 from rltrain.common.imports import locate

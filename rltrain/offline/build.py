@@ -15,8 +15,8 @@ import torch
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.build.callbacks import build_callbacks, obs_statistics, video_recorder
 from rltrain.build.env import prepare_machine
+from rltrain.build.evaluation import build_test_env, build_tests
 from rltrain.build.learner import build_learner
-from rltrain.build.tests import build_test_env, build_tests
 from rltrain.build.trainer import build_actor, build_buffer, trainer_words
 from rltrain.callback import Callback
 from rltrain.common.seeding import (
