@@ -44,6 +44,10 @@ class First:
 
     def reset(self): ...
     def forget(self, indices): ...
+    def carry_on(self, state): ...
+
+    def state_dict(self):
+        return {}
 
 
 def rollout(n_envs: int) -> Rollout:
