@@ -72,6 +72,12 @@ class Script:
     def act(self, obs: Any, avail_actions: Any, last: Any, clock: Any) -> np.ndarray:
         return np.array(self.rows.pop(0) if self.rows else [PLAY, WIN])
 
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def carry_on(self, state: Any) -> None:
+        """Nothing."""
+
     def reset(self) -> None:
         """Nothing to forget."""
 
