@@ -1,10 +1,12 @@
-"""Networks that are nothing but layers with ReLU between them, as compiled code takes them."""
+"""Networks that are nothing but layers, normalized or not, with ReLU between them, as compiled code
+takes them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -18,6 +20,7 @@ from rltrain.algo.network.head import NoisyLinear
 from rltrain.algo.network.layers import Layers
 
 Layer = nn.Linear | nn.Conv2d | NoisyLinear
+EPS = 1e-5  # of layer normalization, as ``linear_kernel`` has it
 NO_POINTS = np.zeros(0, np.float32)
 
 
@@ -51,6 +54,13 @@ def outputs_of(distribution: nn.Module) -> tuple[int, np.ndarray]:
     return 0, NO_POINTS
 
 
+class Block(NamedTuple):
+    """A layer, and how its output is normalized."""
+
+    layer: Layer
+    norm: nn.LayerNorm | None = None
+
+
 class Stack:
     """Layers of the trunk, which ends in a ReLU, and of the head's one or two streams.
 
@@ -60,31 +70,33 @@ class Stack:
 
     def __init__(
         self,
-        trunk: Sequence[Layer],
-        advantage: Sequence[Layer],
-        value: Sequence[Layer],
+        trunk: Sequence[Block],
+        advantage: Sequence[Block],
+        value: Sequence[Block],
         sides: tuple[int, int] = (0, 0),
     ) -> None:
-        self.layers: list[Layer] = [*trunk, *advantage, *value]
+        blocks = [*trunk, *advantage, *value]
+        self.layers = [block.layer for block in blocks]
         self.cut = (len(trunk), len(advantage)) if value else (len(trunk) + len(advantage), 0)
         rows = []
         height, width = sides
-        for layer in self.layers:
+        for layer, norm in blocks:
             n_out, fan_in = len(layer.weight), layer.weight[0].numel()
             if isinstance(layer, nn.Conv2d):
                 kernel, stride = layer.kernel_size[0], layer.stride[0]
-                rows.append((fan_in, n_out, layer.in_channels, height, width, kernel, stride))
+                rows.append((fan_in, n_out, layer.in_channels, height, width, kernel, stride, 0))
                 height, width = ((side - kernel) // stride + 1 for side in (height, width))
             else:
-                rows.append((fan_in, n_out, 0, 0, 0, 0, 0))
+                rows.append((fan_in, n_out, 0, 0, 0, 0, 0, int(norm is not None)))
         self.shapes = np.array(rows)
         fan_in, _, channels, height, width, *_ = rows[0]
         self.n_inputs = channels * height * width if channels else fan_in
         self.noisy = np.array([isinstance(layer, NoisyLinear) for layer in self.layers])
-        self.n_weights = sum((n_in + 1) * n_out for n_in, n_out, *_ in rows)
+        self.n_weights = sum((n_in + 1 + 2 * norm) * n_out for n_in, n_out, *_, norm in rows)
         self.draws_noise = bool(self.noisy.any())
         self._noise = torch.zeros(sum(sum(row[:2]) for row in self.shapes[self.noisy].tolist()))
-        self._tables: list[dict[str, Any]] = [layer._parameters for layer in self.layers]
+        parts = [part for block in blocks for part in block if part is not None]
+        self._tables: list[dict[str, Any]] = [part._parameters for part in parts]
         self._found: tuple[list[int], np.ndarray] = [], NO_POINTS
 
     @classmethod
@@ -99,7 +111,7 @@ class Stack:
         torso, sides = agents.torso, (0, 0)
         trunk = plain_layers(torso, ends_in_relu=True)
         if type(torso) is Convolutions and torso.plain:
-            trunk, sides = [*torso.convolutions], torso.sides
+            trunk, sides = [Block(layer) for layer in torso.convolutions], torso.sides
         advantage = plain_layers(head.advantage, ends_in_relu=False)
         value = [] if head.value is None else plain_layers(head.value, ends_in_relu=False)
         if not trunk or not advantage or value is None:
@@ -132,8 +144,8 @@ class Stack:
         return q
 
     def parameters(self) -> np.ndarray:
-        """One array, W_1, b_1, W_2, …, the sigmas of a noisy layer behind its b; a copy unless
-        they lie so in memory.
+        """One array, W_1, b_1, W_2, …, the sigmas of a noisy layer behind its b, then factors and
+        offsets of its normalization; a copy unless they lie so in memory.
         """
         tensors = [tensor for table in self._tables for tensor in table.values()]
         places = [tensor.data_ptr() for tensor in tensors]
@@ -174,17 +186,30 @@ class Stack:
         return gradient
 
 
-def plain_layers(layers: nn.Module, ends_in_relu: bool) -> list[Layer] | None:
-    """The linear or noisy layers of a sequence with ReLU between them, and at the end if asked for;
-    None if it is anything else.
+def plain_layers(layers: nn.Module, ends_in_relu: bool) -> list[Block] | None:
+    """The linear or noisy layers of a sequence with ReLU between them, and at the end if asked for,
+    normalized or not before it; None if it is anything else.
     """
-    parts = list(layers) if type(layers) is Layers else []
-    linear, between = parts[::2], parts[1::2]
-    plain = all(type(part) in (nn.Linear, NoisyLinear) for part in linear)
-    relu = all(type(part) is nn.ReLU for part in between)
-    if not parts or not plain or not relu or (len(parts) % 2 == 0) is not ends_in_relu:
-        return None
-    return cast(list[Layer], linear)
+    blocks: list[Block] = []
+    relu = True  # before the next layer
+    for part in layers if type(layers) is Layers else ():
+        if type(part) in (nn.Linear, NoisyLinear) and relu:
+            blocks.append(Block(cast(Layer, part)))
+            relu = False
+        elif type(part) is nn.LayerNorm and not relu and known_norm(part, blocks[-1]):
+            blocks[-1] = Block(blocks[-1].layer, part)
+        elif type(part) is nn.ReLU and not relu:
+            relu = True
+        else:
+            return None
+    plain = relu is ends_in_relu and (relu or blocks[-1].norm is None)
+    return blocks if blocks and plain else None
+
+
+def known_norm(norm: nn.LayerNorm, block: Block) -> bool:
+    """Whether compiled code has a normalization of all outputs of a layer."""
+    whole = norm.normalized_shape == (len(block.layer.weight),) and block.norm is None
+    return whole and norm.eps == EPS and norm.bias is not None
 
 
 def flat_view(tensors: Sequence[Tensor]) -> np.ndarray | None:

@@ -2,9 +2,10 @@
 with ReLU between them, and at the end, if it is dueling, two streams.
 
 Weights are one flat array, layer after layer: trunk, advantage, value. A row of ``shapes`` is a
-layer's fan-in, its outputs (filters, for a convolution), and channels, height, width, kernel and
-stride, all zero for a linear one. ``cut``: layers of the trunk and of either stream;
-without streams everything is trunk. Numbers are laid out and padded as in ``linear_kernel``.
+layer's fan-in, its outputs (filters, for a convolution), channels, height, width, kernel and
+stride, all zero for a linear one, and 1 for a linear one that is normalized before its ReLU, whose
+factors and offsets follow its weights. ``cut``: layers of the trunk and of either stream; without
+streams everything is trunk. Numbers are laid out and padded as in ``linear_kernel``.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -22,6 +23,8 @@ from rltrain.algo.kernels.linear_kernel import (
     dense,
     dense_gradient,
     dense_input_gradient,
+    normalize,
+    normalize_gradient,
     turn_into,
 )
 from rltrain.algo.kernels.matmul_kernel import F
@@ -33,7 +36,7 @@ njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
 
 @njit()
 def evaluate(x, flat, shapes, cut):
-    """The values behind every layer of trunk, advantage and value stream, and the network's output
+    """The values that ``forward`` gives of trunk, advantage and value stream, and the output
     [A · K, R] for ``x`` [R, n_0], K numbers for each action.
 
     A dueling network returns V + A - mean(A) (Wang et al. 2016, equation 9).
@@ -42,7 +45,7 @@ def evaluate(x, flat, shapes, cut):
     if not shapes[0, 2]:
         x = columns(x, shapes[0, 0])
     trunk = forward(x, flat, shapes[:n_trunk], n_stream > 0)
-    q = features = trunk[n_trunk]
+    q = features = trunk[len(trunk) - 1]
     flat = flat[n_weights(shapes[:n_trunk]) :]
     advantage_shapes = shapes[n_trunk : n_trunk + n_stream]
     advantage = forward(features, flat, advantage_shapes, False)
@@ -50,7 +53,7 @@ def evaluate(x, flat, shapes, cut):
         features, flat[n_weights(advantage_shapes) :], shapes[n_trunk + n_stream :], False
     )
     if n_stream:
-        a, v = advantage[n_stream], value[n_stream]
+        a, v = advantage[len(advantage) - 1], value[len(value) - 1]
         n_outputs = len(v)
         n_actions = len(a) // n_outputs
         q = np.empty_like(a)
@@ -88,7 +91,7 @@ def differentiate(values, of_q, n_rows, flat, shapes, cut, gradient):
     trunk_shapes, advantage_shapes = shapes[:n_trunk], shapes[n_trunk : n_trunk + n_stream]
     start = n_weights(trunk_shapes)
     if n_stream:
-        n_outputs = len(value[n_stream])
+        n_outputs = len(value[len(value) - 1])
         n_actions = len(of_q) // n_outputs
         of_v = np.zeros((n_outputs, of_q.shape[1]), F)
         of_a = np.empty_like(of_q)
@@ -129,26 +132,30 @@ def n_weights(shapes):
     """Weights of some layers."""
     n = 0
     for layer in range(len(shapes)):
-        n += (shapes[layer, 0] + 1) * shapes[layer, 1]
+        n += (shapes[layer, 0] + 1 + 2 * shapes[layer, 7]) * shapes[layer, 1]
     return n
 
 
 @njit()
 def forward(x, flat, shapes, ends_in_relu):
     """The values in front of every layer and behind the last: rows [R, n] of images, columns [n, R]
-    in front of linear layers and behind the last of all.
+    in front of linear layers and behind the last of all; and what ``normalize`` returns of a layer,
+    before the values behind it.
     """
     values = [x]
     for layer in range(len(shapes)):
-        n_in, n_out, channels, height, width, kernel, stride = shapes[layer]
+        n_in, n_out, channels, height, width, kernel, stride, norm = shapes[layer]
         if channels:
             x = conv(x, flat, (channels, height, width, kernel, stride, n_out))
             if layer + 1 == len(shapes) or not shapes[layer + 1, 2]:
                 x = columns(x, n_out * n_places(shapes[layer]))
         else:
-            x = dense(x, flat, n_in, n_out, ends_in_relu or layer < len(shapes) - 1)
+            relu = not norm and (ends_in_relu or layer < len(shapes) - 1)
+            x = dense(x, flat, n_in, n_out, relu)
+        if norm:
+            values.append(normalize(x, flat[(n_in + 1) * n_out :]))
         values.append(x)
-        flat = flat[(n_in + 1) * n_out :]
+        flat = flat[n_weights(shapes[layer : layer + 1]) :]
     return values
 
 
@@ -163,11 +170,19 @@ def backward(values, of_output, n_rows, flat, shapes, gradient, to_input):
     """Fill ``gradient``; with ``to_input`` also give that by the first values, which came out of a
     ReLU. ``of_output`` is columns, zero after the first ``n_rows``.
     """
-    end, images = len(flat), False
+    end, images, behind = len(flat), False, len(values) - 1
     for layer in range(len(shapes) - 1, -1, -1):
-        n_in, n_out, channels, height, width, kernel, stride = shapes[layer]
-        start = end - (n_in + 1) * n_out
-        x, weights = values[layer], flat[start:end]
+        n_in, n_out, channels, height, width, kernel, stride, norm = shapes[layer]
+        start = end - n_weights(shapes[layer : layer + 1])
+        weights = flat[start:end]
+        if norm:
+            behind -= 1
+            first = (n_in + 1) * n_out
+            normalize_gradient(
+                of_output, values[behind], weights[first:], n_rows, gradient[start + first : end]
+            )
+        behind -= 1
+        x = values[behind]
         shape = channels, height, width, kernel, stride, n_out
         if channels:
             if not images:

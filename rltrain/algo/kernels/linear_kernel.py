@@ -1,4 +1,4 @@
-"""A linear layer in machine code, forward and backward.
+"""A linear layer and its layer normalization in machine code, forward and backward.
 
 Weights are W [n_out, n_in] and b [n_out], one after the other in a flat array. Everything else has
 a column for every row of a batch, [features, R]: then the weights are the left side of a product as
@@ -21,6 +21,7 @@ from rltrain.algo.kernels.recurrent.tile_kernel import padded as padded_columns
 from rltrain.common import numba_cache
 
 SQUARE = 16
+EPS = F(1e-5)  # of PyTorch's LayerNorm
 SOURCES = (__file__, shared.__file__, tile_kernel.__file__)
 # not "nnan": NaN has to propagate
 njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
@@ -130,3 +131,58 @@ def dense_input_gradient(of_output, flat, n_in):
     of_input = np.zeros((n_in, of_output.shape[1]), F)
     add_product(of_input, (flat, 0, 1, n_in), of_output)
     return of_input
+
+
+@njit()
+def normalize(x, weights):
+    """Layer normalization and ReLU of ``x`` [n, R] in place (Ba et al. 2016, equation 4);
+    ``weights`` are factors [n] and offsets [n].
+
+    Returns:
+        the normalized values [n, R], and in the last row [R] what they were divided by, inverted.
+    """
+    n, width = x.shape
+    kept = np.empty((n + 1, width), F)
+    mean, inverse = np.zeros(width, F), kept[n]
+    inverse[:] = F(0)
+    for o in range(n):
+        for r in range(width):
+            mean[r] += x[o, r]
+    for r in range(width):
+        mean[r] /= F(n)
+    for o in range(n):
+        for r in range(width):
+            distance = x[o, r] - mean[r]
+            kept[o, r] = distance
+            inverse[r] += distance * distance
+    for r in range(width):
+        inverse[r] = F(1) / np.sqrt(inverse[r] / F(n) + EPS)
+    for o in range(n):
+        factor, offset = weights[o], weights[n + o]
+        for r in range(width):
+            kept[o, r] *= inverse[r]
+            value = kept[o, r] * factor + offset
+            x[o, r] = F(0) if value < 0 else value
+    return kept
+
+
+@njit()
+def normalize_gradient(of_output, kept, weights, n_rows, gradient):
+    """Fill ``gradient``, by ``weights``, and turn ``of_output`` [n, R], the gradient before the
+    ReLU, into that by the layer's input; only the first ``n_rows`` columns count.
+    """
+    n = len(of_output)
+    mean, product, inverse = np.zeros(n_rows, F), np.zeros(n_rows, F), kept[n]
+    for o in range(n):
+        of_factor, of_offset, factor = F(0), F(0), weights[o]
+        for r in range(n_rows):
+            of_factor += of_output[o, r] * kept[o, r]
+            of_offset += of_output[o, r]
+            of_output[o, r] *= factor
+            mean[r] += of_output[o, r]
+            product[r] += of_output[o, r] * kept[o, r]
+        gradient[o], gradient[n + o] = of_factor, of_offset
+    for o in range(n):
+        for r in range(n_rows):
+            rest = of_output[o, r] - (mean[r] + kept[o, r] * product[r]) / F(n)
+            of_output[o, r] = inverse[r] * rest

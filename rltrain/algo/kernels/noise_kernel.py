@@ -1,8 +1,9 @@
 """Weights of noisy layers with their noise, and gradients back, in machine code.
 
 Parameters are a flat array, layer after layer: W [n_out, n_in] and b [n_out], of a noisy layer
-followed by the sigmas of both. ``shapes`` are as in ``feed_forward_kernel``, ``noisy`` marks the
-layers, ``noise`` has n_in and n_out normal numbers for each noisy layer.
+followed by the sigmas of both, and factors and offsets of its normalization. ``shapes`` are as in
+``feed_forward_kernel``, ``noisy`` marks the layers, ``noise`` has n_in and n_out normal numbers for
+each noisy layer.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -36,6 +37,9 @@ def with_noise(parameters, shapes, noisy, noise, weights):
                     out[o * n_in + i] += sigma[o * n_in + i] * (factor * signed_root(of_in[i]))
                 out[n_in * n_out + o] += sigma[n_in * n_out + o] * factor
             at, drawn = at + n, drawn + n_in + n_out
+        n = 2 * n_out * shapes[layer, 7]
+        weights[to : to + n] = parameters[at : at + n]
+        at, to = at + n, to + n
 
 
 @njit
@@ -56,6 +60,9 @@ def of_parameters(of_weights, shapes, noisy, noise, gradient):
                     of_sigma[o * n_in + i] = known[o * n_in + i] * (factor * signed_root(of_in[i]))
                 of_sigma[n_in * n_out + o] = known[n_in * n_out + o] * factor
             to, drawn = to + n, drawn + n_in + n_out
+        n = 2 * n_out * shapes[layer, 7]
+        gradient[to : to + n] = of_weights[at : at + n]
+        at, to = at + n, to + n
 
 
 @njit

@@ -29,6 +29,7 @@ BARE = {"last_action": False, "agent_id": False}
 PLAIN = {
     "mlp": ("mlp", (3,), {**BARE, "hidden_sizes": [8, 5]}),
     "mlp-dueling": ("mlp", (3,), {**BARE, "dueling": True, "head_sizes": [4]}),
+    "mlp-norm": ("mlp", (3,), {**BARE, "hidden_sizes": [8, 5], "layer_norm": True}),
     "conv": ("conv", (2, 9, 8), BARE),
     "conv-dueling": ("conv", (2, 9, 8), {**BARE, "dueling": True}),
     "conv-one-layer": ("conv", (2, 9, 8), {**BARE, "filters": [[4, 3, 1]], "hidden_sizes": []}),
@@ -66,6 +67,7 @@ OTHER = {
     "scaled": {"normalize_obs": True},
     "noisy": {"noisy_sigma": 0.5, "head_sizes": [4]},
     "noisy-dueling": {"noisy_sigma": 0.5, "head_sizes": [17], "dueling": True},
+    "noisy-norm": {"noisy_sigma": 0.5, "head_sizes": [17], "dueling": True, "layer_norm": True},
 }
 POINTS = {
     "scalar": lambda double: TDLoss(gamma=0.9, double=double, n_step=2),
@@ -144,7 +146,6 @@ def test_compiled_acting_equals_the_tensor_operations(network, n_rows):
 @pytest.mark.parametrize(
     ("agents", "more"),
     [
-        ("mlp", {"layer_norm": True}),
         ("mlp", {"distribution": DISTRIBUTIONS["implicit_quantile"]}),
         ("conv", {"layer_norm": True}),
         ("conv", {"agent_id": True}),
