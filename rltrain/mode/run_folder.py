@@ -134,6 +134,7 @@ class Record(Callback):
         """
         self.facts |= {
             "status": "running",
+            "process": os.getpid(),
             "started": now(),
             "version": rltrain.__version__,
             **git_state(),

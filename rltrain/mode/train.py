@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +31,8 @@ from rltrain.logger.loggers import Logger, Loggers
 from rltrain.logger.screen import Screen
 from rltrain.logger.train_log import TrainLog, train_log
 from rltrain.mode.find_run import find_checkpoint, find_run
-from rltrain.mode.messages.banner import Job, banner, job_line
+from rltrain.mode.lock import run_lock
+from rltrain.mode.messages.banner import Job, banner, begins_again, job_line
 from rltrain.mode.messages.bottleneck import bottleneck
 from rltrain.mode.messages.card import write_card
 from rltrain.mode.messages.closing import closing_words, next_commands, one_line, result
@@ -108,18 +110,6 @@ def start_from(trainer: Trainer, settings: Settings) -> str | None:
     return f"{found.folder} (env step {found.step:,}): {begins_again(trainer, settings)}"
 
 
-def begins_again(trainer: Trainer, settings: Settings) -> str:
-    """What a run that starts from weights does not take over."""
-    explores = trainer.actor.exploration_metrics(trainer.clock)
-    amount = ", ".join(f"{name} {value:g}" for name, value in explores.items())
-    start = "start" in settings.nodes["algo.exploration"].kwargs
-    setting = f" ({amount}; less with algo.exploration.start)" if start else f" ({amount})"
-    return (
-        "networks and targets only, optimizer, replay, schedules and exploration"
-        f"{setting if amount else ''} start from scratch"
-    )
-
-
 def run_training(
     settings: Settings,
     run_dir: Path,
@@ -150,7 +140,7 @@ def run_training(
     loud = loud and settings.logger.console
     screen = Screen(highlight=False, quiet=not loud)
     name = None if job is None else job.name
-    with train_log(screen, name) as keep_log, Interrupts() as interrupts:
+    with ExitStack() as stack, train_log(screen, name) as keep_log, Interrupts() as interrupts:
         loggers = Loggers([JsonLines(run_dir / "metrics.jsonl"), TrainLog()])
         for logger in chosen_loggers(settings, run_dir):
             loggers.add(logger)
@@ -160,6 +150,8 @@ def run_training(
             loggers.add(display)
         record = Record(run_dir)
         if resume:
+            stack.enter_context(run_lock(run_dir))
+            checkpoint.put_back(run_dir / "checkpoints")
             keep_log(run_dir)
         trainer = built(settings, run_dir, loggers, [record, *callbacks])
         try:
@@ -168,6 +160,7 @@ def run_training(
             if not resume:
                 with refused_writes(run_dir):
                     make_folder(run_dir, files or {})
+                    stack.enter_context(run_lock(run_dir))
                     keep_log(run_dir)
         except BaseException:
             trainer.close()
@@ -281,7 +274,6 @@ def resume(
     tree, choices, changed = load_config(config, overrides, learns=True, env=env)
     refuse_changes(changed)
     require_writable(run_dir)
-    checkpoint.put_back(run_dir / "checkpoints")
     settings = check(tree, choices, {})
     settings = settings if handed_over is None else handed_over(settings)
     return run_training(settings, run_dir, resume=True, loud=loud, job=job)

@@ -42,6 +42,18 @@ def banner(
     return facts_panel("rltrain", facts)
 
 
+def begins_again(trainer: Trainer, settings: Settings) -> str:
+    """What a run that starts from weights does not take over."""
+    explores = trainer.actor.exploration_metrics(trainer.clock)
+    amount = ", ".join(f"{name} {value:g}" for name, value in explores.items())
+    start = "start" in settings.nodes["algo.exploration"].kwargs
+    setting = f" ({amount}; less with algo.exploration.start)" if start else f" ({amount})"
+    return (
+        "networks and targets only, optimizer, replay, schedules and exploration"
+        f"{setting if amount else ''} start from scratch"
+    )
+
+
 @dataclass(frozen=True)
 class Job:
     """One run of a sweep; its name is that of its folder and begins with its number from 0."""
