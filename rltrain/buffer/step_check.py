@@ -7,7 +7,8 @@ from statistics import mode
 import numpy as np
 
 from rltrain.buffer.packed_obs import Storage
-from rltrain.errors import UsageError
+from rltrain.common.number_types import is_finite
+from rltrain.errors import EnvError, UsageError
 from rltrain.types import EnvSpec, Steps
 
 Signature = list[tuple[tuple[int, ...], np.dtype] | None]
@@ -17,8 +18,9 @@ HALF_MAX = float(np.finfo(np.float16).max)
 class StepCheck:
     """Refuse steps that do not fit the environments.
 
-    Shapes and types are looked at only when they differ from those of the last accepted steps;
-    only the range of the actions (and of numbers stored as float16) depends on the data.
+    Shapes and types are looked at only when they differ from those of the last accepted steps; of
+    the data only the range of the actions (and of numbers stored as float16), whether all numbers
+    are finite, and whether every agent can act.
 
     Args:
         spec: sizes.
@@ -30,7 +32,7 @@ class StepCheck:
     def __init__(
         self, spec: EnvSpec, n_envs: int, *, storage: Storage = "float32", hidden_dim: int = 0
     ) -> None:
-        self.n_actions = spec.n_actions
+        self.n_actions, self.masks_actions = spec.n_actions, spec.masks_actions
         agents = (n_envs, spec.n_agents)
         # shape behind T, and types that are accepted
         self.fields: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {
@@ -45,6 +47,8 @@ class StepCheck:
         }
         if hidden_dim:
             self.fields["hidden"] = ((*agents, hidden_dim), ("float32",))
+        self.numbers = ["reward", *(["state"] if spec.state_dim else [])]
+        self.numbers += [] if spec.obs_dtype == "uint8" else ["obs"]
         self.half = ["state"] if storage == "float16" else []
         if storage == "float16" and spec.obs_dtype != "uint8":
             self.half.append("obs")
@@ -55,6 +59,7 @@ class StepCheck:
 
         Raises:
             ValueError: the first field that does not, what was expected and what it is.
+            EnvError: the environments gave a number that is not finite, or no available action.
             UsageError: numbers too large for ``storage=float16``.
         """
         arrays = [getattr(steps, name) for name in self.fields]
@@ -64,6 +69,11 @@ class StepCheck:
             self.accepted = signature
         if steps.action.view(np.uint64).max(initial=0) >= self.n_actions:  # or below 0
             self._require_actions(steps)
+        for name in self.numbers:
+            if not is_finite(getattr(steps, name)):
+                _require_finite(name, steps)
+        if self.masks_actions and not steps.avail_actions.any(-1).all():
+            _require_available(steps)
         for name in self.half:
             _require_half(name, getattr(steps, name))
 
@@ -95,6 +105,30 @@ class StepCheck:
                 f"Steps.action should be from 0 to {self.n_actions - 1}, got "
                 f"{steps.action[t, e, agent]} at time step {t} of environment {e}, agent {agent}."
             )
+
+
+def _require_finite(name: str, steps: Steps) -> None:
+    """Refuse numbers that are not finite; the rewards of final steps mean nothing."""
+    values = getattr(steps, name)
+    wrong = ~np.isfinite(values)
+    if name == "reward":
+        wrong &= ~steps.last[:, :, None]
+    for t, e, *rest in np.argwhere(wrong)[:1].tolist():
+        agent = f", agent {rest[0]}" if values.shape[2] > 1 and name != "state" else ""
+        raise EnvError(
+            f"Environment {e}{agent} gave {values[t, e][tuple(rest)]} as {name} (time step {t} of "
+            "the last ones): expected finite numbers."
+        )
+
+
+def _require_available(steps: Steps) -> None:
+    """Refuse agents that no action is available to; none is chosen in final steps."""
+    wrong = ~steps.avail_actions.any(-1) & ~steps.last[:, :, None]
+    for t, e, agent in np.argwhere(wrong)[:1].tolist():
+        raise EnvError(
+            f"Environment {e} gave agent {agent} no available action (time step {t} of the last "
+            "ones): expected one at least. An agent that can do nothing needs an action for that."
+        )
 
 
 def _require_half(name: str, values: np.ndarray) -> None:

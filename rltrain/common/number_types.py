@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import BeforeValidator, Field
 
 
@@ -55,3 +56,8 @@ Fraction = Annotated[float, BeforeValidator(_real), Field(gt=0, le=1)]
 """Above 0, up to 1."""
 Flag = Annotated[bool, BeforeValidator(_flag)]
 """true or false."""
+
+
+def is_finite(x: np.ndarray) -> bool:
+    """Whether every element is; a finite sum of squares says so at once."""
+    return math.isfinite(np.vdot(x, x)) or bool(np.isfinite(x).all())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,10 +9,12 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from rltrain.common.number_types import is_finite
 from rltrain.env.actions import components, numbered
 from rltrain.env.spaces import to_record, viewed
 from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.vector import Env, Observation
+from rltrain.errors import EnvError
 from rltrain.types import EnvSpec
 
 NO_STATE = np.zeros(0, np.float32)
@@ -80,24 +81,24 @@ class GymnasiumEnv(Env):
         try:
             obs, info = self.env.reset(seed=self._seed)
         except Exception as error:
-            raise RuntimeError(f"{self._where()} failed: {reason(error)}") from error
+            raise EnvError(f"{self._where()} failed: {reason(error)}") from error
         return self._observation(obs, info, final=False)
 
     def step(
         self, action: np.ndarray
     ) -> tuple[Observation, np.ndarray, bool, bool, Mapping[str, Any]]:
-        """Raises RuntimeError where the environment fails, a reward or an observation is not a
+        """Raises EnvError where the environment fails, a reward or an observation is not a
         finite number, an observation has another shape than it should, or no action is available.
         """
         self._t += 1
         try:
             happened = self.env.step(self._actions.own(int(action[0])))
         except Exception as error:
-            raise RuntimeError(f"{self._where()} failed: {reason(error)}") from error
+            raise EnvError(f"{self._where()} failed: {reason(error)}") from error
         obs, reward, terminated, truncated, info = happened
         reward = float(reward)
         if not abs(reward) <= LARGEST:
-            raise RuntimeError(f"{self._where()} gave the reward {reward}.")
+            raise EnvError(f"{self._where()} gave the reward {reward}.")
         self._return += reward
         terminated, truncated = bool(terminated), bool(truncated)
         final = terminated or truncated
@@ -132,22 +133,22 @@ class GymnasiumEnv(Env):
         try:
             seen = self._view.convert(obs)
         except (ValueError, TypeError, KeyError, IndexError) as error:
-            raise RuntimeError(
+            raise EnvError(
                 f"{self._where()} gave the observation {obs}, which is not of its space "
                 f"({reason(error)})."
             ) from error
         if seen.shape != self.spec.obs_shape:
-            raise RuntimeError(
+            raise EnvError(
                 f"{self._where()} gave an observation of shape {seen.shape}: expected "
                 f"{self.spec.obs_shape}."
             )
         if seen.dtype != np.uint8 and not is_finite(seen):
-            raise RuntimeError(f"{self._where()} gave the observation {obs}.")
+            raise EnvError(f"{self._where()} gave the observation {obs}.")
         available = self._all
         if "action_mask" in info:
             mask = np.asarray(info["action_mask"], np.uint8).reshape(1, -1)
             if mask.shape != available.shape or not (mask.any() or final):
-                raise RuntimeError(
+                raise EnvError(
                     f"{self._where()} gave the action_mask {info['action_mask']}: expected "
                     f"{self.spec.n_actions} entries, of which one at least is 1."
                 )
@@ -174,8 +175,3 @@ def need_spaces(env: gymnasium.Env, name: str) -> None:
 def reason(error: Exception) -> str:
     """An exception's type and message."""
     return f"{type(error).__name__}: {error}"
-
-
-def is_finite(x: np.ndarray) -> bool:
-    """Whether every element is; a finite sum of squares says so at once."""
-    return math.isfinite(np.vdot(x, x)) or bool(np.isfinite(x).all())

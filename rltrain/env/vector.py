@@ -112,6 +112,8 @@ class SyncVectorEnv(VectorEnv):
         self.avail_actions = np.zeros((n_envs, spec.n_agents, spec.n_actions), np.uint8)
         self.state = np.zeros((n_envs, spec.state_dim), np.float32)
         self.last = np.zeros(n_envs, np.bool_)
+        agents = spec.n_agents, spec.n_actions
+        self._shapes = self.obs.shape[1:], agents, (spec.state_dim,)
         self._infos: list[Mapping[str, Any]] = [{} for _ in range(n_envs)]
         self.infos: Sequence[Mapping[str, Any]] = self._infos
         self._episode = np.zeros(n_envs, np.int64)  # k of each environment's current episode
@@ -142,10 +144,13 @@ class SyncVectorEnv(VectorEnv):
                 self._begin(e, int(self._episode[e]) + 1)
                 continue
             self._actions[e].append(taken)
-            observation, reward[e], ended, cut_off, info = env.step(taken)
+            try:
+                observation, reward[e], ended, cut_off, info = env.step(taken)
+                self._show(e, observation, last=ended or cut_off, info=info)
+            except Exception as error:
+                raise EnvError(self._failed(e, error)) from error
             if ended or (cut_off and terminal):
                 terminated[e] = True
-            self._show(e, observation, last=ended or cut_off, info=info)
         return reward, terminated
 
     def call(self, method: str, *args: Any) -> list[Any]:
@@ -243,12 +248,28 @@ class SyncVectorEnv(VectorEnv):
         assert self._seeds is not None, "an episode before reset"
         self._episode[e], self._actions[e] = k, []
         self._tasks[e] = self.envs[e].task
-        observation = self.envs[e].reset(self._seeds(e, k))
-        self._show(e, observation, last=False, info={})
+        try:
+            observation = self.envs[e].reset(self._seeds(e, k))
+            self._show(e, observation, last=False, info={})
+        except Exception as error:
+            raise EnvError(self._failed(e, error)) from error
+
+    def _failed(self, e: int, error: Exception) -> str:
+        """Which environment failed; an error of rltrain's own adapters says the rest."""
+        if isinstance(error, EnvError):
+            return f"Environment {e}: {error}"
+        assert self._seeds is not None
+        seed, what = self._seeds(e, int(self._episode[e])), f"{type(error).__name__}: {error}"
+        return f"Environment {e} in the episode with seed {seed}: {what}"
 
     def _show(
         self, e: int, observation: Observation, *, last: bool, info: Mapping[str, Any]
     ) -> None:
+        shapes = tuple(array.shape for array in observation)
+        if shapes != self._shapes:
+            raise ValueError(
+                f"obs, avail_actions and state have the shapes {shapes}: expected {self._shapes}."
+            )
         self.obs[e], self.avail_actions[e] = observation.obs, observation.avail_actions
         if self.spec.state_dim:
             self.state[e] = observation.state

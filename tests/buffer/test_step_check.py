@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from rltrain.buffer.step_check import StepCheck
-from rltrain.errors import UsageError
+from rltrain.errors import EnvError, UsageError
 from rltrain.types import Clock, EnvSpec, Steps
 from tests.buffer import test_episode, test_on_policy, test_replay
 from tests.buffer.streams import SPEC, Stream, saved
@@ -167,3 +167,50 @@ def test_float16_refuses_numbers_that_it_would_make_infinite(name: str, value: f
         buffer.add(steps)
     assert_same_state(before, saved(buffer))
     assert buffer.store.bytes_in_use == in_use
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(
+    ("name", "index", "match"),
+    [
+        ("obs", (3, 2, 1, 0), r"^Environment 2, agent 1 gave -?(nan|inf) as obs \(time step 3 "),
+        ("state", (3, 2, 0), r"^Environment 2 gave -?(nan|inf) as state \(time step 3 "),
+        (
+            "reward",
+            None,
+            r"^Environment \d(, agent 0)? gave -?(nan|inf) as reward \(time step \d+ ",
+        ),
+    ],
+)
+def test_numbers_that_are_not_finite_are_named_and_nothing_is_stored(
+    name: str, index: tuple[int, ...] | None, match: str, bad: float
+) -> None:
+    for kind in ("episode", "replay"):
+        buffer, stream = BUFFERS[kind](SPEC), Stream(0)
+        buffer.add(stream.steps(8))
+        before, steps = saved(buffer), stream.steps(8)
+        t, e = np.argwhere(~steps.last)[-1]
+        getattr(steps, name)[index or (t, e, 0)] = bad
+        with pytest.raises(EnvError, match=match):
+            buffer.add(steps)
+        assert_same_state(before, saved(buffer))
+
+
+def test_large_numbers_are_finite() -> None:
+    steps = Stream(0).steps(4)
+    steps.obs.flat[0] = 3e38
+    StepCheck(SPEC, 3)(steps)
+
+
+def test_an_agent_without_an_available_action_is_named() -> None:
+    check, steps = StepCheck(replace(SPEC, masks_actions=True), 3), Stream(0).steps(40)
+    steps.avail_actions[:] = 1
+    t, e = np.argwhere(steps.last)[0]
+    steps.avail_actions[t, e] = 0
+    check(steps)
+    t, e = np.argwhere(~steps.last)[0]
+    steps.avail_actions[t, e, 1] = 0
+    with pytest.raises(
+        EnvError, match=rf"^Environment {e} gave agent 1 no available action \(time"
+    ):
+        check(steps)

@@ -32,20 +32,20 @@ def test_a_reward_that_is_no_number_names_environment_step_and_seed(bad: float) 
     env = GymnasiumEnv(Scripted(rewards=(1.0, bad)))
     env.reset(41)
     go(env)
-    with pytest.raises(RuntimeError, match=r"^Scripted at step 2 .* seed 41 gave the reward"):
+    with pytest.raises(EnvError, match=r"^Scripted at step 2 .* seed 41 gave the reward"):
         go(env)
 
 
 def test_an_observation_that_is_no_number_names_environment_step_and_seed() -> None:
     env = GymnasiumEnv(Scripted(**BROKEN_OBS))
     env.reset(41)
-    with pytest.raises(RuntimeError, match=r"^Scripted at step 1 .* seed 41 gave the observation"):
+    with pytest.raises(EnvError, match=r"^Scripted at step 1 .* seed 41 gave the observation"):
         go(env)
 
 
 def test_the_first_observation_is_looked_at_too() -> None:
     env = GymnasiumEnv(Scripted(shows=[np.array([np.inf, 0], np.float32)]))
-    with pytest.raises(RuntimeError, match=r"at step 0 .* gave the observation"):
+    with pytest.raises(EnvError, match=r"at step 0 .* gave the observation"):
         env.reset(0)
 
 
@@ -53,7 +53,7 @@ def test_the_seed_that_is_named_is_the_one_that_was_given() -> None:
     inner = Scripted(rewards=(float("nan"),))
     env = GymnasiumEnv(inner)
     env.reset(2**62 + 5)
-    with pytest.raises(RuntimeError, match=rf"seed {inner.seeds[0]} gave"):
+    with pytest.raises(EnvError, match=rf"seed {inner.seeds[0]} gave"):
         go(env)
     assert inner.seeds == [5]
 
@@ -207,7 +207,7 @@ def test_an_environment_that_fails_is_named_with_step_and_seed() -> None:
     env = GymnasiumEnv(Failing())
     env.reset(41)
     go(env)
-    with pytest.raises(RuntimeError, match=r"^Failing at step 2 .* seed 41 failed: KeyError"):
+    with pytest.raises(EnvError, match=r"^Failing at step 2 .* seed 41 failed: KeyError"):
         go(env)
 
 
@@ -215,7 +215,7 @@ def test_an_environment_that_fails_is_named_with_step_and_seed() -> None:
 def test_an_observation_of_another_space_names_environment_step_and_seed(shown: Any) -> None:
     env = GymnasiumEnv(Scripted(shows=[np.zeros(2, np.float32), shown]))
     env.reset(41)
-    with pytest.raises(RuntimeError, match=r"^Scripted at step 1 .* seed 41 gave the observation"):
+    with pytest.raises(EnvError, match=r"^Scripted at step 1 .* seed 41 gave the observation"):
         go(env)
 
 
@@ -225,7 +225,7 @@ def test_a_picture_of_another_size_names_environment_step_and_seed() -> None:
         Scripted(space, [np.zeros((4, 5, 3), np.uint8), np.zeros((4, 4, 3), np.uint8)])
     )
     env.reset(41)
-    with pytest.raises(RuntimeError, match=r"shape \(3, 4, 4\): expected \(3, 4, 5\)"):
+    with pytest.raises(EnvError, match=r"shape \(3, 4, 4\): expected \(3, 4, 5\)"):
         go(env)
 
 

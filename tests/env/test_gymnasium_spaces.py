@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 from rltrain.env.gymnasium import GymnasiumEnv
 from rltrain.env.spaces import from_record, viewed
+from rltrain.errors import EnvError
 from tests.env.scripted import Scripted, go
 
 
@@ -198,5 +199,5 @@ def test_an_empty_mask_of_a_final_observation_means_nothing() -> None:
 def test_a_mask_that_leaves_nothing_to_choose_is_a_broken_world(mask: list[int]) -> None:
     env = GymnasiumEnv(Scripted(masks=[[1, 1, 1], mask]))
     env.reset(7)
-    with pytest.raises(RuntimeError, match=r"step 1 .* seed 7 gave the action_mask .* expected 3"):
+    with pytest.raises(EnvError, match=r"step 1 .* seed 7 gave the action_mask .* expected 3"):
         go(env)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rltrain.env.vector import Observation, SyncVectorEnv
+from rltrain.errors import EnvError
 from rltrain.types import EnvSpec
 
 
@@ -176,3 +177,39 @@ def test_a_state_of_another_number_of_environments_is_refused() -> None:
     one, other = SyncVectorEnv(make=Exact, n_envs=2), SyncVectorEnv(make=Exact, n_envs=3)
     with pytest.raises(ValueError, match=r"2 environments, this run has 3: set hardware\.n_envs=2"):
         other.load_state_dict(one.state_dict())
+
+
+class Wrong(Counting):
+    """Shows wrong shapes from step 1 on."""
+
+    shown = Observation(np.zeros((1, 2), np.float32), np.eye(2, dtype=np.uint8), np.zeros(1))
+
+    def step(self, action: np.ndarray) -> Any:
+        found = super().step(action)
+        return (self.shown, *found[1:]) if self.seed == 10 else found
+
+
+class Raising(Counting):
+    """Fails in the first step of its second episode."""
+
+    def step(self, action: np.ndarray) -> Any:
+        if self.seed == 11:
+            raise KeyError("x")
+        return super().step(action)
+
+
+def test_observations_of_another_shape_name_environment_field_and_seed() -> None:
+    env = SyncVectorEnv(make=Wrong, n_envs=2)
+    env.reset(seeds)
+    match = r"^Environment 1 in the episode with seed 10: .*obs.* shapes \(\(1, 2\), .* expected"
+    with pytest.raises(EnvError, match=match):
+        env.step(ACTION)
+
+
+def test_an_environment_that_raises_is_named_with_its_seed() -> None:
+    env = SyncVectorEnv(make=Raising, n_envs=2)
+    env.reset(seeds)
+    for _ in range(3):  # two steps of its first episode, and the next one's beginning
+        env.step(ACTION)
+    with pytest.raises(EnvError, match=r"^Environment 1 .* with seed 11: KeyError: 'x'"):
+        env.step(ACTION)

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rltrain.env.gymnasium import FRAMES_PER_SECOND, LARGEST, NO_STATE, is_finite, reason
+from rltrain.common.number_types import is_finite
+from rltrain.env.gymnasium import FRAMES_PER_SECOND, LARGEST, NO_STATE, reason
 from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.team.named import agents_record
 from rltrain.env.team.spaces import MASK, Agent, team_spaces
