@@ -30,7 +30,8 @@ from rltrain.mode import evaluate as evaluation
 from rltrain.mode.messages.warnings import warn
 from rltrain.mode.run_folder import Journal, holds_run, new_run_dir
 from rltrain.mode.signals import SIGNAL_CODES
-from rltrain.mode.train import Result, built, run_training, start_from
+from rltrain.mode.start import built, start_from
+from rltrain.mode.train import Result, run_training
 from rltrain.mode.train import resume as continue_run
 from rltrain.trainer import Trainer
 from rltrain.trainer_state import SPEC

@@ -28,6 +28,7 @@ FLOORS = {
     "video": 2,
     "interop": 3,
     "trainer": 3,
+    "rank_trainer": 3,
     "trainer_state": 3,
     "periodic_tests": 3,
     "callback": 3,

@@ -123,6 +123,7 @@ class GradientStep:
         self.max_grad_norm = max_grad_norm
         self.lr_schedule = None if lr_schedule is None else _checked(lr_schedule)
         self.moments = self._fresh_moments()
+        self.sum_over_ranks: Callable[[Tensor], None] | None = None  # in place; None: one process
 
     @property
     def weights(self) -> Tensor:
@@ -142,13 +143,16 @@ class GradientStep:
         of the gradient before clipping.
         """
         gradient = self.flat.gradient
-        count = torch.as_tensor(result.count).clamp(min=1)
-        loss = torch.as_tensor(result.loss_sum) / count
-        if result.gradient is not None:
-            torch.div(result.gradient, count, out=gradient)
+        if self.sum_over_ranks is not None:
+            loss = self._over_ranks(result, self.sum_over_ranks)
         else:
-            gradient.zero_()
-            loss.backward()
+            count = torch.as_tensor(result.count).clamp(min=1)
+            loss = torch.as_tensor(result.loss_sum) / count
+            if result.gradient is not None:
+                torch.div(result.gradient, count, out=gradient)
+            else:
+                gradient.zero_()
+                loss.backward()
         with one_thread(when=gradient.is_cpu):  # several divide a sum as their number has it
             grad_norm = torch.linalg.vector_norm(gradient)
         if self.max_grad_norm is not None:
@@ -164,6 +168,25 @@ class GradientStep:
         for tensor, old in zip(state, before, strict=True):
             torch.where(finite, tensor, old, out=tensor)
         return 1 - finite.float(), grad_norm
+
+    def _over_ranks(self, result: Result, sum_over_ranks: Callable[[Tensor], None]) -> Tensor:
+        """The loss of all ranks' batches together; sets the gradient to its gradient.
+
+        Gradient, sum and count are added up as one tensor, so that a step waits for the other ranks
+        once.
+        """
+        gradient = self.flat.gradient
+        loss_sum = torch.as_tensor(result.loss_sum)
+        if result.gradient is None:
+            gradient.zero_()
+            loss_sum.backward()
+        summed = gradient if result.gradient is None else result.gradient
+        numbers = torch.stack([loss_sum.detach(), torch.as_tensor(result.count)]).to(gradient)
+        whole = torch.cat([summed, numbers])
+        sum_over_ranks(whole)
+        count = whole[-1].clamp(min=1)
+        torch.div(whole[:-2], count, out=gradient)
+        return whole[-2] / count
 
     def _optimize(self) -> None:
         """The optimizer's step, on one thread for few weights: torch's fused kernels call on all

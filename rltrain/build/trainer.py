@@ -112,9 +112,14 @@ def build_rollout(
 
 
 def build_buffer(
-    settings: Settings, spec: EnvSpec, learner: Learner, device: torch.device
+    settings: Settings,
+    spec: EnvSpec,
+    learner: Learner,
+    device: torch.device,
+    key: tuple[int, ...] = (),
 ) -> Buffer:
-    """The replay that this loss and these agents need.
+    """The replay that this loss and these agents need; ``key`` tells apart the random streams of
+    several.
 
     Raises:
         ValueError: it could never be sampled, or does not fit in memory.
@@ -125,7 +130,7 @@ def build_buffer(
         spec=spec,
         n_envs=settings.hardware.n_envs,
         device=device,
-        rng=generator(settings.run.seed, BUFFER_STREAM),
+        rng=generator(settings.run.seed, BUFFER_STREAM, *key),
         n_step=loss.n_step,
         hidden_dim=learner.online.agents.hidden_dim,
         total_env_steps=settings.run.total_env_steps,

@@ -187,6 +187,13 @@ class WorkerSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RankSettings:
+    """The key of the node ``hardware`` that ``hardware=ddp`` adds."""
+
+    rank_timeout: Positive
+
+
+@dataclass(frozen=True, kw_only=True)
 class SupervisionSettings:
     """The key of the node ``env`` that ``hardware=process`` adds."""
 
@@ -261,6 +268,7 @@ class Settings:
     algo: AlgoSettings | None  # None: a player that learns nothing, built from the node "algo"
     hardware: HardwareSettings
     workers: WorkerSettings | None  # None: the environments run in this process
+    ranks: RankSettings | None  # None: one process learns
     env: SupervisionSettings | None
     logger: LoggerSettings
     nodes: Mapping[str, Node]

@@ -25,7 +25,7 @@ from rltrain.logger.loggers import Loggers
 from rltrain.logger.screen import Screen, shown
 from rltrain.mode.messages.closing import evaluate_command, resume_command
 from rltrain.mode.run_folder import Record, make_folder, now, require_new
-from rltrain.mode.train import built
+from rltrain.mode.start import built
 from rltrain.trainer_state import size_words
 from rltrain.types import Clock, EnvSpec
 

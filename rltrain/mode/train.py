@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from rltrain.build.trainer import build_trainer
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.common.files import refused_writes, require_writable
@@ -22,7 +21,6 @@ from rltrain.config.schema import Settings
 from rltrain.config.trust import packages, shipped_targets
 from rltrain.config.validate.settings import check
 from rltrain.errors import UsageError, exit_code_of
-from rltrain.hardware.device import set_allocator_policy
 from rltrain.logger.console import PlainLines
 from rltrain.logger.curve import history
 from rltrain.logger.jsonl import JsonLines
@@ -30,24 +28,22 @@ from rltrain.logger.live import LivePanel
 from rltrain.logger.loggers import Logger, Loggers
 from rltrain.logger.screen import Screen
 from rltrain.logger.train_log import TrainLog, train_log
-from rltrain.mode.find_run import find_checkpoint, find_run
+from rltrain.mode.find_run import find_run
 from rltrain.mode.lock import run_lock
-from rltrain.mode.messages.banner import Job, banner, begins_again, job_line
+from rltrain.mode.messages.banner import Job, banner, job_line
 from rltrain.mode.messages.bottleneck import bottleneck
 from rltrain.mode.messages.card import write_card
 from rltrain.mode.messages.closing import closing_words, next_commands, one_line, result
 from rltrain.mode.messages.warnings import warn
 from rltrain.mode.run_folder import (
     Record,
-    clear_folder,
     make_folder,
     now,
-    other_rules,
     refuse_changes,
     require_new,
 )
 from rltrain.mode.signals import Interrupts
-from rltrain.offline.build import build_offline_trainer
+from rltrain.mode.start import built, other_rank, run_rank, start_from, take_up
 from rltrain.offline.shards import require_free
 from rltrain.trainer import Trainer
 
@@ -70,21 +66,6 @@ class Result:
         return history(self.run_dir / "metrics.jsonl")
 
 
-def built(
-    settings: Settings,
-    run_dir: Path,
-    loggers: Loggers | None = None,
-    callbacks: Sequence[Callback] = (),
-) -> Trainer:
-    """A trainer, with what its parts refuse put as a usage error."""
-    set_allocator_policy()
-    build = build_trainer if settings.run.dataset.read is None else build_offline_trainer
-    try:
-        return build(settings, run_dir, loggers or Loggers([]), callbacks)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-
-
 def chosen_loggers(settings: Settings, run_dir: Path) -> list[Logger]:
     """The loggers that ``logger=[…]`` chooses.
 
@@ -97,17 +78,6 @@ def chosen_loggers(settings: Settings, run_dir: Path) -> list[Logger]:
         return [node.build(run_dir=run_dir, config=settings.record) for node in used]
     except ValueError as error:
         raise UsageError(str(error)) from error
-
-
-def start_from(trainer: Trainer, settings: Settings) -> str | None:
-    """Load the weights that ``checkpoint=`` names; returns which were taken."""
-    if settings.run.checkpoint is None:
-        return None
-    found = find_checkpoint(settings.run.checkpoint, settings.run.load_step)
-    trainer.load_weights(found.folder)
-    for remark in found.remarks + other_rules(found.folder, trainer.rollout.about):
-        log.warning("%s", remark)
-    return f"{found.folder} (env step {found.step:,}): {begins_again(trainer, settings)}"
 
 
 def run_training(
@@ -133,6 +103,8 @@ def run_training(
     Raises:
         RltrainError: the run could not begin; the folder is as it was.
     """
+    if other_rank(settings):
+        return Result(run_dir, exit_code=run_rank(settings, run_dir, resume=resume))
     if not resume:
         require_new(run_dir)
     if settings.run.dataset.write is not None and not resume:
@@ -277,16 +249,3 @@ def resume(
     settings = check(tree, choices, {})
     settings = settings if handed_over is None else handed_over(settings)
     return run_training(settings, run_dir, resume=True, loud=loud, job=job)
-
-
-def take_up(trainer: Trainer, settings: Settings) -> str | None:
-    """Continue from the newest valid checkpoint, with warnings of what is not as it was; a run that
-    was ended before its first one starts again, from what it started from.
-    """
-    if checkpoint.resumable(trainer.run_dir / "checkpoints"):
-        for remark in trainer.restore(trainer.run_dir).remarks:
-            log.warning("%s", remark)
-        return None
-    log.warning("the run had no checkpoint to go on from: it starts again at env step 0.")
-    clear_folder(trainer.run_dir, settings)
-    return start_from(trainer, settings)

@@ -16,6 +16,7 @@ from rltrain.config.schema import (
     HardwareSettings,
     LoggerSettings,
     Node,
+    RankSettings,
     RunSettings,
     Settings,
     SupervisionSettings,
@@ -56,7 +57,7 @@ def check(
     scripted = "_target_" in (plain.get("algo") or {})
     algo = None if scripted else checker.record(AlgoSettings, plain.get("algo", {}), "algo")
     env, supervision = supervised(plain, checker)
-    hardware, workers = machine_settings(plain.get("hardware", {}), checker)
+    hardware, workers, ranks = machine_settings(plain.get("hardware", {}), checker)
     chosen = {k: v for k, v in plain.get("logger", {}).items() if isinstance(v, Mapping)}
     others = {k: v for k, v in plain.get("logger", {}).items() if k not in chosen}
     logger = checker.record(LoggerSettings, others, "logger")
@@ -100,25 +101,30 @@ def check(
         algo=algo,
         hardware=hardware,
         workers=workers,
+        ranks=ranks,
         env=supervision,
         logger=logger,
         nodes={k: n for k, n in nodes.items() if n is not None},
         callbacks=tuple(n for n in callbacks if n is not None),
         choices=dict(choices),
-        plain=converted(plain, run, algo, (hardware, workers), supervision, nodes),
+        plain=converted(plain, run, algo, (hardware, workers, ranks), supervision, nodes),
         typed=frozenset(key for key, value in keys.items() if value != before.get(key, value)),
     )
 
 
-def machine_settings(node: Any, checker: Checker) -> tuple[Any, WorkerSettings | None]:
-    """The settings of ``hardware``, and those of its workers if it has some."""
-    names = {f.name for f in fields(WorkerSettings)}
-    if not isinstance(node, Mapping) or not names & set(node):
-        return checker.record(HardwareSettings, node, "hardware"), None
-    own = {name: value for name, value in node.items() if name in names}
-    rest = {name: value for name, value in node.items() if name not in names}
+def machine_settings(
+    node: Any, checker: Checker
+) -> tuple[Any, WorkerSettings | None, RankSettings | None]:
+    """The settings of ``hardware``, and those of its workers and of its ranks if it has some."""
+    if not isinstance(node, Mapping):
+        return checker.record(HardwareSettings, node, "hardware"), None, None
+    rest, added = dict(node), {}
+    for kind in (WorkerSettings, RankSettings):
+        names = [f.name for f in fields(kind) if f.name in rest]
+        own = {name: rest.pop(name) for name in names}
+        added[kind] = checker.record(kind, own, "hardware") if own else None
     hardware = checker.record(HardwareSettings, rest, "hardware")
-    return hardware, checker.record(WorkerSettings, own, "hardware")
+    return hardware, added[WorkerSettings], added[RankSettings]
 
 
 def supervised(
@@ -177,7 +183,7 @@ def converted(
     plain: Mapping[str, Any],
     run: Any,
     algo: Any,
-    machine: tuple[Any, Any],
+    machine: tuple[Any, ...],
     supervision: Any,
     nodes: Mapping[str, Node | None],
 ) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from rich.table import Table
 import rltrain
 from rltrain.config.schema import Settings
 from rltrain.logger.screen import plural, shown
+from rltrain.mode.messages.bottleneck import bottleneck
 from rltrain.trainer import Trainer
 
 
@@ -39,6 +40,8 @@ def banner(
         facts["starts from"] = origin
     if trainer.clock.env_steps:
         facts["continues at"] = f"{trainer.clock.env_steps:,} env steps"
+        if known := bottleneck(settings, trainer.latest):
+            facts["speed"] = known
     return facts_panel("rltrain", facts)
 
 

@@ -69,6 +69,9 @@ def kept_words(checkpoints: Path, env_steps: int) -> str:
     return "Nothing is kept: there was no checkpoint yet."
 
 
+TORCHRUN = "torchrun --nproc-per-node=2 -m rltrain"
+
+
 def next_commands(
     facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: str, trust: str | None
 ) -> list[str]:
@@ -82,7 +85,9 @@ def next_commands(
         commands.append(evaluate_command(f"{path}/checkpoints/best", trust))
     if latest is not None:
         commands.append(evaluate_command(path, trust))
-        commands.append(resume_command(path, trust, more))
+        ranks = "rank_timeout" in trainer.about["config"]["hardware"]
+        resume = resume_command(path, trust, more)
+        commands.append(resume.replace("rltrain", TORCHRUN, 1) if ranks else resume)
     if any((run_dir / "wandb").glob("offline-run-*")):
         commands.append(f"wandb sync {folder}/wandb/offline-run-*")
     if (run_dir / "learning_curve.png").exists():

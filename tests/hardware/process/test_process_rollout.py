@@ -96,16 +96,18 @@ def test_workers_collect_what_one_process_collects(tmp_path):
 @pytest.mark.parametrize(
     ("algo", "env", "more"),
     [
+        ("dqn", "cartpole", []),
         ("c51", "cartpole", []),
         ("r2d2", "cartpole", []),
         ("vdn", "two_step", []),
         ("qmix", "smac", ["env.backend=native"]),
     ],
 )
-def test_every_method_collects_the_same(tmp_path, algo, env, more):
+def test_every_method_collects_the_same_for_20_000_env_steps(tmp_path, algo, env, more):
     kept = [word for word in SMALL if not word.startswith(("algo=", "algo.network", "total"))]
-    words = [*kept, f"algo={algo}", f"env={env}", "total_env_steps=1500", *more]
+    words = [*kept, f"algo={algo}", f"env={env}", "total_env_steps=20000", *more]
     words += [] if env == "cartpole" else ["buffer.capacity=100", "algo.learning_starts=0"]
+    words += ["algo.updates_per_episode=0.5", "algo.updates_per_env_step=null", "save.interval=1e6"]
     local = trained(words, tmp_path / "local")
     assert differences(local, trained([*words, *PROCESS], tmp_path / "process")) == []
 

@@ -29,7 +29,13 @@ def adam_step(step: GradientStep, result: Result) -> tuple[Number, Number]:
     options: dict[str, Any] = step.optimizer.param_groups[0]
     lr, (beta1, beta2) = options["lr"], options["betas"]
     betas = 0.5 < beta1 < 1 and 0 < beta2 < 1  # below, PyTorch rounds in another order
-    if not betas or isinstance(lr, Tensor) or any(options[k] != v for k, v in PLAIN.items()):
+    alone = step.sum_over_ranks is None
+    if (
+        not alone
+        or not betas
+        or isinstance(lr, Tensor)
+        or any(options[k] != v for k, v in PLAIN.items())
+    ):
         return GradientStep.take(step, result)
     from rltrain.algo.kernels.optimizer import gradient_step_kernel as kernel
 

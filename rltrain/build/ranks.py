@@ -1,0 +1,200 @@
+"""The trainer of one of several processes that learn together (hardware=ddp)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rltrain.algo.exploration.share import ExplorationOfShare
+from rltrain.algo.learner import Learner
+from rltrain.algo.policy import Policy
+from rltrain.build.callbacks import build_callbacks, obs_statistics, video_recorder
+from rltrain.build.env import build_env, need_same_sizes, prepare_machine
+from rltrain.build.evaluation import build_test_env, build_tests
+from rltrain.build.learner import build_learner
+from rltrain.build.policy import accelerate, build_exploration
+from rltrain.build.trainer import build_actor, build_buffer, trainer_words
+from rltrain.callback import Callback, Callbacks, Health
+from rltrain.common.seeding import (
+    ENV_STREAM,
+    NOISE_STREAM,
+    POLICY_STREAM,
+    EpisodeSeeder,
+    generator,
+    seed_key,
+)
+from rltrain.config.schema import Node, Settings
+from rltrain.hardware.ddp.ranks import Ranks, rank_of_environment
+from rltrain.hardware.rollout import Rollout
+from rltrain.hardware.share import Share, shares_of
+from rltrain.logger.loggers import Loggers
+from rltrain.rank_trainer import RankTrainer
+
+TORCHRUN = "torchrun --nproc-per-node=2 -m rltrain"
+
+
+def build_rank_trainer(
+    settings: Settings, run_dir: Path, loggers: Loggers, callbacks: Sequence[Callback]
+) -> RankTrainer:
+    """A trainer with its share of environments, buffer and batch.
+
+    Raises:
+        ValueError: no torchrun, or settings that do not fit together.
+    """
+    rank, world_size, local_rank = ranks_of_torchrun()
+    check_ranks(settings, world_size)
+    run, machine = settings.run, settings.ranks
+    assert machine is not None
+    device = prepare_machine(settings)
+    if device.type == "cuda":
+        torch.cuda.set_device(local_rank)
+    torch.manual_seed(seed_key(run.seed, NOISE_STREAM, rank))  # every rank draws its own noise
+    share = shares_of(settings.hardware.n_envs, world_size)[rank]
+    own = settings_of_rank(settings, share, world_size)
+    env = build_env(own, share.n_envs, training=True)
+    test_env = build_test_env(settings)
+    need_same_sizes(env.spec, test_env.spec)
+    learner = build_learner(own, env.spec, device)
+    if obs_statistics(learner):
+        raise ValueError(
+            "algo.network.normalize_obs=true keeps statistics of the observations of one process, "
+            "which would differ between those of torchrun. Type algo.network.normalize_obs=false."
+        )
+    exploration = build_exploration(settings)
+    buffer = build_buffer(own, env.spec, learner, device, key=(rank,))
+    policy = Policy(
+        agents=learner.online.agents,
+        exploration=ExplorationOfShare(exploration, first=share.first, total=share.total),
+        spec=env.spec,
+        n_envs=share.n_envs,
+        rng=generator(run.seed, POLICY_STREAM),
+    )
+    accelerate(settings, policy)
+    watchers = Callbacks([Health()])
+    if rank == 0:
+        video = video_recorder(settings, test_env, loggers)
+        watchers = build_callbacks(settings, loggers, exploration, video, callbacks)
+    ranks = Ranks(rank=rank, world_size=world_size, device=device, timeout=machine.rank_timeout)
+    learner.gradient_step.sum_over_ranks = ranks.sum
+    return RankTrainer(
+        ranks=ranks,
+        shared=shared_tensors(learner),
+        rollout=RankRollout(
+            env=env,
+            policy=policy,
+            seeds=EpisodeSeeder(run.seed, ENV_STREAM, share.first),
+            keeps_hidden=buffer.keeps_hidden,
+            share=share,
+        ),
+        test_rollout=build_tests(settings, learner.online.agents, test_env, watchers),
+        buffer=buffer,
+        learner=learner,
+        actor=build_actor(settings, learner, env, exploration),
+        callbacks=watchers,
+        run_dir=run_dir,
+        **{**trainer_words(settings, env.spec), **of_rank(own)},
+    )
+
+
+class RankRollout(Rollout):
+    """A rollout that a checkpoint of rank 0 restarts, whatever its number of environments was."""
+
+    def restart(self, state: Mapping[str, Any], episodes: int) -> None:
+        self.policy.carry_on(state["policy"])
+        self._started, self._skip = False, episodes
+
+
+def ranks_of_torchrun() -> tuple[int, int, int]:
+    """Rank, world size and rank on this machine.
+
+    Raises:
+        ValueError: torchrun did not start this process.
+    """
+    found = rank_of_environment()
+    if found is None:
+        raise ValueError(
+            "hardware=ddp learns in several processes that torchrun starts, and this one was not "
+            "started by it: its environment has no RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and "
+            f"MASTER_PORT. Type {TORCHRUN} … hardware=ddp, or hardware=auto for one process."
+        )
+    return found
+
+
+def settings_of_rank(settings: Settings, share: Share, world_size: int) -> Settings:
+    """The settings with this rank's part of environments, batch, buffer and first steps."""
+    algo, node = settings.algo, settings.nodes["buffer"]
+    assert algo is not None
+    kwargs = {
+        name: value // world_size if name in ("capacity", "max_bytes") and value else value
+        for name, value in node.kwargs.items()
+    }
+    buffer = Node(path=node.path, target=node.target, kwargs=kwargs)
+    return replace(
+        settings,
+        hardware=replace(settings.hardware, n_envs=share.n_envs),
+        algo=replace(
+            algo,
+            batch_size=algo.batch_size // world_size,
+            learning_starts=-(-algo.learning_starts // world_size),
+        ),
+        nodes={**settings.nodes, "buffer": buffer},
+    )
+
+
+def of_rank(settings: Settings) -> dict[str, int]:
+    """The numbers of a trainer's loop that are a rank's own."""
+    algo = settings.algo
+    assert algo is not None
+    return {"batch_size": algo.batch_size, "learning_starts": algo.learning_starts}
+
+
+def shared_tensors(learner: Learner) -> list[torch.Tensor]:
+    """What is the same on all ranks: weights, targets, buffers of both, and moments."""
+    step = learner.gradient_step
+    buffers = [*learner.online.buffers(), *learner.target.parameters(), *learner.target.buffers()]
+    return [step.weights, *(tensor.data for tensor in buffers), *step.moments.values()]
+
+
+def check_ranks(settings: Settings, world_size: int) -> None:
+    """ValueError for settings that do not fit ``hardware=ddp`` with so many processes."""
+    algo, n_envs, run = settings.algo, settings.hardware.n_envs, settings.run
+    assert algo is not None
+    if n_envs < world_size:
+        raise ValueError(
+            f"hardware.n_envs={n_envs}: expected one environment at least for each of the "
+            f"{world_size} processes of torchrun. Type hardware.n_envs={world_size}."
+        )
+    if algo.batch_size % world_size:
+        nearest = -(-algo.batch_size // world_size) * world_size
+        raise ValueError(
+            f"algo.batch_size={algo.batch_size} is divided among the {world_size} processes of "
+            f"torchrun: expected a multiple of {world_size}. Type algo.batch_size={nearest}."
+        )
+    capacity = settings.nodes["buffer"].kwargs.get("capacity")
+    if capacity is not None and capacity < world_size:
+        raise ValueError(
+            f"buffer.capacity={capacity} is divided among the {world_size} processes of torchrun: "
+            f"expected {world_size} at least. Type buffer.capacity={world_size}."
+        )
+    refused = {
+        "save.replay_buffer=true": (run.save.replay_buffer, "save.replay_buffer=false"),
+        "dataset.read": (run.dataset.read is not None, "dataset.read=null"),
+        "dataset.write": (run.dataset.write is not None, "dataset.write=null"),
+        "algo.reward_norm": (algo.reward_norm is not None, "algo.reward_norm=null"),
+        "callbacks=[…]": (bool(settings.callbacks), "callbacks=[]"),
+    }
+    for key, (given, instead) in refused.items():
+        if given:
+            raise ValueError(
+                f"{key} is about the data of one process, and with hardware=ddp each of the "
+                f"{world_size} has its own. Type {instead}, or hardware=auto."
+            )
+
+
+def is_first() -> bool:
+    """Whether this process writes the files of the run."""
+    return ranks_of_torchrun()[0] == 0

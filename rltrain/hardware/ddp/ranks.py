@@ -1,0 +1,88 @@
+"""The processes of torchrun: join them, add up tensors over all of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+from torch import Tensor
+from torch import distributed as dist
+
+from rltrain.errors import EnvError
+
+
+class Ranks:
+    """This process and the others of torchrun; joined at ``start``.
+
+    Args:
+        rank, world_size: number of this process, number of all.
+        device: of the tensors that are added: gloo on the CPU, NCCL on the GPU.
+        timeout: seconds that one waits for the others.
+    """
+
+    def __init__(self, *, rank: int, world_size: int, device: torch.device, timeout: float) -> None:
+        self.rank, self.world_size = rank, world_size
+        self.device, self.timeout = device, timeout
+        self.started = False
+
+    def start(self) -> None:
+        """Wait for all processes.
+
+        Raises:
+            EnvError: they did not come.
+        """
+        with losing_ranks():
+            dist.init_process_group(
+                backend="nccl" if self.device.type == "cuda" else "gloo",
+                rank=self.rank,
+                world_size=self.world_size,
+                timeout=timedelta(seconds=self.timeout),
+            )
+        self.started = True
+
+    def sum(self, tensor: Tensor) -> None:
+        """Add up a tensor over all ranks, in place; the result is the same on all, to the last bit.
+
+        Raises:
+            EnvError: another rank is gone.
+        """
+        with losing_ranks():
+            dist.all_reduce(tensor)
+
+    def copy_first(self, tensor: Tensor) -> None:
+        """Replace a tensor by that of rank 0.
+
+        Raises:
+            EnvError: another rank is gone.
+        """
+        with losing_ranks():
+            dist.broadcast(tensor, 0)
+
+    def close(self) -> None:
+        """Leave the group; the others may go on."""
+        if self.started:
+            dist.destroy_process_group()
+        self.started = False
+
+
+@contextmanager
+def losing_ranks() -> Iterator[None]:
+    """Context in which an error of torch.distributed becomes an ``EnvError``."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise EnvError(
+            "Another process of torchrun ended or gave no answer within hardware.rank_timeout "
+            f"seconds: {str(error).splitlines()[0]}. Resume the run with any number of processes."
+        ) from error
+
+
+def rank_of_environment() -> tuple[int, int, int] | None:
+    """Rank, world size and rank on this machine, as torchrun sets them; None without torchrun."""
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+    if any(name not in os.environ for name in names):
+        return None
+    return tuple(int(os.environ[name]) for name in names[:3])  # type: ignore[return-value]

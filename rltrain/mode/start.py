@@ -1,0 +1,112 @@
+"""How a run starts: its parts, the weights or the checkpoint that it starts from, and the processes
+that learn with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rltrain.build.trainer import build_trainer
+from rltrain.callback import Callback
+from rltrain.common import checkpoint
+from rltrain.config.schema import Settings
+from rltrain.errors import UsageError, exit_code_of
+from rltrain.hardware.device import set_allocator_policy
+from rltrain.logger.loggers import Loggers
+from rltrain.mode.find_run import find_checkpoint
+from rltrain.mode.messages.banner import begins_again
+from rltrain.mode.run_folder import clear_folder, other_rules
+from rltrain.mode.signals import Interrupts
+from rltrain.offline.build import build_offline_trainer
+from rltrain.trainer import Trainer
+
+log = logging.getLogger("rltrain")
+
+
+def built(
+    settings: Settings,
+    run_dir: Path,
+    loggers: Loggers | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> Trainer:
+    """A trainer, with what its parts refuse put as a usage error."""
+    set_allocator_policy()
+    build: Callable[..., Trainer] = build_trainer
+    if settings.run.dataset.read is not None:
+        build = build_offline_trainer
+    if settings.ranks is not None:
+        from rltrain.build.ranks import build_rank_trainer
+
+        build = build_rank_trainer
+    try:
+        return build(settings, run_dir, loggers or Loggers([]), callbacks)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def start_from(trainer: Trainer, settings: Settings) -> str | None:
+    """Load the weights that ``checkpoint=`` names; returns which were taken."""
+    if settings.run.checkpoint is None:
+        return None
+    found = find_checkpoint(settings.run.checkpoint, settings.run.load_step)
+    trainer.load_weights(found.folder)
+    for remark in found.remarks + other_rules(found.folder, trainer.rollout.about):
+        log.warning("%s", remark)
+    return f"{found.folder} (env step {found.step:,}): {begins_again(trainer, settings)}"
+
+
+def take_up(trainer: Trainer, settings: Settings) -> str | None:
+    """Continue from the newest valid checkpoint, with warnings of what is not as it was; a run that
+    was ended before its first one starts again, from what it started from.
+    """
+    if checkpoint.resumable(trainer.run_dir / "checkpoints"):
+        for remark in trainer.restore(trainer.run_dir).remarks:
+            log.warning("%s", remark)
+        return None
+    log.warning("the run had no checkpoint to go on from: it starts again at env step 0.")
+    clear_folder(trainer.run_dir, settings)
+    return start_from(trainer, settings)
+
+
+def other_rank(settings: Settings) -> bool:
+    """Whether another process of torchrun writes the files of this run.
+
+    Raises:
+        UsageError: torchrun did not start this process.
+    """
+    if settings.ranks is None:
+        return False
+    from rltrain.build.ranks import is_first
+
+    try:
+        return not is_first()
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def run_rank(settings: Settings, run_dir: Path, *, resume: bool) -> int:
+    """Learn with the process that writes the files of the run; returns the exit code.
+
+    Raises:
+        RltrainError: the run could not begin.
+    """
+    log.setLevel(logging.ERROR)  # the first process has the same to say
+    with Interrupts() as interrupts:
+        trainer = built(settings, run_dir)
+        code = 0
+        try:
+            (take_up if resume else start_from)(trainer, settings)
+            interrupts.trainer = trainer
+            trainer.train()
+        except KeyboardInterrupt:
+            trainer.interrupted = True
+        except Exception as error:
+            if interrupts.trainer is None:
+                raise
+            code = exit_code_of(error)
+            log.error("%s", error)
+        finally:
+            trainer.close()
+        return interrupts.exit_code if trainer.interrupted else code

@@ -1,0 +1,130 @@
+"""Several processes learn what one learns from their batches together."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import torch
+
+import rltrain
+from rltrain.errors import UsageError
+from rltrain.types import Clock
+from tests.hardware.ddp.learning import CASES, batch_of, learn, learner_of, results
+
+ROOT = Path(__file__).parents[3]
+VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+SMALL = [
+    *("algo=dqn", "env=cartpole", "tuned=none", "hardware=ddp", "hardware.threads=1"),
+    *("hardware.n_envs=4", "algo.learning_starts=64", "algo.batch_size=8", "buffer.capacity=1000"),
+    *("algo.network.hidden_sizes=[16]", "test.episodes=2", "logger.wandb.mode=disabled"),
+    *("test.interval=1000000", "log.interval=200"),
+]
+
+
+def torchrun(n, *words, cwd, **options):
+    """The processes of torchrun with these arguments."""
+    environ = {k: v for k, v in os.environ.items() if k not in VARIABLES}
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    return subprocess.Popen(
+        [*command, f"--nproc-per-node={n}", *map(str, words)],
+        cwd=cwd,
+        env={**environ, "PYTHONPATH": str(ROOT)},
+        **options,
+    )
+
+
+@pytest.mark.parametrize("algo", CASES)
+def test_the_gradient_is_that_of_all_batches_together(algo):
+    dtype, parts = torch.float64, []
+    other = learner_of(algo, dtype)
+    other.gradient_step.sum_over_ranks = lambda whole: parts.append(whole.clone())
+    other.update(batch_of(algo, 0, dtype, 1, 2), Clock())
+    weights, gradient = learn(algo, dtype, 1, lambda whole: whole.add_(parts[0]), 0, 2)
+    whole, of_whole = learn(algo, dtype, 1)
+    np.testing.assert_allclose(gradient, of_whole, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(weights, whole, rtol=0, atol=1e-10)
+
+
+@pytest.mark.slow
+def test_two_processes_learn_what_one_learns(tmp_path):
+    assert torchrun(2, "-m", "tests.hardware.ddp.learning", tmp_path, cwd=ROOT).wait(300) == 0
+    first, second = (dict(np.load(tmp_path / f"{rank}.npz")) for rank in (0, 1))
+    for name, one in results().items():
+        np.testing.assert_array_equal(first[name], second[name])
+        within = 1e-10 if name.endswith("weights") else 1e-5
+        np.testing.assert_allclose(first[name], one, rtol=0, atol=within)
+
+
+def rows(folder):
+    (path,) = folder.glob("outputs/*/*/metrics.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
+
+
+@pytest.mark.slow
+def test_the_end_of_one_process_ends_all_with_a_checkpoint(tmp_path):
+    words = [*SMALL, "total_env_steps=10_000_000"]
+    parent = torchrun(2, "-m", "rltrain", *words, cwd=tmp_path)
+    try:
+        until = time.monotonic() + 120
+        while not list(tmp_path.glob("outputs/*/*/metrics.jsonl")) or len(rows(tmp_path)) < 3:
+            assert parent.poll() is None
+            assert time.monotonic() < until
+        ranks = {p.environ()["RANK"]: p for p in psutil.Process(parent.pid).children()}
+        ranks["1"].send_signal(signal.SIGKILL)
+        began = time.monotonic()
+        assert parent.wait(30) != 0
+        assert time.monotonic() - began < 30
+        assert not any(p.is_running() for p in ranks.values())
+    finally:
+        parent.kill()
+    (run_dir,) = tmp_path.glob("outputs/*/2*")
+    status = json.loads((run_dir / "run.json").read_text())
+    assert status["status"] in ("failed", "interrupted")
+    saved = int((run_dir / "checkpoints" / "latest").read_text())
+    assert saved >= 400
+    words = [f"resume={run_dir}", f"total_env_steps={saved + 500}"]
+    assert torchrun(1, "-m", "rltrain", *words, cwd=tmp_path).wait(120) == 0
+    status = json.loads((run_dir / "run.json").read_text())
+    assert status["status"] == "finished"
+    assert status["env_steps"] >= saved + 500
+    assert status["updates"] > 0
+
+
+def as_rank(monkeypatch, world_size):
+    for name, value in zip(VARIABLES, (0, world_size, 0, "localhost", 1), strict=True):
+        monkeypatch.setenv(name, str(value))
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["hardware.n_envs=1"], r"one environment at least.*Type hardware\.n_envs=2"),
+        (["algo.batch_size=7"], r"a multiple of 2\. Type algo\.batch_size=8"),
+        (["buffer.capacity=1"], r"Type buffer\.capacity=2"),
+        (["save.replay_buffer=true"], r"Type save\.replay_buffer=false"),
+        (["algo.reward_norm=scale"], r"Type algo\.reward_norm=null"),
+        (["hardware.n_workers=2"], r"hardware\.n_workers belongs to hardware=process"),
+        (["algo.network.normalize_obs=true"], r"Type algo\.network\.normalize_obs=false"),
+    ],
+)
+def test_what_ranks_cannot_do_is_refused(tmp_path, monkeypatch, words, match):
+    as_rank(monkeypatch, 2)
+    with pytest.raises(UsageError, match=match):
+        rltrain.make_trainer([*SMALL, *words], run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_without_torchrun_the_command_to_type_is_shown(tmp_path, monkeypatch):
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UsageError, match=r"Type torchrun --nproc-per-node=2 -m rltrain"):
+        rltrain.make_trainer(SMALL, run_dir=tmp_path / "run")
