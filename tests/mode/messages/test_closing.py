@@ -17,7 +17,10 @@ FACTS = {"final_test": LAST, "best_test": BEST}
 
 @pytest.fixture
 def trainer():
-    return SimpleNamespace(clock=Clock(300), seconds=75.0, total_env_steps=300, stopping=None)
+    about = {"config": {"hardware": {}}}
+    return SimpleNamespace(
+        clock=Clock(300), seconds=75.0, total_env_steps=300, stopping=None, about=about
+    )
 
 
 def saved(folder, full=(), best=None):
