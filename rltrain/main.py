@@ -28,8 +28,8 @@ def main() -> None:
     except RltrainError as error:
         print(f"rltrain: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except KeyboardInterrupt as stopped:
+        sys.exit(next(iter(stopped.args), 130))
 
 
 def run(arguments: Sequence[str]) -> int:

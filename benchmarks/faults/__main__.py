@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.faults import corruptions, cuts, disks, hostile, kills, overrides, sweeps
+from benchmarks.faults import corruptions, cuts, disks, hostile, kills, overrides, signals, sweeps
 from rltrain.hardware.device import machine
 from rltrain.mode.run_folder import git_state
 
@@ -25,6 +25,7 @@ KINDS: dict[str, Callable[[Path, int, int | None], Iterator[tuple[str, str | Non
     "hostile": hostile.cases,
     "kills": kills.cases,
     "overrides": overrides.cases,
+    "signals": signals.cases,
     "sweeps": sweeps.cases,
 }
 """Each gives the cases of a folder, a seed and a number of cases (None: all), as a name and what

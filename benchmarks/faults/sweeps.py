@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +77,11 @@ class Crash(Callback):
         return value
 
 
-def start(folder: Path) -> subprocess.Popen[bytes]:
+def start(folder: Path, words: Sequence[str] = SWEEP) -> subprocess.Popen[bytes]:
     """The sweep as a command, in ``folder``."""
     with (folder / "output.txt").open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "rltrain", "-m", *SWEEP],
+            [sys.executable, "-m", "rltrain", "-m", *words],
             cwd=folder,
             stdout=output,
             stderr=output,

@@ -23,14 +23,18 @@ class Log(Callback):
     def __init__(self, *, interval: int, loggers: Loggers, exploration: Any) -> None:
         self.due, self.loggers, self.exploration = Due(interval, interval), loggers, exploration
         self.mark = (0, 0, time.monotonic())
+        self.written_at = 0  # env steps
         self.env_restarts = 0
 
     def on_train_start(self, trainer: Training, value: Any = None) -> Any:
         self.mark = (trainer.clock.env_steps, trainer.clock.updates, time.monotonic())
-        return value
+        return self.on_iteration(trainer, value)
 
     def on_iteration(self, trainer: Training, value: Any = None) -> Any:
-        if self.due(trainer.clock.env_steps):
+        """An interrupted iteration has no test, which comes first: the resumed run begins with
+        both.
+        """
+        if not trainer.interrupted and self.due(trainer.clock.env_steps):
             self.write(trainer)
         return value
 
@@ -39,7 +43,10 @@ class Log(Callback):
         return value
 
     def on_train_end(self, trainer: Training, value: Any = None) -> Any:
-        if trainer.clock.env_steps > self.mark[0]:
+        """The rest of the run's metrics; those of an interrupted run are for the row that the
+        resumed one writes.
+        """
+        if trainer.clock.env_steps > self.written_at and not trainer.interrupted:
             self.write(trainer)
         return value
 
@@ -49,22 +56,26 @@ class Log(Callback):
         passed = max(now - then, 1e-9)
         row = trainer.metrics.take()
         row |= {f"train/{k}": v for k, v in self.exploration.metrics(clock).items()}
-        row["time/env_steps_per_s"] = (clock.env_steps - env_steps) / passed
-        row["time/updates_per_s"] = (clock.updates - updates) / passed
+        if clock.env_steps > env_steps:
+            row["time/env_steps_per_s"] = (clock.env_steps - env_steps) / passed
+            row["time/updates_per_s"] = (clock.updates - updates) / passed
         shares = trainer.stopwatch.take(trainer.rollout.seconds)
         row |= {f"time/{name}": share for name, share in shares.items()}
         if self.env_restarts:
             row["time/env_restarts"] = float(self.env_restarts)
         self.mark = (clock.env_steps, clock.updates, now)
+        self.written_at = clock.env_steps
         self.loggers.write(clock, trainer.seconds, trainer.log(row))
 
     def state_dict(self) -> dict[str, Any]:
         return {
             "at": self.due.at,
+            "written_at": self.written_at,
             "loggers": self.loggers.state_dict(),
             "env_restarts": self.env_restarts,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.due.at, self.env_restarts = state["at"], int(state["env_restarts"])
+        self.written_at = int(state["written_at"])
         self.loggers.load_state_dict(state["loggers"])

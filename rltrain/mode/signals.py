@@ -40,7 +40,7 @@ class Interrupts:
         name = signal.Signals(number).name
         self.caught.append(name)
         if self.trainer is None or len(self.caught) > 1:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(self.exit_code)
         self.trainer.stop(name, interrupted=True)
         threading.Thread(target=self.announce, args=(name, self.trainer), name="signal").start()
 

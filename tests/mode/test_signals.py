@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from types import SimpleNamespace
 
 import pytest
 
+from rltrain import main as entry
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.logger.train_log import NOTICE
+from rltrain.mode import train
 from rltrain.mode.signals import Interrupts
+from tests.helpers import nothing_written
 
 
 class FakeTrainer(SimpleNamespace):
@@ -68,9 +72,17 @@ def test_sighup_stays_ignored_under_nohup(tmp_path):
         signal.signal(signal.SIGHUP, before)
 
 
-def test_before_there_is_a_trainer_a_signal_stops_at_once():
-    with pytest.raises(KeyboardInterrupt), Interrupts():
-        os.kill(os.getpid(), signal.SIGINT)
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_before_there_is_a_trainer_a_signal_stops_at_once(
+    small, own_folder, monkeypatch, name, code
+):
+    monkeypatch.setattr(sys, "argv", ["rltrain", *small, "hydra.run.dir=run"])
+    signalled = lambda *built: os.kill(os.getpid(), signal.Signals[name])  # noqa: E731
+    monkeypatch.setattr(train, "build_trainer", signalled)
+    with pytest.raises(SystemExit) as left:
+        entry.main()
+    assert left.value.code == code
+    assert nothing_written(own_folder)
 
 
 class Twice(Callback):
