@@ -30,10 +30,9 @@ from rltrain.mode.signals import SIGNAL_CODES
 ROOT = Path(__file__).parents[2]
 RUN = ["logger=[csv,wandb]", *SMALL]
 WORKERS = ["hardware=process", "hardware.n_workers=2", "env=cartpole", "algo=dqn"]
-TRAIN = "rltrain.mode.train:"
 PHASES = {
     "compose": "rltrain.mode.dispatch:one_job",
-    "build": f"{TRAIN}build_trainer",
+    "build": "rltrain.mode.start:build_trainer",
     "collect": "rltrain.hardware.rollout:Rollout.collect",
     "env step": "rltrain.hardware.rollout:Rollout._count",
     "sample": "rltrain.buffer.episode:EpisodeBuffer.sample",
@@ -46,7 +45,7 @@ PHASES = {
 }
 """Functions that are called in the phases of a run."""
 WHEN_RESUMED = {
-    "find": f"{TRAIN}find_run",
+    "find": "rltrain.mode.train:find_run",
     "restore": "rltrain.trainer_state:restore",
     "collect, resumed": PHASES["collect"],
 }
