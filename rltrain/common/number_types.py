@@ -5,10 +5,12 @@ checked against these annotations before anything is constructed.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 from pydantic import BeforeValidator, Field
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def _whole(value: Any) -> Any:
@@ -60,4 +62,6 @@ Flag = Annotated[bool, BeforeValidator(_flag)]
 
 def is_finite(x: np.ndarray) -> bool:
     """Whether every element is; a finite sum of squares says so at once."""
+    import numpy as np  # commands are checked without it
+
     return math.isfinite(np.vdot(x, x)) or bool(np.isfinite(x).all())
