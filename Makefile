@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-EXTRAS := dev,classic-control,box2d,video,minatar,atari,marl,onnx,docs,tune,report,tensorboard,trackio,hub,joblib,submitit
+EXTRAS := dev,classic-control,box2d,video,minatar,atari,marl,onnx,docs,tune,report,tensorboard,trackio,hub,ray,joblib,submitit
 
 unexport PYTHONDONTWRITEBYTECODE # many processes read the modules that one has compiled
 
@@ -36,6 +36,7 @@ test: install lint type ## check formatting and types, run the fast tests
 	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist worksteal
 
 test-all: install lint type ## run all tests, including slow ones
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
 	$(BIN)/python -m pytest
 
 bench: install ## measure speed and memory beside other libraries

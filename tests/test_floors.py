@@ -61,6 +61,7 @@ ONLY_IN = {
     "optuna": {"mode"},
     "pandas": {"report"},
     "huggingface_hub": {"mode"},
+    "ray": {"hardware"},
 }
 
 

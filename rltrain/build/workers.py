@@ -8,6 +8,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from typing import cast
 
 import torch
@@ -30,7 +31,10 @@ from rltrain.common.seeding import (
 )
 from rltrain.config.schema import Settings
 from rltrain.hardware.device import available_cores, set_allocator_policy, set_threads
-from rltrain.hardware.process.rollout import ProcessRollout
+from rltrain.hardware.process.memory import SharedExchange
+from rltrain.hardware.process.process import WorkerProcess
+from rltrain.hardware.process.rollout import ProcessRollout, RunExchange, layout_of
+from rltrain.hardware.process.supervision import Hire, Supervision
 from rltrain.hardware.process.tests import ProcessTests
 from rltrain.hardware.rollout import Rollout
 from rltrain.hardware.share import Share, shares_of
@@ -60,18 +64,30 @@ def build_process_rollout(
     assert algo is not None
     check_workers(settings, buffer)
     ExplorationOfShare(build_exploration(settings), first=0, total=hardware.n_envs)
+    make = partial(make_rollout, sendable(settings), buffer.keeps_hidden)
+    shares = shares_of(hardware.n_envs, workers.n_workers)
+    agents = learner.online.agents
+    exchange: RunExchange
+    hire: Hire
+    if settings.cluster is None:
+        hidden_dim = cast(Agents, agents).hidden_dim if buffer.keeps_hidden else None
+        layout = layout_of(env, hardware.n_envs, algo.steps_per_collect, hidden_dim)
+        exchange = shared = SharedExchange(layout, agents, len(shares))
+        hire = partial(WorkerProcess, __name__, make, shared)
+    else:
+        from rltrain.hardware.ray.cluster import RayExchange, WorkerActor, connect
+
+        connect(settings.cluster.address)
+        exchange = messages = RayExchange(len(shares))
+        hire = partial(WorkerActor, make, messages, settings.cluster.worker_cpus)
     return ProcessRollout(
-        make=partial(make_rollout, sendable(settings), buffer.keeps_hidden),
-        shares=shares_of(hardware.n_envs, workers.n_workers),
+        workers=Supervision(
+            hire, shares, timeout=settings.env.timeout, max_restarts=workers.max_restarts
+        ),
+        exchange=exchange,
         env=env,
-        agents=learner.online.agents,
-        n_steps=algo.steps_per_collect,
-        keeps_hidden=buffer.keeps_hidden,
-        hidden_dim=cast(Agents, learner.online.agents).hidden_dim,
-        timeout=settings.env.timeout,
-        max_restarts=workers.max_restarts,
+        agents=agents,
         overlap=workers.overlap,
-        preload=__name__,
     )
 
 
@@ -125,14 +141,18 @@ def build_process_tests(
     check_test_workers(settings, watched)
     n_workers, workers = settings.run.test.n_workers, settings.workers
     assert n_workers is not None
+    make = partial(make_test_rollout, sendable(settings))
+    exchange = SharedExchange({}, agents, n_workers)
     return ProcessTests(
-        make=partial(make_test_rollout, sendable(settings)),
-        shares=shares_of(n_test_envs(settings), n_workers),
+        workers=Supervision(
+            partial(WorkerProcess, __name__, make, exchange),
+            shares_of(n_test_envs(settings), n_workers),
+            timeout=TEST_TIMEOUT if settings.env is None else settings.env.timeout,
+            max_restarts=TEST_RESTARTS if workers is None else workers.max_restarts,
+        ),
+        exchange=exchange,
         env=env,
         agents=agents,
-        timeout=TEST_TIMEOUT if settings.env is None else settings.env.timeout,
-        max_restarts=TEST_RESTARTS if workers is None else workers.max_restarts,
-        preload=__name__,
     )
 
 
@@ -149,7 +169,13 @@ def check_workers(settings: Settings, buffer: Buffer) -> None:
     """ValueError for settings that do not fit ``hardware=process``."""
     workers = settings.workers
     assert workers is not None
-    check_number(workers.n_workers, settings.hardware.n_envs, "hardware")
+    cores = available_cores() if settings.cluster is None else None
+    check_number(workers.n_workers, settings.hardware.n_envs, "hardware", cores)
+    if settings.cluster is not None and find_spec("ray") is None:
+        raise ValueError(
+            "hardware=ray needs the package ray, which is not installed here: type "
+            "pip install 'rltrain[ray]', or hardware=process for workers on this machine."
+        )
     if workers.overlap and buffer.targets is not None:
         raise ValueError(
             "hardware.overlap=true collects with weights of one iteration before, and "
@@ -163,19 +189,20 @@ def check_workers(settings: Settings, buffer: Buffer) -> None:
         )
 
 
-def check_number(n_workers: int, n_envs: int, node: str) -> None:
-    """ValueError for a number of workers that does not fit environments or cores."""
-    most = MOST_PER_CORE * available_cores()
+def check_number(n_workers: int, n_envs: int, node: str, cores: int | None) -> None:
+    """ValueError for a number of workers that does not fit environments or cores; None if those of
+    other machines count.
+    """
     if n_workers > n_envs:
         raise ValueError(
             f"{node}.n_workers={n_workers}: expected at most {node}.n_envs={n_envs}, since "
             "every worker has one environment at least. Type "
             f"{node}.n_workers={n_envs}, or {node}.n_envs={n_workers}."
         )
-    if n_workers > most:
+    if cores is not None and n_workers > (most := MOST_PER_CORE * cores):
         raise ValueError(
             f"{node}.n_workers={n_workers}: expected at most {most}, {MOST_PER_CORE} for each of "
-            f"the {available_cores()} cores that this process may use. Type "
+            f"the {cores} cores that this process may use. Type "
             f"{node}.n_workers={most}; {node}.n_envs={n_envs} can stay."
         )
 
@@ -189,7 +216,7 @@ def check_test_workers(settings: Settings, watched: bool) -> None:
             f"test.n_workers={test.n_workers}: expected at most test.episodes={test.episodes}, "
             f"since every worker plays one episode at least. Type test.n_workers={test.episodes}."
         )
-    check_number(test.n_workers, test.n_envs, "test")
+    check_number(test.n_workers, test.n_envs, "test", available_cores())
     in_this_process = {
         "record=true": run.record,
         "test.video_interval": test.video_interval is not None,

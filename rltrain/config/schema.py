@@ -187,6 +187,14 @@ class WorkerSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClusterSettings:
+    """The keys of the node ``hardware`` that ``hardware=ray`` adds to those of workers."""
+
+    address: str | None
+    worker_cpus: NonNegative
+
+
+@dataclass(frozen=True, kw_only=True)
 class RankSettings:
     """The key of the node ``hardware`` that ``hardware=ddp`` adds."""
 
@@ -213,14 +221,8 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "env": ("n_envs", "n_threads", "training", "scripted", "record"),
     "test.env": ("n_envs", "n_threads", "training", "scripted", "record"),
     "buffer": (
-        "spec",
-        "n_envs",
-        "device",
-        "rng",
-        "n_step",
-        "hidden_dim",
-        "total_env_steps",
-        "targets",
+        *("spec", "n_envs", "device", "rng"),
+        *("n_step", "hidden_dim", "total_env_steps", "targets"),
     ),
     "algo": ("env", "epsilon", "rng"),
     "algo.network": ("spec", "distribution"),
@@ -268,6 +270,7 @@ class Settings:
     algo: AlgoSettings | None  # None: a player that learns nothing, built from the node "algo"
     hardware: HardwareSettings
     workers: WorkerSettings | None  # None: the environments run in this process
+    cluster: ClusterSettings | None  # None: workers are processes of this machine
     ranks: RankSettings | None  # None: one process learns
     env: SupervisionSettings | None
     logger: LoggerSettings

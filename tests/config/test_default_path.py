@@ -35,14 +35,16 @@ def test_training_imports_no_videos_reports_or_hub():
 
 
 @pytest.mark.slow
-def test_a_local_run_imports_no_workers(tmp_path):
+def test_a_local_run_imports_no_workers_cluster_or_ranks(tmp_path):
     program = (
         "import sys, rltrain; "
         "rltrain.make_trainer(['algo=iql', 'env=matrix'], run_dir='run').close(); "
-        "print([n for n in ('hardware.process', 'build.workers') if 'rltrain.' + n in sys.modules])"
+        "own = ('hardware.process', 'hardware.ray', 'hardware.ddp', 'build.workers', 'build.ranks'); "
+        "print([n for n in own if 'rltrain.' + n in sys.modules], "
+        "[n for n in ('ray', 'torch.distributed.run') if n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "[]\n", done.stderr
+    assert done.stdout == "[] []\n", done.stderr
 
 
 def test_the_files_of_a_run_need_no_second_composition(monkeypatch, tmp_path):

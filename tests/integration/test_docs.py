@@ -88,7 +88,7 @@ def load(file):
 def keys():
     """Every key that a composition can have."""
     found = {*flat(load(conf_dir() / "config.yaml")), *OF_A_RUN}
-    for name in ("process", "ddp"):  # their keys are global
+    for name in ("process", "ray", "ddp"):  # their keys are global
         found |= {*flat(load(conf_dir() / "hardware" / f"{name}.yaml"))}
     for group in GROUPS:
         for file in (conf_dir() / group).rglob("*.yaml"):

@@ -13,6 +13,7 @@ from rltrain.common.metrics import METRICS
 from rltrain.config.compose import Composition
 from rltrain.config.schema import (
     AlgoSettings,
+    ClusterSettings,
     HardwareSettings,
     LoggerSettings,
     Node,
@@ -57,7 +58,7 @@ def check(
     scripted = "_target_" in (plain.get("algo") or {})
     algo = None if scripted else checker.record(AlgoSettings, plain.get("algo", {}), "algo")
     env, supervision = supervised(plain, checker)
-    hardware, workers, ranks = machine_settings(plain.get("hardware", {}), checker)
+    hardware, workers, cluster, ranks = machine_settings(plain.get("hardware", {}), checker)
     chosen = {k: v for k, v in plain.get("logger", {}).items() if isinstance(v, Mapping)}
     others = {k: v for k, v in plain.get("logger", {}).items() if k not in chosen}
     logger = checker.record(LoggerSettings, others, "logger")
@@ -101,30 +102,31 @@ def check(
         algo=algo,
         hardware=hardware,
         workers=workers,
+        cluster=cluster,
         ranks=ranks,
         env=supervision,
         logger=logger,
         nodes={k: n for k, n in nodes.items() if n is not None},
         callbacks=tuple(n for n in callbacks if n is not None),
         choices=dict(choices),
-        plain=converted(plain, run, algo, (hardware, workers, ranks), supervision, nodes),
+        plain=converted(plain, run, algo, (hardware, workers, cluster, ranks), supervision, nodes),
         typed=frozenset(key for key, value in keys.items() if value != before.get(key, value)),
     )
 
 
-def machine_settings(
-    node: Any, checker: Checker
-) -> tuple[Any, WorkerSettings | None, RankSettings | None]:
-    """The settings of ``hardware``, and those of its workers and of its ranks if it has some."""
+def machine_settings(node: Any, checker: Checker) -> tuple[Any, ...]:
+    """The settings of ``hardware``, and those of its workers, cluster and ranks, where it has
+    some.
+    """
+    kinds = (WorkerSettings, ClusterSettings, RankSettings)
     if not isinstance(node, Mapping):
-        return checker.record(HardwareSettings, node, "hardware"), None, None
-    rest, added = dict(node), {}
-    for kind in (WorkerSettings, RankSettings):
+        return checker.record(HardwareSettings, node, "hardware"), *(None for _ in kinds)
+    rest, added = dict(node), []
+    for kind in kinds:
         names = [f.name for f in fields(kind) if f.name in rest]
         own = {name: rest.pop(name) for name in names}
-        added[kind] = checker.record(kind, own, "hardware") if own else None
-    hardware = checker.record(HardwareSettings, rest, "hardware")
-    return hardware, added[WorkerSettings], added[RankSettings]
+        added.append(checker.record(kind, own, "hardware") if own else None)
+    return checker.record(HardwareSettings, rest, "hardware"), *added
 
 
 def supervised(

@@ -10,13 +10,15 @@ import math
 import mmap
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import reduction
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
+
+from rltrain.hardware.share import Share
 
 Layout = Mapping[str, tuple[tuple[int, ...], np.dtype]]
 """Shape and type of arrays by name."""
@@ -88,3 +90,43 @@ class SharedWeights:
         with torch.no_grad():
             for name, tensor in agents.state_dict().items():
                 tensor.copy_(torch.from_numpy(self.shared[name]))
+
+
+class SharedExchange:
+    """Steps, weights and clocks in memory that this process shares with its workers.
+
+    Args:
+        layout: the arrays [T, E, …] of all environments by the names of ``Steps``.
+        agents: whose weights workers follow.
+        n_workers: W, how many there are.
+    """
+
+    def __init__(self, layout: Layout, agents: nn.Module, n_workers: int) -> None:
+        self.steps, self.weights = SharedArrays(layout), SharedWeights(agents)
+        self.clocks = SharedArrays({"seconds": ((n_workers, 2), np.dtype(np.float64))})
+
+    @property
+    def seconds(self) -> np.ndarray:
+        """[W, 2] of each worker: acting, and in the environment."""
+        return self.clocks["seconds"]
+
+    def publish(self, agents: nn.Module) -> None:
+        """Give the workers the present weights."""
+        self.weights.write(agents)
+
+    def joined(self, n_steps: int, parts: Sequence[None]) -> dict[str, np.ndarray]:
+        """The steps of all workers, copied."""
+        return {name: self.steps[name][:n_steps].copy() for name in self.steps.layout}
+
+    def read(self, agents: nn.Module) -> None:
+        """In a worker: load the weights."""
+        self.weights.read(agents)
+
+    def write(self, fields: Mapping[str, np.ndarray], share: Share) -> None:
+        """In a worker: give the steps [T, E, …] of its share to the run."""
+        for name, array in fields.items():
+            self.steps[name][: len(array), share.envs] = array
+
+    def seconds_of(self, share: Share) -> np.ndarray:
+        """In a worker: where it adds up its times, [2]."""
+        return self.seconds[share.number]

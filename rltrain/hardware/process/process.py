@@ -19,7 +19,10 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from rltrain.common.machine.processes import without_main
-from rltrain.hardware.process.worker import packed, serve
+from rltrain.errors import Interrupted
+from rltrain.hardware.process.memory import SharedExchange
+from rltrain.hardware.process.worker import MakeRollout, packed, serve
+from rltrain.hardware.share import Share
 
 EXIT_TIMEOUT = 5.0
 """Seconds in which a worker must end."""
@@ -31,20 +34,48 @@ class WorkerLost(Exception):
     """A worker that died, hung, or whose environment failed; the message is the reason."""
 
 
+def value_of(answer: tuple[str, Any, tuple[Any, ...]]) -> Any:
+    """The value of an answer of ``Answers``; what the worker logged is logged.
+
+    Raises:
+        WorkerLost: its environment failed.
+        Exception: the worker raised it.
+    """
+    kind, value, records = answer
+    for name, level, text in records:
+        logging.getLogger(name).log(level, "%s", text)
+    if kind == "failed":
+        raise WorkerLost(value)
+    if kind == "raised":
+        raise value
+    return value
+
+
 class WorkerProcess:
-    """A process that runs ``serve`` with these arguments, and the connection to it.
+    """A process that runs ``serve``, and the connection to it.
 
     Args:
         preload: module that the fork server imports before the first worker is forked.
+        make, exchange: arguments of ``Answers`` that are the same for all workers.
+        share, replaced, episodes: … of this one.
     """
 
-    def __init__(self, preload: str, *arguments: Any) -> None:
+    def __init__(
+        self,
+        preload: str,
+        make: MakeRollout,
+        exchange: SharedExchange,
+        share: Share,
+        replaced: int,
+        episodes: int,
+    ) -> None:
+        self.seconds = exchange.seconds[share.number]
         context = get_context("forkserver")
         context.set_forkserver_preload([preload])
         self.connection: Connection
         self.connection, theirs = context.Pipe()
         self.process = context.Process(
-            target=serve, args=(theirs, *arguments)
+            target=serve, args=(theirs, make, share, replaced, episodes, exchange)
         )  # no daemon: may have children
         with without_main():
             self.process.start()
@@ -57,35 +88,31 @@ class WorkerProcess:
         except OSError as error:
             raise WorkerLost("it died") from error
 
-    def receive(self, timeout: float, progress: Callable[[], Any] = lambda: None) -> Any:
+    def receive(self, timeout: float, stop: Callable[[], bool] = lambda: False) -> Any:
         """The value of the next answer.
 
         Args:
-            timeout: seconds in which an answer must come, or ``progress`` must change.
-            progress: of the worker.
+            timeout: seconds in which an answer must come, or the worker's clock must go on.
 
         Raises:
             WorkerLost: there is none.
+            Interrupted: ``stop`` returned True.
             Exception: the worker raised it.
         """
-        seen, until = progress(), time.monotonic() + timeout
+        seen, until = self.seconds.copy(), time.monotonic() + timeout
         try:
             while not self.connection.poll(min(POLL, timeout)):
-                now = progress()
-                if now != seen:
+                if stop():
+                    raise Interrupted
+                now = self.seconds.copy()
+                if (now != seen).any():
                     seen, until = now, time.monotonic() + timeout
                 elif time.monotonic() > until:
                     raise WorkerLost(f"it gave no answer within {timeout:g} seconds")
-            kind, value, records = pickle.loads(self.connection.recv_bytes())
+            answer = pickle.loads(self.connection.recv_bytes())
         except (EOFError, OSError) as error:
             raise WorkerLost(self._end()) from error
-        for name, level, text in records:
-            logging.getLogger(name).log(level, "%s", text)
-        if kind == "failed":
-            raise WorkerLost(value)
-        if kind == "raised":
-            raise value
-        return value
+        return value_of(answer)
 
     def close(self) -> None:
         """Let the worker close its environments and end; ``kill`` follows."""

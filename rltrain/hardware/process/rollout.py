@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from torch import nn
 
-from rltrain.hardware.process.memory import SharedArrays, SharedWeights
 from rltrain.hardware.process.supervision import Supervision
-from rltrain.hardware.process.worker import MakeRollout
 from rltrain.hardware.share import Share
 from rltrain.interfaces import Learning, VectorEnv
 from rltrain.types import STEP_FIELDS, Clock, Episode, Steps
+
+
+class RunExchange(Protocol):
+    """How a run gives weights to its workers and gets steps from them."""
+
+    @property
+    def seconds(self) -> np.ndarray:
+        """[W, 2] of each worker: acting, and in the environment."""
+
+    def publish(self, agents: nn.Module) -> None:
+        """Give the workers the present weights."""
+
+    def joined(self, n_steps: int, parts: Sequence[Any]) -> dict[str, np.ndarray]:
+        """The steps of all workers [T, E, …], from what ``write`` of each returned."""
 
 
 class ProcessRollout:
@@ -24,57 +36,27 @@ class ProcessRollout:
     start at the first use.
 
     Args:
-        make: the rollout of a share, in its worker.
-        shares: the environments of each worker.
+        workers: which collect.
+        exchange: of their weights and steps.
         env: one environment like those of the workers, for its sizes; it is closed.
         agents: the learner's, which the workers' agents follow.
-        n_steps: time steps of a ``collect``, at most.
-        keeps_hidden: record the recurrent states, of ``hidden_dim``.
-        timeout: seconds that a time step may take.
-        max_restarts: workers replaced within an hour.
         overlap: collect the next steps while the caller learns.
-        preload: module that makes rollouts, imported before the workers are started.
     """
 
     def __init__(
         self,
         *,
-        make: MakeRollout,
-        shares: Sequence[Share],
+        workers: Supervision,
+        exchange: RunExchange,
         env: VectorEnv,
         agents: nn.Module,
-        n_steps: int,
-        keeps_hidden: bool,
-        hidden_dim: int,
-        timeout: float,
-        max_restarts: int,
         overlap: bool,
-        preload: str,
     ) -> None:
-        self.shares, self.agents, self.overlap = shares, agents, overlap
-        self.about, self.spec, self.n_envs = env.about, env.spec, shares[0].total
-        shape = (n_steps, self.n_envs)
-        layout = {
-            "obs": ((*shape, *env.obs.shape[1:]), env.obs.dtype),
-            "avail_actions": ((*shape, *env.avail_actions.shape[1:]), env.avail_actions.dtype),
-            "state": ((*shape, *env.state.shape[1:]), env.state.dtype),
-            "last": (shape, np.dtype(np.bool_)),
-            "action": ((*shape, env.spec.n_agents), np.dtype(np.int64)),
-            "reward": ((*shape, env.spec.n_rewards), np.dtype(np.float32)),
-            "terminated": (shape, np.dtype(np.bool_)),
-        }
-        if keeps_hidden:
-            layout["hidden"] = ((*shape, env.spec.n_agents, hidden_dim), np.dtype(np.float32))
+        self.shares, self.agents, self.overlap = workers.shares, agents, overlap
+        self.about, self.spec, self.n_envs = env.about, env.spec, workers.shares[0].total
         env.close()
-        self._steps, self._weights = SharedArrays(layout), SharedWeights(agents)
-        clocks = SharedArrays({"seconds": ((len(shares), 2), np.dtype(np.float64))})
-        self.seconds = clocks["seconds"]  # [W, 2] of each worker: acting, and in the environment
-        self._workers = Supervision(
-            *(make, shares, self._steps, clocks, self._weights),
-            timeout=timeout,
-            max_restarts=max_restarts,
-            preload=preload,
-        )
+        self._workers, self._exchange = workers, exchange
+        self.seconds = exchange.seconds
         self._lost = np.zeros(self.n_envs, np.bool_)  # [E] open episodes that the next Steps drop
         self._asked: tuple[int, Clock] | None = None  # what the workers are collecting
         self._ready: Steps | None = None  # collected, and not given away yet
@@ -170,7 +152,7 @@ class ProcessRollout:
 
     def _begin(self, n_steps: int, clock: Clock) -> None:
         """Let the workers collect, with the present weights."""
-        self._weights.write(self.agents)
+        self._exchange.publish(self.agents)
         self._asked = n_steps, clock
         self._workers.send("collect", *self._asked)
 
@@ -186,10 +168,10 @@ class ProcessRollout:
         assert self._asked is not None, "the workers were asked to collect"
         (n_steps, _), answers = self._asked, self._workers.receive()
         self._asked = None
-        for share, (_, lost, _) in zip(self.shares, answers, strict=True):
+        for share, (_, lost, _, _) in zip(self.shares, answers, strict=True):
             self._lost[share.envs] |= lost
         self._lost |= self._workers.take_lost()
-        fields = {name: self._steps[name][:n_steps].copy() for name in self._steps.layout}
+        fields = self._exchange.joined(n_steps, [each[3] for each in answers])
         episodes = in_order(fields["last"], self.shares, [each[0] for each in answers])
         steps = Steps(**fields, lost=self._lost.copy(), episodes=tuple(episodes))
         self._lost[:] = False
@@ -227,3 +209,26 @@ def loaded_steps(state: Mapping[str, Any]) -> Steps:
     """The steps that ``saved_steps`` saved."""
     episodes = tuple(Episode(float(r), int(n), dict(info)) for r, n, info in state["episodes"])
     return Steps(**{k: np.array(v) for k, v in state["arrays"].items()}, episodes=episodes)
+
+
+def layout_of(
+    env: VectorEnv, n_envs: int, n_steps: int, hidden_dim: int | None
+) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+    """Shapes and types of the steps of ``n_envs`` environments like ``env``.
+
+    Args:
+        hidden_dim: of the recurrent states, if they are recorded.
+    """
+    shape = (n_steps, n_envs)
+    layout = {
+        "obs": ((*shape, *env.obs.shape[1:]), env.obs.dtype),
+        "avail_actions": ((*shape, *env.avail_actions.shape[1:]), env.avail_actions.dtype),
+        "state": ((*shape, *env.state.shape[1:]), env.state.dtype),
+        "last": (shape, np.dtype(np.bool_)),
+        "action": ((*shape, env.spec.n_agents), np.dtype(np.int64)),
+        "reward": ((*shape, env.spec.n_rewards), np.dtype(np.float32)),
+        "terminated": (shape, np.dtype(np.bool_)),
+    }
+    if hidden_dim is not None:
+        layout["hidden"] = ((*shape, env.spec.n_agents, hidden_dim), np.dtype(np.float32))
+    return layout

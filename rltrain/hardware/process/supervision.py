@@ -1,4 +1,4 @@
-"""Supervision of worker processes: what is lost is replaced, up to a limit."""
+"""Supervision of workers: what is lost is replaced, up to a limit."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.util import Finalize
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from rltrain.errors import EnvError, Interrupted
-from rltrain.hardware.process.memory import SharedArrays, SharedWeights
-from rltrain.hardware.process.process import EXIT_TIMEOUT, WorkerLost, WorkerProcess
-from rltrain.hardware.process.worker import MakeRollout
+from rltrain.hardware.process.process import EXIT_TIMEOUT, WorkerLost
 from rltrain.hardware.share import Share
 
 log = logging.getLogger("rltrain")
@@ -27,40 +25,58 @@ IN_A_ROW = 3
 """Times that one worker may be lost before it collected anything."""
 
 
+class Hired(Protocol):
+    """A worker elsewhere, as the run uses it."""
+
+    def send(self, *question: Any) -> None:
+        """Ask a question, a method of ``Worker`` and its arguments.
+
+        Raises:
+            WorkerLost: the worker is gone.
+        """
+
+    def receive(self, timeout: float, stop: Callable[[], bool] = ...) -> Any:
+        """The value of the next answer; the first one comes without a question, at the start.
+
+        Raises:
+            WorkerLost: there is none.
+            Interrupted: ``stop`` returned True.
+        """
+
+    def close(self) -> None:
+        """Let the worker close its environments; ``kill`` follows."""
+
+    def kill(self, timeout: float = ...) -> None:
+        """End the worker, after waiting so many seconds for its end."""
+
+
+Hire = Callable[[Share, int, int], Hired]
+"""Starts the worker of a share, given how many of the run were replaced before, and the episodes
+that the worker before it began in each environment."""
+
+
 class Supervision:
     """The worker processes of a run: asks each a question and waits for all answers.
 
     A worker that is lost meanwhile is replaced by one that begins new episodes, and asked again.
 
     Args:
-        make: the rollout of a share, in its worker.
-        steps, clocks, weights: what the workers share with this process.
+        hire: starts the worker of a share.
         timeout: seconds that a time step may take.
         max_restarts: workers replaced within an hour.
-        preload: module that makes rollouts, imported before the workers are started.
     """
 
     def __init__(
-        self,
-        make: MakeRollout,
-        shares: Sequence[Share],
-        steps: SharedArrays,
-        clocks: SharedArrays,
-        weights: SharedWeights,
-        *,
-        timeout: float,
-        max_restarts: int,
-        preload: str,
+        self, hire: Hire, shares: Sequence[Share], *, timeout: float, max_restarts: int
     ) -> None:
-        self.make, self.shares, self.preload = make, shares, preload
-        self.steps, self.clocks, self.weights = steps, clocks, weights
+        self.hire, self.shares = hire, shares
         self.timeout, self.max_restarts = timeout, max_restarts
         self.replaced = 0  # workers since the run began
         self.broken = False  # replaced too often
         self.episodes = [0] * len(shares)  # of each worker: the number of its next episode
         self._replaced_at: list[float] = []
         self._lost = np.zeros(shares[0].total, np.bool_)  # [E] environments of replaced workers
-        self._processes: dict[int, WorkerProcess] = {}
+        self._processes: dict[int, Hired] = {}
         self._starting: set[int] = set()  # workers that did not answer yet
         self._tried: set[int] = set()  # workers that have collected, so their kernels are loaded
         self._question: list[tuple[Any, ...]] = []  # of each worker
@@ -115,7 +131,7 @@ class Supervision:
         if self._question[0][0] in STEPPING:
             self._tried |= {share.number for share in self.shares}
         if self._question[0][0] == "collect":
-            self.episodes = [used for _, _, used in answers]
+            self.episodes = [used for _, _, used, _ in answers]
         return answers
 
     def take_lost(self) -> np.ndarray:
@@ -158,26 +174,12 @@ class Supervision:
         if number in self._undelivered:
             raise self._undelivered.pop(number)
         strict = self._question[number][0] in STEPPING and number in self._tried
-        seconds = self.clocks["seconds"][number]
         timeout = self.timeout if strict else max(self.timeout, START_TIMEOUT)
-
-        def progress() -> tuple[float, ...]:
-            if stop():
-                raise Interrupted
-            return tuple(seconds.tolist())
-
-        return self._processes[number].receive(timeout, progress)
+        return self._processes[number].receive(timeout, stop)
 
     def _start(self, share: Share) -> None:
         number = share.number
-        self._processes[number] = WorkerProcess(
-            self.preload,
-            self.make,
-            share,
-            self.replaced,
-            self.episodes[number],
-            *(self.steps, self.clocks, self.weights),
-        )
+        self._processes[number] = self.hire(share, self.replaced, self.episodes[number])
         self._starting.add(number)
         self._tried.discard(number)
 
@@ -216,7 +218,7 @@ class Supervision:
         )
 
 
-def _kill_all(processes: dict[int, WorkerProcess], timeout: float = 0.0) -> None:
+def _kill_all(processes: dict[int, Hired], timeout: float = 0.0) -> None:
     until = time.monotonic() + timeout
     while processes:
         processes.popitem()[1].kill(max(until - time.monotonic(), 0.0))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, cast
 
-import numpy as np
 from torch import nn
 
-from rltrain.hardware.process.memory import SharedArrays, SharedWeights
+from rltrain.hardware.process.memory import SharedExchange
 from rltrain.hardware.process.supervision import Supervision
-from rltrain.hardware.process.worker import MakeRollout
-from rltrain.hardware.share import Share
 from rltrain.interfaces import VectorEnv, Watch
 from rltrain.types import Clock, Episode
 
@@ -21,36 +18,18 @@ class ProcessTests:
     play. The workers start at the first use; lost ones are replaced and play again.
 
     Args:
-        make: the rollout of a share, in its worker.
-        shares: the environments of each worker.
+        workers: which play.
+        exchange: of their weights.
         env: one environment like those of the workers, for ``about``; it is closed.
         agents: those whose weights are tested.
-        timeout: seconds that a time step may take.
-        max_restarts: workers replaced within an hour.
-        preload: module that makes rollouts, imported before the workers are started.
     """
 
     def __init__(
-        self,
-        *,
-        make: MakeRollout,
-        shares: Sequence[Share],
-        env: VectorEnv,
-        agents: nn.Module,
-        timeout: float,
-        max_restarts: int,
-        preload: str,
+        self, *, workers: Supervision, exchange: SharedExchange, env: VectorEnv, agents: nn.Module
     ) -> None:
-        self.shares, self.agents, self.env, self.about = shares, agents, env, env.about
+        self.shares, self.agents, self.env, self.about = workers.shares, agents, env, env.about
         env.close()
-        self._weights = SharedWeights(agents)
-        clocks = SharedArrays({"seconds": ((len(shares), 2), np.dtype(np.float64))})
-        self._workers = Supervision(
-            *(make, shares, SharedArrays({}), clocks, self._weights),
-            timeout=timeout,
-            max_restarts=max_restarts,
-            preload=preload,
-        )
+        self._workers, self._exchange = workers, exchange
         self._asked: int | None = None  # episodes that the workers are playing
         self._ready: list[Episode] | None = None  # played, and not given away yet
 
@@ -61,7 +40,7 @@ class ProcessTests:
 
     def begin_episodes(self, n: int, seed: int, clock: Clock) -> None:
         """Let the workers play ``n`` test episodes with the weights as they are now."""
-        self._weights.write(self.agents)
+        self._exchange.publish(self.agents)
         self._workers.send_each(
             "run_episodes", [(share.test_episodes(n), seed, clock) for share in self.shares]
         )

@@ -1,4 +1,4 @@
-"""The side of a worker process: a ``Rollout`` in some of the environments, which carries out what
+"""A worker: a ``Rollout`` in some of the environments, in another process, which carries out what
 the rollout of the run asks it to.
 
 An answer is ``(kind, value, records)``: the kinds are ``value``, ``failed`` (the environment; the
@@ -18,14 +18,13 @@ import traceback
 from collections.abc import Callable, Mapping
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import nn
 
 from rltrain.errors import EnvError
-from rltrain.hardware.process.memory import SharedArrays, SharedWeights
 from rltrain.hardware.rollout import Rollout
 from rltrain.hardware.share import Share
 from rltrain.interfaces import EpisodeSeeds
@@ -35,52 +34,60 @@ MakeRollout = Callable[[Share, int], tuple[Rollout, nn.Module]]
 """From a share and how often its worker was replaced: the rollout and the agents that act."""
 
 
+class Exchange(Protocol):
+    """How a worker gets weights and gives steps."""
+
+    def read(self, agents: nn.Module) -> None:
+        """Load the weights of the run."""
+
+    def write(self, fields: Mapping[str, np.ndarray], share: Share) -> Any:
+        """Give steps [T, E, …] to the run; returns what the answer has to contain."""
+
+    def seconds_of(self, share: Share) -> np.ndarray:
+        """Where a worker adds up its times, [2]."""
+
+
 class Worker:
-    """A rollout whose steps are written into shared arrays, with weights from a shared buffer.
+    """A rollout that acts with the weights of a run, and gives its steps to it.
 
     Args:
         rollout: in the environments of ``share``.
         agents: those that act in it.
         share: which environments of the run.
-        steps: arrays [T, E, …] of all environments by the names of ``Steps``.
-        clocks: ``seconds`` [W, 2] that workers spent acting and in environments.
+        exchange: of weights and steps.
     """
 
     def __init__(
-        self,
-        rollout: Rollout,
-        agents: nn.Module,
-        share: Share,
-        steps: SharedArrays,
-        clocks: SharedArrays,
-        weights: SharedWeights,
+        self, rollout: Rollout, agents: nn.Module, share: Share, exchange: Exchange
     ) -> None:
         self.rollout, self.agents, self.share = rollout, agents, share
-        self.steps, self.weights = steps, weights
+        self.exchange = exchange
         self.seeds = rollout.seeds = CountedSeeds(rollout.seeds)
-        rollout.seconds = clocks["seconds"][share.number]
+        rollout.seconds = exchange.seconds_of(share)
 
-    def collect(self, n_steps: int, clock: Clock) -> tuple[tuple[Episode, ...], np.ndarray, int]:
-        """Write the next ``n_steps`` time steps into the shared arrays.
+    def collect(
+        self, n_steps: int, clock: Clock
+    ) -> tuple[tuple[Episode, ...], np.ndarray, int, Any]:
+        """Give the next ``n_steps`` time steps to the run.
 
         Returns:
             the finished episodes, the environments [E] whose open episode is to be dropped first,
-            and the number of the next episode.
+            the number of the next episode, and what ``exchange`` has for the run.
         """
-        self.weights.read(self.agents)
+        self.exchange.read(self.agents)
         steps = self.rollout.collect(n_steps, clock)
         while len(steps.last) < n_steps:  # one lost its episode: all begin again
             self.rollout.abandon(self.seeds.used)
             steps = self.rollout.collect(n_steps, clock)
-        for name in STEP_FIELDS:
-            self.steps[name][:n_steps, self.share.envs] = getattr(steps, name)
+        fields = {name: getattr(steps, name) for name in STEP_FIELDS}
         if steps.hidden is not None:
-            self.steps["hidden"][:n_steps, self.share.envs] = steps.hidden
-        return steps.episodes, steps.lost, self.seeds.used
+            fields["hidden"] = steps.hidden
+        part = self.exchange.write(fields, self.share)
+        return steps.episodes, steps.lost, self.seeds.used, part
 
     def run_episodes(self, n: int, seed: int, clock: Clock) -> list[Episode]:
         """``n`` test episodes."""
-        self.weights.read(self.agents)
+        self.exchange.read(self.agents)
         return self.rollout.run_episodes(n, seed, clock)
 
     def call(self, method: str, *args: Any) -> list[Any]:
@@ -122,52 +129,68 @@ class CountedSeeds(EpisodeSeeds):
         return self.seeds(e, k)
 
 
-def serve(
-    connection: Connection,
-    make: MakeRollout,
-    share: Share,
-    replaced: int,
-    episodes: int,
-    steps: SharedArrays,
-    clocks: SharedArrays,
-    weights: SharedWeights,
-) -> None:
-    """Run by the process: make the worker, then answer until the parent closes the pipe.
+class Answers:
+    """The answers of a worker to the questions of a run; the first one makes the worker.
 
     Args:
         replaced: workers of the run that were replaced before.
         episodes: those that the worker before this one began in each environment.
     """
-    end_with_parent()
-    records: list[tuple[str, int, str]] = []
-    logger = logging.getLogger("rltrain")
-    logger.handlers, logger.propagate = [Collect(records)], False
-    logger.setLevel(logging.INFO)
-    worker: Worker | None = None
-    question: tuple[Any, ...] = ("start",)
-    while True:
+
+    def __init__(
+        self, make: MakeRollout, share: Share, replaced: int, episodes: int, exchange: Exchange
+    ) -> None:
+        self.make, self.share, self.exchange = make, share, exchange
+        self.replaced, self.episodes = replaced, episodes
+        self.worker: Worker | None = None
+        self.records: list[tuple[str, int, str]] = []
+        logger = logging.getLogger("rltrain")
+        logger.handlers, logger.propagate = [Collect(self.records)], False
+        logger.setLevel(logging.INFO)
+
+    def __call__(self, method: str, *args: Any) -> tuple[str, Any, tuple[Any, ...]]:
+        """``(kind, value, records)`` of a method of the worker; ``start`` makes it."""
         try:
-            if worker is None:
-                rollout, agents = make(share, replaced)
-                worker, value = Worker(rollout, agents, share, steps, clocks, weights), None
-                if episodes:
-                    worker.abandon(episodes)
+            if method == "start":
+                rollout, agents = self.make(self.share, self.replaced)
+                self.worker = Worker(rollout, agents, self.share, self.exchange)
+                if self.episodes:
+                    self.worker.abandon(self.episodes)
+                answer: tuple[str, Any] = ("value", None)
             else:
-                value = getattr(worker, question[0])(*question[1:])
-            answer: tuple[str, Any] = ("value", value)
+                answer = ("value", getattr(self.worker, method)(*args))
         except EnvError as error:
             answer = ("failed", str(error))
         except Exception as error:
-            error.add_note(f"In worker process {share.number}:\n{traceback.format_exc()}")
+            error.add_note(f"In worker process {self.share.number}:\n{traceback.format_exc()}")
             answer = ("raised", error)
+        records = tuple(self.records)
+        self.records.clear()
+        return (*answer, records)
+
+    def close(self) -> None:
+        """Close the environments."""
+        if self.worker is not None:
+            self.worker.rollout.close()
+
+
+def serve(connection: Connection, *about: Any) -> None:
+    """Run by a process: answer until the parent closes the pipe.
+
+    Args:
+        about: arguments of ``Answers``.
+    """
+    end_with_parent()
+    answers = Answers(*about)
+    question: tuple[Any, ...] = ("start",)
+    while True:
+        answer = answers(*question)
         try:
-            connection.send_bytes(packed((*answer, tuple(records))))
-            records.clear()
+            connection.send_bytes(packed(answer))
             question = pickle.loads(connection.recv_bytes())
         except (EOFError, OSError):
             break
-    if worker is not None:
-        worker.rollout.close()
+    answers.close()
 
 
 def packed(message: tuple[Any, ...]) -> bytes:

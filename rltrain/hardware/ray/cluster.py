@@ -1,0 +1,168 @@
+"""Workers as actors of a Ray cluster: start them, exchange messages, end them.
+
+Weights are put into the object store once for every broadcast, and only the newest are kept; steps
+are in the answers, which are freed once they are read. The store therefore holds one copy of the
+weights on every node and one answer of every worker.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import nn
+
+from rltrain.errors import Interrupted, UsageError
+from rltrain.hardware.process.process import POLL, WorkerLost, value_of
+from rltrain.hardware.process.worker import Answers, MakeRollout
+from rltrain.hardware.share import Share
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when Ray is imported
+os.environ.setdefault("RAY_worker_niceness", "0")  # … is started here; 15 would starve the workers
+import ray
+from ray.exceptions import GetTimeoutError, RayError
+
+Arrays = Mapping[str, np.ndarray]
+
+
+def connect(address: str | None) -> None:
+    """Join the cluster at this address, or start Ray on this machine.
+
+    Raises:
+        UsageError: there is no cluster.
+    """
+    if ray.is_initialized():
+        return
+    try:
+        ray.init(
+            address=address or "local",
+            include_dashboard=None if address else False,
+            log_to_driver=False,
+            logging_level=logging.WARNING,
+        )
+    except (ConnectionError, ValueError) as error:
+        raise UsageError(
+            f"hardware.address={address}: no Ray cluster answers there "
+            f"({str(error).splitlines()[0]}). Type hardware.address=HOST:6379, which 'ray start "
+            "--head' shows, hardware.address=auto on a node of the cluster, or "
+            "hardware.address=null to start Ray on this machine."
+        ) from error
+
+
+class SentExchange:
+    """A worker's side: weights come with the questions, steps go with the answers."""
+
+    def __init__(self) -> None:
+        self.weights: Arrays = {}
+        self.seconds = np.zeros(2)
+
+    def read(self, agents: nn.Module) -> None:
+        with torch.no_grad():
+            for name, tensor in agents.state_dict().items():
+                tensor.copy_(torch.from_numpy(np.array(self.weights[name])))
+
+    def write(self, fields: Arrays, share: Share) -> tuple[int, Arrays, np.ndarray]:
+        seconds = self.seconds.copy()
+        self.seconds[:] = 0
+        return share.number, fields, seconds
+
+    def seconds_of(self, share: Share) -> np.ndarray:
+        return self.seconds
+
+
+class Actor:
+    """A worker on the cluster."""
+
+    def __init__(self, make: MakeRollout, share: Share, replaced: int, episodes: int) -> None:
+        self.exchange = SentExchange()
+        self.answers = Answers(make, share, replaced, episodes, self.exchange)
+
+    def ask(self, weights: Arrays | None, *question: Any) -> tuple[str, Any, tuple[Any, ...]]:
+        """The answer to a question; ``weights`` are those to act with from now on."""
+        if weights is not None:
+            self.exchange.weights = weights
+        return self.answers(*question)
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.answers.close()
+
+
+class RayExchange:
+    """The side of the run: weights in the object store, steps from answers."""
+
+    def __init__(self, n_workers: int) -> None:
+        self.seconds = np.zeros((n_workers, 2))
+        self.weights: Any = None  # a reference; the weights before it are freed
+
+    def publish(self, agents: nn.Module) -> None:
+        tensors = agents.state_dict()
+        self.weights = ray.put({name: t.cpu().numpy().copy() for name, t in tensors.items()})
+
+    def joined(
+        self, n_steps: int, parts: Sequence[tuple[int, Arrays, np.ndarray]]
+    ) -> dict[str, np.ndarray]:
+        for number, _, seconds in parts:
+            self.seconds[number] += seconds
+        names = parts[0][1]
+        return {name: np.concatenate([fields[name] for _, fields, _ in parts], 1) for name in names}
+
+
+class WorkerActor:
+    """An actor and the reference to its next answer.
+
+    Args:
+        make, exchange: of the run.
+        cpus: that the actor asks the cluster for.
+        share, replaced, episodes: arguments of ``Answers``.
+    """
+
+    def __init__(
+        self,
+        make: Any,
+        exchange: RayExchange,
+        cpus: float,
+        share: Share,
+        replaced: int,
+        episodes: int,
+    ) -> None:
+        self.exchange = exchange
+        remote = ray.remote(num_cpus=cpus, max_restarts=0, scheduling_strategy="SPREAD")(Actor)
+        self.actor = cast(Any, remote.remote(make, share, replaced, episodes))
+        self.answer: Any = self.actor.ask.remote(None, "start")
+        self.closed: Any = None
+
+    def send(self, *question: Any) -> None:
+        self.answer = self.actor.ask.remote(self.exchange.weights, *question)
+
+    def receive(self, timeout: float, stop: Callable[[], bool] = lambda: False) -> Any:
+        until = time.monotonic() + timeout
+        try:
+            while not ray.wait([self.answer], timeout=POLL)[0]:
+                if stop():
+                    raise Interrupted
+                if time.monotonic() > until:
+                    raise WorkerLost(f"it gave no answer within {timeout:g} seconds")
+            answer = ray.get(self.answer, timeout=timeout)
+        except GetTimeoutError as error:
+            raise WorkerLost("its answer did not arrive") from error
+        except RayError as error:
+            raise WorkerLost(f"{type(error).__name__}: {str(error).splitlines()[0]}") from error
+        self.answer = None  # frees the answer in the object store
+        return value_of(answer)
+
+    def close(self) -> None:
+        if ray.is_initialized():
+            self.closed = self.actor.close.remote()
+
+    def kill(self, timeout: float = 0.0) -> None:
+        if not ray.is_initialized():
+            return
+        if self.closed is not None and timeout:
+            ray.wait([self.closed], timeout=timeout)
+        ray.kill(self.actor)

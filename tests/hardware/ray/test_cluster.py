@@ -1,0 +1,112 @@
+"""Workers on a Ray cluster of several simulated nodes, whatever happens to actors and nodes."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+import rltrain
+from rltrain.build import workers
+from rltrain.callback import Callback
+from rltrain.errors import UsageError
+from tests.hardware.process import faults
+from tests.hardware.process.test_process_rollout import (
+    SMALL,
+    differences,
+    require_whole_episodes,
+    trained,
+)
+
+RAY = ["hardware=ray", "hardware.n_workers=2", "hardware.worker_cpus=1"]
+STORE = 100_000_000
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A head without CPUs and three nodes of two."""
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    import rltrain.hardware.ray.cluster  # noqa: F401  sets Ray's variables
+
+    head = {"num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False}
+    made = Cluster(initialize_head=True, head_node_args=head)
+    made.nodes = [made.add_node(num_cpus=2, object_store_memory=STORE) for _ in range(3)]
+    ray.init(address=made.address, log_to_driver=False)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+class Kills(Callback):
+    """Ends five actors and a node at random moments."""
+
+    def __init__(self, cluster):
+        self.cluster, self.rng = cluster, np.random.default_rng(0)
+        self.due = sorted(self.rng.integers(100, 1700, 6).tolist())
+        self.ended, self.env_steps, self.lost = 0, 0, 0
+
+    def on_collect(self, trainer, value):
+        self.env_steps += value.env_steps
+        self.lost += int(value.lost.sum())
+        return value
+
+    def on_iteration(self, trainer, value=None):
+        if self.due and trainer.clock.env_steps >= self.due[0]:
+            self.due.pop(0)
+            self.ended += 1
+            if self.ended == 3:
+                self.cluster.remove_node(self.cluster.nodes[0], allow_graceful=False)
+            else:
+                pids = trainer.rollout.call("get_pid")
+                os.kill(pids[self.rng.integers(len(pids))], signal.SIGKILL)
+        return value
+
+
+@pytest.mark.slow
+def test_actors_collect_what_one_process_collects(cluster, tmp_path):
+    words = [*SMALL, "env=cartpole"]
+    local = trained(words, tmp_path / "local")
+    assert differences(local, trained([*words, *RAY], tmp_path / "ray")) == []
+
+
+@pytest.mark.slow
+def test_a_run_survives_a_node_and_five_actors(cluster, tmp_path):
+    kept = [w for w in SMALL if not w.startswith(("total_env_steps", "hardware.n_envs"))]
+    words = [*kept, *RAY, "hardware.n_envs=4", "total_env_steps=2000", "env.timeout=30"]
+    kills = Kills(cluster)
+    trainer = rltrain.make_trainer(
+        words, run_dir=tmp_path / "run", env=faults.Numbered, callbacks=[kills]
+    )
+    try:
+        trainer.train()
+        assert kills.ended == 6
+        assert kills.lost >= 5 * 2  # two environments of every actor that was ended
+        assert trainer.clock.env_steps == kills.env_steps
+        assert 2000 <= trainer.clock.env_steps < 2000 + 4
+        assert trainer.buffer.n_steps == 2000 or trainer.buffer.n_steps >= 2000 - kills.lost * 9
+        require_whole_episodes(trainer)
+        for parameter in trainer.learner.online.parameters():
+            assert parameter.isfinite().all()
+        assert store_bytes() < 5_000_000
+    finally:
+        trainer.close()
+
+
+def store_bytes():
+    """What the object stores of all nodes hold."""
+    from ray._private.internal_api import memory_summary
+
+    words = memory_summary(stats_only=True).splitlines()
+    (line,) = [w for w in words if w.startswith("Plasma memory usage")]
+    return float(line.split()[3]) * 2**20
+
+
+def test_without_ray_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"pip install 'rltrain\[ray\]'"):
+        rltrain.make_trainer([*SMALL, *RAY, "env=cartpole"], run_dir=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
