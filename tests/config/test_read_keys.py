@@ -35,6 +35,8 @@ RECORDS = (
     schema.AlgoSettings,
     schema.HardwareSettings,
     schema.WorkerSettings,
+    schema.ClusterSettings,
+    schema.RankSettings,
     schema.SupervisionSettings,
     schema.LoggerSettings,
 )

@@ -137,7 +137,7 @@ def test_name_without_counterpart_says_so():
 
 
 def test_few_choices_are_listed_and_many_are_not():
-    assert answer("hardware=moon").endswith("Expected one of auto, cpu, cuda, process.")
+    assert answer("hardware=moon").endswith("Expected one of auto, cpu, cuda, ddp, process, ray.")
     assert "rltrain --help experiment lists all" in answer("experiment=nothing")
     assert "dqn, drqn, iql" in answer("algo=nothing")
 
