@@ -17,7 +17,7 @@ from rltrain.algo.checks import (
     require_memory,
     require_observations,
 )
-from rltrain.algo.kernels.feed_forward import NO_POINTS, Stack
+from rltrain.algo.kernels.feed_forward import NO_POINTS, Block, Stack
 from rltrain.algo.kernels.recurrent.gru import gru
 from rltrain.algo.kernels.td_step import CompiledTDLoss
 from rltrain.algo.loss.td import TDLoss
@@ -142,7 +142,7 @@ def test_a_compiled_loss_called_without_a_learner_checks_sizes_too(change):
 
 
 def test_other_compiled_parts_check_sizes_too():
-    stack = Stack([], [torch.nn.Linear(4, 2)], [])
+    stack = Stack([], [Block(torch.nn.Linear(4, 2))], [])
     with pytest.raises(ValueError, match="expected 4 inputs, got 5"):
         stack.output(torch.zeros(1, 5), 0, NO_POINTS)
     cell = PackedGRU(2, 3)

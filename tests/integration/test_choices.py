@@ -71,6 +71,10 @@ OWN_SPACES = {
 }
 
 
+CLUSTERS = {"ddp", "ray"}
+"""They need torchrun or Ray; tests/hardware has their runs."""
+
+
 LEARNING = [a for a in options("algo") if a not in TEAMS and a != "scripted"]
 
 
@@ -86,7 +90,7 @@ PAIRS = [
     *[
         pytest.param("hardware", h, marks=pytest.mark.slow if h == "process" else ())
         for h in options("hardware")
-        if h != "cuda" or torch.cuda.is_available()
+        if h not in CLUSTERS and (h != "cuda" or torch.cuda.is_available())
     ],
     *[
         pytest.param(group, name, marks=pytest.mark.slow)
