@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.common.files import digest
+from rltrain.logger import curve
 from rltrain.main import main, run
 
 QUIET = ["hardware.threads=1", "logger.console=false", "logger.wandb.mode=disabled"]
@@ -41,8 +42,16 @@ CLOCKS = ("seconds", "time/")
 FORK = multiprocessing.get_context("fork")
 
 
+class EmptyFigure:
+    """A learning curve that is not drawn, which takes longer than a short run, but written."""
+
+    def savefig(self, path: Path, **options: Any) -> None:
+        path.write_bytes(b"")
+
+
 def warm_up(folder: Path) -> None:
     """Import and compile what a run needs, so that forked commands start at once."""
+    curve.make_figure = lambda lines, title: EmptyFigure()
     with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
         assert run([*SMALL, "hydra.run.dir=warm"]) == 0
 
