@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -60,8 +59,6 @@ def save(trainer: Saved, kind: str, with_replay: bool) -> Path:
             parts[REPLAY] = trainer.buffer.state_dict()
     parts = trainer.callbacks.on_save(trainer, parts)
     checkpoints, step = trainer.run_dir / "checkpoints", trainer.clock.env_steps
-    if not trainer.run_dir.is_dir():  # a new one would hold nothing else
-        raise FileNotFoundError(errno.ENOENT, "the run folder is gone", str(trainer.run_dir))
     folder = checkpoint.write(checkpoints, step, parts, kind)
     if kind == "full":
         checkpoint.make_latest(checkpoints, step, trainer.keep_last, REPLAY)
@@ -71,6 +68,7 @@ def save(trainer: Saved, kind: str, with_replay: bool) -> Path:
 def export(trainer: Saved, folder: Path) -> Path:
     """Write the current weights into ``folder/<env_steps>/``; ``Trainer.export``."""
     parts = to_act(trainer, trainer.learner.state_dict())
+    folder.mkdir(parents=True, exist_ok=True)
     return checkpoint.write(folder, trainer.clock.env_steps, parts, "weights")
 
 

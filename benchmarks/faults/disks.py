@@ -82,7 +82,9 @@ def deleted(run_dir: Path, at: int, output: Path) -> str | None:
     process = begin([*RUN, f"hydra.run.dir={run_dir}"], output, Deletion(run_dir, at))
     process.join()
     if run_dir.exists():
-        return f"the folder is there again: {sorted(p.name for p in run_dir.iterdir())}"
+        names = sorted(path.name for path in run_dir.iterdir())
+        shutil.rmtree(run_dir)
+        return f"the folder is there again: {names}"
     return unclear(process.exitcode, output)
 
 

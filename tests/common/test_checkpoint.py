@@ -224,3 +224,9 @@ def test_what_killed_processes_left_is_removed_with_the_next_latest(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["10", "5", "latest"]
     assert [p.name for p in (tmp_path / "5").iterdir()] == ["manifest.json"]
     checkpoint.manifest_of(tmp_path / "10")
+
+
+def test_the_folder_of_a_run_that_was_deleted_is_not_made_again(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        checkpoint.write(tmp_path / "run/checkpoints", 100, {"model": {}})
+    assert not list(tmp_path.iterdir())

@@ -23,7 +23,7 @@ def write(
     parent: Path, step: int, parts: Mapping[str, Mapping[str, Any]], kind: str = "full"
 ) -> Path:
     """Write ``parent/<step>/`` with one pair of files per part; replaces a checkpoint of the same
-    step.
+    step. ``parent`` is made, the folder that it is in is not: a run's that was deleted stays so.
 
     Args:
         parts: part name to its state: nested dicts and lists of tensors, arrays, numbers, text,
@@ -33,7 +33,8 @@ def write(
     final = parent / str(step)
     temporary = parent / f".tmp-{step}-{os.getpid()}"
     shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
+    parent.mkdir(exist_ok=True)
+    temporary.mkdir()
     try:
         for name, state in parts.items():
             tree, tensors, large = split(state)
