@@ -1,0 +1,31 @@
+"""What kill -9 of a run leaves of its worker processes and of shared memory: nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+
+@pytest.mark.slow
+def test_no_worker_and_no_shared_memory_outlives_a_killed_run(small, own_folder):
+    dropped = ("env=", "total", "buffer", "logger", "test.interval")
+    words = [word for word in small if not word.startswith(dropped)]
+    words += ["algo=dqn", "hardware=process", "hardware.n_workers=2", "total_env_steps=1000000"]
+    words += ["env=cartpole", "test.interval=1000000", "hydra.run.dir=run", "logger=[csv]"]
+    before = set(os.listdir("/dev/shm"))
+    command = [sys.executable, "-m", "rltrain", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    for line in process.stdout:
+        if line.startswith("train "):
+            break
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert len(children) >= 2
+    process.kill()
+    process.communicate()
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert alive == []
+    assert set(os.listdir("/dev/shm")) <= before
