@@ -29,7 +29,10 @@ from rltrain.mode.signals import SIGNAL_CODES
 
 ROOT = Path(__file__).parents[2]
 RUN = ["logger=[csv,wandb]", *SMALL]
-WORKERS = ["hardware=process", "hardware.n_workers=2", "env=cartpole", "algo=dqn"]
+WORKERS = [
+    *(word for word in RUN if not word.startswith(("env=", "buffer."))),
+    *("algo=dqn", "env=cartpole", "hardware=process", "hardware.n_workers=2"),
+]
 PHASES = {
     "compose": "rltrain.mode.dispatch:one_job",
     "build": "rltrain.mode.start:build_trainer",
@@ -75,7 +78,7 @@ def cases(folder: Path, seed: int, n_cases: int | None) -> Iterator[tuple[str, s
         if phase in ("compile", "sweep"):
             problem = (compiling if phase == "compile" else sweep)(folder, name, rng)
         else:
-            words = RUN if phase != "workers" else [*RUN, *WORKERS]
+            words = WORKERS if phase == "workers" else RUN
             if (phase == "workers") not in plain:
                 plain[phase == "workers"] = uninterrupted(folder, words)
             expected, calls = plain[phase == "workers"]
