@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
@@ -28,6 +29,8 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError
 
 Arrays = Mapping[str, np.ndarray]
+ANSWER_TIMEOUT = 10.0
+"""Seconds in which a cluster must answer."""
 
 
 def connect(address: str | None) -> None:
@@ -39,13 +42,19 @@ def connect(address: str | None) -> None:
     if ray.is_initialized():
         return
     try:
+        if address is not None and address not in (
+            "auto",
+            "local",
+        ):  # Ray itself would try for many minutes
+            host, _, port = address.removeprefix("ray://").rpartition(":")
+            socket.create_connection((host, int(port)), timeout=ANSWER_TIMEOUT).close()
         ray.init(
             address=address or "local",
             include_dashboard=None if address else False,
             log_to_driver=False,
             logging_level=logging.WARNING,
         )
-    except (ConnectionError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(
             f"hardware.address={address}: no Ray cluster answers there "
             f"({str(error).splitlines()[0]}). Type hardware.address=HOST:6379, which 'ray start "

@@ -107,3 +107,12 @@ def test_without_ray_the_extra_is_named(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match=r"pip install 'rltrain\[ray\]'"):
         rltrain.make_trainer([*SMALL, *RAY, "env=cartpole"], run_dir=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_an_address_without_a_cluster_is_refused_at_once(tmp_path):
+    ray = pytest.importorskip("ray")
+    ray.shutdown()
+    words = [*SMALL, *RAY, "env=cartpole", "hardware.address=localhost:1"]
+    with pytest.raises(UsageError, match=r"no Ray cluster answers.*ray start --head"):
+        rltrain.make_trainer(words, run_dir=tmp_path / "run")
