@@ -147,7 +147,7 @@ def export_mode(overrides: Sequence[str]) -> int:
             "mode=export needs a checkpoint: type mode=export checkpoint=RUN_FOLDER "
             "(outputs/<algo>-<env>/<run>), or checkpoint=latest for the newest run."
         )
-    from rltrain.mode.export import export, show
+    from rltrain.mode.export.network import export, show
 
     show(export(path, others, load_step))
     return 0

@@ -17,7 +17,7 @@ import rltrain
 from rltrain.config.catalog import conf_dir
 from rltrain.env.smac import StarCraft2Env
 from rltrain.errors import UsageError
-from rltrain.mode.export import export
+from rltrain.mode.export.network import export
 
 ONE_AGENT = ["env=cartpole", "hardware.threads=1", "hardware.n_envs=1", "tuned=none"]
 IMAGES = ["env=gymnasium", "algo/network=conv", "algo.network.filters=[[4,3,2]]"]
@@ -124,7 +124,7 @@ def images():
 
 @pytest.mark.slow
 def test_stacked_images_reach_the_network_as_bytes(own_folder, monkeypatch):
-    monkeypatch.setattr("rltrain.mode.export.open_checkpoint", opened_with(images))
+    monkeypatch.setattr("rltrain.mode.export.network.open_checkpoint", opened_with(images))
     run = saved(["algo=dqn", *IMAGES], own_folder / "run", env=images)
     done = export(run, ["test.episodes=2"], None)
     assert done.record["inputs"]["obs"] == "uint8 [batch, 1, 2, 6, 6]"
@@ -148,7 +148,7 @@ def named_parts():
 
 @pytest.mark.slow
 def test_a_network_with_an_encoder_per_key_is_exported(own_folder, monkeypatch):
-    monkeypatch.setattr("rltrain.mode.export.open_checkpoint", opened_with(named_parts))
+    monkeypatch.setattr("rltrain.mode.export.network.open_checkpoint", opened_with(named_parts))
     overrides = [word.replace("conv", "multi_input") for word in IMAGES]
     run = saved(["algo=dqn", *overrides], own_folder / "run", env=named_parts)
     done = export(run, ["test.episodes=2"], None)
@@ -218,7 +218,7 @@ def test_a_network_of_ones_own_must_be_trusted(own_folder):
 
 
 def test_missing_packages_are_named_with_the_command_that_installs_them(monkeypatch, own_folder):
-    monkeypatch.setattr("rltrain.mode.export.find_spec", lambda name: None)
+    monkeypatch.setattr("rltrain.mode.export.network.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"mode=export needs onnx, .*(?s:.)*pip install .*onnx"):
         export(own_folder, [], None)
 
