@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from multiprocessing import forkserver
+
 import numpy as np
 import pytest
 import torch
@@ -28,7 +30,9 @@ PROCESS = ["hardware=process", "hardware.n_workers=2"]
 
 @pytest.fixture(autouse=True)
 def faults_folder(tmp_path, monkeypatch):
+    """Workers have the environment variables of the server that forks them, so a new one starts."""
     monkeypatch.setenv("FAULTS", str(tmp_path))
+    forkserver._forkserver._stop()
 
 
 def leaves(tree, path=""):
