@@ -8,7 +8,6 @@ from __future__ import annotations
 import pickle
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from typing import cast
 
 import torch
@@ -21,6 +20,7 @@ from rltrain.build.env import build_env
 from rltrain.build.learner import build_agents
 from rltrain.build.policy import accelerate, build_exploration
 from rltrain.build.tests import build_test_rollout, n_test_envs
+from rltrain.common.install import require_extra
 from rltrain.common.seeding import (
     ENV_STREAM,
     NOISE_STREAM,
@@ -171,11 +171,8 @@ def check_workers(settings: Settings, buffer: Buffer) -> None:
     assert workers is not None
     cores = available_cores() if settings.cluster is None else None
     check_number(workers.n_workers, settings.hardware.n_envs, "hardware", cores)
-    if settings.cluster is not None and find_spec("ray") is None:
-        raise ValueError(
-            "hardware=ray needs the package ray, which is not installed here: type "
-            "pip install 'rltrain[ray]', or hardware=process for workers on this machine."
-        )
+    if settings.cluster is not None:
+        require_extra("ray", "ray", "hardware=ray")
     if workers.overlap and buffer.targets is not None:
         raise ValueError(
             "hardware.overlap=true collects with weights of one iteration before, and "

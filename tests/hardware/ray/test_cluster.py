@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import rltrain
-from rltrain.build import workers
 from rltrain.callback import Callback
 from rltrain.errors import UsageError
 from tests.hardware.process import faults
@@ -103,8 +102,8 @@ def store_bytes():
 
 
 def test_without_ray_the_extra_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(workers, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"pip install 'rltrain\[ray\]'"):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"hardware=ray needs ray, .*pip install 'ray"):
         rltrain.make_trainer([*SMALL, *RAY, "env=cartpole"], run_dir=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -24,6 +24,7 @@ def trainer():
 
 
 def saved(folder, full=(), best=None):
+    folder.mkdir(exist_ok=True)
     for step in full:
         checkpoint.write(folder / "checkpoints", step, {"model": {}}, "full")
     if best is not None:
