@@ -174,6 +174,7 @@ class HardwareSettings:
     threads: Count | Literal["auto"]
     kernels: Literal["auto", "compiled", "torch"]
     target_cache: Count | None
+    precision: Literal["fp32", "bf16"]
     n_envs: Count
 
 

@@ -51,10 +51,18 @@ def test_sigterm_is_announced_alike(tmp_path, caplog):
     assert "with no checkpoint, since there is none yet." in said
 
 
+@pytest.fixture
+def under_no_nohup():
+    """SIGHUP as it is unless ``nohup`` runs the tests."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize(
     ("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129), ("SIGUSR1", 85)]
 )
-def test_every_signal_has_its_exit_code(tmp_path, name, code):
+def test_every_signal_has_its_exit_code(tmp_path, name, code, under_no_nohup):
     trainer = FakeTrainer(run_dir=tmp_path)
     with Interrupts() as interrupts:
         interrupts.trainer = trainer

@@ -57,7 +57,11 @@ def compile_agents(agents: nn.Module) -> None:
 
 
 def compile_loss(
-    loss: Loss, model: Model, most_threads: int | None = None, target_cache: int | None = None
+    loss: Loss,
+    model: Model,
+    most_threads: int | None = None,
+    target_cache: int | None = None,
+    bf16: bool = False,
 ) -> Loss:
     """The counterpart of a loss for these agents and this mixer, if there is one.
 
@@ -66,18 +70,21 @@ def compile_loss(
         most_threads: bound where the number of threads is measured; None: PyTorch's number.
         target_cache: bytes of the target network's values that are kept until its next update;
             None: none.
+        bf16: whether factors of matrix products are rounded to bfloat16.
 
     Raises:
-        ValueError: no counterpart of this loss keeps them.
+        ValueError: no counterpart of this loss keeps them, or rounds factors.
     """
     from rltrain.algo.kernels.recurrent.learning import compile_sequence_loss
     from rltrain.algo.kernels.td_step import compile_td_loss
 
     compiled = compile_td_loss(loss, model)
     if compiled is loss:
-        compiled = compile_sequence_loss(loss, model, most_threads, target_cache)
+        compiled = compile_sequence_loss(loss, model, most_threads, target_cache, bf16)
     if target_cache is not None:
         require_target_values(compiled)
+    if bf16:
+        require_bf16(compiled)
     return compiled
 
 
@@ -101,4 +108,20 @@ def require_target_values(loss: Loss) -> None:
         raise ValueError(
             "hardware.target_cache keeps the target network's values of compiled IQL, VDN and QMIX "
             "with GRU agents on the CPU, which this run is not. Type hardware.target_cache=null."
+        )
+
+
+def require_bf16(loss: Loss) -> None:
+    """ValueError unless a loss rounds the factors of its matrix products, on this CPU."""
+    if not getattr(loss, "bf16", False):
+        raise ValueError(
+            "hardware.precision=bf16 is for compiled IQL, VDN and QMIX with GRU agents on the CPU, "
+            "which this run is not. Type hardware.precision=fp32."
+        )
+    from rltrain.algo.kernels.recurrent.bf16_kernel import SUPPORTED
+
+    if not SUPPORTED:
+        raise ValueError(
+            "hardware.precision=bf16 needs a CPU that multiplies bfloat16 (avx512_bf16), which "
+            "this one does not. Type hardware.precision=fp32."
         )

@@ -14,12 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rltrain.algo.kernels.recurrent import activation_kernel, tile_kernel
+from rltrain.algo.kernels.recurrent import activation_kernel, product_kernel
 from rltrain.algo.kernels.recurrent.activation_kernel import ONE, TWO, ZERO, sigmoid
-from rltrain.algo.kernels.recurrent.tile_kernel import COLUMNS, F, multiply
+from rltrain.algo.kernels.recurrent.product_kernel import add_outer, multiply
+from rltrain.algo.kernels.recurrent.tile_kernel import COLUMNS, F
 from rltrain.common import numba_cache
 
-SOURCES = (__file__, activation_kernel.__file__, tile_kernel.__file__)
+SOURCES = (__file__, activation_kernel.__file__, *product_kernel.SOURCES)
 SLAB = 128
 """Rows whose gradients are added to those of the weights at once: they stay in the caches."""
 
@@ -139,7 +140,7 @@ def forward(agents, chunk, obs, last_action, inputs, gates, q):
             (agents.new, 0, panel, COLUMNS), n_rows, size, size,
         )  # fmt: skip
         for i in range(n_rows):
-            step_gates(gates[first + i], state[i])
+            step_gates(gates, first + i, state, i)
         multiply(
             (y, chunk.start[t] * width, width), (agents.value_bias, 0, 0), (s, 0, size, 1),
             (agents.values, 0, panel, COLUMNS), n_rows, width, size,
@@ -147,15 +148,19 @@ def forward(agents, chunk, obs, last_action, inputs, gates, q):
 
 
 @njit()
-def step_gates(gates, state):
-    """One row of a GRU step: sums [4, H] become r, z, n's recurrent part, n; the next state [H]."""
+def step_gates(gates, p, state, i):
+    """One row of a GRU step: sums gates[p] [4, H] become r, z, n's recurrent part, n; the next
+    state is state[i] [H].
+    """
+    size = state.shape[1]  # rows as arrays of their own would have their references counted
     for gate in range(2):
-        for j in range(len(state)):
-            gates[gate, j] = sigmoid(gates[gate, j])
-    for j in range(len(state)):
-        gates[3, j] = TWO * sigmoid(TWO * (gates[3, j] + gates[0, j] * gates[2, j])) - ONE
-    for j in range(len(state)):
-        state[j] = gates[3, j] + gates[1, j] * (state[j] - gates[3, j])
+        for j in range(size):
+            gates[p, gate, j] = sigmoid(gates[p, gate, j])
+    for j in range(size):
+        n = gates[p, 3, j] + gates[p, 0, j] * gates[p, 2, j]
+        gates[p, 3, j] = TWO * sigmoid(TWO * n) - ONE
+    for j in range(size):
+        state[i, j] = gates[p, 3, j] + gates[p, 1, j] * (state[i, j] - gates[p, 3, j])
 
 
 @njit()
@@ -164,9 +169,9 @@ def read_step(chunk, obs, t, n_episodes, seen):
     n_agents = obs.shape[2]
     for i in range(n_episodes):
         for agent in range(n_agents):
-            row, to = obs[t, chunk.episodes[i], agent], seen[i * n_agents + agent]
-            for j in range(len(to)):
-                to[j] = row[j]
+            b, row = chunk.episodes[i], i * n_agents + agent
+            for j in range(seen.shape[1]):
+                seen[row, j] = obs[t, b, agent, j]
 
 
 @njit()
@@ -195,14 +200,14 @@ def backward(agents, chunk, obs, last_action, action, inputs, gates, of_q, gradi
         for i in range(n_moving):
             episode, agent = i // n_agents, i % n_agents
             b, slope = chunk.episodes[episode], of_q[episode, t, agent]
-            taken, after = action[t, b, agent], inputs[chunk.start[t + 1] + i, 1]
-            of_value, weight = gradient.value_rows[taken], agents.value_rows[taken]
+            taken = action[t, b, agent]
             gradient.value_bias[taken] += slope
+            row = chunk.start[t + 1] + i
             for j in range(size):
-                of_value[j] += slope * after[j]
+                gradient.value_rows[taken, j] += slope * inputs[row, 1, j]
             for j in range(size):
-                of_state[i, j] += slope * weight[j]
-            gradient_of_gates(gates[first + i], inputs[first + i, 1], of_state[i], sums[slab + i])
+                of_state[i, j] += slope * agents.value_rows[taken, j]
+            gradient_of_gates(gates, inputs, first + i, of_state, i, sums, slab + i)
         at = 4 * size * slab
         multiply(
             (d, 0, size), (d, 0, size), (s, at + size, 4 * size, 1),
@@ -213,72 +218,74 @@ def backward(agents, chunk, obs, last_action, action, inputs, gates, of_q, gradi
             (agents.to_input, 0, 3 * panel, COLUMNS), n_rows, size, 3 * size,
         )  # fmt: skip
         for i in range(n_rows):
-            into = inputs[first + i, 0]
             for j in range(size):
-                of_input[slab + i, j] = of_input[slab + i, j] if into[j] > ZERO else ZERO
+                positive = inputs[first + i, 0, j] > ZERO
+                of_input[slab + i, j] = of_input[slab + i, j] if positive else ZERO
         read_step(chunk, obs, t, n_rows // n_agents, seen[slab:])
         add_tables(chunk, last_action, t, n_moving, of_input[slab:], gradient)
         if slab < most or t == 0:
-            add_products(seen, of_input, sums, inputs[first:end], slab, gradient)
+            add_products(seen, of_input, sums, inputs[first:end], slab, agents.obs, gradient)
             slab, end = n_slab, first
 
 
 @njit()
-def gradient_of_gates(gates, before, of_state, sums):
-    """One row of a GRU step back: ``sums`` [4, H] become the gradients by the sums n, r, z, n's
-    recurrent part; ``of_state`` [H] becomes the direct part of that by the state ``before``.
+def gradient_of_gates(gates, inputs, p, of_state, i, sums, to):
+    """One row of a GRU step back: sums[to] [4, H] become the gradients by the sums n, r, z, n's
+    recurrent part; of_state[i] [H] becomes the direct part of that by inputs[p, 1], the state
+    before.
     """
-    for j in range(len(before)):
-        n = gates[3, j]
-        sums[0, j] = of_state[j] * (ONE - gates[1, j]) * (ONE - n * n)
-    for j in range(len(before)):
-        sums[3, j] = sums[0, j] * gates[0, j]
-    for j in range(len(before)):
-        sums[1, j] = sums[3, j] * gates[2, j] * (ONE - gates[0, j])
-    for j in range(len(before)):
-        z = gates[1, j]
-        sums[2, j] = of_state[j] * (before[j] - gates[3, j]) * z * (ONE - z)
-    for j in range(len(before)):
-        of_state[j] *= gates[1, j]
+    size = of_state.shape[1]
+    for j in range(size):
+        n = gates[p, 3, j]
+        sums[to, 0, j] = of_state[i, j] * (ONE - gates[p, 1, j]) * (ONE - n * n)
+    for j in range(size):
+        sums[to, 3, j] = sums[to, 0, j] * gates[p, 0, j]
+    for j in range(size):
+        sums[to, 1, j] = sums[to, 3, j] * gates[p, 2, j] * (ONE - gates[p, 0, j])
+    for j in range(size):
+        z = gates[p, 1, j]
+        sums[to, 2, j] = of_state[i, j] * (inputs[p, 1, j] - gates[p, 3, j]) * z * (ONE - z)
+    for j in range(size):
+        of_state[i, j] *= gates[p, 1, j]
 
 
 @njit()
 def add_tables(chunk, last_action, t, n_rows, of_input, gradient):
     """Add the rows of step t to the gradients of previous actions and agent ids."""
-    n_agents, with_last = last_action.shape[2], len(gradient.actions) > 1
+    n_agents, with_last, size = last_action.shape[2], len(gradient.actions) > 1, of_input.shape[1]
     for i in range(n_rows):
         agent = i % n_agents
-        to = gradient.agents[agent]
-        for j in range(len(to)):
-            to[j] += of_input[i, j]
+        for j in range(size):
+            gradient.agents[agent, j] += of_input[i, j]
         if with_last:
-            to = gradient.actions[last_action[t, chunk.episodes[i // n_agents], agent] + 1]
-            for j in range(len(to)):
-                to[j] += of_input[i, j]
+            last = last_action[t, chunk.episodes[i // n_agents], agent] + 1
+            for j in range(size):
+                gradient.actions[last, j] += of_input[i, j]
 
 
 @njit()
-def add_products(seen, of_input, sums, inputs, first, gradient):
-    """Add the products of the rows from ``first`` on; ``inputs`` [rows, 2, H] are theirs."""
+def add_products(seen, of_input, sums, inputs, first, weights, gradient):
+    """Add the products of the rows from ``first`` on; ``inputs`` [rows, 2, H] are theirs, and
+    ``weights`` any that are packed.
+    """
     n_rows, size, n_obs = len(seen) - first, of_input.shape[1], seen.shape[1]
     s, e, at = sums.reshape(-1), inputs.reshape(-1), 4 * size * first
     both, obs = gradient.reset_update.reshape(-1), gradient.obs.reshape(-1)
     new, recurrent = gradient.new.reshape(-1), gradient.recurrent.reshape(-1)
-    multiply(
-        (obs, 0, size), (obs, 0, size), (seen.reshape(-1), first * n_obs, 1, n_obs),
-        (of_input.reshape(-1), first * size, COLUMNS, size), n_obs, size, n_rows,
+    add_outer(
+        (obs, 0, size), (seen.reshape(-1), first * n_obs, n_obs),
+        (of_input.reshape(-1), first * size, size), n_obs, size, n_rows, weights,
     )  # fmt: skip
-    multiply(
-        (both, 0, 2 * size), (both, 0, 2 * size), (s, at + size, 1, 4 * size),
-        (e, 0, COLUMNS, 2 * size), 2 * size, 2 * size, n_rows,
+    add_outer(
+        (both, 0, 2 * size), (s, at + size, 4 * size), (e, 0, 2 * size),
+        2 * size, 2 * size, n_rows, weights,
     )  # fmt: skip
-    multiply(
-        (new, 0, size), (new, 0, size), (s, at, 1, 4 * size), (e, 0, COLUMNS, 2 * size),
-        size, size, n_rows,
+    add_outer(
+        (new, 0, size), (s, at, 4 * size), (e, 0, 2 * size), size, size, n_rows, weights,
     )  # fmt: skip
-    multiply(
-        (recurrent, 0, size), (recurrent, 0, size), (s, at + 3 * size, 1, 4 * size),
-        (e, size, COLUMNS, 2 * size), size, size, n_rows,
+    add_outer(
+        (recurrent, 0, size), (s, at + 3 * size, 4 * size), (e, size, 2 * size),
+        size, size, n_rows, weights,
     )  # fmt: skip
     for i in range(first, len(seen)):
         for gate in range(4):

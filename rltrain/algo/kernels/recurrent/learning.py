@@ -29,7 +29,11 @@ N_SHARES = 8
 
 
 def compile_sequence_loss(
-    loss: Loss, model: Model, most_threads: int | None = None, target_cache: int | None = None
+    loss: Loss,
+    model: Model,
+    most_threads: int | None = None,
+    target_cache: int | None = None,
+    bf16: bool = False,
 ) -> Loss:
     """The loss in compiled code, if it is a ``TDLoss`` of GRU agents whose values a mixing network
     of two-layer hyper-networks, a sum, or nothing joins; else the loss itself.
@@ -38,6 +42,7 @@ def compile_sequence_loss(
         loss, model: what it computes.
         most_threads: bound where the number of threads is measured; None: PyTorch's number.
         target_cache: bytes of the target network's values that are kept; None: none.
+        bf16: whether factors of matrix products are rounded to bfloat16.
     """
     kind: type = type(loss)
     if kind is not TDLoss or model.critic is not None:
@@ -48,7 +53,7 @@ def compile_sequence_loss(
     if extended or not plain_agents(model.agents) or mixer_kind(model.mixer) is None:
         return loss
     threads = None if most_threads is None else MeasuredThreads(min(most_threads, N_SHARES))
-    return CompiledSequenceLoss(plain, threads, target_cache)
+    return CompiledSequenceLoss(plain, threads, target_cache, bf16)
 
 
 def plain_agents(agents: nn.Module) -> bool:
@@ -73,6 +78,7 @@ class CompiledSequenceLoss:
         loss: what it computes.
         threads: how many; None: as many as PyTorch may use.
         target_cache: bytes of ``TargetValues``; the batches' ``index`` is that of an episode.
+        bf16: whether factors of matrix products are rounded to bfloat16.
     """
 
     per_agent = of_team = False
@@ -83,8 +89,9 @@ class CompiledSequenceLoss:
         loss: TDLoss,
         threads: MeasuredThreads | None = None,
         target_cache: int | None = None,
+        bf16: bool = False,
     ) -> None:
-        self.loss, self.n_step, self.threads = loss, loss.n_step, threads
+        self.loss, self.n_step, self.threads, self.bf16 = loss, loss.n_step, threads, bf16
         self.target_values = TargetValues(target_cache)
         self._weights: dict[Model, TeamWeights] = {}  # online and target
         self._sums: tuple[Any, Any] | None = None  # gradients of shares, used again
@@ -115,7 +122,8 @@ class CompiledSequenceLoss:
         n_windows = len(batch.weight)
         bounds = np.linspace(0, n_windows, min(N_SHARES, n_windows) + 1).astype(np.int64)
         shares = np.stack([bounds[:-1], bounds[1:]], 1)
-        gradients = self._cleared(agents[0], mixers[0], len(shares), batch.obs[0, 0, 0].numel())
+        inputs = batch.obs[0, 0, 0].numel(), batch.state.shape[-1]
+        gradients = self._cleared(agents[0], mixers[0], len(shares), *inputs)
         priority, sums = np.zeros(n_windows, np.float32), np.zeros((len(shares), 5))
         arguments = (
             shares, windows, arrays_of(batch), agents, mixers, self._options(online, batch),
@@ -141,7 +149,7 @@ class CompiledSequenceLoss:
 
     def _weights_of(self, model: Model) -> TeamWeights:
         if model not in self._weights:
-            self._weights[model] = TeamWeights(model)
+            self._weights[model] = TeamWeights(model, self.bf16)
         return self._weights[model]
 
     def _places(self, target: TeamWeights, batch: Batch, lengths: np.ndarray, width: int) -> Places:
@@ -163,11 +171,13 @@ class CompiledSequenceLoss:
             mixer=cast(int, mixer_kind(model.mixer)),
         )
 
-    def _cleared(self, agents: Any, mixer: Any, n_shares: int, n_obs: int) -> tuple[Any, Any]:
+    def _cleared(
+        self, agents: Any, mixer: Any, n_shares: int, n_obs: int, n_state: int
+    ) -> tuple[Any, Any]:
         """Zeros for the gradients of shares."""
         found = self._sums
         if found is None or len(found[0].obs) != n_shares:
-            found = self._sums = empty_sums(agents, mixer, n_shares, n_obs)
+            found = self._sums = empty_sums(agents, mixer, n_shares, n_obs, n_state)
         for part in found:
             for array in part:
                 array.fill(0)

@@ -4,7 +4,7 @@ Every element is a chain of fused multiply-adds in the order of the inner index:
 neither on the tile that computes it nor on the rows and columns around it.
 """
 
-# mypy: disable-error-code="no-untyped-def"
+# mypy: disable-error-code="no-untyped-def,misc"
 from __future__ import annotations
 
 import numpy as np
@@ -21,60 +21,89 @@ WIDTH, VECTORS = (16, 4) if WIDE else (8, 2)  # 24 sums in 32 registers, or 12 i
 ROWS, COLUMNS = 6, VECTORS * WIDTH
 
 
+class BFloat(ir.Type):
+    """LLVM's bfloat16, which llvmlite does not name."""
+
+    def _to_string(self):
+        return "bfloat"
+
+    def __eq__(self, other):
+        return isinstance(other, BFloat)
+
+    def __hash__(self):
+        return hash(BFloat)
+
+
 def tile(rows, vectors):
     """Compiled code of ``rows`` × ``vectors`` · WIDTH elements of a product, the sums staying in
     registers.
 
     out[r, c] = start[r, c] + Σ_k a[r, k] b[k, c] with element r, c of ``out`` at place
     ``at + r · row + c`` of its array, and so on. Rows and columns of ``a`` may lie in any
-    direction; the columns of the others follow each other.
+    direction; the columns of the others follow each other. Where ``a`` and ``b`` are int32 arrays,
+    their elements are pairs of bfloat16, terms 2k and 2k + 1. (Arrays in tuples would have their
+    references counted, at every call.)
     """
 
     @intrinsic
-    def compute(typing, out, start, a, b, n):
+    def compute(
+        typing, out, to, to_row, start, since, since_row, a, left, a_row, a_k, b, right, b_k, n
+    ):
+        pairs = b.dtype == types.int32
+
         def generate(context, builder, signature, arguments):
-            vector = ir.VectorType(FLOAT, WIDTH)
-            fma = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{WIDTH}f32"
+            element = ir.IntType(32) if pairs else FLOAT
+            vector, factors = ir.VectorType(FLOAT, WIDTH), ir.VectorType(element, WIDTH)
+            if pairs:
+                of_halves = ir.VectorType(BFloat(), 2 * WIDTH)
+                name, operands = "llvm.x86.avx512bf16.dpbf16ps.512", [vector, of_halves, of_halves]
+            else:
+                name, operands = f"llvm.fma.v{WIDTH}f32", [vector] * 3
+            function = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(vector, operands), name
             )
 
-            def parts(i):
-                kind, value = signature.args[i], arguments[i]
-                array = context.make_array(kind[0])(
-                    context, builder, value=builder.extract_value(value, 0)
-                )
-                numbers = [builder.extract_value(value, k) for k in range(1, len(kind))]
-                return builder.gep(array.data, [numbers[0]]), *numbers[1:]
+            def add(sum_, left, right):
+                if not pairs:
+                    return builder.call(function, (left, right, sum_))
+                halves = [builder.bitcast(each, of_halves) for each in (left, right)]
+                return builder.call(function, (sum_, *halves))
 
-            def place(base, row, r, v):
+            def at(i):
+                array = context.make_array(signature.args[i])(context, builder, value=arguments[i])
+                return builder.gep(array.data, [arguments[i + 1]])
+
+            def place(base, row, r, v, type_=vector):
                 offset = builder.add(builder.mul(row, INT(r)), INT(WIDTH * v))
-                return builder.bitcast(builder.gep(base, [offset]), vector.as_pointer())
+                return builder.bitcast(builder.gep(base, [offset]), type_.as_pointer())
 
-            (to, to_row), (since, since_row) = parts(0), parts(1)
-            (left, a_row, a_k), (right, _, b_k) = parts(2), parts(3)
+            to_row, since_row, a_row, a_k, b_k, n_terms = (
+                arguments[i] for i in (2, 5, 8, 9, 12, 13)
+            )
+            out_at, start_at, a_first, b_first = (at(i) for i in (0, 3, 6, 10))
             first = [
-                [builder.load(place(since, since_row, r, v), align=4) for v in range(vectors)]
+                [builder.load(place(start_at, since_row, r, v), align=4) for v in range(vectors)]
                 for r in range(rows)
             ]
-            lines = [builder.gep(left, [builder.mul(a_row, INT(r))]) for r in range(rows)]
+            lines = [builder.gep(a_first, [builder.mul(a_row, INT(r))]) for r in range(rows)]
             entry, loop = builder.block, builder.append_basic_block()
             builder.branch(loop)
             builder.position_at_end(loop)
             k = builder.phi(INT)
             k.add_incoming(INT(0), entry)
             sums = [[builder.phi(vector) for _ in range(vectors)] for _ in range(rows)]
-            a_at, b_at = builder.mul(k, a_k), builder.gep(right, [builder.mul(k, b_k)])
-            weights = [builder.load(place(b_at, b_k, 0, v), align=4) for v in range(vectors)]
-            nowhere = ir.Constant(vector, ir.Undefined)
+            a_at, b_at = builder.mul(k, a_k), builder.gep(b_first, [builder.mul(k, b_k)])
+            weights = [
+                builder.load(place(b_at, b_k, 0, v, factors), align=4) for v in range(vectors)
+            ]
+            nowhere = ir.Constant(factors, ir.Undefined)
             everywhere = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
             after = []
             for r in range(rows):
                 factor = builder.load(builder.gep(lines[r], [a_at]))
                 one = builder.insert_element(nowhere, factor, ir.IntType(32)(0))
                 same = builder.shuffle_vector(one, nowhere, everywhere)
-                after.append(
-                    [builder.call(fma, (same, w, s)) for w, s in zip(weights, sums[r], strict=True)]
-                )
+                after.append([add(s, same, w) for w, s in zip(weights, sums[r], strict=True)])
             for before, sum_, term in zip(first, sums, after, strict=True):
                 for v in range(vectors):
                     sum_[v].add_incoming(before[v], entry)
@@ -82,14 +111,16 @@ def tile(rows, vectors):
             following = builder.add(k, INT(1))
             k.add_incoming(following, loop)
             done = builder.append_basic_block()
-            builder.cbranch(builder.icmp_signed("<", following, arguments[4]), loop, done)
+            builder.cbranch(builder.icmp_signed("<", following, n_terms), loop, done)
             builder.position_at_end(done)
             for r in range(rows):
                 for v in range(vectors):
-                    builder.store(after[r][v], place(to, to_row, r, v), align=4)
+                    builder.store(after[r][v], place(out_at, to_row, r, v), align=4)
             return context.get_dummy_value()
 
-        return types.void(out, start, a, b, n), generate
+        numbers = to, to_row, since, since_row, left, a_row, a_k, right, b_k, n
+        out_, start_, factors = (out, *numbers[:2]), (start, *numbers[2:4]), (a, *numbers[4:7])
+        return types.void(*out_, *start_, *factors, b, *numbers[7:]), generate
 
     return compute
 
@@ -100,47 +131,42 @@ njit = numba_cache.njit(__file__)
 
 
 @njit
-def _strip(wide, out, start, a, b, n_rows, n):
-    """All rows of VECTORS · WIDTH columns if ``wide``, of WIDTH columns otherwise."""
-    i = 0
-    while i < n_rows:
-        left = n_rows - i
-        rows = ROWS if left >= ROWS else 2 if left >= 2 else 1
-        to = out[0], out[1] + i * out[2], out[2]
-        since = start[0], start[1] + i * start[2], start[2]
-        of = a[0], a[1] + i * a[2], a[2], a[3]
-        if wide:
-            if rows == ROWS:
-                _whole(to, since, of, b, n)
-            elif rows == 2:
-                _pair(to, since, of, b, n)
-            else:
-                _one(to, since, of, b, n)
-        elif rows == ROWS:
-            _whole_narrow(to, since, of, b, n)
-        elif rows == 2:
-            _pair_narrow(to, since, of, b, n)
-        else:
-            _one_narrow(to, since, of, b, n)
-        i += rows
-
-
-@njit
 def multiply(out, start, a, b, n_rows, n_columns, n):
     """out = start + a b for ``n_rows`` × ``n_columns`` elements, ``n_columns`` a multiple of WIDTH,
-    with ``n`` terms each, one or more. Nothing is checked.
+    with ``n`` terms each, one or more; terms are pairs where ``tile`` says. Nothing is checked.
 
     Args:
         out, start: array, place of the first element, distance of rows; distance 0 repeats a row.
         a: array, place, distance of rows, distance of the terms of a row.
         b: array, place, distance of one panel of COLUMNS columns to the next, of terms.
     """
+    to, to_first, t = out
+    since, since_first, s = start
+    left, left_first, r, k = a
+    right, right_first, panel, c = b
     column = 0
     while column < n_columns:
         wide = n_columns - column >= COLUMNS
-        place = b[1] + column // COLUMNS * b[2] + column % COLUMNS
-        to, since = (out[0], out[1] + column, out[2]), (start[0], start[1] + column, start[2])
-        _strip(wide, to, since, a, (b[0], place, b[2], b[3]), n_rows, n)
+        w = right_first + column // COLUMNS * panel + column % COLUMNS
+        i = 0
+        while i < n_rows:
+            rows = ROWS if n_rows - i >= ROWS else 2 if n_rows - i >= 2 else 1
+            p, q = to_first + i * t + column, since_first + i * s + column
+            f = left_first + i * r
+            if wide:
+                if rows == ROWS:
+                    _whole(to, p, t, since, q, s, left, f, r, k, right, w, c, n)
+                elif rows == 2:
+                    _pair(to, p, t, since, q, s, left, f, r, k, right, w, c, n)
+                else:
+                    _one(to, p, t, since, q, s, left, f, r, k, right, w, c, n)
+            elif rows == ROWS:
+                _whole_narrow(to, p, t, since, q, s, left, f, r, k, right, w, c, n)
+            elif rows == 2:
+                _pair_narrow(to, p, t, since, q, s, left, f, r, k, right, w, c, n)
+            else:
+                _one_narrow(to, p, t, since, q, s, left, f, r, k, right, w, c, n)
+            i += rows
         column += COLUMNS if wide else WIDTH
 
 

@@ -15,9 +15,14 @@ from rltrain.types import Model
 class TeamWeights:
     """The weights of a model as the compiled learning step takes them; found in it once, because
     that takes longer than many of the step's parts.
+
+    Args:
+        model: whose they are.
+        bf16: whether factors of products are rounded to bfloat16.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, bf16: bool = False) -> None:
+        self.bf16 = bf16
         agents, rest = cast(GRUAgents, model.agents), cast(GRUAgents, model.agents).input.rest
         self.agents, self.mixer = agent_weights(agents), mixer_weights(model.mixer)
         self.scale, self.n_inputs = np.float32(agents.input.scale), agents.input.dim
@@ -38,9 +43,13 @@ class TeamWeights:
         sizes = self.n_inputs - n_last - n_ids, n_last, n_ids, n_agents
         agents = kernel.prepare_agents(*arrays(self.agents), sizes, self.scale)
         if self.mixer:
-            return agents, kernel.prepare_mixer(*pairs(arrays(self.mixer)))
-        nothing = np.zeros(0, np.float32)
-        return agents, mixing_kernel.Mixer(*[nothing] * len(mixing_kernel.Mixer._fields))
+            mixer = kernel.prepare_mixer(*pairs(arrays(self.mixer)))
+        else:
+            nothing = np.zeros(0, np.float32)
+            mixer = mixing_kernel.Mixer(*[nothing] * len(mixing_kernel.Mixer._fields))
+        if self.bf16:
+            return kernel.agents_in_pairs(agents), kernel.mixer_in_pairs(mixer)
+        return agents, mixer
 
     def gradient(self, gradients: tuple[Any, Any]) -> np.ndarray:
         """The sum over shares, as the model's parameters follow each other."""
@@ -92,13 +101,13 @@ def pairs(arrays: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
     return list(zip(arrays[::2], arrays[1::2], strict=True))
 
 
-def empty_sums(agents: Any, mixer: Any, n_shares: int, n_obs: int) -> tuple[Any, Any]:
+def empty_sums(agents: Any, mixer: Any, n_shares: int, n_obs: int, n_state: int) -> tuple[Any, Any]:
     """Arrays for the gradients of shares."""
     from rltrain.algo.kernels.recurrent import agents_kernel, mixing_kernel
 
     size, width = agents.bias.shape[1], len(mixer.value)
     total = len(mixer.first_bias)
-    n_state, inner = len(mixer.first) // max(total, 1), total // 2 - width
+    inner = total // 2 - width
 
     def empty(*shape: int) -> np.ndarray:
         return np.empty((n_shares, *shape), np.float32)
