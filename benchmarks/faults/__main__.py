@@ -13,7 +13,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.faults import corruptions, cuts, disks, hostile, kills, overrides, signals, sweeps
+from benchmarks.faults import (
+    corruptions,
+    cuts,
+    determinism,
+    disks,
+    hostile,
+    kills,
+    overrides,
+    signals,
+    sweeps,
+)
 from rltrain.hardware.device import machine
 from rltrain.mode.run_folder import git_state
 
@@ -21,6 +31,7 @@ COUNTS = Path(__file__).parents[1] / "data" / "faults"
 KINDS: dict[str, Callable[[Path, int, int | None], Iterator[tuple[str, str | None]]]] = {
     "corruptions": corruptions.cases,
     "cuts": cuts.cases,
+    "determinism": determinism.cases,
     "disks": disks.cases,
     "hostile": hostile.cases,
     "kills": kills.cases,

@@ -6,14 +6,25 @@ import json
 
 import pytest
 
+from benchmarks.faults import determinism
 from benchmarks.faults.__main__ import COUNTS, KINDS
 from rltrain.common.files import get_json
+from rltrain.config.catalog import conf_dir
+
+NAMED = ("algo", "env")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "n_cases"),
-    [("overrides", None), ("hostile", None), ("corruptions", None), ("kills", 1), ("sweeps", 3)],
+    [
+        ("overrides", None),
+        ("hostile", None),
+        ("corruptions", None),
+        ("kills", 1),
+        ("sweeps", 3),
+        ("determinism", 3),
+    ],
 )
 def test_every_fault_is_answered_as_promised(kind, n_cases, tmp_path):
     wrong = {name: text for name, text in KINDS[kind](tmp_path, 1, n_cases) if text is not None}
@@ -25,3 +36,8 @@ def test_kept_counts_name_their_commit_and_every_failure(file):
     kept = get_json(file)
     assert {"seed", "git_commit", "machine"} <= set(kept)
     assert kept["cases"] - kept["passed"] == len(kept["failed"])
+
+
+def test_every_environment_and_algorithm_is_tried_twice():
+    names = {group: {path.stem for path in (conf_dir() / group).glob("*.yaml")} for group in NAMED}
+    assert {"env": set(determinism.ENVS), "algo": {*determinism.ALGOS, "scripted"}} == names
