@@ -12,6 +12,7 @@ import logging
 import os
 import pickle
 import signal
+import threading
 import time
 from collections.abc import Callable
 from multiprocessing import get_context
@@ -24,6 +25,8 @@ from rltrain.hardware.process.memory import SharedExchange
 from rltrain.hardware.process.worker import MakeRollout, packed, serve
 from rltrain.hardware.share import Share
 
+ENDS_WITH_RUN = "rltrain.hardware.process.fork_server"
+"""Module that lets the fork server end with the thread that has started it."""
 EXIT_TIMEOUT = 5.0
 """Seconds in which a worker must end."""
 POLL = 0.2
@@ -71,7 +74,9 @@ class WorkerProcess:
     ) -> None:
         self.seconds = exchange.seconds[share.number]
         context = get_context("forkserver")
-        context.set_forkserver_preload([preload])
+        # a thread that ends before the run would take the fork server with it
+        stays = threading.current_thread() is threading.main_thread()
+        context.set_forkserver_preload([ENDS_WITH_RUN, preload] if stays else [preload])
         self.connection: Connection
         self.connection, theirs = context.Pipe()
         self.process = context.Process(

@@ -7,12 +7,10 @@ message) and ``raised`` (the exception), ``records`` what was logged meanwhile.
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import pickle
 import signal
-import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
@@ -25,6 +23,7 @@ import torch
 from torch import nn
 
 from rltrain.errors import EnvError
+from rltrain.hardware.process.parent_death import kill_with_parent
 from rltrain.hardware.rollout import Rollout
 from rltrain.hardware.share import Share
 from rltrain.interfaces import EpisodeSeeds
@@ -227,9 +226,7 @@ def end_with_parent() -> None:
     os.setsid()
     parent = parent_process()
     assert parent is not None, "a worker is a process of multiprocessing"
-    if sys.platform == "linux":
-        pr_set_pdeathsig = 1  # prctl.h
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+    kill_with_parent()
     threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
 
 

@@ -11,7 +11,8 @@ import pytest
 
 
 @pytest.mark.slow
-def test_no_worker_and_no_shared_memory_outlives_a_killed_run(small, own_folder):
+@pytest.mark.parametrize("stopped", ["nothing", "workers", "fork server and workers"])
+def test_no_worker_and_no_shared_memory_outlives_a_killed_run(small, own_folder, stopped):
     dropped = ("env=", "total", "buffer", "logger", "test.interval")
     words = [word for word in small if not word.startswith(dropped)]
     words += ["algo=dqn", "hardware=process", "hardware.n_workers=2", "total_env_steps=1000000"]
@@ -23,9 +24,17 @@ def test_no_worker_and_no_shared_memory_outlives_a_killed_run(small, own_folder)
         if line.startswith("train "):
             break
     children = psutil.Process(process.pid).children(recursive=True)
-    assert len(children) >= 2
+    (fork_server,) = (child for child in children if child.children())
+    workers = fork_server.children()
+    assert len(workers) == 2
+    for child in [*workers, fork_server]:
+        if child is not fork_server and "workers" in stopped or "server" in stopped:
+            child.suspend()
     process.kill()
-    process.communicate()
-    _, alive = psutil.wait_procs(children, timeout=10)
+    process.wait()
+    process.stdout.close()
+    _, alive = psutil.wait_procs([*workers, fork_server], timeout=5)
+    for child in alive:
+        child.kill()
     assert alive == []
     assert set(os.listdir("/dev/shm")) <= before
