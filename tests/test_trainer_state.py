@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from gymnasium.envs.classic_control import CartPoleEnv
 
 import rltrain
 from rltrain.callback import Callbacks
+from rltrain.common.checkpoint import write
 from rltrain.types import Clock
 from tests.helpers import Trace, traced, trained, weights
 
@@ -29,6 +32,28 @@ def test_a_checkpoint_saved_by_hand_is_the_latest_and_older_ones_make_room(small
     trainer.save("weights")
     assert (tmp_path / "checkpoints/latest").read_text().strip() == folder.name
     assert exported.exists()
+
+
+def test_a_checkpoint_counts_on_rows_that_a_power_loss_leaves(small, tmp_path, monkeypatch):
+    """Defect: rows before a checkpoint, which a resumed run does not write again, could be lost."""
+    trainer = trained(small, tmp_path, 40)
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(opened(handle)))
+    trainer.save()
+    first_of_checkpoint = min(i for i, path in enumerate(synced) if "checkpoints/.tmp" in path)
+    assert {f"{tmp_path}/metrics.jsonl", str(tmp_path)} <= set(synced[:first_of_checkpoint])
+
+
+def opened(handle):
+    """The file of a handle."""
+    return os.readlink(f"/proc/self/fd/{handle}")
+
+
+def test_a_folder_of_checkpoints_outlives_a_power_loss(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(opened(handle)))
+    write(tmp_path / "checkpoints", 1, {"spec": {}})
+    assert str(tmp_path) in synced
 
 
 class Unseeded(CartPoleEnv):

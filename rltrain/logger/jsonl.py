@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from rltrain.common.files import sync
 from rltrain.logger.loggers import Logger
 from rltrain.types import Clock
 
@@ -42,6 +43,11 @@ class JsonLines(Logger):
         except OSError:
             self.cut(before)
             raise
+
+    def sync(self) -> None:
+        if self.path.exists():
+            sync(self.path)
+            sync(self.path.parent)
 
     def cut(self, offset: int) -> None:
         """Drop what was written after a checkpoint."""

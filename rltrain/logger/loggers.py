@@ -26,6 +26,10 @@ class Logger(Protocol):
         """Bytes written so far, where a resumed run cuts off what a checkpoint did not see."""
         return None
 
+    def sync(self) -> None:
+        """Write to the disk what a checkpoint counts on."""
+        return
+
     def cut(self, offset: int) -> None:
         """Remove what was written after ``offset``."""
         return
@@ -98,6 +102,8 @@ class Loggers:
         log.log(level, "%s %s; the run goes on", name, problem, exc_info=True)
 
     def state_dict(self) -> dict[str, Any]:
+        for logger in self.loggers:
+            logger.sync()
         return {"offsets": {type(logger).__name__: logger.offset for logger in self.loggers}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -33,7 +33,9 @@ def write(
     final = parent / str(step)
     temporary = parent / f".tmp-{step}-{os.getpid()}"
     shutil.rmtree(temporary, ignore_errors=True)
-    parent.mkdir(exist_ok=True)
+    if not parent.exists():
+        parent.mkdir()
+        sync(parent.parent)
     temporary.mkdir()
     try:
         for name, state in parts.items():

@@ -1,5 +1,5 @@
-"""Imported by the fork server of the workers, and only there: it ends with the run, even while it or
-a worker is stopped. Otherwise it would wait for its workers, which end when it does.
+"""Imported by the fork server of the workers, and only there: it ends with the run, even while it
+or a worker is stopped. Otherwise it would wait for its workers, which end when it does.
 """
 
 from rltrain.hardware.process.parent_death import kill_with_parent

@@ -28,7 +28,7 @@ def test_no_worker_and_no_shared_memory_outlives_a_killed_run(small, own_folder,
     workers = fork_server.children()
     assert len(workers) == 2
     for child in [*workers, fork_server]:
-        if child is not fork_server and "workers" in stopped or "server" in stopped:
+        if (child is not fork_server and "workers" in stopped) or "server" in stopped:
             child.suspend()
     process.kill()
     process.wait()
