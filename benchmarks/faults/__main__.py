@@ -20,9 +20,12 @@ from benchmarks.faults import (
     disks,
     hostile,
     kills,
+    omissions,
     overrides,
+    power,
     signals,
     sweeps,
+    workers,
 )
 from rltrain.hardware.device import machine
 from rltrain.mode.run_folder import git_state
@@ -35,9 +38,12 @@ KINDS: dict[str, Callable[[Path, int, int | None], Iterator[tuple[str, str | Non
     "disks": disks.cases,
     "hostile": hostile.cases,
     "kills": kills.cases,
+    "omissions": omissions.cases,
     "overrides": overrides.cases,
+    "power": power.cases,
     "signals": signals.cases,
     "sweeps": sweeps.cases,
+    "workers": workers.cases,
 }
 """Each gives the cases of a folder, a seed and a number of cases (None: all), as a name and what
 went wrong (None: what was promised).
