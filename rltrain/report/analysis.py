@@ -87,13 +87,13 @@ def analyze(runs: Sequence[Run], settings: ReportSettings) -> Analysis:
     groups = grouped(kept, settings.ignore, settings.rename)
     warnings += few_and_twice(groups)
     ends = ends_of(groups, curves, settings.axis, warnings.append)
-    rng = np.random.default_rng(0)
-    series = [series_of(group, curves, ends[group.env], settings, rng) for group in groups]
+    series = [series_of(group, curves, ends[group.env], settings) for group in groups]
     ranges = ranges_of(series, metric, settings)
     warnings += unlike(series, ends, ranges)
     labels = everywhere(series, ends)
     if len(labels) > MANY:
         warnings.append(f"Of more than {MANY} configurations only the best is compared with each.")
+    rng = np.random.default_rng(0)
     facts = (series, labels, ends, ranges, settings, rng)
     return Analysis(
         settings=settings,
@@ -126,8 +126,8 @@ def unlike(
     complete = everywhere(series, ends)
     if partial := list(dict.fromkeys(s.label for s in series if s.label not in complete)):
         out.append(
-            f"{listed(partial)}: no runs on some environments, so left out of the comparisons over "
-            "all of them."
+            "Comparisons over all environments leave out configurations that have no runs on some "
+            f"of them: {listed(partial)}."
         )
     if len(ends) > 1 and not ranges:
         out.append(
@@ -143,9 +143,10 @@ def series_of(
     curves: Mapping[Path, Curve],
     end: float,
     settings: ReportSettings,
-    rng: np.random.Generator,
 ) -> Series:
-    """The curve with its band, and the final scores, of one configuration."""
+    """The curve with its band, and the final scores, of one configuration. What is resampled does
+    not depend on the other configurations, so that equal scores have equal intervals.
+    """
     own = [curves[run.folder] for run in group.runs]
     x, values = common(own)
     finals = np.array([curve.final(end, settings.last_tests) for curve in own])
@@ -153,7 +154,7 @@ def series_of(
         group=group,
         curves=own,
         x=x,
-        band=interval_of([values], settings, rng),
+        band=interval_of([values], settings, np.random.default_rng(0)),
         finals=finals,
-        final=interval_of([finals], settings, rng),
+        final=interval_of([finals], settings, np.random.default_rng(0)),
     )

@@ -26,6 +26,8 @@ COLORS = (
 """Told apart with every kind of color vision (Okabe and Ito, without yellow and black)."""
 DASHES = ("-", "--", "-.", ":")
 FORMATS = ("png", "svg", "pdf")
+HANDLE, GAP = 2.8, 1.6
+"""Of a legend, in font sizes: a line with the space behind it, and the gap between columns."""
 WIDTH = 5.5  # inches, the text width of usual conference styles
 STYLE: Any = {
     "font.size": 8,
@@ -212,9 +214,19 @@ def number_axis(axes: Any) -> None:
 
 
 def legend_columns(analysis: Analysis, width: float) -> int:
-    """How many labels fit side by side."""
-    longest = max(map(len, analysis.labels))
-    return max(1, min(len(analysis.labels), int(width / (0.4 + 0.05 * longest))))
+    """How many labels fit side by side: each as wide as the widest, with the line before it and
+    the gap behind it.
+    """
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    size = STYLE["legend.fontsize"]
+    font = FontProperties(size=size)
+    widest = max(
+        TextPath((0, 0), label, prop=font).get_extents().width for label in analysis.labels
+    )
+    wide = (widest + (HANDLE + GAP) * size) / 72
+    return max(1, min(len(analysis.labels), int(width / wide)))
 
 
 def legend_rows(analysis: Analysis, width: float) -> int:
@@ -229,5 +241,10 @@ def legend(figure: Any, analysis: Analysis) -> None:
     handles = [Line2D([], [], **style_of(analysis.labels, label)) for label in analysis.labels]
     columns = legend_columns(analysis, figure.get_figwidth())
     figure.legend(
-        handles, analysis.labels, loc="outside lower center", ncols=columns, frameon=False
+        handles,
+        analysis.labels,
+        loc="outside lower center",
+        ncols=columns,
+        frameon=False,
+        columnspacing=GAP,
     )

@@ -45,11 +45,16 @@ def grouped(
         lambda run: (run.method, run.env, frozen(of(choices[id(run)], picked[run.method]))),
         lambda run: kept[id(run)],
     )
+    known: dict[Key, dict[str, None]] = {}
+    for run in runs:
+        names_here = dict.fromkeys([*choices[id(run)], *kept[id(run)]])
+        known.setdefault((run.method, run.env), {}).update(names_here)
     found: dict[Key, list[Run]] = {}
     numbers: dict[str, str] = {}
     for run in runs:
         parts = of(choices[id(run)], picked[run.method]) | of(kept[id(run)], settings[run.method])
-        label = " ".join([run.method, *described(parts)])
+        here = known[run.method, run.env]  # not what only other environments have
+        label = " ".join([run.method, *described({k: v for k, v in parts.items() if k in here})])
         if len(label) > LONGEST:  # the table of settings tells what it is
             label = numbers.setdefault(label, f"{run.method} #{len(numbers) + 1}")
         found.setdefault((names.get(run.env, run.env), names.get(label, label)), []).append(run)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from rltrain.logger.screen import plural
+from rltrain.logger.screen import plural, shown
 from rltrain.report.analysis import Analysis
 from rltrain.report.comparison import Series
 from rltrain.report.groups import text
@@ -209,7 +209,7 @@ def runs(analysis: Analysis) -> Table:
             run.status,
             float(score),
             curve.end,
-            str(run.folder),
+            shown(run.folder),
         ]
         for s in analysis.series
         for run, curve, score in zip(s.group.runs, s.curves, s.finals, strict=True)

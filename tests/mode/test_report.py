@@ -27,6 +27,9 @@ def test_report_of_runs(runs, capsys):
     ]
     for path in ("report.html", "figures/curves.pdf", "tables/improvement.tex"):
         assert (runs / "here" / path).stat().st_size > 100
+    table = (runs / "here/tables/runs.csv").read_text(encoding="utf-8")
+    assert "outputs/dqn/run0" in table
+    assert str(runs) not in table
     printed = capsys.readouterr().out
     assert "10 runs of 2 configurations on 1 environment" in printed
     assert "here/report.html" in printed

@@ -102,7 +102,7 @@ def test_win_rates_need_no_normalization():
 def test_a_method_that_misses_an_environment_is_left_out_of_the_comparison():
     runs = [*team("dqn"), *team("dqn", "Acrobot-v1"), *team("pqn")]
     found = analyze(runs, settings(normalize="min_max"))
-    assert warning(found, "pqn: no runs on some")
+    assert warning(found, "no runs on some of them: pqn.")
     assert [o.label for o in found.overall] == ["dqn"]
 
 

@@ -1,10 +1,11 @@
 from pathlib import Path
 
+import matplotlib
 import pytest
 from PIL import Image
 
 from rltrain.report.analysis import analyze
-from rltrain.report.figures import COLORS, draw_all, interval, new_figure, style_of
+from rltrain.report.figures import COLORS, STYLE, curves, draw_all, interval, new_figure, style_of
 from rltrain.report.statistics import Estimate
 from tests.report.runs import run, settings
 
@@ -37,3 +38,18 @@ def test_a_bar_ends_where_its_interval_does():
     interval(axes, Estimate(0.5, 0.2, 0.9), 0, COLORS[0])
     (bar,) = axes.lines
     assert (list(bar.get_xdata()), bar.get_solid_capstyle()) == ([0.2, 0.9], "butt")
+
+
+@pytest.mark.parametrize("label", ["dqn", "pqn boom=false", "vdn wind=very strong"])
+def test_the_legend_lies_within_the_figure(label):
+    runs = [
+        run(Path(f"{env}{i}"), f"{label}{i}", env) for env in ("A-v1", "B-v1") for i in range(9)
+    ]
+    with matplotlib.rc_context(STYLE):
+        figure = curves(analyze(runs, settings()))
+        figure.draw_without_rendering()
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.x1
+    assert box.y1 < min(axes.get_position().y0 for axes in figure.axes) * figure.bbox.y1

@@ -50,6 +50,17 @@ def test_settings_of_other_environments_and_algorithms_make_no_difference():
     assert {label for label, _ in labels(runs)} == {"dqn", "pqn"}
 
 
+def test_a_setting_that_an_environment_does_not_have_is_not_in_its_labels():
+    wind = [made(str(w), env="Boom", settings={"env.kwargs.wind": w}) for w in (1, 2)]
+    found = set(labels([*wind, made("a", env="CartPole-v1")]))
+    assert found == {("dqn wind=1", "Boom"), ("dqn wind=2", "Boom"), ("dqn", "CartPole-v1")}
+
+
+def test_a_setting_that_some_runs_of_an_environment_do_not_have_is_null_in_their_labels():
+    found = labels([made("a", settings={"env.kwargs.wind": 1}), made("b")])
+    assert {label for label, _ in found} == {"dqn wind=1", "dqn wind=null"}
+
+
 def test_ignored_settings_do_not_tell_configurations_apart():
     runs = [made(str(n), settings={"hardware.n_envs": n}) for n in (1, 2)]
     assert labels(runs, ignore=["hardware"]) == {("dqn", "CartPole-v1"): 2}

@@ -92,8 +92,9 @@ def job_table(jobs: Sequence[Outcome], title: str) -> Table:
     """A line per job."""
     columns = {c: at for c, at in COLUMNS.items() if any(at[0] in job.test for job in jobs)}
     table = Table(title=title)
-    for column in ("job", "status", "env steps", *columns):
-        table.add_column(column, justify="left" if column in ("job", "status") else "right")
+    table.add_column("job", overflow="fold")  # what tells jobs apart stands at the end
+    for column in ("status", "env steps", *columns):
+        table.add_column(column, justify="left" if column == "status" else "right")
     for job in jobs:
         values = [
             format(job.test[metric], form) if metric in job.test else ""

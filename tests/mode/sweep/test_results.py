@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
 from rltrain.mode.sweep.plan import Job, Plan
-from rltrain.mode.sweep.results import configurations, interval_text, outcomes, summarize, worst
+from rltrain.mode.sweep.results import (
+    RESAMPLES,
+    configurations,
+    interval_text,
+    outcomes,
+    summarize,
+    worst,
+)
+from rltrain.report.analysis import analyze
+from tests.report.runs import run, settings
 
 
 def sweep(folder, returns, n_jobs=None):
@@ -74,3 +84,21 @@ def test_an_interval_is_the_same_every_time():
     assert interval_text([1.0, 2.0, 4.0], ".3f") == interval_text([1.0, 2.0, 4.0], ".3f")
     assert interval_text([0.5], ".0%") == "50%"
     assert interval_text([], ".0%") == ""
+
+
+def test_long_names_of_jobs_are_shown_in_full(own_folder, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    algo = "dqn_env.kwargs.a_long_setting-False_algo.optimizer.lr-0.001"
+    summarize(sweep(own_folder / "s", [(algo, 11, 2.0), (algo, 12, 3.0)]))
+    lines = capsys.readouterr().out.splitlines()
+    cells = [line.split("│")[1].strip() for line in lines if line.count("│") == 5]
+    assert "".join(cells) == f"0_algo-{algo}_seed-111_algo-{algo}_seed-12"
+
+
+def test_a_report_of_the_same_runs_has_the_same_interval():
+    scores = [451.5, 314.0, 410.75, 433.75, 411.0]
+    runs = [run(Path(str(seed)), seed=seed, values=[0, s]) for seed, s in enumerate(scores)]
+    others = [run(Path(f"other{seed}"), "c51", seed=seed) for seed in range(2)]
+    final = analyze(others + runs, settings(resamples=RESAMPLES)).series[1].final
+    shown = f"{final.value:.2f} [{final.low:.2f}, {final.high:.2f}]"
+    assert interval_text(scores, ".2f") == shown
