@@ -1,8 +1,8 @@
 """Power losses: a run under strace, and what POSIX permits to be left of its folder at every
 moment: what was not synced is gone, is there, or is there in part.
 
-Every checkpoint with a manifest is whole, the newest one that was finished is found, and the run,
-resumed, has the weights, the replay and the metrics of the run without a power loss, byte for byte.
+The newest checkpoint that was finished is found, one with a manifest that was begun after it is
+whole, and the run, resumed, has the weights, the replay and the metrics of the run without a power loss, byte for byte.
 
 Needs strace.
 """
@@ -91,6 +91,8 @@ def damaged(run_dir: Path, latest: int | None) -> str | None:
     """What is wrong with the checkpoints that are left; or None."""
     checkpoints = run_dir / "checkpoints"
     for step in checkpoint.steps_of(checkpoints):
+        if latest is not None and step < latest:
+            continue  # it may be half deleted
         try:
             checkpoint.single(checkpoints / str(step))
         except CheckpointError as error:
