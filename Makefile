@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 EXTRAS := dev,classic-control,box2d,video,minatar,atari,marl,onnx,docs,tune,report,tensorboard,trackio,hub,ray,joblib,submitit
+FAULTS := overrides hostile corruptions omissions determinism power kills cuts workers signals sweeps searches disks soak
 
 unexport PYTHONDONTWRITEBYTECODE # many processes read the modules that one has compiled
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-all bench docs extras format lint type clean
+.PHONY: help install train test test-all soak bench docs extras format lint type clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +39,9 @@ test: install lint type ## check formatting and types, run the fast tests
 test-all: install lint type ## run all tests, including slow ones
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
 	$(BIN)/python -m pytest
+
+soak: install ## make every kind of fault and count (hours; docs/reliability.md)
+	@for kind in $(FAULTS); do $(BIN)/python -m benchmarks.faults $$kind || exit 1; done
 
 bench: install ## measure speed and memory beside other libraries
 	$(BIN)/python -m benchmarks

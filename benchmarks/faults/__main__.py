@@ -25,6 +25,7 @@ from benchmarks.faults import (
     power,
     searches,
     signals,
+    soak,
     sweeps,
     workers,
 )
@@ -44,6 +45,7 @@ KINDS: dict[str, Callable[[Path, int, int | None], Iterator[tuple[str, str | Non
     "power": power.cases,
     "searches": searches.cases,
     "signals": signals.cases,
+    "soak": soak.cases,
     "sweeps": sweeps.cases,
     "workers": workers.cases,
 }

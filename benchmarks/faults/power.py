@@ -1,8 +1,9 @@
 """Power losses: a run under strace, and what POSIX permits to be left of its folder at every
 moment: what was not synced is gone, is there, or is there in part.
 
-The newest checkpoint that was finished is found, one with a manifest that was begun after it is
-whole, and the run, resumed, has the weights, the replay and the metrics of the run without a power loss, byte for byte.
+The newest checkpoint that was finished is found, one that was begun after it is whole if it has a
+manifest, and the run, resumed, has the weights, the replay and the metrics of the run without a
+power loss, byte for byte.
 
 Needs strace.
 """

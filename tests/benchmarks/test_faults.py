@@ -38,6 +38,12 @@ def test_kept_counts_name_their_commit_and_every_failure(file):
     assert kept["cases"] - kept["passed"] == len(kept["failed"])
 
 
+def test_make_soak_makes_every_kind_of_fault():
+    makefile = (COUNTS.parents[2] / "Makefile").read_text(encoding="utf-8")
+    (listed,) = (line for line in makefile.splitlines() if line.startswith("FAULTS := "))
+    assert sorted(listed.removeprefix("FAULTS := ").split()) == sorted(KINDS)
+
+
 def test_every_environment_and_algorithm_is_tried_twice():
     names = {group: {path.stem for path in (conf_dir() / group).glob("*.yaml")} for group in NAMED}
     assert {"env": set(determinism.ENVS), "algo": {*determinism.ALGOS, "scripted"}} == names
