@@ -8,7 +8,10 @@ import shutil
 import pytest
 
 from rltrain.common import checkpoint
+from rltrain.config.saved_config import load_config
+from rltrain.config.validate.settings import check
 from rltrain.errors import UsageError
+from rltrain.mode.run_folder import refuse_changes
 from tests.helpers import forged
 
 
@@ -119,3 +122,30 @@ def test_a_kill_while_a_run_starts_again_does_not_end_it(command, unsaved, monke
             command(f"resume={unsaved}")
     assert command(f"resume={unsaved}") == 0
     assert not (unsaved / ".cleared").exists()
+
+
+KEPT = """seed=1 algo.batch_size=4 algo.loss.gamma=0.5 algo.loss.double=false
+    algo.optimizer.lr=0.1 algo.max_grad_norm=1 algo.network.hidden_dim=8 algo.updates_per_episode=2
+    algo.steps_per_collect=4 algo.learning_starts=9 algo.exploration.end=0.5
+    algo.exploration.env_steps=99 algo.target_update.episodes=3 buffer.capacity=32
+    buffer.max_bytes=1e9 buffer.storage=float16 hardware.n_envs=2"""
+CHANGED = """total_env_steps=450 test.interval=60 test.episodes=2 test.epsilon=0.1 test.n_envs=1
+    save.interval=30 save.keep_last=1 save.replay_buffer=false log.interval=30 logger.console=true
+    stop.hours=1 hardware.threads=2"""
+UNKNOWN = (
+    "algo.gamma=0.5 env.length=2 env=matrix algo=vdn buffer=replay +algo.loss.extra=1 nothing=3"
+)
+
+
+@pytest.mark.parametrize("typed", [*KEPT.split(), *UNKNOWN.split()])
+def test_a_resume_refuses_what_would_make_it_another_run(typed, trained_once):
+    with pytest.raises(UsageError):
+        refuse_changes(load_config(trained_once / "config.json", [typed], learns=True)[2])
+
+
+@pytest.mark.parametrize("typed", CHANGED.split())
+def test_a_resume_accepts_what_leaves_the_learning_as_it_is(typed, trained_once):
+    tree, choices, changed = load_config(trained_once / "config.json", [typed], learns=True)
+    refuse_changes(changed)
+    assert changed == [typed.partition("=")[0]]
+    check(tree, choices, {})
