@@ -111,17 +111,18 @@ def categorical_error(logits, ahead, reward, discount, support, slope, work):
 
 @njit()
 def quantile_error(quantiles, ahead, reward, discount, tau, kappa, slope, work):
-    """Quantile Huber loss of ``quantiles`` [K] to reward + discount · ``ahead`` [K] (Dabney et al.
+    """Quantile Huber loss of ``quantiles`` [K] to reward + discount · ``ahead`` [K'] (Dabney et al.
     2018a, equation 10), summed over quantiles and averaged over targets; as ``categorical_error``.
     """
-    n = len(tau)
+    n, n_ahead = len(tau), len(ahead)
     losses, sizes = work[0], work[1]
     losses[:], sizes[:], slope[:] = F(0), F(0), F(0)
     q, target_q = F(0), F(0)
     per_kappa = ONE / kappa if kappa > 0 else ONE
-    for j in range(n):
+    for k in range(n):
+        q += quantiles[k]
+    for j in range(n_ahead):
         target = reward + discount * ahead[j]
-        q += quantiles[j]
         target_q += target
         for k in range(n):
             error = target - quantiles[k]
@@ -141,6 +142,6 @@ def quantile_error(quantiles, ahead, reward, discount, tau, kappa, slope, work):
     for k in range(n):
         loss += losses[k]
         size += sizes[k]
-        slope[k] /= F(n)
-    q, target_q = q / F(n), target_q / F(n)
-    return loss / F(n), size / F(n * n), abs(q - target_q), q, target_q, F(0)
+        slope[k] /= F(n_ahead)
+    q, target_q = q / F(n), target_q / F(n_ahead)
+    return loss / F(n_ahead), size / F(n * n_ahead), abs(q - target_q), q, target_q, F(0)

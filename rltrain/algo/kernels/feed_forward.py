@@ -4,7 +4,7 @@ takes them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from rltrain.algo.kernels.replace import replace_method
 from rltrain.algo.network.convolutions import Convolutions
-from rltrain.algo.network.distribution import Categorical, Quantile, Scalar
+from rltrain.algo.network.distribution import Categorical, ImplicitQuantile, Quantile, Scalar
 from rltrain.algo.network.feed_forward import FeedForward
-from rltrain.algo.network.head import NoisyLinear
+from rltrain.algo.network.head import Head, NoisyLinear, draw_levels
 from rltrain.algo.network.layers import Layers
 
 Layer = nn.Linear | nn.Conv2d | NoisyLinear
@@ -51,7 +51,7 @@ def outputs_of(distribution: nn.Module) -> tuple[int, np.ndarray]:
         return 1, distribution.support.numpy()
     if isinstance(distribution, Quantile):
         return 2, distribution.tau.numpy()
-    return 0, NO_POINTS
+    return (2 if isinstance(distribution, ImplicitQuantile) else 0), NO_POINTS
 
 
 class Block(NamedTuple):
@@ -62,11 +62,16 @@ class Block(NamedTuple):
 
 
 class Stack:
-    """Layers of the trunk, which ends in a ReLU, and of the head's one or two streams.
+    """Layers of the trunk, which ends in a ReLU, of the head's one or two streams, and of the
+    embedding of quantile levels.
 
-    ``shapes`` and ``cut`` describe them for ``feed_forward_kernel``. ``sides`` [height, width] are
-    those of the images that come in; convolutions come first, with square kernels.
+    ``shapes`` and ``cut`` describe them for ``feed_forward_kernel`` or ``implicit_kernel``.
+    ``sides`` [height, width] are those of the images that come in; convolutions come first, with
+    square kernels.
     """
+
+    head: Head | None = None  # of an implicit distribution
+    levels: Mapping[str, int] | None = None  # its numbers of quantile levels, by use
 
     def __init__(
         self,
@@ -74,10 +79,12 @@ class Stack:
         advantage: Sequence[Block],
         value: Sequence[Block],
         sides: tuple[int, int] = (0, 0),
+        embedding: Sequence[Block] = (),
     ) -> None:
-        blocks = [*trunk, *advantage, *value]
+        blocks = [*trunk, *advantage, *value, *embedding]
         self.layers = [block.layer for block in blocks]
-        self.cut = (len(trunk), len(advantage)) if value else (len(trunk) + len(advantage), 0)
+        apart = value or embedding
+        self.cut = (len(trunk), len(advantage)) if apart else (len(trunk) + len(advantage), 0)
         rows = []
         height, width = sides
         for layer, norm in blocks:
@@ -105,7 +112,8 @@ class Stack:
         if type(agents) is not FeedForward:
             return None
         head, rest = agents.head, agents.rest
-        known = type(agents.distribution) in (Scalar, Categorical, Quantile)
+        distribution: nn.Module = agents.distribution
+        known = type(distribution) in (Scalar, Categorical, Quantile, ImplicitQuantile)
         if not known or (rest is not None and rest.dim > 0):
             return None
         torso, sides = agents.torso, (0, 0)
@@ -116,7 +124,20 @@ class Stack:
         value = [] if head.value is None else plain_layers(head.value, ends_in_relu=False)
         if not trunk or not advantage or value is None:
             return None
-        return cls(trunk, advantage, value, sides)
+        if head.embed is None:
+            return cls(trunk, advantage, value, sides)
+        stack = cls(trunk, advantage, value, sides, [Block(cast(nn.Linear, head.embed[0]))])
+        stack.head, stack.levels = head, cast(ImplicitQuantile, distribution).levels
+        return stack
+
+    def draw_levels(self, n_rows: int, use: str) -> np.ndarray:
+        """Quantile levels [n_rows, K] as the network draws them."""
+        assert self.head is not None
+        assert self.levels is not None
+        found: np.ndarray = draw_levels(
+            self.head, n_rows, self.levels[use], torch.device("cpu")
+        ).numpy()
+        return found
 
     @property
     def compiles(self) -> bool:
@@ -138,9 +159,16 @@ class Stack:
 
         if rows.shape[1] != self.n_inputs:
             raise ValueError(f"expected {self.n_inputs} inputs, got {rows.shape[1]}.")
-        weights, _ = self.drawn()
         shapes, cut = self.shapes, self.cut
-        q: np.ndarray = feed_forward_kernel.output(rows, weights, shapes, cut, kind, points)
+        q: np.ndarray
+        if self.levels is not None:
+            from rltrain.algo.kernels import implicit_kernel
+
+            tau = self.draw_levels(len(rows), "acting")
+            q = implicit_kernel.output(rows, tau, self.drawn()[0], shapes, cut)
+        else:
+            weights, _ = self.drawn()
+            q = feed_forward_kernel.output(rows, weights, shapes, cut, kind, points)
         return q
 
     def parameters(self) -> np.ndarray:

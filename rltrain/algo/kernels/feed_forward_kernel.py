@@ -53,21 +53,44 @@ def evaluate(x, flat, shapes, cut):
         features, flat[n_weights(advantage_shapes) :], shapes[n_trunk + n_stream :], False
     )
     if n_stream:
-        a, v = advantage[len(advantage) - 1], value[len(value) - 1]
-        n_outputs = len(v)
-        n_actions = len(a) // n_outputs
-        q = np.empty_like(a)
-        mean = np.empty(a.shape[1], F)
-        for k in range(n_outputs):
-            mean[:] = F(0)
-            for i in range(n_actions):
-                mean += a[i * n_outputs + k]
-            mean /= F(n_actions)
-            for i in range(n_actions):
-                of, to = a[i * n_outputs + k], q[i * n_outputs + k]
-                for r in range(len(of)):
-                    to[r] = of[r] - mean[r] + v[k, r]
+        q = between_streams(advantage[len(advantage) - 1], value[len(value) - 1])
     return trunk, advantage, value, q
+
+
+@njit()
+def between_streams(a, v):
+    """V + A - mean(A) [A · K, R] of ``a`` [A · K, R] and ``v`` [K, R]."""
+    n_outputs = len(v)
+    n_actions = len(a) // n_outputs
+    q = np.empty_like(a)
+    mean = np.empty(a.shape[1], F)
+    for k in range(n_outputs):
+        mean[:] = F(0)
+        for i in range(n_actions):
+            mean += a[i * n_outputs + k]
+        mean /= F(n_actions)
+        for i in range(n_actions):
+            of, to = a[i * n_outputs + k], q[i * n_outputs + k]
+            for r in range(len(of)):
+                to[r] = of[r] - mean[r] + v[k, r]
+    return q
+
+
+@njit()
+def of_streams(of_q, n_outputs):
+    """The gradients by both streams, [A · K, R] and [K, R], of one by their combination."""
+    n_actions = len(of_q) // n_outputs
+    of_v = np.zeros((n_outputs, of_q.shape[1]), F)
+    of_a = np.empty_like(of_q)
+    for k in range(n_outputs):
+        total = of_v[k]
+        for i in range(n_actions):
+            total += of_q[i * n_outputs + k]
+        for i in range(n_actions):
+            of, to = of_q[i * n_outputs + k], of_a[i * n_outputs + k]
+            for r in range(len(of)):
+                to[r] = of[r] - total[r] / F(n_actions)
+    return of_a, of_v
 
 
 @njit()
@@ -91,18 +114,7 @@ def differentiate(values, of_q, n_rows, flat, shapes, cut, gradient):
     trunk_shapes, advantage_shapes = shapes[:n_trunk], shapes[n_trunk : n_trunk + n_stream]
     start = n_weights(trunk_shapes)
     if n_stream:
-        n_outputs = len(value[len(value) - 1])
-        n_actions = len(of_q) // n_outputs
-        of_v = np.zeros((n_outputs, of_q.shape[1]), F)
-        of_a = np.empty_like(of_q)
-        for k in range(n_outputs):
-            total = of_v[k]
-            for i in range(n_actions):
-                total += of_q[i * n_outputs + k]
-            for i in range(n_actions):
-                of, to = of_q[i * n_outputs + k], of_a[i * n_outputs + k]
-                for r in range(len(of)):
-                    to[r] = of[r] - total[r] / F(n_actions)
+        of_a, of_v = of_streams(of_q, len(value[len(value) - 1]))
         between = start + n_weights(advantage_shapes)
         to_input = n_trunk > 0
         of_q = backward(
@@ -203,3 +215,10 @@ def backward(values, of_output, n_rows, flat, shapes, gradient, to_input):
                 of_output[i, j] = F(0) if x[i, j] <= 0 else of_output[i, j]
         end = start
     return of_output
+
+
+@njit()
+def copy_row(row, to):
+    """Write ``row`` to the beginning of ``to``."""
+    for i in range(len(row)):
+        to[i] = row[i]

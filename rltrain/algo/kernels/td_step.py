@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -106,22 +106,24 @@ def td_step(
     rows = network_rows(agents, batch)
     n_steps, n_windows = fields.last.shape
     mask_end = n_steps - 1 if batch.mask_end is None else batch.mask_end
-    flat, noise = online.drawn()
-    evaluated = n_steps if options.double else n_steps - 1  # time steps, in two calls
-    chooser = online.drawn()[0] if online.draws_noise and evaluated > mask_end else flat
-    gradient = np.empty_like(flat)
     priority, sums = np.zeros(n_windows, np.float32), np.zeros(2 + len(NAMES))
-    fits = td_step_kernel.step(
-        fields,
-        rows,
-        mask_end,
-        (flat, chooser, target.drawn()[0], online.shapes, online.cut),
-        options,
-        np.float32(batch.eta),
-        gradient,
-        priority,
-        sums,
-    )
+    levels: tuple[Any, ...] = ()
+    if online.levels is None:
+        flat, noise = online.drawn()
+        evaluated = n_steps if options.double else n_steps - 1  # time steps, in two calls
+        chooser = online.drawn()[0] if online.draws_noise and evaluated > mask_end else flat
+        networks = flat, chooser, target.drawn()[0], online.shapes, online.cut
+        step = td_step_kernel.step
+    else:
+        from rltrain.algo.kernels import implicit_kernel
+
+        networks, noise, levels = implicit_networks(
+            online, target, (n_steps - 1, mask_end, rows[0].size // rows.shape[-1]), options.double
+        )
+        step = implicit_kernel.step
+    gradient = np.empty_like(networks[0])
+    eta = np.float32(batch.eta)
+    fits = step(fields, rows, *levels, mask_end, networks, options, eta, gradient, priority, sums)
     if not fits:
         raise IndexError("the batch does not fit the network, or an action is out of range")
     means = (sums / max(sums[1], 1)).astype(np.float32)
@@ -131,6 +133,32 @@ def td_step(
     known = torch.from_numpy(online.of_parameters(gradient, noise))
     loss_sum, count = np.float32(sums[0]), np.float32(sums[1])
     return Result(loss_sum, count, torch.from_numpy(priority), metrics, known)
+
+
+def implicit_networks(
+    online: Stack, target: Stack, sizes: tuple[int, int, int], double: bool
+) -> tuple[tuple[Any, ...], np.ndarray, tuple[Any]]:
+    """Networks and levels of ``implicit_kernel.step``, drawn in the order of ``QuantileLoss``, and
+    the noise of the network that learns.
+
+    Args:
+        online, target: networks.
+        sizes: time steps T, those that are learned, and rows of each.
+        double: whether the online network chooses.
+    """
+    n_steps, mask_end, n_rows = sizes
+    own = online.draw_levels(mask_end * n_rows, "online")
+    flat, noise = online.drawn()
+    if n_steps > mask_end:  # evaluated by the loss without a gradient
+        online.draw_levels((n_steps - mask_end) * n_rows, "online")
+        online.drawn()
+    of_target, of_choice = (target.draw_levels(n_steps * n_rows, u) for u in ("target", "acting"))
+    target_flat, chooser = target.drawn()[0], flat
+    if double:
+        _, of_choice = (online.draw_levels(n_steps * n_rows, u) for u in ("target", "acting"))
+        chooser = online.drawn()[0]
+    networks = flat, chooser, target_flat, online.shapes, online.cut
+    return networks, noise, ((own, of_target, of_choice),)
 
 
 def network_rows(agents: FeedForward, batch: Batch) -> np.ndarray:

@@ -20,7 +20,12 @@ from rltrain.algo.kernels.distribution_kernel import (
     means,
     quantile_error,
 )
-from rltrain.algo.kernels.feed_forward_kernel import differentiate, evaluate, n_weights
+from rltrain.algo.kernels.feed_forward_kernel import (
+    copy_row,
+    differentiate,
+    evaluate,
+    n_weights,
+)
 from rltrain.algo.kernels.matmul_kernel import F
 from rltrain.algo.kernels.recurrent.tile_kernel import padded
 from rltrain.common import numba_cache
@@ -77,7 +82,6 @@ def step(batch, rows, mask_end, networks, options, eta, gradient, priority, sums
     fitting = fits(batch, rows, mask_end, networks, n_points)
     if not fitting or len(priority) != batch.action.shape[1]:
         return False
-    avail = batch.avail_actions
     flat, chooser, target_flat, shapes, cut = networks
     _, n_windows, n_agents = batch.action.shape
     end = ends(batch.last)
@@ -95,19 +99,15 @@ def step(batch, rows, mask_end, networks, options, eta, gradient, priority, sums
     ahead = evaluate(x_next, target_flat, shapes, cut)[3]
     choosing = evaluate(x_next, chooser, shapes, cut)[3] if options.double else ahead
     means_next = means(choosing, options.kind, options.points)
-    best = np.zeros(len(x_next), np.int64)
-    for b in range(n_windows):
-        for t in range(end[b] + 1):
-            for n in range(n_agents if place[t, b] >= 0 else 0):
-                row = place[t, b] * n_agents + n
-                best[row] = best_action(means_next[:, row], avail[t, b, n])
+    best = choose_next(means_next, place, end, batch.avail_actions)
     of_q = np.zeros((len(values[3]), padded(len(x))), F)
     outputs = values[3], ahead, best
     places = place, end, mask_end
     if options.kind == SCALAR:
         in_range = errors(batch, outputs, places, options, eta, of_q, priority, sums)
     else:
-        in_range = distances(batch, outputs, places, options, eta, of_q, priority, sums)
+        points = options.points.reshape((1, n_points))
+        in_range = distances(batch, outputs, places, options, points, eta, of_q, priority, sums)
     differentiate(values, of_q, len(x), flat, shapes, cut, gradient)
     return in_range
 
@@ -159,10 +159,16 @@ def bootstraps(end, mask_end, n_step, terminated, mask):
 
 
 @njit()
-def copy_row(row, to):
-    """Write ``row`` to the beginning of ``to``."""
-    for i in range(len(row)):
-        to[i] = row[i]
+def choose_next(values, place, end, avail_actions):
+    """The best available actions of the bootstrapped rows by their ``values`` [A, rows]."""
+    n_agents = avail_actions.shape[2]
+    best = np.zeros(values.shape[1], np.int64)
+    for b in range(len(end)):
+        for t in range(end[b] + 1):
+            for n in range(n_agents if place[t, b] >= 0 else 0):
+                row = place[t, b] * n_agents + n
+                best[row] = best_action(values[:, row], avail_actions[t, b, n])
+    return best
 
 
 @njit()
@@ -226,17 +232,17 @@ def finish_window(sizes, n_agents, count, eta, b, priority, sums):
 
 
 @njit()
-def distances(batch, outputs, places, options, eta, of_q, priority, sums):
-    """As ``errors``, of distributions."""
+def distances(batch, outputs, places, options, points, eta, of_q, priority, sums):
+    """As ``errors``, of distributions; ``points`` [rows, K] of each row, or [1, K] of all."""
     q, ahead, best = outputs
     place, end, mask_end = places
-    gamma, n_step, points = options.gamma, options.n_step, options.points
+    gamma, n_step = options.gamma, options.n_step
     action, reward, terminated = batch.action, batch.reward, batch.terminated
     mask, weight, n_actions = batch.mask, batch.weight, batch.avail_actions.shape[3]
     _, n_windows, n_agents = action.shape
-    team, n_points = reward.shape[2] == 1, len(points)
+    team, n_points, n_ahead = reward.shape[2] == 1, points.shape[1], len(ahead) // n_actions
     sizes, work = np.zeros(mask_end, F), np.empty((3, n_points), F)
-    own, following, slope = np.empty(n_points, F), np.zeros(n_points, F), np.empty(n_points, F)
+    own, following, slope = np.empty(n_points, F), np.zeros(n_ahead, F), np.empty(n_points, F)
     for b in range(n_windows):
         count = 0
         sizes[:] = 0
@@ -254,14 +260,15 @@ def distances(batch, outputs, places, options, eta, of_q, priority, sums):
                     following[:] = F(0)
                 else:
                     next_row = place[until + 1, b] * n_agents + n
-                    for k in range(n_points):
-                        following[k] = ahead[best[next_row] * n_points + k, next_row]
+                    for k in range(n_ahead):
+                        following[k] = ahead[best[next_row] * n_ahead + k, next_row]
                 row, taken = (t * n_windows + b) * n_agents + n, action[t, b, n]
                 if not 0 <= taken < n_actions:
                     return False
                 for k in range(n_points):
                     own[k] = q[taken * n_points + k, row]
-                target = following, reward_sum, discount, points
+                own_points = points[row if len(points) > 1 else 0]
+                target = following, reward_sum, discount, own_points
                 if options.kind == CATEGORICAL:
                     found = categorical_error(own, *target, slope, work)
                 else:

@@ -131,12 +131,12 @@ def values(
         return mean(dist), None if described.scalar else dist, None
     assert described.levels is not None
     counts = [described.levels[use] for use in uses]
-    drawn = [_levels(head, features.shape[0], n, features.device) for n in counts]
+    drawn = [draw_levels(head, features.shape[0], n, features.device) for n in counts]
     parts = head(features, torch.cat(drawn, -1)).split(counts, -1)  # [X, A, K] each
     return mean(parts[-1]), parts[0], drawn[0]
 
 
-def _levels(head: Head, n_rows: int, n_levels: int, device: torch.device) -> Tensor:
+def draw_levels(head: Head, n_rows: int, n_levels: int, device: torch.device) -> Tensor:
     """Levels [n_rows, K]; in evaluation midpoints, so that tests leave the stream alone."""
     if head.training:
         return torch.rand(n_rows, n_levels, device=device)

@@ -77,6 +77,13 @@ POINTS = {
     "quantile": lambda double: QuantileLoss(
         gamma=0.9, double=double, n_step=2, kappa=1.0, distribution=DISTRIBUTIONS["quantile"]
     ),
+    "implicit_quantile": lambda double: QuantileLoss(
+        gamma=0.9,
+        double=double,
+        n_step=2,
+        kappa=1.0,
+        distribution=DISTRIBUTIONS["implicit_quantile"],
+    ),
     "plain-quantile": lambda double: QuantileLoss(
         gamma=0.9, double=double, n_step=2, kappa=0.0, distribution=DISTRIBUTIONS["quantile"]
     ),
@@ -111,9 +118,26 @@ def test_the_compiled_step_equals_losses_of_distributions_and_noisy_networks(los
         torch.testing.assert_close(ours, theirs.to(ours.dtype), rtol=2e-5, atol=5e-6)
 
 
+@pytest.mark.parametrize("dueling", [True, False])
+def test_the_compiled_step_equals_implicit_quantiles_of_pictures(dueling):
+    spec = EnvSpec(n_agents=1, n_actions=3, obs_shape=(2, 9, 8))
+    settings = {"distribution": DISTRIBUTIONS["implicit_quantile"], **BARE, "dueling": dueling}
+    models = [make_model("conv", "independent", spec, seed, **settings) for seed in range(2)]
+    batch = make_batch([2, 3, 1], spec=spec)
+    plain = POINTS["implicit_quantile"](True)
+    compiled = kernels.compile_loss(plain, models[0])
+    assert compiled is not plain
+    results = []
+    for each in (compiled, plain):
+        torch.manual_seed(5)
+        results.append(loss_and_grads(each, *models, batch))
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs.to(ours.dtype), rtol=2e-5, atol=5e-6)
+
+
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("changes", OTHER)
-@pytest.mark.parametrize("distribution", ["scalar", "categorical", "quantile"])
+@pytest.mark.parametrize("distribution", ["scalar", "categorical", "quantile", "implicit_quantile"])
 def test_compiled_acting_equals_distributions_and_noisy_networks(distribution, changes, training):
     spec = EnvSpec(n_agents=2, n_actions=3, obs_shape=(3,))
     settings = {"distribution": DISTRIBUTIONS[distribution], **BARE, **OTHER[changes]}
@@ -146,7 +170,6 @@ def test_compiled_acting_equals_the_tensor_operations(network, n_rows):
 @pytest.mark.parametrize(
     ("agents", "more"),
     [
-        ("mlp", {"distribution": DISTRIBUTIONS["implicit_quantile"]}),
         ("conv", {"layer_norm": True}),
         ("conv", {"agent_id": True}),
         ("conv", {"last_action": True}),
