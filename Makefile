@@ -17,13 +17,14 @@ help: ## list the targets
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "rltrain needs Python 3.11 or newer: make PYTHON=python3.12 …"; exit 2; }
-	@echo "Installing into $(VENV): takes a few minutes and 1.3 GB."
+	@echo "Installing into $(VENV): takes a few minutes and 2 GB."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
 install: $(STAMP) ## create .venv, install rltrain, compile its kernels
+	@echo "Compiling for this machine: a few minutes the first time."
 	@$(BIN)/python -m rltrain.env.smac
 	@$(BIN)/python -m rltrain.env.games
 	@$(BIN)/python -m rltrain.algo.kernels

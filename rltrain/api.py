@@ -79,6 +79,7 @@ def train(
     Raises:
         UsageError: what is wrong with the overrides, before anything is written.
         RuntimeError: the run failed.
+        KeyboardInterrupt: Ctrl-C, after everything was saved; SystemExit for other signals.
     """
     composed = compose_checked(env_overrides(as_texts(overrides), env))
     settings = handed(check_composition(composed), env, callbacks)
@@ -119,6 +120,7 @@ def resume(
         CheckpointError: nothing trustworthy at ``path``.
         UsageError: overrides that a resumed run cannot change, or objects that are missing.
         RuntimeError: the run failed.
+        KeyboardInterrupt: Ctrl-C, after everything was saved; SystemExit for other signals.
     """
     texts = as_texts(overrides)
     texts += [f"total_env_steps={total_env_steps}"] if total_env_steps is not None else []
@@ -142,12 +144,18 @@ def handed(
 
 
 def succeeded(result: Result) -> Result:
-    """The result of a run that did not fail.
+    """The result of a run that neither failed nor was stopped.
 
     Raises:
-        RuntimeError: it did.
+        KeyboardInterrupt: Ctrl-C stopped it, so that a loop over runs ends too.
+        SystemExit: another signal did, with its exit code.
+        RuntimeError: it failed.
     """
-    if result.exit_code not in (0, *SIGNAL_CODES.values()):
+    if result.exit_code == SIGNAL_CODES["SIGINT"]:
+        raise KeyboardInterrupt(f"The run is saved. rltrain.resume('{result.run_dir}') goes on.")
+    if result.exit_code in SIGNAL_CODES.values():
+        raise SystemExit(result.exit_code)
+    if result.exit_code:
         raise RuntimeError(f"The run failed; the traceback is in {result.run_dir / 'train.log'}.")
     return result
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 
 import gymnasium
 import numpy as np
@@ -95,6 +97,27 @@ def test_a_callback_object_is_called_recorded_by_name_and_takes_its_state_up(sma
     longer = [text for text in small if not text.startswith("total_env_steps")]
     rltrain.train([*longer, "total_env_steps=400"], callbacks=[whole])
     assert first.n < second.n == whole.n
+
+
+class Stopped(Callback):
+    """A signal after the first iteration."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def on_iteration(self, trainer, value=None):
+        os.kill(os.getpid(), signal.Signals[self.name])
+
+
+@pytest.mark.parametrize(
+    ("name", "raised"), [("SIGINT", KeyboardInterrupt), ("SIGTERM", SystemExit)]
+)
+def test_a_signal_ends_the_program_and_not_the_run_alone(small, own_folder, name, raised):
+    with pytest.raises(raised):
+        rltrain.train([*small, "hydra.run.dir=run"], callbacks=[Stopped(name)])
+    record = json.loads((own_folder / "run/run.json").read_text())
+    assert record["status"] == "interrupted"
+    assert (own_folder / "run/checkpoints/latest").exists()
 
 
 @pytest.mark.slow

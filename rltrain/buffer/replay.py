@@ -156,7 +156,17 @@ class ReplayBuffer:
         )
 
     def check(self, batch_size: int) -> None:
-        """Do nothing: windows are drawn with replacement, so any batch size works."""
+        """Refuse a batch of more windows than steps are stored: it would only repeat them.
+
+        Raises:
+            ValueError: with what to type.
+        """
+        if batch_size > self.capacity:
+            raise ValueError(
+                f"algo.batch_size={batch_size} windows are more than buffer.capacity="
+                f"{self.capacity} steps: every batch would repeat them. Type algo.batch_size="
+                f"{self.capacity} or less, or buffer.capacity={batch_size} or more."
+            )
 
     def add(self, steps: Steps) -> None:
         """Store T steps of all E environments.

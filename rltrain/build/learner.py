@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from rltrain.algo import kernels
 from rltrain.algo.learner import Learner
@@ -126,10 +127,16 @@ def module(part: Any, name: str) -> nn.Module:
     """A part that has parameters of its own.
 
     Raises:
-        ValueError: it is no ``torch.nn.Module``.
+        ValueError: it is no ``torch.nn.Module``, or the sizes of its weights are not known yet.
     """
     if not isinstance(part, nn.Module):
         raise ValueError(f"{type(part).__name__} ({name}): expected a torch.nn.Module.")
+    if lazy := [n for n, p in part.named_parameters() if is_lazy(p)]:
+        raise ValueError(
+            f"{type(part).__name__} ({name}): the size of {lazy[0]} is not known before the first "
+            "batch, as in nn.LazyLinear, but the target network is a copy that is made earlier. "
+            "Compute sizes from spec, such as nn.Linear(spec.state_dim, 32)."
+        )
     return part
 
 

@@ -69,6 +69,11 @@ def typed(value: Any, key: str) -> str:
         return "{" + ", ".join(f"{k}: {typed(v, key)}" for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(typed(each, key) for each in value) + "]"
+    if isinstance(value, type):
+        raise UsageError(
+            f"{key}={value.__name__}: a configuration names classes. Give it as "
+            f"'{key}._target_': '{value.__module__}.{value.__qualname__}'."
+        )
     raise UsageError(
         f"{key}={value!r}: expected a number, text, true or false, None, or lists and mappings of "
         f"them, got {type(value).__name__}."

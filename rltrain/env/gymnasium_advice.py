@@ -21,6 +21,9 @@ def advice(id: str, error: Exception) -> str:
     if ATARI.search(id):
         game = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", ATARI.sub("", name)).lower()
         return f"Atari games are an environment of their own. Type env=atari env.game={game}."
+    if isinstance(error, ModuleNotFoundError) and ":" in id:
+        what = str(error).partition(". Environment registration")[0].rstrip(".")
+        return f"{what}. Expected an installed module, or one in this folder, before the colon."
     if not isinstance(error, (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv)):
         return f"{str(error).rstrip('. ')}."
     newest: dict[str, int] = {}

@@ -36,6 +36,15 @@ def test_windows_of_random_streams_are_those_of_plain_lists(
     assert checked > 25
 
 
+def test_a_batch_larger_than_the_buffer_is_refused() -> None:
+    buffer = make(capacity=40)
+    buffer.check(40)
+    with pytest.raises(
+        ValueError, match=r"Type algo\.batch_size=40 or less, or buffer\.capacity=41"
+    ):
+        buffer.check(41)
+
+
 def test_a_buffer_smaller_than_a_block_shares_no_rows_between_environments() -> None:
     """Defect: the block an environment was writing was freed, and another one took it."""
     buffer, stream = make(n_envs=2, capacity=20), Stream(0, n_envs=2)

@@ -34,6 +34,11 @@ def test_a_mapping_is_what_would_be_typed(mapping, texts):
     assert as_texts(mapping) == texts
 
 
+def test_a_class_is_answered_with_its_name():
+    with pytest.raises(UsageError, match=r"'algo\.mixer\._target_': 'pathlib\.\w+'"):
+        as_texts({"algo.mixer": Path})
+
+
 def test_texts_stay_as_they_are():
     assert as_texts(("seed=1", "algo=dqn")) == ["seed=1", "algo=dqn"]
 

@@ -111,14 +111,20 @@ def test_what_is_hard_to_learn_from_is_a_hint():
 def test_the_command_checks_any_environment(command, capsys):
     assert command("mode=doctor", "env=two_step") == 0
     said = capsys.readouterr().out
-    assert "2 agents, 2 actions, observations [3], state 3, 1 rewards" in said
+    assert (
+        "2 agents, 2 actions, observations [3], state 3, 1 reward, episodes of at most 2 steps"
+        in said
+    )
     assert "No problem was found." in said
 
 
 def test_the_command_fails_for_an_environment_with_a_problem(command, capsys):
     gymnasium.register("Unseeded-v0", entry_point=Unseeded)
     assert command("mode=doctor", "env=gymnasium", "env.id=Unseeded-v0") == 2
-    assert "Problem: two episodes with the same seed" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "1 agent, 2 actions" in said
+    assert "episodes without a known limit (env.max_episode_steps sets one)" in said
+    assert "Problem: two episodes with the same seed" in said
 
 
 def test_the_command_answers_an_environment_that_cannot_be_made_in_one_paragraph(command):

@@ -52,6 +52,7 @@ LACKS = [
     ("algo.loss", "LossWithoutSteps", r"\(algo.loss\) lacks n_step \(rewards summed"),
     ("algo.network", "NoHiddenDim", r"\(algo.network\) lacks hidden_dim \(size of the recurrent"),
     ("algo.network", "NotAModule", r"NotAModule \(algo.network\): expected a torch.nn.Module"),
+    ("algo.mixer", "LazyMean", r"LazyMean \(algo.mixer\): the size of bias.weight is not known"),
     ("algo.mixer", "MeanWithoutStreams", r"lacks n_streams \(M, value streams"),
     ("algo.exploration", "NoExploration", r"\(algo.exploration\) lacks choose"),
     ("buffer", "Half", r"Half \(buffer\) lacks plan; ready; sample; state_dict; load_state_dict"),

@@ -190,5 +190,9 @@ def test_a_repeated_run_takes_foreign_data_as_such(command, small, folder):
         command("config=bad.json")
     with pytest.raises(UsageError, match="keeps its algo"):
         command("config=first", "algo=vdn")
+    with pytest.raises(
+        CheckpointError, match=r"none\.json is not there: expected the config\.json"
+    ):
+        command("config=none.json")
     with pytest.raises(UsageError, match="sed"):
         command("config=first", "sed=3")

@@ -25,12 +25,15 @@ FLAGS = {
     "e": "env",
 }
 """Flags of PyMARL, RLlib and rl-baselines3-zoo whose names are no keys of theirs."""
+MODES = ("list", "report", "tune", "watch", "export", "import", "push")
+"""Modes of rltrain's that are typed as a word or a flag."""
 COMMANDS = {
     **dict.fromkeys(("train", "learn", "run", "fit"), ""),
     **dict.fromkeys(("evaluate", "eval", "test", "enjoy", "play"), EVALUATE),
     **dict.fromkeys(("doctor", "check", "info"), "mode=doctor"),
-    **dict.fromkeys(("sweep", "multirun", "tune"), "-m"),
-    **dict.fromkeys(("help", "usage", "list"), "--help"),
+    **dict.fromkeys(("sweep", "multirun"), "-m"),
+    **dict.fromkeys(("help", "usage"), "--help"),
+    **{mode: f"mode={mode}" for mode in MODES},
     "resume": "resume=latest",
     "version": "--version",
 }
@@ -54,7 +57,7 @@ class Translation:
 
     def __str__(self) -> str:
         """The command, algorithm and environment first."""
-        first = ("-m", "--multirun", "mode", "algo", "env")
+        first = ("--help", "-m", "--multirun", "mode", "algo", "env")
         keys = sorted(self.overrides, key=lambda k: first.index(k) if k in first else len(first))
         return " ".join(["rltrain", *(self.overrides[key] for key in keys)])
 
@@ -101,7 +104,9 @@ def _pairs(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield "", "sweep"
         elif word.startswith("-"):
             name = FLAGS.get(name.replace("-", "_"), name.replace("-", "_"))
-            if not equals and name.startswith("no_"):
+            if not equals and name in MODES:
+                yield "", name
+            elif not equals and name.startswith("no_"):
                 yield name.removeprefix("no_"), "false"
             else:
                 yield name, value if equals else words.pop(0) if follows else "true"
@@ -168,6 +173,10 @@ def _word(word: str, catalog: Catalog, done: Translation) -> None:
     if word.lower() in COMMANDS:
         if COMMANDS[word.lower()]:
             done.add(COMMANDS[word.lower()])
+        return
+    if word in catalog.groups:
+        if "--help" in done.overrides:
+            done.add(word)
         return
     if "/" in word or is_there(word):
         done.add(quoted(f"{'resume' if 'resume' in done.overrides else 'checkpoint'}={word}"))

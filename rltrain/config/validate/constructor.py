@@ -167,6 +167,8 @@ def expected(annotation: Any) -> str:
         return " or ".join(expected(a) for a in inner)
     if origin is list:
         return f"a list, each {expected(inner[0])}"
+    if origin is dict:
+        return "a mapping"
     if origin is tuple:
         return f"a list: {', '.join('…' if a is ... else expected(a) for a in inner)}"
     if origin is Annotated:

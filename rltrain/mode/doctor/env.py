@@ -8,6 +8,9 @@ from rltrain.build.env import build_env
 from rltrain.config.compose import compose_checked
 from rltrain.config.validate.settings import check_composition
 from rltrain.errors import UsageError
+from rltrain.logger.screen import plural
+
+NO_LIMIT = "episodes without a known limit (env.max_episode_steps sets one)"
 
 
 def examine_env(overrides: Sequence[str]) -> bool:
@@ -24,10 +27,11 @@ def examine_env(overrides: Sequence[str]) -> bool:
     except ValueError as error:
         raise UsageError(str(error)) from error
     spec = env.spec
+    length = f"episodes of at most {plural(spec.max_steps, 'step')}" if spec.max_steps else NO_LIMIT
     print(
-        f"env={settings.choices['env']}: {spec.n_agents} agents, {spec.n_actions} actions, "
-        f"observations {list(spec.obs_shape)}, state {spec.state_dim}, {spec.n_rewards} rewards, "
-        f"episodes of at most {spec.max_steps or 'any number of'} steps"
+        f"env={settings.choices['env']}: {plural(spec.n_agents, 'agent')}, "
+        f"{plural(spec.n_actions, 'action')}, observations {list(spec.obs_shape)}, "
+        f"state {spec.state_dim}, {plural(spec.n_rewards, 'reward')}, {length}"
     )
     found = check(env)
     env.close()

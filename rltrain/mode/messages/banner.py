@@ -143,10 +143,12 @@ def replay_words(plan: Mapping[str, Any], available: int) -> str:
     if not plan["capacity"]:
         return f"the last collected steps, {plan['bytes_per_step']:,} bytes each"
     short = f" of {decimal(available)} of free memory" if 2 * plan["bytes"] > available else ""
-    return (
-        f"{plan['capacity']:,} {plan['unit']} of {plan['bytes_per_step']:,} bytes a step, "
-        f"up to {decimal(plan['bytes'])}{short}"
+    most = (
+        f"or as many as {decimal(plan['bytes'])}{short} hold (buffer.max_bytes)"
+        if plan["unit"] == "episodes" and plan["bytes"] == plan["max_bytes"]
+        else f"up to {decimal(plan['bytes'])}{short}"
     )
+    return f"{plan['capacity']:,} {plan['unit']} of {plan['bytes_per_step']:,} bytes a step, {most}"
 
 
 def loggers(settings: Settings) -> str:

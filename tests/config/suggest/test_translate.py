@@ -39,6 +39,12 @@ COMMANDS = {
     "evaluate outputs/x": "mode=evaluate checkpoint=outputs/x",
     "doctor": "mode=doctor",
     "help": "--help",
+    "help algo": "--help algo",
+    "list": "mode=list",
+    "--list": "mode=list",
+    "tune algo=dqn env=cartpole": "mode=tune algo=dqn env=cartpole",
+    "report runs=outputs": "mode=report runs=outputs",
+    "algo dqn": "algo=dqn",
     "resume": "resume=latest",
     "resume outputs/x": "resume=outputs/x",
     "dqn cartpole": "algo=dqn env=cartpole",
@@ -54,7 +60,7 @@ def test_command_is_translated_whole(typed):
     overrides = [
         word for word in shlex.split(COMMANDS[typed]) if not word.startswith(("-", "mode=evaluate"))
     ]
-    if "-m" not in typed:
+    if "-m" not in typed and "--help" not in COMMANDS[typed]:
         compose_checked(overrides)
 
 

@@ -61,13 +61,18 @@ def test_a_job_of_a_sweep_gets_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("plan", "free", "words"),
     [
-        ((9, "episodes", 7, 1_500_000), 10**10, "9 episodes of 7 bytes a step, up to 1.5 MB"),
-        ((9, "steps", 7, 6), 10, "9 steps of 7 bytes a step, up to 6 bytes of 10 bytes of free"),
-        ((0, "steps", 7, 0), 10**10, "the last collected steps, 7 bytes each"),
+        ((9, "episodes", 7, 1_500_000, 1e8), 10**10, "9 episodes of 7 bytes a step, up to 1.5 MB"),
+        ((9, "steps", 7, 6, 9), 10, "9 steps of 7 bytes a step, up to 6 bytes of 10 bytes of free"),
+        (
+            (9, "episodes", 7, 6, 6),
+            100,
+            "9 episodes of 7 bytes a step, or as many as 6 bytes hold (buffer.max_bytes)",
+        ),
+        ((0, "steps", 7, 0, 0), 10**10, "the last collected steps, 7 bytes each"),
     ],
 )
 def test_replays_in_words(plan, free, words):
-    names = ("capacity", "unit", "bytes_per_step", "bytes")
+    names = ("capacity", "unit", "bytes_per_step", "bytes", "max_bytes")
     assert replay_words(dict(zip(names, plan, strict=True)), free).startswith(words)
 
 
