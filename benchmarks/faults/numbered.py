@@ -56,6 +56,14 @@ class Killed(Numbered):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+class KilledAsOften(Killed):
+    """Its process is killed, as often as others hang."""
+
+    def fail(self) -> None:
+        if n_noted() < HANGS:
+            super().fail()
+
+
 class Hangs(Numbered):
     """A step that does not return, in so many processes."""
 
