@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -96,6 +97,7 @@ def save(path: Path, lines: Sequence[dict[str, Any]], title: str) -> Path:
     """Draw the curves of some rows of metrics."""
     temporary = path.with_name(f".{path.name}")
     make_figure(lines, title).savefig(temporary, dpi=120, format="png")
+    gc.collect()  # a figure is a megabyte of reference cycles, which a run seldom looks for
     temporary.replace(path)
     return path
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import weakref
 
 import numpy as np
 
+from rltrain.logger import curve
 from rltrain.logger.curve import draw, history, make_figure, panels
 
 
@@ -27,6 +29,20 @@ def test_history_is_one_row_per_env_step_with_nan_where_nothing_was_measured(tmp
 
 def test_a_run_without_metrics_has_an_empty_history(tmp_path):
     assert history(tmp_path / "metrics.jsonl") == {}
+
+
+def test_a_figure_that_was_saved_leaves_no_memory_behind(tmp_path, monkeypatch):
+    """Defect: each of them, one a minute, added a megabyte to a run for hours."""
+    made = []
+
+    def watched(lines, title):
+        figure = make_figure(lines, title)
+        made.append(weakref.ref(figure))
+        return figure
+
+    monkeypatch.setattr(curve, "make_figure", watched)
+    curve.save(tmp_path / "curve.png", TESTS, "title")
+    assert made[0]() is None
 
 
 TESTS = [
