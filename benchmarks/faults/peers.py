@@ -31,7 +31,6 @@ from rltrain.hardware.device import machine
 from rltrain.mode.run_folder import git_state
 
 COUNTS = Path(__file__).parents[1] / "data" / "faults"
-KILLS = 10
 UNSAFE = ("a link to a device", "a link to the same contents")
 """Damage that is left out: the one may never end, the other is none."""
 VERSIONS = """
@@ -132,10 +131,10 @@ class Epymarl:
         return max(run.glob("models/*/[0-9]*"), key=lambda p: int(p.name)) / "agent.th"
 
     def load(self, models: Path, run: Path) -> dict[str, str]:
-        """Load models: the sums of their weights by name, or ``error``. Every fifth."""
+        """Load models: the sums of their weights by name, or ``error``. Every tenth."""
         found, place = {}, self.model(run)
         whole = place.read_bytes()
-        for path in sorted(models.iterdir())[::5]:
+        for path in sorted(models.iterdir())[::10]:
             place.write_bytes(path.read_bytes())
             more = (f"checkpoint_path={place.parents[1]}", "evaluate=True", "test_nepisode=1")
             process = self.start(run, *more)
@@ -163,7 +162,7 @@ def await_begin(process: subprocess.Popen[str], begun: str) -> None:
             return
 
 
-def kills(peer: Any, folder: Path, rng: random.Random) -> dict[str, int]:
+def kills(peer: Any, folder: Path, rng: random.Random, most: int) -> dict[str, int]:
     """Kill runs at random moments of their training and start them again."""
     seconds, sums = 0.0, []
     for name in ("plain", "again"):
@@ -173,7 +172,7 @@ def kills(peer: Any, folder: Path, rng: random.Random) -> dict[str, int]:
         sums.append(peer.final(folder / name, process.communicate()[0]))
         seconds = time.monotonic() - begun
     found = Counter({"kills": 0, "same seed, same weights": int(sums[0] == sums[1])})
-    while found["kills"] < KILLS:
+    while found["kills"] < most:
         run = folder / f"killed-{found['kills']}"
         process = peer.start(run)
         await_begin(process, peer.begun)
@@ -224,6 +223,7 @@ def main() -> int:
     parser.add_argument("peer", choices=("sb3", "epymarl"))
     parser.add_argument("--python", required=True, help="the Python that has it")
     parser.add_argument("--folder", type=Path, help="the checkout of EPyMARL")
+    parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     made = {"sb3": StableBaselines, "epymarl": Epymarl}[options.peer]
@@ -236,7 +236,7 @@ def main() -> int:
             "seed": options.seed,
             "versions": dict(line.split() for line in versions.stdout.splitlines()),
             "commit": commit_of(options.folder),
-            **kills(peer, folder, rng),
+            **kills(peer, folder, rng, options.kills),
             **damage(peer, folder, rng),
             **hostile(peer, folder),
             **git_state(),
