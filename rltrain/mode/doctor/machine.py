@@ -88,16 +88,21 @@ def python() -> Iterator[Finding]:
 
 
 def packages() -> Iterator[Finding]:
-    """The packages that rltrain requires and those of its extras, read from its metadata."""
+    """The packages that rltrain requires and those of its extras, read from its metadata: a line
+    each, with all extras that name it.
+    """
+    extras: dict[str, list[str]] = {}
     for requirement, extra in requirements():
+        extras.setdefault(requirement, []).append(extra)
+    for requirement, named in extras.items():
         parsed = Requirement(requirement)
         name, accepted = parsed.name, parsed.specifier
         version = installed_version(name)
         enough = bool(version) and accepted.contains(str(version), prereleases=True)
         found = version or "not installed"
         found += f"; expected {accepted}" if version and not enough else ""
-        what = f"{name} [{extra}]" if extra else name
-        yield finding(what, enough, found, install_command(requirement), needed=not extra)
+        what = f"{name} [{', '.join(named)}]" if all(named) else name
+        yield finding(what, enough, found, install_command(requirement), needed="" in named)
 
 
 def device() -> Iterator[Finding]:

@@ -57,6 +57,12 @@ def test_a_missing_package_is_needed_unless_an_extra_names_it(monkeypatch, capsy
     assert f"no-such-core: {sys.executable} -m pip install 'no-such-core>=1'" in out
 
 
+def test_a_package_of_several_extras_has_one_line(monkeypatch):
+    lines = [("numpy>=2.0", "dev"), ("numpy>=2.0", "onnx"), ("torch", ""), ("torch", "dev")]
+    monkeypatch.setattr(machine, "requirements", lambda: lines)
+    assert [found.what for found in packages()] == ["numpy [dev, onnx]", "torch"]
+
+
 def test_a_package_that_is_too_old_is_found_with_the_command_that_renews_it(monkeypatch):
     lines = [("numpy>=99", ""), ("numpy>=2,<99", ""), ("rich>=99", "envs")]
     monkeypatch.setattr(machine, "requirements", lambda: lines)
