@@ -51,13 +51,13 @@ def write(
         if final.exists():
             os.replace(final, aside)
         os.replace(temporary, final)
+        sync(parent)  # before what it replaces is deleted
         shutil.rmtree(aside, ignore_errors=True)
     except OSError:
         put_back(parent)
         raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    sync(parent)
     return final
 
 
