@@ -9,6 +9,7 @@ import re
 import sys
 from pathlib import Path
 
+import gymnasium
 from stable_baselines3 import DQN
 from stable_baselines3.common.callbacks import CheckpointCallback
 
@@ -28,7 +29,7 @@ def train(folder: Path) -> None:
     saved = {int(re.findall(r"\d+", p.stem)[-1]): p for p in folder.glob("run_[0-9]*_steps.zip")}
     if saved:
         step = max(saved)
-        model = DQN.load(saved[step], env="CartPole-v1")
+        model = DQN.load(saved[step], env=gymnasium.make("CartPole-v1"))
         model.load_replay_buffer(folder / f"run_replay_buffer_{step}_steps.pkl")
     else:
         model = DQN("MlpPolicy", "CartPole-v1", learning_starts=200, seed=0)
