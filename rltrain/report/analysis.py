@@ -124,6 +124,8 @@ def unlike(
     """Warnings of what cannot be compared over all environments."""
     out = []
     complete = everywhere(series, ends)
+    if not complete:
+        return ["No configuration has runs on all environments: nothing is compared over them."]
     if partial := list(dict.fromkeys(s.label for s in series if s.label not in complete)):
         out.append(
             "Comparisons over all environments leave out configurations that have no runs on some "

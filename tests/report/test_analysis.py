@@ -99,6 +99,12 @@ def test_win_rates_need_no_normalization():
     assert len(found.overall) == 1
 
 
+def test_environments_without_a_common_method_are_not_asked_to_be_normalized():
+    found = analyze([*team("dqn"), *team("pqn", "Acrobot-v1")], settings())
+    assert warning(found, "No configuration has runs on all environments")
+    assert not warning(found, "report.normalize")
+
+
 def test_a_method_that_misses_an_environment_is_left_out_of_the_comparison():
     runs = [*team("dqn"), *team("dqn", "Acrobot-v1"), *team("pqn")]
     found = analyze(runs, settings(normalize="min_max"))
