@@ -24,7 +24,7 @@ from rltrain.config.schema import Settings
 from rltrain.config.validate.settings import check
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.hardware.device import machine, set_allocator_policy
-from rltrain.logger.screen import Screen, plural
+from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.find_run import find_checkpoint
 from rltrain.mode.hub.download import is_download
 from rltrain.mode.run_folder import other_rules
@@ -147,7 +147,7 @@ def played(
     if recorder is not None:
         for row in record["episodes"]:
             row["files"] = [relative(f, place) for f in recorder.files[row["episode"]]]
-        remarks += (f"The recordings are in {recorder.folder}.", *recorder.remarks)
+        remarks += (f"The recordings are in {shown(recorder.folder)}.", *recorder.remarks)
     return Evaluation(place, step, episodes, metrics, record, place, remarks)
 
 
@@ -281,7 +281,7 @@ def show(evaluation: Evaluation) -> None:
     about = "".join(f"{name} {fact}, " for name, fact in evaluation.record["environment"].items())
     console.print(
         f"{plural(len(evaluation.episodes), 'episode')}, {about}seed {evaluation.record['seed']}, "
-        f"{evaluation.record['seconds']:.1f} s; every episode is in {evaluation.path}",
+        f"{evaluation.record['seconds']:.1f} s; every episode is in {shown(evaluation.path)}",
         markup=False,
         soft_wrap=True,
     )

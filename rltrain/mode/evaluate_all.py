@@ -15,7 +15,7 @@ from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.logger import curve
-from rltrain.logger.screen import Screen, plural
+from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.evaluate import Evaluation, home, open_checkpoint, played, write
 from rltrain.mode.find_run import find_checkpoints
 
@@ -98,7 +98,8 @@ def show_all(done: Evaluations) -> None:
     console.print(table)
     console.print(
         f"{plural(len(done.each), 'checkpoint')}, {plural(len(first.episodes), 'episode')} each, "
-        f"seed {first.record['seed']}; every episode is in {done.path}, the curve in {done.curve}",
+        f"seed {first.record['seed']}; every episode is in {shown(done.path)}, the curve in "
+        f"{shown(done.curve)}",
         markup=False,
         soft_wrap=True,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,7 +44,10 @@ def test_evaluate_records_every_episode_and_lists_the_files(command, trained, dr
         wanted = {f"{folder}/episode-00{k}{end}" for end in (".gif", "-first.png", "-last.png")}
         assert wanted <= set(episode["files"])
         assert all((trained / name).exists() for name in episode["files"])
-    assert str(trained / folder) in capsys.readouterr().out.replace("\n", "")
+    said = capsys.readouterr().out
+    run = trained.relative_to(Path.cwd())
+    assert f"The recordings are in {run / folder}." in said
+    assert f"every episode is in {run / 'evaluation.json'}" in said
     assert command("mode=evaluate", *overrides) == 0  # the first recordings stay
     again = json.loads((trained / "evaluation.json").read_text())
     assert again["episodes"][0]["files"][0] == f"{folder}-2/episode-000.gif"
