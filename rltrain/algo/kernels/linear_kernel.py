@@ -11,16 +11,19 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core.errors import TypingError
+from numba.extending import intrinsic
 
 from rltrain.algo.kernels import matmul_kernel as shared
 from rltrain.algo.kernels.matmul_kernel import COLUMNS, F
 from rltrain.algo.kernels.recurrent import tile_kernel
 from rltrain.algo.kernels.recurrent.tile_kernel import COLUMNS as PANEL
-from rltrain.algo.kernels.recurrent.tile_kernel import multiply
+from rltrain.algo.kernels.recurrent.tile_kernel import WIDTH, multiply
 from rltrain.algo.kernels.recurrent.tile_kernel import padded as padded_columns
 from rltrain.common import numba_cache
 
-SQUARE = 16
 EPS = F(1e-5)  # of PyTorch's LayerNorm
 SOURCES = (__file__, shared.__file__, tile_kernel.__file__)
 # not "nnan": NaN has to propagate
@@ -56,16 +59,60 @@ def turned_panels(flat, n_in, n_out):
     return out
 
 
+@intrinsic
+def _turn_square(typing, x, place, row, out, to, to_row):
+    """WIDTH × WIDTH elements of ``x`` as columns of ``out``; ``place`` and ``to`` are those of the
+    first ones, ``row`` and ``to_row`` distances of rows.
+
+    Step s = 1, 2, 4, … exchanges the squares of s × s elements beside the diagonal of squares of
+    2s × 2s.
+    """
+    if x.layout != "C" or out.layout != "C":
+        raise TypingError("expected C-contiguous arrays")
+
+    def generate(context, builder, signature, arguments):
+        vector, index = ir.VectorType(ir.FloatType(), WIDTH), ir.IntType(64)
+        numbers = ir.VectorType(ir.IntType(32), WIDTH)
+
+        def places(i):
+            array = context.make_array(signature.args[i])(context, builder, value=arguments[i])
+            first = builder.gep(array.data, [arguments[i + 1]])
+            steps = (builder.mul(arguments[i + 2], index(r)) for r in range(WIDTH))
+            return [builder.bitcast(builder.gep(first, [s]), vector.as_pointer()) for s in steps]
+
+        lines = [builder.load(pointer, align=4) for pointer in places(0)]
+        s = 1
+        while s < WIDTH:
+            of_first = [n if n // s % 2 == 0 else WIDTH + n - s for n in range(WIDTH)]
+            of_second = [n + s if n // s % 2 == 0 else WIDTH + n for n in range(WIDTH)]
+            for i in range(WIDTH):
+                if i // s % 2 == 0:
+                    pair = lines[i], lines[i + s]
+                    lines[i], lines[i + s] = (
+                        builder.shuffle_vector(*pair, ir.Constant(numbers, mask))
+                        for mask in (of_first, of_second)
+                    )
+            s *= 2
+        for line, pointer in zip(lines, places(3), strict=True):
+            builder.store(line, pointer, align=4)
+        return context.get_dummy_value()
+
+    return types.void(x, place, row, out, to, to_row), generate
+
+
 @njit()
 def turn_into(x, n_rows, width, out):
-    """The first ``n_rows`` × ``width`` elements of ``x`` as columns of ``out``, in squares that fit
-    into the nearest cache.
+    """The first ``n_rows`` × ``width`` elements of ``x`` as columns of ``out``; both are
+    C-contiguous.
     """
-    for top in range(0, n_rows, SQUARE):
-        for left in range(0, width, SQUARE):
-            for i in range(left, min(left + SQUARE, width)):
-                for r in range(top, min(top + SQUARE, n_rows)):
-                    out[i, r] = x[r, i]
+    row, to_row = x.shape[1], out.shape[1]
+    whole_rows, whole = n_rows // WIDTH * WIDTH, width // WIDTH * WIDTH
+    for top in range(0, whole_rows, WIDTH):
+        for left in range(0, whole, WIDTH):
+            _turn_square(x, top * row + left, row, out, left * to_row + top, to_row)
+    for i in range(width):
+        for r in range(whole_rows if i < whole else 0, n_rows):
+            out[i, r] = x[r, i]
 
 
 @njit()
@@ -74,7 +121,7 @@ def columns(rows, width):
     the last.
     """
     out = np.zeros((width, padded_columns(len(rows))), F)
-    turn_into(rows, len(rows), width, out)
+    turn_into(np.ascontiguousarray(rows), len(rows), width, out)
     return out
 
 
