@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.faults import (
+    calls,
     corruptions,
     cuts,
     determinism,
@@ -34,6 +35,7 @@ from rltrain.mode.run_folder import git_state
 
 COUNTS = Path(__file__).parents[1] / "data" / "faults"
 KINDS: dict[str, Callable[[Path, int, int | None], Iterator[tuple[str, str | None]]]] = {
+    "calls": calls.cases,
     "corruptions": corruptions.cases,
     "cuts": cuts.cases,
     "determinism": determinism.cases,
