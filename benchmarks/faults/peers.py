@@ -1,7 +1,7 @@
 """The same kills, damage and hostile files, made to Stable-Baselines3 and EPyMARL that are
 installed elsewhere: ``python -m benchmarks.faults.peers sb3 --python PYTHON``, or ``epymarl
 --python PYTHON --folder CHECKOUT``. The counts are written to
-``benchmarks/data/faults/peers-NAME.json``.
+``benchmarks/data/peers/NAME.json``.
 
 They make no promises, so the counts are of what happened: a killed run that continues from its last
 checkpoint, and that ends with the weights of the run without a kill; damage that loading notices,
@@ -30,7 +30,7 @@ from benchmarks.faults.corruptions import damages
 from rltrain.hardware.device import machine
 from rltrain.mode.run_folder import git_state
 
-COUNTS = Path(__file__).parents[1] / "data" / "faults"
+COUNTS = Path(__file__).parents[1] / "data" / "peers"
 UNSAFE = ("a link to a device", "a link to the same contents")
 """Damage that is left out: the one may never end, the other is none."""
 VERSIONS = """
@@ -242,8 +242,9 @@ def main() -> int:
             **git_state(),
             "machine": machine(),
         }
+    COUNTS.mkdir(exist_ok=True)
     text = json.dumps(record, indent=1) + "\n"
-    (COUNTS / f"peers-{options.peer}.json").write_text(text, encoding="utf-8")
+    (COUNTS / f"{options.peer}.json").write_text(text, encoding="utf-8")
     print(text)
     return 0
 
