@@ -128,7 +128,8 @@ class Epymarl:
 
     def model(self, run: Path) -> Path:
         """The file with the weights of the last checkpoint."""
-        return max(run.glob("models/*/[0-9]*"), key=lambda p: int(p.name)) / "agent.th"
+        latest = max((run / "models").iterdir(), key=lambda p: p.stat().st_mtime)
+        return max(latest.glob("[0-9]*"), key=lambda p: int(p.name)) / "agent.th"
 
     def load(self, models: Path, run: Path) -> dict[str, str]:
         """Load models: the sums of their weights by name, or ``error``. Every tenth."""
@@ -163,7 +164,7 @@ def await_begin(process: subprocess.Popen[str], begun: str) -> None:
 
 
 def kills(peer: Any, folder: Path, rng: random.Random, most: int) -> dict[str, int]:
-    """Kill runs at random moments of their training and start them again."""
+    """Kill runs in the middle of their training, at random, and resume them."""
     seconds, sums = 0.0, []
     for name in ("plain", "again"):
         process = peer.start(folder / name)
@@ -176,7 +177,7 @@ def kills(peer: Any, folder: Path, rng: random.Random, most: int) -> dict[str, i
         run = folder / f"killed-{found['kills']}"
         process = peer.start(run)
         await_begin(process, peer.begun)
-        time.sleep(rng.uniform(0, seconds))
+        time.sleep(rng.uniform(0.25, 0.75) * seconds)  # after a checkpoint, before the last one
         process.kill()
         process.communicate()
         found["kills"] += 1
