@@ -72,6 +72,12 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             )
         },
         **{
+            f"bf16-{name}": smac(
+                "algo=qmix hardware.precision=bf16", f"env=smac env.map_name={name}"
+            )
+            for name in ("3m", "8m")
+        },
+        **{
             f"pymarl2-{name}": smac("experiment=pymarl2/qmix", f"env.map_name={name}", published)
             for name, published in (
                 ("3m", ""),
