@@ -17,7 +17,7 @@ help: ## list the targets
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "rltrain needs Python 3.11 or newer: make PYTHON=python3.12 …"; exit 2; }
-	@echo "Installing into $(VENV): takes a few minutes and 2 GB."
+	@echo "Installing into $(VENV): takes a few minutes and 2 GB, or 6 GB with PyTorch for GPUs."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' constraints.txt)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
