@@ -39,7 +39,11 @@ CARTPOLE = [
 GAME = [*(w for w in SMALL if w != "env=two_step"), "env=matrix", "env.length=7", *COMMON]
 RUNS = {
     "qmix": ["algo=qmix", *GAME],
-    "dqn": ["algo=dqn", "algo.updates_per_env_step=0.3", *CARTPOLE],
+    "dqn": [
+        *("algo=dqn", "algo.updates_per_env_step=0.3", "algo.target_update.env_steps=30"),
+        "algo.target_update.updates=null",
+        *CARTPOLE,
+    ],
     "rainbow": ["algo=rainbow", *CARTPOLE],
     "r2d2": ["algo=r2d2", "buffer.sequence_length=4", "buffer.burn_in=2", *CARTPOLE],
 }
@@ -55,6 +59,7 @@ UNUSED = {
     r"trainer\.callbacks\..*\.best\.0": "the win rate, where nobody wins",
     r"trainer\.callbacks\..*\.warned_of_support": "without it, a warning is shown once more",
     r"trainer\.rollout\.env\.infos\..*": "shown to callbacks, not used",
+    r"replay\.open": "used where an environment is lost, whose open episode is dropped",
     r"model\.online\..*\.norm\..*": "the statistics of the target network are the same tensors",
 }
 """Items that change no result, and why."""

@@ -20,6 +20,7 @@ from rltrain.logger import curve
 
 COMMON = [
     "logger=[csv,wandb]",
+    "save.interval=10000",
     "callbacks=[{_target_: benchmarks.faults.soak.Samples}]",
     *QUIET,
 ]
