@@ -17,9 +17,9 @@ ENOUGH = 1.15
 
 def bottleneck(settings: Settings, metrics: Mapping[str, float]) -> str | None:
     """Where the time of the last row of metrics went, and what would be faster; None before there
-    is one.
+    is one, and where its row counts no env steps, as of a run that was resumed at its end.
     """
-    if "time/env_share" not in metrics or not metrics["time/env_steps_per_s"]:
+    if "time/env_share" not in metrics or not metrics.get("time/env_steps_per_s"):
         return None
     share = {part: metrics[f"time/{part}_share"] for part in PARTS}
     words = ", ".join(f"{name} {share[part]:.0%}" for part, name in PARTS.items())

@@ -41,3 +41,9 @@ def test_advice_follows_from_the_shares(monkeypatch, overrides, env, learning, s
 def test_a_run_without_rows_says_nothing():
     settings = check_composition(compose_checked(["env=cartpole"]))
     assert bottleneck(settings, {}) is None
+
+
+def test_a_row_without_env_steps_gives_no_advice():
+    """Defect: a run that was killed at its last checkpoint and resumed ended with a traceback."""
+    settings = check_composition(compose_checked(["env=cartpole"]))
+    assert bottleneck(settings, {"time/env_share": 0.5}) is None
