@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 from rltrain.common.install import install_extra
 from rltrain.config.schema import RunSettings
 from rltrain.errors import UsageError
+from rltrain.mode.tune.space import Parameter
 
 
 def require_optuna() -> Any:
@@ -55,15 +56,16 @@ def open_study(folder: Path, run: RunSettings) -> Any:
     )
 
 
-def sampler(run: RunSettings, number: int) -> Any:
+def sampler(run: RunSettings, *number: int) -> Any:
     """The sampler of ``tune.sampler`` for one trial: seeded by the trial's number, so that several
-    processes, and one that goes on with a study, do not suggest the same values again.
+    processes, and one that goes on with a study, do not suggest the same values again. A second
+    number is that of a parameter.
 
     Raises:
         UsageError: it needs a package that is not installed.
     """
     optuna = require_optuna()
-    seed = int(np.random.SeedSequence((run.seed, number)).generate_state(1)[0])
+    seed = int(np.random.SeedSequence((run.seed, *number)).generate_state(1)[0])
     try:
         if run.tune.sampler == "tpe":
             return optuna.samplers.TPESampler(seed=seed, constant_liar=True, multivariate=True)
@@ -112,6 +114,17 @@ def next_trial(study: Any, folder: Path, run: RunSettings) -> tuple[Any, int] | 
         lock = try_lock(trial_dir(folder, trial.number))
         assert lock is not None
         return trial, lock
+
+
+def suggest(study: Any, trial: Any, space: Sequence[Parameter], run: RunSettings) -> list[str]:
+    """The overrides of a trial. Each has a seed of its own, so that a process that continues a
+    trial, of which some values are stored, suggests the others as the process before it would have.
+    """
+    overrides = []
+    for i, parameter in enumerate(space):
+        study.sampler = sampler(run, trial.number, i)
+        overrides.append(parameter.suggest(trial))
+    return overrides
 
 
 def trial_dir(folder: Path, number: int) -> Path:

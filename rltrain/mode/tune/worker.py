@@ -22,7 +22,7 @@ from rltrain.mode.run_folder import holds_run, read_record
 from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.train import run_training
 from rltrain.mode.tune.space import Parameter
-from rltrain.mode.tune.study import next_trial, open_study, trial_dir
+from rltrain.mode.tune.study import next_trial, open_study, suggest, trial_dir
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def work(job: Job) -> int:
 
 def run_trial(job: Job, study: Any, trial: Any, screen: Screen) -> int:
     """Train one trial, or the rest of an interrupted one, and tell the study how it ended."""
-    overrides = [p.suggest(trial) for p in job.space]
+    overrides = suggest(study, trial, job.space, job.run)
     run_dir = trial_dir(job.folder, trial.number)
     again = holds_run(run_dir)
     verb = "continues" if again else "begins"

@@ -6,7 +6,8 @@ pytest.importorskip("optuna")
 
 from rltrain.config.compose import compose_checked
 from rltrain.config.validate.settings import check_composition
-from rltrain.mode.tune.study import next_trial, open_study, pruner, trial_dir
+from rltrain.mode.tune.space import Parameter
+from rltrain.mode.tune.study import next_trial, open_study, pruner, suggest, trial_dir
 
 
 def run_settings(*overrides):
@@ -39,6 +40,26 @@ def test_an_interrupted_trial_is_continued_with_its_values(study):
     assert again.number == trial.number
     assert again.suggest_float("x", 0, 1) == value
     os.close(lock)
+
+
+def test_a_trial_that_is_interrupted_among_its_values_gets_those_that_it_would_have_got(study):
+    """Defect: the values after those that were stored were drawn from the seed's beginning."""
+    _, folder, run = study
+    space = [Parameter(name, 0.0, 1.0) for name in "xyz"]
+    values = []
+    for place, n_before in (("whole", 0), ("cut", 1)):
+        (folder / place).mkdir()
+        before = open_study(folder / place, run)
+        trial, lock = next_trial(before, folder / place, run)
+        suggest(before, trial, space[:n_before], run)
+        os.close(lock)
+        after = open_study(folder / place, run)
+        trial, lock = next_trial(after, folder / place, run)
+        values.append(suggest(after, trial, space, run))
+        os.close(lock)
+    expected, found = values
+    assert found == expected
+    assert len({value.partition("=")[2] for value in found}) == 3
 
 
 def test_values_depend_on_the_trial_and_not_on_what_ran_before(study, tmp_path):
