@@ -36,22 +36,35 @@ class Job:
 
 
 class ReportTests(Callback):
-    """Reports every test to a trial of Optuna, and ends the run when the trial is to be pruned."""
+    """Reports every test to a trial of Optuna, and ends the run when the trial is to be pruned. A
+    test that a process had reported before it was killed is not reported again, but it may still
+    be the last one.
+    """
 
     def __init__(self, trial: Any, metric: str) -> None:
         self.trial, self.metric = trial, metric
         self.known = set(trial.study.get_trials(deepcopy=False)[trial.number].intermediate_values)
         self.pruned = False
 
+    def on_train_start(self, trainer: Training, value: Any = None) -> Any:
+        self.prune(trainer)
+        return value
+
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         name, step = metric_name(self.metric, value), trainer.clock.env_steps
-        if name in value and step not in self.known and np.isfinite(value[name]):
-            self.trial.report(value[name], step)
-            self.known.add(step)
-            if not self.pruned and self.trial.should_prune():
-                self.pruned = True
-                trainer.stop("pruned: its tests are worse than those of other trials")
+        if name in value and np.isfinite(value[name]):
+            if step not in self.known:
+                self.trial.report(value[name], step)
+                self.known.add(step)
+            self.prune(trainer)
         return value
+
+    def prune(self, trainer: Training) -> None:
+        """End the run if its last test was just made and is worse than those of other trials."""
+        latest = trainer.clock.env_steps == max(self.known, default=None)
+        if latest and not self.pruned and self.trial.should_prune():
+            self.pruned = True
+            trainer.stop("pruned: its tests are worse than those of other trials")
 
 
 def settings_text(trial: Any) -> str:

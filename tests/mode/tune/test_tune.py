@@ -1,6 +1,7 @@
 import csv
 import json
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -70,35 +71,52 @@ def test_two_processes_share_a_study(tmp_path, monkeypatch, capfd):
     assert len({row["algo.optimizer.lr"] for row in trials()}) == 3
 
 
+class Trial:
+    """Pruned after its third test; the one at 100 was reported by a process before this one."""
+
+    number, reported = 0, ((1.0, 100),)
+
+    class study:
+        @staticmethod
+        def get_trials(deepcopy):
+            return [type("Frozen", (), {"intermediate_values": {100: 1.0}})]
+
+    def report(self, value, step):
+        self.reported += ((value, step),)
+
+    def should_prune(self):
+        return len(self.reported) == 3
+
+
+class Trainer:
+    stopped = ()
+
+    def __init__(self, env_steps=0):
+        self.clock = SimpleNamespace(env_steps=env_steps)
+
+    def stop(self, why):
+        self.stopped += (why,)
+
+
 def test_a_trial_is_pruned_by_its_tests():
-    class Trial:
-        number, reported = 0, ()
-
-        class study:
-            @staticmethod
-            def get_trials(deepcopy):
-                return [type("Frozen", (), {"intermediate_values": {100: 1.0}})]
-
-        def report(self, value, step):
-            self.reported += ((value, step),)
-
-        def should_prune(self):
-            return len(self.reported) == 2
-
-    class Trainer:
-        clock = type("Clock", (), {"env_steps": 0})
-        stopped = ()
-
-        def stop(self, why):
-            self.stopped += (why,)
-
     trial, trainer = Trial(), Trainer()
     callback = worker.ReportTests(trial, "auto")
     for step, value in ((100, 1.0), (200, 2.0), (300, float("nan")), (400, 3.0), (500, 4.0)):
         trainer.clock.env_steps = step
         callback.on_test_end(trainer, {"test/return_mean": value})
-    assert trial.reported == ((2.0, 200), (3.0, 400), (4.0, 500))  # the one at 100 was known
+    assert trial.reported == ((1.0, 100), (2.0, 200), (3.0, 400), (4.0, 500))  # 100 was known
     assert len(trainer.stopped) == 1
+
+
+@pytest.mark.parametrize("event", ["on_train_start", "on_test_end"])
+def test_a_trial_that_was_killed_before_it_was_pruned_is_pruned(event):
+    """Defect: it trained on, since its last test had been reported already."""
+    trial, trainer = Trial(), Trainer(100)
+    trial.should_prune = lambda: True
+    callback = worker.ReportTests(trial, "auto")
+    getattr(callback, event)(trainer, {"test/return_mean": 1.0})
+    assert len(trainer.stopped) == 1
+    assert trial.reported == Trial.reported
 
 
 @pytest.mark.parametrize(
