@@ -35,7 +35,7 @@ RUNS = {
 """Fewer steps where they take longer."""
 SAMPLES = 40
 """Of a run, at equal distances."""
-MEGABYTES_PER_100_000 = 2.0
+MEGABYTES_PER_100_000 = 1.0
 """Growth of the memory that is allowed, per 100,000 env steps and ten checkpoints."""
 DRIFT = 0.2
 """Growth of the CPU time of a step that is allowed."""
