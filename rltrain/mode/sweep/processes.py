@@ -1,4 +1,4 @@
-"""The jobs of a sweep as processes on this machine, several at once."""
+"""The jobs of a sweep as processes, on this machine or elsewhere, several at once."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from types import FrameType
-from typing import IO, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from rltrain.mode.run_folder import record_failure
 from rltrain.mode.signals import SIGNAL_CODES, TYPED
@@ -42,6 +42,21 @@ class Display(Protocol):
         """Called at least twice a second."""
 
 
+class Running(Protocol):
+    """The process of a job, with members of ``subprocess.Popen``."""
+
+    @property
+    def stdin(self) -> Any: ...
+    @property
+    def stdout(self) -> Any: ...
+    @property
+    def stderr(self) -> Any: ...
+    def wait(self) -> int: ...
+    def send_signal(self, number: int, /) -> None: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+
+
 @dataclass
 class Processes:
     """Runs jobs until all have ended, or a signal ends them.
@@ -50,6 +65,7 @@ class Processes:
         command: the overrides of a job, of its single run or of its resumption.
         environment: environment variables of the job in one of ``at_once`` places.
         program: what runs a job, given ``n_jobs`` and its command.
+        elsewhere: starts a job, given its command with ``n_jobs``; None: on this machine.
         lock: a file descriptor that the jobs inherit, so that it is open while one of them runs.
         stopped: the signal that ended the sweep.
     """
@@ -62,9 +78,10 @@ class Processes:
     command: Callable[[Job], Sequence[str]]
     environment: Callable[[int], Mapping[str, str]]
     program: Sequence[str] = (sys.executable, "-m", "rltrain.mode.sweep.job")
+    elsewhere: Callable[[Job, Sequence[str]], Running] | None = None
     lock: int | None = None
     stopped: str | None = None
-    running: dict[Job, subprocess.Popen[str]] = field(default_factory=dict)
+    running: dict[Job, Running] = field(default_factory=dict)
     events: SimpleQueue[tuple[Any, ...]] = field(default_factory=SimpleQueue)
     signals: list[int] = field(default_factory=list)
     places: dict[Job, int] = field(default_factory=dict)
@@ -100,23 +117,13 @@ class Processes:
         return self.failed_fast or self.stopped is not None
 
     def start(self, job: Job) -> None:
-        """Start a job in a process group of its own, so that Ctrl-C reaches it through us only."""
+        """Start a job and pass on what it prints."""
         place = min(set(range(self.at_once)) - {self.places[other] for other in self.running})
         self.places[job] = place
         self.display.begin(job)
-        process = subprocess.Popen(
-            [*self.program, str(self.n_jobs), *self.command(job)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            env={**os.environ, **self.environment(place)},
-            process_group=0,
-            pass_fds=() if self.lock is None else (self.lock,),
-        )
-        self.running[job] = process
+        arguments = [str(self.n_jobs), *self.command(job)]
+        start = self.start_here if self.elsewhere is None else self.elsewhere
+        self.running[job] = process = start(job, arguments)
         readers = [
             threading.Thread(target=self.read, args=(job, name, stream), daemon=True)
             for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
@@ -127,14 +134,27 @@ class Processes:
         for number in self.signals:  # one that came while the process was being started
             process.send_signal(number)
 
-    def read(self, job: Job, name: str, stream: IO[str]) -> None:
+    def start_here(self, job: Job, arguments: Sequence[str]) -> subprocess.Popen[str]:
+        """Start a job in a process group of its own, so that Ctrl-C reaches it through us only."""
+        return subprocess.Popen(
+            [*self.program, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            env={**os.environ, **self.environment(self.places[job])},
+            process_group=0,
+            pass_fds=() if self.lock is None else (self.lock,),
+        )
+
+    def read(self, job: Job, name: str, stream: Iterable[str]) -> None:
         """Run by a thread: pass on the lines of a job."""
         for line in stream:
             self.events.put(("line", job, line.rstrip("\n"), name))
 
-    def wait(
-        self, job: Job, process: subprocess.Popen[str], readers: Sequence[threading.Thread]
-    ) -> None:
+    def wait(self, job: Job, process: Running, readers: Sequence[threading.Thread]) -> None:
         """Run by a thread: report the end of a job, after its last lines."""
         code = process.wait()
         for thread in readers:

@@ -15,10 +15,11 @@ from rltrain.config.schema import Settings, SweepSettings
 from rltrain.config.validate.settings import check_composition
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen, plural, shown
+from rltrain.mode.sweep.cluster import Cluster, cluster_of
 from rltrain.mode.sweep.display import Lines, LiveTable
 from rltrain.mode.sweep.lock import locked
 from rltrain.mode.sweep.plan import Job, Plan, plan_for, read_plan, require_own_datasets
-from rltrain.mode.sweep.processes import Processes
+from rltrain.mode.sweep.processes import Processes, Running
 from rltrain.mode.sweep.results import summarize
 from rltrain.mode.sweep.saved import job_command, saved_jobs
 from rltrain.mode.sweep.shares import shares
@@ -41,12 +42,14 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
             "another launcher are hydra.launcher.NAME=VALUE."
         )
     require_own_datasets(settings)
+    sweep = settings[0].run.sweep
+    cluster = cluster_of(sweep, settings)
     typed = typed_value(overrides, "hydra.sweep.dir")
     folder = None if typed is None else original_cwd(str(typed))
     plan, continues = plan_for(overrides, settings, folder)
     from rltrain.mode.sweep.job import run_in_process
 
-    local = Local(plan, settings[0].run.sweep)
+    local = Local(plan, sweep, cluster)
     task = Task(partial(run_in_process, n_jobs=plan.n_jobs), None if other else local.launch)
     run = sweeper_for(overrides, plan.folder, task)
     with locked(plan.folder) as local.lock:
@@ -79,7 +82,8 @@ def go_on(folder: Path, overrides: Sequence[str]) -> int:
     own = [word for word in overrides if word.startswith("sweep.")]
     others = [word for word in overrides if word not in own]
     jobs = saved_jobs(plan, others)
-    local = Local(plan, settings_of(own).run.sweep)
+    sweep = settings_of(own).run.sweep
+    local = Local(plan, sweep, cluster_of(sweep, list(jobs.values())))
     with locked(folder) as local.lock:
         print(continued(plan), flush=True)
         with suppress(KeyboardInterrupt):
@@ -103,7 +107,7 @@ def continued(plan: Plan) -> str:
 
 @dataclass
 class Local:
-    """The sweep on this machine.
+    """The sweep on this machine, or on the nodes of a cluster.
 
     Attributes:
         lock: what the jobs inherit of the sweep's lock.
@@ -112,6 +116,7 @@ class Local:
 
     plan: Plan
     settings: SweepSettings
+    cluster: Cluster | None = None
     lock: int | None = None
     stopped: str | None = None
 
@@ -141,32 +146,39 @@ class Local:
         if not jobs:
             return
         settings = list(jobs.values())
-        share = shares(self.settings.jobs, settings)
+        cluster = self.cluster
+        share = shares(self.settings.jobs, settings) if cluster is None else cluster.shares
+        at_once = min(share.at_once, len(jobs))
         loud = any(each.logger.console for each in settings)
         screen = Screen(highlight=False, quiet=not loud)
         if screen.is_terminal:
             total = {job.name: s.run.total_env_steps for job, s in jobs.items()}
-            display: Lines = LiveTable(screen, total, self.plan.n_jobs, share.at_once)
+            display: Lines = LiveTable(screen, total, self.plan.n_jobs, at_once)
         else:
             display = Lines(screen, Screen(stderr=True, highlight=False))
         where = f", on {plural(len(share.gpus), 'GPU')}" if share.gpus else ""
+        where = where if cluster is None else f", on the Ray cluster {self.settings.address}"
         screen.print(
-            f"{plural(len(jobs), 'run')}, {share.at_once} at once{where}, in "
-            f"{shown(self.plan.folder)}",
+            f"{plural(len(jobs), 'run')}, {at_once} at once{where}, in {shown(self.plan.folder)}",
             soft_wrap=True,
         )
 
         def command(job: Job) -> list[str]:
             return job_command(job, jobs[job], others, share.overrides(jobs[job]))
 
+        def elsewhere(job: Job, arguments: Sequence[str]) -> Running:
+            assert cluster is not None
+            return cluster.start(job, jobs[job], arguments)
+
         processes = Processes(
             n_jobs=self.plan.n_jobs,
-            at_once=share.at_once,
+            at_once=at_once,
             retries=self.settings.retries,
             fail_fast=self.settings.fail_fast,
             display=display,
             command=command,
             environment=share.environment,
+            elsewhere=None if cluster is None else elsewhere,
             lock=self.lock,
         )
         processes.run(list(jobs))

@@ -6,6 +6,7 @@ import os
 import signal
 
 import numpy as np
+import psutil
 import pytest
 
 import rltrain
@@ -18,26 +19,9 @@ from tests.hardware.process.test_process_rollout import (
     require_whole_episodes,
     trained,
 )
+from tests.hardware.ray.conftest import STORE
 
 RAY = ["hardware=ray", "hardware.n_workers=2", "hardware.worker_cpus=1"]
-STORE = 100_000_000
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """A head without CPUs and three nodes of two."""
-    ray = pytest.importorskip("ray")
-    from ray.cluster_utils import Cluster
-
-    import rltrain.hardware.ray.cluster  # noqa: F401  sets Ray's variables
-
-    head = {"num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False}
-    made = Cluster(initialize_head=True, head_node_args=head)
-    made.nodes = [made.add_node(num_cpus=2, object_store_memory=STORE) for _ in range(3)]
-    ray.init(address=made.address, log_to_driver=False)
-    yield made
-    ray.shutdown()
-    made.shutdown()
 
 
 class Kills(Callback):
@@ -69,6 +53,21 @@ def test_actors_collect_what_one_process_collects(cluster, tmp_path):
     words = [*SMALL, "env=cartpole"]
     local = trained(words, tmp_path / "local")
     assert differences(local, trained([*words, *RAY], tmp_path / "ray")) == []
+
+
+@pytest.mark.slow
+def test_actors_start_where_the_resources_are_that_they_ask_for(cluster, tmp_path):
+    place = cluster.add_node(num_cpus=2, resources={"simulator": 2}, object_store_memory=STORE)
+    words = [*SMALL, *RAY, "hardware.n_envs=2", "+hardware.worker_resources.simulator=1"]
+    trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run", env=faults.Numbered)
+    try:
+        trainer.run(20)
+        pids = trainer.rollout.call("get_pid")
+        raylet = psutil.Process(place.all_processes["raylet"][0].process.pid)
+        assert set(pids) <= {child.pid for child in raylet.children(recursive=True)}
+    finally:
+        trainer.close()
+        cluster.remove_node(place)
 
 
 @pytest.mark.slow
