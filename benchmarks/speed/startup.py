@@ -1,7 +1,8 @@
 """Start-up: seconds from the start of a command to its help, to a refused value, to the banner and
-to the first step of an environment, beside ``import torch`` alone.
+to the first step of an environment, beside ``import torch`` alone; and of runs of one iteration in
+one process, with workers and with two ranks, from the command to its end.
 
-python -m benchmarks.speed.startup
+python -m benchmarks.speed.startup [--machines]
 """
 
 from __future__ import annotations
@@ -29,6 +30,18 @@ ANSWERS: Mapping[str, tuple[str, ...]] = {
     "a wrong value": (*RLTRAIN, "env=cartpole", "algo.batch_size=many"),
 }
 """Commands whose time to the end counts."""
+SHORT = (
+    *("env=cartpole", "total_env_steps=8", "hardware.threads=1", "test.episodes=1"),
+    *("logger.wandb.mode=disabled", "save.replay_buffer=false"),
+)
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", *RLTRAIN)
+MACHINES: Mapping[str, tuple[str, ...]] = {
+    "one iteration": (*RLTRAIN, *SHORT),
+    "… hardware=process, 4 workers": (*RLTRAIN, *SHORT, "hardware=process"),
+    "… hardware=ray, 4 workers": (*RLTRAIN, *SHORT, "hardware=ray", "hardware.worker_cpus=0.25"),
+    "… hardware=ddp, 2 ranks": (*TORCHRUN, *SHORT, "hardware=ddp"),
+}
+"""Runs of one iteration, tests at its start and end included."""
 POINTS = ("banner", "first env step")
 
 
@@ -95,6 +108,10 @@ def run_to_first_step() -> dict[str, tuple[float, float]]:
 
 def main() -> None:
     """Print the medians."""
+    if sys.argv[1:] == ["--machines"]:
+        for name, arguments in MACHINES.items():
+            report(name, [answer(arguments) for _ in range(RUNS)])
+        return
     for name, arguments in ANSWERS.items():
         report(name, [answer(arguments) for _ in range(RUNS)])
     runs = [run_to_first_step() for _ in range(RUNS)]

@@ -20,6 +20,7 @@ import rltrain
 COMMON = ["hardware.threads=1", "test.interval=100000000", "test.episodes=1", "tuned=none"]
 CASES: dict[str, list[str]] = {
     "lbf": ["algo=vdn", "env=lbf", "hardware.n_envs=8"],
+    "lbf_collecting": ["algo=vdn", "env=lbf", "hardware.n_envs=8", "algo.learning_starts=1e9"],
     "pause": ["algo=dqn", "hardware.n_envs=8", "algo.learning_starts=200"],
 }
 MACHINES = {
