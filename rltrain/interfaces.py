@@ -179,6 +179,9 @@ class Loss(Protocol):
     per_agent: bool = False  # every agent's values are trained independently, without a mixer
     of_team: bool = False  # it needs one value stream of the whole team
     targets: Callable[..., Tensor] | None = None  # (online, transitions, last), all steps at once
+    acted_error: Callable[..., Tensor] | None = (
+        None  # |TD error| by the values that agents acted with
+    )
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
         """Loss sum, count (transitions trained on × M), priority [B] and metrics."""
@@ -262,6 +265,7 @@ class Buffer(Protocol):
     n_steps: Annotated[int, "transitions stored now"]
     full: bool = False  # old steps are removed for new ones
     keeps_hidden: bool = False  # stores the recurrent states of acting
+    keeps_values: bool = False  # stores the values of acting
     per_agent: bool = False  # windows show one agent each, not the team
     unique_index: bool = False  # an index never names another window later
     targets: Any = None  # of the loss, computed for all collected steps at once

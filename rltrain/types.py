@@ -86,6 +86,7 @@ class Steps:
     )  # [E] bool: the environment crashed; drop its open episode before adding these steps
     episodes: tuple[Episode, ...] = ()  # in the order of their final steps, then of environments
     hidden: np.ndarray | None = None  # [T, E, N, H], where a buffer stores it
+    values: np.ndarray | None = None  # … [T, E, N, 2] float32: of the action taken, of the best one
 
     @property
     def env_steps(self) -> int:

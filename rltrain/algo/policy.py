@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rltrain.algo.exploration.choice import greedy
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.errors import DivergedError
 from rltrain.interfaces import Agents
@@ -87,6 +88,16 @@ class Policy:
         if last.any():
             self.forget(last)
         return action
+
+    @property
+    def acted_values(self) -> np.ndarray:
+        """[E, N, 2] float32: the values of the actions of the last ``act``, and of the best
+        available ones, as the agents gave them.
+        """
+        assert self._acted is not None, "nothing was chosen yet"
+        q, available, action, _ = self._acted
+        both = np.stack([action, greedy(q, available)], -1)
+        return np.take_along_axis(q, both, -1).astype(np.float32, copy=False)
 
     def probability(self) -> np.ndarray:
         """[E, N]: how likely the last ``act`` was to choose what it chose; NaN where agents draw

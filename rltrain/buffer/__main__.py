@@ -30,6 +30,7 @@ def compile_kernels() -> None:
         beta_end=1.0,
         beta_env_steps=None,
         priority_floor=1e-6,
+        initial_priority="max",
         eta=0.9,
         sequence_length=1,
         burn_in=0,

@@ -15,9 +15,11 @@ TRANSITION = ("action", "reward", "terminated")
 
 
 def fields_of(
-    spec: EnvSpec, storage: Storage, hidden_dim: int = 0
+    spec: EnvSpec, storage: Storage, hidden_dim: int = 0, keeps_values: bool = False
 ) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-    """Shape and stored type of every field of a time step; ``hidden`` only where H is not 0."""
+    """Shape and stored type of every field of a time step; ``hidden`` only where H is not 0,
+    ``values`` only if they are kept.
+    """
     n_agents, real = spec.n_agents, np.dtype(storage)
     action = np.dtype(np.uint8 if spec.n_actions <= 256 else np.int16)
     obs = (n_agents, *spec.obs_shape), np.dtype(np.uint8 if spec.obs_dtype == "uint8" else real)
@@ -34,12 +36,16 @@ def fields_of(
     }
     if hidden_dim:
         fields["hidden"] = ((n_agents, hidden_dim), np.dtype(np.float32))
+    if keeps_values:
+        fields["values"] = ((n_agents, 2), np.dtype(np.float32))
     return fields
 
 
-def bytes_per_step(spec: EnvSpec, storage: Storage, hidden_dim: int = 0) -> int:
+def bytes_per_step(
+    spec: EnvSpec, storage: Storage, hidden_dim: int = 0, keeps_values: bool = False
+) -> int:
     """Bytes of one stored time step."""
-    return n_bytes(fields_of(spec, storage, hidden_dim))
+    return n_bytes(fields_of(spec, storage, hidden_dim, keeps_values))
 
 
 def n_bytes(fields: Mapping[str, tuple[tuple[int, ...], np.dtype]]) -> int:

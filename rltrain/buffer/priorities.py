@@ -1,14 +1,65 @@
-"""Priorities: proportional sampling of items and its importance weights."""
+"""Priorities: proportional sampling of items, its importance weights, and where items begin."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from rltrain.buffer.store import Store
 from rltrain.buffer.sum_tree import SumTree
+from rltrain.common.number_types import Count, Positive, Probability
 from rltrain.common.schedule import linear
+from rltrain.types import inside
+
+ActedError = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+"""Values of acting [T+1, B, N, 2], rewards [T, B, R], ``terminated`` [T, B] and ``last`` [T+1, B]
+to absolute TD errors [T, B, N]: ``Loss.acted_error``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How the windows of a step buffer are drawn.
+
+    Raises:
+        ValueError: initial priorities without sampling by priority.
+    """
+
+    sampler: Literal["uniform", "proportional"]  # to priority^alpha (Schaul et al., 2016)
+    alpha: Probability  # exponent of the priorities
+    beta: Probability  # exponent of the importance weights at the start
+    beta_end: Probability  # … at the end
+    beta_env_steps: Count | None  # env steps between; null = total_env_steps
+    priority_floor: Positive  # added to every priority
+    eta: Probability  # weight of a window's largest error in its priority; their mean has 1 - eta
+    initial_priority: Literal["max", "td_error"] = "max"  # of new windows: the largest so far, or
+    # that of the values they were played with (Horgan et al., 2018)
+
+    def __post_init__(self) -> None:
+        if self.sampler == "uniform" and self.initial_priority != "max":
+            raise ValueError(
+                f"buffer.initial_priority={self.initial_priority}: windows that are drawn "
+                "uniformly have no priorities. Type buffer=prioritized, or "
+                "buffer.initial_priority=max."
+            )
+
+    def priorities(self, total_env_steps: int) -> Callable[[int], Priorities] | None:
+        """Makes the priorities of so many items; None = uniform."""
+        if self.sampler == "uniform":
+            return None
+        return partial(
+            Priorities,
+            alpha=self.alpha,
+            beta=self.beta,
+            beta_end=self.beta_end,
+            beta_env_steps=self.beta_env_steps or total_env_steps,
+            floor=self.priority_floor,
+        )
 
 
 class Priorities:
@@ -37,9 +88,17 @@ class Priorities:
         self.beta = beta, beta_end, beta_env_steps
         self.largest = 1.0  # priority^alpha, of all ever set
 
-    def add(self, item: np.ndarray, drawable: np.ndarray) -> None:
-        """New items [B] get the largest priority so far; those not ``drawable`` [B] get 0."""
-        self.tree.set(item, np.where(drawable, self.largest, 0.0))
+    def add(
+        self, item: np.ndarray, drawable: np.ndarray, priority: np.ndarray | None = None
+    ) -> None:
+        """New items [B] get (priority [B] + floor)^alpha, without ``priority``, or where it is not
+        finite, the largest so far; those not ``drawable`` [B] get 0.
+        """
+        new = np.full(len(item), self.largest)
+        if priority is not None:
+            given = np.isfinite(priority)
+            new[given] = (priority[given] + self.floor) ** self.alpha
+        self.tree.set(item, np.where(drawable, new, 0.0))
 
     def remove(self, item: np.ndarray) -> None:
         """Items [B] are not drawn any more."""
@@ -71,3 +130,52 @@ class Priorities:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.tree.load_state_dict(state["priority"])
         self.largest = float(state["largest"][0])
+
+
+class ActedPriorities:
+    """The priorities that the loss would give to windows if online and target network both had the
+    weights that chose their actions.
+
+    Args:
+        store: the steps, with their values.
+        error: absolute TD errors of transitions by those values.
+        n_learned: transitions of a window that are learned from.
+        n_step: rewards that an error sums.
+        eta: weight of a window's largest error; their mean has 1 - eta.
+        n_agents: windows that begin at a step, each of another agent; 1 = the whole team.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        error: ActedError,
+        *,
+        n_learned: int,
+        n_step: int,
+        eta: float,
+        n_agents: int,
+    ) -> None:
+        self.store, self.error = store, error
+        self.n_learned, self.n_step = n_learned, n_step
+        self.eta, self.n_agents = eta, n_agents
+
+    def __call__(self, env: np.ndarray, step: np.ndarray) -> np.ndarray:
+        """[n_agents · B], agent by agent: priorities of the windows whose learned transitions begin
+        at step [B] of environment [B], and whose steps are all stored; those of final steps mean
+        nothing.
+        """
+        length = self.n_learned + self.n_step - 1  # T
+        rows = self.store.rows(env, step + np.arange(length + 1)[:, None])  # [T+1, B]
+        last = self._read("last", rows)
+        episodes = self._read("reward", rows[:-1]), self._read("terminated", rows[:-1]), last
+        error = self.error(self._read("values", rows), *episodes)[: self.n_learned]
+        if self.n_agents == 1:
+            error = error.mean(-1, keepdim=True)
+        real = inside(last)[1 : self.n_learned + 1].unsqueeze(-1)  # [L, B, 1]
+        error = torch.where(real, error, 0)  # [L, B, n_agents]
+        mean = error.sum(0) / real.sum(0).clamp(min=1)
+        return mean.lerp(error.amax(0), self.eta).T.reshape(-1).double().numpy()
+
+    def _read(self, name: str, rows: np.ndarray) -> Tensor:
+        found = self.store.arrays[name][rows]
+        return torch.from_numpy(found.reshape(*rows.shape, *self.store.shapes[name]))

@@ -8,7 +8,6 @@ begins later: otherwise the first transitions of episodes would never be learned
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -18,15 +17,16 @@ from torch import Tensor
 from rltrain.buffer import store_state
 from rltrain.buffer.fields import bytes_per_step
 from rltrain.buffer.packed_obs import Storage
-from rltrain.buffer.priorities import Priorities
+from rltrain.buffer.priorities import ActedError, ActedPriorities, Sampling
 from rltrain.buffer.single_agent import one_agent
 from rltrain.buffer.sizes import require_bytes, require_window
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK, Store
 from rltrain.buffer.window_starts import WindowStarts
 from rltrain.buffer.windows import look_back, seen_in, windows
+from rltrain.common.keywords import flat_keywords
 from rltrain.common.machine.memory import memory_cap, require_memory
-from rltrain.common.number_types import Count, Positive, Probability, Whole
+from rltrain.common.number_types import Count, Whole
 from rltrain.types import Batch, Clock, EnvSpec, Plan, Steps
 
 
@@ -43,13 +43,8 @@ class ReplayBuffer:
         capacity: steps stored at most.
         max_bytes: bytes used at most; null = 60 % of the memory free now.
         storage: how observations and states are stored; uint8 observations stay uint8.
-        sampler: ``uniform`` or ``proportional`` to priority^alpha (Schaul et al., 2016, section
-            3.3).
-        alpha: exponent of the priorities.
-        beta, beta_end, beta_env_steps: exponent of the importance weights (section 3.4) at the
-            start, at the end, and the env steps between (null = ``total_env_steps``).
-        priority_floor: added to every priority.
-        eta: weight of the largest error of a window in its priority; their mean has 1 - eta (R2D2).
+        sampling: the fields of ``Sampling``.
+        acted_error: absolute TD errors by the values of acting, ``Loss.acted_error``.
         sequence_length: transitions of a window that are learned from.
         burn_in: transitions before them that only warm up the recurrent state (R2D2; Kapturowski et
             al., 2019), fewer where the episode has no more.
@@ -60,6 +55,7 @@ class ReplayBuffer:
         ValueError: too little memory or capacity, or ``agents`` does not fit the rewards.
     """
 
+    @flat_keywords
     def __init__(
         self,
         *,
@@ -73,20 +69,16 @@ class ReplayBuffer:
         capacity: Count,
         max_bytes: Count | None,
         storage: Storage,
-        sampler: Literal["uniform", "proportional"],
-        alpha: Probability,
-        beta: Probability,
-        beta_end: Probability,
-        beta_env_steps: Count | None,
-        priority_floor: Positive,
-        eta: Probability,
+        sampling: Sampling,
         sequence_length: Count,
         burn_in: Whole,
         first_hidden: Literal["zero", "stored"],
         agents: Literal["lockstep", "independent"],
+        acted_error: ActedError | None = None,
     ) -> None:
         self.spec, self.n_envs, self.device, self.rng = spec, n_envs, device, rng
-        self.capacity, self.eta, self.burn_in, self.n_step = capacity, eta, burn_in, n_step
+        self.capacity, self.burn_in, self.n_step = capacity, burn_in, n_step
+        self.eta = sampling.eta
         self.length = burn_in + sequence_length + n_step - 1  # T
         self.steps_per_env = -(-capacity // n_envs)
         n_agents = 1 if agents == "lockstep" else spec.n_agents
@@ -94,8 +86,14 @@ class ReplayBuffer:
             raise ValueError("buffer.agents=independent needs one reward, or one per agent.")
         self.per_agent = n_agents > 1
         stored_hidden = hidden_dim if first_hidden == "stored" else 0
-        self._step_check = StepCheck(spec, n_envs, storage=storage, hidden_dim=stored_hidden)
-        step_bytes = bytes_per_step(spec, storage, stored_hidden)
+        if sampling.initial_priority == "max":
+            acted_error = None
+        kept: dict[str, Any] = {
+            "hidden_dim": stored_hidden,
+            "keeps_values": acted_error is not None,
+        }
+        self._step_check = StepCheck(spec, n_envs, storage=storage, **kept)
+        step_bytes = bytes_per_step(spec, storage, **kept)
         n_blocks = n_envs * (self.steps_per_env // BLOCK + 3)
         needed = n_blocks * BLOCK * step_bytes
         require_bytes(needed, memory_cap(max_bytes), capacity, n_envs, step_bytes)
@@ -109,23 +107,18 @@ class ReplayBuffer:
             n_blocks=n_blocks,
             storage=storage,
             device=device,
-            hidden_dim=stored_hidden,
+            **kept,
         )
-        priorities = partial(
-            Priorities,
-            alpha=alpha,
-            beta=beta,
-            beta_end=beta_end,
-            beta_env_steps=beta_env_steps or total_env_steps,
-            floor=priority_floor,
-        )
+        learned = {"n_learned": sequence_length, "n_step": n_step, "n_agents": n_agents}
         self.starts = WindowStarts(
             self.store,
             length=self.length,
             looks_back=looks_back,
             steps_per_env=self.steps_per_env,
             n_agents=n_agents,
-            priorities=priorities if sampler == "proportional" else None,
+            priorities=sampling.priorities(total_env_steps),
+            initial=acted_error
+            and ActedPriorities(self.store, acted_error, eta=sampling.eta, **learned),
         )
         self._open = np.zeros(n_envs, np.int64)  # [E] first step of the open episode
 
@@ -143,6 +136,11 @@ class ReplayBuffer:
     def keeps_hidden(self) -> bool:
         """Whether ``Steps.hidden`` is stored."""
         return "hidden" in self.store.arrays
+
+    @property
+    def keeps_values(self) -> bool:
+        """Whether ``Steps.values`` is stored."""
+        return "values" in self.store.arrays
 
     def plan(self) -> Plan:
         """Sizes for the banner."""
@@ -280,7 +278,8 @@ class ReplayBuffer:
         Raises:
             ValueError: the state is of another environment or of other settings.
         """
-        self._require_fit(state)
+        sizes = self.steps_per_env, self.length, self.starts.n_items
+        store_state.require_windows(state, self.store, *sizes)
         self.store.restart(state["begin"])
         first = 0
         for e, n_steps in enumerate((state["end"] - state["begin"]).tolist()):
@@ -289,14 +288,3 @@ class ReplayBuffer:
         self._open[:] = state["open"]
         self.starts.load_state_dict(state)
         self.rng.bit_generator.state = state["rng"]
-
-    def _require_fit(self, state: Mapping[str, Any]) -> None:
-        """Raise ValueError unless a saved state fits this buffer."""
-        store_state.require_n_envs(state, self.n_envs)
-        window = "algo.loss.n_step, buffer.sequence_length and buffer.burn_in"
-        items, sampler = len(state.get("priority", ())), "buffer.sampler and buffer.agents"
-        same, steps = store_state.require_equal, state["steps_per_env"]
-        same("steps per environment", steps, self.steps_per_env, "buffer.capacity")
-        same("transitions in a window", state["length"], self.length, window)
-        same("priorities", items, self.starts.n_items, sampler)
-        store_state.require_fields(state, self.store)

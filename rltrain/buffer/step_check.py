@@ -27,10 +27,17 @@ class StepCheck:
         n_envs: environments, E.
         storage: how observations and states are stored.
         hidden_dim: H where recurrent states are stored, else 0.
+        keeps_values: whether values of acting are stored.
     """
 
     def __init__(
-        self, spec: EnvSpec, n_envs: int, *, storage: Storage = "float32", hidden_dim: int = 0
+        self,
+        spec: EnvSpec,
+        n_envs: int,
+        *,
+        storage: Storage = "float32",
+        hidden_dim: int = 0,
+        keeps_values: bool = False,
     ) -> None:
         self.n_actions, self.masks_actions = spec.n_actions, spec.masks_actions
         agents = (n_envs, spec.n_agents)
@@ -47,6 +54,8 @@ class StepCheck:
         }
         if hidden_dim:
             self.fields["hidden"] = ((*agents, hidden_dim), ("float32",))
+        if keeps_values:
+            self.fields["values"] = ((*agents, 2), ("float32",))
         self.numbers = ["reward", *(["state"] if spec.state_dim else [])]
         self.numbers += [] if spec.obs_dtype == "uint8" else ["obs"]
         self.half = ["state"] if storage == "float16" else []

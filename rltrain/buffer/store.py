@@ -45,14 +45,16 @@ class Store:
         storage: Storage,
         device: torch.device,
         hidden_dim: int = 0,
+        keeps_values: bool = False,
     ) -> None:
         self.n_envs, self.n_blocks, self.device = n_envs, n_blocks, device
         self.n_frames = spec.frame_stack
         self.padding = n_blocks * BLOCK
-        self.bytes_per_step = bytes_per_step(spec, storage, hidden_dim)
+        self.bytes_per_step = bytes_per_step(spec, storage, hidden_dim, keeps_values)
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.arrays: dict[str, np.ndarray] = {}  # [n_blocks * BLOCK + 1, features]
-        for name, (shape, dtype) in fields_of(spec, storage, hidden_dim).items():
+        fields = fields_of(spec, storage, hidden_dim, keeps_values)
+        for name, (shape, dtype) in fields.items():
             self.shapes[name] = shape
             self.arrays[name] = _reserve(self.padding + 1, math.prod(shape), dtype)
         self._packed = PackedObs(spec, storage) if spec.obs_bytes else None

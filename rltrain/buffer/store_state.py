@@ -40,6 +40,24 @@ def require_equal(what: str, saved: int, here: int, keys: str) -> None:
         )
 
 
+def require_windows(
+    state: Mapping[str, Any], store: Store, steps_per_env: int, length: int, n_priorities: int
+) -> None:
+    """Refuse the state of a step buffer that does not fit another one.
+
+    Raises:
+        ValueError: what differs, and what to type.
+    """
+    require_n_envs(state, store.n_envs)
+    window = "algo.loss.n_step, buffer.sequence_length and buffer.burn_in"
+    items, sampler = len(state.get("priority", ())), "buffer.sampler and buffer.agents"
+    same, steps = require_equal, state["steps_per_env"]
+    same("steps per environment", steps, steps_per_env, "buffer.capacity")
+    same("transitions in a window", state["length"], length, window)
+    same("priorities", items, n_priorities, sampler)
+    require_fields(state, store)
+
+
 def pieces_of(store: Store, rows: np.ndarray) -> dict[str, Pieces]:
     """Every field at ``rows``, read from the store only when the pieces are taken."""
 

@@ -30,6 +30,8 @@ class WindowStarts:
         steps_per_env: steps that an environment stores.
         n_agents: windows that begin at a step, each of another agent; 1 = the whole team.
         priorities: makes ``Priorities`` of so many items; None = uniform.
+        initial: the priorities [n_agents · B] of new starts, given environments and steps [B]; None
+            = the largest so far.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class WindowStarts:
         steps_per_env: int,
         n_agents: int,
         priorities: Callable[[int], Priorities] | None,
+        initial: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
     ) -> None:
         self.store, self.length, self.looks_back = store, length, looks_back
         self.ring, self.n_agents = steps_per_env + BLOCK, n_agents
@@ -48,6 +51,7 @@ class WindowStarts:
         self._edges: np.ndarray | None = None  # [E] starts up to and with each environment
         self.n_items = 0 if priorities is None else store.n_envs * self.ring * n_agents
         self.priorities = None if priorities is None else priorities(self.n_items)
+        self.initial = initial
 
     @property
     def oldest(self) -> np.ndarray:
@@ -66,7 +70,9 @@ class WindowStarts:
             first = np.maximum(self.stop, self.oldest)  # some were removed before they could start
             env, step = runs(first, stop)
             last = self.store.arrays["last"][self.store.rows(env, step), 0]
-            self.priorities.add(self._items(env, step), np.tile(~last, self.n_agents))
+            begins = np.tile(~last, self.n_agents)
+            initial = None if self.initial is None or not len(env) else self.initial(env, step)
+            self.priorities.add(self._items(env, step), begins, initial)
         self.stop, self._edges = stop, None
 
     def remove(self, first: np.ndarray, stop: np.ndarray) -> None:

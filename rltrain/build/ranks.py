@@ -12,12 +12,13 @@ import torch
 from rltrain.algo.exploration.share import ExplorationOfShare
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
+from rltrain.build.buffer import build_buffer
 from rltrain.build.callbacks import build_callbacks, obs_statistics, video_recorder
 from rltrain.build.env import build_env, need_same_sizes, prepare_machine
 from rltrain.build.evaluation import build_test_env, build_tests
 from rltrain.build.learner import build_learner
 from rltrain.build.policy import accelerate, build_exploration
-from rltrain.build.trainer import build_actor, build_buffer, trainer_words
+from rltrain.build.trainer import build_actor, trainer_words
 from rltrain.callback import Callback, Callbacks, Health
 from rltrain.common.seeding import (
     ENV_STREAM,
@@ -88,6 +89,7 @@ def build_rank_trainer(
             policy=policy,
             seeds=EpisodeSeeder(run.seed, ENV_STREAM, share.first),
             keeps_hidden=buffer.keeps_hidden,
+            keeps_values=buffer.keeps_values,
             share=share,
         ),
         test_rollout=build_tests(settings, learner.online.agents, test_env, watchers),

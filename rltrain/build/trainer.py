@@ -16,17 +16,16 @@ from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.greedy_policy import NamedAgents
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
+from rltrain.build.buffer import build_buffer
 from rltrain.build.callbacks import build_callbacks, obs_statistics, video_recorder
 from rltrain.build.env import build_env, need_same_sizes, prepare_machine, recorded
 from rltrain.build.evaluation import build_test_env, build_tests
-from rltrain.build.learner import about, build_learner, need_independent
+from rltrain.build.learner import about, build_learner
 from rltrain.build.policy import accelerate, build_exploration
 from rltrain.callback import Callback
-from rltrain.common.conformance import conform
 from rltrain.common.imports import locate
 from rltrain.common.seeding import (
     ACTOR_STREAM,
-    BUFFER_STREAM,
     ENV_STREAM,
     NOISE_STREAM,
     POLICY_STREAM,
@@ -36,7 +35,7 @@ from rltrain.common.seeding import (
 )
 from rltrain.config.schema import Settings
 from rltrain.hardware.rollout import Rollout
-from rltrain.interfaces import Buffer, Loss, Rollouts, VectorEnv
+from rltrain.interfaces import Buffer, Rollouts, VectorEnv
 from rltrain.logger.loggers import Loggers
 from rltrain.offline.recorder import RecordedEnv, Recording
 from rltrain.periodic_tests import TestFunction
@@ -108,80 +107,8 @@ def build_rollout(
         policy=policy,
         seeds=EpisodeSeeder(seed, ENV_STREAM),
         keeps_hidden=buffer.keeps_hidden,
+        keeps_values=buffer.keeps_values,
     )
-
-
-def build_buffer(
-    settings: Settings,
-    spec: EnvSpec,
-    learner: Learner,
-    device: torch.device,
-    key: tuple[int, ...] = (),
-) -> Buffer:
-    """The replay that this loss and these agents need; ``key`` tells apart the random streams of
-    several.
-
-    Raises:
-        ValueError: it could never be sampled, or does not fit in memory.
-    """
-    loss: Loss = learner.loss
-    targets = loss.targets
-    buffer = settings.nodes["buffer"].build(
-        spec=spec,
-        n_envs=settings.hardware.n_envs,
-        device=device,
-        rng=generator(settings.run.seed, BUFFER_STREAM, *key),
-        n_step=loss.n_step,
-        hidden_dim=learner.online.agents.hidden_dim,
-        total_env_steps=settings.run.total_env_steps,
-        targets=partial(targets, learner.online) if targets is not None else None,
-    )
-    buffer = cast(Buffer, conform(buffer, Buffer, "buffer"))
-    if targets is not None and buffer.targets is None:
-        raise ValueError(
-            f"{type(loss).__name__} computes targets for whole collects, which "
-            f"buffer={settings.choices['buffer']} does not keep. Type buffer=on_policy."
-        )
-    trace = settings.nodes["algo.loss"].kwargs.get("trace")
-    if trace is not None and settings.nodes["buffer"].kwargs.get("sequence_length") == 1:
-        raise ValueError(
-            f"algo.loss.trace={trace:g} sums rewards over windows, but "
-            f"buffer={settings.choices['buffer']} has windows of one transition. Type "
-            "buffer=sequence or buffer=episode, or algo.loss.trace=null."
-        )
-    if settings.hardware.target_cache is not None and not buffer.unique_index:
-        raise ValueError(
-            "hardware.target_cache keeps values of whole episodes. Type buffer=episode, or "
-            "hardware.target_cache=null."
-        )
-    if settings.hardware.precision == "bf16" and not buffer.unique_index:
-        raise ValueError(
-            "hardware.precision=bf16 learns from whole episodes. Type buffer=episode, or "
-            "hardware.precision=fp32."
-        )
-    if buffer.per_agent:
-        to_keep = "buffer.agents=lockstep"
-        need_independent("buffer.agents=independent samples", learner.online, spec, to_keep)
-    algo, capacity = settings.algo, buffer.plan().steps
-    assert algo is not None
-    buffer.check(algo.batch_size)
-    if targets is not None and algo.learning_starts > 0:
-        raise ValueError(
-            f"algo.learning_starts={algo.learning_starts}: buffer=on_policy learns from every "
-            "collect as it is made, and keeps none. Type algo.learning_starts=0."
-        )
-    if targets is not None and algo.reward_norm is not None:
-        raise ValueError(
-            f"algo.reward_norm={algo.reward_norm}: {type(loss).__name__} makes targets of the "
-            "rewards as they were collected. Type algo.reward_norm=null."
-        )
-    if capacity is not None and algo.learning_starts > capacity:
-        raise ValueError(
-            f"algo.learning_starts={algo.learning_starts} stored steps can never be "
-            f"reached: buffer.capacity={capacity}. Type algo.learning_starts={capacity}, or set "
-            "buffer.capacity to more."
-        )
-    return buffer
 
 
 def build_actor(

@@ -6,6 +6,7 @@ The fork server of the workers imports this module once.
 from __future__ import annotations
 
 import pickle
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -64,14 +65,16 @@ def build_process_rollout(
     assert algo is not None
     check_workers(settings, buffer)
     ExplorationOfShare(build_exploration(settings), first=0, total=hardware.n_envs)
-    make = partial(make_rollout, sendable(settings), buffer.keeps_hidden)
+    keeps = {"keeps_hidden": buffer.keeps_hidden, "keeps_values": buffer.keeps_values}
+    make = partial(make_rollout, sendable(settings), keeps)
     shares = shares_of(hardware.n_envs, workers.n_workers)
     agents = learner.online.agents
     exchange: RunExchange
     hire: Hire
     if settings.cluster is None:
         hidden_dim = cast(Agents, agents).hidden_dim if buffer.keeps_hidden else None
-        layout = layout_of(env, hardware.n_envs, algo.steps_per_collect, hidden_dim)
+        sizes = hardware.n_envs, algo.steps_per_collect, hidden_dim
+        layout = layout_of(env, *sizes, buffer.keeps_values)
         exchange = shared = SharedExchange(layout, agents, len(shares))
         hire = partial(WorkerProcess, __name__, make, shared)
     else:
@@ -79,7 +82,8 @@ def build_process_rollout(
 
         connect(settings.cluster.address)
         exchange = messages = RayExchange(len(shares))
-        hire = partial(WorkerActor, make, messages, settings.cluster.worker_cpus)
+        cpus, resources = settings.cluster.worker_cpus, settings.cluster.worker_resources
+        hire = partial(WorkerActor, make, messages, cpus, resources)
     return ProcessRollout(
         workers=Supervision(
             hire, shares, timeout=settings.env.timeout, max_restarts=workers.max_restarts
@@ -92,11 +96,12 @@ def build_process_rollout(
 
 
 def make_rollout(
-    settings: Settings, keeps_hidden: bool, share: Share, replaced: int
+    settings: Settings, keeps: Mapping[str, bool], share: Share, replaced: int
 ) -> tuple[Rollout, nn.Module]:
     """Run in a worker: its rollout, and the agents that act in it.
 
     Args:
+        keeps: keywords of ``Rollout``: what it records beside the steps.
         replaced: workers that were replaced before; the random numbers are others then.
     """
     set_threads(1)
@@ -120,8 +125,8 @@ def make_rollout(
         env=env,
         policy=policy,
         seeds=EpisodeSeeder(seed, ENV_STREAM, share.first),
-        keeps_hidden=keeps_hidden,
         share=share,
+        **keeps,
     )
     return rollout, agents
 

@@ -8,9 +8,13 @@ from dataclasses import fields, is_dataclass
 from functools import wraps
 from typing import Any, get_type_hints
 
+WHOLE = "rltrain.types"
+"""The module of dataclasses that are passed as they are: a running program supplies them."""
+
 
 def flat_keywords(function: Callable[..., None]) -> Callable[..., None]:
-    """Replace every dataclass among the keyword-only arguments of ``function`` by its fields.
+    """Replace every dataclass of settings among the keyword-only arguments of ``function`` by its
+    fields.
 
     ::
 
@@ -22,7 +26,11 @@ def flat_keywords(function: Callable[..., None]) -> Callable[..., None]:
     """
     hints = get_type_hints(function, include_extras=True)
     written = inspect.signature(function)
-    records = {name: hints[name] for name in written.parameters if is_dataclass(hints.get(name))}
+    records = {
+        name: hints[name]
+        for name in written.parameters
+        if is_dataclass(hints.get(name)) and hints[name].__module__ != WHOLE
+    }
     names = {name: [f.name for f in fields(record)] for name, record in records.items()}
     parameters: list[inspect.Parameter] = []
     for name, parameter in written.parameters.items():

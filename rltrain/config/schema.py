@@ -82,6 +82,7 @@ class SweepSettings:
     jobs: Count | Literal["auto"]
     retries: Whole
     fail_fast: Flag
+    address: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +194,7 @@ class ClusterSettings:
 
     address: str | None
     worker_cpus: NonNegative
+    worker_resources: dict[str, NonNegative]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +225,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
     "test.env": ("n_envs", "n_threads", "training", "scripted", "record"),
     "buffer": (
         *("spec", "n_envs", "device", "rng"),
-        *("n_step", "hidden_dim", "total_env_steps", "targets"),
+        *("n_step", "hidden_dim", "total_env_steps", "targets", "acted_error"),
     ),
     "algo": ("env", "epsilon", "rng"),
     "algo.network": ("spec", "distribution"),

@@ -7,16 +7,18 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from rltrain.common.seeding import TestSeeds
 from rltrain.errors import Interrupted
 from rltrain.hardware.env_failure import FAILING_STEP, EnvFailure
+from rltrain.hardware.policy import Policy
 from rltrain.hardware.share import Share
+from rltrain.hardware.steps import first_steps
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, Watch
-from rltrain.types import STEP_FIELDS, Clock, Episode, Steps
+from rltrain.types import Clock, Episode, Steps
 
 log = logging.getLogger(__name__)
 
@@ -31,31 +33,6 @@ ENDLESS = (
 )
 
 
-class Policy(Protocol):
-    """Chooses actions; keeps every environment's recurrent state and resets it after ``last``."""
-
-    @property
-    def hidden(self) -> np.ndarray:
-        """[E, N, H]: the recurrent state before the coming ``act`` (a copy)."""
-
-    def act(
-        self, obs: np.ndarray, avail_actions: np.ndarray, last: np.ndarray, clock: Clock
-    ) -> np.ndarray:
-        """obs [E, N, *O], avail_actions [E, N, A], last [E] to actions [E, N] int64."""
-
-    def reset(self) -> None:
-        """All environments start an episode."""
-
-    def forget(self, envs: np.ndarray) -> None:
-        """The environments marked in [E] bool start an episode."""
-
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
-
-    def carry_on(self, state: Mapping[str, Any]) -> None:
-        """Load only what outlives an episode."""
-
-
 class Rollout:
     """Acts with ``policy`` in ``env``, whose episodes ``seeds`` seeds; starts at the first use."""
 
@@ -68,10 +45,11 @@ class Rollout:
         policy: Policy,
         seeds: EpisodeSeeds,
         keeps_hidden: bool = False,
+        keeps_values: bool = False,
         share: Share | None = None,
     ) -> None:
         self.env, self.policy, self.seeds = env, policy, seeds
-        self.keeps_hidden = keeps_hidden
+        self.keeps_hidden, self.keeps_values = keeps_hidden, keeps_values
         self.share = share or Share(0, 0, env.n_envs, env.n_envs)  # the others are elsewhere
         self.about = env.about
         self.seconds = np.zeros(2)  # that collecting took: acting, in the environment
@@ -107,6 +85,7 @@ class Rollout:
         self._lost[:] = False
         episodes: list[Episode] = []
         hidden: list[np.ndarray] = []
+        values: list[np.ndarray] = []
         for t in range(n_steps):
             if self.keeps_hidden:
                 hidden.append(self.policy.hidden)
@@ -114,6 +93,8 @@ class Rollout:
             steps.state[t], steps.last[t] = env.state, env.last
             episodes += self._finished().values()
             steps.action[t] = self.policy.act(env.obs, env.avail_actions, env.last, clock)
+            if self.keeps_values:
+                values.append(self.policy.acted_values)
             before = time.perf_counter()
             with FAILING_STEP:
                 steps.reward[t], steps.terminated[t] = env.step(steps.action[t])
@@ -128,6 +109,7 @@ class Rollout:
             steps,
             episodes=tuple(episodes),
             hidden=np.stack(hidden) if self.keeps_hidden else None,
+            values=np.stack(values) if self.keeps_values else None,
         )
 
     def run_episodes(
@@ -293,8 +275,3 @@ class Rollout:
             self._returns[lost], self._lengths[lost] = 0, 0
             self._lost |= lost
             self.policy.forget(lost)
-
-
-def first_steps(steps: Steps, n: int) -> Steps:
-    """The first ``n`` time steps of ``steps``."""
-    return replace(steps, **{name: getattr(steps, name)[:n] for name in STEP_FIELDS})

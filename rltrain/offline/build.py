@@ -13,11 +13,12 @@ import numpy as np
 import torch
 
 from rltrain.algo.exploration.epsilon import FixedEpsilon
+from rltrain.build.buffer import build_buffer
 from rltrain.build.callbacks import build_callbacks, obs_statistics, video_recorder
 from rltrain.build.env import prepare_machine
 from rltrain.build.evaluation import build_test_env, build_tests
 from rltrain.build.learner import build_learner
-from rltrain.build.trainer import build_actor, build_buffer, trainer_words
+from rltrain.build.trainer import build_actor, trainer_words
 from rltrain.callback import Callback
 from rltrain.common.seeding import (
     DATASET_STREAM,
@@ -135,6 +136,11 @@ def require_readable(
         raise ValueError(
             "buffer.first_hidden=stored needs the recurrent states of acting, which a dataset does "
             "not hold: set buffer.first_hidden=zero (and buffer.burn_in)."
+        )
+    if buffer.keeps_values:
+        raise ValueError(
+            "buffer.initial_priority=td_error needs the values of acting, which a dataset does not "
+            "hold: set buffer.initial_priority=max."
         )
     algo, n_left = settings.algo, int((~held_out).sum())
     assert algo is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from rltrain.buffer.episode import EpisodeBuffer
 from rltrain.buffer.fields import bytes_per_step
 from rltrain.common.seeding import generator
 from rltrain.types import (
+    STEP_FIELDS,
     Batch,
     Clock,
     Steps,
@@ -49,12 +49,11 @@ class PlainBuffer:
         self.open: list[list[dict[str, np.ndarray]]] = [[] for _ in range(n_envs)]
 
     def add(self, steps: Steps) -> None:
-        names = [f.name for f in fields(steps) if f.name not in ("lost", "episodes", "hidden")]
         for e in np.flatnonzero(steps.lost):
             self.open[e] = []
         for t in range(len(steps.last)):
             for e, episode in enumerate(self.open):
-                episode.append({name: getattr(steps, name)[t, e] for name in names})
+                episode.append({name: getattr(steps, name)[t, e] for name in STEP_FIELDS})
                 if steps.last[t, e]:
                     self.episodes.append(episode)
                     self.open[e] = []

@@ -34,6 +34,7 @@ def make(**given: Any) -> ReplayBuffer:
         "beta_end": 1.0,
         "beta_env_steps": 100,
         "priority_floor": 1e-6,
+        "initial_priority": "max",
         "eta": 0.9,
         "sequence_length": 1,
         "burn_in": 0,

@@ -10,6 +10,7 @@ import pytest
 
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count
+from rltrain.types import EnvSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,14 @@ class Picture:
 def test_fields_are_given_as_keywords() -> None:
     assert Picture(name="a").all == ("a", Size(), False)
     assert Picture(name="a", frame=True, height=7).all == ("a", Size(height=7), True)
+
+
+def test_what_the_program_supplies_stays_whole() -> None:
+    class Part:
+        @flat_keywords
+        def __init__(self, *, spec: EnvSpec, size: Size) -> None: ...
+
+    assert list(inspect.signature(Part).parameters) == ["spec", "width", "height"]
 
 
 def test_an_unknown_keyword_is_refused() -> None:

@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 
 import rltrain
 from rltrain.common.imports import locate
+from rltrain.common.keywords import WHOLE
 from rltrain.config import schema
 from rltrain.config.catalog import conf_dir
 from rltrain.config.schema import FACTS
@@ -105,7 +106,8 @@ def flat_records(function):
     if not hasattr(function, "__wrapped__"):
         return {}
     hints = get_type_hints(inspect.unwrap(function), include_extras=True)
-    return {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
+    records = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
+    return {name: hint for name, hint in records.items() if hint.__module__ != WHOLE}
 
 
 def source_of(part):

@@ -52,6 +52,7 @@ class CompiledTDLoss:
 
     def __init__(self, loss: Loss) -> None:
         self.loss, self.n_step = loss, loss.n_step
+        self.acted_error = loss.acted_error
         self.options = options_of(loss)
         self._stacks: dict[nn.Module, Stack] = {}  # by agents: online and target
 

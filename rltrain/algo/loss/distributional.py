@@ -72,6 +72,7 @@ class CategoricalLoss:
     """
 
     per_agent = True  # no mixer
+    acted_error = None  # priorities are not the errors of means
 
     def __init__(
         self,
@@ -125,6 +126,7 @@ class QuantileLoss:
     """
 
     per_agent = True  # no mixer
+    acted_error = None  # priorities are not the errors of means
 
     def __init__(
         self,

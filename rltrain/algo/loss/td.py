@@ -5,6 +5,7 @@ A new one is a callable of (online, target, batch, clock) that gives a ``Result`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.return_settings import Returns
-from rltrain.algo.targets import greedy, huber, pick, rescale, unscale
+from rltrain.algo.targets import greedy, huber, n_step_target, pick, rescale, unscale
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Positive
 from rltrain.interfaces import Agents, Mixer
@@ -61,6 +62,36 @@ class TDLoss:
         penalty = cast(Mixer, online.mixer).penalty
         extra = None if penalty is None else penalty(state[:-1])
         return result_of(mixed, td_target, batch, self.huber, extra)
+
+    @property
+    def acted_error(self) -> Callable[..., Tensor] | None:
+        """``_acted_error``; None with λ-returns and Munchausen terms, which need other values than
+        those of the actions taken and of the best ones.
+        """
+        more = self.returns.trace is not None or self.returns.munchausen is not None
+        return None if more else self._acted_error
+
+    def _acted_error(
+        self, value: Tensor, reward: Tensor, terminated: Tensor, last: Tensor
+    ) -> Tensor:
+        """Absolute TD errors [T, B, N] of independent agents by the values that they acted with, as
+        the actors of Ape-X compute them (Horgan et al. 2018, algorithm 1).
+
+        Args:
+            value: [T+1, B, N, 2], of the action taken and of the best available one.
+            reward: [T, B, R], R = 1 or N.
+            terminated: [T, B] bool.
+            last: [T+1, B] bool.
+        """
+        taken, best = value.unbind(-1)
+        if self.rescale is not None:
+            best = unscale(best, self.rescale)
+        returns = self.returns
+        episodes = reward, terminated, last
+        td_target = n_step_target(*episodes, best[1:], returns.gamma, returns.n_step)
+        if self.rescale is not None:
+            td_target = rescale(td_target, self.rescale)
+        return (taken[:-1] - td_target).abs()
 
     @torch.no_grad()
     def _td_target(self, target: Model, batch: Batch, online_q: Tensor, state: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ FREE_FORM = (
     "algo.optimizer",
     "logger.wandb",
     "report.ranges",
+    "hardware.worker_resources",
 )
 """Nodes under which ``+`` may add keys; the constructors behind them check the names."""
 USUAL = ("gymnasium", "smac", "replay", "mlp", "td")

@@ -15,6 +15,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rltrain.common.keywords import WHOLE
+
 PACKAGE = Path(__file__).parents[2]
 LIGHT = ("typing", "collections", "pydantic", "annotated_types", "pathlib", "enum")
 """Packages that annotations may name; importing them is cheap."""
@@ -63,7 +65,9 @@ class Argument(NamedTuple):
         if not isinstance(self.annotation, ast.Name) or hasattr(builtins, self.annotation.id):
             return []
         module, node = self.module.find(self.annotation.id)
-        return list(fields_of(module, node).values()) if isinstance(node, ast.ClassDef) else []
+        if not isinstance(node, ast.ClassDef) or module.name == WHOLE:
+            return []
+        return list(fields_of(module, node).values())
 
 
 def fields_of(module: Module, node: ast.ClassDef) -> dict[str, Argument]:

@@ -10,8 +10,9 @@ from torch import nn
 
 from rltrain.hardware.process.supervision import Supervision
 from rltrain.hardware.share import Share
+from rltrain.hardware.steps import loaded_steps, saved_steps
 from rltrain.interfaces import Learning, VectorEnv
-from rltrain.types import STEP_FIELDS, Clock, Episode, Steps
+from rltrain.types import Clock, Episode, Steps
 
 
 class RunExchange(Protocol):
@@ -198,26 +199,14 @@ def in_order(
         yield next(of_worker[owner[e]])
 
 
-def saved_steps(steps: Steps) -> dict[str, Any]:
-    """Steps as a checkpoint holds them."""
-    names = [*STEP_FIELDS, "lost", *(() if steps.hidden is None else ("hidden",))]
-    episodes = [[each.episode_return, each.length, each.info] for each in steps.episodes]
-    return {"arrays": {name: getattr(steps, name) for name in names}, "episodes": episodes}
-
-
-def loaded_steps(state: Mapping[str, Any]) -> Steps:
-    """The steps that ``saved_steps`` saved."""
-    episodes = tuple(Episode(float(r), int(n), dict(info)) for r, n, info in state["episodes"])
-    return Steps(**{k: np.array(v) for k, v in state["arrays"].items()}, episodes=episodes)
-
-
 def layout_of(
-    env: VectorEnv, n_envs: int, n_steps: int, hidden_dim: int | None
+    env: VectorEnv, n_envs: int, n_steps: int, hidden_dim: int | None, keeps_values: bool
 ) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
     """Shapes and types of the steps of ``n_envs`` environments like ``env``.
 
     Args:
         hidden_dim: of the recurrent states, if they are recorded.
+        keeps_values: whether the values of acting are recorded.
     """
     shape = (n_steps, n_envs)
     layout = {
@@ -231,4 +220,6 @@ def layout_of(
     }
     if hidden_dim is not None:
         layout["hidden"] = ((*shape, env.spec.n_agents, hidden_dim), np.dtype(np.float32))
+    if keeps_values:
+        layout["values"] = ((*shape, env.spec.n_agents, 2), np.dtype(np.float32))
     return layout

@@ -26,8 +26,9 @@ from rltrain.errors import EnvError
 from rltrain.hardware.process.parent_death import kill_with_parent
 from rltrain.hardware.rollout import Rollout
 from rltrain.hardware.share import Share
+from rltrain.hardware.steps import arrays_of
 from rltrain.interfaces import EpisodeSeeds
-from rltrain.types import STEP_FIELDS, Clock, Episode
+from rltrain.types import Clock, Episode
 
 MakeRollout = Callable[[Share, int], tuple[Rollout, nn.Module]]
 """From a share and how often its worker was replaced: the rollout and the agents that act."""
@@ -78,10 +79,7 @@ class Worker:
         while len(steps.last) < n_steps:  # one lost its episode: all begin again
             self.rollout.abandon(self.seeds.used)
             steps = self.rollout.collect(n_steps, clock)
-        fields = {name: getattr(steps, name) for name in STEP_FIELDS}
-        if steps.hidden is not None:
-            fields["hidden"] = steps.hidden
-        part = self.exchange.write(fields, self.share)
+        part = self.exchange.write(arrays_of(steps), self.share)
         return steps.episodes, steps.lost, self.seeds.used, part
 
     def run_episodes(self, n: int, seed: int, clock: Clock) -> list[Episode]:

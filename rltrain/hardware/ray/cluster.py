@@ -127,7 +127,7 @@ class WorkerActor:
 
     Args:
         make, exchange: of the run.
-        cpus: that the actor asks the cluster for.
+        cpus, resources: that the actor asks the cluster for.
         share, replaced, episodes: arguments of ``Answers``.
     """
 
@@ -136,12 +136,14 @@ class WorkerActor:
         make: Any,
         exchange: RayExchange,
         cpus: float,
+        resources: Mapping[str, float],
         share: Share,
         replaced: int,
         episodes: int,
     ) -> None:
         self.exchange = exchange
-        remote = ray.remote(num_cpus=cpus, max_restarts=0, scheduling_strategy="SPREAD")(Actor)
+        asked = {"num_cpus": cpus, "resources": dict(resources), "scheduling_strategy": "SPREAD"}
+        remote = ray.remote(max_restarts=0)(Actor).options(**asked)
         self.actor = cast(Any, remote.remote(make, share, replaced, episodes))
         self.answer: Any = self.actor.ask.remote(None, "start")
         self.closed: Any = None

@@ -80,15 +80,24 @@ def require_whole_episodes(trainer):
     assert (t[1:] == t[:-1] + 1)[real].all()
 
 
-def test_workers_collect_what_one_process_collects(tmp_path):
+APEX = [
+    *(word for word in SMALL if not word.startswith("algo.exploration")),
+    *("buffer=prioritized", "buffer.initial_priority=td_error", "algo/exploration=per_env"),
+    *("algo.loss.n_step=3", "algo.network.dueling=true"),
+]
+
+
+@pytest.mark.parametrize("words", [SMALL, APEX], ids=["dqn", "apex"])
+def test_workers_collect_what_one_process_collects(tmp_path, words):
     """Five environments of two workers, to the last bit; a resumed run as well."""
-    local = trained([*SMALL, "env=cartpole"], tmp_path / "local")
+    words = [*words, "env=cartpole"]
+    local = trained(words, tmp_path / "local")
     folder = tmp_path / "process"
-    trainer = rltrain.make_trainer([*SMALL, *PROCESS, "env=cartpole"], run_dir=folder)
+    trainer = rltrain.make_trainer([*words, *PROCESS], run_dir=folder)
     trainer.run(120)
     trainer.save()
     trainer.close()
-    trainer = rltrain.make_trainer([*SMALL, *PROCESS, "env=cartpole"], run_dir=folder)
+    trainer = rltrain.make_trainer([*words, *PROCESS], run_dir=folder)
     trainer.restore(folder)
     trainer.train()
     shown = {"learner": trainer.learner.state_dict(), "buffer": trainer.buffer.state_dict()}
@@ -105,10 +114,15 @@ def test_workers_collect_what_one_process_collects(tmp_path):
         ("r2d2", "cartpole", []),
         ("vdn", "two_step", []),
         ("qmix", "smac", ["env.backend=native"]),
+        ("dqn", "cartpole", [*APEX[-5:-2], "buffer.capacity=30000"]),
+        ("r2d2", "cartpole", ["buffer.initial_priority=td_error", "algo/exploration=per_env"]),
     ],
+    ids=["dqn", "c51", "r2d2", "vdn", "qmix", "apex", "distributed_r2d2"],
 )
 def test_every_method_collects_the_same_for_20_000_env_steps(tmp_path, algo, env, more):
     kept = [word for word in SMALL if not word.startswith(("algo=", "algo.network", "total"))]
+    if "algo/exploration=per_env" in more:
+        kept = [word for word in kept if not word.startswith("algo.exploration")]
     words = [*kept, f"algo={algo}", f"env={env}", "total_env_steps=20000", *more]
     words += [] if env == "cartpole" else ["buffer.capacity=100", "algo.learning_starts=0"]
     words += ["algo.updates_per_episode=0.5", "algo.updates_per_env_step=null", "save.interval=1e6"]

@@ -92,6 +92,7 @@ class CompiledSequenceLoss:
         bf16: bool = False,
     ) -> None:
         self.loss, self.n_step, self.threads, self.bf16 = loss, loss.n_step, threads, bf16
+        self.acted_error = loss.acted_error
         self.target_values = TargetValues(target_cache)
         self._weights: dict[Model, TeamWeights] = {}  # online and target
         self._sums: tuple[Any, Any] | None = None  # gradients of shares, used again

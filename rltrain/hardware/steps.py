@@ -1,0 +1,38 @@
+"""Collected steps in parts: their arrays, their beginning, their form in a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rltrain.types import STEP_FIELDS, Episode, Steps
+
+OPTIONAL_FIELDS = ("hidden", "values")
+"""The arrays [T, E, …] that only some buffers store."""
+
+
+def arrays_of(steps: Steps) -> dict[str, np.ndarray]:
+    """The arrays [T, E, …] that there are, by name."""
+    found = {name: getattr(steps, name) for name in (*STEP_FIELDS, *OPTIONAL_FIELDS)}
+    return {name: array for name, array in found.items() if array is not None}
+
+
+def first_steps(steps: Steps, n: int) -> Steps:
+    """The first ``n`` time steps of ``steps``."""
+    cut: dict[str, Any] = {name: array[:n] for name, array in arrays_of(steps).items()}
+    return replace(steps, **cut)
+
+
+def saved_steps(steps: Steps) -> dict[str, Any]:
+    """Steps as a checkpoint holds them."""
+    episodes = [[each.episode_return, each.length, each.info] for each in steps.episodes]
+    return {"arrays": {**arrays_of(steps), "lost": steps.lost}, "episodes": episodes}
+
+
+def loaded_steps(state: Mapping[str, Any]) -> Steps:
+    """The steps that ``saved_steps`` saved."""
+    episodes = tuple(Episode(float(r), int(n), dict(info)) for r, n, info in state["episodes"])
+    return Steps(**{k: np.array(v) for k, v in state["arrays"].items()}, episodes=episodes)
