@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import weakref
 
 import numpy as np
 import pytest
@@ -157,6 +159,20 @@ def test_large_arrays_are_written_in_pieces_and_mapped_back(tmp_path):
     checkpoint.drop_part(folder, "replay")
     checkpoint.manifest_of(folder)
     assert not list(folder.glob("replay*"))
+
+
+def test_the_arrays_that_were_saved_are_freed_at_once(tmp_path):
+    """Defect: a reference cycle kept them until the garbage collector ran, and memory grew."""
+    array = np.zeros(3)
+    kept, tensor = weakref.ref(array), torch.from_numpy(array)
+    gc.collect()
+    gc.disable()
+    try:
+        make(tmp_path, 5, state={"array": array, "tensor": tensor})
+        del array, tensor
+        assert kept() is None
+    finally:
+        gc.enable()
 
 
 def test_arrays_of_objects_are_not_read(tmp_path):

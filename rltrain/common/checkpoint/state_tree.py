@@ -20,28 +20,34 @@ def split(state: Any, path: str = "") -> tuple[Any, dict[str, np.ndarray], dict[
     """A nested state into JSON with placeholders, its arrays and its large ones by dotted path."""
     tensors: dict[str, np.ndarray] = {}
     large: dict[str, Pieces] = {}
+    return _walk(state, path, tensors, large), tensors, large
 
-    def walk(node: Any, path: str) -> Any:
-        if isinstance(node, Mapping):
-            return {str(k): walk(v, f"{path}.{k}" if path else str(k)) for k, v in node.items()}
-        if isinstance(node, (list, tuple)):
-            return [walk(v, f"{path}.{i}") for i, v in enumerate(node)]
-        if isinstance(node, torch.Tensor):
-            tensors[path] = node.detach().cpu().contiguous().numpy()
-            return {TENSOR: path, "torch": True}
-        if isinstance(node, np.ndarray):
-            tensors[path] = np.ascontiguousarray(node)
-            return {TENSOR: path}
-        if isinstance(node, Pieces):
-            large[path] = node
-            return {ARRAY: path}
-        if isinstance(node, np.generic):
-            return node.item()
-        if node is None or isinstance(node, (bool, int, float, str)):
-            return node
-        raise TypeError(f"{path}: {type(node).__name__} cannot be saved")
 
-    return walk(state, path), tensors, large
+def _walk(node: Any, path: str, tensors: dict[str, np.ndarray], large: dict[str, Pieces]) -> Any:
+    """A node as JSON; its arrays are added to ``tensors`` and ``large``.
+
+    Not a function within ``split``, which would refer to itself and so keep all arrays of a
+    checkpoint until the garbage collector runs.
+    """
+    if isinstance(node, Mapping):
+        below = {str(k): (v, f"{path}.{k}" if path else str(k)) for k, v in node.items()}
+        return {k: _walk(v, at, tensors, large) for k, (v, at) in below.items()}
+    if isinstance(node, (list, tuple)):
+        return [_walk(v, f"{path}.{i}", tensors, large) for i, v in enumerate(node)]
+    if isinstance(node, torch.Tensor):
+        tensors[path] = node.detach().cpu().contiguous().numpy()
+        return {TENSOR: path, "torch": True}
+    if isinstance(node, np.ndarray):
+        tensors[path] = np.ascontiguousarray(node)
+        return {TENSOR: path}
+    if isinstance(node, Pieces):
+        large[path] = node
+        return {ARRAY: path}
+    if isinstance(node, np.generic):
+        return node.item()
+    if node is None or isinstance(node, (bool, int, float, str)):
+        return node
+    raise TypeError(f"{path}: {type(node).__name__} cannot be saved")
 
 
 def join(tree: Any, tensors: Mapping[str, np.ndarray]) -> Any:
