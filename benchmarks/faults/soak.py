@@ -35,6 +35,7 @@ RUNS = {
 """Fewer steps where they take longer."""
 SAMPLES = 40
 """Of a run, at equal distances."""
+CONSTANT = ("file descriptors", "threads", "child processes", "shared memory")
 MEGABYTES_PER_100_000 = 1.0
 """Growth of the memory that is allowed, per 100,000 env steps and ten checkpoints."""
 DRIFT = 0.2
@@ -42,24 +43,30 @@ DRIFT = 0.2
 
 
 class Samples(Callback):
-    """Writes what a run uses to ``samples.jsonl``, so many times."""
+    """Writes what a run uses to ``samples.jsonl``.
 
-    def __init__(self) -> None:
-        self.next = 0
+    Args:
+        every: env steps between two samples; None for ``SAMPLES`` of them in the run.
+    """
+
+    def __init__(self, *, every: int | None = None) -> None:
+        self.every, self.next = every, 0
 
     def on_train_start(self, trainer: Any, value: Any = None) -> Any:
         """Draw once: imports and fonts stay in the memory."""
+        self.next = trainer.clock.env_steps
         row = {"env_steps": 0, "test/return_mean": 0.0}
         curve.save(trainer.run_dir / "learning_curve.png", [row], "")
         return value
 
     def on_iteration(self, trainer: Any, value: Any = None) -> Any:
         if trainer.clock.env_steps >= self.next:
-            self.next += trainer.total_env_steps // SAMPLES
+            self.next += self.every or trainer.total_env_steps // SAMPLES
             own = psutil.Process()
             times = own.cpu_times()
             found = {
                 "env_steps": trainer.clock.env_steps,
+                "process": own.pid,
                 "memory": own.memory_info().rss,
                 "file descriptors": own.num_fds(),
                 "threads": own.num_threads(),
@@ -86,7 +93,7 @@ def cases(folder: Path, seed: int, n_cases: int | None) -> Iterator[tuple[str, s
         grows = slope > MEGABYTES_PER_100_000
         yield f"{name}: memory", f"{slope:.2f} MB per 100,000 env steps" if grows else None
         print(f"{name}: {slope:.2f} MB per 100,000 env steps", flush=True)
-        for key in ("file descriptors", "threads", "child processes", "shared memory"):
+        for key in CONSTANT:
             seen = sorted({row[key] for row in settled})
             yield f"{name}: {key} {seen[0]}", f"{seen}" if len(seen) > 1 else None
         half = len(settled) // 2
