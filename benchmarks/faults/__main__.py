@@ -1,5 +1,6 @@
 """Make the faults of one kind and count what rltrain does: ``python -m benchmarks.faults NAME
-[--seed N] [--cases N]``. The counts are written to ``benchmarks/data/faults/NAME.json``.
+[--seed N] [--cases N]``. The counts are written to ``benchmarks/data/faults/NAME.json``, those of
+``determinism --envs ENV …`` to ``determinism-ENV-….json``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,8 @@ from rltrain.hardware.device import machine
 from rltrain.mode.run_folder import git_state
 
 COUNTS = Path(__file__).parents[1] / "data" / "faults"
-KINDS: dict[str, Callable[[Path, int, int | None], Iterator[tuple[str, str | None]]]] = {
+Cases = Callable[[Path, int, int | None], Iterator[tuple[str, str | None]]]
+KINDS: dict[str, Cases] = {
     "calls": calls.cases,
     "corruptions": corruptions.cases,
     "cuts": cuts.cases,
@@ -58,12 +61,12 @@ went wrong (None: what was promised).
 """
 
 
-def count(kind: str, seed: int, n_cases: int | None) -> Iterator[dict[str, Any]]:
+def count(kind: str, cases: Cases, seed: int, n_cases: int | None) -> Iterator[dict[str, Any]]:
     """Make the faults of a kind; yields the record that is kept after each case."""
     start, n, failed = time.monotonic(), 0, {}
     about = {**git_state(), "machine": machine()}
     with tempfile.TemporaryDirectory() as folder:
-        for name, problem in KINDS[kind](Path(folder), seed, n_cases):
+        for name, problem in cases(Path(folder), seed, n_cases):
             n += 1
             if problem is not None:
                 failed[name] = problem
@@ -84,12 +87,20 @@ def main() -> int:
     parser.add_argument("kind", choices=sorted(KINDS))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cases", type=int, default=None, help="of all of them, only so many")
+    parser.add_argument(
+        "--envs", nargs="+", choices=sorted(determinism.ENVS), help="determinism: only in these"
+    )
     options = parser.parse_args()
+    name, cases = options.kind, KINDS[options.kind]
+    if options.envs:
+        if name != "determinism":
+            parser.error("--envs is for determinism")
+        name, cases = "-".join([name, *options.envs]), partial(determinism.cases, envs=options.envs)
     COUNTS.mkdir(parents=True, exist_ok=True)
-    for record in count(options.kind, options.seed, options.cases):
+    for record in count(options.kind, cases, options.seed, options.cases):
         text = json.dumps(record, indent=1) + "\n"
-        (COUNTS / f"{options.kind}.json").write_text(text, encoding="utf-8")
-    print(f"{options.kind}: {record['passed']} of {record['cases']} as promised")
+        (COUNTS / f"{name}.json").write_text(text, encoding="utf-8")
+    print(f"{name}: {record['passed']} of {record['cases']} as promised")
     return 0 if record["passed"] == record["cases"] else 1
 
 

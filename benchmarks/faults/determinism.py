@@ -76,10 +76,12 @@ REFUSED = 2
 """The exit code where an algorithm cannot be used in an environment."""
 
 
-def cases(folder: Path, seed: int, n_cases: int | None) -> Iterator[tuple[str, str | None]]:
+def cases(
+    folder: Path, seed: int, n_cases: int | None, envs: Sequence[str] = tuple(ENVS)
+) -> Iterator[tuple[str, str | None]]:
     """All pairs, or so many of them."""
     rng = random.Random(seed)
-    pairs = [(algo, env) for env in ENVS for algo in ALGOS]
+    pairs = [(algo, env) for env in envs for algo in ALGOS]
     chosen = pairs if n_cases is None else rng.sample(pairs, n_cases)
     first, second = (interpreter(folder, hash_seed) for hash_seed in ("1", "2"))
     for algo, env in chosen:
