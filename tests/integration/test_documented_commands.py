@@ -64,7 +64,7 @@ LEVELS = {
         195,
     ),
     "experiment=rllib/dqn env=cartpole": (RETURN, 150),
-    "experiment=apex/cartpole": (RETURN, 450),
+    "experiment=apex/cartpole": (RETURN, 400),
     "experiment=trading": (EXCESS, 30),
     "experiment=trading test.episodes=100": (EXCESS, 30),
     "algo=dqn env=trading total_env_steps=20_000": (EXCESS, 0),
