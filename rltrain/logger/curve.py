@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,19 +19,25 @@ Series = tuple[list[int], list[float]]
 """Env steps and values."""
 MOST_PANELS = 6
 MARKED = 30  # points of a line, at most, that are marked
+DRAWN = ("env_steps", "test/", "train/", "custom/")
+"""How names that ``panels`` reads begin."""
 COUNTS = ("env_steps", "updates", "episodes")
 """Whole numbers that every row has."""
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
     """The lines of a ``metrics.jsonl``; a half-written last line is left out."""
-    out = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-        try:
-            out.append(json.loads(line))
-        except ValueError:
-            continue
-    return out
+    return list(each_row(path))
+
+
+def each_row(path: Path) -> Iterator[dict[str, Any]]:
+    """``rows``, one at a time."""
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            with suppress(ValueError):
+                yield json.loads(line)
 
 
 def series(lines: Iterable[dict[str, Any]], name: str) -> Series:
@@ -90,7 +98,13 @@ def panels(lines: Sequence[dict[str, Any]]) -> list[Panel]:
 
 def draw(run_dir: Path, title: str) -> Path:
     """Draw the curves of one run into its folder."""
-    return save(run_dir / "learning_curve.png", rows(run_dir / "metrics.jsonl"), title)
+    lines = [drawn(row) for row in each_row(run_dir / "metrics.jsonl")]
+    return save(run_dir / "learning_curve.png", lines, title)
+
+
+def drawn(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What may be drawn of a row, a tenth of its memory, which a long run has thousands of."""
+    return {sys.intern(name): row[name] for name in row if name.startswith(DRAWN)}
 
 
 def save(path: Path, lines: Sequence[dict[str, Any]], title: str) -> Path:

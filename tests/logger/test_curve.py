@@ -8,7 +8,7 @@ import weakref
 import numpy as np
 
 from rltrain.logger import curve
-from rltrain.logger.curve import draw, history, make_figure, panels
+from rltrain.logger.curve import draw, drawn, history, make_figure, panels
 
 
 def test_history_is_one_row_per_env_step_with_nan_where_nothing_was_measured(tmp_path):
@@ -48,6 +48,16 @@ def test_a_figure_that_was_saved_leaves_no_memory_behind(tmp_path, monkeypatch):
 TESTS = [
     {"env_steps": 1000 * k, "test/return_mean": 10.0 * k, "test/return_std": 2.0} for k in range(4)
 ]
+
+
+def test_what_is_drawn_of_a_row_makes_the_same_panels():
+    """Defect: whole rows, of which a long run has thousands, were read for each drawing."""
+    row = {"env_steps": 9, "updates": 1, "seconds": 0.5, "learn/loss": 1.0, "time/x": 2.0}
+    added = {"train/win_rate": 0.5, "test/share": 0.2, "custom/last_angle": 0.1}
+    lines = [*TESTS, {**row, **added}]
+    short = [drawn(line) for line in lines]
+    assert short[-1] == {"env_steps": 9, **added}
+    assert panels(short) == panels(lines)
 
 
 def labels(lines):
