@@ -18,6 +18,11 @@ GAME = (
     "total_env_steps=200_000 hardware.n_envs=8 test.interval=10_000 test.episodes=1 test.n_envs=1"
 )
 """Of EPyMARL's 2 000 000 env steps; a greedy episode of a matrix game has no chance in it."""
+PQN = (
+    "total_env_steps=2_000_000 algo.lr_schedule=[[0,5e-4],[2_000_000,0.0]] "
+    "algo.exploration.env_steps=200_000 test.interval=100_000"
+)
+"""A fifth of the authors' frames, with schedules that are as much shorter."""
 PREY = "env=stag_hunt total_env_steps=500_000 hardware.n_envs=1 test.episodes=16"
 
 
@@ -39,9 +44,9 @@ class Task:
     published: str = ""
 
 
-def smac(algo: str, env: str, published: str = "") -> Task:
+def smac(algo: str, env: str, published: str = "", env_steps: int = 500_000) -> Task:
     """A team on a SMAC map with the default settings."""
-    return Task(f"{algo} {env} total_env_steps=500_000", "test/win_rate", 10, published)
+    return Task(f"{algo} {env} total_env_steps={env_steps:_}", "test/win_rate", 10, published)
 
 
 def control(overrides: str, published: str = "") -> Task:
@@ -86,6 +91,28 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             )
         },
     },
+    "smac_long": {
+        **{
+            f"long-{algo}-{name}": smac(
+                f"algo={algo}", f"env=smac env.map_name={name}", published, millions * 10**6
+            )
+            for algo, name, millions, published in (
+                ("qmix", "3m", 2, ""),
+                ("qmix", "2s3z", 2, "99 %"),
+                ("qmix", "5m_vs_6m", 2, "70 %"),
+                ("qmix", "3s5z", 1, "97 %"),
+                ("qmix", "MMM", 1, ""),
+                ("vdn", "2s3z", 1, "97 %"),
+                ("iql", "2s3z", 1, "75 %"),
+            )
+        },
+        **{
+            f"long-pymarl2-{name}": smac(
+                "experiment=pymarl2/qmix", f"env.map_name={name}", published, 10**6
+            )
+            for name, published in (("2s3z", "100 %"), ("5m_vs_6m", "90 %"))
+        },
+    },
     "smaclite": {
         "smaclite-2s3z": Task(
             "algo=qmix algo/optimizer=adam env=smaclite env.map_name=2s3z total_env_steps=200_000 "
@@ -126,10 +153,16 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             f"algo=drqn {CARTPOLE} {SQUARED} algo.target_update.env_steps=250"
         ),
         "cartpole-pqn": control("experiment=cleanrl/pqn_cartpole algo.loss.trace=0.9"),
+        "trading": control("experiment=trading"),
+    },
+    "minatar": {
         "breakout": control(
             "experiment=minatar/double_dqn env.game=breakout total_env_steps=2_000_000"
         ),
-        "trading": control("experiment=trading"),
+        **{
+            f"pqn-{game}": control(f"experiment=minatar/pqn env.game={game} {PQN}")
+            for game in ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
+        },
     },
     "teams": {
         "lbf-vdn": team("lbf/vdn", "1.00"),
