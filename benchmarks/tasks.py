@@ -91,6 +91,10 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             )
         },
     },
+    "smac_methods": {
+        f"{algo}-3m": Task(f"algo={algo} env=smac total_env_steps=300_000", "test/win_rate", 5)
+        for algo in ("iql", "vdn", "cw_qmix", "ow_qmix", "qtran", "qatten", "qplex")
+    },
     "smac_long": {
         **{
             f"long-{algo}-{name}": smac(
@@ -152,6 +156,7 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
         "cartpole-drqn": control(
             f"algo=drqn {CARTPOLE} {SQUARED} algo.target_update.env_steps=250"
         ),
+        "cartpole-r2d2": control(f"algo=r2d2 {CARTPOLE} algo.target_update.env_steps=250"),
         "cartpole-pqn": control("experiment=cleanrl/pqn_cartpole algo.loss.trace=0.9"),
         "trading": control("experiment=trading"),
     },
