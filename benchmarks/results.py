@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks.curves import draw
 from benchmarks.runs import folders, record_of, run_all, seeds
-from benchmarks.tasks import TASKS, Task, task
+from benchmarks.tasks import METHODS, TASKS, Task, task
 from rltrain.hardware.device import machine
 from rltrain.logger.curve import rows, series
 from rltrain.report.readers import pymarl
@@ -207,11 +207,13 @@ def printed(before: re.Match[str]) -> str:
 
 
 def draw_all() -> None:
-    """Draw the curves of all groups."""
-    for group in filter(kept_names, TASKS):
-        found = {name: (kept(name), kept(f"{name}{PEER}")) for name in TASKS[group]}
+    """Draw the curves of all groups, and those of the algorithms' pages."""
+    pages = {f"methods/{page}": names for page, names in METHODS.items()}
+    for picture, names in ({group: tuple(TASKS[group]) for group in TASKS} | pages).items():
+        found = {name: (kept(name), kept(f"{name}{PEER}")) for name in names}
         found = {name: both for name, both in found.items() if any(both)}
-        draw(CURVES / f"{group}.png", found, {n: t.metric for n, t in TASKS[group].items()})
+        if found:
+            draw(CURVES / f"{picture}.png", found, {name: task(name).metric for name in found})
 
 
 def main(arguments: list[str]) -> None:

@@ -91,10 +91,6 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             )
         },
     },
-    "smac_methods": {
-        f"{algo}-3m": Task(f"algo={algo} env=smac total_env_steps=300_000", "test/win_rate", 5)
-        for algo in ("iql", "vdn", "cw_qmix", "ow_qmix", "qtran", "qatten", "qplex")
-    },
     "smac_long": {
         **{
             f"long-{algo}-{name}": smac(
@@ -195,9 +191,26 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             ("penalty_100", ("50",) * 3),
         )
         for algo, published in zip(("iql", "vdn", "qmix"), each, strict=True)
+    }
+    | {
+        f"climbing-{algo}": Task(f"experiment=epymarl/matrix/qmix algo={algo} {GAME}")
+        for algo in ("cw_qmix", "ow_qmix", "qtran", "qatten", "qplex")
     },
 }
 """Groups of tasks, one table each."""
+
+
+METHODS: Mapping[str, tuple[str, ...]] = {
+    **{
+        name: (f"cartpole-{name}",)
+        for name in ("simple_q", "dqn", "noisy", "c51", "qrdqn", "iqn", "rainbow", "drqn", "r2d2")
+    },
+    "munchausen_dqn": ("cartpole-munchausen",),
+    "pqn": ("cartpole-pqn",),
+    "ow_qmix": ("climbing-ow_qmix", "climbing-cw_qmix"),
+    **{name: (f"climbing-{name}",) for name in ("qtran", "qatten", "qplex")},
+}
+"""Pages of docs/algorithms and the tasks that their figures show."""
 
 
 def task(name: str) -> Task:
