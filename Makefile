@@ -38,7 +38,7 @@ test: install lint type ## check formatting and types, run the fast tests
 	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist worksteal
 
 test-all: install lint type ## run all tests, including slow ones
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
 	$(BIN)/python -m pytest
 
 soak: install ## make every kind of fault and count (hours; docs/reliability.md)
