@@ -35,7 +35,7 @@ def test_a_mapping_is_what_would_be_typed(mapping, texts):
 
 
 def test_a_class_is_answered_with_its_name():
-    with pytest.raises(UsageError, match=r"'algo\.mixer\._target_': 'pathlib\.\w+'"):
+    with pytest.raises(UsageError, match=r"'algo\.mixer\._target_': 'pathlib[.\w]+'"):
         as_texts({"algo.mixer": Path})
 
 
