@@ -6,6 +6,7 @@ To add an environment, write an ``Env``; this module handles seeds and resets.
 from __future__ import annotations
 
 import logging
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -117,7 +118,7 @@ class SyncVectorEnv(VectorEnv):
         self._infos: list[Mapping[str, Any]] = [{} for _ in range(n_envs)]
         self.infos: Sequence[Mapping[str, Any]] = self._infos
         self._episode = np.zeros(n_envs, np.int64)  # k of each environment's current episode
-        self._actions: list[list[np.ndarray]] = [[] for _ in range(n_envs)]  # of this episode
+        self._actions = [array("q") for _ in range(n_envs)]  # of this episode, [T * N]
         self._tasks: list[Any] = [None] * n_envs  # that this episode began with
         self._seeds: EpisodeSeeds | None = None
 
@@ -138,12 +139,12 @@ class SyncVectorEnv(VectorEnv):
         terminated = np.zeros(self.n_envs, np.bool_)
         terminal = self.time_limit == "terminal"
         for e, (env, taken, last) in enumerate(
-            zip(self.envs, action.copy(), self.last.tolist(), strict=True)
+            zip(self.envs, action.astype(np.int64), self.last.tolist(), strict=True)
         ):
             if last:
                 self._begin(e, int(self._episode[e]) + 1)
                 continue
-            self._actions[e].append(taken)
+            self._actions[e].frombytes(taken.tobytes())
             try:
                 observation, reward[e], ended, cut_off, info = env.step(taken)
                 self._show(e, observation, last=ended or cut_off, info=info)
@@ -168,7 +169,7 @@ class SyncVectorEnv(VectorEnv):
         """
         states = [env.state_dict() for env in self.envs]
         actions = [
-            np.array(taken, np.int64).reshape(-1, self.spec.n_agents) if state is None else None
+            np.array(taken).reshape(-1, self.spec.n_agents) if state is None else None
             for taken, state in zip(self._actions, states, strict=True)
         ]
         return {
@@ -227,17 +228,18 @@ class SyncVectorEnv(VectorEnv):
         if began_with is not None:
             env.set_task(began_with)
         self._begin(e, k)
-        actions, taken = state["actions"][e], self._actions[e]
+        actions, n_taken = state["actions"][e], 0
         try:
-            while len(taken) < len(actions) and not self.last[e]:
-                taken.append(actions[len(taken)])
-                observation, _, ended, cut_off, info = env.step(taken[-1])
+            while n_taken < len(actions) and not self.last[e]:
+                observation, _, ended, cut_off, info = env.step(actions[n_taken])
                 self._show(e, observation, last=ended or cut_off, info=info)
+                n_taken += 1
         except (EnvError, RuntimeError):  # what it did not do the first time
-            taken.clear()
-        same = len(taken) == len(actions) and all(
+            n_taken = -1
+        same = n_taken == len(actions) and all(
             np.array_equal(getattr(self, name)[e], state[name][e]) for name in ARRAYS
         )
+        self._actions[e].frombytes(actions.tobytes())
         if task is not None:
             env.set_task(task)
         if not same:
@@ -246,7 +248,7 @@ class SyncVectorEnv(VectorEnv):
 
     def _begin(self, e: int, k: int) -> None:
         assert self._seeds is not None, "an episode before reset"
-        self._episode[e], self._actions[e] = k, []
+        self._episode[e], self._actions[e] = k, array("q")
         self._tasks[e] = self.envs[e].task
         try:
             observation = self.envs[e].reset(self._seeds(e, k))
