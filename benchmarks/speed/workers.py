@@ -19,10 +19,12 @@ import rltrain
 
 COMMON = ["hardware.threads=1", "test.interval=100000000", "test.episodes=1", "tuned=none"]
 CASES: dict[str, list[str]] = {
-    "lbf": ["algo=vdn", "env=lbf", "hardware.n_envs=8"],
-    "lbf_collecting": ["algo=vdn", "env=lbf", "hardware.n_envs=8", "algo.learning_starts=1e9"],
-    "pause": ["algo=dqn", "hardware.n_envs=8", "algo.learning_starts=200"],
+    "lbf": ["algo=vdn", "env=lbf"],
+    "lbf_collecting": ["algo=vdn", "env=lbf", "algo.learning_starts=1e9"],
+    "pause": ["algo=dqn", "algo.learning_starts=200"],
+    "pause_collecting": ["algo=dqn", "algo.learning_starts=90000"],
 }
+"""Without learning in those that collect: it starts after the time measured."""
 MACHINES = {
     "local": [],
     "process": ["hardware=process"],
@@ -44,14 +46,15 @@ class Pause(gymnasium.Wrapper):
         return self.env.step(action)
 
 
-def speed(case: str, machine: str, seconds: float) -> float:
+def speed(case: str, machine: str, seconds: float, n_envs: int) -> float:
     """Env steps per second of a training run, measured for ``seconds`` after its start."""
     from benchmarks.speed import workers  # as the workers import it
 
-    overrides = [*COMMON, *CASES[case], *MACHINES[machine], "total_env_steps=100000000"]
+    sizes = [f"hardware.n_envs={n_envs}", "total_env_steps=100000000"]
+    overrides = [*COMMON, *CASES[case], *MACHINES[machine], *sizes]
     with tempfile.TemporaryDirectory() as folder:
         trainer = rltrain.make_trainer(
-            overrides, run_dir=folder, env=workers.Pause if case == "pause" else None
+            overrides, run_dir=folder, env=workers.Pause if case.startswith("pause") else None
         )
         trainer.run(400)
         before, begun = trainer.clock.env_steps, time.perf_counter()
@@ -68,10 +71,11 @@ def main() -> None:
     parser.add_argument("case", choices=CASES)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--envs", type=int, default=8)
     chosen = parser.parse_args()
     ratios: dict[str, list[float]] = {"process": [], "overlap": []}
     for _ in range(chosen.rounds):
-        rates = {name: speed(chosen.case, name, chosen.seconds) for name in MACHINES}
+        rates = {name: speed(chosen.case, name, chosen.seconds, chosen.envs) for name in MACHINES}
         for name, found in ratios.items():
             found.append(rates[name] / rates["local"])
         print({name: round(rate) for name, rate in rates.items()}, flush=True)

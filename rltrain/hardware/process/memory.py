@@ -10,13 +10,13 @@ import math
 import mmap
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing import reduction
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from rltrain.hardware.share import Share
 
@@ -79,17 +79,32 @@ class SharedWeights:
         self.shared = SharedArrays(
             {name: (tuple(t.shape), t.cpu().numpy().dtype) for name, t in tensors.items()}
         )
+        self._of: nn.Module | None = None  # whose owners are known
+        self._owners: list[tuple[nn.Module, str]] = []  # module and attribute of each array
 
     def write(self, agents: nn.Module) -> None:
         """Copy the weights of agents."""
-        for name, tensor in agents.state_dict().items():
-            self.shared[name][...] = tensor.cpu().numpy()
+        for array, tensor in self._pairs(agents):
+            array[...] = tensor.detach().cpu().numpy()
 
     def read(self, agents: nn.Module) -> None:
         """Copy the weights into agents."""
-        with torch.no_grad():
-            for name, tensor in agents.state_dict().items():
-                tensor.copy_(torch.from_numpy(self.shared[name]))
+        for array, tensor in self._pairs(agents):
+            tensor.detach().copy_(torch.from_numpy(array))
+
+    def _pairs(self, agents: nn.Module) -> Iterator[tuple[np.ndarray, Tensor]]:
+        """Every array and the tensor that it follows. The modules are searched once: reading
+        ``state_dict`` takes as long as acting does.
+        """
+        if agents is not self._of:
+            paths = [name.rpartition(".") for name in self.shared.layout]
+            self._owners = [(agents.get_submodule(path), name) for path, _, name in paths]
+            self._of = agents
+        for array, (module, name) in zip(self.shared.arrays.values(), self._owners, strict=True):
+            yield array, getattr(module, name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"shared": self.shared, "_of": None, "_owners": []}
 
 
 class SharedExchange:
