@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import random
 import shutil
 import string
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +22,9 @@ from rltrain.errors import RltrainError
 from rltrain.main import run
 
 N_TYPOS, N_VALUES = 700, 300
+N_COMMANDS = 50
+"""Hand-written overrides that are also given to the command, each in a process of its own."""
+SECONDS = 2.0
 BASE = ["algo=dqn", "env=cartpole"]
 ALPHABET = string.ascii_lowercase + "_"
 VALUES = (
@@ -40,6 +46,7 @@ ABSENT = ("checkpoint=nowhere", "resume=nowhere", "config=nowhere")
 """Runs that are not there, with exit code 3."""
 LONGEST = 10_000
 LONG = ("", "seed=\n", "x" * LONGEST, "seed=" + "9" * LONGEST, "algo=" + "a" * LONGEST)
+ROOT = Path(__file__).parents[2]
 HAND_WRITTEN = Path(__file__).parents[1] / "data" / "faults" / "malformed_overrides.txt"
 """What people type wrong, each beside ``algo=dqn env=cartpole`` where it does not choose them."""
 
@@ -52,6 +59,10 @@ def cases(folder: Path, seed: int, n_cases: int | None) -> Iterator[tuple[str, s
         written = HAND_WRITTEN.read_text(encoding="utf-8").splitlines()
         for word in [*written, *LONG][:n_cases]:
             yield shortened(word), refused(folder, word)
+            clear(folder)
+        most = N_COMMANDS if n_cases is None else min(n_cases, N_COMMANDS)
+        for word in random.Random(seed).sample(written, most):
+            yield f"rltrain {shortened(word)}", refused_by_command(folder, word)
             clear(folder)
         for _ in range(N_TYPOS if n_cases is None else n_cases):
             key = rng.choice(keys)
@@ -73,7 +84,7 @@ def refused(
         may_pass: it may be valid after all.
     """
     begun, shown = time.monotonic(), io.StringIO()
-    words = [w for w in BASE if w.partition("=")[0] != word.partition("=")[0]] + [word]
+    words = beside(word)
     try:
         with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
             if may_pass:
@@ -86,16 +97,45 @@ def refused(
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     seconds = time.monotonic() - begun
+    if problem := unlike_promise(folder, word, code, text, seconds):
+        return problem
+    if asks_for is not None and asks_for.rpartition(".")[2] not in text:
+        return f"does not name {asks_for}: {text}"
+    return None
+
+
+def refused_by_command(folder: Path, word: str) -> str | None:
+    """The same of the command itself, whose seconds are those of the CPU."""
+    before = os.times()
+    done = subprocess.run(
+        [sys.executable, "-m", "rltrain", *beside(word)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    now = os.times()
+    seconds = now.children_user + now.children_system
+    seconds -= before.children_user + before.children_system
+    return unlike_promise(folder, word, done.returncode, done.stdout, seconds)
+
+
+def beside(word: str) -> list[str]:
+    """An override beside those of ``BASE`` that it does not replace."""
+    return [w for w in BASE if w.partition("=")[0] != word.partition("=")[0]] + [word]
+
+
+def unlike_promise(folder: Path, word: str, code: int, text: str, seconds: float) -> str | None:
+    """What is wrong with an answer, or None."""
     if code != (3 if word in ABSENT else 2):
         return f"exit code {code}"
     if len(text.splitlines()) > 6:
         return f"{len(text.splitlines())} lines"
-    if seconds > 2:
+    if seconds > SECONDS:
         return f"{seconds:.1f} s"
     if list(folder.iterdir()):
         return f"{[path.name for path in folder.iterdir()]} was written"
-    if asks_for is not None and asks_for.rpartition(".")[2] not in text:
-        return f"does not name {asks_for}: {text}"
     return None
 
 
