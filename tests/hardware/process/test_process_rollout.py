@@ -225,8 +225,9 @@ def test_overlapping_workers_act_with_weights_of_one_iteration_before(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_overlapping_run_resumes_exactly(tmp_path):
-    words = [*SMALL, *PROCESS, "hardware.overlap=true", "env=cartpole"]
+@pytest.mark.parametrize("words", [SMALL, APEX], ids=["dqn", "apex"])
+def test_an_overlapping_run_resumes_exactly(tmp_path, words):
+    words = [*words, *PROCESS, "hardware.overlap=true", "env=cartpole"]
     whole = trained(words, tmp_path / "whole")
     trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run")
     trainer.run(120)
