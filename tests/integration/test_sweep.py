@@ -203,3 +203,20 @@ def test_other_launchers_run_and_continue_a_sweep(small, own_folder, module, lau
     assert [record["status"] for record in records()] == ["finished"] * 2
     assert [len(record["resumes"]) for record in records()] == [1, 0]
     assert "Continuing the sweep in s: 1 of 2 runs finished before" in done.stdout
+
+
+@pytest.mark.slow
+def test_commands_of_several_machines_share_a_folder(command, small, own_folder, capfd):
+    """As docs/sweeps.md divides a study: a sweep each, next to each other, and one report."""
+    few = [word for word in small if not word.startswith("algo=")]
+    sweeps = [
+        ["-m", *few, f"algo={algo}", "seed=1,2", f"hydra.sweep.dir={algo}", "sweep.jobs=1"]
+        for algo in ("vdn", "iql")
+    ]
+    started = [subprocess.Popen([sys.executable, "-m", "rltrain", *words]) for words in sweeps]
+    assert [one.wait() for one in started] == [0, 0]
+    for algo in ("vdn", "iql"):
+        assert [record["status"] for record in records(algo)] == ["finished"] * 2
+    capfd.readouterr()
+    assert command("mode=report", "runs='[vdn/*, iql/*]'") == 0
+    assert "4 runs" in capfd.readouterr().out
