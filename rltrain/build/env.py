@@ -40,8 +40,9 @@ def n_threads(settings: Settings) -> int:
     if settings.hardware.threads != "auto":
         return settings.hardware.threads
     network = settings.nodes.get("algo.network")
-    recurrent = network is not None and "hidden_dim" in network.kwargs
-    return default_threads(recurrent)
+    words = {} if network is None else network.kwargs
+    convolutions = len(words.get("filters") or ())
+    return default_threads("hidden_dim" in words or convolutions > 1)
 
 
 def build_env(

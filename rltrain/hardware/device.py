@@ -41,9 +41,11 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-def default_threads(recurrent: bool) -> int:
-    """Torch threads: 1 for small networks, 2 for sequence learners; at most the cores there are."""
-    return min(2 if recurrent else 1, available_cores())
+def default_threads(large: bool) -> int:
+    """Torch threads: 2 for recurrent networks and stacks of convolutions, 1 for smaller ones; at
+    most the cores there are.
+    """
+    return min(2 if large else 1, available_cores())
 
 
 def set_threads(n: int) -> None:

@@ -44,13 +44,13 @@ def test_cuda_without_a_gpu_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    ("cores", "recurrent", "expected"), [(1, True, 1), (8, True, 2), (1, False, 1), (8, False, 1)]
+    ("cores", "large", "expected"), [(1, True, 1), (8, True, 2), (1, False, 1), (8, False, 1)]
 )
 def test_default_threads(
-    cores: int, recurrent: bool, expected: int, monkeypatch: pytest.MonkeyPatch
+    cores: int, large: bool, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(device, "available_cores", lambda: cores)
-    assert device.default_threads(recurrent) == expected
+    assert device.default_threads(large) == expected
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")

@@ -86,6 +86,7 @@ class Stack:
         apart = value or embedding
         self.cut = (len(trunk), len(advantage)) if apart else (len(trunk) + len(advantage), 0)
         rows = []
+        self.n_products = 0  # multiplications for one row
         height, width = sides
         for layer, norm in blocks:
             n_out, fan_in = len(layer.weight), layer.weight[0].numel()
@@ -93,7 +94,9 @@ class Stack:
                 kernel, stride = layer.kernel_size[0], layer.stride[0]
                 rows.append((fan_in, n_out, layer.in_channels, height, width, kernel, stride, 0))
                 height, width = ((side - kernel) // stride + 1 for side in (height, width))
+                self.n_products += fan_in * n_out * height * width
             else:
+                self.n_products += fan_in * n_out
                 rows.append((fan_in, n_out, 0, 0, 0, 0, 0, int(norm is not None)))
         self.shapes = np.array(rows)
         fan_in, _, channels, height, width, *_ = rows[0]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rltrain.algo.kernels.td_step_kernel import Options
 
 FIELDS = "avail_actions", "last", "action", "reward", "terminated", "mask", "weight"
+MOST_PRODUCTS = 50_000_000
+"""Multiplications of a forward pass above which PyTorch learns faster, on one thread."""
 NAMES = "td_error_abs", "q_taken_mean", "target_mean", "clipped_target_mass"
 
 
@@ -44,7 +46,7 @@ def compile_td_loss(loss: Loss, model: Model) -> Loss:
 
 class CompiledTDLoss:
     """``TDLoss``, ``CategoricalLoss`` or ``QuantileLoss`` with values, errors and gradient from one
-    compiled function.
+    compiled function, which uses one thread. Large networks are left to PyTorch and its threads.
     """
 
     per_agent = of_team = False
@@ -64,7 +66,9 @@ class CompiledTDLoss:
             mask_end = len(batch.action)
         separate = batch.agent is None and batch.td_target is None
         one_noise = mask_end == 1 or not stack.draws_noise  # in all that is learned
-        if not (stack.compiles and separate and one_noise):
+        products = stack.n_products * batch.action.numel()
+        small = products * torch.get_num_threads() <= MOST_PRODUCTS
+        if not (small and stack.compiles and separate and one_noise):
             return self.loss(online, target, batch, clock)
         agents = cast(FeedForward, online.agents)
         return td_step(stack, self._stack(target.agents), agents, batch, self.options)

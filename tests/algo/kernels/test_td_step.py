@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from rltrain.algo import kernels
+from rltrain.algo.kernels import td_step
 from rltrain.algo.kernels.feed_forward import Stack
 from rltrain.algo.kernels.td_step import CompiledTDLoss
 from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.feed_forward import FeedForward
-from rltrain.types import EnvSpec
+from rltrain.types import Clock, EnvSpec
 from tests.algo.batches import (
     DISTRIBUTIONS,
     loss_and_grads,
@@ -60,6 +61,19 @@ def test_the_compiled_step_equals_the_tensor_operations(
     compiled = loss_and_grads(CompiledTDLoss(loss), online, target, batch)
     for ours, theirs in zip(compiled, loss_and_grads(loss, online, target, batch), strict=True):
         torch.testing.assert_close(ours, theirs.to(ours.dtype), rtol=1e-5, atol=5e-6)
+
+
+@pytest.mark.parametrize(("n_threads", "left"), [(1, False), (2, True)])
+def test_large_networks_are_left_to_pytorch_and_its_threads(monkeypatch, n_threads, left):
+    """4 filters of 2 x 3 x 3 at 7 x 6 places, 5 actions: 3,864 multiplications a transition."""
+    kind, obs_shape, changes = PLAIN["conv-one-layer"]
+    spec = EnvSpec(n_agents=1, n_actions=5, obs_shape=obs_shape)
+    online, target = (make_model(kind, "independent", spec, seed, **changes) for seed in range(2))
+    batch = make_batch([2, 2], spec=spec)
+    monkeypatch.setattr(td_step, "MOST_PRODUCTS", 3_864 * batch.action.numel())
+    monkeypatch.setattr(torch, "get_num_threads", lambda: n_threads)
+    result = CompiledTDLoss(LOSS)(online, target, batch, Clock())
+    assert (result.gradient is None) == left
 
 
 OTHER = {
