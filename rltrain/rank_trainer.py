@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -11,12 +12,16 @@ from torch import Tensor
 from rltrain.trainer import Trainer
 from rltrain.types import Steps
 
+log = logging.getLogger("rltrain")
+
 
 class Together(Protocol):
     """The processes that learn together."""
 
     device: torch.device
 
+    @property
+    def orphaned(self) -> bool: ...
     def start(self) -> None: ...
     def sum(self, tensor: Tensor) -> None: ...
     def copy_first(self, tensor: Tensor) -> None: ...
@@ -73,6 +78,9 @@ class RankTrainer(Trainer):
         """Sums over all ranks: env steps, finished episodes, ranks that cannot learn yet, ranks
         that want to end.
         """
+        if self.ranks.orphaned and self.asked is None:
+            log.warning("torchrun has ended: stopping after this iteration and saving.")
+            self.stop("torchrun has ended", interrupted=True)
         enough = self.buffer.n_steps >= self.learning_starts or self.buffer.full
         unready = not (enough and self.buffer.ready(self.batch_size))
         counts = [steps.env_steps, len(steps.episodes), unready, self.asked is not None]

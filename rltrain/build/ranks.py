@@ -30,6 +30,7 @@ from rltrain.common.seeding import (
 )
 from rltrain.config.schema import Node, Settings
 from rltrain.hardware.ddp.ranks import Ranks, rank_of_environment
+from rltrain.hardware.parent_death import kill_with_parent
 from rltrain.hardware.rollout import Rollout
 from rltrain.hardware.share import Share, shares_of
 from rltrain.logger.loggers import Loggers
@@ -47,6 +48,7 @@ def build_rank_trainer(
         ValueError: no torchrun, or settings that do not fit together.
     """
     rank, world_size, local_rank = ranks_of_torchrun()
+    kill_with_parent()  # nothing can be saved yet
     check_ranks(settings, world_size)
     run, machine = settings.run, settings.ranks
     assert machine is not None

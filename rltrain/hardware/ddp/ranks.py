@@ -12,6 +12,7 @@ from torch import Tensor
 from torch import distributed as dist
 
 from rltrain.errors import EnvError
+from rltrain.hardware.parent_death import kill_with_parent
 
 
 class Ranks:
@@ -26,10 +27,10 @@ class Ranks:
     def __init__(self, *, rank: int, world_size: int, device: torch.device, timeout: float) -> None:
         self.rank, self.world_size = rank, world_size
         self.device, self.timeout = device, timeout
-        self.started = False
+        self.started, self._parent = False, os.getppid()
 
     def start(self) -> None:
-        """Wait for all processes.
+        """Wait for all processes; whoever waits is killed with torchrun.
 
         Raises:
             EnvError: they did not come.
@@ -41,7 +42,13 @@ class Ranks:
                 world_size=self.world_size,
                 timeout=timedelta(seconds=self.timeout),
             )
+        kill_with_parent(False)  # now there is something to save
         self.started = True
+
+    @property
+    def orphaned(self) -> bool:
+        """Whether torchrun has ended."""
+        return os.getppid() != self._parent
 
     def sum(self, tensor: Tensor) -> None:
         """Add up a tensor over all ranks, in place; the result is the same on all, to the last bit.

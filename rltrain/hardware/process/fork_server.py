@@ -2,6 +2,6 @@
 or a worker is stopped. Otherwise it would wait for its workers, which end when it does.
 """
 
-from rltrain.hardware.process.parent_death import kill_with_parent
+from rltrain.hardware.parent_death import kill_with_parent
 
 kill_with_parent()

@@ -23,7 +23,7 @@ import torch
 from torch import nn
 
 from rltrain.errors import EnvError
-from rltrain.hardware.process.parent_death import kill_with_parent
+from rltrain.hardware.parent_death import kill_with_parent
 from rltrain.hardware.rollout import Rollout
 from rltrain.hardware.share import Share
 from rltrain.hardware.steps import arrays_of

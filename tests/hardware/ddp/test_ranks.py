@@ -64,9 +64,39 @@ def test_two_processes_learn_what_one_learns(tmp_path):
         np.testing.assert_allclose(first[name], one, rtol=0, atol=within)
 
 
+def await_until(reached, parent):
+    """Wait until ``reached()``, while torchrun runs."""
+    until = time.monotonic() + 300
+    while not reached():
+        assert parent.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
 def rows(folder):
-    (path,) = folder.glob("outputs/*/*/metrics.jsonl")
-    return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
+    lines = [line for path in folder.glob("outputs/*/*/metrics.jsonl") for line in path.open()]
+    return [json.loads(line) for line in lines if line.endswith("}\n")]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux ends them")
+@pytest.mark.parametrize("learning", [False, True], ids=["starting", "learning"])
+def test_without_torchrun_no_process_is_left(tmp_path, learning):
+    """Once they learn, they save first."""
+    words = [*SMALL, "total_env_steps=10_000_000"]
+    parent = torchrun(2, "-m", "rltrain", *words, cwd=tmp_path)
+    try:
+        await_until(lambda: any(tmp_path.glob("outputs/*/*/config.json")), parent)
+        if learning:
+            await_until(lambda: len(rows(tmp_path)) >= 3, parent)
+        ranks = psutil.Process(parent.pid).children()
+    finally:
+        parent.kill()
+    assert not psutil.wait_procs(ranks, timeout=30)[1]
+    if learning:
+        (run_dir,) = tmp_path.glob("outputs/*/2*")
+        assert json.loads((run_dir / "run.json").read_text())["status"] == "interrupted"
+        assert (run_dir / "checkpoints" / "latest").exists()
 
 
 @pytest.mark.slow
@@ -77,11 +107,11 @@ def test_the_end_of_one_process_ends_all_with_a_checkpoint(tmp_path, rank):
     words += ["save.interval=400"] if rank == "0" else []
     parent = torchrun(2, "-m", "rltrain", *words, cwd=tmp_path)
     try:
-        until = time.monotonic() + 120
         awaited = "checkpoints/latest" if rank == "0" else "metrics.jsonl"
-        while not list(tmp_path.glob(f"outputs/*/*/{awaited}")) or len(rows(tmp_path)) < 3:
-            assert parent.poll() is None
-            assert time.monotonic() < until
+        await_until(
+            lambda: any(tmp_path.glob(f"outputs/*/*/{awaited}")) and len(rows(tmp_path)) >= 3,
+            parent,
+        )
         ranks = {p.environ()["RANK"]: p for p in psutil.Process(parent.pid).children()}
         ranks[rank].send_signal(signal.SIGKILL)
         began = time.monotonic()
