@@ -36,7 +36,7 @@ ENVS = {
     "rware": ["env.id=rware-tiny-2ag-v2", *SHORT],
     "smac": ["test.episodes=1"],
     "smaclite": ["env.map_name=3m", "test.episodes=1"],
-    "smacv2": ["test.episodes=1"],
+    "smacv2": ["total_env_steps=600", "test.interval=300", "test.episodes=1"],
     "stag_hunt": SHORT,
     "trading": ["env.episode_length=12"],
     "two_step": [],
