@@ -80,9 +80,10 @@ def build_process_rollout(
     else:
         from rltrain.hardware.ray.cluster import RayExchange, WorkerActor, connect
 
-        connect(settings.cluster.address)
-        exchange = messages = RayExchange(len(shares))
         cpus, resources = settings.cluster.worker_cpus, settings.cluster.worker_resources
+        each = {"CPU": cpus, **resources}
+        connect(settings.cluster.address, {name: len(shares) * n for name, n in each.items()})
+        exchange = messages = RayExchange(len(shares))
         hire = partial(WorkerActor, make, messages, cpus, resources)
     return ProcessRollout(
         workers=Supervision(

@@ -8,6 +8,7 @@ weights on every node and one answer of every worker.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import socket
 import time
@@ -19,6 +20,7 @@ import torch
 from torch import nn
 
 from rltrain.errors import Interrupted, UsageError
+from rltrain.hardware.device import available_cores
 from rltrain.hardware.process.process import POLL, WorkerLost, value_of
 from rltrain.hardware.process.worker import Answers, MakeRollout
 from rltrain.hardware.share import Share
@@ -28,39 +30,69 @@ os.environ.setdefault("RAY_worker_niceness", "0")  # … is started here; 15 wou
 import ray
 from ray.exceptions import GetTimeoutError, RayError
 
+log = logging.getLogger("rltrain")
 Arrays = Mapping[str, np.ndarray]
 ANSWER_TIMEOUT = 10.0
 """Seconds in which a cluster must answer."""
 
 
-def connect(address: str | None) -> None:
+def connect(address: str | None, asked: Mapping[str, float] | None = None) -> None:
     """Join the cluster at this address, or start Ray on this machine.
+
+    Args:
+        asked: CPUs and other resources that the workers ask for together. Ray on this machine has
+            as many, even if they are more than its cores; a cluster without them is warned of.
 
     Raises:
         UsageError: there is no cluster.
     """
-    if ray.is_initialized():
-        return
-    try:
-        if address is not None and address not in (
-            "auto",
-            "local",
-        ):  # Ray itself would try for many minutes
-            host, _, port = address.removeprefix("ray://").rpartition(":")
-            socket.create_connection((host, int(port)), timeout=ANSWER_TIMEOUT).close()
-        ray.init(
-            address=address or "local",
-            include_dashboard=None if address else False,
-            log_to_driver=False,
-            logging_level=logging.WARNING,
+    needed = {"CPU": 0.0, **(asked or {})}
+    if not ray.is_initialized():
+        try:
+            if address is None or address == "local":
+                start_here(needed)
+            else:
+                join(address)
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"hardware.address={address}: no Ray cluster answers there "
+                f"({str(error).splitlines()[0]}). Type hardware.address=HOST:6379, which 'ray "
+                "start --head' shows, hardware.address=auto on a node of the cluster, or "
+                "hardware.address=null to start Ray on this machine."
+            ) from error
+    there = ray.cluster_resources()
+    lacking = [
+        f"{amount:g} {name} (there: {there.get(name, 0):g})"
+        for name, amount in needed.items()
+        if amount > there.get(name, 0)
+    ]
+    if lacking:
+        log.warning(
+            "all workers together ask the cluster for %s: those without room wait for nodes that "
+            "join it. Set hardware.n_workers, hardware.worker_cpus or worker_resources to less.",
+            ", ".join(lacking),
         )
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            f"hardware.address={address}: no Ray cluster answers there "
-            f"({str(error).splitlines()[0]}). Type hardware.address=HOST:6379, which 'ray start "
-            "--head' shows, hardware.address=auto on a node of the cluster, or "
-            "hardware.address=null to start Ray on this machine."
-        ) from error
+
+
+def start_here(needed: Mapping[str, float]) -> None:
+    """Start Ray on this machine."""
+    others = {name: amount for name, amount in needed.items() if name != "CPU"}
+    ray.init(
+        address="local",
+        num_cpus=max(math.ceil(needed["CPU"]), available_cores()),
+        resources=others,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.WARNING,
+    )
+
+
+def join(address: str) -> None:
+    """Join a cluster."""
+    if address != "auto":  # Ray itself would try for many minutes
+        host, _, port = address.removeprefix("ray://").rpartition(":")
+        socket.create_connection((host, int(port)), timeout=ANSWER_TIMEOUT).close()
+    ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
 
 
 class SentExchange:

@@ -12,6 +12,7 @@ import pytest
 import rltrain
 from rltrain.callback import Callback
 from rltrain.errors import UsageError
+from rltrain.hardware.device import available_cores
 from tests.hardware.process import faults
 from tests.hardware.process.test_process_rollout import (
     SMALL,
@@ -71,6 +72,17 @@ def test_actors_start_where_the_resources_are_that_they_ask_for(cluster, tmp_pat
 
 
 @pytest.mark.slow
+def test_a_cluster_without_room_for_all_workers_is_warned_of(cluster, caplog):
+    from rltrain.hardware.ray.cluster import connect
+
+    connect(cluster.address, {"CPU": 1.0})
+    assert caplog.text == ""
+    connect(cluster.address, {"CPU": 999.0, "simulator": 1.0})
+    assert "999 CPU" in caplog.text
+    assert "1 simulator (there: 0)" in caplog.text
+
+
+@pytest.mark.slow
 def test_a_run_survives_a_node_and_five_actors(cluster, tmp_path):
     kept = [w for w in SMALL if not w.startswith(("total_env_steps", "hardware.n_envs"))]
     words = [*kept, *RAY, "hardware.n_envs=4", "total_env_steps=2000", "env.timeout=30"]
@@ -114,3 +126,14 @@ def test_an_address_without_a_cluster_is_refused_at_once(tmp_path):
     words = [*SMALL, *RAY, "env=cartpole", "hardware.address=localhost:1"]
     with pytest.raises(UsageError, match=r"no Ray cluster answers.*ray start --head"):
         rltrain.make_trainer(words, run_dir=tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_ray_on_this_machine_has_room_for_all_workers(tmp_path):
+    ray = pytest.importorskip("ray")
+    ray.shutdown()
+    many = f"hardware.n_workers={available_cores() + 1}"
+    words = [w for w in SMALL if not w.startswith("hardware.n_envs")]
+    words += ["hardware=ray", many, "hardware.n_envs=8", "env=cartpole", "total_env_steps=40"]
+    trained([*words, "+hardware.worker_resources.simulator=1"], tmp_path / "run")
+    ray.shutdown()
