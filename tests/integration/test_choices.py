@@ -56,6 +56,10 @@ OF_METHODS = {"on_policy", "sequence", "prioritized_sequence"}
 IMAGES = {"conv"}  # networks that see nothing else
 
 
+OF_OBSERVATIONS = {"hpn", "multi_input"}
+"""Networks for observations of units and of keys, which have tests of their own."""
+
+
 NEEDS = {"lunarlander": "Box2D", "minatar": "minatar", "atari": "ale_py"}  # of environments
 
 
@@ -97,7 +101,7 @@ PAIRS = [
         for part in ("network", "mixer", "optimizer", "exploration")
         for group in [f"algo/{part}"]
         for name in options(group)
-        if name not in {*IMAGES, "hpn"}  # it needs units: test_teams
+        if name not in {*IMAGES, *OF_OBSERVATIONS}
     ],
 ]
 
@@ -124,6 +128,8 @@ def words_for(small, group, name):
         overrides = [w for w in overrides if not w.startswith("buffer.")] + ["buffer.capacity=100"]
     if group == "env" and name in {"atari", "minatar"}:
         overrides = [*overrides, "env.max_episode_steps=20"]
+    if name == "process":
+        overrides = [*overrides, "hardware.n_workers=2"]
     overrides = [w for w in overrides if w.partition("=")[0] != group]
     return [*overrides, f"{group}={name}"]
 
