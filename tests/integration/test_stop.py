@@ -76,7 +76,7 @@ def results_of(trainer):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("at", [0, 200])
+@pytest.mark.parametrize("at", [0, 100])
 def test_a_test_cut_short_is_played_again_by_the_resumed_run(small, tmp_path, at):
     overrides = [*small, "test.epsilon=0.5", "test.episodes=16"]
     whole = rltrain.make_trainer(overrides, run_dir=tmp_path / "whole")
