@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from hydra._internal.callbacks import Callbacks
 from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
@@ -20,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rltrain.config.command_line import in_quotes
 from rltrain.config.compose import compose_checked, problem_line
-from rltrain.config.launcher import Launch, Processes
+from rltrain.config.launcher import SEARCH_PATH, Launch, Processes, own_overrides
 from rltrain.config.overrides import RECOMMENDED, is_of_hydra, jobs, parse
 from rltrain.config.schema import Settings
 from rltrain.config.suggest.keys import for_plugin, numbers
@@ -29,7 +28,6 @@ from rltrain.config.validate.settings import check_composition
 from rltrain.errors import UsageError
 
 JOB_NAME_LENGTH = 100
-SEARCH_PATH = "hydra.searchpath"
 
 
 def job_name(dirname: str) -> str:
@@ -59,11 +57,6 @@ class JobLoader(ConfigLoaderImpl):
         )
         OmegaConf.copy_cache(from_config=master_config, to_config=config)
         return config
-
-
-def own_overrides(hydra: Any) -> list[str]:
-    """The overrides of a sweep that name folders of the user's own; every job has them."""
-    return [word for word in hydra.overrides.hydra if word.startswith(SEARCH_PATH)]
 
 
 def job_overrides(overrides: Sequence[str]) -> list[list[str]]:

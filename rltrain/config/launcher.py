@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import JobReturn, JobStatus
@@ -16,6 +17,14 @@ from omegaconf import DictConfig, open_dict
 
 Launch = Callable[[Sequence[tuple[Sequence[str], Path]]], None]
 """Runs jobs: the overrides of each, as those of a single run, and its folder."""
+
+
+SEARCH_PATH = "hydra.searchpath"
+
+
+def own_overrides(hydra: Any) -> list[str]:
+    """The overrides of a sweep that name folders of the user's own; every job has them."""
+    return [word for word in hydra.overrides.hydra if word.startswith(SEARCH_PATH)]
 
 
 class Processes(Launcher):
@@ -40,6 +49,7 @@ class Processes(Launcher):
                 config.hydra.job.num = number
             HydraConfig.instance().set_config(config)
             sweep = config.hydra.sweep
-            jobs.append((list(overrides), Path(sweep.dir) / sweep.subdir))
+            words = [*overrides, *own_overrides(config.hydra)]
+            jobs.append((words, Path(sweep.dir) / sweep.subdir))
         self.run(jobs)
         return [JobReturn(overrides=o, status=JobStatus.COMPLETED) for o in job_overrides]
