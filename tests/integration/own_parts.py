@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Annotated
 
 import numpy as np
@@ -213,3 +214,23 @@ class ImageTeam:
 
 def image_team(*, n_envs):
     return SyncVectorEnv(make=ImageTeam, n_envs=n_envs)
+
+
+SIZES = (("near", 3), ("far", 2))
+
+
+class KeyedTeam(ImageTeam):
+    """The same with the Dict observations of two keys, flattened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        keys = [[name, {"box": [n], "dtype": "float32", "high": 1.0}] for name, n in SIZES]
+        self.spec = dataclasses.replace(self.spec, obs_shape=(5,), obs_space={"dict": keys})
+
+    def observation(self):
+        seen = super().observation()
+        return Observation(seen.obs[:, 0, 0, :5].copy(), seen.avail_actions, seen.state)
+
+
+def keyed_team(*, n_envs):
+    return SyncVectorEnv(make=KeyedTeam, n_envs=n_envs)

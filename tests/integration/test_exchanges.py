@@ -69,6 +69,9 @@ def words_for(algo, group, option):
         overrides = [w for w in overrides if not w.startswith("env=")]
         overrides += ["env._target_=tests.integration.own_parts.image_team"]
         overrides += ["algo.network.filters=[[4,3,2]]", "algo.network.hidden_sizes=[8]"]
+    if option == "multi_input":
+        overrides = [w for w in overrides if not w.startswith("env=")]
+        overrides += ["env._target_=tests.integration.own_parts.keyed_team"]
     if option == "hpn":  # its observations have units
         overrides = [w for w in overrides if not w.startswith("env=")] + ["env=smac"]
     return [*overrides, "algo.learning_starts=8"] if found.learning_starts > 0 else overrides
