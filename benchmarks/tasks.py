@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 CARTPOLE = (
     "env=cartpole total_env_steps=100_000 algo.optimizer.lr=1e-3 "
-    "algo.lr_schedule=[[0,1e-3],[100_000,1e-5]] algo.exploration.env_steps=20_000"
+    "algo.lr_factors=[[0,1],[100_000,0.01]] algo.exploration.env_steps=20_000"
 )
 """Common to the methods on CartPole that have no preset."""
 NO_EXPLORATION = CARTPOLE.rpartition(" ")[0]
@@ -19,7 +19,7 @@ GAME = (
 )
 """Of EPyMARL's 2 000 000 env steps; a greedy episode of a matrix game has no chance in it."""
 PQN = (
-    "total_env_steps=2_000_000 algo.lr_schedule=[[0,5e-4],[2_000_000,0.0]] "
+    "total_env_steps=2_000_000 algo.lr_factors=[[0,1],[2_000_000,0]] "
     "algo.exploration.env_steps=200_000 test.interval=100_000"
 )
 """A fifth of the authors' frames, with schedules that are as much shorter."""

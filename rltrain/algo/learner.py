@@ -30,7 +30,7 @@ class Learner:
         spec: sizes that batches are checked against.
         model: agents, mixer and critic, on their device; becomes ``online``.
         loss: of a batch.
-        optimizer, max_grad_norm, lr_schedule: of ``GradientStep``.
+        optimizer, max_grad_norm, lr_factors: of ``GradientStep``.
         target_update: when and how far the target network is updated.
         reward_norm: normalizes the rewards of every batch.
     """
@@ -44,12 +44,12 @@ class Learner:
         optimizer: Callable[[list[nn.Parameter]], Optimizer],
         max_grad_norm: Positive | None,
         target_update: TargetUpdate,
-        lr_schedule: list[list[float]] | None = None,
+        lr_factors: list[list[float]] | None = None,
         reward_norm: RewardNorm | None = None,
     ) -> None:
         self.online, self.target = model, copy.deepcopy(model).requires_grad_(False)
         self.loss, self.target_update, self.reward_norm = loss, target_update, reward_norm
-        self.gradient_step = GradientStep(self.online, optimizer, max_grad_norm, lr_schedule)
+        self.gradient_step = GradientStep(self.online, optimizer, max_grad_norm, lr_factors)
         self.optimizer = self.gradient_step.optimizer
         self._target_weights = flatten(self.target)
         self._buffers = Buffers(self.online, self.target)

@@ -107,8 +107,8 @@ class GradientStep:
         model: its parameters become views into one tensor, their gradients into another.
         optimizer: from a list of parameters to an optimizer.
         max_grad_norm: bound of the global gradient norm, None for none.
-        lr_schedule: learning rate over env steps, straight lines through [env step, rate] pairs;
-            None for the optimizer's own.
+        lr_factors: factor of the optimizer's learning rate over env steps, straight lines through
+            [env step, factor] pairs; None for a constant rate.
     """
 
     def __init__(
@@ -116,12 +116,13 @@ class GradientStep:
         model: nn.Module,
         optimizer: Callable[[list[nn.Parameter]], Optimizer],
         max_grad_norm: float | None,
-        lr_schedule: list[list[float]] | None,
+        lr_factors: list[list[float]] | None,
     ) -> None:
         self.flat = FlatParameters(model)
         self.optimizer = optimizer([self.flat.values])
         self.max_grad_norm = max_grad_norm
-        self.lr_schedule = None if lr_schedule is None else _checked(lr_schedule)
+        self.lr_factors = None if lr_factors is None else _checked(lr_factors)
+        self.initial_lr = 0.0 if lr_factors is None else self.optimizer.param_groups[0]["lr"]
         self.moments = self._fresh_moments()
         self.sum_over_ranks: Callable[[Tensor], None] | None = None  # in place; None: one process
 
@@ -131,10 +132,10 @@ class GradientStep:
         return self.flat.values.data
 
     def schedule(self, env_steps: int) -> dict[str, Tensor]:
-        """Set the learning rate under a schedule; the metric `lr`."""
-        if self.lr_schedule is None:
+        """Set the learning rate where it changes over env steps; the metric `lr`."""
+        if self.lr_factors is None:
             return {}
-        lr = piecewise(self.lr_schedule, env_steps)
+        lr = self.initial_lr * piecewise(self.lr_factors, env_steps)
         self.optimizer.param_groups[0]["lr"] = lr
         return {"lr": torch.tensor(lr)}
 
@@ -240,7 +241,7 @@ def _checked(points: list[list[float]]) -> list[list[float]]:
     pairs = bool(points) and all(len(point) == 2 for point in points)
     if not pairs or any(a[0] >= b[0] for a, b in pairwise(points)):
         raise ValueError(
-            f"algo.lr_schedule: expected [env step, rate] pairs in order, got {points}. "
-            "Type for example algo.lr_schedule='[[0,1e-3],[100000,1e-4]]'."
+            f"algo.lr_factors: expected [env step, factor] pairs in order, got {points}. "
+            "Type for example algo.lr_factors='[[0,1],[100000,0.1]]'."
         )
     return points

@@ -43,7 +43,7 @@ def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Le
         loss=build_loss(settings, spec, model),
         optimizer=optimizer,
         max_grad_norm=algo.max_grad_norm,
-        lr_schedule=algo.lr_schedule,
+        lr_factors=algo.lr_factors,
         reward_norm=algo.reward_norm
         and RewardNorm(kind=algo.reward_norm, n_rewards=spec.n_rewards, device=device),
         target_update=conform(

@@ -163,7 +163,7 @@ class AlgoSettings:
     updates_per_env_step: Positive | None
     learning_starts: Whole
     max_grad_norm: Positive | None
-    lr_schedule: list[list[NonNegative]] | None
+    lr_factors: list[list[NonNegative]] | None
     reward_norm: Literal["scale", "standardize"] | None
 
 

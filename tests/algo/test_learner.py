@@ -189,8 +189,8 @@ def test_target_carries_no_gradient():
 
 
 def test_the_learning_rate_follows_its_schedule():
-    """Straight lines through (100, 1e-2), (200, 2e-3), flat before and after."""
-    learner = make_learner(lr_schedule=[[100, 1e-2], [200, 2e-3]])
+    """Straight lines through (100, 1) and (200, 0.2), flat before and after, times 1e-2."""
+    learner = make_learner(lr_factors=[[100, 1.0], [200, 0.2]])
     rates = []
     for env_steps in (0, 100, 150, 200, 999):
         reported = learner.update(BATCH, Clock(env_steps=env_steps)).metrics["lr"]
@@ -207,16 +207,16 @@ def test_without_a_schedule_the_learning_rate_stays():
 
 
 def test_a_learning_rate_of_zero_changes_nothing():
-    learner = make_learner(lr_schedule=[[0, 0.0]])
+    learner = make_learner(lr_factors=[[0, 0.0]])
     before = [p.detach().clone() for p in learner.online.parameters()]
     learner.update(BATCH, Clock())
     assert_same(learner.online.parameters(), before)
 
 
-@pytest.mark.parametrize("schedule", [[], [[0]], [[0, 1e-3, 5]], [[9, 1e-3], [9, 1e-4]]])
+@pytest.mark.parametrize("schedule", [[], [[0]], [[0, 1, 5]], [[9, 1], [9, 0.1]]])
 def test_a_schedule_that_is_none_is_refused(schedule):
-    with pytest.raises(ValueError, match=r"algo.lr_schedule: expected \[env step, rate\] pairs"):
-        make_learner(lr_schedule=schedule)
+    with pytest.raises(ValueError, match=r"algo.lr_factors: expected \[env step, factor\] pairs"):
+        make_learner(lr_factors=schedule)
 
 
 def test_learning_has_noise_also_after_a_test_switched_it_off():

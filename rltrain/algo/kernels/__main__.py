@@ -56,7 +56,7 @@ def compile_td_step() -> None:
     optimizer = partial(adam, lr=1e-3, betas=[0.9, 0.999], eps=1e-8)
     loss = cast(Loss, TDLoss(gamma=1.0, double=True, n_step=1))
     result = CompiledTDLoss(loss)(model, model, batch, Clock())
-    adam_step(GradientStep(model, optimizer, max_grad_norm=None, lr_schedule=None), result)
+    adam_step(GradientStep(model, optimizer, max_grad_norm=None, lr_factors=None), result)
     with torch.inference_mode():
         q, _ = agents.step(batch.obs[0], batch.last_action[0], torch.zeros(1, 1, 0))
     exploration = FixedEpsilon(epsilon=0.0)

@@ -130,8 +130,8 @@ def of_stopping(settings: Settings, trainer: Trainer) -> Iterator[str]:
         why = f"env={env} does not say that its episodes are won or lost (info['win'])"
     elif metric.startswith("custom/"):
         why = "custom metrics come from callbacks, and none is set"
-    elif metric == "learn/lr" and settings.algo and settings.algo.lr_schedule is None:
-        why = "it is reported with algo.lr_schedule only"
+    elif metric == "learn/lr" and settings.algo and settings.algo.lr_factors is None:
+        why = "it is reported with algo.lr_factors only"
     elif metric == "learn/clipped_target_mass" and not categorical(settings):
         why = "it is reported with algo/distribution=categorical only"
     elif metric.startswith("offline/") and settings.run.dataset.read is None:

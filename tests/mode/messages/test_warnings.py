@@ -85,7 +85,7 @@ def test_keys_that_nothing_reads(tmp_path, caplog, overrides, warning):
 STOPS = [
     ("test/win_rate", "env=cartpole does not say that its episodes are won or lost"),
     ("train/temperature", "algo/exploration=epsilon_greedy has none"),
-    ("learn/lr", "with algo.lr_schedule only"),
+    ("learn/lr", "with algo.lr_factors only"),
     ("learn/clipped_target_mass", "with algo/distribution=categorical only"),
     ("offline/is_return", "with dataset.read only"),
     ("custom/success", "custom metrics come from callbacks"),
