@@ -59,7 +59,7 @@ LEVELS = {
     f"{CARTPOLE} total_env_steps=50_000": (RETURN, 450),
     f"{CARTPOLE} dataset.write=data/cart": (RETURN, 450),
     f"{CARTPOLE} 'algo.optimizer={{_target_: torch.optim.AdamW, lr: 5e-4}}'": (RETURN, 450),
-    f"{CARTPOLE} 'callbacks={PENALTY}'": (RETURN, 450),
+    f"env=cartpole total_env_steps=1e5 'callbacks={PENALTY}'": (RETURN, 450),
     f"{CARTPOLE} total_env_steps=20000 dataset.write=data/cartpole": (RETURN, 195),
     f"{CARTPOLE} dataset.read=data/cart": (RETURN, 195),
     f"{CARTPOLE} dataset.read=data/cartpole total_env_steps=50000": (RETURN, 195),
