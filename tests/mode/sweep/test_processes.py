@@ -73,10 +73,10 @@ def test_a_signal_reaches_every_running_job_once_and_none_begins_after_it(
 
 
 def test_with_fail_fast_a_failed_job_stops_the_others(seen, own_folder):
-    waits, fails, never = jobs(own_folder, "wait", "exit 2", "finish")
-    ours = processes(seen, 3, fail_fast=True)
-    ours.run([waits, fails, never])
-    assert waits.record["exit_code"] == 143 or not waits.record  # stopped before it could record
+    waits, fails, never = jobs(own_folder, "wait", "exit 2 go", "finish")
+    seen.on_line = lambda text: text == "waiting" and (fails.folder / "go").touch()
+    processes(seen, 3, fail_fast=True).run([waits, fails, never])
+    assert waits.record["exit_code"] == 143
     assert not never.record
     assert "1_exit failed: the other runs stop and save." in seen.notes
 
