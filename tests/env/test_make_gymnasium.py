@@ -26,7 +26,12 @@ IDS = {
 
 
 @pytest.mark.parametrize("id", IDS)
-def test_an_unknown_id_is_refused_with_what_to_type(id: str, recwarn: Any) -> None:
+def test_an_unknown_id_is_refused_with_what_to_type(
+    id: str, recwarn: Any, monkeypatch: Any
+) -> None:
+    for spec in list(gymnasium.registry.values()):
+        if str(spec.entry_point).startswith("ale_py"):  # where the extra [atari] is installed
+            monkeypatch.delitem(gymnasium.registry, spec.id)
     with pytest.raises(ValueError, match=rf"^env\.id={re.escape(id)} cannot be made: ") as caught:
         made(id)
     assert str(caught.value).endswith(IDS[id])
