@@ -41,7 +41,8 @@ PRINTED = re.compile(
 )
 """What a command has printed into a page."""
 RECORDED = (
-    "version", "git_commit", "machine", "env_steps", "updates", "seconds", "environment", "plan"
+    "version", "git_commit", "machine", "env_steps", "updates", "seconds", "cpu_seconds",
+    "peak_memory_bytes", "environment", "plan",
 )  # fmt: skip
 """Fields of run.json that are kept with the metrics."""
 PEER = "-epymarl"
@@ -160,25 +161,36 @@ def table(group: str) -> str:
 
 
 def costs() -> str:
-    """Mean minutes, gradient steps and memory of the kept runs of all tasks."""
+    """Mean time and memory of the kept runs of all tasks; CPU time and all memory where they were
+    recorded.
+    """
     lines = [
-        "| task | runs | env steps | gradient steps | minutes | replay memory | networks |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| task | runs | env steps | gradient steps | minutes | CPU minutes | memory | "
+        "replay memory | networks |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name in (name for group in TASKS for name in kept_names(group)):
         records = [lines[0]["run"] for lines in kept(name).values()]
         plan, updates = records[0].get("plan"), records[0].get("updates")
-        memory = (
-            f"{plan['replay']['bytes'] / 2**20:,.0f} MiB | {plan['network_bytes'] / 2**20:.1f} MiB"
-            if plan
-            else " | "
-        )
-        minutes = np.mean([record["seconds"] / 60 for record in records])
-        lines.append(
-            f"| {name} | {len(records)} | {records[0]['env_steps']:,} | "
-            f"{f'{updates:,}' if updates else ''} | {minutes:.0f} | {memory} |"
-        )
+        cells = [
+            name,
+            str(len(records)),
+            f"{records[0]['env_steps']:,}",
+            f"{updates:,}" if updates else "",
+            mean_of(records, "seconds", 60),
+            mean_of(records, "cpu_seconds", 60),
+            mean_of(records, "peak_memory_bytes", 2**20, " MiB"),
+            f"{plan['replay']['bytes'] / 2**20:,.0f} MiB" if plan else "",
+            f"{plan['network_bytes'] / 2**20:.1f} MiB" if plan else "",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def mean_of(records: list[dict[str, Any]], name: str, unit: float, suffix: str = "") -> str:
+    """The mean of a field over the records that have it; nothing if none has."""
+    found = [record[name] / unit for record in records if record.get(name) is not None]
+    return f"{np.mean(found):,.0f}{suffix}" if found else ""
 
 
 def kept_names(group: str) -> list[str]:

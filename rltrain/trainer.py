@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import InitVar, asdict, dataclass
@@ -16,6 +15,7 @@ from rltrain.callback import Callbacks
 from rltrain.callback.training import EvaluationRollouts, Recording
 from rltrain.common.checkpoint import Found
 from rltrain.common.disk import Disk
+from rltrain.common.machine.usage import Usage
 from rltrain.common.metrics import Metrics, episode_metrics
 from rltrain.common.progress import Progress
 from rltrain.common.stopwatch import Stopwatch
@@ -84,9 +84,7 @@ class Trainer:
         self.recorder: Recording | None = None  # records the current test
         self.ended_at = -1  # env steps of the last ``on_train_end``
         self.started = False
-        self.disk = Disk()
-        self.seconds_before = 0.0
-        self.begun = time.monotonic()
+        self.disk, self.usage = Disk(), Usage()
 
     def run(self, until: int) -> None:
         """Train until that many env steps."""
@@ -140,7 +138,8 @@ class Trainer:
         """
         self.require_own_folder()
         if not self.started:
-            self.started, self.begun = True, time.monotonic()
+            self.started = True
+            self.usage.begin()
             self.callbacks.on_train_start(self)
 
     def require_own_folder(self) -> None:
@@ -269,7 +268,7 @@ class Trainer:
     @property
     def seconds(self) -> float:
         """Wall-clock seconds of this run, those before a resume included."""
-        return self.seconds_before + time.monotonic() - self.begun
+        return self.usage.seconds
 
     def save(self, kind: str = "full", *, with_replay: bool = True) -> Path:
         """Write a checkpoint into the run folder and delete old ones (``save.keep_last``); weights

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -38,8 +37,6 @@ class Saved(Training, Protocol):
     iterations: int
     pretrained: bool
     awaits_restore: bool
-    seconds_before: float
-    begun: float
 
     @property
     def metrics(self) -> Metrics: ...
@@ -83,7 +80,7 @@ def state_dict(trainer: Saved) -> dict[str, Any]:
     return {
         "clock": asdict(trainer.clock),
         "owed": trainer.owed,
-        "seconds": trainer.seconds,
+        "usage": trainer.usage.state_dict(),
         "iterations": trainer.iterations,
         "pretrained": trainer.pretrained,
         "metrics": trainer.metrics.state_dict(),
@@ -126,7 +123,7 @@ def restore(trainer: Saved, path: Path) -> checkpoint.Found:
             found = replace(found, remarks=(*found.remarks, remark))
         trainer.clock = Clock(**state["clock"])
         trainer.owed = int(state["owed"])
-        trainer.seconds_before, trainer.begun = state["seconds"], time.monotonic()
+        trainer.usage.load_state_dict(state["usage"])
         trainer.iterations = int(state["iterations"])
         trainer.pretrained = bool(state["pretrained"])
         trainer.metrics.load_state_dict(state["metrics"])

@@ -50,7 +50,7 @@ RUNS = {
 Path_ = tuple[Any, ...]
 MISSING = object()
 UNUSED = {
-    r"trainer\.seconds": "wall time",
+    r"trainer\.usage\..*": "time and memory",
     r"trainer\.latest\..*": "replaced by the next row of metrics",
     r"trainer\.metrics\..*skipped_updates": "no update was skipped: a sum of zero",
     r"trainer\.callbacks\..*\.TrainLog": "train.log, whose lines have times, is not compared",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rltrain.common.disk import Disk
+from rltrain.common.machine.usage import Usage
 from rltrain.common.stopwatch import Stopwatch
 from rltrain.interfaces import Buffer, Learning, Rollouts, Watch
 from rltrain.types import Clock, Episode
@@ -101,6 +102,7 @@ class Training(Protocol):
     recorder: Recording | None  # records the current test
     disk: Disk  # files that cannot be written while the run goes on
     stopwatch: Stopwatch  # where the time goes
+    usage: Usage  # time and memory of the run
 
     @property
     def tests(self) -> Tests:

@@ -175,8 +175,8 @@ class Record(Callback):
 
     def write(self, trainer: Training, **facts: Any) -> None:
         """Write ``run.json``, unless it cannot be written now."""
-        now = {"seconds": round(trainer.seconds, 1), "degraded": trainer.disk.degraded}
-        self.facts |= {**asdict(trainer.clock), **now, **facts}
+        used = {name: round(value, 1) for name, value in trainer.usage.state_dict().items()}
+        self.facts |= {**asdict(trainer.clock), **used, "degraded": trainer.disk.degraded, **facts}
         text = json.dumps(self.facts, indent=1)
         trainer.disk.attempt("run.json", lambda: put_text(self.path, text))
 

@@ -62,7 +62,7 @@ def test_a_run_stops_after_its_hours(seconds, stops):
 def test_hours_count_those_before_a_resume(small, tmp_path):
     overrides = [*small, "stop.hours=1", "total_env_steps=1000000"]
     trainer = rltrain.make_trainer(overrides, run_dir=tmp_path)
-    trainer.seconds_before = 3600.0
+    trainer.usage.seconds_before = 3600.0
     trainer.run(1_000_000)
     assert trainer.clock.env_steps < 100
     assert trainer.stopping == "1 hours are over"

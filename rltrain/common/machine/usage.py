@@ -1,0 +1,79 @@
+"""What a run costs: wall-clock time, CPU time and memory."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+
+class Usage:
+    """Time and memory that a run has used, those before a resume included.
+
+    CPU time is that of this process and of the child processes that it has waited for; worker
+    processes of ``hardware=process`` and ``ray`` are not among them.
+    """
+
+    def __init__(self) -> None:
+        self.seconds_before = self.cpu_seconds_before = 0.0
+        self.peak_before = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """Count from now on."""
+        self.begun, self.cpu_begun = time.monotonic(), cpu_seconds()
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock seconds."""
+        return self.seconds_before + time.monotonic() - self.begun
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU seconds of all threads, user and system."""
+        return self.cpu_seconds_before + cpu_seconds() - self.cpu_begun
+
+    @property
+    def peak_memory_bytes(self) -> int:
+        """The most memory that this process has occupied at once."""
+        return max(self.peak_before, peak_memory())
+
+    def state_dict(self) -> dict[str, float]:
+        return {
+            "seconds": self.seconds,
+            "cpu_seconds": self.cpu_seconds,
+            "peak_memory_bytes": self.peak_memory_bytes,
+        }
+
+    def load_state_dict(self, state: Mapping[str, float]) -> None:
+        self.seconds_before = float(state["seconds"])
+        self.cpu_seconds_before = float(state["cpu_seconds"])
+        self.peak_before = int(state["peak_memory_bytes"])
+        self.begin()
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of this process so far, its threads and the children that it has waited for."""
+    return float(np.sum(os.times()[:4]))
+
+
+def peak_memory(status: Path = Path("/proc/self/status")) -> int:
+    """The largest resident set of this process so far, in bytes.
+
+    Linux's own account begins with the program; ``getrusage``, used elsewhere, may begin with the
+    process that started it.
+    """
+    try:
+        lines = status.read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -1,0 +1,56 @@
+"""What a run costs."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from rltrain.common.machine.usage import Usage, peak_memory
+
+
+def work(seconds):
+    """Keep a CPU busy."""
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        pass
+
+
+def test_cpu_time_counts_work_and_not_waiting():
+    usage = Usage()
+    time.sleep(0.05)
+    assert usage.cpu_seconds < usage.seconds
+    work(0.05)
+    assert usage.cpu_seconds >= 0.04
+
+
+def test_time_before_it_begins_does_not_count():
+    usage = Usage()
+    work(0.05)
+    usage.begin()
+    assert usage.cpu_seconds < 0.04
+
+
+def test_a_resumed_run_goes_on_counting():
+    usage = Usage()
+    usage.load_state_dict({"seconds": 100.0, "cpu_seconds": 50.0, "peak_memory_bytes": 10**15})
+    assert 100 <= usage.seconds < 110
+    assert 50 <= usage.cpu_seconds < 60
+    assert usage.peak_memory_bytes == 10**15
+    assert usage.state_dict().keys() == {"seconds", "cpu_seconds", "peak_memory_bytes"}
+
+
+def test_the_peak_is_at_least_the_size_of_an_array_that_is_gone():
+    before = peak_memory()
+    big = np.ones(before // 8 + 2**23)  # as large as all before it, and 64 MB
+    del big
+    assert peak_memory() >= before + 2**25
+
+
+def test_the_peak_is_known_without_linux(tmp_path):
+    assert peak_memory(tmp_path / "none") > 2**20
+
+
+def test_the_peak_is_that_of_linux(tmp_path):
+    (tmp_path / "status").write_text("Name:\tpython\nVmHWM:\t    2048 kB\nThreads:\t1\n")
+    assert peak_memory(tmp_path / "status") == 2048 * 1024
