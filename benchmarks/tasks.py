@@ -35,7 +35,8 @@ class Task:
         metric: of the tests.
         last: a run's score is the mean of so many last tests.
         published: the source's result: medians at 2 M steps of the SMAC paper, PyMARL2's README
-            (about 10 M), rl-baselines3-zoo, and best points within 2 M steps of EPyMARL's paper.
+            (about 10 M), rl-baselines3-zoo, CleanRL's documentation (returns of training, three
+            seeds), and best points within 2 M steps of EPyMARL's paper.
     """
 
     overrides: str
@@ -137,7 +138,19 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             "experiment=zoo/lunarlander total_env_steps=250_000 algo.loss.double=true "
             "algo.network.dueling=true algo.loss.n_step=3 algo.updates_per_env_step=0.5"
         ),
-        "cartpole-dqn": control("algo=dqn env=cartpole"),
+        **{
+            f"{env}-dqn": control(f"algo=dqn env={env}")
+            for env in ("cartpole", "acrobot", "mountaincar", "lunarlander")
+        },
+        **{
+            f"cleanrl-{algo}-{env}": control(f"experiment=cleanrl/{algo}_{env}", published)
+            for algo, each in (
+                ("dqn", ("488.69", "-91.54", "-194.95")),
+                ("c51", ("481.20", "-87.70", "-166.38")),
+                ("pqn", ("495.13", "-95.63", "-200.00")),
+            )
+            for env, published in zip(("cartpole", "acrobot", "mountaincar"), each, strict=True)
+        },
         "cartpole-simple_q": control(f"algo=simple_q {CARTPOLE}"),
         "cartpole-c51": control(
             f"algo=c51 {CARTPOLE} algo.distribution.v_min=0 algo.distribution.v_max=100"
