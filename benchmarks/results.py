@@ -1,15 +1,16 @@
 """Training results: runs that are left alone, their metrics kept, and tables made of them.
 
-    python -m benchmarks.results run lbf-vdn:1-3 qmix-3m:1    two at a time, one thread each
+    python -m benchmarks.results run                          what is missing, two runs at a time
+    python -m benchmarks.results run teams lbf-vdn:1-3        of a group; the seeds of a task
     python -m benchmarks.results keep                         copy metrics to benchmarks/data
     python -m benchmarks.results table teams                  a Markdown table, from that copy
     python -m benchmarks.results costs                        time and memory of all of them
     python -m benchmarks.results write                        both into docs, and docs/curves
 
-`run` trains in outputs/results; finished runs are skipped, interrupted ones resumed, and every
-command is printed. `keep FOLDER` copies runs from another folder, and those of EPyMARL's own code
-among them: Sacred's folders whose `local_results_path` is called like `lbf-vdn-epymarl-s1`. Tasks:
-benchmarks/tasks.py.
+`run` trains in outputs/results, one thread each; finished runs are skipped, interrupted ones
+resumed, and every command is printed. Where no seeds are given, kept runs are skipped, too.
+`keep FOLDER` copies runs from another folder, and those of EPyMARL's own code among them: Sacred's
+folders whose `local_results_path` is called like `lbf-vdn-epymarl-s1`. Tasks: benchmarks/tasks.py.
 """
 
 from __future__ import annotations
@@ -50,16 +51,30 @@ PEER = "-epymarl"
 
 
 def jobs(words: list[str]) -> Iterator[tuple[Path, list[str]]]:
-    """``lbf-vdn:1-3`` to three folders and what is typed for them."""
-    for word in words:
+    """``lbf-vdn:1-3`` to three folders and what is typed for them; ``lbf-vdn`` and ``teams`` to
+    those of their runs that are not kept yet.
+    """
+    for word in words or TASKS:
         name, _, numbers = word.partition(":")
-        try:
-            overrides = task(name).overrides.split()
-        except KeyError:
-            names = ", ".join(name for group in TASKS.values() for name in group)
-            sys.exit(f"There is no task '{name}'. Tasks: {names}.")
-        for seed in seeds(numbers or "1"):
-            yield OUTPUT / f"{name}-s{seed}", [*overrides, f"seed={seed}"]
+        for each in TASKS.get(name, (name,)):
+            for seed in seeds(numbers) if numbers else missing(each):
+                overrides = named(each).overrides.split()
+                yield OUTPUT / f"{each}-s{seed}", [*overrides, f"seed={seed}"]
+
+
+def missing(name: str) -> list[int]:
+    """The seeds of a task whose runs are not kept."""
+    return [seed for seed in range(1, named(name).seeds + 1) if str(seed) not in kept(name)]
+
+
+def named(name: str) -> Task:
+    """The task of that name; ends the program with all names if there is none."""
+    try:
+        return task(name)
+    except KeyError:
+        groups = ", ".join(TASKS)
+        names = ", ".join(name for group in TASKS.values() for name in group)
+        sys.exit(f"There is no task '{name}'. Groups: {groups}. Tasks: {names}.")
 
 
 def keep(source: Path) -> None:
@@ -230,8 +245,8 @@ def draw_all() -> None:
 
 def main(arguments: list[str]) -> None:
     match arguments:
-        case ["run", _, *_]:
-            run_all(jobs(arguments[1:]))
+        case ["run", *words]:
+            run_all(jobs(words))
         case ["keep", *folder] if len(folder) < 2:
             keep(Path(*folder) if folder else OUTPUT)
         case ["costs"]:

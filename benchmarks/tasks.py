@@ -34,6 +34,7 @@ class Task:
         overrides: what follows ``rltrain``, without the seed.
         metric: of the tests.
         last: a run's score is the mean of so many last tests.
+        seeds: 1 to this number belong to the table.
         published: the source's result: medians at 2 M steps of the SMAC paper, PyMARL2's README
             (about 10 M), rl-baselines3-zoo, CleanRL's documentation (returns of training, three
             seeds), and best points within 2 M steps of EPyMARL's paper.
@@ -43,79 +44,77 @@ class Task:
     metric: str = "test/return_mean"
     last: int = 1
     published: str = ""
+    seeds: int = 1
 
 
-def smac(algo: str, env: str, published: str = "", env_steps: int = 500_000) -> Task:
+def smac(algo: str, env: str, published: str, seeds: int, env_steps: int = 500_000) -> Task:
     """A team on a SMAC map with the default settings."""
-    return Task(f"{algo} {env} total_env_steps={env_steps:_}", "test/win_rate", 10, published)
+    overrides = f"{algo} {env} total_env_steps={env_steps:_}"
+    return Task(overrides, "test/win_rate", 10, published, seeds)
 
 
-def long_smac(algo: str, env: str, published: str, millions: int) -> Task:
+def long_smac(algo: str, env: str, published: str, seeds: int, millions: int) -> Task:
     """The same for millions of env steps; the cache makes it faster and changes no result."""
     overrides = f"{algo} hardware.target_cache=2e9"
-    return smac(overrides, env, published, millions * 10**6)
+    return smac(overrides, env, published, seeds, millions * 10**6)
 
 
-def control(overrides: str, published: str = "") -> Task:
+def control(overrides: str, published: str = "", seeds: int = 8) -> Task:
     """A single agent, scored by its last test of 20 episodes."""
-    return Task(f"{overrides} {TESTS}", published=published)
+    return Task(f"{overrides} {TESTS}", published=published, seeds=seeds)
 
 
 def team(name: str, published: str) -> Task:
     """EPyMARL's settings for one environment and algorithm."""
     overrides = f"experiment=epymarl/{name} total_env_steps=1_000_000 save.interval=100_000"
-    return Task(overrides, last=5, published=published)
+    return Task(overrides, last=5, published=published, seeds=3)
 
 
 TASKS: Mapping[str, Mapping[str, Task]] = {
     "smac": {
         **{
-            f"{algo}-{name}": smac(f"algo={algo}", f"env=smac env.map_name={name}", published)
-            for algo, name, published in (
-                ("qmix", "3m", ""),
-                ("qmix", "8m", ""),
-                ("qmix", "2s3z", "99 %"),
-                ("qmix", "5m_vs_6m", "70 %"),
-                ("qmix", "3s5z", "97 %"),
-                ("qmix", "2s_vs_1sc", "100 %"),
-                ("qmix", "MMM", ""),
-                ("vdn", "2s3z", "97 %"),
-                ("iql", "2s3z", "75 %"),
+            f"{algo}-{name}": smac(
+                f"algo={algo}", f"env=smac env.map_name={name}", published, seeds
+            )
+            for algo, name, published, seeds in (
+                ("qmix", "3m", "", 2),
+                ("qmix", "8m", "", 2),
+                ("qmix", "2s3z", "99 %", 2),
+                ("qmix", "5m_vs_6m", "70 %", 2),
+                ("qmix", "3s5z", "97 %", 1),
+                ("qmix", "2s_vs_1sc", "100 %", 1),
+                ("qmix", "MMM", "", 1),
             )
         },
         **{
             f"bf16-{name}": smac(
-                "algo=qmix hardware.precision=bf16", f"env=smac env.map_name={name}"
+                "algo=qmix hardware.precision=bf16", f"env=smac env.map_name={name}", "", seeds
             )
-            for name in ("3m", "8m")
+            for name, seeds in (("3m", 3), ("8m", 1))
         },
         **{
-            f"pymarl2-{name}": smac("experiment=pymarl2/qmix", f"env.map_name={name}", published)
-            for name, published in (
-                ("3m", ""),
-                ("2s3z", "100 %"),
-                ("5m_vs_6m", "90 %"),
-            )
+            f"pymarl2-{name}": smac("experiment=pymarl2/qmix", f"env.map_name={name}", published, 1)
+            for name, published in (("3m", ""), ("2s3z", "100 %"), ("5m_vs_6m", "90 %"))
         },
     },
     "smac_long": {
         **{
             f"long-{algo}-{name}": long_smac(
-                f"algo={algo}", f"env=smac env.map_name={name}", published, millions
+                f"algo={algo}", f"env=smac env.map_name={name}", published, seeds, millions
             )
-            for algo, name, millions, published in (
-                ("qmix", "3m", 2, ""),
-                ("qmix", "2s3z", 2, "99 %"),
-                ("qmix", "5m_vs_6m", 2, "70 %"),
-                ("qmix", "3s5z", 1, "97 %"),
-                ("qmix", "MMM", 1, ""),
-                ("vdn", "2s3z", 1, "97 %"),
-                ("iql", "2s3z", 1, "75 %"),
+            for algo, name, published, seeds, millions in (
+                ("qmix", "3m", "", 3, 2),
+                ("qmix", "2s3z", "99 %", 3, 2),
+                ("qmix", "5m_vs_6m", "70 %", 3, 2),
+                ("qmix", "3s5z", "97 %", 1, 1),
+                ("qmix", "MMM", "", 1, 1),
+                ("vdn", "2s3z", "97 %", 2, 1),
+                ("iql", "2s3z", "75 %", 2, 1),
             )
         },
         **{
             f"long-pymarl2-{name}": long_smac(
-                "experiment=pymarl2/qmix", f"env.map_name={name}", published, 1
+                "experiment=pymarl2/qmix", f"env.map_name={name}", published, 2, 1
             )
             for name, published in (("2s3z", "100 %"), ("5m_vs_6m", "90 %"))
         },
@@ -127,6 +126,7 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             "algo.target_update.updates=200",
             "test/win_rate",
             5,
+            seeds=2,
         ),
     },
     "control": {
@@ -134,16 +134,12 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
         "acrobot": control("experiment=zoo/acrobot", "-76.6"),
         "mountaincar": control("experiment=zoo/mountaincar", "-100.8"),
         "lunarlander": control("experiment=zoo/lunarlander total_env_steps=250_000", "154.4"),
-        "lunarlander-double-dueling-3": control(
-            "experiment=zoo/lunarlander total_env_steps=250_000 algo.loss.double=true "
-            "algo.network.dueling=true algo.loss.n_step=3 algo.updates_per_env_step=0.5"
-        ),
         **{
             f"{env}-dqn": control(f"algo=dqn env={env}")
-            for env in ("cartpole", "acrobot", "mountaincar", "lunarlander")
+            for env in ("cartpole", "lunarlander")  # those of the other two are the zoo's
         },
         **{
-            f"cleanrl-{algo}-{env}": control(f"experiment=cleanrl/{algo}_{env}", published)
+            f"cleanrl-{algo}-{env}": control(f"experiment=cleanrl/{algo}_{env}", published, seeds=3)
             for algo, each in (
                 ("dqn", ("488.69", "-91.54", "-194.95")),
                 ("c51", ("481.20", "-87.70", "-166.38")),
@@ -173,14 +169,14 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
         ),
         "cartpole-r2d2": control(f"algo=r2d2 {CARTPOLE} algo.target_update.env_steps=250"),
         "cartpole-pqn": control("experiment=cleanrl/pqn_cartpole algo.loss.trace=0.9"),
-        "trading": control("experiment=trading"),
+        "trading": control("experiment=trading", seeds=3),
     },
     "minatar": {
         "breakout": control(
-            "experiment=minatar/double_dqn env.game=breakout total_env_steps=2_000_000"
+            "experiment=minatar/double_dqn env.game=breakout total_env_steps=2_000_000", seeds=2
         ),
         **{
-            f"pqn-{game}": control(f"experiment=minatar/pqn env.game={game} {PQN}")
+            f"pqn-{game}": control(f"experiment=minatar/pqn env.game={game} {PQN}", seeds=1)
             for game in ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
         },
     },
@@ -192,21 +188,24 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
     },
     "prey": {
         **{
-            f"prey-{algo}": Task(f"algo={algo} {PREY}", last=5)
+            f"prey-{algo}": Task(f"algo={algo} {PREY}", last=5, seeds=3)
             for algo in ("vdn", "qmix", "ow_qmix")
         },
         "prey-qplex": Task(
-            f"algo=qplex {PREY} algo.mixer.kernels=10 algo.mixer.kernel_layers=3", last=5
+            f"algo=qplex {PREY} algo.mixer.kernels=10 algo.mixer.kernel_layers=3", last=5, seeds=3
         ),
     },
     "matrix": {
         f"{game}-{algo}": Task(
-            f"experiment=epymarl/matrix/{algo} env.game={game} {GAME}", published=published
+            f"experiment=epymarl/matrix/{algo} env.game={game} {GAME}",
+            published=published,
+            seeds=seeds,
         )
-        for game, each in (
-            ("climbing", ("195", "175", "175")),
-            ("penalty_0", ("250",) * 3),
-            *((f"penalty_{k}", ("50",) * 3) for k in (25, 50, 75, 100)),
+        for game, each, seeds in (
+            ("climbing", ("195", "175", "175"), 5),
+            ("penalty_0", ("250",) * 3, 2),
+            ("penalty_25", ("50",) * 3, 2),
+            *((f"penalty_{k}", ("50",) * 3, 1) for k in (50, 75, 100)),
         )
         for algo, published in zip(("iql", "vdn", "qmix"), each, strict=True)
     }

@@ -99,3 +99,31 @@ def test_finished_runs_of_epymarl_are_kept_beside_ours(tmp_path: Path, data: Pat
     *_, found, _, origin = results.table("teams").splitlines()
     assert found == "| lbf-qmix, EPyMARL's own code | 100 | 1 | 0.50 | 0.50 | 0.75 |  | 2 |"
     assert origin.startswith("Made with EPyMARL 1234567;")
+
+
+def test_what_is_missing_of_a_group_is_run(tmp_path: Path) -> None:
+    run_of_rltrain(tmp_path / "runs/lbf-vdn-s2", "finished", 1.0)
+    results.keep(tmp_path / "runs")
+    names = [folder.name for folder, _ in results.jobs(["lbf-vdn"])]
+    assert names == ["lbf-vdn-s1", "lbf-vdn-s3"]
+    assert set(names) < {folder.name for folder, _ in results.jobs(["teams"])}
+    everything = [folder.name for folder, _ in results.jobs([])]
+    assert len(everything) == len(set(everything))
+    assert {"lbf-vdn-s1", "long-qmix-3m-s3", "cartpole-s8"} <= set(everything)
+
+
+def test_seeds_that_are_named_are_run(tmp_path: Path) -> None:
+    run_of_rltrain(tmp_path / "runs/lbf-vdn-s2", "finished", 1.0)
+    results.keep(tmp_path / "runs")
+    (folder, words), *more = results.jobs(["lbf-vdn:2-4"])
+    assert (folder.name, words[0], words[-1]) == (
+        "lbf-vdn-s2",
+        "experiment=epymarl/lbf/vdn",
+        "seed=2",
+    )
+    assert [folder.name for folder, _ in more] == ["lbf-vdn-s3", "lbf-vdn-s4"]
+
+
+def test_unknown_tasks_are_refused_with_all_names() -> None:
+    with pytest.raises(SystemExit, match=r"no task 'lbf-iql'. Groups: smac, .* Tasks: qmix-3m, "):
+        list(results.jobs(["lbf-iql"]))
