@@ -1,8 +1,9 @@
 """Weights of PyMARL's networks, in memory, for a learner of the same algorithm.
 
 Names are those of PyMARL, EPyMARL, PyMARL2 and the authors of weighted QMIX and QPLEX: agents
-``fc1``, ``rnn``, ``fc2``; mixers ``hyper_w_1``, ``hyper_w_final``, ``hyper_b_1``, ``V``; QTRAN
-``Q``, ``V``, ``action_encoding``; QPLEX ``si_weight``.
+``fc1``, ``rnn``, ``fc2``; mixers ``hyper_w_1``, ``hyper_w_final``, ``hyper_b_1``, ``V`` (PyMARL2:
+``hyper_w1``, ``hyper_w2``, ``hyper_b1``, ``hyper_b2``); QTRAN ``Q``, ``V``, ``action_encoding``;
+QPLEX ``si_weight``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,14 @@ Weights = Mapping[str, Any]
 FEED_FORWARD = ("torso.0", "torso.2", "head.advantage.0")
 """The layers of agents without memory (fc1, rnn, fc2 in EPyMARL with use_rnn: False; fc1, fc2, fc3
 in PyMARL2), as ``algo/network=mlp`` calls them."""
-RENAMED = {"constrant_value_layer.": "constant_layer."}
+RENAMED = {
+    "constrant_value_layer.": "constant_layer.",
+    "hyper_w1.": "hyper_w_1.",  # QMIX and agents of PyMARL2 (nmix.py, n_rnn_agent.py) from here on
+    "hyper_b1.0.": "hyper_b_1.",
+    "hyper_w2.": "hyper_w_final.",
+    "hyper_b2.": "V.",
+    "layer_norm.": "norm.",
+}
 """Beginnings of theirs that are spelled differently here."""
 
 
@@ -120,12 +128,12 @@ def renamed(weights: Weights, module: nn.Module | None = None) -> dict[str, Tens
         }
     layers = dict(RENAMED)
     if "fc1.weight" in weights and "rnn.weight_ih" not in weights:  # agents without memory
-        theirs = dict.fromkeys(name.partition(".")[0] for name in weights)
-        layers |= {f"{a}.": f"{b}." for a, b in zip(theirs, FEED_FORWARD, strict=False)}
+        numbered = dict.fromkeys(name.partition(".")[0] for name in weights)
+        layers |= {f"{a}.": f"{b}." for a, b in zip(numbered, FEED_FORWARD, strict=False)}
     found = {}
     for name, value in weights.items():
-        first, dot, rest = name.partition(".")
-        found[layers.get(first + dot, first + dot) + rest] = torch.as_tensor(value)
+        theirs = next((beginning for beginning in layers if name.startswith(beginning)), "")
+        found[layers.get(theirs, "") + name.removeprefix(theirs)] = torch.as_tensor(value)
     return found
 
 

@@ -154,7 +154,9 @@ def advice(files: PymarlFiles, own: Mapping[str, Any], spec: EnvSpec) -> Iterato
     """The overrides with which the networks would fit, as far as sizes tell."""
     single = by_agent(files.agent)
     agent = single.get(0, files.agent)
-    weights = [tensor for name, tensor in agent.items() if re.fullmatch(r"\w+\.weight", name)]
+    weights = [
+        tensor for name, tensor in agent.items() if re.fullmatch(r"(fc\d|rnn)\.weight", name)
+    ]
     memory = "rnn.weight_ih" in agent
     if not weights or len(weights[-1]) != spec.n_actions or len(single) not in (0, spec.n_agents):
         return
@@ -171,6 +173,9 @@ def advice(files: PymarlFiles, own: Mapping[str, Any], spec: EnvSpec) -> Iterato
         yield f"algo.network.hidden_dim={widths[0]}"
     elif not memory and (here is None or here[0] != widths[0]):
         yield f"algo.network.hidden_sizes=[{','.join(map(str, widths))}]"
+    normalizes = "layer_norm.weight" in agent
+    if memory and normalizes != (prefix + "norm.weight" in own):
+        yield f"algo.network.layer_norm={str(normalizes).lower()}"
     inputs, n_obs = weights[0].shape[1], math.prod(spec.obs_shape) * spec.frame_stack
     if here is None or here[1] != inputs:
         choices = itertools.product((True, False), repeat=2)
@@ -189,12 +194,13 @@ def mixer_advice(files: PymarlFiles, own: Mapping[str, Any]) -> Iterator[str]:
     mixes = any(name.startswith(("mixer.", "critic.")) for name in own)
     if not files.mixer and mixes:
         yield "algo=vdn (or algo=iql)"
-    layers = {name.partition(".")[0] for name in files.mixer}
+    mixer = renamed(files.mixer)
+    layers = {name.partition(".")[0] for name in mixer}
     for algo in (algo for layer, algo in ALGORITHMS.items() if layer in layers and not mixes):
         yield f"algo={algo}"
-    if "hyper_b_1.weight" not in files.mixer or not mixes:
+    if "hyper_b_1.weight" not in mixer or not mixes:
         return
-    theirs = {f"mixer.{name}": list(tensor.shape) for name, tensor in files.mixer.items()}
+    theirs = {f"mixer.{name}": list(tensor.shape) for name, tensor in mixer.items()}
     first, embed = "mixer.hyper_w_1.0.weight", "mixer.hyper_b_1.weight"
     if own.get(embed) != theirs[embed]:
         yield f"algo.mixer.embed_dim={theirs[embed][0]}"

@@ -50,6 +50,31 @@ def test_a_name_of_qatten_is_translated():
     )
 
 
+def test_networks_of_pymarl2_are_loaded_by_their_own_names():
+    """Its QMIX numbers the layers of the mixing network; its agents may normalize their output."""
+    learner, other = (
+        make_learner(make_model(mixer="qmix", seed=seed, layer_norm=True)) for seed in range(2)
+    )
+    names = {
+        "hyper_w_1.": "hyper_w1.",
+        "hyper_b_1.": "hyper_b1.0.",
+        "hyper_w_final.": "hyper_w2.",
+        "V.": "hyper_b2.",
+        "norm.": "layer_norm.",
+    }
+
+    def named_there(module):
+        found = {}
+        for name, weight in weights_of(module).items():
+            first, dot, rest = name.partition(".")
+            found[names.get(first + dot, first + dot) + rest] = weight
+        return found
+
+    load_pymarl(learner, named_there(other.online.agents), named_there(other.online.mixer))
+    for ours, theirs in zip(learner.online.parameters(), other.online.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
 def test_agents_without_memory_are_loaded_by_their_own_names():
     learner, other = (
         make_learner(make_model("mlp", "sum", seed=seed, hidden_sizes=[8, 8])) for seed in range(2)

@@ -30,11 +30,13 @@ OVERRIDES += ["algo.mixer.hypernet_dim=5", "hardware.threads=1"]
 class RNNAgent(nn.Module):
     """PyMARL's, by its names."""
 
-    def __init__(self, n_inputs=3 + 2 + 2, hidden=8, memory=True):
+    def __init__(self, n_inputs=3 + 2 + 2, hidden=8, memory=True, norm=False):
         super().__init__()
         self.fc1 = nn.Linear(n_inputs, hidden)
         self.rnn = nn.GRUCell(hidden, hidden) if memory else nn.Linear(hidden, hidden)
         self.fc2 = nn.Linear(hidden, 2)
+        if norm:  # PyMARL2's use_layer_norm
+            self.layer_norm = nn.LayerNorm(hidden)
 
     def forward(self, inputs, hidden):
         x = F.relu(self.fc1(inputs))
@@ -156,6 +158,7 @@ def test_agents_without_memory_become_feed_forward_ones(folder):
             OVERRIDES,
             "2 agents, 2 actions, observation 3, state 3. .*map_name",
         ),
+        (RNNAgent(norm=True), OVERRIDES, r"Type algo.network.layer_norm=true\."),
         (RNNAgent(memory=False), OVERRIDES, r"algo/network=mlp algo.network.hidden_sizes=\[8,8\]"),
         (RNNAgent(), ["algo=vdn", "algo.network.hidden_dim=8"], "Type algo=qmix"),
         (RNNAgent(), [*OVERRIDES[:2], "algo.mixer.embed_dim=9"], "algo.mixer.embed_dim=4 .*dim=5"),
