@@ -5,24 +5,34 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rltrain.interop.pymarl import by_agent, renamed
 from rltrain.interop.pymarl_files import PymarlFiles
 from rltrain.types import EnvSpec
 
-ALGORITHMS = {"hyper_b_1": "qmix", "action_encoding": "qtran", "si_weight": "qplex"}
-"""The algorithm that a layer of ``mixer.th`` belongs to."""
+Shapes = Mapping[str, Sequence[int]]
+ALGORITHMS = {
+    "hyper_b_1": "qmix",
+    "action_encoding": "qtran",
+    "query_embedding_layers": "qatten",
+    "attention_weight": "qplex_attention",
+    "si_weight": "qplex",
+}
+"""The algorithm that a layer of ``mixer.th`` belongs to; the first one that is there."""
 
 
-def advice(files: PymarlFiles, own: Mapping[str, Any], spec: EnvSpec) -> Iterator[str]:
-    """The overrides with which the networks would fit, as far as sizes tell."""
+def advice(files: PymarlFiles, own: Shapes, spec: EnvSpec) -> Iterator[str]:
+    """The overrides with which the networks would fit, as far as sizes tell.
+
+    Args:
+        files: the checkpoint.
+        own: of the tensors of the run's online networks, by name.
+        spec: sizes of the run's environment.
+    """
     single = by_agent(files.agent)
     agent = single.get(0, files.agent)
-    weights = [
-        tensor for name, tensor in agent.items() if re.fullmatch(r"(fc\d|rnn)\.weight", name)
-    ]
+    weights = [x for name, x in agent.items() if re.fullmatch(r"(fc\d|rnn)\.weight", name)]
     memory = "rnn.weight_ih" in agent
     if not weights or len(weights[-1]) != spec.n_actions or len(single) not in (0, spec.n_agents):
         return
@@ -30,20 +40,21 @@ def advice(files: PymarlFiles, own: Mapping[str, Any], spec: EnvSpec) -> Iterato
     if len(networks) != len(single):
         groups = ",".join(f"[{agent}]" for agent in single)
         yield f"algo.network.groups={f'[{groups}]' if single else 'null'}"
-    prefix = "agents.networks.0." if networks else "agents."
-    here = own.get(prefix + ("fc1.weight" if memory else "torso.0.weight"))
-    if here is None:
+    here = below("agents.networks.0." if networks else "agents.", own)
+    first = here.get("fc1.weight" if memory else "torso.0.weight")
+    if not same_kind(here, memory):
         yield f"algo/network={'gru' if memory else 'mlp'}"
     widths = [len(tensor) for tensor in weights[:-1]]
-    if memory and (here is None or here[0] != widths[0]):
+    if memory and (first is None or first[0] != widths[0]):
         yield f"algo.network.hidden_dim={widths[0]}"
-    elif not memory and (here is None or here[0] != widths[0]):
+    layers = [shape[0] for name, shape in here.items() if re.match(r"torso\.\d+\.weight", name)]
+    if not memory and layers != widths:
         yield f"algo.network.hidden_sizes=[{','.join(map(str, widths))}]"
     normalizes = "layer_norm.weight" in agent
-    if memory and normalizes != (prefix + "norm.weight" in own):
+    if memory and normalizes != ("norm.weight" in here):
         yield f"algo.network.layer_norm={str(normalizes).lower()}"
     inputs, n_obs = weights[0].shape[1], math.prod(spec.obs_shape) * spec.frame_stack
-    if here is None or here[1] != inputs:
+    if first is None or first[1] != inputs:
         choices = itertools.product((True, False), repeat=2)
         n_ids = 0 if single else spec.n_agents  # a group of one agent needs no id
         sizes = {(a, i): n_obs + a * spec.n_actions + i * n_ids for a, i in choices}
@@ -55,22 +66,57 @@ def advice(files: PymarlFiles, own: Mapping[str, Any], spec: EnvSpec) -> Iterato
     yield from mixer_advice(files, own)
 
 
-def mixer_advice(files: PymarlFiles, own: Mapping[str, Any]) -> Iterator[str]:
+def below(prefix: str, own: Shapes) -> Shapes:
+    """The names that begin with ``prefix``, without it."""
+    return {n.removeprefix(prefix): shape for n, shape in own.items() if n.startswith(prefix)}
+
+
+def same_kind(agent: Shapes, memory: bool) -> bool:
+    """Whether an agent of the run has a GRU cell, or is without memory, as that of PyMARL."""
+    if not memory:
+        return "torso.0.weight" in agent
+    if not {"fc1.weight", "rnn.weight_ih", "fc2.weight"} <= agent.keys():
+        return False
+    gates = agent["rnn.weight_ih"][0] // agent["rnn.weight_ih"][1]
+    return gates == 3 and not any(name.startswith("hyper_") for name in agent)
+
+
+def mixer_advice(files: PymarlFiles, own: Shapes) -> Iterator[str]:
     """The same for the mixer."""
-    mixes = any(name.startswith(("mixer.", "critic.")) for name in own)
-    if not files.mixer and mixes:
+    here = {**below("mixer.", own), **below("critic.", own)}
+    there = {name: list(tensor.shape) for name, tensor in renamed(files.mixer).items()}
+    algo = algorithm_of(there)
+    if here and not there:
         yield "algo=vdn (or algo=iql)"
-    mixer = renamed(files.mixer)
-    layers = {name.partition(".")[0] for name in mixer}
-    for algo in (algo for layer, algo in ALGORITHMS.items() if layer in layers and not mixes):
+    elif algo not in (None, algorithm_of(here)):
         yield f"algo={algo}"
-    if "hyper_b_1.weight" not in mixer or not mixes:
+    else:
+        known = dict(mixer_sizes(here))
+        for name, size in mixer_sizes(there):
+            if known.get(name) != size:
+                yield f"algo.mixer.{name}={size}"
+
+
+def algorithm_of(names: Iterable[str]) -> str | None:
+    """The algorithm of a mixer with tensors of these names; None: none that is known."""
+    layers = {name.partition(".")[0] for name in names}
+    return next((algo for layer, algo in ALGORITHMS.items() if layer in layers), None)
+
+
+def mixer_sizes(mixer: Shapes) -> Iterator[tuple[str, int]]:
+    """Keys of ``algo.mixer`` and their values, of QMIX and QPLEX; none of others."""
+    if "hyper_b_1.weight" in mixer:
+        yield "embed_dim", mixer["hyper_b_1.weight"][0]
+        deep = "hyper_w_1.0.weight" in mixer
+        yield "hypernet_layers", 2 if deep else 1
+        if deep:
+            yield "hypernet_dim", mixer["hyper_w_1.0.weight"][0]
+    keys = below("si_weight.key_extractors.", mixer)
+    weights = [name for name in keys if re.fullmatch(r"0\.(\d\.)?weight", name)]
+    if not weights or "hyper_w_final.0.weight" not in mixer:
         return
-    theirs = {f"mixer.{name}": list(tensor.shape) for name, tensor in mixer.items()}
-    first, embed = "mixer.hyper_w_1.0.weight", "mixer.hyper_b_1.weight"
-    if own.get(embed) != theirs[embed]:
-        yield f"algo.mixer.embed_dim={theirs[embed][0]}"
-    if (first in own) != (first in theirs):
-        yield f"algo.mixer.hypernet_layers={2 if first in theirs else 1}"
-    if first in theirs and own.get(first) != theirs[first]:
-        yield f"algo.mixer.hypernet_dim={theirs[first][0]}"
+    yield "hypernet_dim", mixer["hyper_w_final.0.weight"][0]
+    yield "kernels", len({name.partition(".")[0] for name in keys})
+    yield "kernel_layers", len(weights)
+    if len(weights) > 1:
+        yield "kernel_dim", keys[weights[0]][0]
