@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from rltrain.algo.learner import Learner
 from rltrain.algo.loss.qtran import QTranCritic, QTranLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.loss.weighted import CentralCritic, WeightedLoss
@@ -23,7 +22,7 @@ from rltrain.types import (
     EnvSpec,
     Model,
 )
-from tests.algo.batches import AGENTS
+from tests.algo.batches import AGENTS, make_learner
 
 DATA = Path(__file__).parents[1] / "data"
 SPEC = EnvSpec(n_agents=3, n_actions=6, obs_shape=(10,), state_dim=14)
@@ -69,9 +68,9 @@ def step(request):
     loss = LOSSES.get(
         name, partial(TDLoss, **{**RETURNS, "double": "double0" not in request.param})
     )
-    learner = Learner(
+    learner = make_learner(
+        model,
         spec=SPEC,
-        model=model,
         loss=loss(),
         optimizer=partial(rmsprop, lr=5e-4, alpha=0.99, eps=1e-5),
         max_grad_norm=10.0,
