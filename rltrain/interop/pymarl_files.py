@@ -105,12 +105,35 @@ def optimizer_state(file: Path) -> dict[str, Any]:
         CheckpointError: the file has something else in it.
     """
     found = loaded(file)
-    if not isinstance(found, Mapping) or not {"state", "param_groups"} <= set(found):
+    known = isinstance(found, Mapping) and {"state", "param_groups"} <= set(found)
+    if not known or not (has_moments(found["state"]) and has_options(found["param_groups"])):
         raise CheckpointError(
             f"{file} is no optimizer's state_dict: expected state and param_groups. Without this "
             "file the optimizer starts from scratch."
         )
     return dict(found)
+
+
+def has_moments(state: Any) -> bool:
+    """Whether it is tensors by name, for each parameter; the step may be a number."""
+    return isinstance(state, Mapping) and all(
+        isinstance(moments, Mapping)
+        and all(
+            isinstance(x, Tensor) or (name == "step" and isinstance(x, int | float))
+            for name, x in moments.items()
+        )
+        for moments in state.values()
+    )
+
+
+def has_options(groups: Any) -> bool:
+    """Whether it is parameters and a learning rate, for each group."""
+    return isinstance(groups, list) and all(
+        isinstance(group, Mapping)
+        and isinstance(group.get("params"), list)
+        and isinstance(group.get("lr"), int | float)
+        for group in groups
+    )
 
 
 def loaded(file: Path) -> Any:
