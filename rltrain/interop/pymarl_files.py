@@ -90,11 +90,17 @@ def tensors(file: Path) -> dict[str, Tensor]:
     """The tensors of a ``state_dict`` by name, in the order of the parameters.
 
     Raises:
-        CheckpointError: the file has something else in it.
+        CheckpointError: the file has something else in it, or weights that are not finite.
     """
     found = loaded(file)
     if not isinstance(found, Mapping) or not all(isinstance(x, Tensor) for x in found.values()):
         raise CheckpointError(f"{file} is no state_dict: expected tensors by name.")
+    bad = next((name for name, tensor in found.items() if not tensor.isfinite().all()), None)
+    if bad is not None:
+        raise CheckpointError(
+            f"{file} has NaN or infinite weights ({bad}): training had diverged when it was "
+            "saved. Choose an earlier checkpoint of the run with load_step=N."
+        )
     return {str(name): tensor for name, tensor in found.items()}
 
 

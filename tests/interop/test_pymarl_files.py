@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rltrain.errors import CheckpointError
-from rltrain.interop.pymarl_files import optimizer_state
+from rltrain.interop.pymarl_files import optimizer_state, tensors
 
 GROUP = {"params": [0], "lr": 5e-4}
 MOMENTS = {"step": 3, "square_avg": torch.zeros(2)}  # step is a number in old versions of PyTorch
@@ -32,3 +32,11 @@ def test_something_else_than_an_optimizers_state_is_refused(tmp_path, saved):
     torch.save(saved, tmp_path / "opt.th")
     with pytest.raises(CheckpointError, match=r"opt\.th is no optimizer's state_dict: expected"):
         optimizer_state(tmp_path / "opt.th")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_weights_that_are_not_finite_are_refused(tmp_path, value):
+    weights = {"fc1.weight": torch.ones(2, 2), "fc1.bias": torch.tensor([0.0, value])}
+    torch.save(weights, tmp_path / "agent.th")
+    with pytest.raises(CheckpointError, match=r"NaN or infinite weights \(fc1.bias\).*load_step=N"):
+        tensors(tmp_path / "agent.th")
