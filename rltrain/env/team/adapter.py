@@ -11,6 +11,7 @@ import numpy as np
 from rltrain.common.number_types import is_finite
 from rltrain.env.gymnasium import FRAMES_PER_SECOND, LARGEST, NO_STATE, reason
 from rltrain.env.tasks import begin_task, require_task
+from rltrain.env.team.first_episode import first_episode, name_of, saves_state
 from rltrain.env.team.named import agents_record
 from rltrain.env.team.spaces import MASK, Agent, team_spaces
 from rltrain.env.vector import Env, Observation
@@ -65,19 +66,22 @@ class TeamEnv(Env):
         self._n_actions = np.array([agent.actions.n for agent in spaces.agents])
         self._seed_bits = int(getattr(self._inner, "seed_bits", SEED_BITS))
         self._seed, self._t, self._present = 0, 0, list[str]()
-        self._own_state, masked, size = self._try_out()
+        first = first_episode(env, self.name)
+        self._own_state = first.state_dim is not None
         self.spec = EnvSpec(
             n_agents=len(names),
             n_actions=spaces.n_actions,
             obs_shape=spaces.obs_shape,
-            state_dim=size,
+            state_dim=self._joint_dim() if first.state_dim is None else first.state_dim,
             n_rewards=len(names) if reward == "individual" else 1,
             max_steps=max_episode_steps,
             obs_dtype=spaces.obs_dtype,
             obs_scale=spaces.obs_scale,
             frame_stack=frame_stack,
             agents=agents_record(names, env.observation_space, env.action_space),
-            masks_actions=masked or spaces.action_sizes is not None,
+            masks_actions=first.has_masks
+            or spaces.action_sizes is not None
+            or any(agent.has_mask for agent in spaces.agents),
             obs_sizes=spaces.obs_sizes,
             action_sizes=spaces.action_sizes,
         )
@@ -142,7 +146,7 @@ class TeamEnv(Env):
 
     def state_dict(self) -> dict[str, Any] | None:
         """The environment's own state, if it has ``state_dict`` and ``load_state_dict``."""
-        if not all(hasattr(self._inner, name) for name in ("state_dict", "load_state_dict")):
+        if not saves_state(self._inner):
             return None
         return {"env": self._inner.state_dict(), "present": list(self._present), "t": self._t}
 
@@ -153,22 +157,10 @@ class TeamEnv(Env):
     def close(self) -> None:
         self.env.close()
 
-    def _try_out(self) -> tuple[bool, bool, int]:
-        """Begin an episode: whether the environment has a state of its own, whether it masks
-        actions, and the size of the global state.
-        """
-        try:
-            _, infos = self.env.reset(seed=0)
-        except Exception as error:
-            raise ValueError(f"{self.name} cannot begin an episode: {reason(error)}") from error
-        has_info = any(MASK in info for info in infos.values() if isinstance(info, Mapping))
-        masked = has_info or any(agent.has_mask for agent in self._agents)
-        try:
-            return True, masked, np.asarray(self.env.state(), np.float32).size
-        except (NotImplementedError, AttributeError):  # the interface's own, or none
-            images = len(self._shape) > 2
-            sizes = [math.prod(agent.view.shape) for agent in self._agents]
-            return False, masked, 0 if images else sum(sizes)
+    def _joint_dim(self) -> int:
+        """The size of all observations one after the other; images are no global state."""
+        images = len(self._shape) > 2
+        return 0 if images else sum(math.prod(agent.view.shape) for agent in self._agents)
 
     def _rewarded(self, rewards: Any, acting: list[str]) -> np.ndarray:
         """Rewards [R] of one step; a number in place of one per agent is the team's."""
@@ -288,9 +280,3 @@ def outcome_of(infos: list[Mapping[str, Any]], final: bool) -> dict[str, Any]:
             metrics = {str(name): float(x) for name, x in info["metrics"].items()}
             outcome.setdefault("metrics", metrics)
     return outcome
-
-
-def name_of(env: Any) -> str:
-    """The name of an environment, for messages."""
-    named = getattr(env, "metadata", {}).get("name")
-    return str(named or type(getattr(env, "unwrapped", env)).__name__)

@@ -1,0 +1,110 @@
+"""What a parallel environment shows when it begins an episode, before anything is trained on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rltrain.common.checkpoint.state_tree import split
+from rltrain.env.gymnasium import reason
+from rltrain.env.team.spaces import MASK
+
+
+class FirstEpisode(NamedTuple):
+    """What is known after ``reset``."""
+
+    has_masks: bool  # in an agent's info
+    state_dim: int | None  # size of the environment's own state; None: it has none
+
+
+def first_episode(env: Any, name: str) -> FirstEpisode:
+    """Begin an episode.
+
+    Args:
+        env: a parallel environment.
+        name: its name, for messages.
+
+    Raises:
+        ValueError: it fails, or returns something else than PettingZoo's environments do.
+    """
+    try:
+        found = env.reset(seed=0)
+    except Exception as error:
+        raise ValueError(f"{name} cannot begin an episode: {reason(error)}") from error
+    if not is_pair(found):
+        raise ValueError(
+            f"reset() of {name} returned {types_of(found)}: expected (observations, infos), two "
+            "dictionaries by agent."
+        )
+    require_savable(getattr(env, "unwrapped", env), name)
+    has_masks = any(MASK in info for info in found[1].values() if isinstance(info, Mapping))
+    return FirstEpisode(has_masks, own_state_dim(env, name))
+
+
+def own_state_dim(env: Any, name: str) -> int | None:
+    """The size of what ``state()`` returns; None: the environment does not define it.
+
+    Raises:
+        ValueError: it fails, or returns no array.
+    """
+    method = getattr(env, "state", None)
+    if method is None:
+        return None
+    if not callable(method):
+        raise ValueError(
+            f"{name} has an attribute state, which hides PettingZoo's method state(), the global "
+            "state. Rename it, or define the method."
+        )
+    try:
+        state = method()
+    except NotImplementedError:  # the interface's own
+        return None
+    except Exception as error:
+        if isinstance(error, AttributeError) and error.name == "state":
+            return None
+        raise ValueError(f"state() of {name} failed: {reason(error)}") from error
+    try:
+        return int(np.asarray(state, np.float32).size)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"state() of {name} returned {type(state).__name__}: expected an array of numbers."
+        ) from error
+
+
+def require_savable(env: Any, name: str) -> None:
+    """ValueError if the environment's ``state_dict`` holds what a checkpoint cannot."""
+    if not saves_state(env):
+        return
+    try:
+        split(env.state_dict())
+    except Exception as error:
+        raise ValueError(
+            f"state_dict() of {name} cannot be saved: {error}. Expected plain values and arrays: "
+            "of a NumPy generator rng, rng.bit_generator.state."
+        ) from error
+
+
+def saves_state(env: Any) -> bool:
+    """Whether an environment can save its state and continue from it."""
+    return all(hasattr(env, method) for method in ("state_dict", "load_state_dict"))
+
+
+def is_pair(found: Any) -> bool:
+    """Whether ``reset`` returned two dictionaries."""
+    is_two = isinstance(found, tuple) and len(found) == 2
+    return is_two and all(isinstance(each, Mapping) for each in found)
+
+
+def types_of(found: Any) -> str:
+    """The types of what was returned."""
+    if not isinstance(found, tuple):
+        return type(found).__name__
+    return f"({', '.join(type(each).__name__ for each in found)})"
+
+
+def name_of(env: Any) -> str:
+    """The name of an environment, for messages."""
+    named = getattr(env, "metadata", {}).get("name")
+    return str(named or type(getattr(env, "unwrapped", env)).__name__)
