@@ -223,7 +223,7 @@ class TeamEnv(Env):
     def _converted(self, agent: Agent, obs: Any) -> np.ndarray:
         """An agent's observation, as its own space has it."""
         try:
-            row = agent.convert(obs["observation"] if agent.has_mask else obs)
+            row = agent.convert(obs)
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise EnvError(
                 f"{self._where()} gave {agent.name} the observation {obs}, which is not of its "

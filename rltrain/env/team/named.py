@@ -58,7 +58,7 @@ class NamedAgents:
                 continue
             given = obs[agent.name]
             require_like(given, self._spaces[agent.name][0])
-            row = agent.convert(given["observation"] if agent.has_mask else given)
+            row = agent.convert(given)
             if spec.obs_sizes is None:
                 rows[i] = row
             else:

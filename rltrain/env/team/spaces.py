@@ -26,7 +26,7 @@ class Agent(NamedTuple):
     view: View
     convert: Callable[[Any], np.ndarray]  # from its observation to its row, without padding
     actions: Actions
-    has_mask: bool  # its observations are {"observation", "action_mask"}
+    has_mask: bool  # its observations are a Dict with "action_mask"
 
 
 class TeamSpaces(NamedTuple):
@@ -70,7 +70,7 @@ def team_spaces(
     for name in names:
         whose, space = f"{env_name}, agent {name},", observation_space(name)
         has_mask = is_masked(space)
-        view = viewed(space["observation"] if has_mask else space, whose)
+        view = without_mask(space, whose) if has_mask else viewed(space, whose)
         actions = numbered(action_space(name), whose)
         agents.append(Agent(name, view, view.convert, actions, has_mask))
     n_actions = max(agent.actions.n for agent in agents)
@@ -90,8 +90,18 @@ def team_spaces(
 
 
 def is_masked(space: Any) -> bool:
-    """Whether observations of a space are {"observation", "action_mask"}."""
-    return isinstance(space, spaces.Dict) and set(space.spaces) == {"observation", MASK}
+    """Whether observations of a space have a mask beside something else."""
+    return isinstance(space, spaces.Dict) and MASK in space.spaces and len(space.spaces) > 1
+
+
+def without_mask(space: spaces.Dict, whose: str) -> View:
+    """The view of what stands beside the mask: one entry as it is, several as a Dict."""
+    others = {name: part for name, part in space.spaces.items() if name != MASK}
+    if len(others) > 1:
+        return viewed(spaces.Dict(others), whose)
+    (name,) = others
+    view = viewed(others[name], whose)
+    return view._replace(convert=lambda obs: view.convert(obs[name]))
 
 
 def scaled(view: View) -> Callable[[Any], np.ndarray]:
