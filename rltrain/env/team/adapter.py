@@ -13,6 +13,7 @@ from rltrain.env.gymnasium import FRAMES_PER_SECOND, LARGEST, NO_STATE, reason
 from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.team.first_episode import first_episode, name_of, saves_state
 from rltrain.env.team.named import agents_record
+from rltrain.env.team.returned import outcome_of, require_by_agent
 from rltrain.env.team.spaces import MASK, Agent, team_spaces
 from rltrain.env.vector import Env, Observation
 from rltrain.errors import EnvError
@@ -116,17 +117,18 @@ class TeamEnv(Env):
             obs, rewards, terminated, truncated, infos = self.env.step(given)
         except Exception as error:
             raise EnvError(f"{self._where()} failed: {reason(error)}") from error
+        require_by_agent(acting, (obs, terminated, truncated, infos), self._where)
         self._require_names("observations", obs)
         self._require_names("agents", self.env.agents)
         reward = self._rewarded(rewards, acting)
-        ended = {name for name in acting if terminated.get(name, False)}
-        cut = {name for name in acting if truncated.get(name, False)} - ended
+        ended = {name for name in acting if terminated[name]}
+        cut = {name for name in acting if truncated[name]} - ended
         self._present = [n for n in self._index if n in self.env.agents and n not in ended | cut]
         over = not self._present
         timeout = not over and self._t == self._limit
         shown = set(acting) if over and not cut else set(self._present) | (cut if over else set())
         final = over or timeout
-        outcome = outcome_of([infos.get(name, {}) for name in acting], final)
+        outcome = outcome_of([self._info(infos, name) for name in acting], final)
         observation = self._observation(obs, infos, shown, final=final)
         return observation, reward, over and not cut, (over and bool(cut)) or timeout, outcome
 
@@ -176,9 +178,12 @@ class TeamEnv(Env):
         return np.array([total], np.float32)
 
     def _finite(self, reward: Any) -> float:
-        if not abs(x := float(reward)) <= LARGEST:
-            raise EnvError(f"{self._where()} gave the reward {x}.")
-        return x
+        try:
+            if abs(x := float(reward)) <= LARGEST:
+                return x
+        except (TypeError, ValueError):
+            pass
+        raise EnvError(f"{self._where()} gave the reward {reward!r}: expected a finite number.")
 
     def _observation(
         self, obs: Mapping[str, Any], infos: Mapping[str, Any], shown: Iterable[str], *, final: bool
@@ -191,7 +196,10 @@ class TeamEnv(Env):
         for name in shown:
             agent, i = self._agent(name), self._index[name]
             if name not in obs:
-                raise EnvError(f"{self._where()} gave no observation for the agent {name}.")
+                raise EnvError(
+                    f"{self._where()} gave no observation for the agent {name}: expected one of "
+                    "every agent that acted, also in its last step."
+                )
             row = self._converted(agent, obs[name])
             if self.spec.obs_sizes is None:
                 seen[i] = row
@@ -199,7 +207,7 @@ class TeamEnv(Env):
                 seen[i, : row.size] = row
             if not self._own_state:
                 own[i] = row.reshape(-1)
-            mask = self._mask(agent, obs[name], infos.get(name, {}), final=final)
+            mask = self._mask(agent, obs[name], self._info(infos, name), final=final)
             available[i, : mask.size] = mask
         return Observation(seen, available, self._state(own))
 
@@ -231,8 +239,8 @@ class TeamEnv(Env):
             ) from error
         if row.shape != agent.view.shape or (row.dtype != np.uint8 and not is_finite(row)):
             raise EnvError(
-                f"{self._where()} gave {agent.name} an observation of the shape {row.shape}: "
-                f"expected finite numbers of the shape {agent.view.shape}."
+                f"{self._where()} gave {agent.name} the observation {obs}: expected finite numbers "
+                f"of the shape {agent.view.shape}."
             )
         return row
 
@@ -253,6 +261,12 @@ class TeamEnv(Env):
     def _agent(self, name: str) -> Agent:
         return self._agents[self._index[name]]
 
+    def _info(self, infos: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+        info = infos.get(name, {})
+        if isinstance(info, Mapping):
+            return info
+        raise EnvError(f"{self._where()} gave {name} the info {info!r}: expected a dictionary.")
+
     def _require_names(self, what: str, names: Iterable[str]) -> None:
         """EnvError if agents appear that ``possible_agents`` does not name."""
         unknown = [name for name in names if name not in self._index]
@@ -265,18 +279,3 @@ class TeamEnv(Env):
 
     def _where(self) -> str:
         return f"{self.name} at step {self._t} of the episode with seed {self._seed}"
-
-
-def outcome_of(infos: list[Mapping[str, Any]], final: bool) -> dict[str, Any]:
-    """``win`` (SMAC's ``battle_won`` as well) and ``metrics`` of the first agent whose info has
-    them.
-    """
-    outcome: dict[str, Any] = {}
-    for info in infos if final else ():
-        for name in ("win", "battle_won"):
-            if name in info:
-                outcome.setdefault("win", bool(info[name]))
-        if "metrics" in info:
-            metrics = {str(name): float(x) for name, x in info["metrics"].items()}
-            outcome.setdefault("metrics", metrics)
-    return outcome

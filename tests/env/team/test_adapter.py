@@ -203,3 +203,55 @@ def test_rewards_that_are_no_numbers_name_environment_step_and_seed(bad):
     team, _ = begun(Broken())
     with pytest.raises(EnvError, match="scripted at step 1 of the episode with seed 7 gave the re"):
         act(team, 0, 0)
+
+
+@pytest.mark.parametrize("bad", [None, np.zeros(1), "much"])
+def test_rewards_that_are_not_one_number_are_named(bad):
+    class Broken(Scripted):
+        def step(self, actions):
+            obs, rewards, *rest = super().step(actions)
+            return obs, dict.fromkeys(rewards, bad), *rest
+
+    team, _ = begun(Broken())
+    with pytest.raises(
+        EnvError, match=r"scripted at step 1 .* gave the reward .*expected a finite"
+    ):
+        act(team, 0, 0)
+
+
+def test_observations_that_are_not_finite_are_shown():
+    class Broken(Scripted):
+        def seen(self, agents):
+            return {a: x * np.float32(np.nan) for a, x in super().seen(agents).items()}
+
+    with pytest.raises(EnvError, match=r"gave a the observation \[nan nan\]: expected finite num"):
+        begun(Broken())
+
+
+class Replaced(Scripted):
+    """``step`` returns something else in one place."""
+
+    def __init__(self, place, value):
+        super().__init__()
+        self.place, self.value = place, value
+
+    def step(self, actions):
+        found = list(super().step(actions))
+        found[self.place] = self.value
+        return tuple(found)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (0, {"a": np.zeros(2)}, r"gave no observation for the agent b: .* every agent that acted"),
+        (2, True, r"returned terminated as bool: expected a dictionary by agent"),
+        (3, {"__all__": False}, r"returned truncated of \['__all__'\]: expected .*\['a', 'b'\]"),
+        (4, None, r"returned infos as NoneType: expected a dictionary by agent"),
+        (4, {"a": None}, r"gave a the info None: expected a dictionary"),
+    ],
+)
+def test_what_a_step_returns_by_agent_is_required(place, value, message):
+    team, _ = begun(Replaced(place, value))
+    with pytest.raises(EnvError, match=f"scripted at step 1 of the episode with seed 7 {message}"):
+        act(team, 0, 0)
