@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
+from rltrain.env.actions import numbered
 from rltrain.env.spaces import viewed
 from rltrain.env.team.spaces import MASK
 
@@ -25,7 +26,7 @@ class TupleTeam(ParallelEnv):  # type: ignore[misc]  # it has no types
     ``info["action_mask"]`` has a row for each agent.
 
     Raises:
-        ValueError: the two Tuples have different lengths.
+        ValueError: the two Tuples have different lengths, or actions are not discrete.
     """
 
     def __init__(self, env: gymnasium.Env) -> None:
@@ -41,6 +42,10 @@ class TupleTeam(ParallelEnv):  # type: ignore[misc]  # it has no types
         self.possible_agents = [f"agent_{i}" for i in range(len(actions.spaces))]
         self.observation_spaces = dict(zip(self.possible_agents, seen.spaces, strict=True))
         self.action_spaces = dict(zip(self.possible_agents, actions.spaces, strict=True))
+        self._first = {
+            name: numbered(space, type(env.unwrapped).__name__).own(0)
+            for name, space in self.action_spaces.items()
+        }
         self.agents: list[str] = []
 
     @property
@@ -63,7 +68,7 @@ class TupleTeam(ParallelEnv):  # type: ignore[misc]  # it has no types
 
     def step(self, actions: dict[str, Any]) -> Stepped:
         """All agents act; one that has left is given its first action."""
-        joint = tuple(actions.get(name, 0) for name in self.possible_agents)
+        joint = tuple(actions.get(name, self._first[name]) for name in self.possible_agents)
         reward: Any  # one number, or one for each agent
         obs, reward, terminated, truncated, info = self.env.step(joint)
         rewards = self._by_agent(reward) if np.ndim(reward) else reward
