@@ -10,6 +10,7 @@ from typing import Any, Literal
 from rltrain.common.imports import beside_user
 from rltrain.common.install import install_extra
 from rltrain.common.number_types import Count
+from rltrain.env.gymnasium import reason
 from rltrain.env.make_gymnasium import from_class
 from rltrain.interfaces import VectorEnv
 
@@ -65,7 +66,7 @@ def find_maker(id: str) -> Callable[..., Any]:
     try:
         with beside_user():
             found = importlib.import_module(module)
-    except ImportError as error:
+    except Exception as error:
         raise ValueError(f"env.id={id} cannot be made: {missing(module, error)}") from error
     for candidate in [name] if name else MAKERS:
         maker = getattr(found, candidate, None)
@@ -79,7 +80,7 @@ def find_maker(id: str) -> Callable[..., Any]:
     )
 
 
-def missing(module: str, error: ImportError) -> str:
+def missing(module: str, error: Exception) -> str:
     """Why a module cannot be imported, and what to type."""
     package = module.partition(".")[0]
     if package in EXTRA and importlib.util.find_spec(package) is None:
@@ -87,7 +88,8 @@ def missing(module: str, error: ImportError) -> str:
             f"it needs {package}, which is not installed. Type {install_extra('marl')} (the extra "
             "marl of rltrain)."
         )
+    what = str(error) if isinstance(error, ImportError) else reason(error)
     return (
-        f"{str(error).rstrip('. ')}. Expected an installed module such as mpe2.simple_spread_v3, "
+        f"{what.rstrip('. ')}. Expected an installed module such as mpe2.simple_spread_v3, "
         "or module:Name of one in this folder."
     )
