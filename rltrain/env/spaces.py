@@ -34,6 +34,7 @@ def viewed(space: spaces.Space[Any], name: str) -> View:
         return viewed_box(space)
     try:
         n = spaces.flatdim(space)
+        to_record(space)
     except (NotImplementedError, ValueError) as error:
         raise ValueError(
             f"{name} has observations {space} without a fixed shape: expected Box, Discrete, "

@@ -152,8 +152,12 @@ def test_what_is_no_record_of_a_space_is_refused(record: Any) -> None:
 
 @pytest.mark.parametrize(
     "space",
-    [spaces.Sequence(spaces.Discrete(2)), spaces.Dict({"a": spaces.Sequence(spaces.Discrete(2))})],
-    ids=["sequence", "dict"],
+    [
+        spaces.Sequence(spaces.Discrete(2)),
+        spaces.Dict({"a": spaces.Sequence(spaces.Discrete(2))}),
+        spaces.Text(5),
+    ],
+    ids=["sequence", "dict", "text"],
 )
 def test_observations_without_a_fixed_shape_are_refused(space: spaces.Space) -> None:
     with pytest.raises(ValueError, match=r"^Scripted has observations .* without a fixed shape"):

@@ -61,6 +61,11 @@ class TeamEnv(Env):
                 f"{self.name} has no possible_agents: expected the names of all agents that an "
                 "episode can have. Set self.possible_agents in its constructor."
             )
+        if len(set(names)) < len(names):
+            raise ValueError(
+                f"{self.name} has the possible_agents {names}, of which some are the same: "
+                "expected a name of its own for every agent."
+            )
         spaces = team_spaces(names, env.observation_space, env.action_space, self.name)
         self._agents, self._index = spaces.agents, {name: i for i, name in enumerate(names)}
         self._shape = (len(names), *spaces.obs_shape)

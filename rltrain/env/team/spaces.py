@@ -68,10 +68,11 @@ def team_spaces(
     """
     agents = []
     for name in names:
-        whose, space = f"{env_name}, agent {name},", observation_space(name)
+        whose = f"{env_name}, agent {name},"
+        space = space_of(name, observation_space, "observation_space", env_name)
         has_mask = is_masked(space)
         view = without_mask(space, whose) if has_mask else viewed(space, whose)
-        actions = numbered(action_space(name), whose)
+        actions = numbered(space_of(name, action_space, "action_space", env_name), whose)
         agents.append(Agent(name, view, view.convert, actions, has_mask))
     n_actions = max(agent.actions.n for agent in agents)
     first = agents[0].view
@@ -87,6 +88,17 @@ def team_spaces(
     padded = tuple(agent._replace(convert=scaled(agent.view)) for agent in agents)
     size = max(shape[0] for shape in shapes.values())
     return TeamSpaces(padded, (size,), "float32", 1.0, n_actions)
+
+
+def space_of(name: str, find: Callable[[str], Any], method: str, env_name: str) -> Any:
+    """An agent's space; ValueError if the environment does not define it."""
+    try:
+        return find(name)
+    except Exception as error:
+        raise ValueError(
+            f"{env_name} has no {method}({name!r}) ({type(error).__name__}: {error}): expected an "
+            "observation_space(agent) and an action_space(agent) of every agent in possible_agents."
+        ) from error
 
 
 def is_masked(space: Any) -> bool:

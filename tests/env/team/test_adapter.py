@@ -255,3 +255,23 @@ def test_what_a_step_returns_by_agent_is_required(place, value, message):
     team, _ = begun(Replaced(place, value))
     with pytest.raises(EnvError, match=f"scripted at step 1 of the episode with seed 7 {message}"):
         act(team, 0, 0)
+
+
+def test_names_that_occur_twice_are_refused():
+    env = Scripted()
+    env.possible_agents = ["a", "a"]
+    with pytest.raises(
+        ValueError, match=r"possible_agents \['a', 'a'\], of which some are the sam"
+    ):
+        adapted(env)
+
+
+def test_spaces_that_are_not_defined_are_asked_for():
+    class NoSpaces(Scripted):
+        def action_space(self, agent):
+            return {}[agent]
+
+    with pytest.raises(
+        ValueError, match=r"no action_space\('a'\) \(KeyError: 'a'\): .*every agent"
+    ):
+        adapted(NoSpaces())
