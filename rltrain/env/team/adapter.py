@@ -166,7 +166,7 @@ class TeamEnv(Env):
 
     def _joint_dim(self) -> int:
         """The size of all observations one after the other; images are no global state."""
-        images = len(self._shape) > 2
+        images = len(self._shape) > 3
         return 0 if images else sum(math.prod(agent.view.shape) for agent in self._agents)
 
     def _rewarded(self, rewards: Any, acting: list[str]) -> np.ndarray:

@@ -150,7 +150,7 @@ class FactoredActions(ParallelEnv):  # type: ignore[misc]  # it has no types
 
     def state(self) -> np.ndarray:
         """The observation, once."""
-        if len(self._view.shape) > 1:
+        if len(self._view.shape) > 2:
             raise NotImplementedError
         return self._view.convert(self._obs) * self._view.scale
 

@@ -275,3 +275,19 @@ def test_spaces_that_are_not_defined_are_asked_for():
         ValueError, match=r"no action_space\('a'\) \(KeyError: 'a'\): .*every agent"
     ):
         adapted(NoSpaces())
+
+
+def test_matrices_are_part_of_the_state_and_images_are_not():
+    class Shaped(Scripted):
+        shape = (2, 3)
+
+        def observation_space(self, agent):
+            return spaces.Box(-1, 99, self.shape)
+
+        def seen(self, agents):
+            return {a: np.full(self.shape, self.t, np.float32) for a in agents}
+
+    team, first = begun(Shaped())
+    assert (team.spec.state_dim, first.state.tolist()) == (12, [0] * 12)
+    Shaped.shape = (8, 8, 3)
+    assert adapted(Shaped()).spec.state_dim == 0
