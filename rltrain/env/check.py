@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
+from rltrain.env.actions import numbered
 from rltrain.env.gymnasium import reason
 from rltrain.env.make_gymnasium import from_class
 from rltrain.env.team.adapter import TeamEnv
@@ -150,8 +151,8 @@ def of_single(env: gymnasium.Env) -> Iterator[str]:
     mask = np.asarray(found[1].get("action_mask", np.ones(0)))
     action = int(rng.choice(np.flatnonzero(mask))) if mask.any() else None
     env.action_space.seed(0)
-    start = int(getattr(env.action_space, "start", 0))
-    step: Any = env.step(env.action_space.sample() if action is None else action + start)
+    own = numbered(env.action_space, "the environment").own
+    step: Any = env.step(env.action_space.sample() if action is None else own(action))
     if not isinstance(step, tuple) or len(step) != 5:
         yield (
             f"step() returned {describe(step)}: expected (observation, reward, terminated, "
@@ -203,7 +204,7 @@ def allowed(env: Any, name: str, obs: Any, info: Any) -> Any:
     mask = obs["action_mask"] if masked else info.get("action_mask")
     if mask is None:
         return space.sample()
-    return int(np.flatnonzero(mask)[0]) + int(getattr(space, "start", 0))
+    return numbered(space, name).own(int(np.flatnonzero(mask)[0]))
 
 
 def outside(obs: Any, space: Any, what: str) -> Iterator[str]:

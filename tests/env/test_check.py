@@ -130,3 +130,22 @@ def test_the_command_fails_for_an_environment_with_a_problem(command, capsys):
 def test_the_command_answers_an_environment_that_cannot_be_made_in_one_paragraph(command):
     with pytest.raises(UsageError, match=r"env\.id=Xyzzy-v0 cannot be made: "):
         command("mode=doctor", "env=gymnasium", "env.id=Xyzzy-v0")
+
+
+class Combined(Good):
+    action_space = spaces.MultiDiscrete([2, 3], start=[1, 0])
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        return super().step(action[1])
+
+
+def test_several_actions_at_a_time_are_played_as_the_environment_takes_them():
+    assert str(rltrain.check_env(Combined)) == "No problem was found."
+
+
+def test_masked_combinations_of_a_team_are_played_as_the_environment_takes_them():
+    pairs = spaces.MultiDiscrete([2, 2], start=[1, 0])
+    env = Scripted(actions=(pairs, pairs), mask=np.array([0, 1, 0, 0], np.int8))
+    assert rltrain.check_env(lambda: env).problems == []
+    assert env.given[0]["a"].tolist() == [1, 1]
