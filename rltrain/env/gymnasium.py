@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
@@ -96,9 +96,7 @@ class GymnasiumEnv(Env):
         except Exception as error:
             raise EnvError(f"{self._where()} failed: {reason(error)}") from error
         obs, reward, terminated, truncated, info = happened
-        reward = float(reward)
-        if not abs(reward) <= LARGEST:
-            raise EnvError(f"{self._where()} gave the reward {reward}.")
+        reward = finite_reward(reward, self._where)
         self._return += reward
         terminated, truncated = bool(terminated), bool(truncated)
         final = terminated or truncated
@@ -170,6 +168,16 @@ def need_spaces(env: gymnasium.Env, name: str) -> None:
                 f"{name} {has} {attribute}: expected a gymnasium.spaces.Space. Set "
                 f"self.{attribute} = gymnasium.spaces.{example} in its constructor."
             )
+
+
+def finite_reward(reward: Any, where: Callable[[], str]) -> float:
+    """A reward as a number; EnvError, which names ``where``, unless it is a finite one."""
+    try:
+        if abs(x := float(reward)) <= LARGEST:
+            return x
+    except (TypeError, ValueError):
+        pass
+    raise EnvError(f"{where()} gave the reward {reward!r}: expected a finite number.")
 
 
 def reason(error: Exception) -> str:

@@ -27,8 +27,8 @@ def test_rewards_are_clipped_only_if_asked_for(clip: float | None, seen: list[fl
 
 
 @pytest.mark.filterwarnings("ignore:overflow")
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e300])
-def test_a_reward_that_is_no_number_names_environment_step_and_seed(bad: float) -> None:
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e300, None, np.zeros(1)])
+def test_a_reward_that_is_no_number_names_environment_step_and_seed(bad: Any) -> None:
     env = GymnasiumEnv(Scripted(rewards=(1.0, bad)))
     env.reset(41)
     go(env)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rltrain.common.number_types import is_finite
-from rltrain.env.gymnasium import FRAMES_PER_SECOND, LARGEST, NO_STATE, reason
+from rltrain.env.gymnasium import FRAMES_PER_SECOND, NO_STATE, finite_reward, reason
 from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.team.first_episode import first_episode, name_of, saves_state
 from rltrain.env.team.named import agents_record
@@ -172,23 +172,15 @@ class TeamEnv(Env):
     def _rewarded(self, rewards: Any, acting: list[str]) -> np.ndarray:
         """Rewards [R] of one step; a number in place of one per agent is the team's."""
         if not isinstance(rewards, Mapping):
-            return np.full(self.spec.n_rewards, self._finite(rewards), np.float32)
+            return np.full(self.spec.n_rewards, finite_reward(rewards, self._where), np.float32)
         self._require_names("rewards", rewards)
         each = np.zeros(len(self._index))
         for name in acting:
-            each[self._index[name]] = self._finite(rewards.get(name, 0.0))
+            each[self._index[name]] = finite_reward(rewards.get(name, 0.0), self._where)
         if self._reward == "individual":
             return each.astype(np.float32)
         total = math.fsum(each) / (len(acting) if self._reward == "mean" else 1)
         return np.array([total], np.float32)
-
-    def _finite(self, reward: Any) -> float:
-        try:
-            if abs(x := float(reward)) <= LARGEST:
-                return x
-        except (TypeError, ValueError):
-            pass
-        raise EnvError(f"{self._where()} gave the reward {reward!r}: expected a finite number.")
 
     def _observation(
         self, obs: Mapping[str, Any], infos: Mapping[str, Any], shown: Iterable[str], *, final: bool
