@@ -35,3 +35,19 @@ def test_an_agent_that_has_left_is_given_its_first_action():
     pair, one = env.given[1]
     assert (np.asarray(pair).tolist(), one) == ([1, 0], 2)
     assert env.action_space.contains(env.given[1])
+
+
+class Board(gymnasium.Env):
+    """One agent that sees a matrix and has two actions at a time."""
+
+    observation_space = spaces.Box(0, 9, (2, 3))
+    action_space = spaces.MultiDiscrete([2, 2])
+
+    def reset(self, *, seed=None, options=None):
+        return np.arange(6, dtype=np.float32).reshape(2, 3), {}
+
+
+def test_the_state_of_factored_actions_is_the_observation_once():
+    team = adapted(Board(), factored=True)
+    assert team.spec.state_dim == 6
+    assert team.reset(0).state.tolist() == [0, 1, 2, 3, 4, 5]
