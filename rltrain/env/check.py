@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 
 from rltrain.env.actions import numbered
 from rltrain.env.gymnasium import reason
@@ -83,7 +84,7 @@ def check(env: VectorEnv) -> Findings:
         known = isinstance(error, (EnvError, RuntimeError))
         return Findings(problems or [str(error) if known else reason(error)], [])
     problems += of_seeds(first, second)
-    return Findings(problems, list(of_numbers(first)))
+    return Findings(problems, [*of_numbers(first), *of_masks(env)])
 
 
 def played(env: VectorEnv) -> Played:
@@ -130,6 +131,18 @@ def of_numbers(seen: Played) -> Iterator[str]:
         yield "observations never changed. Do they show what the agents need to know?"
     if not seen.reward.any():
         yield f"{N_STEPS} random steps were never rewarded: exploration may find nothing."
+
+
+def of_masks(env: VectorEnv) -> Iterator[str]:
+    """A mask where that of one agent is not looked for."""
+    if not isinstance(env, SyncVectorEnv) or isinstance(env.envs[0], TeamEnv):
+        return
+    space = getattr(getattr(env.envs[0], "env", None), "observation_space", None)
+    if isinstance(space, spaces.Dict) and "action_mask" in space.spaces:
+        yield (
+            "the observation's entry action_mask is learned from and masks no actions. Put the "
+            "mask of a single agent into info['action_mask'], of reset() and of every step()."
+        )
 
 
 def of_interface(env: VectorEnv) -> Iterator[str]:

@@ -108,6 +108,23 @@ def test_what_is_hard_to_learn_from_is_a_hint():
         assert part in said
 
 
+class MasksInObservation(Good):
+    observation_space = spaces.Dict(
+        {"obs": Good.observation_space, "action_mask": spaces.MultiBinary(2)}
+    )
+
+    def seen(self):
+        return {"obs": super().seen(), "action_mask": np.ones(2, np.int8)}
+
+
+def test_a_single_agents_mask_in_its_observation_is_a_hint():
+    found = rltrain.check_env(MasksInObservation)
+    assert found.problems == []
+    (hint,) = found.hints
+    assert "masks no actions" in hint
+    assert "info['action_mask']" in hint
+
+
 def test_the_command_checks_any_environment(command, capsys):
     assert command("mode=doctor", "env=two_step") == 0
     said = capsys.readouterr().out
