@@ -64,9 +64,9 @@ def control(overrides: str, published: str = "", seeds: int = 8) -> Task:
     return Task(f"{overrides} {TESTS}", published=published, seeds=seeds)
 
 
-def team(name: str, published: str) -> Task:
+def team(name: str, published: str, env_steps: int = 1_000_000) -> Task:
     """EPyMARL's settings for one environment and algorithm."""
-    overrides = f"experiment=epymarl/{name} total_env_steps=1_000_000 save.interval=100_000"
+    overrides = f"experiment=epymarl/{name} total_env_steps={env_steps:_} save.interval=100_000"
     return Task(overrides, last=5, published=published, seeds=3)
 
 
@@ -183,6 +183,8 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
     "teams": {
         "lbf-vdn": team("lbf/vdn", "1.00"),
         "lbf-qmix": team("lbf/qmix", "0.96"),
+        "long-lbf-vdn": team("lbf/vdn", "1.00", 2_050_000),
+        "long-lbf-qmix": team("lbf/qmix", "0.96", 2_050_000),
         "mpe-vdn": team("mpe/vdn", "-131.03"),
         "mpe-qmix": team("mpe/qmix", "-126.62"),
     },
