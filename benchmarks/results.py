@@ -21,6 +21,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,8 @@ RECORDED = (
     "peak_memory_bytes", "environment", "plan",
 )  # fmt: skip
 """Fields of run.json that are kept with the metrics."""
+WIDTH = 120
+"""Of lines of the documentation."""
 PEER = "-epymarl"
 """Follows the task's name in names of runs of EPyMARL's own code."""
 
@@ -217,11 +220,14 @@ def kept_names(group: str) -> list[str]:
 def origin(group: str) -> str:
     """Which commits on which machines made the kept runs of a group, under which rules."""
     records = [lines[0]["run"] for name in kept_names(group) for lines in kept(name).values()]
-    commits = sorted({f"{r.get('library', 'rltrain')} {r['git_commit'][:7]}" for r in records})
+    commits: dict[str, set[str]] = {}
+    for record in records:
+        commits.setdefault(record.get("library", "rltrain"), set()).add(record["git_commit"][:7])
+    made = [f"{library} {', '.join(sorted(found))}" for library, found in sorted(commits.items())]
     machines = {f"{r['machine']['cpu']}, {r['machine']['cores']} cores" for r in records}
     rules = {(record.get("environment") or {}).get("rules_version") for record in records}
     versions = [f"battle rules version {version}" for version in sorted(rules - {None})]
-    return f"Made with {'; '.join([', '.join(commits), *sorted(machines), *versions])}."
+    return fill(f"Made with {'; '.join([*made, *sorted(machines), *versions])}.", WIDTH)
 
 
 def printed(before: re.Match[str]) -> str:
