@@ -1,7 +1,7 @@
-# rltrain on the CPU: docker build -t rltrain . && docker run --rm -v "$PWD/outputs:/work/outputs" rltrain env=cartpole
+# rltrain on the CPU: docker build -t rltrain . && docker run --rm -v "$PWD/outputs:/runs/outputs" rltrain env=cartpole
 FROM python:3.12-slim
 
-RUN useradd --create-home --uid 1000 rltrain && mkdir /work && chown rltrain /work
+RUN useradd --create-home --uid 1000 rltrain && mkdir /runs && chown rltrain /runs
 COPY . /src
 RUN pip install --no-cache-dir --index-url https://download.pytorch.org/whl/cpu \
         "$(grep '^torch==' /src/constraints.txt)" && \
@@ -9,10 +9,10 @@ RUN pip install --no-cache-dir --index-url https://download.pytorch.org/whl/cpu 
     rm -rf /src
 
 USER 1000
-WORKDIR /work
+WORKDIR /runs
 # Compile the kernels once, into the image.
 RUN python -m rltrain.env.smac && python -m rltrain.env.games && \
     python -m rltrain.algo.kernels && python -m rltrain.buffer
-VOLUME /work/outputs
+VOLUME /runs/outputs
 ENTRYPOINT ["rltrain"]
 CMD ["--help"]
