@@ -99,7 +99,7 @@ def tensors(file: Path) -> dict[str, Tensor]:
     if bad is not None:
         raise CheckpointError(
             f"{file} has NaN or infinite weights ({bad}): training had diverged when it was "
-            "saved. Choose an earlier checkpoint of the run with load_step=N."
+            f"saved. Type checkpoint={file.parent.parent} load_step=N for an earlier one."
         )
     return {str(name): tensor for name, tensor in found.items()}
 
