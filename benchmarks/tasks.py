@@ -36,8 +36,10 @@ class Task:
         last: a run's score is the mean of so many last tests.
         seeds: 1 to this number belong to the table.
         published: the source's result: medians at 2 M steps of the SMAC paper, PyMARL2's README
-            (about 10 M), rl-baselines3-zoo, CleanRL's documentation (returns of training, three
-            seeds), and best points within 2 M steps of EPyMARL's paper.
+            (about 10 M), rl-baselines3-zoo (one agent, mean and deviation over episodes), CleanRL's
+            documentation (returns of training, mean and deviation over three seeds), DQN after 5 M
+            frames in the figures of MinAtar's paper, and best points within 2 M steps of EPyMARL's
+            paper.
     """
 
     overrides: str
@@ -130,10 +132,12 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
         ),
     },
     "control": {
-        "cartpole": control("experiment=zoo/cartpole", "500"),
-        "acrobot": control("experiment=zoo/acrobot", "-76.6"),
-        "mountaincar": control("experiment=zoo/mountaincar", "-100.8"),
-        "lunarlander": control("experiment=zoo/lunarlander total_env_steps=250_000", "154.4"),
+        "cartpole": control("experiment=zoo/cartpole", "500.0 ± 0.0"),
+        "acrobot": control("experiment=zoo/acrobot", "-76.6 ± 11.8"),
+        "mountaincar": control("experiment=zoo/mountaincar", "-100.8 ± 9.9"),
+        "lunarlander": control(
+            "experiment=zoo/lunarlander total_env_steps=250_000", "154.4 ± 79.2"
+        ),
         **{
             f"{env}-dqn": control(f"algo=dqn env={env}")
             for env in ("cartpole", "lunarlander")  # those of the other two are the zoo's
@@ -141,9 +145,9 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
         **{
             f"cleanrl-{algo}-{env}": control(f"experiment=cleanrl/{algo}_{env}", published, seeds=3)
             for algo, each in (
-                ("dqn", ("488.69", "-91.54", "-194.95")),
-                ("c51", ("481.20", "-87.70", "-166.38")),
-                ("pqn", ("495.13", "-95.63", "-200.00")),
+                ("dqn", ("488.7 ± 16.1", "-91.5 ± 7.2", "-195.0 ± 8.5")),
+                ("c51", ("481.2 ± 20.5", "-87.7 ± 5.5", "-166.4 ± 27.9")),
+                ("pqn", ("495.1 ± 6.9", "-95.6 ± 5.7", "-200.0 ± 0.0")),
             )
             for env, published in zip(("cartpole", "acrobot", "mountaincar"), each, strict=True)
         },
@@ -173,11 +177,17 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
     },
     "minatar": {
         "breakout": control(
-            "experiment=minatar/double_dqn env.game=breakout total_env_steps=2_000_000", seeds=2
+            "experiment=minatar/double_dqn env.game=breakout total_env_steps=2_000_000", "≈ 10", 2
         ),
         **{
-            f"pqn-{game}": control(f"experiment=minatar/pqn env.game={game} {PQN}", seeds=1)
-            for game in ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
+            f"pqn-{game}": control(f"experiment=minatar/pqn env.game={game} {PQN}", published, 1)
+            for game, published in (
+                ("asterix", "≈ 17"),
+                ("breakout", "≈ 10"),
+                ("freeway", "≈ 50"),
+                ("seaquest", ""),  # its rules were corrected after the paper
+                ("space_invaders", "≈ 44"),
+            )
         },
     },
     "teams": {
