@@ -66,8 +66,8 @@ class CompiledTDLoss:
             mask_end = len(batch.action)
         separate = batch.agent is None and batch.td_target is None
         one_noise = mask_end == 1 or not stack.draws_noise  # in all that is learned
-        products = stack.n_products * batch.action.numel()
-        small = products * torch.get_num_threads() <= MOST_PRODUCTS
+        n_learned = mask_end * batch.action[0].numel()
+        small = stack.n_products * n_learned * torch.get_num_threads() <= MOST_PRODUCTS
         if not (small and stack.compiles and separate and one_noise):
             return self.loss(online, target, batch, clock)
         agents = cast(FeedForward, online.agents)

@@ -63,13 +63,22 @@ def test_the_compiled_step_equals_the_tensor_operations(
         torch.testing.assert_close(ours, theirs.to(ours.dtype), rtol=1e-5, atol=5e-6)
 
 
-@pytest.mark.parametrize(("n_threads", "left"), [(1, False), (2, True)])
-def test_large_networks_are_left_to_pytorch_and_its_threads(monkeypatch, n_threads, left):
-    """4 filters of 2 x 3 x 3 at 7 x 6 places, 5 actions: 3,864 multiplications a transition."""
+@pytest.mark.parametrize(
+    ("mask_end", "n_threads", "left"), [(None, 1, False), (None, 2, True), (1, 2, False)]
+)
+def test_large_networks_are_left_to_pytorch_and_its_threads(
+    monkeypatch, mask_end, n_threads, left
+):
+    """4 filters of 2 x 3 x 3 at 7 x 6 places, 5 actions: 3,864 multiplications a transition; of
+    windows of two steps whose first is learned, only that counts.
+    """
     kind, obs_shape, changes = PLAIN["conv-one-layer"]
     spec = EnvSpec(n_agents=1, n_actions=5, obs_shape=obs_shape)
     online, target = (make_model(kind, "independent", spec, seed, **changes) for seed in range(2))
     batch = make_batch([2, 2], spec=spec)
+    mask = batch.mask.clone()
+    mask[mask_end:] = mask_end is None
+    batch = replace(batch, mask=mask, mask_end=mask_end)
     monkeypatch.setattr(td_step, "MOST_PRODUCTS", 3_864 * batch.action.numel())
     monkeypatch.setattr(torch, "get_num_threads", lambda: n_threads)
     result = CompiledTDLoss(LOSS)(online, target, batch, Clock())
