@@ -138,7 +138,9 @@ def kept(name: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def row(name: str, label: str, task: Task, published: str) -> str | None:
-    """A row of the table: scores of all seeds, their IQM, its interval from five seeds on."""
+    """A row of the table: scores of all seeds, their IQM, its interval from five seeds on, and
+    their median.
+    """
     runs = kept(name)
     if not runs:
         return None
@@ -150,14 +152,14 @@ def row(name: str, label: str, task: Task, published: str) -> str | None:
         drawn = resampled_runs([scores], 2_000, np.random.default_rng(0))
         found = estimate([scores], iqm, drawn)
         total += f" ({shown.format(found.low)} … {shown.format(found.high)})"
-    best = shown.format(max(map(max, curves)))
+    median, best = (shown.format(x) for x in (np.median(scores), max(map(max, curves))))
     each = ", ".join(map(shown.format, scores))
     records = [lines[0]["run"] for lines in runs.values()]
     n_steps = max(record["env_steps"] for record in records)
     minutes = np.mean([record["seconds"] / 60 for record in records])
     return (
-        f"| {label} | {n_steps:,} | {', '.join(runs)} | {each} | {total} | {best} | {published} | "
-        f"{minutes:.0f} |"
+        f"| {label} | {n_steps:,} | {', '.join(runs)} | {each} | {total} | {median} | {best} | "
+        f"{published} | {minutes:.0f} |"
     )
 
 
@@ -168,8 +170,8 @@ def table(group: str) -> str:
     if not kept_names(group):
         return "No run has finished yet."
     lines = [
-        "| task | env steps | seeds | each | IQM | best test | published | minutes |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| task | env steps | seeds | each | IQM | median | best test | published | minutes |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, each in TASKS[group].items():
         found = row(name, name, each, each.published)

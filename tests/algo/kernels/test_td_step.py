@@ -66,9 +66,7 @@ def test_the_compiled_step_equals_the_tensor_operations(
 @pytest.mark.parametrize(
     ("mask_end", "n_threads", "left"), [(None, 1, False), (None, 2, True), (1, 2, False)]
 )
-def test_large_networks_are_left_to_pytorch_and_its_threads(
-    monkeypatch, mask_end, n_threads, left
-):
+def test_large_networks_are_left_to_pytorch_and_its_threads(monkeypatch, mask_end, n_threads, left):
     """4 filters of 2 x 3 x 3 at 7 x 6 places, 5 actions: 3,864 multiplications a transition; of
     windows of two steps whose first is learned, only that counts.
     """
