@@ -1,4 +1,6 @@
-"""Learning curves of the kept runs of a group, one panel per task, thin lines its seeds."""
+"""Learning curves of the kept runs of a group, one panel per task, thin lines its seeds, dashed
+published results.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.tasks import Task
 from rltrain.logger.curve import series
 
 Runs = Mapping[str, list[dict[str, Any]]]
@@ -17,26 +20,33 @@ COLUMNS = 3
 CLOCKS = {"env steps": ("env_steps", 1.0), "minutes": ("seconds", 60.0)}
 
 
-def draw(path: Path, tasks: Mapping[str, tuple[Runs, Runs]], metrics: Mapping[str, str]) -> None:
+def draw(path: Path, tasks: Mapping[str, Task], runs: Mapping[str, tuple[Runs, Runs]]) -> None:
     """Draw what tests measured over env steps and, below, over minutes.
 
     Args:
-        tasks: our runs and those of EPyMARL's own code, by task.
-        metrics: by task.
+        path: of the picture.
+        tasks: by name.
+        runs: ours and those of EPyMARL's own code, by task.
     """
     from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
 
-    n_rows, n_columns = ceil(len(tasks) / COLUMNS), min(COLUMNS, len(tasks))
+    n_rows, n_columns = ceil(len(runs) / COLUMNS), min(COLUMNS, len(runs))
     figure = Figure(figsize=(3.2 * n_columns, 3.6 * n_rows), layout="constrained")
     every_axes = figure.subplots(2 * n_rows, n_columns, squeeze=False)
-    for k, (name, both) in enumerate(tasks.items()):
-        row, column = divmod(k, COLUMNS)
+    for k, (name, both) in enumerate(runs.items()):
+        task, (row, column) = tasks[name], divmod(k, COLUMNS)
         for below, clock in enumerate(CLOCKS):
             axes = every_axes[2 * row + below, column]
-            for runs, color, label in zip(both, ("C0", "C1"), ("rltrain", "EPyMARL"), strict=True):
-                panel(axes, runs, metrics[name], clock, color, label)
+            for of, color, label in zip(both, ("C0", "C1"), ("rltrain", "EPyMARL"), strict=True):
+                panel(axes, of, task.metric, clock, color, label)
+            if task.published_range is not None:
+                mark(axes, *task.published_range)
+            if clock == "env steps":
+                axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+            axes.locator_params(axis="x", nbins=5)
             axes.set_xlabel(clock, fontsize=8)
-            axes.set_ylabel(metrics[name].removeprefix("test/").replace("_", " "), fontsize=8)
+            axes.set_ylabel(task.metric.removeprefix("test/").replace("_", " "), fontsize=8)
             axes.tick_params(labelsize=7)
             axes.grid(alpha=0.3)
         every_axes[2 * row, column].set_title(name, fontsize=9)
@@ -59,3 +69,11 @@ def panel(axes: Any, runs: Runs, metric: str, clock: str, color: str, label: str
             axes.plot(x, y, color=color, linewidth=1, alpha=0.8, label=None if k else label)
     if metric.endswith("win_rate") and axes.lines:
         axes.set_ylim(-0.03, 1.03)
+
+
+def mark(axes: Any, low: float, high: float) -> None:
+    """Draw a published result and its deviation where they lie among the tests."""
+    seen = axes.get_ylim()
+    axes.axhspan(low, high, color="gray", alpha=0.15, linewidth=0)
+    axes.axhline((low + high) / 2, color="gray", linestyle="--", linewidth=1)
+    axes.set_ylim(seen)
