@@ -103,7 +103,7 @@ def wrong_imports(path):
             continue
         there, target = parts[1], ".".join(parts[1:])
         if floor(target) > floor(module):
-            yield f"{module} imports upwards: {name}"
+            yield f"{module} imports upward: {name}"
         elif there != here and floor(target) == floor(module) == 2:
             yield f"{module}: {here} imports {there}, which stands beside it"
 

@@ -78,7 +78,7 @@ def _make(kind: type[Optimizer], params: list[nn.Parameter], options: dict[str, 
         )
     if "fused" in known and not options.get("foreach"):
         options.setdefault("fused", True)  # one operation instead of a dozen
-    # on a GPU the step counter stays on the device: a step is undone without synchronisation
+    # on a GPU the step counter stays on the device: a step is undone without synchronization
     options.setdefault("capturable", params[0].is_cuda)
     eager: type[Optimizer] = type(kind.__name__, (_Eager, kind), {})
     return eager(params, **options)

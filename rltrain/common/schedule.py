@@ -15,7 +15,7 @@ def linear(start: float, end: float, duration: float, at: float) -> float:
 
 
 def exponential(start: float, end: float, half_life: int, at: int) -> float:
-    """From ``start`` at 0 towards ``end``, half of the way every ``half_life``."""
+    """From ``start`` at 0 toward ``end``, half of the way every ``half_life``."""
     return end + (start - end) * 0.5 ** (at / half_life)
 
 

@@ -19,7 +19,7 @@ from rltrain.types import EnvSpec
 
 CONSTANT = ("channels", "action_map", "random", "ramping")  # what is no state of a game
 CELL = 32  # pixels of a grid cell's side in videos
-COLOURS = np.array(
+COLORS = np.array(
     [
         [16, 16, 24],  # nothing there
         [86, 156, 214],
@@ -100,7 +100,7 @@ class MinAtarGame(Env):
         """The grid, one color per channel: uint8 [H, W, 3]."""
         seen = self.game.state()
         top = (seen * np.arange(1, seen.shape[-1] + 1)).max(-1)  # [10, 10]
-        return COLOURS[top].repeat(CELL, 0).repeat(CELL, 1)
+        return COLORS[top].repeat(CELL, 0).repeat(CELL, 1)
 
     def state_dict(self) -> dict[str, Any]:
         random = self.game.random.get_state(legacy=False)["state"]

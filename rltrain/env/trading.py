@@ -38,7 +38,7 @@ REVERSION = 0.3  # share of it that comes back per step
 class StockTradingEnv(gymnasium.Env):
     """One share can be held or not; all wealth goes into it and out of it, at a cost.
 
-    At each step the agent sees the last ``window`` log returns, standardised by mean and deviation
+    At each step the agent sees the last ``window`` log returns, standardized by mean and deviation
     of the training prices, and whether it holds the share. It holds on, buys or sells at the
     present price, then the price moves. Reward: 100 x the change of log wealth, so about percent.
     Where a purchase or sale is impossible the action changes nothing (``info["action_mask"]``).

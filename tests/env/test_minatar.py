@@ -13,7 +13,7 @@ import pytest
 from rltrain.common import checkpoint
 from rltrain.env.minatar import (
     CELL,
-    COLOURS,
+    COLORS,
     MinAtarGame,
     minatar_env,
     plain,
@@ -147,8 +147,8 @@ def test_films_show_the_last_channel_that_is_set() -> None:
     env.reset(0)
     image = env.render()
     assert (image.shape, image.dtype) == ((10 * CELL, 10 * CELL, 3), np.uint8)
-    assert image[0, 0].tolist() == COLOURS[2].tolist()
-    assert image[0, CELL].tolist() == COLOURS[0].tolist()
+    assert image[0, 0].tolist() == COLORS[2].tolist()
+    assert image[0, CELL].tolist() == COLORS[0].tolist()
 
 
 def test_a_missing_package_says_what_to_install(monkeypatch: Any) -> None:

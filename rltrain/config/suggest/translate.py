@@ -140,7 +140,7 @@ def _setting(
     answer = for_key(name, value, known, catalog)
     typed = answer.typed[0] if answer.typed else ""
     if typed.startswith(EVALUATE) and typed != EVALUATE and not evaluates:
-        done.left_out.append(f"{name} (type rltrain {typed} afterwards)")
+        done.left_out.append(f"{name} (type rltrain {typed} afterward)")
     elif answer.sure and typed:
         done.add(typed)
     elif answer.why:

@@ -34,8 +34,8 @@ def problem(n_rows, n_in=5, size=7, seed=0):
 def results(recurrence, cell, x, first, n_rows):
     """Hidden states and the gradients of everything."""
     hidden = recurrence(cell, x, first, n_rows)
-    towards = torch.randn(hidden.shape, generator=torch.Generator().manual_seed(1))
-    grads = torch.autograd.grad(hidden, [x, first, *cell.parameters()], towards)
+    toward = torch.randn(hidden.shape, generator=torch.Generator().manual_seed(1))
+    grads = torch.autograd.grad(hidden, [x, first, *cell.parameters()], toward)
     return [hidden.detach(), *grads]
 
 
