@@ -37,11 +37,11 @@ class Task:
         metric: of the tests.
         last: a run's score is the mean of so many last tests.
         seeds: 1 to this number belong to the table.
-        published: the source's result: medians at 2 M steps of the SMAC paper, PyMARL2's README
-            (about 10 M), rl-baselines3-zoo (one agent, mean and deviation over episodes), CleanRL's
-            documentation (returns of training, mean and deviation over three seeds), DQN after 5 M
-            frames in the figures of MinAtar's paper, and best points within 2 M steps of EPyMARL's
-            paper.
+        published: the source's result: medians at 2 M steps of the SMAC paper (MMM: PyMARL's in
+            DI-engine's README), PyMARL2's README (about 10 M), rl-baselines3-zoo (one agent, mean
+            and deviation over episodes), CleanRL's documentation (returns of training, mean and
+            deviation over three seeds), DQN after 5 M frames in the figures of MinAtar's paper, and
+            best points within 2 M steps of EPyMARL's paper.
     """
 
     overrides: str
@@ -97,7 +97,7 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
                 ("qmix", "5m_vs_6m", "70 %", 2),
                 ("qmix", "3s5z", "97 %", 1),
                 ("qmix", "2s_vs_1sc", "100 %", 1),
-                ("qmix", "MMM", "", 1),
+                ("qmix", "MMM", "100 %", 1),
             )
         },
         **{
@@ -121,7 +121,7 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
                 ("qmix", "2s3z", "99 %", 3, 2),
                 ("qmix", "5m_vs_6m", "70 %", 3, 2),
                 ("qmix", "3s5z", "97 %", 1, 1),
-                ("qmix", "MMM", "", 1, 1),
+                ("qmix", "MMM", "100 %", 1, 1),
                 ("vdn", "2s3z", "97 %", 2, 1),
                 ("iql", "2s3z", "75 %", 2, 1),
             )
