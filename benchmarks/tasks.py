@@ -205,10 +205,14 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
     "teams": {
         "lbf-vdn": team("lbf/vdn", "1.00"),
         "lbf-qmix": team("lbf/qmix", "0.96"),
-        "long-lbf-vdn": team("lbf/vdn", "1.00", 2_050_000),
         "long-lbf-qmix": team("lbf/qmix", "0.96", 2_050_000),
         "mpe-vdn": team("mpe/vdn", ""),
         "mpe-qmix": team("mpe/qmix", ""),
+        "mpe-vdn-last_reward_0": Task(
+            "experiment=epymarl/mpe/vdn env=pettingzoo env.id=benchmarks.epymarl_spread:make "
+            "env.time_limit=terminal total_env_steps=300_000",
+            last=5,
+        ),
     },
     "prey": {
         **{
