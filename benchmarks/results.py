@@ -159,7 +159,7 @@ def row(name: str, label: str, task: Task, published: str) -> str | None:
     minutes = np.mean([record["seconds"] / 60 for record in records])
     return (
         f"| {label} | {n_steps:,} | {', '.join(runs)} | {each} | {total} | {median} | {best} | "
-        f"{published} | {minutes:.0f} |"
+        f"{published} | {short(minutes)} |"
     )
 
 
@@ -210,7 +210,12 @@ def costs() -> str:
 def mean_of(records: list[dict[str, Any]], name: str, unit: float, suffix: str = "") -> str:
     """The mean of a field over the records that have it; nothing if none has."""
     found = [record[name] / unit for record in records if record.get(name) is not None]
-    return f"{np.mean(found):,.0f}{suffix}" if found else ""
+    return f"{short(np.mean(found))}{suffix}" if found else ""
+
+
+def short(x: float | np.floating[Any]) -> str:
+    """Whole numbers from 10 on, one decimal below."""
+    return f"{x:,.0f}" if x >= 10 else f"{x:.1f}"
 
 
 def kept_names(group: str) -> list[str]:
