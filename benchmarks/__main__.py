@@ -19,8 +19,9 @@ from rich.console import Console
 
 import rltrain
 from benchmarks.speed import growth
-from benchmarks.speed.cases import GROUPS, SOURCES, Peers, source_folder
+from benchmarks.speed.cases import GROUPS
 from benchmarks.speed.machine import SIZES
+from benchmarks.speed.programs import SOURCES, Peers, source_folder
 from benchmarks.speed.report import FORMAT, load, markdown, regressions
 from benchmarks.speed.turns import Case, Program, measure
 from rltrain.hardware.device import machine

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.tasks import Task
+from benchmarks.tasks import task
 from rltrain.logger.curve import series
 
 Runs = Mapping[str, list[dict[str, Any]]]
@@ -20,13 +20,12 @@ COLUMNS = 3
 CLOCKS = {"env steps": ("env_steps", 1.0), "minutes": ("seconds", 60.0)}
 
 
-def draw(path: Path, tasks: Mapping[str, Task], runs: Mapping[str, tuple[Runs, Runs]]) -> None:
+def draw(path: Path, runs: Mapping[str, tuple[Runs, Runs]]) -> None:
     """Draw what tests measured over env steps and, below, over minutes.
 
     Args:
         path: of the picture.
-        tasks: by name.
-        runs: ours and those of EPyMARL's own code, by task.
+        runs: ours and those of EPyMARL's own code, by the task's name.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import EngFormatter
@@ -35,18 +34,19 @@ def draw(path: Path, tasks: Mapping[str, Task], runs: Mapping[str, tuple[Runs, R
     figure = Figure(figsize=(3.2 * n_columns, 3.6 * n_rows), layout="constrained")
     every_axes = figure.subplots(2 * n_rows, n_columns, squeeze=False)
     for k, (name, both) in enumerate(runs.items()):
-        task, (row, column) = tasks[name], divmod(k, COLUMNS)
+        row, column = divmod(k, COLUMNS)
+        metric, published = task(name).metric, task(name).published_range
         for below, clock in enumerate(CLOCKS):
             axes = every_axes[2 * row + below, column]
             for of, color, label in zip(both, ("C0", "C1"), ("rltrain", "EPyMARL"), strict=True):
-                panel(axes, of, task.metric, clock, color, label)
-            if task.published_range is not None:
-                mark(axes, *task.published_range)
+                panel(axes, of, metric, clock, color, label)
+            if published is not None:
+                mark(axes, *published)
             if clock == "env steps":
                 axes.xaxis.set_major_formatter(EngFormatter(sep=""))
             axes.locator_params(axis="x", nbins=5)
             axes.set_xlabel(clock, fontsize=8)
-            axes.set_ylabel(task.metric.removeprefix("test/").replace("_", " "), fontsize=8)
+            axes.set_ylabel(metric.removeprefix("test/").replace("_", " "), fontsize=8)
             axes.tick_params(labelsize=7)
             axes.grid(alpha=0.3)
         every_axes[2 * row, column].set_title(name, fontsize=9)

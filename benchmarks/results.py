@@ -253,7 +253,7 @@ def draw_all() -> None:
         found = {name: (kept(name), kept(f"{name}{PEER}")) for name in names}
         found = {name: both for name, both in found.items() if any(both)}
         if found:
-            draw(CURVES / f"{picture}.png", {name: task(name) for name in found}, found)
+            draw(CURVES / f"{picture}.png", found)
 
 
 def main(arguments: list[str]) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from benchmarks import __main__ as bench
 from benchmarks.speed import growth, turns
-from benchmarks.speed.cases import GROUPS, Peers
+from benchmarks.speed.cases import GROUPS
+from benchmarks.speed.programs import Peers
 from benchmarks.speed.report import load, markdown, regressions
 from benchmarks.speed.turns import Case, Program, Round, measure, summary
 

@@ -118,7 +118,7 @@ def require_bf16(loss: Loss) -> None:
             "hardware.precision=bf16 is for compiled IQL, VDN and QMIX with GRU agents on the CPU, "
             "which this run is not. Type hardware.precision=fp32."
         )
-    from rltrain.algo.kernels.recurrent.bf16_kernel import SUPPORTED
+    from rltrain.algo.kernels.arithmetic.bf16_kernel import SUPPORTED
 
     if not SUPPORTED:
         raise ValueError(

@@ -13,13 +13,13 @@ from functools import partial
 import numpy as np
 
 from rltrain.algo.kernels import linear_kernel
-from rltrain.algo.kernels.linear_kernel import padded, panels, turned_panels
-from rltrain.algo.kernels.matmul_kernel import (
+from rltrain.algo.kernels.arithmetic.matmul_kernel import (
     COLUMNS,
     ROWS,
     F,
     product,
 )
+from rltrain.algo.kernels.linear_kernel import padded, panels, turned_panels
 from rltrain.common import numba_cache
 
 SOURCES = (__file__, *linear_kernel.SOURCES)

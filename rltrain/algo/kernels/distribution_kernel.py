@@ -11,9 +11,9 @@ from functools import partial
 
 import numpy as np
 
-from rltrain.algo.kernels.matmul_kernel import F
-from rltrain.algo.kernels.recurrent import activation_kernel
-from rltrain.algo.kernels.recurrent.activation_kernel import exponential
+from rltrain.algo.kernels.arithmetic import activation_kernel
+from rltrain.algo.kernels.arithmetic.activation_kernel import exponential
+from rltrain.algo.kernels.arithmetic.matmul_kernel import F
 from rltrain.common import numba_cache
 
 SCALAR, CATEGORICAL, QUANTILE = 0, 1, 2

@@ -16,6 +16,7 @@ from functools import partial
 import numpy as np
 
 from rltrain.algo.kernels import conv_kernel, distribution_kernel
+from rltrain.algo.kernels.arithmetic.matmul_kernel import F
 from rltrain.algo.kernels.conv_kernel import conv, conv_gradient, conv_input_gradient
 from rltrain.algo.kernels.distribution_kernel import means
 from rltrain.algo.kernels.linear_kernel import (
@@ -27,7 +28,6 @@ from rltrain.algo.kernels.linear_kernel import (
     normalize_gradient,
     turn_into,
 )
-from rltrain.algo.kernels.matmul_kernel import F
 from rltrain.common import numba_cache
 
 SOURCES = (__file__, *conv_kernel.SOURCES, *distribution_kernel.SOURCES)

@@ -16,6 +16,7 @@ from functools import partial
 import numpy as np
 
 from rltrain.algo.kernels import td_step_kernel
+from rltrain.algo.kernels.arithmetic.matmul_kernel import F
 from rltrain.algo.kernels.distribution_kernel import QUANTILE, means
 from rltrain.algo.kernels.feed_forward_kernel import (
     backward,
@@ -31,7 +32,6 @@ from rltrain.algo.kernels.linear_kernel import (
     dense_gradient,
     turn_into,
 )
-from rltrain.algo.kernels.matmul_kernel import F
 from rltrain.algo.kernels.td_step_kernel import (
     bootstraps,
     choose_next,

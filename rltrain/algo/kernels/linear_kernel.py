@@ -16,12 +16,12 @@ from numba import types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from rltrain.algo.kernels import matmul_kernel as shared
-from rltrain.algo.kernels.matmul_kernel import COLUMNS, F
-from rltrain.algo.kernels.recurrent import tile_kernel
-from rltrain.algo.kernels.recurrent.tile_kernel import COLUMNS as PANEL
-from rltrain.algo.kernels.recurrent.tile_kernel import WIDTH, multiply
-from rltrain.algo.kernels.recurrent.tile_kernel import padded as padded_columns
+from rltrain.algo.kernels.arithmetic import matmul_kernel as shared
+from rltrain.algo.kernels.arithmetic import tile_kernel
+from rltrain.algo.kernels.arithmetic.matmul_kernel import COLUMNS, F
+from rltrain.algo.kernels.arithmetic.tile_kernel import COLUMNS as PANEL
+from rltrain.algo.kernels.arithmetic.tile_kernel import WIDTH, multiply
+from rltrain.algo.kernels.arithmetic.tile_kernel import padded as padded_columns
 from rltrain.common import numba_cache
 
 EPS = F(1e-5)  # of PyTorch's LayerNorm

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rltrain.algo.kernels.matmul_kernel import F
+from rltrain.algo.kernels.arithmetic.matmul_kernel import F
 from rltrain.common import numba_cache
 
 njit = numba_cache.njit(__file__, fastmath={"contract", "nsz"})

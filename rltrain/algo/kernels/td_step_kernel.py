@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rltrain.algo.kernels import feed_forward_kernel
+from rltrain.algo.kernels.arithmetic.matmul_kernel import F
+from rltrain.algo.kernels.arithmetic.tile_kernel import padded
 from rltrain.algo.kernels.distribution_kernel import (
     CATEGORICAL,
     SCALAR,
@@ -26,8 +28,6 @@ from rltrain.algo.kernels.feed_forward_kernel import (
     evaluate,
     n_weights,
 )
-from rltrain.algo.kernels.matmul_kernel import F
-from rltrain.algo.kernels.recurrent.tile_kernel import padded
 from rltrain.common import numba_cache
 
 SOURCES = (__file__, *feed_forward_kernel.SOURCES)

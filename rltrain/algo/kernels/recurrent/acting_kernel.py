@@ -11,9 +11,9 @@ from functools import partial
 
 import numpy as np
 
-from rltrain.algo.kernels.recurrent import activation_kernel, tile_kernel
-from rltrain.algo.kernels.recurrent.activation_kernel import ONE, TWO, ZERO, sigmoid
-from rltrain.algo.kernels.recurrent.tile_kernel import COLUMNS, F, multiply, padded
+from rltrain.algo.kernels.arithmetic import activation_kernel, tile_kernel
+from rltrain.algo.kernels.arithmetic.activation_kernel import ONE, TWO, ZERO, sigmoid
+from rltrain.algo.kernels.arithmetic.tile_kernel import COLUMNS, F, multiply, padded
 from rltrain.common import numba_cache
 
 njit = partial(

@@ -92,7 +92,7 @@ class _GRU(torch.autograd.Function):
 
 def _run(name: str, n_rows: list[int], weight: Tensor, *tensors: Tensor) -> None:
     """One of the kernels over all rows, on as many threads as PyTorch may use."""
-    from rltrain.algo.kernels import matmul_kernel
+    from rltrain.algo.kernels.arithmetic import matmul_kernel
     from rltrain.algo.kernels.recurrent import gru_kernel
     from rltrain.common import numba_cache
 

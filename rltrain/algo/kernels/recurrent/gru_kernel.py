@@ -14,10 +14,10 @@ from functools import partial
 
 import numpy as np
 
-from rltrain.algo.kernels import matmul_kernel as shared
-from rltrain.algo.kernels.matmul_kernel import COLUMNS, F, product
-from rltrain.algo.kernels.recurrent import activation_kernel
-from rltrain.algo.kernels.recurrent.activation_kernel import ONE, TWO, sigmoid
+from rltrain.algo.kernels.arithmetic import activation_kernel
+from rltrain.algo.kernels.arithmetic import matmul_kernel as shared
+from rltrain.algo.kernels.arithmetic.activation_kernel import ONE, TWO, sigmoid
+from rltrain.algo.kernels.arithmetic.matmul_kernel import COLUMNS, F, product
 from rltrain.common import numba_cache
 
 BLOCK = 16

@@ -16,11 +16,11 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from rltrain.algo.kernels.arithmetic.tile_kernel import F
 from rltrain.algo.kernels.recurrent import agents_kernel, mixing_kernel, td_error_kernel
 from rltrain.algo.kernels.recurrent.agents_kernel import backward, forward, make_chunk
 from rltrain.algo.kernels.recurrent.mixing_kernel import empty_mixed, mix, unmix
 from rltrain.algo.kernels.recurrent.td_error_kernel import errors
-from rltrain.algo.kernels.recurrent.tile_kernel import F
 from rltrain.common import numba_cache
 
 SOURCES = (__file__, *agents_kernel.SOURCES, mixing_kernel.__file__, td_error_kernel.__file__)

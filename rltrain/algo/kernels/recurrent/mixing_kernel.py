@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rltrain.algo.kernels.recurrent import activation_kernel, product_kernel
-from rltrain.algo.kernels.recurrent.activation_kernel import ONE, ZERO, elu
-from rltrain.algo.kernels.recurrent.product_kernel import add_outer, multiply
-from rltrain.algo.kernels.recurrent.tile_kernel import COLUMNS, F
+from rltrain.algo.kernels.arithmetic import activation_kernel, product_kernel
+from rltrain.algo.kernels.arithmetic.activation_kernel import ONE, ZERO, elu
+from rltrain.algo.kernels.arithmetic.product_kernel import add_outer, multiply
+from rltrain.algo.kernels.arithmetic.tile_kernel import COLUMNS, F
 from rltrain.common import numba_cache
 
 SOURCES = (__file__, activation_kernel.__file__, *product_kernel.SOURCES)

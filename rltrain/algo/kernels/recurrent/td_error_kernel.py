@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from rltrain.algo.kernels.recurrent.tile_kernel import F
+from rltrain.algo.kernels.arithmetic.tile_kernel import F
 from rltrain.common import numba_cache
 
 njit = partial(numba_cache.njit, __file__, fastmath={"contract", "nsz"})

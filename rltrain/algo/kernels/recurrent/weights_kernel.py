@@ -7,11 +7,12 @@ from functools import partial
 
 import numpy as np
 
-from rltrain.algo.kernels.recurrent import agents_kernel, bf16_kernel, mixing_kernel
-from rltrain.algo.kernels.recurrent.activation_kernel import ZERO
+from rltrain.algo.kernels.arithmetic import bf16_kernel
+from rltrain.algo.kernels.arithmetic.activation_kernel import ZERO
+from rltrain.algo.kernels.arithmetic.tile_kernel import COLUMNS, F, packed, padded
+from rltrain.algo.kernels.recurrent import agents_kernel, mixing_kernel
 from rltrain.algo.kernels.recurrent.agents_kernel import Agents
 from rltrain.algo.kernels.recurrent.mixing_kernel import Mixer
-from rltrain.algo.kernels.recurrent.tile_kernel import COLUMNS, F, packed, padded
 from rltrain.common import numba_cache
 
 SOURCES = (__file__, *agents_kernel.SOURCES, mixing_kernel.__file__)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from rltrain.algo.kernels.recurrent import bf16_kernel, product_kernel, tile_kernel
+from rltrain.algo.kernels.arithmetic import bf16_kernel, product_kernel, tile_kernel
+from rltrain.algo.kernels.arithmetic.tile_kernel import padded
 from rltrain.algo.kernels.recurrent.learning import CompiledSequenceLoss
-from rltrain.algo.kernels.recurrent.tile_kernel import padded
 from rltrain.common import numba_cache
 from rltrain.types import Clock
 from tests.algo import batches

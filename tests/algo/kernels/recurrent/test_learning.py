@@ -9,7 +9,7 @@ import torch
 
 import rltrain
 from rltrain.algo import kernels
-from rltrain.algo.kernels.recurrent import bf16_kernel
+from rltrain.algo.kernels.arithmetic import bf16_kernel
 from rltrain.algo.kernels.recurrent.learning import CompiledSequenceLoss
 from rltrain.algo.kernels.recurrent.target_values import TargetValues
 from rltrain.algo.kernels.recurrent.threads import MeasuredThreads

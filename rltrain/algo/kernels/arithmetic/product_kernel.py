@@ -6,8 +6,8 @@ from __future__ import annotations
 from numba import types
 from numba.extending import overload
 
-from rltrain.algo.kernels.recurrent import bf16_kernel, tile_kernel
-from rltrain.algo.kernels.recurrent.tile_kernel import COLUMNS
+from rltrain.algo.kernels.arithmetic import bf16_kernel, tile_kernel
+from rltrain.algo.kernels.arithmetic.tile_kernel import COLUMNS
 
 SOURCES = (__file__, bf16_kernel.__file__, tile_kernel.__file__)
 

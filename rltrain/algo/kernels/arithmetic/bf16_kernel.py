@@ -12,8 +12,8 @@ from llvmlite import binding, ir
 from numba import types
 from numba.extending import intrinsic
 
-from rltrain.algo.kernels.recurrent import tile_kernel
-from rltrain.algo.kernels.recurrent.tile_kernel import (
+from rltrain.algo.kernels.arithmetic import tile_kernel
+from rltrain.algo.kernels.arithmetic.tile_kernel import (
     COLUMNS,
     FLOAT,
     WIDE,

@@ -1,0 +1,1 @@
+"""Compiled arithmetic that all kernels share: matrix products and activations."""
