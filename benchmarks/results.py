@@ -181,12 +181,12 @@ def table(group: str) -> str:
 
 
 def costs() -> str:
-    """Mean time and memory of the kept runs of all tasks; CPU time and all memory where they were
-    recorded.
+    """Time and memory of the kept runs of all tasks, from the least to the most; CPU time and all
+    memory where they were recorded.
     """
     lines = [
-        "| task | runs | env steps | gradient steps | minutes | CPU minutes | memory | "
-        "replay memory | networks |",
+        "| task | runs | env steps | gradient steps | minutes | CPU minutes | memory, MiB | "
+        "replay, MiB | networks, MiB |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name in (name for group in TASKS for name in kept_names(group)):
@@ -197,20 +197,22 @@ def costs() -> str:
             str(len(records)),
             f"{records[0]['env_steps']:,}",
             f"{updates:,}" if updates else "",
-            mean_of(records, "seconds", 60),
-            mean_of(records, "cpu_seconds", 60),
-            mean_of(records, "peak_memory_bytes", 2**20, " MiB"),
-            f"{plan['replay']['bytes'] / 2**20:,.0f} MiB" if plan else "",
-            f"{plan['network_bytes'] / 2**20:.1f} MiB" if plan else "",
+            span(records, "seconds", 60),
+            span(records, "cpu_seconds", 60),
+            span(records, "peak_memory_bytes", 2**20),
+            f"{plan['replay']['bytes'] / 2**20:,.0f}" if plan else "",
+            f"{plan['network_bytes'] / 2**20:.1f}" if plan else "",
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def mean_of(records: list[dict[str, Any]], name: str, unit: float, suffix: str = "") -> str:
-    """The mean of a field over the records that have it; nothing if none has."""
+def span(records: list[dict[str, Any]], name: str, unit: float) -> str:
+    """A field of all records that have it, from the least to the most, as one number where both
+    read the same; nothing if none has it.
+    """
     found = [record[name] / unit for record in records if record.get(name) is not None]
-    return f"{short(np.mean(found))}{suffix}" if found else ""
+    return "–".join(dict.fromkeys(short(x) for x in (min(found), max(found)))) if found else ""
 
 
 def short(x: float | np.floating[Any]) -> str:

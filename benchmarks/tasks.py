@@ -210,7 +210,7 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
         "mpe-qmix": team("mpe/qmix", ""),
         "mpe-vdn-last_reward_0": Task(
             "experiment=epymarl/mpe/vdn env=pettingzoo env.id=benchmarks.epymarl_spread:make "
-            "env.time_limit=terminal total_env_steps=300_000",
+            "env.time_limit=terminal env.max_episode_steps=25 total_env_steps=300_000",
             last=5,
         ),
     },

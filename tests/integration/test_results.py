@@ -87,6 +87,20 @@ def test_a_table_names_seeds_scores_commit_machine_and_rules(tmp_path: Path) -> 
     )
 
 
+def test_costs_reach_from_the_least_to_the_most_of_the_runs(tmp_path: Path) -> None:
+    costs = ((90.0, 2**20), (91.0, 2**21), (None, None))
+    for seed, (cpu_seconds, memory) in enumerate(costs, 1):
+        run_of_rltrain(tmp_path / f"runs/qmix-3m-s{seed}", "finished", 1.0)
+        path = tmp_path / f"runs/qmix-3m-s{seed}/run.json"
+        record = json.loads(path.read_text(encoding="utf-8"))
+        record |= {"cpu_seconds": cpu_seconds, "peak_memory_bytes": memory}
+        path.write_text(json.dumps(record), encoding="utf-8")
+    results.keep(tmp_path / "runs")
+    assert results.costs().splitlines()[-1] == (
+        "| qmix-3m | 3 | 500,016 |  | 2.0 | 1.5 | 1.0–2.0 |  |  |"
+    )
+
+
 def test_finished_runs_of_epymarl_are_kept_beside_ours(tmp_path: Path, data: Path) -> None:
     folder = tmp_path / "sacred/qmix/lbforaging:Foraging"
     run_of_epymarl(folder / "1", "lbf-qmix-epymarl-s1")
