@@ -1,10 +1,11 @@
-"""Learning curves of the kept runs of a group, one panel per task, thin lines its seeds, dashed
-published results.
+"""Learning curves of the kept runs of a group, one panel per task: thin lines are its seeds, thick
+ones their mean, dashed ones published results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import BytesIO
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,10 @@ def draw(path: Path, runs: Mapping[str, tuple[Runs, Runs]]) -> None:
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import EngFormatter
+    from PIL import Image
 
     n_rows, n_columns = ceil(len(runs) / COLUMNS), min(COLUMNS, len(runs))
-    figure = Figure(figsize=(3.2 * n_columns, 3.6 * n_rows), layout="constrained")
+    figure = Figure(figsize=(3.4 * n_columns, 4 * n_rows), layout="constrained")
     every_axes = figure.subplots(2 * n_rows, n_columns, squeeze=False)
     for k, (name, both) in enumerate(runs.items()):
         row, column = divmod(k, COLUMNS)
@@ -40,13 +42,14 @@ def draw(path: Path, runs: Mapping[str, tuple[Runs, Runs]]) -> None:
             axes = every_axes[2 * row + below, column]
             for of, color, label in zip(both, ("C0", "C1"), ("rltrain", "EPyMARL"), strict=True):
                 panel(axes, of, metric, clock, color, label)
+            axes.set_ylim(limits(both, metric, published))
             if published is not None:
                 mark(axes, *published)
             if clock == "env steps":
                 axes.xaxis.set_major_formatter(EngFormatter(sep=""))
             axes.locator_params(axis="x", nbins=5)
             axes.set_xlabel(clock, fontsize=8)
-            axes.set_ylabel(metric.removeprefix("test/").replace("_", " "), fontsize=8)
+            axes.set_ylabel(metric.partition("/")[2].replace("_", " "), fontsize=8)
             axes.tick_params(labelsize=7)
             axes.grid(alpha=0.3)
         every_axes[2 * row, column].set_title(name, fontsize=9)
@@ -55,25 +58,49 @@ def draw(path: Path, runs: Mapping[str, tuple[Runs, Runs]]) -> None:
     for axes in every_axes.flat:
         axes.set_visible(bool(axes.lines))
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=80, metadata={"Software": None})
+    drawn = BytesIO()
+    figure.savefig(drawn, dpi=100)
+    Image.open(drawn).convert("RGB").quantize(64).save(path, optimize=True)  # a third of the bytes
 
 
 def panel(axes: Any, runs: Runs, metric: str, clock: str, color: str, label: str) -> None:
-    """The tests of all seeds over one clock; runs without times are left out."""
+    """The curves of all seeds over one clock, and their mean as far as the shortest one reaches;
+    runs without times are left out.
+    """
     column, unit = CLOCKS[clock]
-    for k, lines in enumerate(runs.values()):
-        tests = [line for line in lines[1:] if metric in line and column in line]
-        if tests:
-            y = series(tests, metric)[1]
-            x = np.array([line[column] for line in tests]) / unit
-            axes.plot(x, y, color=color, linewidth=1, alpha=0.8, label=None if k else label)
-    if metric.endswith("win_rate") and axes.lines:
-        axes.set_ylim(-0.03, 1.03)
+    curves = []
+    for lines in runs.values():
+        points = [line for line in lines[1:] if metric in line and column in line]
+        if points:
+            x = np.array([line[column] for line in points]) / unit
+            curves.append((x, series(points, metric)[1]))
+    if not curves:
+        return
+    for x, y in curves:
+        axes.plot(x, y, color=color, linewidth=0.8, alpha=0.5 if len(curves) > 1 else 1)
+    x = np.unique(np.concatenate([x for x, _ in curves]))
+    x = x[(x >= max(x[0] for x, _ in curves)) & (x <= min(x[-1] for x, _ in curves))]
+    mean = np.mean([np.interp(x, *curve) for curve in curves], axis=0)
+    axes.plot(x, mean, color=color, linewidth=1.8 if len(curves) > 1 else 0.8, label=label)
+
+
+def limits(
+    both: tuple[Runs, Runs], metric: str, published: tuple[float, float] | None
+) -> tuple[float, float]:
+    """What the vertical axis shows: every value but each run's first, which would take most of it
+    on some tasks, and the level of a published result.
+    """
+    if metric.endswith("win_rate"):
+        return -0.03, 1.03
+    curves = [series(lines[1:], metric)[1] for runs in both for lines in runs.values()]
+    values = [value for curve in curves for value in curve[1:]]
+    values += [] if published is None else [sum(published) / 2]
+    low, high = min(values), max(values)
+    margin = 0.05 * (high - low) or 1.0
+    return low - margin, high + margin
 
 
 def mark(axes: Any, low: float, high: float) -> None:
-    """Draw a published result and its deviation where they lie among the tests."""
-    seen = axes.get_ylim()
+    """Draw a published result and its deviation."""
     axes.axhspan(low, high, color="gray", alpha=0.15, linewidth=0)
-    axes.axhline((low + high) / 2, color="gray", linestyle="--", linewidth=1)
-    axes.set_ylim(seen)
+    axes.axhline((low + high) / 2, color="gray", linestyle="--", linewidth=1, zorder=1)

@@ -94,14 +94,14 @@ and how.
 actions.
 
 Two maps are known to differ from the game. Corridor is easier here (`closest` wins most battles,
-SMAC's heuristic policy 52 %, and 0 % are published), since too few zerglings get to strike at once.
-2s3z is harder for the heuristic policy (36 %; published 90 %). No rule was found that mends either
-without a fit to these maps; [calibration.md](calibration.md) lists what was tried. The tables below
+SMAC's heuristic policy 52%; published: 0%), since too few zerglings get to strike at once. 2s3z is
+harder for the heuristic policy (36%; published: 90%). No rule was found that fixes either without
+a fit to these maps; [calibration.md](calibration.md) lists what was tried. The tables below
 were made under version RULES_VERSION of the rules (`rules_version` in `run.json`).
 
 Healers heal the ally in range that lacks the largest share of its health; under `heuristic` they
-heal the nearest injured ally until it is healthy. Numbers in parentheses are half a 95 % confidence
-interval (normal), ranges are 95 % confidence intervals (Wilson). The return of a win is about 20;
+heal the nearest injured ally until it is healthy. Numbers in parentheses are half a 95% confidence
+interval (normal), ranges are 95% confidence intervals (Wilson). The return of a win is about 20;
 the return of a defeat measures how much damage was done.
 """
 

@@ -43,8 +43,8 @@ PRINTED = re.compile(
 )
 """What a command has printed into a page."""
 RECORDED = (
-    "version", "git_commit", "machine", "env_steps", "updates", "seconds", "cpu_seconds",
-    "peak_memory_bytes", "environment", "plan",
+    "version", "git_commit", "git_dirty", "machine", "env_steps", "updates", "seconds",
+    "cpu_seconds", "peak_memory_bytes", "environment", "plan",
 )  # fmt: skip
 """Fields of run.json that are kept with the metrics."""
 WIDTH = 120
@@ -138,29 +138,52 @@ def kept(name: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def row(name: str, label: str, task: Task, published: str) -> str | None:
-    """A row of the table: scores of all seeds, their IQM, its interval from five seeds on, and
-    their median.
+    """A row of the table: scores of all seeds, their median, their IQM with its interval where
+    there are seeds enough, and the best of what was measured after training began.
+
+    Values are left out that lie half an interval or more after the last of the other library.
     """
     runs = kept(name)
     if not runs:
         return None
-    curves = [series(lines[1:], task.metric)[1] for lines in runs.values()]
-    scores = np.array([np.mean(values[-task.last :]) for values in curves])
-    shown = "{:.1%}" if task.metric.endswith("win_rate") else "{:.2f}"
-    total = shown.format(iqm(scores))
-    if len(scores) >= 5:
-        drawn = resampled_runs([scores], 2_000, np.random.default_rng(0))
-        found = estimate([scores], iqm, drawn)
-        total += f" ({shown.format(found.low)} … {shown.format(found.high)})"
-    median, best = (shown.format(x) for x in (np.median(scores), max(map(max, curves))))
-    each = ", ".join(map(shown.format, scores))
     records = [lines[0]["run"] for lines in runs.values()]
-    n_steps = max(record["env_steps"] for record in records)
-    minutes = np.mean([record["seconds"] / 60 for record in records])
-    return (
-        f"| {label} | {n_steps:,} | {', '.join(runs)} | {each} | {total} | {median} | {best} | "
-        f"{published} | {short(minutes)} |"
-    )
+    curves = [series(lines[1:], task.metric) for lines in runs.values()]
+    end = end_of_both(name.removesuffix(PEER), task.metric)
+    values = [[y for x, y in zip(*curve, strict=True) if x <= end] for curve in curves]
+    scores = np.array([np.mean(each[-task.last :]) for each in values])
+    shown = "{:.1%}" if task.metric.endswith("win_rate") else "{:.2f}"
+    cells = [
+        label,
+        f"{max(record['env_steps'] for record in records):,}",
+        ", ".join(runs),
+        ", ".join(map(shown.format, scores)),
+        shown.format(np.median(scores)),
+        interval(scores, shown),
+        shown.format(max(max(each[1:]) for each in values)),
+        published,
+        short(np.mean([record["seconds"] / 60 for record in records])),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def end_of_both(name: str, metric: str) -> float:
+    """How far a comparison with the other library reaches: half an interval between its values
+    behind its shortest run.
+    """
+    curves = [series(lines[1:], metric)[0] for lines in kept(f"{name}{PEER}").values()]
+    return min((x[-1] + (x[-1] - x[-2]) / 2 for x in curves), default=np.inf)
+
+
+def interval(scores: np.ndarray, shown: str) -> str:
+    """The interquartile mean and its 95% interval; nothing below five seeds, of which too few
+    would be left.
+    """
+    if len(scores) < 5:
+        return ""
+    drawn = resampled_runs([scores], 2_000, np.random.default_rng(0))
+    found = estimate([scores], iqm, drawn)
+    level, low, high = (shown.format(x) for x in (iqm(scores), found.low, found.high))
+    return f"{level} ({low} … {high})"
 
 
 def table(group: str) -> str:
@@ -170,7 +193,7 @@ def table(group: str) -> str:
     if not kept_names(group):
         return "No run has finished yet."
     lines = [
-        "| task | env steps | seeds | each | IQM | median | best test | published | minutes |",
+        "| task | env steps | seeds | each | median | IQM | best | published | minutes |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, each in TASKS[group].items():
@@ -191,12 +214,12 @@ def costs() -> str:
     ]
     for name in (name for group in TASKS for name in kept_names(group)):
         records = [lines[0]["run"] for lines in kept(name).values()]
-        plan, updates = records[0].get("plan"), records[0].get("updates")
+        plan = records[0].get("plan")
         cells = [
             name,
             str(len(records)),
-            f"{records[0]['env_steps']:,}",
-            f"{updates:,}" if updates else "",
+            f"{max(record['env_steps'] for record in records):,}",
+            span(records, "updates", 1),
             span(records, "seconds", 60),
             span(records, "cpu_seconds", 60),
             span(records, "peak_memory_bytes", 2**20),
@@ -244,7 +267,7 @@ def printed(before: re.Match[str]) -> str:
     group = before[1].removeprefix("table ")
     text = costs() if group == "costs" else table(group)
     if group != "costs" and kept_names(group):
-        text += f"\n\n![Tests of every seed over env steps and minutes](curves/{group}.png)"
+        text += f"\n\n![Every seed over env steps and minutes](curves/{group}.png)"
     return f"<!-- python -m benchmarks.results {before[1]} -->\n{text}\n\n<!-- end -->"
 
 

@@ -19,7 +19,7 @@ TESTS = "test.episodes=20 test.n_envs=20"
 GAME = (
     "total_env_steps=200_000 hardware.n_envs=8 test.interval=10_000 test.episodes=1 test.n_envs=1"
 )
-"""Of EPyMARL's 2 000 000 env steps; a greedy episode of a matrix game has no chance in it."""
+"""Of EPyMARL's 2,000,000 env steps; a greedy episode of a matrix game has no chance in it."""
 PQN = (
     "total_env_steps=2_000_000 algo.lr_factors=[[0,1],[2_000_000,0]] "
     "algo.exploration.env_steps=200_000 test.interval=100_000"
@@ -34,8 +34,8 @@ class Task:
 
     Args:
         overrides: what follows ``rltrain``, without the seed.
-        metric: of the tests.
-        last: a run's score is the mean of so many last tests.
+        metric: what is measured, in tests where its name begins like that.
+        last: a run's score is the mean of so many last values.
         seeds: 1 to this number belong to the table.
         published: the source's result: medians at 2 M steps of the SMAC paper (MMM: PyMARL's in
             DI-engine's README), PyMARL2's README (about 10 M), rl-baselines3-zoo (one agent, mean
@@ -78,6 +78,14 @@ def control(overrides: str, published: str = "", seeds: int = 8) -> Task:
     return Task(f"{overrides} {TESTS}", published=published, seeds=seeds)
 
 
+def cleanrl(name: str, published: str) -> Task:
+    """A single agent, scored while it explores, as CleanRL does: by the mean return of the training
+    episodes of the last 20,000 env steps.
+    """
+    overrides = f"experiment=cleanrl/{name} {TESTS}"
+    return Task(overrides, "train/return_mean", 10, published, seeds=3)
+
+
 def team(name: str, published: str, env_steps: int = 1_000_000) -> Task:
     """EPyMARL's settings for one environment and algorithm."""
     overrides = f"experiment=epymarl/{name} total_env_steps={env_steps:_} save.interval=100_000"
@@ -93,11 +101,11 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             for algo, name, published, seeds in (
                 ("qmix", "3m", "", 2),
                 ("qmix", "8m", "", 2),
-                ("qmix", "2s3z", "99 %", 2),
-                ("qmix", "5m_vs_6m", "70 %", 2),
-                ("qmix", "3s5z", "97 %", 1),
-                ("qmix", "2s_vs_1sc", "100 %", 1),
-                ("qmix", "MMM", "100 %", 1),
+                ("qmix", "2s3z", "99%", 2),
+                ("qmix", "5m_vs_6m", "70%", 2),
+                ("qmix", "3s5z", "97%", 1),
+                ("qmix", "2s_vs_1sc", "100%", 1),
+                ("qmix", "MMM", "100%", 1),
             )
         },
         **{
@@ -108,7 +116,7 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
         },
         **{
             f"pymarl2-{name}": smac("experiment=pymarl2/qmix", f"env.map_name={name}", published, 1)
-            for name, published in (("3m", ""), ("2s3z", "100 %"), ("5m_vs_6m", "90 %"))
+            for name, published in (("3m", ""), ("2s3z", "100%"), ("5m_vs_6m", "90%"))
         },
     },
     "smac_long": {
@@ -118,19 +126,19 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             )
             for algo, name, published, seeds, millions in (
                 ("qmix", "3m", "", 3, 2),
-                ("qmix", "2s3z", "99 %", 3, 2),
-                ("qmix", "5m_vs_6m", "70 %", 3, 2),
-                ("qmix", "3s5z", "97 %", 1, 1),
-                ("qmix", "MMM", "100 %", 1, 1),
-                ("vdn", "2s3z", "97 %", 2, 1),
-                ("iql", "2s3z", "75 %", 2, 1),
+                ("qmix", "2s3z", "99%", 3, 2),
+                ("qmix", "5m_vs_6m", "70%", 3, 2),
+                ("qmix", "3s5z", "97%", 1, 1),
+                ("qmix", "MMM", "100%", 1, 1),
+                ("vdn", "2s3z", "97%", 2, 1),
+                ("iql", "2s3z", "75%", 2, 1),
             )
         },
         **{
             f"long-pymarl2-{name}": long_smac(
                 "experiment=pymarl2/qmix", f"env.map_name={name}", published, 2, 1
             )
-            for name, published in (("2s3z", "100 %"), ("5m_vs_6m", "90 %"))
+            for name, published in (("2s3z", "100%"), ("5m_vs_6m", "90%"))
         },
     },
     "smaclite": {
@@ -154,15 +162,18 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             f"{env}-dqn": control(f"algo=dqn env={env}")
             for env in ("cartpole", "lunarlander")  # those of the other two are the zoo's
         },
-        **{
-            f"cleanrl-{algo}-{env}": control(f"experiment=cleanrl/{algo}_{env}", published, seeds=3)
-            for algo, each in (
-                ("dqn", ("488.7 ± 16.1", "-91.5 ± 7.2", "-195.0 ± 8.5")),
-                ("c51", ("481.2 ± 20.5", "-87.7 ± 5.5", "-166.4 ± 27.9")),
-                ("pqn", ("495.1 ± 6.9", "-95.6 ± 5.7", "-200.0 ± 0.0")),
-            )
-            for env, published in zip(("cartpole", "acrobot", "mountaincar"), each, strict=True)
-        },
+        "trading": control("experiment=trading", seeds=3),
+    },
+    "cleanrl": {
+        f"cleanrl-{algo}-{env}": cleanrl(f"{algo}_{env}", published)
+        for algo, each in (
+            ("dqn", ("488.7 ± 16.1", "-91.5 ± 7.2", "-195.0 ± 8.5")),
+            ("c51", ("481.2 ± 20.5", "-87.7 ± 5.5", "-166.4 ± 27.9")),
+            ("pqn", ("495.1 ± 6.9", "-95.6 ± 5.7", "-200.0 ± 0.0")),
+        )
+        for env, published in zip(("cartpole", "acrobot", "mountaincar"), each, strict=True)
+    },
+    "methods": {
         "cartpole-simple_q": control(f"algo=simple_q {CARTPOLE}"),
         "cartpole-c51": control(
             f"algo=c51 {CARTPOLE} algo.distribution.v_min=0 algo.distribution.v_max=100"
@@ -185,7 +196,6 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
         ),
         "cartpole-r2d2": control(f"algo=r2d2 {CARTPOLE} algo.target_update.env_steps=250"),
         "cartpole-pqn": control("experiment=cleanrl/pqn_cartpole algo.loss.trace=0.9"),
-        "trading": control("experiment=trading", seeds=3),
     },
     "minatar": {
         "breakout": control(

@@ -102,6 +102,6 @@ def acting_arithmetic(spec: EnvSpec) -> float:
 
 
 def mixed_lengths(n_steps: int) -> list[int]:
-    """Episode lengths between 30 % and 100 % of the limit, as a half-trained team has them."""
+    """Episode lengths between 30% and 100% of the limit, as a half-trained team has them."""
     share = np.random.default_rng(1).triangular(0.3, 0.5, 1.0, N_EPISODES)
     return [int(length) for length in np.ceil(share * n_steps)]

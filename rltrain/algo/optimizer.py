@@ -191,7 +191,7 @@ class GradientStep:
 
     def _optimize(self) -> None:
         """The optimizer's step, on one thread for few weights: torch's fused kernels call on all
-        threads however little there is to do (measured for 11 000: 759 us on 16, 118 us on one).
+        threads however little there is to do (measured for 11,000: 759 us on 16, 118 us on one).
         """
         with one_thread(when=self.weights.numel() < FEW_WEIGHTS):
             self.optimizer.step()

@@ -31,7 +31,7 @@ class EpisodeBuffer:
         device: where batches go.
         rng: draws the episodes.
         capacity: finished episodes stored at most.
-        max_bytes: bytes used at most, open episodes included; null = 60 % of the memory free now.
+        max_bytes: bytes used at most, open episodes included; null = 60% of the memory free now.
         storage: how observations and states are stored; uint8 observations stay uint8.
         sampler, alpha, beta, beta_end, beta_env_steps, priority_floor: as of ``ReplayBuffer``; an
             episode's priority is its mean absolute TD error.

@@ -41,7 +41,7 @@ class ReplayBuffer:
         hidden_dim: H of the agents, 0 without recurrent states.
         total_env_steps: length of the run.
         capacity: steps stored at most.
-        max_bytes: bytes used at most; null = 60 % of the memory free now.
+        max_bytes: bytes used at most; null = 60% of the memory free now.
         storage: how observations and states are stored; uint8 observations stay uint8.
         sampling: the fields of ``Sampling``.
         acted_error: absolute TD errors by the values of acting, ``Loss.acted_error``.

@@ -40,15 +40,15 @@ def draw_chart(
             draw.rectangle((xs[t], TOP, xs[t + 1], HEIGHT - BOTTOM), HELD)
     draw.line((LEFT, y(0), WIDTH - RIGHT, y(0)), GRID)
     for percent in (low, high):
-        draw.text((LEFT - 6, y(percent)), f"{percent:+.0f} %", INK, font, anchor="rm")
+        draw.text((LEFT - 6, y(percent)), f"{percent:+.0f}%", INK, font, anchor="rm")
     for values, color, line_width in ((share, SHARE, 2), (wealth, WEALTH, 3)):
         points = [(x, y(value)) for x, value in zip(xs, values, strict=False)]
         if len(points) > 1:
             draw.line(points, color, line_width, joint="curve")
     draw.rectangle((LEFT + 300, TOP / 2 - 7, LEFT + 314, TOP / 2 + 7), HELD)
     words = (
-        (f"agent {wealth[-1]:+.1f} %", WEALTH),
-        (f"share {share[-1]:+.1f} %", SHARE),
+        (f"agent {wealth[-1]:+.1f}%", WEALTH),
+        (f"share {share[-1]:+.1f}%", SHARE),
         ("held", INK),
         (f"step {len(held)} / {length}", INK),
     )

@@ -32,7 +32,7 @@ from rltrain.types import Clock, Episode
 from rltrain.video.recorder import recorder_of, require_drawable
 
 Z95 = 1.959964
-"""97.5 % quantile of the normal distribution."""
+"""97.5% quantile of the normal distribution."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def plain_info(episode: Episode) -> dict[str, Any]:
 
 
 def summary(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Mean, standard error and 95 % interval of returns (normal) and wins (Wilson, 1927), mean
+    """Mean, standard error and 95% interval of returns (normal) and wins (Wilson, 1927), mean
     length, means of what the environment counts itself (``info["metrics"]``).
     """
     returns = np.array([e.episode_return for e in episodes])
@@ -186,7 +186,7 @@ def summary(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def wilson(wins: int, n: int) -> tuple[float, float]:
-    """The 95 % interval of a proportion (Wilson, 1927, J. Am. Stat. Assoc. 22, p. 209)."""
+    """The 95% interval of a proportion (Wilson, 1927, J. Am. Stat. Assoc. 22, p. 209)."""
     p, z2 = wins / n, Z95 * Z95
     center, spread = p + z2 / (2 * n), Z95 * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
     return max(0.0, (center - spread) / (1 + z2 / n)), min(1.0, (center + spread) / (1 + z2 / n))
@@ -267,7 +267,7 @@ def show(evaluation: Evaluation) -> None:
     table = Table(title=f"{evaluation.record['what']}{source}")
     table.add_column("")
     table.add_column("mean", justify="right")
-    table.add_column("95 % interval", justify="right")
+    table.add_column("95% interval", justify="right")
     low, high = m.get("test/return_low"), m.get("test/return_high")
     interval = "" if low is None or high is None else f"{low:.2f} … {high:.2f}"
     table.add_row("return", f"{m['test/return_mean']:.2f}", interval)

@@ -83,7 +83,7 @@ def show_all(done: Evaluations) -> None:
     for name in (
         "env steps",
         "return",
-        "95 % interval",
+        "95% interval",
         *(("win rate",) if wins else ()),
         "length",
     ):

@@ -50,8 +50,8 @@ def metric_name(analysis: Analysis) -> str:
 
 
 def interval_name(analysis: Analysis) -> str:
-    """``mean [95 % interval]``."""
-    return f"{statistic_name(analysis)} [{analysis.settings.confidence * 100:g} % interval]"
+    """``mean [95% interval]``."""
+    return f"{statistic_name(analysis)} [{analysis.settings.confidence * 100:g}% interval]"
 
 
 def final_scores(analysis: Analysis) -> Table:
@@ -152,7 +152,7 @@ def sample_efficiency(analysis: Analysis) -> Table:
             f"median {AXES[analysis.settings.axis]}",
         ],
         rows,
-        "Scores are 50, 75 and 90 % of the way from the lowest start to the highest final score. "
+        "Scores are 50, 75 and 90% of the way from the lowest start to the highest final score. "
         "A median is missing if fewer than half of the runs reach the score.",
     )
 

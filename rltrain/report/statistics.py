@@ -33,7 +33,7 @@ def mean(scores: np.ndarray) -> np.ndarray:
 
 def iqm(scores: np.ndarray) -> np.ndarray:
     """Interquartile mean over the last axis: the mean without the lowest and the highest quarter,
-    each rounded down to whole runs (section 4.3; 25 % trimmed mean).
+    each rounded down to whole runs (section 4.3; 25% trimmed mean).
     """
     count = scores.shape[-1]
     cut = count // 4

@@ -88,7 +88,7 @@ def test_items_are_drawn_in_proportion_to_their_priorities() -> None:
     some = priority > 0
     expected = n * priority[some] / priority.sum()
     chi_square = ((count[some] - expected) ** 2 / expected).sum()
-    assert chi_square < 18.5  # the 99.9 % point of 4 degrees of freedom
+    assert chi_square < 18.5  # the 99.9% point of 4 degrees of freedom
 
 
 def test_a_loaded_tree_equals_the_saved_one() -> None:

@@ -1,5 +1,5 @@
 """The commands in README, docs, CONTRIBUTING, the Makefile and ``--help``: every one composes and
-runs, and those that train one agent for at most 100 000 env steps reach what a reader expects.
+runs, and those that train one agent for at most 100,000 env steps reach what a reader expects.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def test_report_of_runs(runs, capsys):
     assert run(["mode=report", "runs=outputs", "report.dir=here", "report.resamples=50"]) == 0
     with (runs / "here/tables/final_scores.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert [(row["configuration"], float(row["mean [95 % interval]"])) for row in rows] == [
+    assert [(row["configuration"], float(row["mean [95% interval]"])) for row in rows] == [
         ("dqn", 3.0),
         ("pqn", 6.0),
     ]

@@ -22,7 +22,7 @@ class ParameterNoise(EpsilonGreedy):
     """Acts with weights that carry Gaussian noise, drawn when environment 0 begins an episode
     (Plappert et al. 2018, appendix C).
 
-    The noise grows or shrinks by 1 % at every draw, so that the noisy agents differ from the others
+    The noise grows or shrinks by 1% at every draw, so that the noisy agents differ from the others
     as an epsilon of ``start`` … ``end`` over ``env_steps`` would make them: their softmax policies'
     KL divergence, averaged over all steps since the last draw, is held at
     -ln(1 - epsilon + epsilon / A).

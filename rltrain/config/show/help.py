@@ -38,7 +38,7 @@ HEADER = """\
 rltrain trains value-based agents: teams (IQL, VDN, QMIX) and single ones (DQN to Rainbow, PQN).
 
   rltrain algo=NAME env=NAME [key=value …]     train; with -m every combination of algo=A,B seed=1,2
-  rltrain mode=evaluate checkpoint=latest      test episodes of a trained run, with a 95 % interval
+  rltrain mode=evaluate checkpoint=latest      test episodes of a trained run, with a 95% interval
   rltrain resume=latest                        continue the newest run in its folder
   rltrain mode=report runs=outputs             compare runs: curves, tables and report.html
   rltrain --help WORD …                        about a group, choice or key: algo, env=smac, test

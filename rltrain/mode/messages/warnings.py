@@ -99,7 +99,7 @@ def of_target_update(settings: Settings, trainer: Trainer) -> Iterator[str]:
         half = math.log(0.5) / math.log(1 - tau) * period
         unset = "" if unit == "updates" else f"algo.target_update.{unit}=null "
         yield (
-            f"the target network moves {100 * tau:g} % of the way every {period:,} {unit} "
+            f"the target network moves {100 * tau:g}% of the way every {period:,} {unit} "
             f"(algo.target_update.tau={tau:g}), so that half of the way takes {half:,.0f} {unit}. "
             f"Type {unset}algo.target_update.updates=1 to move it at every gradient step, or "
             "algo.target_update.tau=1 to copy it."

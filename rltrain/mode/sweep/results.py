@@ -117,11 +117,11 @@ def configurations(jobs: Sequence[Outcome]) -> dict[str, list[Outcome]]:
 
 
 def configuration_table(groups: Mapping[str, Sequence[Outcome]]) -> Table:
-    """Means over the seeds of every configuration, with 95 % bootstrap intervals."""
+    """Means over the seeds of every configuration, with 95% bootstrap intervals."""
     finished = {name: [j for j in jobs if j.status == "finished"] for name, jobs in groups.items()}
     tests = [job.test for jobs in finished.values() for job in jobs]
     columns = {c: at for c, at in COLUMNS.items() if any(at[0] in test for test in tests)}
-    table = Table(title="Mean over the finished runs, with the 95 % bootstrap interval")
+    table = Table(title="Mean over the finished runs, with the 95% bootstrap interval")
     table.add_column("configuration")
     for column in ("runs", *columns):
         table.add_column(column, justify="right")

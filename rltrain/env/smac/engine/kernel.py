@@ -45,8 +45,8 @@ def njit(*, allocates: bool = False, **options: Any) -> Callable[[Callable[..., 
     """``rltrain.common.numba_cache.njit`` for the kernels of the battle engine.
 
     Small helpers of the inner loops add ``forceinline=True``: passing array arguments costs more
-    than what they do (measured: 13 % of a step). Code that makes no array needs no reference
-    counts; keeping them, atomically, for every part of an array took 10 % of a step.
+    than what they do (measured: 13% of a step). Code that makes no array needs no reference
+    counts; keeping them, atomically, for every part of an array took 10% of a step.
     """
     return numba_cache.njit(*SOURCES, _nrt=allocates, **options)
 

@@ -14,7 +14,7 @@ from tests.env.smac.conftest import random_legal
 
 DEEPEST = 0.45
 """Cells by which discs of one layer may overlap while a crowd sorts itself out: 0.44 is the deepest
-in 36 928 random steps of 2c_vs_64zg, of zerglings pressed against the cliff, and only six other
+in 36,928 random steps of 2c_vs_64zg, of zerglings pressed against the cliff, and only six other
 pairs exceed 0.3 there.
 """
 SETTLED, PATIENCE = 0.3, 2

@@ -24,8 +24,8 @@ def decided(map_name: str, start: str, n: int) -> np.ndarray:
 
     The enemies stand where the agents do, mirrored; ``jittered`` moves every unit on its own;
     ``renumbered`` reverses the enemies' ids as well. Exactly mirrored battles run nearly alike, so
-    that small effects of the order in which units are processed add up: in 8 000 battles 46 % on
-    bane_vs_bane while overlapping pairs were separated in the order of ids, 50 % now.
+    that small effects of the order in which units are processed add up: in 8,000 battles 46% on
+    bane_vs_bane while overlapping pairs were separated in the order of ids, 50% now.
     """
     battles = Battles(map_name=map_name, n_envs=n, options=Options(), n_threads=2)
     battles.reset({e: 7919 * e for e in range(n)})

@@ -36,7 +36,7 @@ def push_apart(unit, mark, param, backward):
     leaves it to the other.
 
     The last pair is the one that ends up apart, so every other loop begins with the last unit: in
-    one order only, the team with the smaller ids wins 46 % of bane_vs_bane from mirrored starts.
+    one order only, the team with the smaller ids wins 46% of bane_vs_bane from mirrored starts.
     """
     units = unit.shape[1]
     for k in range(1, units):
