@@ -244,9 +244,6 @@ class Rollouts(Protocol):
     def collect(self, n_steps: int, clock: Clock) -> Steps:
         """``n_steps`` time steps of every environment."""
 
-    def sync(self, learner: Learning) -> None:
-        """Load the learner's current weights."""
-
     def restart(self, state: Mapping[str, Any], episodes: int) -> None:
         """Begin the episodes after the first ``episodes``; ``state`` is what outlives them."""
 
@@ -262,7 +259,7 @@ class Rollouts(Protocol):
 class Buffer(Protocol):
     """Stored steps, sampled as windows of T transitions."""
 
-    n_steps: Annotated[int, "transitions stored now"]
+    n_steps: Annotated[int, "steps stored now; of episodes, those of finished ones"]
     full: bool = False  # old steps are removed for new ones
     keeps_hidden: bool = False  # stores the recurrent states of acting
     keeps_values: bool = False  # stores the values of acting

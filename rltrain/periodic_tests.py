@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,7 +13,7 @@ from rltrain.callback import Callbacks
 from rltrain.callback.training import TestsApart, Training
 from rltrain.common.metrics import summarize, test_metrics
 from rltrain.common.progress import Progress
-from rltrain.errors import Interrupted
+from rltrain.errors import Interrupted, UsageError
 from rltrain.interfaces import VectorEnv, Watch
 from rltrain.step_hooks import TestStepHooks
 from rltrain.types import Clock, Episode
@@ -54,9 +55,15 @@ class PeriodicTests:
         self.trainer = trainer
         self.pending: Pending | None = None
         self.weights: Mapping[str, Any] | None = None
+        self._present: Clock | None = None  # while an earlier test is reported
 
     def run(self, n: int) -> dict[str, float]:
-        """A whole test of ``n`` episodes; nothing if the run is interrupted meanwhile."""
+        """A whole test of ``n`` episodes; nothing if the run is interrupted meanwhile.
+
+        Raises:
+            UsageError: ``n`` is no number of episodes.
+        """
+        require_episodes(n)
         self.finish()
         trainer = self.trainer
         with trainer.progress.during("testing", n):
@@ -92,11 +99,26 @@ class PeriodicTests:
         trainer, test = self.trainer, self.pending
         self.pending = None
         result = summarize(test.apart.finish_episodes())
-        now, trainer.clock, self.weights = trainer.clock, test.clock, test.weights
+        self._present, trainer.clock, self.weights = trainer.clock, test.clock, test.weights
         try:
             self._report(result)
         finally:
-            trainer.clock, self.weights = now, None
+            trainer.clock, self.weights, self._present = self._present, None, None
+
+    @contextmanager
+    def in_the_present(self) -> Iterator[None]:
+        """Inside, the clock is that of training although a hook sees the result of a test that
+        began earlier.
+        """
+        if self._present is None:
+            yield
+            return
+        trainer, clock, weights = self.trainer, self.trainer.clock, self.weights
+        trainer.clock, self.weights = self._present, None
+        try:
+            yield
+        finally:
+            trainer.clock, self.weights = clock, weights
 
     def finish_earlier(self) -> None:
         """The same, unless the test began at the present env step."""
@@ -110,7 +132,13 @@ class PeriodicTests:
             self.trainer.test_rollout.abandon(0)
 
     def play(self, n: int) -> list[Episode]:
-        """Exactly ``n`` test episodes in the environments of tests."""
+        """Exactly ``n`` test episodes in the environments of tests, after the pending test.
+
+        Raises:
+            UsageError: ``n`` is no number of episodes.
+        """
+        require_episodes(n)
+        self.finish()
         trainer = self.trainer
         watches: list[Watch] = [] if trainer.recorder is None else [trainer.recorder]
         if trainer.callbacks.watch_tests:
@@ -145,3 +173,13 @@ class Watches(Watch):
     def stepped(self, action: np.ndarray, reward: np.ndarray, terminated: np.ndarray) -> None:
         for watch in self.watches:
             watch.stepped(action, reward, terminated)
+
+
+def require_episodes(n: int) -> None:
+    """Refuse what is no number of episodes.
+
+    Raises:
+        UsageError: what was expected.
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise UsageError(f"{n!r} test episodes: expected a whole number of at least 1.")

@@ -80,6 +80,7 @@ class Trainer:
         self.interrupted = False  # … on a signal
         self.pretrained = False  # began with weights of another run
         self.awaits_restore = False  # its folder holds a run to be restored first
+        self.went_back = False  # to a checkpoint that is not the newest of this run
         self.diverging = False  # the latest updates were all undone
         self.recorder: Recording | None = None  # records the current test
         self.ended_at = -1  # env steps of the last ``on_train_end``
@@ -88,6 +89,7 @@ class Trainer:
 
     def run(self, until: int) -> None:
         """Train until that many env steps."""
+        trainer_state.leave_later_checkpoints(self)
         while self.clock.env_steps < until and self.stopping is None:
             self.stopwatch.lap("other")
             steps = self.rollout.collect(self.steps_per_collect, self.clock)
@@ -97,7 +99,6 @@ class Trainer:
             self.buffer.add(steps)
             self.clock = self.clock.after(steps)
             self.learn(self.updates_due(steps))
-            self.rollout.sync(self.learner)
             self.callbacks.on_iteration(self)
 
     def learn(self, n_updates: int) -> None:
@@ -203,7 +204,7 @@ class Trainer:
         statistics, or those of the test function; none if the run is interrupted meanwhile.
         """
         self.require_own_folder()
-        return self.tests.run(episodes or self.test_episodes)
+        return self.tests.run(self.test_episodes if episodes is None else episodes)
 
     def play(self, n: int) -> list[Episode]:
         """Exactly ``n`` test episodes in the environments of tests."""
@@ -254,7 +255,8 @@ class Trainer:
 
     def stop(self, why: str, *, interrupted: bool = False) -> None:
         """End the run after the present iteration; an interrupted one skips its last test."""
-        self.stopping, self.interrupted = why, interrupted
+        if not self.interrupted:
+            self.stopping, self.interrupted = why, interrupted
 
     def close(self) -> None:
         self.rollout.close()
@@ -290,7 +292,8 @@ class Trainer:
 
     def restore(self, path: str | Path) -> Found:
         """Restore a full checkpoint: the run continues as if it had not stopped. Without a saved
-        replay it begins new episodes, since the first steps of the open ones are missing.
+        replay it begins new episodes, since the first steps of the open ones are missing. Once the
+        run goes on from an earlier checkpoint of its own, later ones are deleted.
         """
         return trainer_state.restore(self, Path(path))
 

@@ -37,6 +37,9 @@ class Saved(Training, Protocol):
     iterations: int
     pretrained: bool
     awaits_restore: bool
+    went_back: bool
+    stopping: str | None
+    ended_at: int
 
     @property
     def metrics(self) -> Metrics: ...
@@ -44,22 +47,33 @@ class Saved(Training, Protocol):
 
 def save(trainer: Saved, kind: str, with_replay: bool) -> Path:
     """Write a checkpoint into the run folder; ``Trainer.save``."""
-    learner: Mapping[str, Any] = trainer.tests.weights or {}
     if kind == "full":
-        trainer.tests.finish_earlier()
-    learner = learner or trainer.learner.state_dict()
-    parts = to_act(trainer, learner)
-    if kind == "full":
-        rest = {name: learner[name] for name in learner if name not in parts[MODEL]}
-        parts[TRAINER] = {**state_dict(trainer), "learner": rest}
-        if with_replay:
-            parts[REPLAY] = trainer.buffer.state_dict()
+        with trainer.tests.in_the_present():
+            trainer.tests.finish_earlier()
+            return save_full(trainer, with_replay)
+    parts = to_act(trainer, trainer.tests.weights or trainer.learner.state_dict())
     parts = trainer.callbacks.on_save(trainer, parts)
-    checkpoints, step = trainer.run_dir / "checkpoints", trainer.clock.env_steps
-    folder = checkpoint.write(checkpoints, step, parts, kind)
-    if kind == "full":
-        checkpoint.make_latest(checkpoints, step, trainer.keep_last, REPLAY)
+    return checkpoint.write(checkpoints_of(trainer), trainer.clock.env_steps, parts, kind)
+
+
+def save_full(trainer: Saved, with_replay: bool) -> Path:
+    """Write all that a resumed run needs, and make it the latest checkpoint."""
+    learner = trainer.learner.state_dict()
+    parts = to_act(trainer, learner)
+    rest = {name: learner[name] for name in learner if name not in parts[MODEL]}
+    parts[TRAINER] = {**state_dict(trainer), "learner": rest}
+    if with_replay:
+        parts[REPLAY] = trainer.buffer.state_dict()
+    parts = trainer.callbacks.on_save(trainer, parts)
+    checkpoints, step = checkpoints_of(trainer), trainer.clock.env_steps
+    folder = checkpoint.write(checkpoints, step, parts, "full")
+    checkpoint.make_latest(checkpoints, step, trainer.keep_last, REPLAY)
     return folder
+
+
+def checkpoints_of(trainer: Saved) -> Path:
+    """The folder of a run's checkpoints."""
+    return trainer.run_dir / "checkpoints"
 
 
 def export(trainer: Saved, folder: Path) -> Path:
@@ -97,6 +111,7 @@ def restore(trainer: Saved, path: Path) -> checkpoint.Found:
 
     Raises:
         CheckpointError: the checkpoint cannot be read or holds weights only.
+        UsageError: it holds no replay, and the trainer has one of other steps.
     """
     found = checkpoint.find(path, full=True)
     if not checkpoint.has(found.folder, TRAINER):
@@ -104,6 +119,14 @@ def restore(trainer: Saved, path: Path) -> checkpoint.Found:
             f"{found.folder} holds weights only: a run can start from it "
             f"(checkpoint={found.folder}) but not resume."
         )
+    if trainer.clock.env_steps and not checkpoint.has(found.folder, REPLAY):
+        raise UsageError(
+            f"{found.folder} holds no replay, and that of this trainer is of other steps. Restore "
+            "it with a trainer that has not collected any: rltrain.make_trainer(…, run_dir=…)."
+        )
+    trainer.stopping, trainer.interrupted, trainer.diverging = None, False, False
+    trainer.ended_at = -1
+    trainer.tests.drop()
     state = checkpoint.read(found.folder, TRAINER)
     model = checkpoint.read(found.folder, MODEL)
     check_fits(trainer.learner.state_dict(), model, found.folder, trainer.about)
@@ -128,18 +151,30 @@ def restore(trainer: Saved, path: Path) -> checkpoint.Found:
         trainer.pretrained = bool(state["pretrained"])
         trainer.metrics.load_state_dict(state["metrics"])
         trainer.latest = dict(state["latest"])
-        trainer.rollout.sync(trainer.learner)
         trainer.callbacks.load_state_dict(state["callbacks"])
         torch.set_rng_state(state["torch_rng"])
         if found.folder.resolve().parents[1] == trainer.run_dir.resolve():
             trainer.awaits_restore = False
-            checkpoints = found.folder.parent  # complete what a kill has left half done
-            checkpoint.make_latest(checkpoints, found.step, trainer.keep_last, REPLAY)
+            checkpoints = found.folder.parent
+            trainer.went_back = (
+                checkpoint.is_one(path) and checkpoint.newest_full(checkpoints) != found.step
+            )
+            if not trainer.went_back:  # complete what a kill has left half done
+                checkpoint.make_latest(checkpoints, found.step, trainer.keep_last, REPLAY)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointError(
             f"{found.folder} does not fit this run: {type(error).__name__}: {error}"
         ) from error
     return found
+
+
+def leave_later_checkpoints(trainer: Saved) -> None:
+    """Delete the checkpoints that the run has gone back from, once it goes on from an earlier one:
+    a resume takes the newest.
+    """
+    if trainer.went_back:
+        trainer.went_back = False
+        checkpoint.drop_later(checkpoints_of(trainer), trainer.clock.env_steps)
 
 
 def load_weights(trainer: Saved, folder: Path) -> None:

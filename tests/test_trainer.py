@@ -71,15 +71,6 @@ def test_due_fires_at_the_first_look_at_or_after_each_multiple():
     assert [now for now in (0, 3, 9, 12, 15, 19, 20, 55, 59, 60) if due(now)] == [0, 12, 20, 55, 60]
 
 
-def test_tests_belong_to_zero_every_multiple_and_the_end(small, tmp_path):
-    trainer, trace = traced([*small, "total_env_steps=250", "test.interval=100"], tmp_path)
-    trainer.train()
-    assert trace.tests[0] == 0
-    assert [t // 100 for t in trace.tests[1:3]] == [1, 2]
-    assert trace.tests[-1] == trainer.clock.env_steps
-    assert len(set(trace.tests)) == len(trace.tests) == 4
-
-
 def test_a_run_ends_at_the_first_iteration_with_enough_steps(small, tmp_path):
     trainer = rltrain.make_trainer(small, run_dir=tmp_path)
     trainer.train()
@@ -108,13 +99,6 @@ def test_what_goes_wrong_is_in_the_record(small, tmp_path):
         trainer.iterate()
     record = json.loads((tmp_path / "run.json").read_text())
     assert (record["status"], record["error"]) == ("failed", "ZeroDivisionError: on purpose")
-
-
-def test_an_interrupted_test_gives_no_result(small, tmp_path):
-    trainer, trace = traced(small, tmp_path)
-    trainer.stop("SIGTERM", interrupted=True)
-    assert trainer.test() == {}
-    assert trace.tests == []
 
 
 @pytest.mark.parametrize("how", ["iterate", "train"])
@@ -206,13 +190,6 @@ def test_noise_of_networks_comes_from_the_seed_too(small, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_number_of_tests_does_not_change_training(small, tmp_path):
-    few = trained([*small, "test.interval=100000"], tmp_path / "few")
-    many = trained([*small, "test.interval=50", "test.episodes=7"], tmp_path / "many")
-    assert torch.equal(weights(few), weights(many))
-
-
-@pytest.mark.slow
 def test_saving_and_logging_do_not_change_training(small, tmp_path):
     plain = trained([*small, "save.interval=100000"], tmp_path / "a")
     busy = trained([*small, "save.interval=50", "log.interval=10"], tmp_path / "b")
@@ -280,28 +257,3 @@ def test_a_broken_environment_is_named_as_such(small, tmp_path):
     with pytest.raises(EnvError, match=r"step.*the game is gone") as caught:
         trainer.run(50)
     assert caught.value.exit_code == 4
-
-
-def test_a_test_and_a_checkpoint_show_in_the_progress(small, own_folder):
-    seen = []
-
-    class Look(Callback):
-        def on_episode_end(self, trainer, value):
-            seen.append(str(trainer.progress.activity)) if value.test else None
-            return value
-
-        def on_test_start(self, trainer, value=None):
-            seen.append(str(trainer.progress.activity))
-
-        def on_save(self, trainer, value):
-            seen.append(str(trainer.progress.activity))
-            return value
-
-    trainer = rltrain.make_trainer(small, run_dir=own_folder / "run")
-    trainer.callbacks = Callbacks([Look()])
-    trainer.test(4)
-    trainer.save()
-    assert seen[0] == "testing 0/4 episodes"
-    assert seen[-2:] == ["testing 2/4 episodes", "saving"]
-    assert trainer.progress.activity is None
-    trainer.close()

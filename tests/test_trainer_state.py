@@ -12,6 +12,7 @@ from gymnasium.envs.classic_control import CartPoleEnv
 import rltrain
 from rltrain.callback import Callbacks
 from rltrain.common.checkpoint import write
+from rltrain.errors import UsageError
 from rltrain.types import Clock
 from tests.helpers import Trace, traced, trained, weights
 
@@ -191,3 +192,57 @@ def test_callbacks_added_on_a_resume_do_not_shift_the_others(small, tmp_path):
     second.callbacks = Callbacks([Trace(), *second.callbacks.callbacks])
     second.restore(tmp_path)
     assert second.callbacks.callbacks[1].due.at == first.callbacks.callbacks[0].due.at
+
+
+GOING_BACK = [
+    "algo=dqn", "env=cartpole", "tuned=none", "logger=[]", "hardware.n_envs=2", "test.episodes=2",
+    "test.n_envs=2", "test.interval=100", "save.interval=100", "save.keep_last=9",
+    "log.interval=100", "total_env_steps=300", "algo.learning_starts=50", "buffer.capacity=2000",
+]  # fmt: skip
+
+
+def test_going_back_deletes_nothing_before_the_run_goes_on(tmp_path):
+    """Defect: restoring an earlier checkpoint deleted the only replay, that of the newest."""
+    checkpoints = tmp_path / "checkpoints"
+    trainer = rltrain.make_trainer(GOING_BACK, run_dir=tmp_path)
+    trainer.run(150)
+    first = trainer.save()
+    trainer.run(250)
+    last = trainer.save()
+    trainer.restore(last)
+    n_steps = trainer.buffer.n_steps
+    with pytest.raises(UsageError, match="holds no replay"):
+        trainer.restore(first)
+    assert trainer.buffer.n_steps == n_steps
+    assert trainer.clock.env_steps == int(last.name)
+    fresh = rltrain.make_trainer(GOING_BACK, run_dir=tmp_path)
+    fresh.restore(first)
+    assert (last / "replay.json").exists()
+    assert (checkpoints / "latest").read_text().strip() == last.name
+    fresh.run(180)
+    assert not last.exists()
+    assert (checkpoints / "latest").read_text().strip() == first.name
+
+
+def test_a_restored_trainer_trains_and_ends_again(tmp_path):
+    """Defect: it remembered that it had been stopped, and that it had ended at this env step."""
+    overrides = [w for w in GOING_BACK if not w.startswith("save.interval")]
+    trainer, trace = traced([*overrides, "save.interval=100000"], tmp_path)
+    trainer.train()
+    folder = trainer.run_dir / "checkpoints" / str(trainer.clock.env_steps)
+    ended = trace.tests[-1]
+    trainer.run(400)
+    trainer.stop("enough")
+    trainer.restore(folder)
+    assert (trainer.stopping, trainer.interrupted) == (None, False)
+    trainer.total_env_steps = 350
+    trainer.train()
+    assert trace.tests[-1] == trainer.clock.env_steps >= 350 > ended
+
+
+def test_a_stop_does_not_undo_an_interruption(small, tmp_path):
+    """Defect: a Ctrl-C in the iteration in which a stop criterion was met was lost."""
+    trainer = rltrain.make_trainer(small, run_dir=tmp_path)
+    trainer.stop("SIGINT", interrupted=True)
+    trainer.stop("five hours are over")
+    assert (trainer.stopping, trainer.interrupted) == ("SIGINT", True)

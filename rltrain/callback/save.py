@@ -38,8 +38,8 @@ class Save(Callback):
     def on_exception(self, trainer: Training, value: BaseException) -> BaseException:
         """Save a run whose environment is broken; its open episodes are dropped."""
         if isinstance(value, EnvError) and trainer.clock.env_steps > 0 and not trainer.diverging:
-            for rollout in (trainer.rollout, trainer.test_rollout):
-                rollout.abandon(trainer.clock.episodes)
+            trainer.tests.drop()
+            trainer.rollout.abandon(trainer.clock.episodes)
             self.saved_at = -1  # saving may be what failed
             self.save(trainer)
         return value

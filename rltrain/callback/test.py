@@ -60,7 +60,8 @@ class Test(Callback):
         score = [value.get(name, 0.0) for name in compared]
         score = [-math.inf if math.isnan(x) else x for x in score]
         first_trained = self.best_untrained and not trainer.untrained
-        better = score >= self.best or first_trained
+        none = checkpoint.pointed(trainer.run_dir / "checkpoints", "best") is None
+        better = score >= self.best or first_trained or none
         if better and any(name in value for name in compared):
             kept = trainer.disk.attempt("the weights of a test", lambda: self.keep(trainer))
             if kept:
@@ -70,7 +71,7 @@ class Test(Callback):
     def keep(self, trainer: Training) -> None:
         """Let ``best`` name the weights that were just tested."""
         checkpoints = trainer.run_dir / "checkpoints"
-        if not (checkpoints / str(self.tested_at)).exists():
+        if checkpoint.kind_of(checkpoints / str(self.tested_at)) != "full":
             trainer.save("weights")
         checkpoint.name_pointer(checkpoints, "best", self.tested_at)
 

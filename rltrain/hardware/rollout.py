@@ -172,9 +172,6 @@ class Rollout:
         self._started = False
         self.policy.carry_on(policy)
 
-    def sync(self, learner: object) -> None:
-        """Nothing: the policy acts with the learner's own networks."""
-
     def call(self, method: str, *args: Any) -> list[Any]:
         """Call a method of every environment."""
         return self.env.call(method, *args)

@@ -186,9 +186,6 @@ class Reader:
     def restart(self, state: Mapping[str, Any], episodes: int) -> None:
         """Do nothing: the dataset is read again."""
 
-    def sync(self, learner: object) -> None:
-        """Do nothing: no policy acts."""
-
     def abandon(self, episodes: int) -> None:
         """Do nothing: its episodes are whole."""
 

@@ -26,12 +26,13 @@ from rltrain.common.checkpoint.manifest import (
     seal,
     stored_manifest,
 )
-from rltrain.common.checkpoint.retention import make_latest, prune
+from rltrain.common.checkpoint.retention import drop_later, make_latest, prune
 from rltrain.common.checkpoint.storage import has, put_back, read, write
 
 __all__ = [
     "MANIFEST",
     "Found",
+    "drop_later",
     "drop_part",
     "find",
     "folder_of",

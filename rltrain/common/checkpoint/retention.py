@@ -20,6 +20,15 @@ def make_latest(checkpoints: Path, step: int, keep_last: int, newest_only: str) 
             drop_part(checkpoints / str(other), newest_only)
 
 
+def drop_later(checkpoints: Path, step: int) -> None:
+    """Delete all checkpoints after ``step``, which becomes the latest one."""
+    name_pointer(checkpoints, "latest", step)
+    if (pointed(checkpoints, "best") or 0) > step:
+        (checkpoints / "best").unlink()
+    for later in [other for other in steps_of(checkpoints) if other > step]:
+        shutil.rmtree(checkpoints / str(later), ignore_errors=True)
+
+
 def prune(checkpoints: Path, keep_last: int) -> None:
     """Delete all but the newest ``keep_last`` full checkpoints and the best; sweep leftovers."""
     keep = {pointed(checkpoints, "best"), pointed(checkpoints, "latest")}

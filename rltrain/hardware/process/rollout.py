@@ -11,7 +11,7 @@ from torch import nn
 from rltrain.hardware.process.supervision import Supervision
 from rltrain.hardware.share import Share
 from rltrain.hardware.steps import loaded_steps, saved_steps
-from rltrain.interfaces import Learning, VectorEnv
+from rltrain.interfaces import VectorEnv
 from rltrain.types import Clock, Episode, Steps
 
 
@@ -82,9 +82,6 @@ class ProcessRollout:
         if self.overlap:
             self._begin(n_steps, clock.after(steps))
         return steps
-
-    def sync(self, learner: Learning) -> None:
-        """Do nothing: ``collect`` writes the weights when the workers begin."""
 
     def call(self, method: str, *args: Any) -> list[Any]:
         """Call a method of every environment; the results are in their order."""

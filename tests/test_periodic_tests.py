@@ -1,0 +1,148 @@
+"""Tests of a trainer: when they are made, and what they change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import rltrain
+from rltrain.callback import Callback, Callbacks
+from rltrain.common import checkpoint
+from rltrain.errors import EnvError, UsageError
+from tests.helpers import traced, trained, weights
+
+BESIDE = [
+    "algo=dqn", "env=cartpole", "tuned=none", "logger=[]", "hardware.n_envs=2", "test.episodes=2",
+    "test.n_envs=2", "test.n_workers=1", "test.interval=100", "save.interval=100000",
+    "log.interval=100000", "total_env_steps=350", "algo.learning_starts=50",
+    "buffer.capacity=2000", "hardware.device=cpu",
+]  # fmt: skip
+"""Tests that a worker process plays beside training."""
+
+
+def test_tests_belong_to_zero_every_multiple_and_the_end(small, tmp_path):
+    trainer, trace = traced([*small, "total_env_steps=250", "test.interval=100"], tmp_path)
+    trainer.train()
+    assert trace.tests[0] == 0
+    assert [t // 100 for t in trace.tests[1:3]] == [1, 2]
+    assert trace.tests[-1] == trainer.clock.env_steps
+    assert len(set(trace.tests)) == len(trace.tests) == 4
+
+
+def test_an_interrupted_test_gives_no_result(small, tmp_path):
+    trainer, trace = traced(small, tmp_path)
+    trainer.stop("SIGTERM", interrupted=True)
+    assert trainer.test() == {}
+    assert trace.tests == []
+
+
+@pytest.mark.slow
+def test_the_number_of_tests_does_not_change_training(small, tmp_path):
+    few = trained([*small, "test.interval=100000"], tmp_path / "few")
+    many = trained([*small, "test.interval=50", "test.episodes=7"], tmp_path / "many")
+    assert torch.equal(weights(few), weights(many))
+
+
+def test_a_test_and_a_checkpoint_show_in_the_progress(small, own_folder):
+    seen = []
+
+    class Look(Callback):
+        def on_episode_end(self, trainer, value):
+            seen.append(str(trainer.progress.activity)) if value.test else None
+            return value
+
+        def on_test_start(self, trainer, value=None):
+            seen.append(str(trainer.progress.activity))
+
+        def on_save(self, trainer, value):
+            seen.append(str(trainer.progress.activity))
+            return value
+
+    trainer = rltrain.make_trainer(small, run_dir=own_folder / "run")
+    trainer.callbacks = Callbacks([Look()])
+    trainer.test(4)
+    trainer.save()
+    assert seen[0] == "testing 0/4 episodes"
+    assert seen[-2:] == ["testing 2/4 episodes", "saving"]
+    assert trainer.progress.activity is None
+    trainer.close()
+
+
+@pytest.mark.parametrize("episodes", [0, -1, 2.5, True])
+def test_a_test_has_a_whole_number_of_episodes(small, tmp_path, episodes):
+    trainer = rltrain.make_trainer(small, run_dir=tmp_path)
+    for play in (trainer.test, trainer.play):
+        with pytest.raises(UsageError, match="expected a whole number of at least 1"):
+            play(episodes)
+
+
+class SavesWhatWasTested(Callback):
+    """Saves in a hook of tests, by hand."""
+
+    def __init__(self) -> None:
+        self.saved: list[Path] = []
+
+    def on_test_end(self, trainer, value):
+        if trainer.clock.env_steps > 0:
+            self.saved.append(trainer.save())
+        return value
+
+
+@pytest.mark.slow
+def test_a_run_can_be_saved_while_an_earlier_test_is_reported(tmp_path):
+    """Defect: the checkpoint had the weights of the test and no optimizer."""
+    saves = SavesWhatWasTested()
+    trainer = rltrain.make_trainer(BESIDE, run_dir=tmp_path, callbacks=[saves])
+    trainer.train()
+    trainer.close()
+    assert saves.saved
+    for folder in saves.saved:
+        state = checkpoint.read(folder, "trainer")
+        assert "optimizer" in state["learner"]
+        assert state["clock"]["env_steps"] == int(folder.name)
+    again = rltrain.make_trainer(BESIDE, run_dir=tmp_path)
+    again.restore(saves.saved[-1])
+    again.close()
+
+
+@pytest.mark.slow
+def test_a_broken_environment_is_saved_though_a_test_is_pending(tmp_path, monkeypatch):
+    """Defect: saving failed with an AssertionError, which took the place of the EnvError."""
+    trainer = rltrain.make_trainer(BESIDE, run_dir=tmp_path)
+    collect = trainer.rollout.collect
+
+    def broken_later(n_steps, clock):
+        if clock.env_steps >= 150:
+            raise EnvError("broken")
+        return collect(n_steps, clock)
+
+    monkeypatch.setattr(trainer.rollout, "collect", broken_later)
+    with pytest.raises(EnvError, match="broken"):
+        trainer.train()
+    trainer.close()
+    assert checkpoint.newest_full(tmp_path / "checkpoints") == trainer.clock.env_steps
+
+
+class PlaysItself(Callback):
+    """Plays episodes while a test is pending."""
+
+    def __init__(self) -> None:
+        self.lengths: list[int] = []
+
+    def on_iteration(self, trainer, value=None):
+        if trainer.tests.pending is not None:
+            self.lengths += [episode.length for episode in trainer.play(4)]
+
+
+@pytest.mark.slow
+def test_episodes_are_played_after_the_pending_test(tmp_path):
+    """Defect: they were those of the test, and too few."""
+    plays = PlaysItself()
+    trainer = rltrain.make_trainer(BESIDE, run_dir=tmp_path)
+    trainer.callbacks = Callbacks([*trainer.callbacks.callbacks, plays])
+    trainer.train()
+    trainer.close()
+    assert len(plays.lengths) >= 4
+    assert min(plays.lengths) > 0
