@@ -122,12 +122,21 @@ class Supervision:
         Raises:
             EnvError: workers were lost too often.
             Interrupted: ``stop`` returned True; the workers are ended.
+            Exception: what a worker raised first, once all have answered.
         """
-        try:
-            answers = [self._answer(share, stop) for share in self.shares]
-        except Interrupted:
-            self.close()
-            raise
+        answers, raised = [], []
+        for share in self.shares:
+            try:
+                answers.append(self._answer(share, stop))
+            except Interrupted:
+                self.close()
+                raise
+            except Exception as error:
+                if self.broken:
+                    raise
+                raised.append(error)
+        if raised:
+            raise raised[0]
         if self._question[0][0] in STEPPING:
             self._tried |= {share.number for share in self.shares}
         if self._question[0][0] == "collect":

@@ -145,6 +145,19 @@ def test_a_lost_worker_is_replaced_and_its_open_episodes_dropped(tmp_path, env):
 
 
 @pytest.mark.slow
+def test_an_error_in_every_worker_leaves_no_answers_behind(tmp_path):
+    """Defect: the next question got the answers to the last one."""
+    trainer = rltrain.make_trainer([*SMALL, *PROCESS], run_dir=tmp_path / "run")
+    try:
+        with pytest.raises(AttributeError, match="no_such_method"):
+            trainer.rollout.call("no_such_method")
+        assert len(trainer.rollout.call("get_avail_actions")) == 5
+        trainer.iterate()
+    finally:
+        trainer.close()
+
+
+@pytest.mark.slow
 def test_a_broken_environment_ends_the_run_with_its_state_saved(tmp_path):
     words = [*SMALL, *PROCESS, "hardware.n_workers=1", "hardware.max_restarts=1"]
     trainer = rltrain.make_trainer(words, run_dir=tmp_path / "run", env=faults.Broken)
