@@ -41,6 +41,15 @@ from rltrain.hardware.rollout import Rollout
 from rltrain.hardware.share import Share, shares_of
 from rltrain.interfaces import Agents, Buffer, VectorEnv
 
+ADVICE = (
+    "With hardware=auto the environments run in this process, where the error has its traceback; "
+    "env.timeout is the number of seconds after which a step counts as hung, hardware.max_restarts "
+    "the number of workers that are replaced within an hour."
+)
+TEST_ADVICE = (
+    "With test.n_workers=null the episodes of tests are played in this process, where the error "
+    "has its traceback."
+)
 MOST_PER_CORE = 8
 """More workers than this on one core only wait for each other, even if their environments sleep."""
 TEST_TIMEOUT, TEST_RESTARTS = 60.0, 20
@@ -87,7 +96,11 @@ def build_process_rollout(
         hire = partial(WorkerActor, make, messages, cpus, resources)
     return ProcessRollout(
         workers=Supervision(
-            hire, shares, timeout=settings.env.timeout, max_restarts=workers.max_restarts
+            hire,
+            shares,
+            timeout=settings.env.timeout,
+            max_restarts=workers.max_restarts,
+            advice=ADVICE,
         ),
         exchange=exchange,
         env=env,
@@ -155,6 +168,7 @@ def build_process_tests(
             shares_of(n_test_envs(settings), n_workers),
             timeout=TEST_TIMEOUT if settings.env is None else settings.env.timeout,
             max_restarts=TEST_RESTARTS if workers is None else workers.max_restarts,
+            advice=TEST_ADVICE,
         ),
         exchange=exchange,
         env=env,

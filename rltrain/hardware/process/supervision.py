@@ -64,12 +64,19 @@ class Supervision:
         hire: starts the worker of a share.
         timeout: seconds that a time step may take.
         max_restarts: workers replaced within an hour.
+        advice: what to do where workers are lost again and again.
     """
 
     def __init__(
-        self, hire: Hire, shares: Sequence[Share], *, timeout: float, max_restarts: int
+        self,
+        hire: Hire,
+        shares: Sequence[Share],
+        *,
+        timeout: float,
+        max_restarts: int,
+        advice: str,
     ) -> None:
-        self.hire, self.shares = hire, shares
+        self.hire, self.shares, self.advice = hire, shares, advice
         self.timeout, self.max_restarts = timeout, max_restarts
         self.replaced = 0  # workers since the run began
         self.broken = False  # replaced too often
@@ -211,13 +218,11 @@ class Supervision:
             often = (
                 f"{IN_A_ROW} times in a row"
                 if attempt == IN_A_ROW
-                else f"as number {count} within an hour, where hardware.max_restarts allows "
-                f"{self.max_restarts}"
+                else f"as number {count} within an hour, of {self.max_restarts} at most"
             )
             raise EnvError(
                 f"Worker process {share.number} (of {len(self.shares)}) was lost {often}: {why}. "
-                "With hardware=auto the environments run in this process, where the error has its "
-                "traceback; env.timeout is the number of seconds after which a step counts as hung."
+                f"{self.advice}"
             )
         log.log(
             logging.WARNING if self.replaced == 1 else logging.INFO,

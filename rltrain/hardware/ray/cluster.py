@@ -178,12 +178,16 @@ class WorkerActor:
         remote = ray.remote(max_restarts=0)(Actor).options(**asked)
         self.actor = cast(Any, remote.remote(make, share, replaced, episodes))
         self.answer: Any = self.actor.ask.remote(None, "start")
+        self.n_steps = 1  # that the answer takes
         self.closed: Any = None
 
     def send(self, *question: Any) -> None:
+        self.n_steps = question[1] if question[0] == "collect" else 1
         self.answer = self.actor.ask.remote(self.exchange.weights, *question)
 
     def receive(self, timeout: float, stop: Callable[[], bool] = lambda: False) -> Any:
+        """The next answer; an actor does not show its progress, so it has the time of all steps."""
+        timeout *= self.n_steps
         until = time.monotonic() + timeout
         try:
             while not ray.wait([self.answer], timeout=POLL)[0]:
