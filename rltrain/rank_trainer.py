@@ -52,41 +52,28 @@ class RankTrainer(Trainer):
                 self.ranks.copy_first(tensor)
         super().start()
 
-    def run(self, until: int) -> None:
-        while self.clock.env_steps < until and self.stopping is None:
-            self.stopwatch.lap("other")
-            steps = self.rollout.collect(self.steps_per_collect, self.clock)
-            self.stopwatch.lap("collecting")
-            self.report(steps)
-            steps = self.callbacks.on_collect(self, steps)
-            self.buffer.add(steps)
-            env_steps, episodes, unready, ending = self.added(steps)
-            self.clock = replace(
-                self.clock,
-                env_steps=self.clock.env_steps + env_steps,
-                episodes=self.clock.episodes + episodes,
-            )
-            if not unready:
-                self.owed += self.per_episode * episodes + self.per_env_step * env_steps
-                due, self.owed = divmod(self.owed, self.shares)
-                self.learn(due)
-            if ending:
-                self.stopping = self.asked or "another rank ended"
-            self.callbacks.on_iteration(self)
-
-    def added(self, steps: Steps) -> tuple[int, ...]:
-        """Sums over all ranks: env steps, finished episodes, ranks that cannot learn yet, ranks
-        that want to end.
-        """
+    def counted(self, steps: Steps) -> int:
+        """The same with the sums over all ranks; ends all of them in the same iteration."""
         if self.ranks.orphaned and self.asked is None:
             log.warning("torchrun has ended: stopping after this iteration and saving.")
             self.stop("torchrun has ended", interrupted=True)
-        enough = self.buffer.n_steps >= self.learning_starts or self.buffer.full
-        unready = not (enough and self.buffer.ready(self.batch_size))
-        counts = [steps.env_steps, len(steps.episodes), unready, self.asked is not None]
+        counts = [
+            steps.env_steps,
+            len(steps.episodes),
+            not self.can_learn,
+            self.asked is not None,
+        ]
         together = torch.tensor(counts, dtype=torch.int64, device=self.ranks.device)
         self.ranks.sum(together)
-        return tuple(together.tolist())
+        env_steps, episodes, unready, ending = together.tolist()
+        self.clock = replace(
+            self.clock,
+            env_steps=self.clock.env_steps + env_steps,
+            episodes=self.clock.episodes + episodes,
+        )
+        if ending:
+            self.stopping = self.asked or "another rank ended"
+        return 0 if unready else self.update_ratio.due(env_steps, episodes)
 
     def stop(self, why: str, *, interrupted: bool = False) -> None:
         """End all ranks after the next iteration."""

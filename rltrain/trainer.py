@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import InitVar, asdict, dataclass
@@ -24,6 +23,7 @@ from rltrain.interfaces import Acting, Buffer, Learning, Rollouts
 from rltrain.periodic_tests import PeriodicTests, TestFunction
 from rltrain.step_hooks import TrainingStepHooks
 from rltrain.types import Clock, Episode, Steps
+from rltrain.update_ratio import UpdateRatio
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -64,14 +64,10 @@ class Trainer:
     def __post_init__(
         self, updates_per_episode: float | None, updates_per_env_step: float | None
     ) -> None:
-        ratios = [
-            Fraction(str(ratio or 0)) for ratio in (updates_per_episode, updates_per_env_step)
-        ]
-        self.shares = math.lcm(*(ratio.denominator for ratio in ratios))  # of a gradient step
-        self.per_episode, self.per_env_step = (int(ratio * self.shares) for ratio in ratios)
+        ratios = (Fraction(str(x or 0)) for x in (updates_per_env_step, updates_per_episode))
+        self.update_ratio = UpdateRatio(*ratios)
         self.clock = Clock()
         self.iterations = 0  # calls of ``iterate``
-        self.owed = 0  # shares that are due, less than a gradient step
         self.metrics = Metrics()
         self.step_hooks, self.tests = TrainingStepHooks(), PeriodicTests(self)
         self.latest: dict[str, float] = {}  # every metric's last reported value
@@ -97,8 +93,7 @@ class Trainer:
             self.report(steps)
             steps = self.callbacks.on_collect(self, steps)
             self.buffer.add(steps)
-            self.clock = self.clock.after(steps)
-            self.learn(self.updates_due(steps))
+            self.learn(self.counted(steps))
             self.callbacks.on_iteration(self)
 
     def learn(self, n_updates: int) -> None:
@@ -114,15 +109,18 @@ class Trainer:
             self.stopwatch.lap("learning")
             self.clock = self.clock.after_update()
 
-    def updates_due(self, steps: Steps) -> int:
-        """Gradient steps due after ``steps``, in the exact ratio; none before learning starts."""
-        enough = self.buffer.n_steps >= self.learning_starts or self.buffer.full
-        ready = enough and self.buffer.ready(self.batch_size)
-        if not ready:
+    def counted(self, steps: Steps) -> int:
+        """Advance the clock by ``steps``; returns how many gradient steps are due."""
+        self.clock = self.clock.after(steps)
+        if not self.can_learn:
             return 0
-        self.owed += self.per_episode * len(steps.episodes) + self.per_env_step * steps.env_steps
-        due, self.owed = divmod(self.owed, self.shares)
-        return due
+        return self.update_ratio.due(steps.env_steps, len(steps.episodes))
+
+    @property
+    def can_learn(self) -> bool:
+        """Whether enough is stored."""
+        enough = self.buffer.n_steps >= self.learning_starts or self.buffer.full
+        return enough and self.buffer.ready(self.batch_size)
 
     def report(self, steps: Steps) -> None:
         """Add the finished episodes to the metrics and call step hooks, before ``on_collect``."""

@@ -17,6 +17,7 @@ from rltrain.errors import CheckpointError, UsageError
 from rltrain.periodic_tests import PeriodicTests
 from rltrain.step_hooks import TrainingStepHooks
 from rltrain.types import Clock
+from rltrain.update_ratio import UpdateRatio
 
 MODEL, TRAINER, REPLAY, SPEC, CONFIG = "model", "trainer", "replay", "spec", "config"
 """The parts of a checkpoint; model, spec and config are enough to act."""
@@ -33,7 +34,7 @@ class Saved(Training, Protocol):
     tests: PeriodicTests
     step_hooks: TrainingStepHooks
     keep_last: int
-    owed: int
+    update_ratio: UpdateRatio
     iterations: int
     pretrained: bool
     awaits_restore: bool
@@ -93,7 +94,7 @@ def state_dict(trainer: Saved) -> dict[str, Any]:
     """Everything but the learner and the replay, which have files of their own."""
     return {
         "clock": asdict(trainer.clock),
-        "owed": trainer.owed,
+        "owed": trainer.update_ratio.owed,
         "usage": trainer.usage.state_dict(),
         "iterations": trainer.iterations,
         "pretrained": trainer.pretrained,
@@ -145,7 +146,7 @@ def restore(trainer: Saved, path: Path) -> checkpoint.Found:
             remark = "The replay was not saved: collecting again, from new episodes."
             found = replace(found, remarks=(*found.remarks, remark))
         trainer.clock = Clock(**state["clock"])
-        trainer.owed = int(state["owed"])
+        trainer.update_ratio.owed = int(state["owed"])
         trainer.usage.load_state_dict(state["usage"])
         trainer.iterations = int(state["iterations"])
         trainer.pretrained = bool(state["pretrained"])

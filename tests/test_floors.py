@@ -17,6 +17,7 @@ FLOORS = {
     "errors": 0,
     "common.schedule": 0,
     "common.seeding": 0,
+    "update_ratio": 0,
     "common.number_types": 0,
     "common.imports": 0,
     "common": 1,

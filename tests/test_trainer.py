@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -39,13 +38,6 @@ def test_updates_per_env_step_are_exact(small, tmp_path):
     trainer.run(300)
     steps = trainer.clock.env_steps - before.env_steps
     assert trainer.clock.updates - before.updates == pytest.approx(0.1 * steps, abs=1)
-
-
-def test_fractions_of_updates_carry_over_without_drift(small, tmp_path):
-    trainer = rltrain.make_trainer([*small, "algo.updates_per_episode=0.1"], run_dir=tmp_path)
-    trainer.buffer = SimpleNamespace(ready=lambda batch_size: True, n_steps=0, full=False)
-    steps = SimpleNamespace(episodes=(1,) * 3, env_steps=6)
-    assert sum(trainer.updates_due(steps) for _ in range(1000)) == 300
 
 
 def test_nothing_is_owed_from_before_learning_starts(small, tmp_path):

@@ -9,7 +9,9 @@ from typing import Any
 from rltrain.errors import UsageError
 from rltrain.offline.dataset import Reader
 from rltrain.trainer import Trainer
+from rltrain.trainer_state import leave_later_checkpoints
 from rltrain.types import Clock
+from rltrain.update_ratio import UpdateRatio
 
 CHUNK = 4096
 """Transitions read at once while the replay is filled."""
@@ -31,11 +33,13 @@ class OfflineTrainer(Trainer):
         lengths = reader.dataset.length[reader.chosen]
         episodes, env_steps = len(lengths), int(lengths.sum())
         self.episodes_per_env_step = Fraction(episodes, env_steps)
-        self.shares *= env_steps
-        self.rate = self.per_env_step * env_steps + self.per_episode * episodes  # per env step
+        both = self.update_ratio
+        rate = both.per_env_step + both.per_episode * self.episodes_per_env_step
+        self.update_ratio = UpdateRatio(rate, Fraction(0))
 
     def run(self, until: int) -> None:
         """Learn until the first iteration with so many env steps on the clock."""
+        leave_later_checkpoints(self)
         if self.buffer.n_steps == 0:
             self.fill()
         while self.clock.env_steps < until and self.stopping is None:
@@ -43,8 +47,7 @@ class OfflineTrainer(Trainer):
             if self.buffer.full:
                 self.read(n)
             self.clock = self.later(n)
-            due, self.owed = divmod(self.owed + self.rate * n, self.shares)
-            self.learn(due)
+            self.learn(self.update_ratio.due(n, 0))
             self.callbacks.on_iteration(self)
 
     def fill(self) -> None:
