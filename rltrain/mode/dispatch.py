@@ -20,6 +20,7 @@ from rltrain.mode.read_overrides import (
     other_overrides,
     require_effect,
     require_paths,
+    require_training,
 )
 
 
@@ -44,6 +45,7 @@ def new_mode(overrides: Sequence[str]) -> int:
     require_effect(overrides)
     if settings.run.mode == "evaluate":
         return evaluate_script(settings)
+    require_training(settings)
     from rltrain.mode.run_folder import new_run_dir
     from rltrain.mode.train import run_training
 
@@ -57,6 +59,8 @@ def sweep_mode(overrides: Sequence[str]) -> int:
 
     jobs = job_overrides(overrides)
     settings = [check_composition(compose_checked(words)) for words in jobs]
+    for each in settings:
+        require_training(each)
     require_effect(overrides)
     from rltrain.mode.sweep.run import begin  # imports torch
 

@@ -39,6 +39,23 @@ def require_effect(overrides: Sequence[str]) -> None:
             raise UsageError(f"{word}: only for mode={mode}. Leave it out, or type mode={mode}.")
 
 
+def require_training(settings: Settings) -> None:
+    """Refuse settings that ask for another mode, or to resume a run, which takes effect only where
+    it is typed: nothing is composed before.
+
+    Raises:
+        UsageError: what to type instead.
+    """
+    run = settings.run
+    asked = [f"mode={run.mode}"] if run.mode != "train" else []
+    asked += [f"resume={run.resume}"] if run.resume is not None else []
+    if asked:
+        raise UsageError(
+            f"{asked[0]} takes effect only where it is typed, and not in a file, in a sweep or in "
+            f"quotes. Leave it out there, or type rltrain {asked[0]}."
+        )
+
+
 def one_job(overrides: Sequence[str]) -> tuple[Composition, Settings]:
     """Compose and validate the overrides of one run.
 

@@ -1,0 +1,33 @@
+"""Which mode a command is carried out in."""
+
+from __future__ import annotations
+
+import pytest
+
+from rltrain.errors import UsageError
+from tests.helpers import nothing_written
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["mode='list'"], "type rltrain mode=list"),
+        (["-m", "mode=train,tune"], "type rltrain mode=tune"),
+    ],
+    ids=lambda w: " ".join(w) if isinstance(w, list) else None,
+)
+def test_a_mode_that_cannot_be_carried_out_does_not_train(
+    command, small, own_folder, overrides, said
+):
+    with pytest.raises(UsageError, match=said):
+        command(*small, *overrides)
+    assert nothing_written(own_folder)
+
+
+@pytest.mark.parametrize("setting", ["mode: tune", "resume: somewhere"])
+def test_a_file_does_not_choose_the_mode(command, small, own_folder, setting):
+    (own_folder / "my.yaml").write_text(f"{setting}\n")
+    key, value = setting.split(": ")
+    with pytest.raises(UsageError, match=f"type rltrain {key}={value}"):
+        command(*small, "experiment=./my.yaml")
+    assert [path.name for path in own_folder.iterdir()] == ["my.yaml"]
