@@ -107,11 +107,9 @@ def jobs(overrides: Sequence[Override]) -> list[list[str]]:
 
 
 def typed_value(overrides: Sequence[str], key: str) -> Any:
-    """The value that was typed for a key, or None."""
-    for o in parse(overrides):
-        if o.key_or_group == key and not isinstance(o.value(), (Sweep, list, dict)):
-            return o.value()
-    return None
+    """The value that was typed for a key, as in Hydra the last one; None for none or several."""
+    values = [o.value() for o in parse(overrides) if o.key_or_group == key]
+    return None if not values or isinstance(values[-1], (Sweep, list, dict)) else values[-1]
 
 
 def original_cwd(path: str) -> Path:

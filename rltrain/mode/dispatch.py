@@ -19,6 +19,7 @@ from rltrain.mode.read_overrides import (
     one_job,
     other_overrides,
     require_effect,
+    require_once,
     require_paths,
     require_training,
 )
@@ -30,6 +31,7 @@ def dispatch(overrides: Sequence[str], *, multirun: bool) -> int:
     Raises:
         RltrainError: with the exit code in it.
     """
+    require_once(overrides)
     resumes = typed_value(overrides, "resume") is not None
     mode = "resume" if resumes else typed_value(overrides, "mode")
     require_paths(overrides)

@@ -14,6 +14,8 @@ from rltrain.errors import UsageError
 
 OF_MODES = {"runs": "report", "report": "report", "tune": "tune", "hub": "push"}
 """Settings that only one mode reads, by the first part of their key."""
+TYPED_ONCE = ("mode", "load_step", *PATH_KEYS)
+"""What a command does, and with which files. Of other keys the last value counts."""
 
 
 def require_paths(overrides: Sequence[str]) -> None:
@@ -25,6 +27,19 @@ def require_paths(overrides: Sequence[str]) -> None:
     for key, _, value in (word.partition("=") for word in overrides):
         if key.lstrip("+") in PATH_KEYS and not value:
             raise UsageError(f"{key}=: expected a path, got nothing. Type it, or leave it out.")
+
+
+def require_once(overrides: Sequence[str]) -> None:
+    """Refuse two values for what a command does, or for a file it reads or writes.
+
+    Raises:
+        UsageError: the first of these keys, with its values.
+    """
+    keys = {word: word.lstrip("+").partition("=")[0] for word in overrides}
+    for key in TYPED_ONCE:
+        typed = [word for word in overrides if keys[word] == key]
+        if len(typed) > 1:
+            raise UsageError(f"{key} is typed twice ({', '.join(typed)}). Keep one of them.")
 
 
 def require_effect(overrides: Sequence[str]) -> None:

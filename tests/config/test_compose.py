@@ -11,7 +11,7 @@ import pytest
 from rltrain.api import settings_from
 from rltrain.config.catalog import PRESETS, Catalog, conf_dir
 from rltrain.config.compose import compose_checked
-from rltrain.config.overrides import jobs, parse, quoted
+from rltrain.config.overrides import jobs, parse, quoted, typed_value
 from rltrain.config.saved_config import apply
 from rltrain.config.trust import read_config, refuse_foreign_targets, shipped_targets
 from rltrain.errors import CheckpointError, UsageError
@@ -101,6 +101,13 @@ def test_paths_need_no_quotes(path):
     assert parse([f"checkpoint={path}"])[0].value() == path
     assert settings_from([f"checkpoint={path}"]).run.checkpoint == path
     assert quoted("seed=1") == "seed=1"
+
+
+def test_the_last_value_of_a_key_counts_as_it_does_in_hydra():
+    words = ["checkpoint=a", "seed=1", "checkpoint=b", "seed=2"]
+    run = settings_from(words).run
+    assert (run.checkpoint, run.seed) == ("b", 2)
+    assert (typed_value(words, "checkpoint"), typed_value(words, "seed")) == ("b", 2)
 
 
 def test_sweeps_become_jobs_in_argument_order():

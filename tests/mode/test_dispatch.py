@@ -31,3 +31,22 @@ def test_a_file_does_not_choose_the_mode(command, small, own_folder, setting):
     with pytest.raises(UsageError, match=f"type rltrain {key}={value}"):
         command(*small, "experiment=./my.yaml")
     assert [path.name for path in own_folder.iterdir()] == ["my.yaml"]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["mode=evaluate", "checkpoint=a", "checkpoint=b"],
+        ["checkpoint=a", "checkpoint=b"],
+        ["resume=a", "resume=b"],
+        ["mode=train", "++mode=report"],
+        ["hydra.run.dir=a", "hydra.run.dir=b"],
+        ["-m", "seed=1,2", "hydra.sweep.dir=a", "hydra.sweep.dir=b"],
+    ],
+    ids=" ".join,
+)
+def test_what_a_command_does_is_typed_once(command, own_folder, overrides):
+    key = overrides[-1].lstrip("+").partition("=")[0]
+    with pytest.raises(UsageError, match=f"{key} is typed twice .*Keep one of them"):
+        command(*overrides)
+    assert nothing_written(own_folder)
