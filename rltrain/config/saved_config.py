@@ -16,7 +16,7 @@ from rltrain.config.catalog import Catalog, conf_dir
 from rltrain.config.names import key_problem
 from rltrain.config.overrides import parse, set_value, typed_targets, with_targets
 from rltrain.config.schema import OF_COMMANDS
-from rltrain.config.tree import pick
+from rltrain.config.tree import differing, pick
 from rltrain.config.trust import leave_out, read_config, refuse_foreign_targets, shipped_targets
 from rltrain.errors import CheckpointError, UsageError
 
@@ -33,7 +33,8 @@ def load_config(
         env: keep its environment's class; without it that needs no trust, and cannot be built.
 
     Returns:
-        the configuration, the chosen options, and the keys that differ from the file.
+        the configuration, the chosen options, and the typed keys that differ from the file: of a
+        mapping those inside.
 
     Raises:
         CheckpointError: the file cannot be read or names classes that are not trusted.
@@ -65,16 +66,17 @@ def apply(overrides: Sequence[str], saved: Mapping[str, Any]) -> tuple[dict[str,
     """Apply typed ``key=value`` overrides to a saved configuration.
 
     Returns:
-        the new configuration and the keys that differ from the saved one.
+        the new configuration, and the typed keys that differ from the saved one, of a mapping those
+        inside.
 
     Raises:
         UsageError: new keys and group choices, both refused.
     """
-    problems, changed, parsed = [], [], parse(overrides)
+    problems, parsed = [], parse(overrides)
     custom = typed_targets(parsed)
     tree = json.loads(json.dumps(with_targets(saved, custom)))
     for o in parsed:
-        key, before = o.key_or_group, pick(tree, o.key_or_group)
+        key = o.key_or_group
         if isinstance(o.value(), Sweep):
             problems.append(f"{o.input_line}: a loaded run takes one value per key.")
         elif key in ("algo", "env", "buffer", "hardware", "logger", "tuned", "experiment"):
@@ -86,8 +88,8 @@ def apply(overrides: Sequence[str], saved: Mapping[str, Any]) -> tuple[dict[str,
             problems += found
         else:
             set_value(tree, o)
-            if pick(tree, key) != before or pick(saved, key) != before:
-                changed.append(key)
     if problems:
         raise UsageError("\n".join(problems))
-    return tree, changed
+    keys = dict.fromkeys(o.key_or_group for o in parsed)
+    changed = [leaf for k in keys for leaf in differing(pick(saved, k), pick(tree, k), k)]
+    return tree, list(dict.fromkeys(changed))

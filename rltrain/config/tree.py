@@ -71,3 +71,11 @@ def flat_keys(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         if isinstance(value, dict):
             out |= flat_keys(value, f"{prefix}{name}.")
     return out
+
+
+def differing(before: Any, after: Any, path: str) -> list[str]:
+    """The dotted paths where two values of ``path`` differ, mappings key by key."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        names = dict.fromkeys([*before, *after])
+        return [p for n in names for p in differing(before.get(n), after.get(n), f"{path}.{n}")]
+    return [] if before == after else [path]

@@ -137,7 +137,10 @@ UNKNOWN = (
 )
 
 
-@pytest.mark.parametrize("typed", [*KEPT.split(), *UNKNOWN.split()])
+MAPPINGS = ["dataset={write: data}", "algo.optimizer={lr: 0.1}"]
+
+
+@pytest.mark.parametrize("typed", [*KEPT.split(), *UNKNOWN.split(), *MAPPINGS])
 def test_a_resume_refuses_what_would_make_it_another_run(typed, trained_once):
     with pytest.raises(UsageError):
         refuse_changes(load_config(trained_once / "config.json", [typed], learns=True)[2])
@@ -149,3 +152,10 @@ def test_a_resume_accepts_what_leaves_the_learning_as_it_is(typed, trained_once)
     refuse_changes(changed)
     assert changed == [typed.partition("=")[0]]
     check(tree, choices, {})
+
+
+def test_of_a_mapping_the_keys_inside_count_as_changed(trained_once):
+    typed = ["test={interval: 50, episodes: 2, epsilon: 0.1}", "dataset={held_out: 0.1}"]
+    tree, _, changed = load_config(trained_once / "config.json", typed, learns=True)
+    assert changed == ["test.episodes", "test.epsilon"]
+    assert tree["test"]["n_envs"] == 2
