@@ -129,7 +129,7 @@ def watch_mode(overrides: Sequence[str]) -> int:
     episodes = [] if "test.episodes" in typed else ["test.episodes=3"]
     words = [*others, *episodes, "test.n_envs=1", "record=true"]
     if path is None:
-        _, settings = one_job(["mode=evaluate", *words])
+        _, settings = one_job(["mode=watch", *words])
         if settings.algo is not None:
             raise UsageError(
                 "mode=watch needs a checkpoint: type mode=watch checkpoint=RUN_FOLDER or "

@@ -50,3 +50,10 @@ def test_what_a_command_does_is_typed_once(command, own_folder, overrides):
     with pytest.raises(UsageError, match=f"{key} is typed twice .*Keep one of them"):
         command(*overrides)
     assert nothing_written(own_folder)
+
+
+@pytest.mark.parametrize("mode", ["evaluate", "watch", "tune"])
+def test_a_dataset_to_learn_from_names_the_mode_that_does_not_learn(command, mode):
+    algo = "algo=dqn" if mode == "tune" else "algo=scripted"
+    with pytest.raises(UsageError, match=f"expected mode=train, got mode={mode}"):
+        command(f"mode={mode}", algo, "env=cartpole", "dataset.read=data")

@@ -166,7 +166,7 @@ def contradictions(run: RunSettings) -> Iterator[str]:
             "While training, test.video_interval=100_000 makes one every 100,000 env steps."
         )
     if run.dataset.read is not None and run.mode != "train":
-        yield "dataset.read is for learning: expected mode=train, got mode=evaluate."
+        yield f"dataset.read is for learning: expected mode=train, got mode={run.mode}."
     if run.dataset.read is not None and run.dataset.write is not None:
         yield (
             "dataset.read and dataset.write: a run that reads plays nothing that could be "
