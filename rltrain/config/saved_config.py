@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hydra.core.override_parser.types import Sweep
+from hydra.core.override_parser.types import Override, Sweep
 from omegaconf import OmegaConf
 
 from rltrain.config.catalog import Catalog, conf_dir
@@ -20,9 +20,22 @@ from rltrain.config.tree import differing, pick
 from rltrain.config.trust import leave_out, read_config, refuse_foreign_targets, shipped_targets
 from rltrain.errors import CheckpointError, UsageError
 
+CHOICES = ("algo", "env", "buffer", "hardware", "logger", "tuned", "experiment")
+"""Groups whose options a loaded run keeps."""
+NEW_RUN = (
+    "To train on with other settings, start a new run from these weights: rltrain "
+    "checkpoint=RUN_FOLDER algo=… env=… key=value."
+)
+"""What to type instead of changing what a resumed run keeps."""
+
 
 def load_config(
-    file: Path, overrides: Sequence[str], *, learns: bool, env: bool = True
+    file: Path,
+    overrides: Sequence[str],
+    *,
+    learns: bool,
+    env: bool = True,
+    resumes: bool = False,
 ) -> tuple[dict[str, Any], dict[str, str], list[str]]:
     """Read a run's configuration and apply the typed overrides; only classes that may be built
     remain. The ``trust`` in the file does not count, only the typed one.
@@ -31,6 +44,7 @@ def load_config(
         learns: keep its callbacks and the parts that only learning needs; without them their
             classes need no trust, and cannot be built.
         env: keep its environment's class; without it that needs no trust, and cannot be built.
+        resumes: the run itself is to go on, and what is wrong says so.
 
     Returns:
         the configuration, the chosen options, and the typed keys that differ from the file: of a
@@ -52,7 +66,7 @@ def load_config(
         saved |= {"callbacks": [], "dataset": shipped["dataset"], "stop": shipped["stop"]}
         if isinstance(saved.get("test"), dict):
             saved["test"] |= {"function": None, "video_interval": None}
-    tree, changed = apply(overrides, saved)
+    tree, changed = apply(overrides, saved, resumes=resumes)
     leave_out(tree, learns=learns, env=env)
     trust = tree["trust"]
     if not isinstance(trust, list) or not all(isinstance(name, str) for name in trust):
@@ -62,8 +76,13 @@ def load_config(
     return tree, picked, changed
 
 
-def apply(overrides: Sequence[str], saved: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def apply(
+    overrides: Sequence[str], saved: Mapping[str, Any], *, resumes: bool = False
+) -> tuple[dict[str, Any], list[str]]:
     """Apply typed ``key=value`` overrides to a saved configuration.
+
+    Args:
+        resumes: as in ``load_config``.
 
     Returns:
         the new configuration, and the typed keys that differ from the saved one, of a mapping those
@@ -76,14 +95,10 @@ def apply(overrides: Sequence[str], saved: Mapping[str, Any]) -> tuple[dict[str,
     custom = typed_targets(parsed)
     tree = json.loads(json.dumps(with_targets(saved, custom)))
     for o in parsed:
-        key = o.key_or_group
         if isinstance(o.value(), Sweep):
             problems.append(f"{o.input_line}: a loaded run takes one value per key.")
-        elif key in ("algo", "env", "buffer", "hardware", "logger", "tuned", "experiment"):
-            problems.append(
-                f"{o.input_line}: a loaded run keeps its {key}. Set single keys, such as "
-                f"{key}.NAME=VALUE."
-            )
+        elif o.key_or_group in CHOICES:
+            problems.append(choice_problem(o, resumes))
         elif found := key_problem(o, tree, custom, Catalog()):
             problems += found
         else:
@@ -93,3 +108,13 @@ def apply(overrides: Sequence[str], saved: Mapping[str, Any]) -> tuple[dict[str,
     keys = dict.fromkeys(o.key_or_group for o in parsed)
     changed = [leaf for k in keys for leaf in differing(pick(saved, k), pick(tree, k), k)]
     return tree, list(dict.fromkeys(changed))
+
+
+def choice_problem(o: Override, resumes: bool) -> str:
+    """What is wrong with choosing another option for a loaded run, and what to type instead."""
+    group = o.key_or_group
+    if resumes and group not in ("hardware", "logger"):
+        return f"{o.input_line}: a resumed run keeps its {group}. {NEW_RUN}"
+    part = "algo" if group in ("tuned", "experiment") else group
+    keeps = f"{o.input_line}: a loaded run keeps its {group}."
+    return f"{keeps} Set single keys, such as {part}.NAME=VALUE."

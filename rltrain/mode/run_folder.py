@@ -20,6 +20,7 @@ from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.common.files import drop_temporary, json_object, put_text, require_writable
+from rltrain.config.saved_config import NEW_RUN
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
 from rltrain.hardware.device import machine
@@ -247,10 +248,7 @@ def refuse_changes(changed: list[str]) -> None:
     """
     bad = [k for k in changed if k.startswith(KEPT_ON_RESUME)]
     if bad:
-        raise UsageError(
-            f"A resumed run keeps its {', '.join(bad)}. To train on with other settings, start a "
-            "new run from these weights: rltrain checkpoint=RUN_FOLDER algo=… env=… key=value."
-        )
+        raise UsageError(f"A resumed run keeps its {', '.join(bad)}. {NEW_RUN}")
 
 
 def now() -> str:

@@ -243,7 +243,7 @@ def resume(
     """
     run_dir = find_run(path)
     config = run_dir / "config.json"
-    tree, choices, changed = load_config(config, overrides, learns=True, env=env)
+    tree, choices, changed = load_config(config, overrides, learns=True, env=env, resumes=True)
     refuse_changes(changed)
     require_writable(run_dir)
     settings = check(tree, choices, {})

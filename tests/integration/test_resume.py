@@ -146,6 +146,18 @@ def test_a_resume_refuses_what_would_make_it_another_run(typed, trained_once):
         refuse_changes(load_config(trained_once / "config.json", [typed], learns=True)[2])
 
 
+@pytest.mark.parametrize("typed", ["algo=vdn", "env=matrix", "buffer=replay", "experiment=lbf"])
+def test_a_resume_says_how_to_train_with_another_choice(command, trained, typed):
+    with pytest.raises(UsageError, match="start a new run from these weights") as caught:
+        command(f"resume={trained}", typed)
+    assert "Set single keys" not in str(caught.value)
+
+
+def test_a_resume_says_which_keys_of_a_choice_may_change(command, trained):
+    with pytest.raises(UsageError, match=r"keeps its hardware\. Set single keys"):
+        command(f"resume={trained}", "hardware=cpu")
+
+
 @pytest.mark.parametrize("typed", CHANGED.split())
 def test_a_resume_accepts_what_leaves_the_learning_as_it_is(typed, trained_once):
     tree, choices, changed = load_config(trained_once / "config.json", [typed], learns=True)

@@ -30,7 +30,9 @@ def saved_jobs(plan: Plan, others: Sequence[str]) -> dict[Job, Settings]:
     found = {}
     for job in plan.jobs:
         if holds_run(job.folder):
-            tree, choices, changed = load_config(job.folder / "config.json", others, learns=True)
+            tree, choices, changed = load_config(
+                job.folder / "config.json", others, learns=True, resumes=True
+            )
             refuse_changes(changed)
             if not job.finished or set(changed) - {"trust"}:
                 found[job] = check(tree, choices, {})
