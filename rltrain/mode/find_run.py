@@ -30,6 +30,7 @@ def find_run(typed: str | Path) -> Path:
 
     Raises:
         CheckpointError: there is none.
+        UsageError: a checkpoint that no run continues from.
     """
     if str(typed).startswith("hf:"):
         raise UsageError(
@@ -37,8 +38,8 @@ def find_run(typed: str | Path) -> Path:
             f"checkpoint={typed} for a new run that starts from them."
         )
     path = typed_path(typed)
-    if path.parent.name == "checkpoints":
-        path = path.parent.parent
+    if path.exists() and checkpoint.is_one(path) and not (path / "run.json").is_file():
+        path = run_of(path)
     elif path.name == "checkpoints":
         path = path.parent
     if (path / "config.json").is_file():
@@ -46,6 +47,26 @@ def find_run(typed: str | Path) -> Path:
     if runs := runs_below(path):
         return runs[0]
     raise CheckpointError(no_run(typed, path))
+
+
+def run_of(path: Path) -> Path:
+    """The run that continues from a checkpoint, its newest one.
+
+    Raises:
+        UsageError: it is an earlier one, or weights alone; what to type instead.
+    """
+    checkpoints, pointer = path.parent, checkpoint.pointed(path.parent, path.name)
+    chosen = path if pointer is None else checkpoints / str(pointer)
+    newest = checkpoint.newest_full(checkpoints)
+    if path.name == "latest" or chosen.name == str(newest):
+        return checkpoints.parent
+    weights = f"checkpoint={chosen} algo=… env=… for a new run that starts from these weights"
+    if newest is None:
+        raise UsageError(f"No run can be resumed from {path}. Type {weights}.")
+    raise UsageError(
+        f"{path}: a run is resumed from its newest checkpoint, which is {newest}. Type "
+        f"resume={checkpoints.parent} for that, or {weights}."
+    )
 
 
 def find_checkpoint(

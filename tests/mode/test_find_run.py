@@ -24,6 +24,7 @@ def make_run(folder, written=0, steps=(100, 200), best=100):
         checkpoint.write(folder / "checkpoints", step, PARTS)
     if steps:
         checkpoint.name_pointer(folder / "checkpoints", "best", best)
+        checkpoint.name_pointer(folder / "checkpoints", "latest", steps[-1])
     return folder
 
 
@@ -56,13 +57,35 @@ def test_folders_of_any_depth_hold_runs(own_folder):
         ("outputs/dqn-cartpole", "new"),
         ("outputs/dqn-cartpole/old", "old"),
         ("outputs/dqn-cartpole/old/checkpoints", "old"),
-        ("outputs/dqn-cartpole/old/checkpoints/100", "old"),
+        ("outputs/dqn-cartpole/old/checkpoints/200", "old"),
+        ("outputs/dqn-cartpole/old/checkpoints/latest", "old"),
         ("outputs/latest", "old"),
     ],
 )
 def test_a_path_means_a_run(outputs, typed, name):
     assert find_run(typed).name == name
     assert not find_run(typed).is_symlink()
+
+
+@pytest.mark.parametrize("name", ["100", "best"])
+def test_a_run_does_not_continue_from_an_earlier_checkpoint(outputs, name):
+    run = outputs / "dqn-cartpole/old"
+    with pytest.raises(UsageError, match="newest checkpoint, which is 200") as caught:
+        find_run(run / "checkpoints" / name)
+    assert f"resume={run} " in str(caught.value)
+    assert f"checkpoint={run}/checkpoints/100 algo=… env=…" in str(caught.value)
+
+
+def test_no_run_continues_from_exported_weights(own_folder):
+    checkpoint.write(own_folder / "exported", 100, PARTS, "weights")
+    (own_folder / "exported/100/config.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"Type checkpoint=.*exported/100 algo=… env=…"):
+        find_run("exported/100")
+
+
+def test_a_run_folder_may_have_any_name(own_folder):
+    for name in ("7", "checkpoints/mine"):
+        assert find_run(make_run(own_folder / name, steps=())) == own_folder / name
 
 
 @pytest.mark.parametrize("typed", ["latest", "outputs", "outputs/dqn-cartpole"])
