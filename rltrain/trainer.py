@@ -13,6 +13,7 @@ from rltrain import trainer_state
 from rltrain.callback import Callbacks
 from rltrain.callback.training import EvaluationRollouts, Recording
 from rltrain.common.checkpoint import Found
+from rltrain.common.closing import close_all
 from rltrain.common.disk import Disk
 from rltrain.common.machine.usage import Usage
 from rltrain.common.metrics import Metrics, episode_metrics
@@ -257,8 +258,7 @@ class Trainer:
             self.stopping, self.interrupted = why, interrupted
 
     def close(self) -> None:
-        self.rollout.close()
-        self.test_rollout.close()
+        close_all("a rollout", [self.rollout, self.test_rollout])
 
     @property
     def untrained(self) -> bool:

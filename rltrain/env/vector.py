@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from rltrain.common.closing import close_all
 from rltrain.common.conformance import conform
 from rltrain.errors import EnvError
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, optional
@@ -216,8 +217,7 @@ class SyncVectorEnv(VectorEnv):
 
     def close(self) -> None:
         """Close every environment."""
-        for env in self.envs:
-            env.close()
+        close_all("an environment", self.envs)
 
     def _repeat(self, e: int, state: Mapping[str, Any]) -> bool:
         """Play the saved episode of environment e again, with its seed and its actions; whether it

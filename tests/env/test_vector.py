@@ -106,6 +106,20 @@ def test_call_reaches_every_copy_and_close_closes_them() -> None:
     assert env.call("__getattribute__", "closed") == [True, True]
 
 
+def test_every_environment_is_closed_even_if_others_raise(caplog: Any) -> None:
+    class Lost(Counting):
+        def close(self) -> None:
+            super().close()
+            raise OSError("the server is gone")
+
+    env = SyncVectorEnv(make=Lost, n_envs=2)
+    env.close()
+    assert [each.closed for each in env.envs] == [True, True]
+    (record,) = caplog.records
+    expected = "an environment could not be closed (OSError: the server is gone)"
+    assert (record.levelname, record.getMessage()) == ("WARNING", expected)
+
+
 @pytest.mark.parametrize("n_before", range(4))
 def test_a_loaded_state_goes_on_exactly(n_before: int) -> None:
     one = SyncVectorEnv(make=Exact, n_envs=2)

@@ -9,7 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium
 import pytest
+from gymnasium import spaces
 from omegaconf import OmegaConf
 
 import rltrain
@@ -195,3 +197,23 @@ def test_a_failing_run_is_recorded_and_its_traceback_kept(command, small, own_fo
     (run_dir,) = own_folder.glob("outputs/*-*/*")
     assert json.loads((run_dir / "run.json").read_text())["status"] == "failed"
     assert "Traceback" in (run_dir / "train.log").read_text()
+
+
+def test_a_run_whose_environment_cannot_be_closed_is_recorded_as_finished(own_folder):
+    class Unclosed(gymnasium.Env):
+        action_space, observation_space = spaces.Discrete(2), spaces.Discrete(3)
+
+        def reset(self, *, seed=None, options=None):
+            return 0, {}
+
+        def step(self, action):
+            return 1, 1.0, True, False, {}
+
+        def close(self):
+            raise OSError("the server is gone")
+
+    overrides = ["algo=dqn", "algo.learning_starts=8", "total_env_steps=20", "test.episodes=1"]
+    result = rltrain.train([*overrides, "logger=[]"], env=Unclosed, progress=False)
+    record = json.loads((result.run_dir / "run.json").read_text())
+    assert (record["status"], record["exit_code"]) == ("finished", 0)
+    assert "OSError: the server is gone" in (result.run_dir / "train.log").read_text()

@@ -1,0 +1,38 @@
+"""Everything is closed, whatever some of it raises."""
+
+from __future__ import annotations
+
+import rltrain
+from rltrain.common.closing import close_all
+
+
+class Door:
+    """Counts how often it was closed."""
+
+    def __init__(self, error=None):
+        self.error, self.closed = error, 0
+
+    def close(self):
+        self.closed += 1
+        if self.error:
+            raise self.error
+
+
+def test_what_some_raise_is_a_warning_and_the_others_are_closed(caplog):
+    doors = [Door(OSError("gone")), Door(), Door(OSError("gone")), Door(ValueError("stuck"))]
+    close_all("a door", doors)
+    assert [door.closed for door in doors] == [1, 1, 1, 1]
+    assert [record.getMessage() for record in caplog.records] == [
+        "a door could not be closed (OSError: gone)",
+        "a door could not be closed (ValueError: stuck)",
+    ]
+
+
+def test_a_trainer_closes_the_environments_of_tests_whatever_those_of_training_raise(
+    small, tmp_path, caplog
+):
+    trainer = rltrain.make_trainer(small, run_dir=tmp_path)
+    trainer.rollout.env, trainer.test_rollout.env = Door(OSError("the game is gone")), Door()
+    trainer.close()
+    assert trainer.test_rollout.env.closed == 1
+    assert "a rollout could not be closed (OSError: the game is gone)" in caplog.text
