@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import secrets
 import shutil
@@ -169,7 +170,9 @@ class Record(Callback):
         result = {"env_steps": trainer.clock.env_steps, **value}
         self.facts["final_test"] = result
         best = checkpoint.pointed(trainer.run_dir / "checkpoints", "best")
-        if best == trainer.clock.env_steps:
+        before = self.facts.get("best_test") or {}
+        beaten = before.get("env_steps") == best and score(before) > score(result)
+        if best == trainer.clock.env_steps and not beaten:
             self.facts["best_test"] = result
         self.write(trainer)
         return value
@@ -215,6 +218,12 @@ class Journal(Record):
             error = f"{type(value).__name__}: {value}"
             self.write(trainer, status=status, finished=now(), error=error)
         return value
+
+
+def score(result: Mapping[str, float]) -> list[float]:
+    """What tests are compared by, as where ``best`` is chosen: the win rate, then the return."""
+    found = [result.get(f"test/{name}", 0.0) for name in ("win_rate", "return_mean")]
+    return [-math.inf if math.isnan(value) else value for value in found]
 
 
 def read_record(path: Path) -> dict[str, Any]:

@@ -217,3 +217,13 @@ def test_a_run_whose_environment_cannot_be_closed_is_recorded_as_finished(own_fo
     record = json.loads((result.run_dir / "run.json").read_text())
     assert (record["status"], record["exit_code"]) == ("finished", 0)
     assert "OSError: the server is gone" in (result.run_dir / "train.log").read_text()
+
+
+def test_a_worse_test_of_the_same_step_is_the_final_and_not_the_best_one(small, own_folder):
+    trainer, recorded = rltrain.make_trainer(small, run_dir=own_folder / "run"), []
+    for value in (5.0, 3.0, 6.0):
+        trainer.callbacks.on_test_end(trainer, {"test/return_mean": value})
+        record = json.loads((own_folder / "run/run.json").read_text())
+        tests = [record[name]["test/return_mean"] for name in ("best_test", "final_test")]
+        recorded.append(tests)
+    assert recorded == [[5, 5], [5, 3], [6, 6]]
