@@ -230,11 +230,14 @@ class GradientStep:
 def one_thread(when: bool) -> Iterator[None]:
     """PyTorch computes on one thread inside."""
     n_threads = torch.get_num_threads()
-    if when and n_threads > 1:
+    changes = when and n_threads > 1
+    if changes:
         torch.set_num_threads(1)
-    yield
-    if when and n_threads > 1:
-        torch.set_num_threads(n_threads)
+    try:
+        yield
+    finally:
+        if changes:
+            torch.set_num_threads(n_threads)
 
 
 def _checked(points: list[list[float]]) -> list[list[float]]:

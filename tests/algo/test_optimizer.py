@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from rltrain.algo.optimizer import adam, radam, rmsprop
+from rltrain.algo.optimizer import adam, one_thread, radam, rmsprop
 
 
 def params():
@@ -49,6 +49,17 @@ def test_steps_equal_those_of_torch(make):
             weights.grad = gradient.clone()
             optimizer.step()
     assert torch.equal(ours, theirs)
+
+
+def test_an_optimizer_that_raises_leaves_the_threads_as_they_were():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(ZeroDivisionError), one_thread(when=True):
+            raise ZeroDivisionError
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.slow
