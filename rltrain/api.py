@@ -13,7 +13,7 @@ from rltrain.algo.greedy_policy import GreedyPolicy
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
 from rltrain.build.env import prepare_machine
-from rltrain.build.learner import build_learner, load_agents
+from rltrain.build.learner import build_learner, load_agents, spec_of
 from rltrain.build.trainer import named_agents_of, view_of
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
@@ -291,9 +291,8 @@ def load_policy(
     from rltrain.algo.exploration.epsilon import FixedEpsilon
 
     found, settings = evaluation.open_checkpoint(path, trusted(trust), load_step, plays=False)
-    saved = checkpoint.read(found.folder, SPEC)
-    spec = EnvSpec(**{**saved, "obs_shape": tuple(saved["obs_shape"])})
     try:
+        spec = spec_of(checkpoint.read(found.folder, SPEC))
         view, named = view_of(spec), named_agents_of(spec)
     except (ValueError, TypeError, AssertionError) as error:
         raise CheckpointError(f"{found.folder} has a damaged spec.json: {error}") from error

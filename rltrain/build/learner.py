@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import torch
+from pydantic import TypeAdapter, ValidationError
 from torch import nn
 from torch.nn.parameter import is_lazy
 
@@ -191,6 +193,22 @@ def need_independent(part: str, model: Model, spec: EnvSpec, to_keep: str) -> No
 def about(settings: Settings, spec: EnvSpec) -> dict[str, Any]:
     """What is saved beside weights: enough to build a network for them."""
     return {CONFIG: settings.record, SPEC: spec.record}
+
+
+def spec_of(record: Mapping[str, Any]) -> EnvSpec:
+    """The spec whose ``record`` was saved as JSON, which has lists for tuples.
+
+    Raises:
+        ValueError: a field that is unknown, missing or of another type.
+    """
+    if unknown := set(record) - {field.name for field in fields(EnvSpec)}:
+        raise ValueError(f"unknown field {', '.join(sorted(unknown))}")
+    try:
+        return TypeAdapter(EnvSpec).validate_python(record)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{where}: {first['msg']}") from error
 
 
 def load_agents(settings: Settings, spec: EnvSpec, device: torch.device, folder: Path) -> nn.Module:

@@ -9,9 +9,11 @@ import pytest
 from gymnasium import spaces
 
 import rltrain
+from rltrain.build.learner import spec_of
 from rltrain.common.checkpoint.manifest import put_manifest
 from rltrain.common.files import digest
 from rltrain.errors import CheckpointError
+from rltrain.types import EnvSpec
 from tests.env.scripted import Scripted
 
 PICTURE = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
@@ -126,13 +128,38 @@ def test_a_mask_that_does_not_fit_is_refused(tmp_path):
         policy.act(1, np.ones((1, 4)))
 
 
-def test_a_damaged_record_of_the_space_is_a_checkpoint_error(tmp_path):
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"obs_space": {"discrete": -3}},
+        {"unknown": 1},
+        {"obs_shape": None},
+        {"n_agents": "two"},
+        {"agents": [["a"]]},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_damaged_record_of_the_spec_is_a_checkpoint_error(tmp_path, changes):
     folder = trainer_on(spaces.Discrete(5), tmp_path).save("weights")
     spec = json.loads((folder / "spec.json").read_text())
     file = folder / "spec.json"
-    file.write_text(json.dumps({**spec, "obs_space": {"discrete": -3}}))
+    file.write_text(json.dumps({**spec, **changes}))
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["files"]["spec.json"] = {"bytes": file.stat().st_size, "sha256": digest(file)}
     put_manifest(folder, manifest)
     with pytest.raises(CheckpointError, match="damaged spec"):
         rltrain.load_policy(folder)
+
+
+def test_a_spec_is_the_same_after_json():
+    spec = EnvSpec(
+        n_agents=2,
+        n_actions=6,
+        obs_shape=(4, 8, 8),
+        obs_bytes=((0, 64, 0.5), (64, 128, 1.0)),
+        action_components=((2, 0), (3, 1)),
+        agents=(("a", {"discrete": 2, "start": 0}, {"box": [3]}),),
+        obs_sizes=(3, 4),
+        layout={"own": [0, 4]},
+    )
+    assert spec_of(json.loads(json.dumps(spec.record))) == spec
