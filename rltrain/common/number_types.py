@@ -38,8 +38,6 @@ def _flag(value: Any) -> Any:
     return value
 
 
-WholeNumber = Annotated[int, BeforeValidator(_whole)]
-"""…, -1, 0, 1, …"""
 Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
 """0, 1, 2, …"""
 Seed = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**63)]
