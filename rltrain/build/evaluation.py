@@ -15,7 +15,7 @@ from rltrain.build.learner import load_agents
 from rltrain.build.tests import build_test_rollout, n_test_envs
 from rltrain.callback import Callbacks
 from rltrain.callback.training import EvaluationRollouts
-from rltrain.common.seeding import TEST_POLICY_STREAM, TestSeeds, generator
+from rltrain.common.seeding import TEST_POLICY_STREAM, generator
 from rltrain.config.schema import Settings
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import VectorEnv
@@ -97,15 +97,14 @@ def build_scripted_evaluation(settings: Settings) -> Rollout:
     policy = settings.nodes["algo"].build(
         env=env, epsilon=run.test.epsilon, rng=generator(run.seed, TEST_POLICY_STREAM)
     )
-    rollout = Rollout(env=env, policy=policy, seeds=TestSeeds(run.seed, env.n_envs))
-    return recorded_rollout(settings, rollout)
+    return recorded_rollout(settings, Rollout(env=env, policy=policy))
 
 
 def recorded_rollout(settings: Settings, rollout: Rollout) -> Rollout:
     """The rollout of an evaluation, recorded if ``dataset.write`` is set."""
-    run, inner = settings.run, rollout.env
+    run, policy = settings.run, cast(BehaviorPolicy, rollout.policy)
     if run.dataset.write is None:
         return rollout
-    env = recorded(settings, inner, cast(BehaviorPolicy, rollout.policy), run.test.episodes)
+    env = recorded(settings, rollout.env, policy, run.test.episodes)
     env.writer.begin()
-    return Rollout(env=env, policy=rollout.policy, seeds=TestSeeds(run.seed, inner.n_envs))
+    return Rollout(env=env, policy=rollout.policy)

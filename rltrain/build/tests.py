@@ -1,4 +1,4 @@
-"""A rollout of test episodes: the policy that is tested, its seeds and exploration."""
+"""A rollout of test episodes: the policy that is tested and its exploration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.exploration.share import ExplorationOfShare
 from rltrain.algo.policy import Policy
 from rltrain.build.policy import accelerate
-from rltrain.common.seeding import TEST_POLICY_STREAM, TestSeeds, generator
+from rltrain.common.seeding import TEST_POLICY_STREAM, generator
 from rltrain.config.schema import Settings
 from rltrain.hardware.rollout import Rollout
 from rltrain.hardware.share import Share
@@ -24,7 +24,7 @@ def n_test_envs(settings: Settings) -> int:
 def build_test_rollout(
     settings: Settings, agents: nn.Module, env: VectorEnv, share: Share | None = None
 ) -> Rollout:
-    """Test episodes in ``env``: their own seeds and exploration.
+    """Test episodes in ``env``, with their own exploration.
 
     Args:
         share: which of the environments of tests are in ``env``; None = all.
@@ -41,5 +41,4 @@ def build_test_rollout(
         rng=generator(settings.run.seed, TEST_POLICY_STREAM),
     )
     accelerate(settings, policy)
-    seeds = TestSeeds(settings.run.seed, env.n_envs)
-    return Rollout(env=env, policy=policy, seeds=seeds, share=share)
+    return Rollout(env=env, policy=policy, share=share)

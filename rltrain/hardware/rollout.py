@@ -33,8 +33,15 @@ ENDLESS = (
 )
 
 
+def no_seeds(e: int, k: int) -> int:
+    """The seeds of a rollout that only plays test episodes, which bring their own."""
+    raise AssertionError("a rollout without seeds collects nothing")
+
+
 class Rollout:
-    """Acts with ``policy`` in ``env``, whose episodes ``seeds`` seeds; starts at the first use."""
+    """Acts with ``policy`` in ``env``; starts at the first use. ``seeds`` are those of the episodes
+    that are collected.
+    """
 
     apart = None  # tests are played in this process
 
@@ -43,7 +50,7 @@ class Rollout:
         *,
         env: VectorEnv,
         policy: Policy,
-        seeds: EpisodeSeeds,
+        seeds: EpisodeSeeds = no_seeds,
         keeps_hidden: bool = False,
         keeps_values: bool = False,
         share: Share | None = None,

@@ -9,7 +9,7 @@ import pytest
 
 from rltrain.common.seeding import TEST_STREAM, TestSeeds, seed_key
 from rltrain.env.vector import SyncVectorEnv
-from rltrain.errors import Interrupted
+from rltrain.errors import EnvError, Interrupted
 from rltrain.hardware.rollout import Rollout
 from tests.hardware.walks import CLOCK, Counter, Walk, crashing, rollout
 
@@ -30,6 +30,14 @@ def test_run_episodes_gives_exactly_those_episodes_in_their_order(n_envs: int) -
     # reward at step t (from 1) is (t - 1) % 3 + t for both streams
     returns = [sum((t - 1) % 3 + t for t in range(1, e.length + 1)) for e in episodes]
     assert [e.episode_return for e in episodes] == returns
+
+
+def test_only_episodes_that_are_collected_need_seeds() -> None:
+    env = SyncVectorEnv(make=Walk, n_envs=2)
+    r = Rollout(env=env, policy=Counter(2))
+    assert r.run_episodes(5, 1, CLOCK) == rollout(2).run_episodes(5, 1, CLOCK)
+    with pytest.raises(EnvError, match="a rollout without seeds"):
+        r.collect(1, CLOCK)
 
 
 def test_run_episodes_twice_gives_the_same() -> None:
@@ -59,7 +67,7 @@ def test_an_episode_that_may_never_end_is_warned_of_once(monkeypatch: Any, caplo
 
     monkeypatch.setattr("rltrain.hardware.rollout.LONG", 5)
     env = SyncVectorEnv(make=Endless, n_envs=1)
-    r, asked = Rollout(env=env, policy=Counter(1), seeds=lambda i, k: k), []
+    r, asked = Rollout(env=env, policy=Counter(1)), []
     with pytest.raises(Interrupted):
         r.run_episodes(1, 0, CLOCK, None, lambda: asked.append(1) or len(asked) == 20)
     assert caplog.text.count("may never end") == 1

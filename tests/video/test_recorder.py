@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from rltrain.common.seeding import TestSeeds
 from rltrain.env.games.matrix import matrix_game, two_step_game
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import UsageError
@@ -52,7 +51,7 @@ class First:
 
 def rollout(n_envs: int) -> Rollout:
     env = SyncVectorEnv(make=Drawn, n_envs=n_envs)
-    return Rollout(env=env, policy=First(), seeds=TestSeeds(0, n_envs))
+    return Rollout(env=env, policy=First())
 
 
 @pytest.fixture
