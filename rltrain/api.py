@@ -7,23 +7,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, overload
 
-import numpy as np
-
 from rltrain.algo.greedy_policy import GreedyPolicy
 from rltrain.algo.learner import Learner
-from rltrain.algo.policy import Policy
 from rltrain.build.env import prepare_machine
-from rltrain.build.learner import build_learner, load_agents, spec_of
-from rltrain.build.trainer import named_agents_of, view_of
+from rltrain.build.greedy_policy import build_greedy_policy
+from rltrain.build.learner import build_learner
 from rltrain.callback import Callback
-from rltrain.common import checkpoint
 from rltrain.config.compose import compose_checked
 from rltrain.config.mapping import Overrides, as_texts
 from rltrain.config.overrides import typed_value
 from rltrain.config.python_objects import env_overrides, with_callbacks, with_env
 from rltrain.config.schema import Settings
 from rltrain.config.validate.settings import check_composition
-from rltrain.errors import CheckpointError, UsageError
+from rltrain.errors import UsageError
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.mode import evaluate as evaluation
@@ -34,7 +30,6 @@ from rltrain.mode.start import built, start_from
 from rltrain.mode.train import Result, run_training
 from rltrain.mode.train import resume as continue_run
 from rltrain.trainer import Trainer
-from rltrain.trainer_state import SPEC
 from rltrain.types import EnvSpec
 
 __all__ = [
@@ -252,13 +247,23 @@ def make_trainer(
             f"mode={settings.run.mode}: make_trainer makes trainers. Leave it out; "
             "rltrain.evaluate(PATH) plays test episodes with a checkpoint's weights."
         )
+    for word in overrides:
+        if word.startswith("logger=") and word != "logger=[]":
+            raise UsageError(
+                f"{word}: a trainer made by hand writes metrics.jsonl and nothing else. Leave it "
+                "out; rltrain.train writes to all loggers, and on_log of a callback sees every row."
+            )
     folder = Path(run_dir) if run_dir is not None else new_run_dir(settings)
     loggers = Loggers([JsonLines(folder / "metrics.jsonl")])
     trainer = built(settings, folder, loggers, [Journal(folder, settings)])
-    trainer.awaits_restore = holds_run(folder)
-    warn(settings, trainer)
-    start_from(trainer, settings)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        trainer.awaits_restore = holds_run(folder)
+        warn(settings, trainer)
+        start_from(trainer, settings)
+        folder.mkdir(parents=True, exist_ok=True)
+    except BaseException:
+        trainer.close()
+        raise
     return trainer
 
 
@@ -288,20 +293,5 @@ def load_policy(
     Raises:
         CheckpointError: nothing trustworthy at ``path``.
     """
-    from rltrain.algo.exploration.epsilon import FixedEpsilon
-
     found, settings = evaluation.open_checkpoint(path, trusted(trust), load_step, plays=False)
-    try:
-        spec = spec_of(checkpoint.read(found.folder, SPEC))
-        view, named = view_of(spec), named_agents_of(spec)
-    except (ValueError, TypeError, AssertionError) as error:
-        raise CheckpointError(f"{found.folder} has a damaged spec.json: {error}") from error
-    policy = Policy(
-        agents=load_agents(settings, spec, prepare_machine(settings), found.folder),
-        exploration=FixedEpsilon(epsilon=0.0),
-        noisy=False,
-        spec=spec,
-        n_envs=1,
-        rng=np.random.default_rng(settings.run.seed),
-    )
-    return GreedyPolicy(policy=policy, spec=spec, step=found.step, view=view, named=named)
+    return build_greedy_policy(settings, found.folder, found.step)

@@ -158,3 +158,10 @@ def test_a_resumed_run_keeps_its_seed(small):
     result = rltrain.train(small)
     with pytest.raises(UsageError, match="keeps its seed"):
         rltrain.resume(result.run_dir, overrides={"seed": 3})
+
+
+def test_loggers_of_a_trainer_made_by_hand_are_refused(own_folder):
+    """Defect: they were left out without a word."""
+    with pytest.raises(UsageError, match=r"logger=\[csv\]: .* writes metrics.jsonl and nothing"):
+        rltrain.make_trainer(["env=two_step", "logger=[csv]"], run_dir="run")
+    assert not (own_folder / "run").exists()

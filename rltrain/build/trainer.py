@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import torch
 
 from rltrain.algo.actor import Actor
 from rltrain.algo.exploration.interface import Exploration
-from rltrain.algo.greedy_policy import NamedAgents
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
 from rltrain.build.buffer import build_buffer
 from rltrain.build.callbacks import build_callbacks, obs_statistics, video_recorder
 from rltrain.build.env import build_env, need_same_sizes, prepare_machine, recorded
 from rltrain.build.evaluation import build_test_env, build_tests
+from rltrain.build.greedy_policy import view_of
 from rltrain.build.learner import about, build_learner
 from rltrain.build.policy import accelerate, build_exploration
 from rltrain.callback import Callback
@@ -122,26 +121,6 @@ def build_actor(
         rng=generator(settings.run.seed, ACTOR_STREAM),
         view=view_of(env.spec),
     )
-
-
-def view_of(spec: EnvSpec) -> Callable[[Any], np.ndarray] | None:
-    """From an observation as the environment gives it to [N, *O]; None where it is so already."""
-    if spec.obs_space is None:
-        return None
-    from rltrain.env.spaces import observation_view
-
-    return observation_view(spec.obs_space)
-
-
-def named_agents_of(spec: EnvSpec) -> NamedAgents | None:
-    """The conversion of observations and actions by the names of agents; None where they have
-    none.
-    """
-    if spec.agents is None:
-        return None
-    from rltrain.env.team import named
-
-    return named.NamedAgents(spec)
 
 
 def build_test_function(settings: Settings) -> TestFunction | None:

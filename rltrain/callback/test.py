@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ from rltrain.callback.due import Due
 from rltrain.callback.hooks import Callback
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
+from rltrain.common.metrics import COMPARED, test_score
 from rltrain.logger.loggers import Loggers
 
 
@@ -56,13 +56,11 @@ class Test(Callback):
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         self.tested_at = trainer.clock.env_steps
         self.loggers.write(trainer.clock, trainer.seconds, value)
-        compared = ("test/win_rate", "test/return_mean")
-        score = [value.get(name, 0.0) for name in compared]
-        score = [-math.inf if math.isnan(x) else x for x in score]
+        score = test_score(value)
         first_trained = self.best_untrained and not trainer.untrained
         none = checkpoint.pointed(trainer.run_dir / "checkpoints", "best") is None
         better = score >= self.best or first_trained or none
-        if better and any(name in value for name in compared):
+        if better and any(name in value for name in COMPARED):
             kept = trainer.disk.attempt("the weights of a test", lambda: self.keep(trainer))
             if kept:
                 self.best, self.best_untrained = score, trainer.untrained

@@ -117,3 +117,13 @@ def test_metrics(returned: Any) -> dict[str, float]:
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise ValueError(f"test.function: {name} is {value!r}, expected a number.")
     return {k if "/" in k else f"test/{k}": float(v) for k, v in returned.items()}
+
+
+COMPARED = ("test/win_rate", "test/return_mean")
+"""Metrics that say which of several tests is the best, the first before the second."""
+
+
+def test_score(result: Mapping[str, float]) -> list[float]:
+    """What tests are compared by; NaN is worse than any number."""
+    found = [result.get(name, 0.0) for name in COMPARED]
+    return [-math.inf if math.isnan(value) else value for value in found]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import os
 import secrets
 import shutil
@@ -21,6 +20,7 @@ from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.common.files import drop_temporary, json_object, put_text, require_writable
+from rltrain.common.metrics import test_score
 from rltrain.config.saved_config import NEW_RUN
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
@@ -171,7 +171,7 @@ class Record(Callback):
         self.facts["final_test"] = result
         best = checkpoint.pointed(trainer.run_dir / "checkpoints", "best")
         before = self.facts.get("best_test") or {}
-        beaten = before.get("env_steps") == best and score(before) > score(result)
+        beaten = before.get("env_steps") == best and test_score(before) > test_score(result)
         if best == trainer.clock.env_steps and not beaten:
             self.facts["best_test"] = result
         self.write(trainer)
@@ -218,12 +218,6 @@ class Journal(Record):
             error = f"{type(value).__name__}: {value}"
             self.write(trainer, status=status, finished=now(), error=error)
         return value
-
-
-def score(result: Mapping[str, float]) -> list[float]:
-    """What tests are compared by, as where ``best`` is chosen: the win rate, then the return."""
-    found = [result.get(f"test/{name}", 0.0) for name in ("win_rate", "return_mean")]
-    return [-math.inf if math.isnan(value) else value for value in found]
 
 
 def read_record(path: Path) -> dict[str, Any]:

@@ -153,7 +153,7 @@ def test_a_restored_run_keeps_target_epsilon_and_replay(tmp_path):
     one, two = first.buffer.state_dict(), second.buffer.state_dict()
     assert len(np.unique(one["priority"])) > 3
     assert all(np.array_equal(np.asarray(one[k]), np.asarray(two[k])) for k in one)
-    found = second.restore(first.save(with_replay=False))
+    found = make(tmp_path / "c").restore(first.save(with_replay=False))
     assert "The replay was not saved" in found.remarks[-1]
 
 
