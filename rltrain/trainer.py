@@ -11,7 +11,7 @@ from typing import Any
 
 from rltrain import trainer_state
 from rltrain.callback import Callbacks
-from rltrain.callback.training import EvaluationRollouts, Recording
+from rltrain.callback.training import EvaluationRollouts, TestRecorder
 from rltrain.common.checkpoint import Found
 from rltrain.common.closing import close_all
 from rltrain.common.disk import Disk
@@ -79,7 +79,7 @@ class Trainer:
         self.awaits_restore = False  # its folder holds a run to be restored first
         self.went_back = False  # to a checkpoint that is not the newest of this run
         self.diverging = False  # the latest updates were all undone
-        self.recorder: Recording | None = None  # records the current test
+        self.recorder: TestRecorder | None = None  # records the current test
         self.ended_at = -1  # env steps of the last ``on_train_end``
         self.started = False
         self.disk, self.usage = Disk(), Usage()

@@ -36,7 +36,7 @@ from rltrain.config.schema import Settings
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import Buffer, Rollouts, VectorEnv
 from rltrain.logger.loggers import Loggers
-from rltrain.offline.recorder import RecordedEnv, Recording
+from rltrain.offline.recorder import DatasetRecorder, RecordedEnv
 from rltrain.periodic_tests import TestFunction
 from rltrain.trainer import Trainer
 from rltrain.types import EnvSpec
@@ -67,7 +67,7 @@ def build_trainer(
     if settings.workers is None:
         rollout = build_rollout(settings, env, learner, exploration, buffer)
         if run.dataset.write is not None:
-            first.append(Recording(cast(RecordedEnv, rollout.env).writer))
+            first.append(DatasetRecorder(cast(RecordedEnv, rollout.env).writer))
     else:
         from rltrain.build.workers import build_process_rollout
 

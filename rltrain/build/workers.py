@@ -35,7 +35,7 @@ from rltrain.hardware.device import available_cores, set_allocator_policy, set_t
 from rltrain.hardware.process.memory import SharedExchange
 from rltrain.hardware.process.process import WorkerProcess
 from rltrain.hardware.process.rollout import ProcessRollout, RunExchange, layout_of
-from rltrain.hardware.process.supervision import Hire, Supervision
+from rltrain.hardware.process.supervision import StartWorker, Supervision
 from rltrain.hardware.process.tests import ProcessTests
 from rltrain.hardware.rollout import Rollout
 from rltrain.hardware.share import Share, shares_of
@@ -79,13 +79,13 @@ def build_process_rollout(
     shares = shares_of(hardware.n_envs, workers.n_workers)
     agents = learner.online.agents
     exchange: RunExchange
-    hire: Hire
+    start_worker: StartWorker
     if settings.cluster is None:
         hidden_dim = cast(Agents, agents).hidden_dim if buffer.keeps_hidden else None
         sizes = hardware.n_envs, algo.steps_per_collect, hidden_dim
         layout = layout_of(env, *sizes, buffer.keeps_values)
         exchange = shared = SharedExchange(layout, agents, len(shares))
-        hire = partial(WorkerProcess, __name__, make, shared)
+        start_worker = partial(WorkerProcess, __name__, make, shared)
     else:
         from rltrain.hardware.ray.cluster import RayExchange, WorkerActor, connect
 
@@ -93,10 +93,10 @@ def build_process_rollout(
         each = {"CPU": cpus, **resources}
         connect(settings.cluster.address, {name: len(shares) * n for name, n in each.items()})
         exchange = messages = RayExchange(len(shares))
-        hire = partial(WorkerActor, make, messages, cpus, resources)
+        start_worker = partial(WorkerActor, make, messages, cpus, resources)
     return ProcessRollout(
         workers=Supervision(
-            hire,
+            start_worker,
             shares,
             timeout=settings.env.timeout,
             max_restarts=workers.max_restarts,

@@ -23,7 +23,7 @@ class RunningMeans(Protocol):
         """The means by name; they start from scratch."""
 
 
-class Recording(Watch, Protocol):
+class TestRecorder(Watch, Protocol):
     """What records the episodes of a test."""
 
     @property
@@ -99,7 +99,7 @@ class Training(Protocol):
     learner: Learning
     interrupted: bool  # the run ends on a signal
     diverging: bool  # the latest updates were all undone
-    recorder: Recording | None  # records the current test
+    recorder: TestRecorder | None  # records the current test
     disk: Disk  # files that cannot be written while the run goes on
     stopwatch: Stopwatch  # where the time goes
     usage: Usage  # time and memory of the run

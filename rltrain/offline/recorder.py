@@ -76,7 +76,7 @@ class RecordedEnv:
             self.env.close()
 
 
-class Recording(Callback):
+class DatasetRecorder(Callback):
     """Begins and flushes the writer of a run and saves its state."""
 
     def __init__(self, writer: Writer) -> None:

@@ -29,7 +29,7 @@ class Settings:
     """
 
     run: RunSettings
-    algo: AlgoSettings | None  # None: a player that learns nothing, built from the node "algo"
+    algo: AlgoSettings | None  # None: a scripted policy, built from the node "algo"
     hardware: HardwareSettings
     workers: WorkerSettings | None  # None: the environments run in this process
     cluster: ClusterSettings | None  # None: workers are processes of this machine

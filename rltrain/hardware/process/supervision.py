@@ -25,7 +25,7 @@ IN_A_ROW = 3
 """Times that one worker may be lost before it collected anything."""
 
 
-class Hired(Protocol):
+class WorkerHandle(Protocol):
     """A worker elsewhere, as the run uses it."""
 
     def send(self, *question: Any) -> None:
@@ -50,7 +50,7 @@ class Hired(Protocol):
         """End the worker, after waiting so many seconds for its end."""
 
 
-Hire = Callable[[Share, int, int], Hired]
+StartWorker = Callable[[Share, int, int], WorkerHandle]
 """Starts the worker of a share, given how many of the run were replaced before, and the episodes
 that the worker before it began in each environment."""
 
@@ -61,7 +61,7 @@ class Supervision:
     A worker that is lost meanwhile is replaced by one that begins new episodes, and asked again.
 
     Args:
-        hire: starts the worker of a share.
+        start_worker: starts the worker of a share.
         timeout: seconds that a time step may take.
         max_restarts: workers replaced within an hour.
         advice: what to do where workers are lost again and again.
@@ -69,21 +69,21 @@ class Supervision:
 
     def __init__(
         self,
-        hire: Hire,
+        start_worker: StartWorker,
         shares: Sequence[Share],
         *,
         timeout: float,
         max_restarts: int,
         advice: str,
     ) -> None:
-        self.hire, self.shares, self.advice = hire, shares, advice
+        self.start_worker, self.shares, self.advice = start_worker, shares, advice
         self.timeout, self.max_restarts = timeout, max_restarts
         self.replaced = 0  # workers since the run began
         self.broken = False  # replaced too often
         self.episodes = [0] * len(shares)  # of each worker: the number of its next episode
         self._replaced_at: list[float] = []
         self._lost = np.zeros(shares[0].total, np.bool_)  # [E] environments of replaced workers
-        self._processes: dict[int, Hired] = {}
+        self._processes: dict[int, WorkerHandle] = {}
         self._starting: set[int] = set()  # workers that did not answer yet
         self._tried: set[int] = set()  # workers that have collected, so their kernels are loaded
         self._question: list[tuple[Any, ...]] = []  # of each worker
@@ -195,7 +195,7 @@ class Supervision:
 
     def _start(self, share: Share) -> None:
         number = share.number
-        self._processes[number] = self.hire(share, self.replaced, self.episodes[number])
+        self._processes[number] = self.start_worker(share, self.replaced, self.episodes[number])
         self._starting.add(number)
         self._tried.discard(number)
 
@@ -232,7 +232,7 @@ class Supervision:
         )
 
 
-def _kill_all(processes: dict[int, Hired], timeout: float = 0.0) -> None:
+def _kill_all(processes: dict[int, WorkerHandle], timeout: float = 0.0) -> None:
     until = time.monotonic() + timeout
     while processes:
         processes.popitem()[1].kill(max(until - time.monotonic(), 0.0))

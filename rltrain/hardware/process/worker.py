@@ -200,9 +200,9 @@ def packed(message: tuple[Any, ...]) -> bytes:
         kind, error, *rest = message
         if kind != "raised":
             raise
-        told = RuntimeError(f"{type(error).__name__}: {error}")
-        told.add_note("\n".join(getattr(error, "__notes__", [])))
-        return pickle.dumps((kind, told, *rest))
+        plain = RuntimeError(f"{type(error).__name__}: {error}")
+        plain.add_note("\n".join(getattr(error, "__notes__", [])))
+        return pickle.dumps((kind, plain, *rest))
 
 
 class Collect(logging.Handler):
