@@ -15,8 +15,6 @@ folders whose `local_results_path` is called like `lbf-vdn-epymarl-s1`. Tasks: b
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 import sys
 from collections.abc import Iterator
@@ -27,30 +25,21 @@ from typing import Any
 import numpy as np
 
 from benchmarks.curves import draw
-from benchmarks.runs import folders, record_of, run_all, seeds
+from benchmarks.kept import PEER, keep, kept
+from benchmarks.runs import run_all, seeds
 from benchmarks.tasks import METHODS, TASKS, Task, task
-from rltrain.hardware.device import machine
-from rltrain.logger.curve import rows, series
-from rltrain.report.readers import pymarl
+from rltrain.logger.curve import series
 from rltrain.report.statistics import estimate, iqm, resampled_runs
 
 OUTPUT = Path("outputs/results")
-DATA = Path(__file__).parent / "data"
 CURVES = Path("docs/curves")
 PAGES = (Path("docs/results.md"), Path("docs/comparing.md"))
 PRINTED = re.compile(
     r"<!-- python -m benchmarks\.results (table \w+|costs) -->.*?<!-- end -->", re.S
 )
 """What a command has printed into a page."""
-RECORDED = (
-    "version", "git_commit", "git_dirty", "machine", "env_steps", "updates", "seconds",
-    "cpu_seconds", "peak_memory_bytes", "environment", "plan",
-)  # fmt: skip
-"""Fields of run.json that are kept with the metrics."""
 WIDTH = 120
 """Of lines of the documentation."""
-PEER = "-epymarl"
-"""Follows the task's name in names of runs of EPyMARL's own code."""
 
 
 def jobs(words: list[str]) -> Iterator[tuple[Path, list[str]]]:
@@ -78,63 +67,6 @@ def named(name: str) -> Task:
         groups = ", ".join(TASKS)
         names = ", ".join(name for group in TASKS.values() for name in group)
         sys.exit(f"There is no task '{name}'. Groups: {groups}. Tasks: {names}.")
-
-
-def keep(source: Path) -> None:
-    """Copy the metrics of all finished runs below a folder, compressed, after their record."""
-    DATA.mkdir(exist_ok=True)
-    names = [name for group in TASKS.values() for name in group]
-    for name in names:
-        for folder in folders(source, name):
-            record = record_of(folder)
-            if record.get("status") == "finished":
-                head = {"run": {key: record.get(key) for key in RECORDED}}
-                write(DATA / f"{folder.name}.jsonl.gz", [head, *rows(folder / "metrics.jsonl")])
-    for path in sorted(source.rglob("config.json")):
-        config = json.loads(path.read_text(encoding="utf-8"))
-        called = Path(config.get("local_results_path", "")).name
-        if re.sub(rf"{PEER}-s\d+$", "", called) in names:
-            keep_peer(path.parent, called)
-
-
-def keep_peer(folder: Path, called: str) -> None:
-    """Copy the metrics of a run of EPyMARL on this machine, under the names that they have here, if
-    it has finished.
-    """
-    files = {path.name for path in folder.iterdir()}
-    run = pymarl.read(folder, files)
-    if run is None or run.status != "finished":
-        return
-    about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    lines = [
-        {name: x for name, x in zip(run.columns, row, strict=True) if np.isfinite(x)}
-        for row in zip(*(values.tolist() for values in run.columns.values()), strict=True)
-    ]
-    head = {
-        "library": "EPyMARL",
-        "git_commit": about["experiment"]["repositories"][0]["commit"],
-        "machine": machine(),
-        "env_steps": int(run.columns["env_steps"].max()),
-        "seconds": pymarl.moment(about["stop_time"]) - pymarl.moment(about["start_time"]),
-    }
-    write(DATA / f"{called}.jsonl.gz", [{"run": head}, *lines])
-
-
-def write(path: Path, lines: list[dict[str, Any]]) -> None:
-    """One JSON object per line; the same lines give the same bytes."""
-    text = "".join(f"{json.dumps(line)}\n" for line in lines)
-    path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
-    print(path.relative_to(DATA.parent.parent))
-
-
-def kept(name: str) -> dict[str, list[dict[str, Any]]]:
-    """The lines of every kept run of a task, by seed; the first is the record."""
-    found = {}
-    for path in sorted(DATA.glob(f"{name}-s[0-9]*.jsonl.gz")):
-        text = gzip.decompress(path.read_bytes()).decode()
-        seed = path.name.removeprefix(f"{name}-s").removesuffix(".jsonl.gz")
-        found[seed] = [json.loads(line) for line in text.splitlines()]
-    return dict(sorted(found.items(), key=lambda item: int(item[0])))
 
 
 def row(name: str, label: str, task: Task, published: str) -> str | None:
@@ -192,10 +124,7 @@ def table(group: str) -> str:
     """
     if not kept_names(group):
         return "No run has finished yet."
-    lines = [
-        "| task | env steps | seeds | each | median | IQM | best | published | minutes |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    lines = header("task, env steps, seeds, each, median, IQM, best, published, minutes")
     for name, each in TASKS[group].items():
         found = row(name, name, each, each.published)
         peer = row(f"{name}{PEER}", f"{name}, EPyMARL's own code", each, "")
@@ -203,15 +132,18 @@ def table(group: str) -> str:
     return "\n".join([*lines, "", origin(group)])
 
 
+def header(names: str) -> list[str]:
+    """The first two lines of a table, given the names of its columns."""
+    columns = names.split(", ")
+    return [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
+
+
 def costs() -> str:
     """Time and memory of the kept runs of all tasks, from the least to the most; CPU time and all
     memory where they were recorded.
     """
-    lines = [
-        "| task | runs | env steps | gradient steps | minutes | CPU minutes | memory, MiB | "
-        "replay, MiB | networks, MiB |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    words = "task, runs, env steps, gradient steps, minutes, CPU minutes"
+    lines = header(f"{words}, memory (MiB), replay (MiB), networks (MiB)")
     for name in (name for group in TASKS for name in kept_names(group)):
         records = [lines[0]["run"] for lines in kept(name).values()]
         plan = records[0].get("plan")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import results
+from benchmarks import kept, results
 from benchmarks.tasks import Task
 from rltrain.hardware.device import machine
 
@@ -20,7 +20,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of kept runs, empty."""
     folder = tmp_path / "benchmarks/data"
     folder.mkdir(parents=True)
-    monkeypatch.setattr(results, "DATA", folder)
+    monkeypatch.setattr(kept, "DATA", folder)
     return folder
 
 
@@ -67,7 +67,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 def test_finished_runs_are_kept_and_others_are_not(tmp_path: Path, data: Path) -> None:
     run_of_rltrain(tmp_path / "runs/qmix-3m-s1", "finished", 1.0)
     run_of_rltrain(tmp_path / "runs/qmix-3m-s2", "running", 1.0)
-    results.keep(tmp_path / "runs")
+    kept.keep(tmp_path / "runs")
     assert [path.name for path in data.iterdir()] == ["qmix-3m-s1.jsonl.gz"]
     head, *rows = lines_of(data / "qmix-3m-s1.jsonl.gz")
     assert head["run"]["environment"]["rules_version"] == "3"
@@ -77,7 +77,7 @@ def test_finished_runs_are_kept_and_others_are_not(tmp_path: Path, data: Path) -
 def test_a_table_names_seeds_scores_commit_machine_and_rules(tmp_path: Path) -> None:
     for seed, win_rate in ((1, 1.0), (2, 0.5)):
         run_of_rltrain(tmp_path / f"runs/qmix-3m-s{seed}", "finished", win_rate)
-    results.keep(tmp_path / "runs")
+    kept.keep(tmp_path / "runs")
     *_, found, empty, origin = results.table("smac").splitlines()
     assert found == "| qmix-3m | 500,016 | 1, 2 | 50.0%, 25.0% | 37.5% |  | 100.0% |  | 2.0 |"
     cpu, cores = machine()["cpu"], machine()["cores"]
@@ -95,7 +95,7 @@ def test_costs_reach_from_the_least_to_the_most_of_the_runs(tmp_path: Path) -> N
         record = json.loads(path.read_text(encoding="utf-8"))
         record |= {"cpu_seconds": cpu_seconds, "peak_memory_bytes": memory}
         path.write_text(json.dumps(record), encoding="utf-8")
-    results.keep(tmp_path / "runs")
+    kept.keep(tmp_path / "runs")
     assert results.costs().splitlines()[-1] == (
         "| qmix-3m | 3 | 500,016 |  | 2.0 | 1.5 | 1.0–2.0 |  |  |"
     )
@@ -106,7 +106,7 @@ def test_finished_runs_of_epymarl_are_kept_beside_ours(tmp_path: Path, data: Pat
     run_of_epymarl(folder / "1", "lbf-qmix-epymarl-s1")
     run_of_epymarl(folder / "2", "lbf-qmix-epymarl-s2", status="RUNNING")
     run_of_epymarl(folder / "3", "results")
-    results.keep(tmp_path / "sacred")
+    kept.keep(tmp_path / "sacred")
     assert [path.name for path in data.iterdir()] == ["lbf-qmix-epymarl-s1.jsonl.gz"]
     head, *rows = lines_of(data / "lbf-qmix-epymarl-s1.jsonl.gz")
     assert (head["run"]["git_commit"], head["run"]["seconds"]) == ("1234567890", 120)
@@ -119,7 +119,7 @@ def test_finished_runs_of_epymarl_are_kept_beside_ours(tmp_path: Path, data: Pat
 def test_curves_are_drawn_beside_published_results(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(results, "CURVES", tmp_path / "curves")
     run_of_rltrain(tmp_path / "runs/qmix-2s3z-s1", "finished", 1.0)
-    results.keep(tmp_path / "runs")
+    kept.keep(tmp_path / "runs")
     results.draw_all()
     assert [path.name for path in (tmp_path / "curves").iterdir()] == ["smac.png"]
     assert Task("").published_range is None
@@ -129,7 +129,7 @@ def test_curves_are_drawn_beside_published_results(tmp_path: Path, monkeypatch) 
 
 def test_what_is_missing_of_a_group_is_run(tmp_path: Path) -> None:
     run_of_rltrain(tmp_path / "runs/lbf-vdn-s2", "finished", 1.0)
-    results.keep(tmp_path / "runs")
+    kept.keep(tmp_path / "runs")
     names = [folder.name for folder, _ in results.jobs(["lbf-vdn"])]
     assert names == ["lbf-vdn-s1", "lbf-vdn-s3"]
     assert set(names) < {folder.name for folder, _ in results.jobs(["teams"])}
@@ -140,7 +140,7 @@ def test_what_is_missing_of_a_group_is_run(tmp_path: Path) -> None:
 
 def test_seeds_that_are_named_are_run(tmp_path: Path) -> None:
     run_of_rltrain(tmp_path / "runs/lbf-vdn-s2", "finished", 1.0)
-    results.keep(tmp_path / "runs")
+    kept.keep(tmp_path / "runs")
     (folder, words), *more = results.jobs(["lbf-vdn:2-4"])
     assert (folder.name, words[0], words[-1]) == (
         "lbf-vdn-s2",

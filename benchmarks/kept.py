@@ -1,0 +1,83 @@
+"""Metrics of finished runs, kept compressed in benchmarks/data: a record, then the rows."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.runs import folders, record_of
+from benchmarks.tasks import TASKS
+from rltrain.hardware.device import machine
+from rltrain.logger.curve import rows
+from rltrain.report.readers import pymarl
+
+DATA = Path(__file__).parent / "data"
+RECORDED = (
+    "version", "git_commit", "git_dirty", "machine", "env_steps", "updates", "seconds",
+    "cpu_seconds", "peak_memory_bytes", "environment", "plan",
+)  # fmt: skip
+"""Fields of run.json that are kept with the metrics."""
+PEER = "-epymarl"
+"""Follows the task's name in names of runs of EPyMARL's own code."""
+
+
+def keep(source: Path) -> None:
+    """Copy the metrics of all finished runs below a folder, compressed, after their record."""
+    DATA.mkdir(exist_ok=True)
+    names = [name for group in TASKS.values() for name in group]
+    for name in names:
+        for folder in folders(source, name):
+            record = record_of(folder)
+            if record.get("status") == "finished":
+                head = {"run": {key: record.get(key) for key in RECORDED}}
+                write(DATA / f"{folder.name}.jsonl.gz", [head, *rows(folder / "metrics.jsonl")])
+    for path in sorted(source.rglob("config.json")):
+        config = json.loads(path.read_text(encoding="utf-8"))
+        called = Path(config.get("local_results_path", "")).name
+        if re.sub(rf"{PEER}-s\d+$", "", called) in names:
+            keep_peer(path.parent, called)
+
+
+def keep_peer(folder: Path, called: str) -> None:
+    """Copy the metrics of a run of EPyMARL on this machine, under the names that they have here, if
+    it has finished.
+    """
+    files = {path.name for path in folder.iterdir()}
+    run = pymarl.read(folder, files)
+    if run is None or run.status != "finished":
+        return
+    about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    lines = [
+        {name: x for name, x in zip(run.columns, row, strict=True) if np.isfinite(x)}
+        for row in zip(*(values.tolist() for values in run.columns.values()), strict=True)
+    ]
+    head = {
+        "library": "EPyMARL",
+        "git_commit": about["experiment"]["repositories"][0]["commit"],
+        "machine": machine(),
+        "env_steps": int(run.columns["env_steps"].max()),
+        "seconds": pymarl.moment(about["stop_time"]) - pymarl.moment(about["start_time"]),
+    }
+    write(DATA / f"{called}.jsonl.gz", [{"run": head}, *lines])
+
+
+def write(path: Path, lines: list[dict[str, Any]]) -> None:
+    """One JSON object per line; the same lines give the same bytes."""
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    print(path.relative_to(DATA.parent.parent))
+
+
+def kept(name: str) -> dict[str, list[dict[str, Any]]]:
+    """The lines of every kept run of a task, by seed; the first is the record."""
+    found = {}
+    for path in sorted(DATA.glob(f"{name}-s[0-9]*.jsonl.gz")):
+        text = gzip.decompress(path.read_bytes()).decode()
+        seed = path.name.removeprefix(f"{name}-s").removesuffix(".jsonl.gz")
+        found[seed] = [json.loads(line) for line in text.splitlines()]
+    return dict(sorted(found.items(), key=lambda item: int(item[0])))
