@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table as RichTable
 
 from rltrain.common.files import require_writable
@@ -95,16 +96,16 @@ def show(done: Report) -> None:
 
 def rich_table(table: Table) -> RichTable:
     """A table for the terminal, without the columns that only the files have."""
-    out = RichTable(title=table.title, title_justify="left", box=SIMPLE_HEAD)
+    out = RichTable(title=escape(table.title), title_justify="left", box=SIMPLE_HEAD)
     kept = [i for i, column in enumerate(table.columns) if column not in DETAILS]
     for i in kept:
         numbers = not any(isinstance(row[i], str) for row in table.rows)
         out.add_column(
-            table.columns[i],
+            escape(table.columns[i]),
             justify="right" if numbers else "left",
             no_wrap=numbers,
             overflow="fold",
         )
     for row in table.texts():
-        out.add_row(*(row[i] for i in kept))
+        out.add_row(*(escape(row[i]) for i in kept))
     return out

@@ -191,6 +191,8 @@ def improvements(
         x, y = scores[a], scores[b]
         runs_x, runs_y = (resampled_runs(s, settings.resamples, rng) for s in (x, y))
         found = probability_of_improvement(x, y, runs_x, runs_y, settings.confidence)
+        if all(len(task) == 1 for task in (*x, *y)):  # one run does not have an interval
+            found = Estimate(found.value, *np.full((2, *np.shape(found.value)), np.nan))
         if found.value < 0.5:
             found = Estimate(1 - found.value, 1 - found.high, 1 - found.low)
             out[b, a] = found

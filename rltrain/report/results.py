@@ -10,6 +10,7 @@ from rltrain.logger.screen import plural, shown
 from rltrain.report.analysis import Analysis
 from rltrain.report.comparison import Series
 from rltrain.report.groups import text
+from rltrain.report.scores import POINTS
 from rltrain.report.statistics import iqm, mean, optimality_gap
 from rltrain.report.tables import Table
 
@@ -86,7 +87,9 @@ def final_scores(analysis: Analysis) -> Table:
         ],
         rows,
         f"Score of a run: {'its last value' if last == 1 else f'mean of its last {last} values'} "
-        f"up to the end of the shortest run ({AXES[analysis.settings.axis]}: {where}).",
+        f"up to the end of the shortest run ({AXES[analysis.settings.axis]}: {where}). Of more "
+        f"than {2 * POINTS} values, such as those of single episodes, {POINTS} means of neighbors "
+        "count.",
     )
 
 

@@ -72,3 +72,17 @@ def test_torch_is_not_needed(runs):
     )
     command = [sys.executable, "-c", code, "mode=report", "runs=outputs/dqn/run0"]
     subprocess.run(command, check=True, capture_output=True)
+
+
+def test_labels_may_have_brackets(runs, capsys):
+    """Defect: they were read as markup, and [/…] ended in a traceback."""
+    words = ["mode=report", "runs=outputs", "report.resamples=50"]
+    assert run([*words, 'report.rename=["dqn -> DQN [/ours]"]']) == 0
+    assert "DQN [/ours]" in capsys.readouterr().out
+
+
+def test_a_file_that_a_pattern_matches_adds_no_runs(runs, capsys):
+    """Defect: it stood for its folder, with everything below."""
+    (runs / "outputs/dqn-notes.txt").touch()
+    assert run(["mode=report", "runs=outputs/dqn*", "report.resamples=50"]) == 0
+    assert "5 runs of 1 configuration" in capsys.readouterr().out

@@ -149,3 +149,11 @@ def test_settings_that_differ_are_listed():
         ["dqn lr=1", "algo.lr", "1"],
         ["dqn lr=2", "algo.lr", "2"],
     ]
+
+
+def test_one_run_each_gives_no_interval_of_the_improvement():
+    """Defect: the interval was [1, 1], which the table calls decided."""
+    found = analyze([*team("dqn", seeds=1), *team("pqn", seeds=1, gain=10)], settings())
+    improvement = found.improvement["pqn", "dqn"]
+    assert improvement.value == 1
+    assert np.isnan([improvement.low, improvement.high]).all()

@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -228,8 +229,9 @@ def require_own_datasets(settings: Sequence[Settings]) -> None:
         UsageError: two would write into one folder.
     """
     folders = [s.run.dataset.write for s in settings if s.run.dataset.write is not None]
-    if len(set(folders)) < len(folders):
-        raise UsageError(
-            f"dataset.write={folders[0]}: {len(folders)} jobs cannot write into one folder. Sweep "
-            "over the folders too, or record them one by one."
-        )
+    for folder, n in Counter(folders).items():
+        if n > 1:
+            raise UsageError(
+                f"dataset.write={folder}: {n} jobs cannot write into one folder. Sweep over the "
+                "folders too, or record them one by one."
+            )

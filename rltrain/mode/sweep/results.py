@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from rltrain.common.files import put_text
@@ -64,7 +65,7 @@ def summarize(plan: Plan, stopped: str | None = None) -> int:
     console = Console(highlight=False)
     jobs = outcomes(plan)
     console.print(job_table(jobs, f"Sweep in {shown(plan.folder)}"))
-    groups = configurations(jobs)
+    groups = configurations(jobs) if plan.jobs else {}  # other launchers do not name overrides
     if plan.n_finished and any(len(group) > 1 for group in groups.values()):
         console.print(configuration_table(groups))
     put_text(plan.folder / FILE, csv_text(jobs))
@@ -100,7 +101,7 @@ def job_table(jobs: Sequence[Outcome], title: str) -> Table:
             format(job.test[metric], form) if metric in job.test else ""
             for metric, form in columns.values()
         ]
-        table.add_row(job.name, job.status, f"{job.env_steps:,}", *values)
+        table.add_row(escape(job.name), job.status, f"{job.env_steps:,}", *values)
     return table
 
 
@@ -130,7 +131,7 @@ def configuration_table(groups: Mapping[str, Sequence[Outcome]]) -> Table:
             interval_text([job.test[metric] for job in jobs if metric in job.test], form)
             for metric, form in columns.values()
         ]
-        table.add_row(name, f"{len(jobs)} of {len(groups[name])}", *values)
+        table.add_row(escape(name), f"{len(jobs)} of {len(groups[name])}", *values)
     return table
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rltrain.common.files import put_text, require_writable
+from rltrain.common.files import json_object, put_text, require_writable
 from rltrain.config.compose import compose_checked
 from rltrain.config.schema import RunSettings, Settings
 from rltrain.config.validate.settings import check_composition
@@ -77,7 +77,9 @@ def begin(folder: Path, overrides: Sequence[str], run: RunSettings) -> bool:
     }
     path = folder / STUDY
     if path.exists():
-        before = json.loads(path.read_text(encoding="utf-8"))
+        before = json_object(path)
+        if not before:
+            raise UsageError(f"{path} is no study, or damaged. Type tune.dir=FOLDER for a new one.")
         differ = [key for key, value in about.items() if before.get(key) != value]
         if differ:
             raise UsageError(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 
 from rltrain.common.files import put_text
@@ -75,7 +76,7 @@ def best_table(scored: Sequence[Any], run: RunSettings) -> Table:
         table.add_column(column, justify="right")
     table.add_column("settings", overflow="fold")
     for t in ordered[:SHOWN]:
-        table.add_row(str(t.number), f"{t.value:g}", settings_text(t))
+        table.add_row(str(t.number), f"{t.value:g}", escape(settings_text(t)))
     return table
 
 

@@ -60,10 +60,12 @@ def find_runs(places: Sequence[str | Path]) -> list[Run]:
 
 
 def matching(place: str) -> list[Path]:
-    """The folders that a typed path means; a file means its folder."""
+    """The folders that a typed path or pattern means; the path of a file means its folder."""
     typed = os.path.expanduser(place)
-    paths = [typed] if os.path.exists(typed) else glob.glob(typed, recursive=True)
-    folders = [Path(p) if os.path.isdir(p) else Path(p).parent for p in sorted(paths)]
+    if os.path.exists(typed):
+        folders = [Path(typed) if os.path.isdir(typed) else Path(typed).parent]
+    else:
+        folders = [Path(p) for p in sorted(glob.glob(typed, recursive=True)) if os.path.isdir(p)]
     return list(dict.fromkeys(folder.resolve() for folder in folders))
 
 

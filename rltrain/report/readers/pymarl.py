@@ -57,7 +57,7 @@ def read(folder: Path, files: set[str]) -> Run | None:
         for step, seconds, value in points:
             row = rows.setdefault(step, {"env_steps": step, "seconds": seconds})
             row[our_name(name)] = value
-    args = config["env_args"]
+    args = config["env_args"] if isinstance(config["env_args"], dict) else {}
     scenario = args.get("map_name") or args.get("key") or ""
     env = str(config.get("env", ""))
     name = f"{ENVS.get(env, env)} {scenario}" if env != "gymma" else str(scenario)

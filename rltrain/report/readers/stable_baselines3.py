@@ -100,7 +100,7 @@ def evaluations(path: Path) -> dict[str, np.ndarray]:
             }
             if "successes" in file:
                 out["test/win_rate"] = file["successes"].mean(1)
-    except (OSError, ValueError, KeyError, IndexError, zipfile.BadZipFile):
+    except (OSError, EOFError, ValueError, KeyError, IndexError, zipfile.BadZipFile):
         return {}
     return out
 

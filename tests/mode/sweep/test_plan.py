@@ -10,7 +10,7 @@ import pytest
 from rltrain.config.compose import compose_checked
 from rltrain.config.validate.settings import check_composition
 from rltrain.errors import CheckpointError, UsageError
-from rltrain.mode.sweep.plan import Job, plan_for, read_plan
+from rltrain.mode.sweep.plan import Job, plan_for, read_plan, require_own_datasets
 
 TYPED = ["env=two_step", "seed=1,2"]
 
@@ -108,3 +108,13 @@ def test_a_job_lies_in_the_folder_of_its_sweep(own_folder, settings, name):
     with pytest.raises(CheckpointError, match="cannot be read as a sweep"):
         read_plan(plan.folder)
     assert not plan_for(TYPED, settings, None)[1]  # passed over
+
+
+def test_the_dataset_that_two_jobs_would_write_is_named():
+    written = [
+        check_composition(compose_checked(["env=two_step", f"dataset.write={folder}"]))
+        for folder in ("a", "b", "b")
+    ]
+    require_own_datasets(written[:2])
+    with pytest.raises(UsageError, match=r"dataset\.write=b: 2 jobs cannot"):
+        require_own_datasets(written)

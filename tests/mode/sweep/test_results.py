@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,18 @@ def test_a_report_of_the_same_runs_has_the_same_interval():
     final = analyze(others + runs, settings(resamples=RESAMPLES)).series[1].final
     shown = f"{final.value:.2f} [{final.low:.2f}, {final.high:.2f}]"
     assert interval_text(scores, ".2f") == shown
+
+
+def test_jobs_of_other_launchers_have_no_means_over_configurations(own_folder, capsys):
+    """Defect: the mean was over all jobs, whatever their overrides."""
+    plan = sweep(own_folder / "s", [("vdn", 1, 2.0), ("iql", 1, 5.0)])
+    summarize(replace(plan, jobs=()))
+    assert "Mean over the finished runs" not in capsys.readouterr().out
+
+
+def test_brackets_in_names_are_shown(own_folder, capsys):
+    plan = sweep(own_folder / "s", [("[relu]", 1, 2.0), ("[relu]", 2, 4.0), ("[/x]", 1, 1.0)])
+    summarize(plan)
+    shown = capsys.readouterr().out
+    assert "algo=[relu]" in shown
+    assert "algo=[/x]" in shown

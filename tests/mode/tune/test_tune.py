@@ -160,3 +160,12 @@ def test_without_optuna_the_command_that_installs_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(UsageError, match=r"needs Optuna.*pip install"):
         run(TINY)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{"])
+def test_a_damaged_study_is_named(tmp_path, monkeypatch, text):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study/study.json").write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=r"study\.json is no study, or damaged\. Type tune\.dir"):
+        run(TINY)

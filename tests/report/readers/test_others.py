@@ -189,3 +189,14 @@ def test_folders_without_results_are_answered_with_what_is_expected(tmp_path):
     write(tmp_path / "progress.csv", "a,b\n1,2\n")
     with pytest.raises(UsageError, match=r"holds no runs\. Expected run folders of rltrain, or of"):
         find_runs([tmp_path])
+
+
+def test_damaged_files_do_not_end_a_report(tmp_path):
+    rl_zoo(tmp_path / "zoo")
+    for path in (tmp_path / "zoo").rglob("evaluations.npz"):
+        path.write_bytes(b"")
+    assert find_runs([tmp_path / "zoo"])
+    sacred(tmp_path / "sacred")
+    config = {"name": "qmix", "env": "sc2", "seed": 5, "env_args": None}
+    write(tmp_path / "sacred/config.json", config)
+    assert only(tmp_path / "sacred")[1][:2] == ("PyMARL", "qmix")
