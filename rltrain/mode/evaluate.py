@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from rich.markup import escape
 from rich.table import Table
 
 from rltrain.build.evaluation import Evaluated, build_evaluation, build_scripted_evaluation
@@ -117,15 +118,17 @@ def played(
     """Play and count; with ``record``, write videos into ``place``."""
     recorded, step = settings.run.record, found.step if found else 0
     recorder = None
-    if recorded:
-        require_drawable(rollout.env, settings.choices["env"])
-        folder = recordings_folder(place, step)
-        recorder = recorder_of(rollout.env, folder, settings.run.test.episodes)
-    began = time.monotonic()
-    episodes = tuple(
-        rollout.run_episodes(settings.run.test.episodes, settings.run.seed, Clock(), recorder)
-    )
-    rollout.close()
+    try:
+        if recorded:
+            require_drawable(rollout.env, settings.choices["env"])
+            folder = recordings_folder(place, step)
+            recorder = recorder_of(rollout.env, folder, settings.run.test.episodes)
+        began = time.monotonic()
+        episodes = tuple(
+            rollout.run_episodes(settings.run.test.episodes, settings.run.seed, Clock(), recorder)
+        )
+    finally:
+        rollout.close()
     metrics = summary(episodes)
     record: dict[str, Any] = {
         "checkpoint": str(found.folder) if found else None,
@@ -152,8 +155,12 @@ def played(
 
 
 def plain_info(episode: Episode) -> dict[str, Any]:
-    """An episode's ``info`` as JSON."""
-    return {k: v.item() if isinstance(v, np.generic) else v for k, v in episode.info.items()}
+    """An episode's ``info`` as JSON, which has no NaN and no infinity: null."""
+    plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in episode.info.items()}
+    if "metrics" in plain:
+        metrics = plain["metrics"].items()
+        plain["metrics"] = {name: x if math.isfinite(x) else None for name, x in metrics}
+    return plain
 
 
 def summary(episodes: Sequence[Episode]) -> dict[str, float]:
@@ -276,7 +283,8 @@ def show(evaluation: Evaluation) -> None:
         table.add_row("win rate", f"{m['test/win_rate']:.1%}", interval)
     table.add_row("episode length", f"{m['test/episode_length_mean']:.1f}", "")
     for name in sorted({name for e in evaluation.episodes for name in e.info.get("metrics", {})}):
-        table.add_row(name.replace("_", " "), f"{m[f'test/{name}_mean']:.4g}", "")
+        if (mean := m.get(f"test/{name}_mean")) is not None:  # it may be NaN in every episode
+            table.add_row(escape(name.replace("_", " ")), f"{mean:.4g}", "")
     console.print(table)
     about = "".join(f"{name} {fact}, " for name, fact in evaluation.record["environment"].items())
     console.print(

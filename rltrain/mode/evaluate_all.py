@@ -79,7 +79,7 @@ def show_all(done: Evaluations) -> None:
     for remark in done.remarks:
         console.print(remark, markup=False, soft_wrap=True)
     table = Table(title=first.record["what"])
-    wins = "test/win_rate" in first.metrics
+    wins = any("test/win_rate" in one.metrics for one in done.each)
     for name in (
         "env steps",
         "return",
@@ -93,7 +93,7 @@ def show_all(done: Evaluations) -> None:
         low, high = m.get("test/return_low"), m.get("test/return_high")
         interval = "" if low is None or high is None else f"{low:.2f} … {high:.2f}"
         row = [f"{one.step:,}", f"{m['test/return_mean']:.2f}", interval]
-        row += [f"{m['test/win_rate']:.1%}"] if wins else []
+        row += [f"{m['test/win_rate']:.1%}" if "test/win_rate" in m else ""] if wins else []
         table.add_row(*row, f"{m['test/episode_length_mean']:.1f}")
     console.print(table)
     console.print(

@@ -68,18 +68,22 @@ def play(
         step: env steps of the checkpoint.
         wait: passes the time between images.
     """
-    env, n = rollout.env, settings.run.test.episodes
-    require_drawable(env, settings.choices["env"], "mode=watch", "mode=evaluate")
-    folder = recordings_folder(place if isinstance(place, Path) else place(), step)
-    recorder, stage = recorder_of(env, folder, n), Stage(settings.title, n, screen, wait)
-    if not screen.is_terminal:
-        screen.print("The output is no terminal, so episodes are only recorded.", soft_wrap=True)
-    elif isinstance(recorder, Recorder):
-        stage.seconds = 1 / (env.frames_per_second or 1)
-        recorder.show = stage.show
-    with stage.live:
-        rollout.run_episodes(n, settings.run.seed, Clock(), Watches([recorder, stage]))
-    rollout.close()
+    try:
+        env, n = rollout.env, settings.run.test.episodes
+        require_drawable(env, settings.choices["env"], "mode=watch", "mode=evaluate")
+        folder = recordings_folder(place if isinstance(place, Path) else place(), step)
+        recorder, stage = recorder_of(env, folder, n), Stage(settings.title, n, screen, wait)
+        if not screen.is_terminal:
+            screen.print(
+                "The output is no terminal, so episodes are only recorded.", soft_wrap=True
+            )
+        elif isinstance(recorder, Recorder):
+            stage.seconds = 1 / (env.frames_per_second or 1)
+            recorder.show = stage.show
+        with stage.live:
+            rollout.run_episodes(n, settings.run.seed, Clock(), Watches([recorder, stage]))
+    finally:
+        rollout.close()
     for remark in recorder.remarks:
         screen.print(remark, markup=False, soft_wrap=True)
     screen.print(f"The recordings are in {shown(folder)}.", markup=False, soft_wrap=True)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 
 import rltrain
-from rltrain.mode.evaluate import summary, wilson
+from rltrain.api import settings_from
+from rltrain.mode.evaluate import plain_info, played, summary, wilson
 from rltrain.types import Episode
 
 
@@ -77,3 +82,21 @@ def test_a_learner_for_a_given_spec(small):
     spec = EnvSpec(n_agents=2, n_actions=3, obs_shape=(4,), state_dim=5)
     learner = rltrain.make_learner(["algo=qmix"], spec)
     assert learner.online.agents.hidden_dim == 64
+
+
+def test_what_an_environment_could_not_count_is_null():
+    """Defect: evaluation.json had NaN, which is no JSON, and the table ended in a KeyError."""
+    episode = Episode(1.0, 3, {"metrics": {"sharpe": float("nan"), "trades": 2}})
+    assert plain_info(episode) == {"metrics": {"sharpe": None, "trades": 2}}
+    assert "test/sharpe_mean" not in summary([episode])
+
+
+def test_what_was_played_is_closed_whatever_ends_it(small):
+    """Defect: Ctrl-C left environments open and what a dataset had not yet written unwritten."""
+    closed = []
+    rollout = SimpleNamespace(
+        run_episodes=Mock(side_effect=KeyboardInterrupt), close=lambda: closed.append(True)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        played(settings_from(small), rollout, None, Path())
+    assert closed == [True]

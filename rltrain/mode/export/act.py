@@ -14,6 +14,8 @@ class Policy:
     def __init__(self, file: Path = FILE) -> None:
         self.session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
         self.shapes = {i.name: (1, *i.shape[1:]) for i in self.session.get_inputs()}
+        kinds = {i.name: i.type for i in self.session.get_inputs()}
+        self.obs_type = np.uint8 if kinds["obs"] == "tensor(uint8)" else np.float32
         self.about = self.session.get_modelmeta().custom_metadata_map
         self.reset()
 
@@ -26,6 +28,7 @@ class Policy:
 
     def act(self, obs: np.ndarray, avail_actions: np.ndarray | None = None) -> np.ndarray:
         """One observation per agent [N, …] and available actions [N, A] to actions [N]."""
+        obs = np.asarray(obs, self.obs_type)
         n_frames = int(self.about["frame_stack"])
         self.frames = [*(self.frames or [obs] * n_frames)[1:], obs]
         every = np.ones(self.shapes["avail_actions"], bool)
