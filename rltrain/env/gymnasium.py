@@ -79,9 +79,14 @@ class GymnasiumEnv(Env):
         self._seed, self._t, self._return = seed % 2**32, 0, 0.0
         begin_task(self.env.unwrapped, self.task)
         try:
-            obs, info = self.env.reset(seed=self._seed)
+            found = self.env.reset(seed=self._seed)
         except Exception as error:
             raise EnvError(f"{self._where()} failed: {reason(error)}") from error
+        if not returns(found, 2):
+            raise EnvError(
+                f"{self._where()}: reset must return (observation, info), got {found!r}."
+            )
+        obs, info = found
         return self._observation(obs, info, final=False)
 
     def step(
@@ -95,6 +100,11 @@ class GymnasiumEnv(Env):
             happened = self.env.step(self._actions.own(int(action[0])))
         except Exception as error:
             raise EnvError(f"{self._where()} failed: {reason(error)}") from error
+        if not returns(happened, 5):
+            raise EnvError(
+                f"{self._where()}: step must return (observation, reward, terminated, truncated, "
+                f"info), got {happened!r}."
+            )
         obs, reward, terminated, truncated, info = happened
         reward = finite_reward(reward, self._where)
         self._return += reward
@@ -168,6 +178,11 @@ def need_spaces(env: gymnasium.Env, name: str) -> None:
                 f"{name} {has} {attribute}: expected a gymnasium.spaces.Space. Set "
                 f"self.{attribute} = gymnasium.spaces.{example} in its constructor."
             )
+
+
+def returns(found: Any, n: int) -> bool:
+    """Whether an environment returned ``n`` values, of which the last is an info."""
+    return isinstance(found, tuple) and len(found) == n and isinstance(found[-1], dict)
 
 
 def finite_reward(reward: Any, where: Callable[[], str]) -> float:

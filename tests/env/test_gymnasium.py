@@ -261,3 +261,21 @@ def test_a_spec_is_what_a_checkpoint_can_hold() -> None:
         max_steps=500,
         obs_space={"box": [4], "dtype": "float32", "high": 1},
     )
+
+
+@pytest.mark.parametrize(
+    ("method", "returned", "match"),
+    [
+        ("reset", np.zeros(2), r"reset must return \(observation, info\), got array"),
+        ("reset", (np.zeros(4), None), "reset must return"),
+        ("step", (np.zeros(4), 0.0, True, {}), "step must return .* truncated, info"),
+    ],
+)
+def test_what_reset_and_step_return_is_checked(method, returned, match) -> None:
+    """Defect: the number of values was unpacked as it was, with a text about unpacking."""
+    policy: Any = Zeros()
+    env = made("CartPole-v1")
+    rollout = Rollout(env=env, policy=policy, seeds=lambda i, k: 6)
+    setattr(env.envs[0].env, method, lambda *args, **kwargs: returned)
+    with pytest.raises(EnvError, match=match):
+        rollout.collect(2, Clock())
