@@ -115,7 +115,7 @@ def checked(folder: Path, entry: Mapping[str, Any], spec: EnvSpec) -> Any:
                     f"'{name}' should be {dtype} {shape}, got {found.dtype} {found.shape[1:]}",
                 )
             if file.get_slice(name).get_shape()[0] != entry["steps"]:
-                raise damaged(path, f"'{name}' has not {entry['slots']} time steps")
+                raise damaged(path, f"'{name}' has not {entry['steps']} time steps")
         action, last = file.get_tensor("action"), file.get_tensor("last")
         final = np.zeros_like(last)
         final[np.cumsum(file.get_tensor("length") + 1) - 1] = True
