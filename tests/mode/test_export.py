@@ -98,6 +98,9 @@ def test_every_kind_of_network_is_exported(overrides, own_folder):
     exported, policy = loaded_script(done.folder), rltrain.load_policy(run)
     for obs in np.random.default_rng(0).normal(size=(20, 1, 4)).astype(np.float32):
         assert exported.act(obs) == policy.act(obs)
+    exported.reset()
+    policy.reset()
+    assert exported.act(obs.astype(np.float64)) == policy.act(obs)  # NumPy's own type
 
 
 def images():
