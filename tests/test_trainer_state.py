@@ -224,13 +224,19 @@ def test_going_back_deletes_nothing_before_the_run_goes_on(tmp_path):
     assert (checkpoints / "latest").read_text().strip() == first.name
 
 
-def test_a_restored_trainer_trains_and_ends_again(tmp_path):
+def test_a_restored_trainer_trains_and_ends_again(tmp_path, monkeypatch):
     """Defect: it remembered that it had been stopped, and that it had ended at this env step."""
     overrides = [w for w in GOING_BACK if not w.startswith("save.interval")]
     trainer, trace = traced([*overrides, "save.interval=100000"], tmp_path)
     trainer.train()
     folder = trainer.run_dir / "checkpoints" / str(trainer.clock.env_steps)
     ended = trace.tests[-1]
+    ends = []
+    monkeypatch.setattr(trainer.callbacks, "on_train_end", ends.append)
+    trainer.restore(folder)
+    trainer.train()
+    assert ends == [trainer]
+    monkeypatch.undo()
     trainer.run(400)
     trainer.stop("enough")
     trainer.restore(folder)
