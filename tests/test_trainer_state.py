@@ -95,6 +95,16 @@ def test_a_resumed_run_equals_the_uninterrupted_one(small, tmp_path, stop_at):
     assert all(np.array_equal(np.asarray(mine[k]), np.asarray(theirs[k])) for k in mine)
 
 
+def test_a_part_of_an_update_that_is_owed_outlives_a_resume(small, tmp_path):
+    """Two episodes of 0.7 updates: one is made, 0.4 of the next are owed."""
+    overrides = [*small, "algo.updates_per_episode=0.7", "algo.batch_size=1"]
+    first = trained(overrides, tmp_path, 10)
+    assert 0 < first.update_ratio.owed < first.update_ratio.unit
+    second = rltrain.make_trainer(overrides, run_dir=tmp_path)
+    second.restore(first.save())
+    assert second.update_ratio.owed == first.update_ratio.owed
+
+
 @pytest.mark.slow
 def test_a_resumed_battle_equals_the_uninterrupted_one(small, tmp_path):
     overrides = [*small, "env=smac", "buffer.capacity=5000"]

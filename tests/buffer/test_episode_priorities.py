@@ -51,10 +51,12 @@ def test_episodes_are_drawn_by_priority_and_weighed_against_it(env_steps, beta):
 def test_a_priority_of_an_episode_that_was_removed_is_dropped():
     buffer = filled(capacity=6)
     oldest = drawn(buffer)[0].min()
-    stale = torch.tensor([oldest - 1, oldest])
+    stale = torch.tensor([oldest - 1, oldest])  # the row of the first is the newest episode's
     buffer.update_priority(stale, torch.tensor([1e9, 1e-3]))
     index, _ = drawn(buffer)
     assert (index == oldest).mean() < 0.01
+    counts = np.bincount(index - oldest, minlength=6)[1:]
+    np.testing.assert_allclose(counts / len(index), 1 / 5, atol=0.02)
 
 
 def test_a_restored_buffer_draws_the_same_episodes():
@@ -65,3 +67,15 @@ def test_a_restored_buffer_draws_the_same_episodes():
     other.load_state_dict(saved(buffer))
     for ours, theirs in zip(drawn(buffer), drawn(other), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_smaller_buffer_restores_the_priorities_of_the_episodes_it_keeps():
+    buffer = filled()
+    ids = np.unique(drawn(buffer)[0])
+    priority = np.arange(1, len(ids) + 1)
+    buffer.update_priority(torch.from_numpy(ids), torch.from_numpy(priority / 10))
+    small = make(sampler="proportional", alpha=1.0, total_env_steps=100, capacity=6)
+    small.load_state_dict(saved(buffer))
+    index, _ = drawn(small)
+    counts = np.bincount(index - ids[-6], minlength=6)
+    np.testing.assert_allclose(counts / len(index), priority[-6:] / priority[-6:].sum(), atol=0.02)

@@ -35,6 +35,18 @@ def test_q_lambda_targets_of_collected_steps_by_hand():
     assert y[0, 1, 0].item() == 3
 
 
+def test_q_lambda_bootstraps_from_available_actions_only():
+    """γ = ½, one step that ends nothing; the action worth 20 is not available: y = 1 + ½ 10."""
+    spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(1,))
+    model = Model(Table([10.0, 20.0]), Independent(spec=spec))
+    transition = make_batch([1], spec=spec, cut_off=[0])
+    available = torch.ones_like(transition.avail_actions)
+    available[1, :, :, 1] = False
+    transition = replace(transition, reward=torch.ones(1, 1, 1), avail_actions=available)
+    y = LambdaLoss(gamma=0.5, trace=0.5).targets(model, transition, torch.zeros(2, 1).bool())
+    assert y.item() == 6
+
+
 def test_q_lambda_learns_the_given_targets(tiny):
     """q: 1, 2 | 2; targets 3 throughout: errors -2, -1 | -1; no target network is asked."""
     online, _, batch = tiny

@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 from functools import partial
 
@@ -6,11 +7,11 @@ import torch
 
 from rltrain.algo.loss.qtran import QTranCritic
 from rltrain.algo.loss.weighted import CentralCritic
-from rltrain.algo.mixer.qatten import Units
+from rltrain.algo.mixer.qatten import Qatten, Units
 from rltrain.algo.mixer.qmix import QMix
-from rltrain.algo.mixer.qplex import QPlex
+from rltrain.algo.mixer.qplex import QPlex, QPlexAttention
 from rltrain.algo.targets import pick
-from rltrain.types import Clock
+from rltrain.types import Clock, EnvSpec
 from tests.algo.batches import (
     AGENTS,
     CRITICS,
@@ -148,6 +149,60 @@ def test_the_features_of_agents_are_their_rows_of_the_states_layout():
     assert units(state).tolist() == [[[[1, 2], [3, 4]]]]
     plain = Units(SPEC)
     assert plain(state)[0, 0, 1].tolist() == [0, 1, 2, 3, 4, 0, 1]
+
+
+TWO = EnvSpec(n_agents=2, n_actions=2, obs_shape=(1,), state_dim=2)
+
+
+def set_to(parameter, **entries):
+    """Zero but for these entries, named by their place: ``_0_1`` is row 0, column 1."""
+    with torch.no_grad():
+        parameter.zero_()
+        for place, value in entries.items():
+            parameter[tuple(map(int, place.split("_")[1:]))] = value
+
+
+def zeroed(mixer):
+    for parameter in mixer.parameters():
+        set_to(parameter)
+    return mixer
+
+
+def test_qatten_by_hand():
+    """d = 4. First head: query (2, 0, 0, 0), keys 0 and ln 3 · e₁, so logits 2 ln(1, 3) / √4 =
+    ln(1, 3), attention (¼, ¾), weight |-2|; second head: attention (½, ½), weight 1; c = 10:
+    2 (¼ 4 + ¾ 8) + (½ 4 + ½ 8) + 10 = 14 + 6 + 10.
+    """
+    sizes = {"heads": 2, "query_dim": 1, "embed_dim": 4, "constant_dim": 1}
+    mixer = zeroed(Qatten(spec=TWO, weighted_heads=True, **sizes))
+    set_to(mixer.query_embedding_layers[0][2].bias, _0=2.0)
+    set_to(mixer.key_embedding_layers[0].weight, _0_3=math.log(3))  # the id of the second agent
+    set_to(mixer.head_embedding_layer[2].bias, _0=-2.0, _1=1.0)
+    set_to(mixer.constant_layer[2].bias, _0=10.0)
+    mixed = mix(mixer, torch.tensor([[[4.0, 8.0]]]), torch.ones(1, 1, 2))
+    assert mixed.item() == pytest.approx(30, rel=1e-6)
+
+
+def test_qplex_attention_by_hand():
+    """One head as above (its query reads the state): weights 2 (¼, ¾); V(s) = 10 is divided among
+    the agents and added again; greedy actions have no advantage: 2 (¼ 4 + ¾ 8) + 10.
+    """
+    sizes = {"heads": 1, "embed_dim": 4, "hypernet_dim": 1}
+    kernels = {"kernels": 1, "kernel_layers": 1, "kernel_dim": 1}
+    mixer = zeroed(
+        QPlexAttention(spec=TWO, weighted_heads=True, attention_penalty=0.5, **sizes, **kernels)
+    )
+    attention = mixer.attention_weight
+    set_to(attention.selector_extractors[0][0].weight, _0_0=1.0)
+    set_to(attention.selector_extractors[0][2].weight, _0_0=2.0)
+    set_to(attention.key_extractors[0].weight, _0_3=math.log(3))
+    set_to(attention.hyper_w_head[2].bias, _0=-2.0)
+    set_to(attention.V[2].bias, _0=10.0)
+    state = torch.ones(1, 1, 2)
+    mixed = mix(mixer, torch.tensor([[[4.0, 8.0]]]), state)
+    assert mixed.item() == pytest.approx(24, rel=1e-6)
+    logit = 2 * math.log(3)  # before the scaling; the other agent's is 0
+    assert mixer.penalty(state).item() == pytest.approx(0.5 * logit**2 / 2, rel=1e-6)
 
 
 def test_the_penalty_of_attention_is_added_to_the_loss():

@@ -1,0 +1,76 @@
+"""A worker and the rollout of a run, both in this process."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from rltrain.hardware.process.rollout import ProcessRollout
+from rltrain.hardware.process.worker import Worker
+from rltrain.hardware.share import Share
+from rltrain.types import Clock
+from tests.hardware.walks import Walk, rollout
+
+SHARE = Share(0, 0, 2, 2)
+
+
+class Here:
+    """Exchange and supervision of one worker that is not elsewhere; keeps the clocks sent to it."""
+
+    shares, broken, replaced = [SHARE], False, 0
+
+    def __init__(self):
+        self.clocks, self.worker = [], Worker(rollout(2), torch.nn.Identity(), SHARE, self)
+        self.seconds = self.worker.rollout.seconds
+
+    def seconds_of(self, share):
+        return torch.zeros(2).numpy()
+
+    def read(self, agents): ...
+
+    def publish(self, agents): ...
+
+    def write(self, fields, share):
+        return fields
+
+    def joined(self, n_steps, parts):
+        return parts[0]
+
+    def send(self, method, *args):
+        self.clocks.append(args[-1])
+        self.answer = getattr(self.worker, method)(*args)
+
+    def receive(self):
+        return [self.answer]
+
+    def take_lost(self):
+        return torch.zeros(2, dtype=torch.bool).numpy()
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_workers_get_the_clock_of_the_iteration_that_they_collect_for(overlap):
+    here, clock = Here(), Clock(env_steps=10, episodes=3, updates=7)
+    collects = ProcessRollout(
+        workers=here, exchange=here, env=rollout(2).env, agents=None, overlap=overlap
+    )
+    expected = [clock]
+    for _ in range(3):
+        clock = clock.after(collects.collect(4, clock))
+        expected.append(clock)
+    assert clock.env_steps > 10
+    assert clock.episodes > 3
+    assert here.clocks == (expected if overlap else expected[:-1])
+    assert Walk.spec == collects.spec
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_restored_worker_draws_the_noise_that_it_would_have_drawn(restart):
+    worker = Here().worker
+    worker.collect(3, Clock())
+    state = worker.state_dict()
+    drawn = torch.randn(4)
+    if restart:
+        worker.restart(state, 1)
+    else:
+        worker.load_state_dict(state)
+    assert torch.equal(torch.randn(4), drawn)

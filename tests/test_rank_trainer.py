@@ -1,0 +1,44 @@
+"""What a rank decides from the sums over all ranks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import rltrain
+
+VARIABLES = {"RANK": 0, "WORLD_SIZE": 2, "LOCAL_RANK": 0, "MASTER_ADDR": "localhost"}
+SMALL = [
+    *("algo=dqn", "env=cartpole", "tuned=none", "hardware=ddp", "hardware.threads=1"),
+    *("hardware.n_envs=4", "algo.learning_starts=0", "algo.batch_size=4", "buffer.capacity=100"),
+    *("algo.network.hidden_sizes=[8]", "algo.updates_per_env_step=0.25", "test.episodes=2"),
+]
+
+
+@pytest.fixture
+def rank(tmp_path, monkeypatch):
+    for name, value in {**VARIABLES, "MASTER_PORT": 1}.items():
+        monkeypatch.setenv(name, str(value))
+    trainer = rltrain.make_trainer(SMALL, run_dir=tmp_path / "run")
+    yield trainer
+    trainer.close()
+
+
+@pytest.mark.parametrize(
+    ("other", "due", "stopping"),
+    [
+        ([6, 1, 0, 0], 4, None),  # a quarter of 10 + 6 env steps
+        ([6, 1, 1, 0], 0, None),
+        ([6, 1, 0, 1], 4, "another rank ended"),
+    ],
+    ids=["ready", "not ready", "ending"],
+)
+def test_all_ranks_learn_once_all_are_ready_and_end_together(rank, other, due, stopping):
+    """``other``: env steps, episodes, unready, ending of the other rank."""
+    steps = rank.rollout.collect(5, rank.clock)
+    rank.buffer.add(steps)
+    assert rank.can_learn
+    rank.ranks.sum = lambda counts: counts.add_(torch.tensor(other))
+    assert rank.counted(steps) == due
+    assert (rank.clock.env_steps, rank.clock.episodes) == (16, 1 + len(steps.episodes))
+    assert rank.stopping == stopping
