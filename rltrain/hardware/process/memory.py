@@ -10,7 +10,7 @@ import math
 import mmap
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import reduction
 from typing import Any
 
@@ -71,7 +71,7 @@ def _nameless_file(size: int) -> int:
 
 class SharedWeights:
     """One flat buffer with the parameters and buffers of agents, which a learner writes and
-    workers read into agents of their own.
+    workers read into agents of their own, as ``state_dict`` and ``load_state_dict`` do.
     """
 
     def __init__(self, agents: nn.Module) -> None:
@@ -80,31 +80,57 @@ class SharedWeights:
             {name: (tuple(t.shape), t.cpu().numpy().dtype) for name, t in tensors.items()}
         )
         self._of: nn.Module | None = None  # whose owners are known
-        self._owners: list[tuple[nn.Module, str]] = []  # module and attribute of each array
+        self._owners: list[tuple[nn.Module, str]] | None = None  # None: hooks have to be called
 
     def write(self, agents: nn.Module) -> None:
         """Copy the weights of agents."""
-        for array, tensor in self._pairs(agents):
+        tensors = self._tensors(agents)
+        if tensors is None:
+            tensors = list(agents.state_dict().values())
+        for array, tensor in zip(self.shared.arrays.values(), tensors, strict=True):
             array[...] = tensor.detach().cpu().numpy()
 
     def read(self, agents: nn.Module) -> None:
         """Copy the weights into agents."""
-        for array, tensor in self._pairs(agents):
+        tensors = self._tensors(agents)
+        if tensors is None:  # copies: a hook may keep what it gets
+            arrays = self.shared.arrays.items()
+            agents.load_state_dict({name: torch.from_numpy(a.copy()) for name, a in arrays})
+            return
+        for array, tensor in zip(self.shared.arrays.values(), tensors, strict=True):
             tensor.detach().copy_(torch.from_numpy(array))
 
-    def _pairs(self, agents: nn.Module) -> Iterator[tuple[np.ndarray, Tensor]]:
-        """Every array and the tensor that it follows. The modules are searched once: reading
-        ``state_dict`` takes as long as acting does.
+    def _tensors(self, agents: nn.Module) -> list[Tensor] | None:
+        """The tensor that every array follows; None if copying is not all that loading does. The
+        modules are searched once: reading ``state_dict`` takes as long as acting does.
         """
         if agents is not self._of:
-            paths = [name.rpartition(".") for name in self.shared.layout]
-            self._owners = [(agents.get_submodule(path), name) for path, _, name in paths]
-            self._of = agents
-        for array, (module, name) in zip(self.shared.arrays.values(), self._owners, strict=True):
-            yield array, getattr(module, name)
+            self._of, self._owners = agents, None
+            if all(map(_copied_plainly, agents.modules())):
+                paths = [name.rpartition(".") for name in self.shared.layout]
+                self._owners = [(agents.get_submodule(path), name) for path, _, name in paths]
+        if self._owners is None:
+            return None
+        return [getattr(module, name) for module, name in self._owners]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"shared": self.shared, "_of": None, "_owners": []}
+        return {"shared": self.shared, "_of": None, "_owners": None}
+
+
+METHODS = (
+    *("state_dict", "load_state_dict", "_save_to_state_dict", "_load_from_state_dict"),
+    *("get_extra_state", "set_extra_state"),
+)
+HOOKS = (
+    *("_state_dict_hooks", "_state_dict_pre_hooks"),
+    *("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks"),
+)
+
+
+def _copied_plainly(module: nn.Module) -> bool:
+    """Whether a module's ``state_dict`` and ``load_state_dict`` copy values and do nothing else."""
+    own = (getattr(getattr(module, n), "__func__", None) is getattr(nn.Module, n) for n in METHODS)
+    return all(own) and not any(getattr(module, name) for name in HOOKS)
 
 
 class SharedExchange:

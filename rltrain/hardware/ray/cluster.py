@@ -103,9 +103,8 @@ class SentExchange:
         self.seconds = np.zeros(2)
 
     def read(self, agents: nn.Module) -> None:
-        with torch.no_grad():
-            for name, tensor in agents.state_dict().items():
-                tensor.copy_(torch.from_numpy(np.array(self.weights[name])))
+        arrays = self.weights.items()
+        agents.load_state_dict({name: torch.from_numpy(np.array(a)) for name, a in arrays})
 
     def write(self, fields: Arrays, share: Share) -> tuple[int, Arrays, np.ndarray]:
         seconds = self.seconds.copy()

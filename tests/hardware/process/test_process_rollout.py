@@ -87,7 +87,10 @@ APEX = [
 ]
 
 
-@pytest.mark.parametrize("words", [SMALL, APEX], ids=["dqn", "apex"])
+NORMALIZED = [*SMALL, "algo.network.normalize_obs=true"]
+
+
+@pytest.mark.parametrize("words", [NORMALIZED, APEX], ids=["dqn", "apex"])
 def test_workers_collect_what_one_process_collects(tmp_path, words):
     """Five environments of two workers, to the last bit; a resumed run as well."""
     words = [*words, "env=cartpole"]
@@ -116,8 +119,14 @@ def test_workers_collect_what_one_process_collects(tmp_path, words):
         ("qmix", "smac", ["env.backend=native"]),
         ("dqn", "cartpole", [*APEX[-5:-2], "buffer.capacity=30000"]),
         ("r2d2", "cartpole", ["buffer.initial_priority=td_error", "algo/exploration=per_env"]),
+        ("qmix", "smac", ["env.backend=native", "algo.network.normalize_obs=true"]),
+        ("iql", "two_step", ["algo.network.groups=[[0],[1]]"]),
+        ("dqn", "cartpole", ["algo.network._target_=tests.hardware.process.networks.hooked"]),
     ],
-    ids=["dqn", "c51", "r2d2", "vdn", "qmix", "apex", "distributed_r2d2"],
+    ids=[
+        *("dqn", "c51", "r2d2", "vdn", "qmix", "apex", "distributed_r2d2"),
+        *("normalized_qmix", "groups", "hooked"),
+    ],
 )
 def test_every_method_collects_the_same_for_20_000_env_steps(tmp_path, algo, env, more):
     kept = [word for word in SMALL if not word.startswith(("algo=", "algo.network", "total"))]

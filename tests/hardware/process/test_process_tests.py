@@ -44,9 +44,18 @@ def rows_of(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [0.0, 0.5])
-def test_tests_in_workers_give_the_results_of_this_process(tmp_path, epsilon):
-    words = [*WORDS, f"test.epsilon={epsilon}"]
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["test.epsilon=0"],
+        ["test.epsilon=0.5"],
+        ["algo.network.normalize_obs=true"],
+        ["algo.network._target_=tests.hardware.process.networks.hooked"],
+    ],
+    ids=lambda more: more[0].rpartition(".")[2],
+)
+def test_tests_in_workers_give_the_results_of_this_process(tmp_path, more):
+    words = [*WORDS, *more]
     local = run(words, tmp_path / "local")
     apart = run([*words, *APART], tmp_path / "apart")
     assert apart == local
