@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> dict[str, list[Row]]:
     if options.keep is not None:
         rows = {name: [list(row) for row in rows] for name, rows in found.items()}
         line = {
-            "rules_version": RULES_VERSION, "note": options.keep, "commit": git_state()["git_commit"],
+            "rules_version": RULES_VERSION, "note": options.keep, **git_state(),
             "criterion": criterion(found), "parts": rows,
         }  # fmt: skip
         with KEPT.open("a", encoding="utf-8") as file:
