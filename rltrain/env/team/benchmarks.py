@@ -32,8 +32,8 @@ MPE = {
     "reference": "simple_reference_v3",
 }
 """Modules of mpe2 by game."""
-OPPONENTS = {"adversary": ("adversary_0", "follow"), "tag": ("agent_0", "flee")}
-"""The agent of a game that does not learn, and its scripted policy."""
+OPPONENTS = {"adversary": ("adversary_", "follow"), "tag": ("agent_", "flee")}
+"""How the names of a game's agents that do not learn begin, and their scripted policy."""
 MAGENT = {
     "battle": ("battle_v4", "blue"),
     "battlefield": ("battlefield_v5", "blue"),
@@ -64,14 +64,15 @@ def mpe_env(
 
     maker = importlib.import_module(f"mpe2.{MPE[game]}").parallel_env
     drawn = {"render_mode": "rgb_array"} if record else {}
-    name, policy = OPPONENTS.get(game, (None, ""))
+    side, policy = OPPONENTS.get(game, (None, ""))
     choose = opponents.random_action if opponent == "random" else getattr(opponents, policy, None)
 
     def make() -> Any:
         env = maker(**{"max_cycles": max_episode_steps, **drawn, **kwargs})
-        return (
-            env if choose is None or name is None else opponents.FixedOpponents(env, [name], choose)
-        )
+        if choose is None or side is None:
+            return env
+        others = [agent for agent in env.possible_agents if agent.startswith(side)]
+        return opponents.FixedOpponents(env, others, choose)
 
     return lockstep("mpe", make, n_envs, reward, time_limit, max_episode_steps)
 

@@ -21,7 +21,7 @@ class FixedOpponents(BaseParallelWrapper):  # type: ignore[misc]  # it has no ty
         super().__init__(env)
         self._names, self._choose = frozenset(names), choose
         self.possible_agents = [a for a in env.possible_agents if a not in self._names]
-        self._rng = np.random.default_rng(0)
+        self._rng, self._kept = np.random.default_rng(0), set[str]()
 
     @property
     def agents(self) -> list[str]:
@@ -33,13 +33,17 @@ class FixedOpponents(BaseParallelWrapper):  # type: ignore[misc]  # it has no ty
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         if seed is not None:
             self._rng = np.random.default_rng(seed)
+        self._kept = set()
         obs, infos = self.env.reset(seed=seed, options=options)
         return self._team(obs), self._team(infos)
 
     def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
-        others = [agent for agent in self.env.agents if agent in self._names]
+        others = [a for a in self.env.agents if a in self._names and a not in self._kept]
         chosen = {agent: self._choose(self.env, agent, self._rng) for agent in others}
-        return tuple(self._team(found) for found in self.env.step({**actions, **chosen}))
+        found = self.env.step({**actions, **chosen})
+        ended = {agent for agent in others if found[2][agent] or found[3][agent]}
+        self._kept = (self._kept | ended).intersection(self.env.agents)
+        return tuple(self._team(each) for each in found)
 
     def _team(self, found: dict[str, Any]) -> dict[str, Any]:
         return {agent: value for agent, value in found.items() if agent not in self._names}
@@ -60,7 +64,7 @@ def flee(env: Any, agent: str, rng: np.random.Generator) -> int:
 
 
 def follow(env: Any, agent: str, rng: np.random.Generator) -> int:
-    """MPE's adversary: to the landmark that another agent is nearest to."""
+    """MPE's adversary: to the landmark that an agent of the team is nearest to."""
     me, others = positions(env, agent)
     landmarks = np.stack([each.state.p_pos for each in env.unwrapped.world.landmarks])
     apart = np.square(landmarks[:, None] - others).sum(2).min(1)  # [landmarks]
@@ -68,10 +72,11 @@ def follow(env: Any, agent: str, rng: np.random.Generator) -> int:
 
 
 def positions(env: Any, agent: str) -> tuple[np.ndarray, np.ndarray]:
-    """Where an agent of MPE is, [2], and where the others are, [agents, 2]."""
+    """Where an agent of MPE is, [2], and where those of the other side are, [agents, 2]."""
     agents = env.unwrapped.world.agents
-    me = next(each.state.p_pos for each in agents if each.name == agent)
-    return me, np.stack([each.state.p_pos for each in agents if each.name != agent])
+    me = next(each for each in agents if each.name == agent)
+    others = [each.state.p_pos for each in agents if each.adversary != me.adversary]
+    return me.state.p_pos, np.stack(others)
 
 
 def toward(direction: np.ndarray) -> int:

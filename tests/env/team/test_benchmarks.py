@@ -9,7 +9,7 @@ import pytest
 
 from rltrain.env import lbf_env, magent_env, mpe_env, rware_env
 from rltrain.env.grid_image import BLUE, CELL
-from rltrain.env.team.opponents import toward
+from rltrain.env.team.opponents import flee, toward
 
 COMMON = {"n_envs": 1, "kwargs": {}, "reward": "sum", "time_limit": "bootstrap"}
 MPE = {**COMMON, "record": False, "opponent": "scripted", "max_episode_steps": 25}
@@ -88,12 +88,30 @@ def test_a_resumed_environment_continues_exactly(name):
         np.testing.assert_array_equal(one.obs, other.obs)
 
 
+SIDES = [("tag", {}, 3, "adversary"), ("adversary", {}, 2, "agent")]
+SIDES += [
+    ("tag", {"num_good": good, "num_adversaries": n, "num_obstacles": 1}, n, "adversary")
+    for good in (1, 2, 4)
+    for n in (1, 2, 5)
+]
+SIDES += [("adversary", {"N": n}, n, "agent") for n in (2, 3, 5)]
+
+
 @pytest.mark.parametrize("opponent", ["scripted", "random"])
-@pytest.mark.parametrize(("game", "agents"), [("tag", 3), ("adversary", 2)])
-def test_opponents_are_no_agents_of_the_team(game, agents, opponent):
-    env = mpe_env(**{**MPE, "game": game, "opponent": opponent})
-    assert env.spec.n_agents == agents
+@pytest.mark.parametrize(("game", "kwargs", "n", "side"), SIDES)
+def test_opponents_are_no_agents_of_the_team(game, kwargs, n, side, opponent):
+    env = mpe_env(**{**MPE, "game": game, "opponent": opponent, "kwargs": kwargs})
+    assert [name for name, *_ in env.spec.agents] == [f"{side}_{i}" for i in range(n)]
     assert last_step(env, 25) == (False, True)
+
+
+def test_each_of_several_prey_flees_from_the_predators_only():
+    env = mpe_env(**{**MPE, "game": "tag", "kwargs": {"num_good": 2}}).envs[0].env
+    env.reset(seed=0)
+    *predators, prey, other = env.unwrapped.world.agents
+    for one, x in zip([*predators, prey, other], [-0.5, -0.5, -0.5, 0.0, 0.1], strict=True):
+        one.state.p_pos = np.array([x, 0.0])
+    assert [flee(env, name, None) for name in ("agent_0", "agent_1")] == [2, 2]
 
 
 def distance_of_prey(opponent):
