@@ -5,7 +5,7 @@ To add a check: a generator of sentences, and its line in ``check``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -84,7 +84,9 @@ def check(env: VectorEnv) -> Findings:
         known = isinstance(error, (EnvError, RuntimeError))
         return Findings(problems or [str(error) if known else reason(error)], [])
     problems += of_seeds(first, second)
-    return Findings(problems, [*of_numbers(first), *of_masks(env)])
+    problems += of_kept(env, others_go_on=True)
+    hints = [*of_kept(env, others_go_on=False), *of_numbers(first), *of_masks(env)]
+    return Findings(problems, [*hints, *team_remarks(env)])
 
 
 def played(env: VectorEnv) -> Played:
@@ -142,6 +144,30 @@ def of_masks(env: VectorEnv) -> Iterator[str]:
         yield (
             "the observation's entry action_mask is learned from and masks no actions. Put the "
             "mask of a single agent into info['action_mask'], of reset() and of every step()."
+        )
+
+
+def team_of(env: VectorEnv) -> TeamEnv | None:
+    """The first environment, if it is of a team."""
+    first = env.envs[0] if isinstance(env, SyncVectorEnv) else None
+    return first if isinstance(first, TeamEnv) else None
+
+
+def team_remarks(env: VectorEnv) -> Sequence[str]:
+    """What a team's environment does differently."""
+    team = team_of(env)
+    return () if team is None else team.remarks
+
+
+def of_kept(env: VectorEnv, others_go_on: bool) -> Iterator[str]:
+    """A team that keeps agents which have ended, while others go on or after the last one."""
+    team = team_of(env)
+    if team is not None and team.kept is not None and team.kept[2] == others_go_on:
+        name, t, _ = team.kept
+        yield (
+            f"self.agents still has {name} after step {t}, although it has terminated or was "
+            "truncated. PettingZoo expects that step() removes such agents. Here they stay out "
+            "until they were absent once."
         )
 
 

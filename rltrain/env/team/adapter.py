@@ -11,7 +11,7 @@ import numpy as np
 from rltrain.common.number_types import is_finite
 from rltrain.env.gymnasium import FRAMES_PER_SECOND, NO_STATE, finite_reward, reason
 from rltrain.env.tasks import begin_task, require_task
-from rltrain.env.team.first_episode import first_episode, name_of, saves_state
+from rltrain.env.team.first_episode import first_episode, hides_state, name_of, saves_state
 from rltrain.env.team.named import agents_record
 from rltrain.env.team.returned import outcome_of, require_by_agent
 from rltrain.env.team.spaces import MASK, Agent, team_spaces
@@ -20,6 +20,11 @@ from rltrain.errors import EnvError
 from rltrain.types import EnvSpec
 
 Reward = Literal["sum", "mean", "individual"]
+HIDDEN = (
+    "{} has an attribute state, which hides PettingZoo's method state(): the global state is all "
+    "observations, one after the other. To give another one, rename the attribute and define the "
+    "method."
+)
 SEED_BITS = 32
 """Seeds of episodes have so many bits, unless the environment's ``seed_bits`` says otherwise."""
 
@@ -27,8 +32,10 @@ SEED_BITS = 32
 class TeamEnv(Env):
     """One PettingZoo parallel environment: N = ``possible_agents``, in that order.
 
-    An agent that has left has zero observations, reward 0 and only action 0. The episode ends when
-    no agent is left: it is truncated if one of the last ones was, else terminated. Actions that an
+    An agent that has left has zero observations, reward 0 and only action 0. One that terminated or
+    was truncated stays out, also if the environment keeps it in ``agents``, until it was absent
+    there once: then it may return. The episode ends when no agent is left: it is truncated if one
+    of the last ones was, else terminated. Actions that an
     agent's ``action_mask`` (in its Dict observation or its info) excludes, and those beyond its own
     number of actions, are not available. The global state is the environment's ``state()``, or else
     all observations one after the other; images without ``state()`` have none.
@@ -55,6 +62,7 @@ class TeamEnv(Env):
         self.env, self.name, self._reward = env, name_of(env), reward
         self._inner = getattr(env, "unwrapped", env)
         self._limit = max_episode_steps
+        first = first_episode(env, self.name)  # some know their spaces only from then on
         names = list(getattr(env, "possible_agents", ()))
         if not names:
             raise ValueError(
@@ -71,9 +79,11 @@ class TeamEnv(Env):
         self._shape = (len(names), *spaces.obs_shape)
         self._n_actions = np.array([agent.actions.n for agent in spaces.agents])
         self._seed_bits = int(getattr(self._inner, "seed_bits", SEED_BITS))
-        self._seed, self._t, self._present = 0, 0, list[str]()
-        first = first_episode(env, self.name)
+        self._seed, self._t, self._present, self._kept = 0, 0, list[str](), set[str]()
+        self.kept: tuple[str, int, bool] | None = None  # first agent that ended and was kept in
+        # ``agents``, at which step, and whether others went on
         self._own_state = first.state_dim is not None
+        self.remarks = (HIDDEN.format(self.name),) if hides_state(env) else ()
         self.spec = EnvSpec(
             n_agents=len(names),
             n_actions=spaces.n_actions,
@@ -104,7 +114,7 @@ class TeamEnv(Env):
         except Exception as error:
             raise EnvError(f"{self._where()} failed: {reason(error)}") from error
         self._require_names("observations", obs)
-        self._present = [name for name in self._index if name in obs]
+        self._present, self._kept = [name for name in self._index if name in obs], set()
         if not self._present:
             raise EnvError(f"{self._where()} began without an agent: expected one at least.")
         return self._observation(obs, infos, self._present, final=False)
@@ -128,10 +138,15 @@ class TeamEnv(Env):
         reward = self._rewarded(rewards, acting)
         ended = {name for name in acting if terminated[name]}
         cut = {name for name in acting if truncated[name]} - ended
-        self._present = [n for n in self._index if n in self.env.agents and n not in ended | cut]
+        self._kept = (self._kept | ended | cut).intersection(self.env.agents)
+        self._present = [n for n in self._index if n in self.env.agents and n not in self._kept]
         over = not self._present
+        if self._kept and (self.kept is None or not (self.kept[2] or over)):
+            self.kept = min(self._kept, key=self._index.__getitem__), self._t, not over
         timeout = not over and self._t == self._limit
-        shown = set(acting) if over and not cut else set(self._present) | (cut if over else set())
+        shown = set(self._present) | (cut if over else set())
+        if over and not cut:  # nothing bootstraps from what they see, if they see anything
+            shown = set(acting).intersection(obs)
         final = over or timeout
         outcome = outcome_of([self._info(infos, name) for name in acting], final)
         observation = self._observation(obs, infos, shown, final=final)
@@ -155,11 +170,13 @@ class TeamEnv(Env):
         """The environment's own state, if it has ``state_dict`` and ``load_state_dict``."""
         if not saves_state(self._inner):
             return None
-        return {"env": self._inner.state_dict(), "present": list(self._present), "t": self._t}
+        names = {"present": list(self._present), "kept": sorted(self._kept)}
+        return {"env": self._inner.state_dict(), **names, "t": self._t}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._inner.load_state_dict(state["env"])
-        self._present, self._t = list(state["present"]), int(state["t"])
+        self._present, self._kept = list(state["present"]), set(state["kept"])
+        self._t = int(state["t"])
 
     def close(self) -> None:
         self.env.close()
@@ -195,7 +212,7 @@ class TeamEnv(Env):
             if name not in obs:
                 raise EnvError(
                     f"{self._where()} gave no observation for the agent {name}: expected one of "
-                    "every agent that acted, also in its last step."
+                    "every agent that acted, also in the last step of one that was truncated."
                 )
             row = self._converted(agent, obs[name])
             if self.spec.obs_sizes is None:

@@ -49,16 +49,10 @@ def own_state_dim(env: Any, name: str) -> int | None:
     Raises:
         ValueError: it fails, or returns no array.
     """
-    method = getattr(env, "state", None)
-    if method is None:
+    if hides_state(env):
         return None
-    if not callable(method):
-        raise ValueError(
-            f"{name} has an attribute state, which hides PettingZoo's method state(), the global "
-            "state. Rename it, or define the method."
-        )
     try:
-        state = method()
+        state = env.state()
     except NotImplementedError:  # the interface's own
         return None
     except Exception as error:
@@ -71,6 +65,12 @@ def own_state_dim(env: Any, name: str) -> int | None:
         raise ValueError(
             f"state() of {name} returned {type(state).__name__}: expected an array of numbers."
         ) from error
+
+
+def hides_state(env: Any) -> bool:
+    """Whether an attribute, of the environment or below its wrappers, hides the method."""
+    layers = (env, getattr(env, "unwrapped", env))
+    return not all(callable(getattr(each, "state", callable)) for each in layers)
 
 
 def require_savable(env: Any, name: str) -> None:

@@ -61,6 +61,12 @@ def of_exploration(settings: Settings, trainer: Trainer) -> Iterator[str]:
         )
 
 
+def of_team(settings: Settings, trainer: Trainer) -> Iterator[str]:
+    """What a team's environment does differently."""
+    envs = getattr(getattr(trainer.rollout, "env", None), "envs", ())
+    yield from getattr(envs[0], "remarks", ()) if envs else ()
+
+
 def of_learning(settings: Settings, trainer: Trainer) -> Iterator[str]:
     """Runs in which hardly a gradient step can be made: stored are the run's env steps and the
     final observation of every episode.
@@ -200,6 +206,7 @@ def of_memory(settings: Settings, trainer: Trainer) -> Iterator[str]:
 
 WARNINGS: tuple[Callable[[Settings, Trainer], Iterator[str]], ...] = (
     of_exploration,
+    of_team,
     of_learning,
     of_munchausen,
     of_target_update,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from gymnasium import spaces
-from pettingzoo import ParallelEnv
+from pettingzoo import AECEnv, ParallelEnv
 
 
 class Scripted(ParallelEnv):
@@ -61,3 +61,51 @@ class Stateful(Scripted):
 
     def state(self):
         return np.array([self.t], np.float32)
+
+
+class Turns(AECEnv):
+    """a, b and c in turns; a dies in the second round."""
+
+    render_mode = None
+
+    def __init__(self):
+        self.metadata = {"name": "turns", "is_parallelizable": True}
+        self.possible_agents = ["a", "b", "c"]
+        self.seen = {a: spaces.Box(0, 99, (1,)) for a in self.possible_agents}
+        self.chosen = {a: spaces.Discrete(2) for a in self.possible_agents}
+
+    def observation_space(self, agent):
+        return self.seen[agent]
+
+    def action_space(self, agent):
+        return self.chosen[agent]
+
+    def observe(self, agent):
+        return np.array([self.rounds], np.float32)
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.rounds = list(self.possible_agents), 0
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self.infos = {a: {} for a in self.agents}
+        self.agent_selection = "a"
+
+    def step(self, action):
+        one = self.agent_selection
+        if self.terminations[one] or self.truncations[one]:
+            self._was_dead_step(action)
+            if self.agents:
+                self.agent_selection = self.agents[0]
+            return
+        last = one == self.agents[-1]
+        self.rewards = {a: float(last) for a in self.agents}
+        after = self.agents.index(one) + 1
+        self.agent_selection = self.agents[after % len(self.agents)]
+        if last:
+            self.rounds += 1
+            if self.rounds == 2:
+                self.terminations["a"] = True
+            if self.rounds == 5:
+                self.truncations = dict.fromkeys(self.agents, True)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pettingzoo.utils import BaseParallelWrapper, OrderEnforcingWrapper
 
+import rltrain
+from rltrain.env import check
 from rltrain.env.adapt import adapted
-from tests.env.team.scripted import Scripted, Stateful
+from tests.env.team.scripted import Scripted, Stateful, Turns
 
 
 class OnlyObservations(Scripted):
@@ -22,10 +25,6 @@ class WithoutInfos(Scripted):
 class FailingReset(Scripted):
     def reset(self, seed=None, options=None):
         raise RuntimeError("no display")
-
-
-class StateIsAnArray(Scripted):
-    state = np.zeros(2)
 
 
 class StateIsADict(Scripted):
@@ -55,7 +54,6 @@ REFUSED = {
     OnlyObservations: r"reset\(\) of scripted returned dict: expected \(observations, infos\), two",
     WithoutInfos: r"reset\(\) of scripted returned \(dict, NoneType\): expected \(observations,",
     FailingReset: "scripted cannot begin an episode: RuntimeError: no display",
-    StateIsAnArray: r"scripted has an attribute state, which hides .* Rename it",
     StateIsADict: r"state\(\) of scripted returned dict: expected an array of numbers",
     StateWithABug: r"state\(\) of scripted failed: AttributeError: .*posiiton",
     FailingState: r"state\(\) of scripted failed: RuntimeError: no map",
@@ -81,3 +79,60 @@ def test_an_environment_below_a_wrapper_may_have_no_state():
 
 def test_the_size_of_the_environments_own_state():
     assert adapted(Stateful()).spec.state_dim == 1
+
+
+class Wrapped(BaseParallelWrapper):
+    """One of PettingZoo's wrappers, whose ``state()`` calls that of the environment."""
+
+
+class AfterReset(Scripted):
+    """Knows its spaces, and keeps a dictionary named state, from the first ``reset`` on."""
+
+    def reset(self, seed=None, options=None):
+        self.state, self.known = dict.fromkeys(self.possible_agents, 0), True
+        return super().reset(seed, options)
+
+    def observation_space(self, agent):
+        assert self.known
+        return super().observation_space(agent)
+
+    def action_space(self, agent):
+        return super().action_space(agent if self.known else None)
+
+
+class InTurns(Turns):
+    """The same of agents that act in turns."""
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed, options)
+        self.state, self.known = dict.fromkeys(self.possible_agents, 0), True
+
+    def observation_space(self, agent):
+        assert self.known
+        return super().observation_space(agent)
+
+
+class ConstantState(Scripted):
+    state = np.zeros(2)
+
+
+HIDDEN = {AfterReset: 4, lambda: Wrapped(AfterReset()): 4, ConstantState: 4, InTurns: 3}
+HIDDEN[lambda: OrderEnforcingWrapper(InTurns())] = 3
+
+
+@pytest.mark.parametrize("make", HIDDEN)
+def test_an_attribute_named_state_leaves_the_observations_as_the_state(make, monkeypatch):
+    monkeypatch.setattr(check, "N_STEPS", 20)
+    team = adapted(make())
+    assert team.spec.state_dim == HIDDEN[make]
+    first = team.reset(7)
+    assert first.state.tolist() == first.obs.reshape(-1).tolist()
+    found = rltrain.check_env(make)
+    assert found.problems == []
+    assert "has an attribute state, which hides PettingZoo's method state()" in str(found.hints)
+
+
+def test_a_run_says_once_that_the_state_is_hidden(tmp_path, caplog):
+    words = ["env=pettingzoo", "algo=vdn", "test.episodes=2", "test.n_envs=1", "hardware.n_envs=2"]
+    rltrain.make_trainer(words, tmp_path, env=AfterReset).close()
+    assert caplog.text.count("has an attribute state, which hides") == 1
