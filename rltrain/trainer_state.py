@@ -13,6 +13,7 @@ from rltrain.callback import Callbacks
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.common.metrics import Metrics
+from rltrain.common.spec_changes import changes
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.periodic_tests import PeriodicTests
 from rltrain.step_hooks import TrainingStepHooks
@@ -193,19 +194,31 @@ def load_weights(trainer: Saved, folder: Path) -> None:
 def check_fits(
     have: Mapping[str, Any], model: Mapping[str, Any], folder: Path, about: Mapping[str, Any]
 ) -> None:
-    """Compare names and shapes of the networks with those of a checkpoint.
+    """Compare names and shapes of the networks, and the spaces of the environment, with those of a
+    checkpoint.
 
     Args:
         about: ``spec`` and ``config`` of this run, as they are saved beside weights.
 
     Raises:
         UsageError: what differs, and what to type.
+        CheckpointError: its spec is damaged.
     """
     ours = {k: tuple(t.shape) for k, t in have["online"].items()}
     theirs = {k: tuple(t.shape) for k, t in model.get("online", {}).items()}
+    spec = checkpoint.read(folder, SPEC)
     if ours != theirs:
-        saved = {part: checkpoint.read(folder, part) for part in (SPEC, CONFIG)}
+        saved = {SPEC: spec, CONFIG: checkpoint.read(folder, CONFIG)}
         raise UsageError(f"The checkpoint {folder} does not fit: {difference(saved, about)}")
+    try:
+        changed = changes(spec, about[SPEC])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{folder} has a damaged spec.json: {error!r}") from error
+    if changed:
+        raise UsageError(
+            f"The checkpoint {folder} is of an environment with other spaces: {changed}. Its "
+            "networks would misread them. Choose the environment it was trained in, or train again."
+        )
 
 
 def difference(saved: Mapping[str, Any], about: Mapping[str, Any]) -> str:

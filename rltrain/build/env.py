@@ -9,6 +9,7 @@ import torch
 
 import rltrain
 from rltrain.common.conformance import conform
+from rltrain.common.spec_changes import changes
 from rltrain.config.schema import Settings
 from rltrain.hardware.device import default_threads, resolve_device, set_threads
 from rltrain.interfaces import VectorEnv
@@ -71,6 +72,11 @@ def build_env(
 
 def need_same_sizes(spec: EnvSpec, test_spec: EnvSpec) -> None:
     """ValueError unless the environments of tests look like those of training."""
+    if changed := changes(test_spec.record, spec.record):
+        raise ValueError(
+            f"test.env makes environments with other spaces than those of training ({changed} in "
+            "training). Leave out the options that change them."
+        )
     for name, ours in spec.record.items():
         theirs = test_spec.record[name]
         if name not in ("max_steps", "layout", "reports_win") and ours != theirs:

@@ -30,7 +30,9 @@ from rltrain.common.seeding import (
     generator,
     seed_key,
 )
+from rltrain.common.spec_changes import changes
 from rltrain.config.schema import Settings
+from rltrain.errors import UsageError
 from rltrain.hardware.device import available_cores, set_allocator_policy, set_threads
 from rltrain.hardware.process.memory import SharedExchange
 from rltrain.hardware.process.process import WorkerProcess
@@ -40,6 +42,7 @@ from rltrain.hardware.process.tests import ProcessTests
 from rltrain.hardware.rollout import Rollout
 from rltrain.hardware.share import Share, shares_of
 from rltrain.interfaces import Agents, Buffer, VectorEnv
+from rltrain.types import EnvSpec
 
 ADVICE = (
     "With hardware=auto the environments run in this process, where the error has its traceback; "
@@ -75,7 +78,7 @@ def build_process_rollout(
     check_workers(settings, buffer)
     ExplorationOfShare(build_exploration(settings), first=0, total=hardware.n_envs)
     keeps = {"keeps_hidden": buffer.keeps_hidden, "keeps_values": buffer.keeps_values}
-    make = partial(make_rollout, sendable(settings), keeps)
+    make = partial(make_rollout, sendable(settings), keeps, env.spec)
     shares = shares_of(hardware.n_envs, workers.n_workers)
     agents = learner.online.agents
     exchange: RunExchange
@@ -110,12 +113,13 @@ def build_process_rollout(
 
 
 def make_rollout(
-    settings: Settings, keeps: Mapping[str, bool], share: Share, replaced: int
+    settings: Settings, keeps: Mapping[str, bool], spec: EnvSpec, share: Share, replaced: int
 ) -> tuple[Rollout, nn.Module]:
     """Run in a worker: its rollout, and the agents that act in it.
 
     Args:
         keeps: keywords of ``Rollout``: what it records beside the steps.
+        spec: of the run's environments.
         replaced: workers that were replaced before; the random numbers are others then.
     """
     set_threads(1)
@@ -124,6 +128,7 @@ def make_rollout(
     key = (share.first, replaced) if replaced else ()
     torch.manual_seed(seed_key(seed, NOISE_STREAM, share.first, replaced))
     env = build_env(settings, share.n_envs, training=True)
+    need_same_spaces(spec, env.spec)
     agents = build_agents(settings, env.spec)
     policy = Policy(
         agents=agents,
@@ -160,7 +165,7 @@ def build_process_tests(
     check_test_workers(settings, watched)
     n_workers, workers = settings.run.test.n_workers, settings.workers
     assert n_workers is not None
-    make = partial(make_test_rollout, sendable(settings))
+    make = partial(make_test_rollout, sendable(settings), env.spec)
     exchange = SharedExchange({}, agents, n_workers)
     return ProcessTests(
         workers=Supervision(
@@ -176,13 +181,25 @@ def build_process_tests(
     )
 
 
-def make_test_rollout(settings: Settings, share: Share, replaced: int) -> tuple[Rollout, nn.Module]:
+def make_test_rollout(
+    settings: Settings, spec: EnvSpec, share: Share, replaced: int
+) -> tuple[Rollout, nn.Module]:
     """Run in a worker: its test rollout, and the agents that act in it."""
     set_threads(1)
     set_allocator_policy()
     env = build_env(settings, share.n_envs, training=False)
+    need_same_spaces(spec, env.spec)
     agents = build_agents(settings, env.spec)
     return build_test_rollout(settings, agents, env, share), agents
+
+
+def need_same_spaces(spec: EnvSpec, own: EnvSpec) -> None:
+    """UsageError unless a worker's environments have the spaces of the run's."""
+    if changed := changes(own.record, spec.record):
+        raise UsageError(
+            f"A worker process made environments with other spaces than the run ({changed} in the "
+            "run). Their module may have changed meanwhile: start the run again."
+        )
 
 
 def check_workers(settings: Settings, buffer: Buffer) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from rltrain.common.closing import close_all
 from rltrain.common.conformance import conform
+from rltrain.common.spec_changes import changes
 from rltrain.errors import EnvError
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, optional
 from rltrain.types import EnvSpec
@@ -110,6 +111,12 @@ class SyncVectorEnv(VectorEnv):
         self.lost: np.ndarray | None = np.zeros(n_envs, np.bool_)  # only after load_state_dict
         self.frames_per_second = self.envs[0].frames_per_second
         self.spec = spec = self.envs[0].spec
+        for env in self.envs[1:]:
+            if env.spec != spec and (changed := changes(env.spec.record, spec.record)):
+                raise ValueError(
+                    f"Environments of one run have other spaces ({changed} in the first one): "
+                    "expected the same in all. Their constructor must not draw them."
+                )
         self.obs = np.zeros((n_envs, spec.n_agents, *spec.obs_shape), spec.obs_dtype)
         self.avail_actions = np.zeros((n_envs, spec.n_agents, spec.n_actions), np.uint8)
         self.state = np.zeros((n_envs, spec.state_dim), np.float32)

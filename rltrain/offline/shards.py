@@ -18,6 +18,7 @@ from safetensors.numpy import save
 
 from rltrain.buffer import fields
 from rltrain.common.files import digest, get_json, put_text, sync
+from rltrain.common.spec_changes import changes
 from rltrain.errors import DatasetError, EnvError, UsageError
 from rltrain.types import EnvSpec
 
@@ -175,10 +176,15 @@ def require_fit(folder: Path, theirs: Mapping[str, Any], spec: EnvSpec) -> None:
     """Refuse experience of another kind of environment.
 
     Raises:
-        UsageError: with both sizes.
+        UsageError: with both sizes, or both spaces.
     """
     ours = asdict(spec)
     if all(as_json(ours[name]) == theirs.get(name) for name in SIZES):
+        if changed := changes(theirs, spec.record):
+            raise UsageError(
+                f"The dataset {folder} does not fit: it was recorded with other spaces: {changed}. "
+                "Choose the environment it was recorded in."
+            )
         return
     raise UsageError(
         f"The dataset {folder} does not fit: it was recorded with {sizes_of(theirs)}, this "
