@@ -79,10 +79,28 @@ def answer(line: CommandLine, arguments: Sequence[str]) -> None:
         from rltrain.config.show.configuration import config_text
         from rltrain.config.validate.settings import check_composition
 
-        composed = compose_checked(line.overrides)
-        check_composition(composed)
-        resolve = "resolve" in line.switches
-        print(config_text(composed, line.values.get("package"), resolve=resolve), end="")
+        package, resolve = line.values.get("package"), "resolve" in line.switches
+        for title, overrides in jobs_of(line).items():
+            composed = compose_checked(overrides)
+            check_composition(composed)
+            print(title + config_text(composed, package, resolve=resolve), end="")
+
+
+def jobs_of(line: CommandLine) -> dict[str, Sequence[str]]:
+    """The overrides of each job of a command, by a comment that names the job where -m was typed.
+
+    Raises:
+        UsageError: several values for a key without -m, or -m without several values.
+    """
+    if "multirun" not in line.switches:
+        from rltrain.config.overrides import require_one_value
+
+        require_one_value(line.overrides)
+        return {"": line.overrides}
+    from rltrain.config.hydra_sweep import job_overrides
+
+    jobs = job_overrides(line.overrides)
+    return {f"# job {i}: {' '.join(job)}\n": job for i, job in enumerate(jobs)}
 
 
 def require_overrides(line: CommandLine, arguments: Sequence[str]) -> None:

@@ -99,7 +99,10 @@ class Callbacks(Callback):
     """
 
     def __init__(self, callbacks: Sequence[Callback]) -> None:
-        self.callbacks = list(callbacks)
+        """Raises:
+        ValueError: one of them is no callback.
+        """
+        self.callbacks = [require_callback(each) for each in callbacks]
         hooks = {
             name: [getattr(c, name) for c in self.callbacks if defines(c, name)]
             for name in vars(Callback)
@@ -124,6 +127,23 @@ class Callbacks(Callback):
         """Every callback by its class and how many of that class came before."""
         names = [f"{type(c).__module__}.{type(c).__qualname__}" for c in self.callbacks]
         return [(f"{n}.{names[:i].count(n)}", self.callbacks[i]) for i, n in enumerate(names)]
+
+
+def require_callback(part: Any) -> Callback:
+    """The object itself.
+
+    Raises:
+        ValueError: it is no callback.
+    """
+    if isinstance(part, Callback):
+        return part
+    is_class = isinstance(part, type)
+    found = f"the class {part.__name__}" if is_class else f"an object of {type(part).__name__}"
+    fix = f"type {part.__name__}()" if is_class else "make its class a subclass"
+    raise ValueError(
+        f"callbacks: expected an object of a subclass of rltrain.callback.Callback, got {found}: "
+        f"{fix}."
+    )
 
 
 def pass_on(calls: Sequence[Callable[..., Any]], trainer: Training, value: Any = None) -> Any:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
+import numba
 from numba.core import event
 
 from rltrain.common.progress import Progress, compiling
@@ -18,6 +19,16 @@ log = logging.getLogger("rltrain")
 def announce_compilation() -> None:
     """From now on log the first compilation of this process and keep ``compiling`` up to date."""
     event.register("numba:compile", CompileListener(compiling))
+
+
+def compile_problem(function: Any, *arguments: Any) -> str | None:
+    """Why Numba cannot compile a function of ``njit`` again, in words; None if it can."""
+    try:
+        numba.njit(function.py_func)(*arguments)
+    except Exception as error:
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        return f"numba {numba.__version__} cannot compile it ({reason})"
+    return None
 
 
 class CompileListener(event.Listener):

@@ -27,9 +27,13 @@ def _whole(value: Any) -> Any:
 def _real(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError("a number is expected")
-    if not math.isfinite(value):
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        number = math.inf
+    if not math.isfinite(number):
         raise ValueError("a finite number is expected")
-    return float(value)
+    return number
 
 
 def _flag(value: Any) -> Any:

@@ -21,6 +21,11 @@ SEVERAL = ("logger",)
 """Groups of which several options can be chosen: ``logger=[csv,wandb]``."""
 WHOLE = ("algo", "env", "hardware", "logger")
 """Groups whose choice leaves every part with the file and the values that come with it."""
+ONE_OF = {
+    "algo": ("updates_per_episode", "updates_per_env_step"),
+    "algo.target_update": ("episodes", "env_steps", "updates"),
+}
+"""Keys of which exactly one is set, the others are null."""
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 

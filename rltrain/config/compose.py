@@ -9,9 +9,10 @@ key. What only some commands need lies in other files: ``exchange.py`` (exchange
 from __future__ import annotations
 
 import copy
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,10 @@ def compose_checked(overrides: Sequence[str]) -> Composition:
         if found.wrong or not all(sets_known(o, known) for o in values):
             from rltrain.config.names import refuse_wrong
 
-            refuse_wrong(values, found.tree, found.wrong, custom, catalog)
+            right = [o for o in choices if o.key_or_group not in found.wrong]
+            refuse_wrong(
+                values, found.tree, found.wrong, custom, catalog, partial(refusal, own, right)
+            )
         defaults = with_targets(found.tree, custom)
         tree = copy.deepcopy(defaults)
         for o in values:
@@ -134,6 +138,34 @@ def compose_checked(overrides: Sequence[str]) -> Composition:
         )
     except (HydraException, OmegaConfBaseException, YAMLError) as error:
         raise UsageError(f"The configuration cannot be composed: {problem_line(error)}") from error
+
+
+def refusal(own: Own, choices: Sequence[Override], typed: str) -> str:
+    """Why overrides would be refused beside these choices, "" if they would not be.
+
+    Args:
+        typed: the overrides as a shell takes them.
+    """
+    from rltrain.config.validate.settings import check
+
+    try:
+        parsed = parse(shlex.split(typed))
+        groups = [o for o in parsed if o.key_or_group in catalog_of(own).groups]
+        replaced = {o.key_or_group for o in groups}
+        lines = own.overrides([*(o for o in choices if o.key_or_group not in replaced), *groups])
+        custom = typed_targets(parsed)
+        found = of_choices(tuple(lines), frozenset(map(group_of, custom)), own)
+        known, tree = flat_keys(found.tree), with_targets(found.tree, custom)
+        problems = [text for texts in found.wrong.values() for text in texts]
+        for o in (o for o in parsed if o not in groups):
+            if not sets_known(o, known) and not o.is_add():
+                problems.append(f"{o.input_line}: there is no such key.")
+            set_value(tree, o)
+        if not problems:
+            check(resolved(tree, lambda: found.hydra), found.picked, {})
+    except UsageError as error:
+        problems = [str(error)]
+    return problems[0].splitlines()[0] if problems else ""
 
 
 def sets_known(o: Override, known: Mapping[str, Any]) -> bool:
@@ -202,8 +234,9 @@ def of_choices(
     found = Choices(tree, picked, OmegaConf.masked_copy(config, "hydra"), wrong)
     if own == NOTHING_OWN and not custom and set(WHOLE).issuperset(right):
         return found
-    from rltrain.config.exchange import exchanged
+    from rltrain.config.exchange import exchanged, require_known_keys
 
+    require_known_keys(own, list(right.values()))
     tree, changed, problems, remarks = exchanged(picked, right, custom, own)
     wrong = {**wrong, **({"partners": problems} if problems else {})}
     return Choices(tree, {**picked, **changed}, found.hydra, wrong, remarks)

@@ -17,20 +17,16 @@ from typing import Any, NamedTuple
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from rltrain.config.catalog import WHOLE
+from rltrain.config.catalog import ONE_OF, WHOLE
+from rltrain.config.suggest.keys import FREE_FORM
 from rltrain.config.tree import embedded, flat_keys, pick, stacked, targets
 from rltrain.config.user_yaml import Own, hydra_loader
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, did_you_mean
 
 SETTERS = ("algo", "experiment", "tuned")
 """Groups whose files set values for parts that other groups choose."""
 TASK_KEYS = {"algo.loss": ("gamma", "n_step")}
 """Values that mean the same in every part that has them, and stay when the part is exchanged."""
-ONE_OF = {
-    "algo": ("updates_per_episode", "updates_per_env_step"),
-    "algo.target_update": ("episodes", "env_steps", "updates"),
-}
-"""Keys of which exactly one is set."""
 TOGETHER: tuple[Mapping[str, tuple[str, ...]], ...] = (
     {
         "algo/loss": ("td", "munchausen", "q_lambda", "qtran", "weighted"),
@@ -223,6 +219,29 @@ def fitting_values(own: Own, overrides: Sequence[str]) -> tuple[dict[str, Any], 
                 remarks += [f"{layer.file.replace('/', '=', 1)} sets {text}" for text in left_out]
         trees.append(tree)
     return stacked(trees), remarks
+
+
+def require_known_keys(own: Own, overrides: Sequence[str]) -> None:
+    """Refuse keys that a preset of the user's own sets and no other file has.
+
+    Raises:
+        UsageError: the keys and the file.
+    """
+    problems = []
+    for layer in layers(own, *overrides)[0]:
+        path = own.path_of(layer.file)
+        if path is None or not layer.sets_values:
+            continue
+        around = [*layers(own, *overrides)[0], *layers(own, *alone(layer.file))[0]]
+        known = flat_keys(stacked(each.tree for each in around if each.file != layer.file))
+        free = (*FREE_FORM, *(at for at, _ in targets(layer.tree)))
+        for key, value in flat_keys(layer.tree).items():
+            inside = any(key == at or key.startswith(f"{at}.") for at in free)
+            if key not in known and not inside and not isinstance(value, dict):
+                near = did_you_mean(key, [k for k in known if k.count(".") == key.count(".")])
+                problems.append(f"Unknown key '{key}' in {path}.{near}")
+    if problems:
+        raise UsageError("\n".join(problems))
 
 
 def alone(file: str) -> list[str]:

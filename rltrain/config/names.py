@@ -10,7 +10,14 @@ from hydra.core.override_parser.types import Override
 from rltrain.config.catalog import SEVERAL, Catalog
 from rltrain.config.overrides import RECOMMENDED, is_file, is_of_hydra
 from rltrain.config.suggest.choices import FEW, MANY, for_choice, listed
-from rltrain.config.suggest.keys import FREE_FORM, for_key, for_node
+from rltrain.config.suggest.keys import (
+    FREE_FORM,
+    Refusal,
+    for_deletion,
+    for_key,
+    for_node,
+    not_tried,
+)
 from rltrain.config.tree import flat_keys, pick
 from rltrain.errors import UsageError
 
@@ -24,6 +31,7 @@ def refuse_wrong(
     wrong: Mapping[str, list[str]],
     custom: Mapping[str, str],
     catalog: Catalog,
+    refusal: Refusal,
 ) -> None:
     """Report everything that is wrong with the names in the overrides, if anything is.
 
@@ -32,6 +40,7 @@ def refuse_wrong(
         known: the composition of the chosen options.
         wrong: what is wrong with the choices, by group; keys below such a group are not checked.
         custom: parts whose ``_target_`` was typed.
+        refusal: tries what a suggestion says to type.
 
     Raises:
         UsageError: every problem at once.
@@ -41,7 +50,7 @@ def refuse_wrong(
         if is_of_hydra(o):
             problems += hydra_problem(o)
         elif o.key_or_group.partition(".")[0] not in wrong:
-            problems += key_problem(o, known, custom, catalog)
+            problems += key_problem(o, known, custom, catalog, refusal)
     if problems:
         raise UsageError("\n".join(problems))
 
@@ -95,17 +104,22 @@ def choice_problems(choices: Sequence[Override], catalog: Catalog) -> dict[str, 
 
 
 def key_problem(
-    o: Override, known: Mapping[str, Any], custom: Mapping[str, str], catalog: Catalog
+    o: Override,
+    known: Mapping[str, Any],
+    custom: Mapping[str, str],
+    catalog: Catalog,
+    refusal: Refusal = not_tried,
 ) -> list[str]:
     """What is wrong with the name in a ``key=value`` word, given the keys there are.
 
     Args:
         custom: parts whose ``_target_`` was typed; their constructors check the keys below.
+        refusal: tries what a suggestion says to type.
     """
     key = o.key_or_group.replace("/", ".")
     free = any(key.startswith(f"{node}.") for node in FREE_FORM)
     if o.is_delete():
-        return [f"{o.input_line}: keys cannot be removed. Type {key}=null to switch a setting off."]
+        return [f"{o.input_line}: keys cannot be removed.{for_deletion(key, known, refusal)}"]
     own = [path for path in custom if isinstance(pick(known, path), Mapping)]
     if any(key == path or key.startswith(f"{path}.") for path in own):
         return []
@@ -115,11 +129,11 @@ def key_problem(
     value = str(o.input_line).partition("=")[2]
     if key not in keys or "/" in o.key_or_group:
         where = " (+ adds keys only below " + ", ".join(FREE_FORM) + ")" if o.is_add() else ""
-        meant = for_key(key, value, keys, catalog)
+        meant = for_key(key, value, keys, catalog, refusal)
         others = "" if str(meant) else " rltrain --help lists the keys."
         return [f"Unknown key '{o.key_or_group}'{where}.{meant}{others}"]
     node = keys[key]
     if isinstance(node, dict) and node and not isinstance(o.value(), dict):
-        meant = for_node(key, value, node, catalog)
+        meant = for_node(key, value, node, catalog, refusal)
         return [f"{o.input_line}: '{key}' holds keys of its own.{meant}"]
     return []

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ PATH_KEYS = (
 )
 """Keys whose values are paths: ``=``, ``,`` and spaces in them need no quotes."""
 
+MOST_JOBS = 10_000
+"""Runs of a sweep."""
 LONGEST_SHOWN = 80
 """Characters of an override in a message that it cannot be read."""
 RECOMMENDED = "${algo}-${env}"
@@ -95,15 +98,57 @@ def is_of_hydra(o: Override) -> bool:
 
 
 def jobs(overrides: Sequence[Override]) -> list[list[str]]:
-    """The product of all sweeps: one list of overrides per job, in argument order."""
+    """The product of all sweeps: one list of overrides per job, in argument order.
+
+    Raises:
+        UsageError: values that cannot be listed, or too many.
+    """
     out: list[list[str]] = [[]]
     for override in overrides:
         if isinstance(override.value(), Sweep):
-            texts = [f"{override.get_key_element()}={v}" for v in override.sweep_string_iterator()]
+            texts = swept(override, MOST_JOBS // len(out))
         else:
             texts = [str(override.input_line)]
         out = [[*job, text] for job in out for text in texts]
     return out
+
+
+def swept(override: Override, most: int) -> list[str]:
+    """An override for each value of a sweep.
+
+    Raises:
+        UsageError: its values cannot be listed, there are none, or more than ``most``.
+    """
+    key, line = override.get_key_element(), str(override.input_line)
+    try:
+        values = list(islice(override.sweep_string_iterator(), most + 1))
+    except (HydraException, ValueError, TypeError) as error:
+        raise UsageError(
+            f"{line}: a sweep needs values that can be listed: type {key}=A,B or "
+            f"{key}='range(FIRST,END,STEP)'; rltrain mode=tune searches in intervals. ({error})"
+        ) from error
+    if not values:
+        raise UsageError(f"{line}: expected one value or more, got none. Type {key}=A,B.")
+    if len(values) > most:
+        raise UsageError(f"{line}: a sweep has {MOST_JOBS:,} runs at most. Type fewer values.")
+    return [f"{key}={value}" for value in values]
+
+
+def require_one_value(overrides: Sequence[str]) -> None:
+    """Refuse several values for a key, which only a sweep takes.
+
+    Raises:
+        UsageError: the overrides, and what to type.
+    """
+    swept = [str(o.input_line) for o in parse(overrides) if o.is_sweep_override()]
+    if swept:
+        from rltrain.config.suggest.keys import numbers
+
+        one = "".join(numbers(word) for word in swept).replace(" Type", " For one number type")
+        raise UsageError(
+            f"{', '.join(swept)}: several values for one key are a sweep. Type rltrain -m … to run "
+            f"them all, or quote the value if the comma belongs to it.{one}"
+        )
 
 
 def typed_value(overrides: Sequence[str], key: str) -> Any:

@@ -52,6 +52,12 @@ class Own:
         taken = Catalog(conf_dir(), *self.folders).options("experiment")
         return f"my_{name}" if name in taken else name
 
+    def path_of(self, file: str) -> Path | None:
+        """Where a file of a composition lies, such as ``experiment/mine``; None if shipped."""
+        if self.preset is not None and file == f"experiment/{self.option}":
+            return self.preset
+        return next((p for f in self.folders if (p := f / f"{file}.yaml").is_file()), None)
+
     def overrides(self, overrides: Sequence[Override]) -> list[str]:
         """The overrides, with the preset by its name."""
         return [

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rltrain.config.compose import Composition, compose_checked
-from rltrain.config.overrides import PATH_KEYS, parse, typed_value
+from rltrain.config.overrides import PATH_KEYS, require_one_value, typed_value
 from rltrain.config.schema import Settings
 from rltrain.config.validate.settings import check_composition
 from rltrain.errors import UsageError
@@ -77,15 +77,7 @@ def one_job(overrides: Sequence[str]) -> tuple[Composition, Settings]:
     Raises:
         UsageError: everything that is wrong, or several values for a key without -m.
     """
-    swept = [str(o.input_line) for o in parse(overrides) if o.is_sweep_override()]
-    if swept:
-        from rltrain.config.suggest.keys import numbers
-
-        one = "".join(numbers(word) for word in swept).replace(" Type", " For one number type")
-        raise UsageError(
-            f"{', '.join(swept)}: several values for one key are a sweep. Type rltrain -m … to run "
-            f"them all, or quote the value if the comma belongs to it.{one}"
-        )
+    require_one_value(overrides)
     composed = compose_checked(overrides)
     if of_sweep := [word for word in overrides if word.startswith("sweep.")]:
         raise UsageError(

@@ -19,6 +19,7 @@ NAMED = ("algo", "env")
     ("kind", "n_cases"),
     [
         ("overrides", None),
+        ("lines", None),
         ("hostile", None),
         ("corruptions", None),
         ("kills", 1),
@@ -28,6 +29,11 @@ NAMED = ("algo", "env")
 )
 def test_every_fault_is_answered_as_promised(kind, n_cases, tmp_path):
     wrong = {name: text for name, text in KINDS[kind](tmp_path, 1, n_cases) if text is not None}
+    assert not wrong, json.dumps(wrong, indent=1)
+
+
+def test_drawn_command_lines_end_without_a_traceback(tmp_path):
+    wrong = {name: text for name, text in KINDS["lines"](tmp_path, 2, 60) if text is not None}
     assert not wrong, json.dumps(wrong, indent=1)
 
 

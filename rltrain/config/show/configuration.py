@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
+from hydra.errors import HydraException
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from rltrain.config.catalog import Catalog, conf_dir
 from rltrain.config.compose import Composition
@@ -37,9 +40,17 @@ def config_text(composed: Composition, package: str | None, *, resolve: bool) ->
 
 
 def ask_hydra(arguments: Sequence[str]) -> None:
-    """Let Hydra answer: ``--hydra-help``, ``--info``, ``--cfg hydra|all``, ``-sc install=…``."""
+    """Let Hydra answer: ``--hydra-help``, ``--info``, ``--cfg hydra|all``, ``-sc install=…``.
+
+    Raises:
+        UsageError: what Hydra does not accept.
+    """
     from hydra._internal.utils import _run_hydra, get_args_parser
 
     parser = get_args_parser()
     args = parser.parse_args([quoted(word) for word in arguments])
-    _run_hydra(args, parser, lambda config: None, str(conf_dir()), "config")
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # errors are raised, not printed
+    try:
+        _run_hydra(args, parser, lambda config: None, str(conf_dir()), "config")
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UsageError(f"Hydra cannot answer: {str(error).splitlines()[0]}") from error

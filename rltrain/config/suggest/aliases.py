@@ -7,7 +7,8 @@ The file of a library holds sections, a section rows, a row up to four columns:
 2. our keys, one for each of theirs or one for all of them; of ``a|b`` the one that is set is taken;
    a mapping says what to type for each value of theirs; empty if there is nothing to set;
 3. a note for the documents;
-4. how a number of theirs becomes one of ours: ``reciprocal``, or ``share`` of the run's env steps.
+4. how a number of theirs becomes one of ours: ``reciprocal``, ``share`` of the run's env steps, or
+   ``tau``: below 1 a share that the target network moves at every update.
 """
 
 from __future__ import annotations

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rltrain.common.install import install_command
-from rltrain.config.catalog import SEVERAL, Catalog
+from rltrain.config.catalog import ONE_OF, SEVERAL, Catalog
 from rltrain.config.suggest.aliases import Row, tables, value_aliases
 from rltrain.config.suggest.choices import Answer, for_choice
 from rltrain.errors import closest, normal, one_edit
@@ -37,13 +38,55 @@ PLUGINS = {
 """Launchers and sweepers of Hydra by the beginning of their names, and what installs them."""
 
 
-def for_key(key: str, value: str, known: Mapping[str, Any], catalog: Catalog) -> Answer:
+Refusal = Callable[[str], str]
+"""Why overrides, as a shell takes them, would be refused; "" if they would not be."""
+
+
+def not_tried(typed: str) -> str:
+    """A ``Refusal`` that accepts everything."""
+    return ""
+
+
+def for_key(
+    key: str,
+    value: str,
+    known: Mapping[str, Any],
+    catalog: Catalog,
+    refusal: Refusal = not_tried,
+) -> Answer:
     """What to type for ``key=value`` where there is no such key.
 
     Args:
         known: every key of the composition by its dotted path, inner nodes as mappings.
+        refusal: tries what an answer says to type.
     """
-    return next(_key_answers(key, value, known, catalog), Answer())
+    return accepted(_key_answers(key, value, known, catalog), refusal)
+
+
+def accepted(answers: Iterable[Answer], refusal: Refusal) -> Answer:
+    """The first answer that is accepted when it is typed; if there is none, what the first one
+    names and why that is refused.
+    """
+    names = Answer()
+    for answer in answers:
+        kept = tuple(typed for typed in answer.typed if not refusal(typed))
+        if kept or not answer.typed:
+            return answer if kept == answer.typed else replace(answer, typed=kept)
+        if not names.why:
+            first = answer.typed[0]
+            key = re.split(r"[=\s]", first.strip("'+"))[0]
+            names = Answer(why=f"Here it is {key}. {refusal(first).rstrip('.')}")
+    return names
+
+
+def for_deletion(key: str, known: Mapping[str, Any], refusal: Refusal) -> Answer:
+    """What to type instead of ``~key``."""
+    loggers = [k for k, node in (known.get("logger") or {}).items() if isinstance(node, Mapping)]
+    others = [name for name in loggers if key != f"logger.{name}"]
+    typed = [f"logger=[{','.join(others)}]"] if len(others) < len(loggers) else [f"{key}=null"]
+    answers = (Answer((quoted(each),), why="switches it off") for each in typed)
+    found = accepted(answers, refusal)
+    return found if found.typed else Answer(why="Leave it out")
 
 
 def _key_answers(
@@ -123,18 +166,31 @@ def _has(known: Mapping[str, Any], node: str) -> bool:
     return any(key == node or key.startswith(f"{node}.") for key in known)
 
 
-def for_node(key: str, value: str, node: Mapping[str, Any], catalog: Catalog) -> Answer:
-    """What to type for a value given to a key that holds keys of its own."""
+def for_node(
+    key: str,
+    value: str,
+    node: Mapping[str, Any],
+    catalog: Catalog,
+    refusal: Refusal = not_tried,
+) -> Answer:
+    """What to type for a value given to a key that holds keys of its own.
+
+    Args:
+        refusal: tries what an answer says to type.
+    """
     answers = (
         *_of_group(key, value, catalog),
         *foreign(key.rpartition(".")[2], value, {}, catalog),
     )
     held = [f"{key}.{name}" for name in node if name != "_target_"]
-    return next(iter(answers), Answer(why=f"Set one of them: {', '.join(held)}"))
+    found = accepted(answers, refusal)
+    return found if found.typed else Answer(why=f"Set one of them: {', '.join(held)}")
 
 
 def foreign(name: str, value: str, known: Mapping[str, Any], catalog: Catalog) -> Iterator[Answer]:
-    """Answers from the table of other libraries' names; those that fit this composition first."""
+    """Answers from the table of other libraries' names; those that fit this composition first:
+    PyMARL's where updates are counted by episodes.
+    """
     found = [
         (library, row)
         for library, sections in tables().items()
@@ -143,7 +199,8 @@ def foreign(name: str, value: str, known: Mapping[str, Any], catalog: Catalog) -
         if name in row.theirs.split()
     ]
     answers = [(_of_row(row, name, value, known, catalog), library) for library, row in found]
-    answers.sort(key=lambda pair: not pair[0].typed)
+    by_steps = known.get("algo.updates_per_episode") is None
+    answers.sort(key=lambda pair: (not pair[0].typed, by_steps and pair[1] == "PyMARL"))
     for answer, library in answers:
         why = ", ".join(part for part in (library and f"{name} in {library}", answer.why) if part)
         yield Answer(answer.typed, answer.sure, why if answer.typed else answer.why)
@@ -162,12 +219,23 @@ def _of_row(row: Row, name: str, value: str, known: Mapping[str, Any], catalog: 
         key = next((k for k in here if known[k] is not None), (here or keys)[0])
         if key in catalog.groups and value not in catalog.options(key):
             return for_choice(key, value, catalog)
+        if row.convert == "tau" and is_share(value):
+            tau = f"algo.target_update.tau={value}"
+            return Answer((f"{word(key, '1', known, catalog)} {tau}",))
         share = f"{value} of {known.get('total_env_steps')} env steps"
         why = share if row.convert == "share" else ""
         return Answer((word(key, converted(row, value, known), known, catalog),), why=why)
     if row.values:
         return Answer(tuple(dict.fromkeys(w for w in row.values.values() if w)), sure=False)
     return nothing
+
+
+def is_share(value: str) -> bool:
+    """Whether a value is a number from 0 to 1, without 1."""
+    try:
+        return 0 < float(value) < 1
+    except ValueError:
+        return False
 
 
 def converted(row: Row, value: str, known: Mapping[str, Any]) -> str:
@@ -193,7 +261,15 @@ def word(key: str, value: str, known: Mapping[str, Any], catalog: Catalog) -> st
     value = value_aliases().get(key, {}).get(value.lower(), value)
     if isinstance(known.get(key), list) and value[:1] != "[":
         value = f"[{value}]"
-    return before + quoted(f"{key}={value}")
+    others = [f" {k}=null" for k in alternatives(key) if known.get(k) is not None]
+    return before + quoted(f"{key}={value}") + "".join(others)
+
+
+def alternatives(key: str) -> list[str]:
+    """The keys of which one is set if ``key`` is not."""
+    path, _, leaf = key.rpartition(".")
+    names = ONE_OF.get(path, ())
+    return [f"{path}.{name}" for name in names if name != leaf] if leaf in names else []
 
 
 def chosen_too(home: str, known: Mapping[str, Any]) -> str:

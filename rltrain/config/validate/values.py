@@ -48,18 +48,26 @@ class Checker:
 
     def hint(self, annotation: Any, value: Any, path: str) -> str:
         """What was probably meant, or else the default."""
-        from rltrain.config.suggest.keys import for_value
+        from rltrain.config.suggest.keys import alternatives, for_value
 
         if isinstance(value, (int, float)) and str in (annotation, *get_args(annotation)):
             return f" For a number as text type {path}=\"'…'\", with both kinds of quotes."
 
         def accepts(other: Any) -> bool:
+            if other is None and alternatives(path):
+                return False
             try:
                 convert(annotation, other)
             except ValidationError:
                 return False
             return True
 
+        number = number_in(value) if isinstance(value, str) else None
+        if number is not None and accepts(number):
+            return (
+                f" It is text. Type {path}={show(number)}; an environment variable is read as a "
+                "number by ${oc.decode:${oc.env:NAME}}."
+            )
         listed, default = literals(annotation), pick(self.defaults, path)
         meant = str(for_value(path, value, listed, accepts))
         if meant or listed or default in (None, value):
@@ -141,6 +149,14 @@ class Checker:
             if any(re.match(rf"test\.env\.{re.escape(str(key))}\b", problem) for key in options):
                 self.problems.append(problem)
         return merged
+
+
+def number_in(text: str) -> float | int | None:
+    """The number that a text holds, or None."""
+    try:
+        return int(text) if text.strip("+-").isdecimal() else float(text)
+    except ValueError:
+        return None
 
 
 BUILT_WITH: Mapping[str, Mapping[str, Any]] = {"algo.network": {"groups": list[list[Whole]] | None}}

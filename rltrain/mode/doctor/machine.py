@@ -67,6 +67,7 @@ def examine(outputs: Path) -> list[Finding]:
     return [
         *first,
         *device(),
+        *compiler(),
         *engine_cache(),
         *disk(outputs),
         *real_game(),
@@ -134,6 +135,26 @@ def cpu_flags() -> set[str]:
     except OSError:
         return set()
     return set(text.partition("flags")[2].partition("\n")[0].partition(":")[2].split())
+
+
+def compiler() -> Iterator[Finding]:
+    """Whether Numba compiles a function of the battle engine, where the installed version has not
+    compiled the engine already: it may be too old for it.
+    """
+    import numpy as np
+
+    from rltrain.common.compilation import compile_problem
+    from rltrain.common.numba_cache import is_compiled
+    from rltrain.env.smac.engine.combat import nearest_living
+    from rltrain.env.smac.engine.env_step import advance_serial
+    from rltrain.env.smac.engine.world import U
+
+    if is_compiled(advance_serial):
+        return
+    problem = compile_problem(nearest_living, np.zeros((len(U), 2), np.float32), 1, 0)
+    found = problem or "compiles a function of the battle engine"
+    needs = [name for name, _ in requirements() if name.startswith(("numba", "llvmlite"))]
+    yield finding("Numba's compiler", problem is None, found, install_command(*needs), needed=True)
 
 
 def engine_cache() -> Iterator[Finding]:

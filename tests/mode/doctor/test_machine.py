@@ -109,6 +109,16 @@ def test_doctor_says_whether_the_engine_is_compiled(monkeypatch, compiled, verdi
     assert finding.verdict == verdict
 
 
+def test_a_compiler_that_fails_is_missing_and_one_that_works_is_not(monkeypatch):
+    monkeypatch.setattr("rltrain.common.numba_cache.is_compiled", lambda function: False)
+    (works,) = machine.compiler()
+    monkeypatch.setattr("numba.njit", lambda function: lambda *arguments: 1 / 0)
+    (fails,) = machine.compiler()
+    assert [works.verdict, fails.verdict] == ["ok", "missing"]
+    assert "cannot compile it (division by zero)" in fails.found
+    assert "'numba>=0.68'" in fails.fix
+
+
 def test_compiled_code_is_that_of_this_path(tmp_path):
     def step():
         pass

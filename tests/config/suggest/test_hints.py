@@ -1,0 +1,99 @@
+"""What a message says to type is accepted when it is typed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from rltrain.config.compose import compose_checked
+from rltrain.config.suggest.aliases import tables
+from rltrain.config.tree import flat_keys
+from rltrain.config.validate.settings import check_composition
+from rltrain.errors import RltrainError
+
+DQN, QMIX = ("algo=dqn", "env=cartpole"), ("algo=qmix", "env=smac")
+OTHERS = ("true", "0.01", "200")
+"""Values that are typed for each name of another library, beside those it has."""
+SUGGESTION = re.compile(r"(?:Type|Did you mean) (.+?)(?: \([^()]*\))?(?:[.?]$|\. (?=[A-Z]))", re.M)
+
+
+def refusal(words):
+    try:
+        check_composition(compose_checked(words))
+    except RltrainError as error:
+        return str(error)
+    return None
+
+
+def suggested(text):
+    """Every alternative that a message says to type, as overrides."""
+    for typed in SUGGESTION.findall(text):
+        for each in re.split(r", (?=\S+=)| or (?=\S+=)", typed):
+            words = shlex.split(each)
+            if words and all("=" in word for word in words):
+                yield words
+
+
+def refused(base, word):
+    """The suggestions for a wrong override that are refused in their turn."""
+    text = refusal([*base, word]) or ""
+    for words in suggested(text):
+        typed = {word.partition("=")[0] for word in words}
+        again = refusal([*(w for w in base if w.partition("=")[0] not in typed), *words])
+        if again is not None and typed != {"config"}:  # a file that is not there
+            yield word, words, again
+
+
+def foreign():
+    """Names of other libraries with values."""
+    for sections in tables().values():
+        for section, rows in sections.items():
+            for row in rows if section != "Metrics" else ():
+                for name in row.theirs.split():
+                    yield from (f"{name}={value}" for value in (*row.values, *OTHERS))
+
+
+def deletions(base):
+    return [f"~{key}" for key in flat_keys(compose_checked(base).tree)]
+
+
+FEW = {
+    "~logger.wandb": "logger=[]",
+    "~algo.max_grad_norm": "algo.max_grad_norm=null",
+    "target_update_interval_or_tau=0.01": "algo.target_update.tau=0.01",
+    "target_update_interval_or_tau=200": "algo.target_update.updates=200",
+    "target_update_interval=1000": "algo.target_update.env_steps=1000",
+    "exploration_config.type=EpsilonGreedy": "algo/exploration=epsilon_greedy",
+    "learning_rate=1e-3": "algo.optimizer.lr=1e-3",
+}
+
+
+@pytest.mark.parametrize("word", FEW)
+def test_a_suggestion_is_accepted(word):
+    found = list(suggested(refusal([*DQN, word])))
+    assert any(FEW[word] in words for words in found)
+    assert not list(refused(DQN, word))
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("~algo.loss.gamma", "keys cannot be removed. Leave it out."),
+        ("learning_rate=abc", "Here it is algo.optimizer.lr. algo.optimizer.lr=abc: expected"),
+    ],
+)
+def test_what_would_be_refused_is_not_suggested(word, text):
+    answer = refusal([*DQN, word])
+    assert text in answer
+    assert not list(suggested(answer))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("base", [DQN, QMIX], ids=["dqn", "qmix"])
+def test_every_suggestion_is_accepted(base):
+    words = dict.fromkeys([*foreign(), *deletions(base)])
+    wrong = [each for word in words for each in refused(base, word)]
+    assert len(words) > 1000
+    assert not wrong

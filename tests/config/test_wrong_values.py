@@ -1,0 +1,106 @@
+"""Mistakes that once ended with a traceback, or that named too little: each is one paragraph."""
+
+from __future__ import annotations
+
+import pytest
+
+from rltrain import main as entry
+from rltrain.callback import Callback
+from rltrain.callback.hooks import Callbacks
+from rltrain.config.compose import compose_checked
+from rltrain.config.validate.settings import check_composition
+from rltrain.errors import UsageError
+
+CARTPOLE = ["algo=dqn", "env=cartpole"]
+PRESET = "# @package _global_\nalgo:\n  {key}: 3\n"
+
+
+SWEEPS = {
+    "interval": (["seed=1,2", "algo.optimizer.lr=interval(1e-4,1e-2)"], "can be listed"),
+    "step of 0": (["seed=range(1,2,0)"], "can be listed"),
+    "empty range": (["seed=range(1,1)"], "expected one value or more, got none"),
+    "too many": (["seed=range(0,100001)"], "10,000 runs at most"),
+    "too many together": (["seed=range(0,200)", "test.episodes=range(1,200)"], "at most"),
+}
+
+
+@pytest.mark.parametrize("case", SWEEPS)
+@pytest.mark.parametrize("flags", [["-m"], ["-m", "--cfg", "job"]], ids=["run", "shown"])
+def test_a_sweep_that_cannot_be_listed_is_refused(case, flags):
+    overrides, text = SWEEPS[case]
+    with pytest.raises(UsageError, match=text):
+        entry.run([*flags, *CARTPOLE, *overrides])
+
+
+def test_every_job_of_a_sweep_is_shown(capsys):
+    words = ["-m", "env=cartpole", "algo=dqn,c51", "seed=range(2)", "--cfg", "job"]
+    assert entry.run(words) == 0
+    shown = capsys.readouterr().out
+    jobs = [line for line in shown.splitlines() if line.startswith("# job ")]
+    assert jobs == [
+        f"# job {2 * i + seed}: env=cartpole algo={algo} seed={seed}"
+        for i, algo in enumerate(("dqn", "c51"))
+        for seed in range(2)
+    ]
+    assert shown.count("v_min") == 2
+
+
+def test_several_values_are_shown_only_with_the_flag():
+    with pytest.raises(UsageError, match="several values for one key are a sweep"):
+        entry.run([*CARTPOLE, "seed=1,2", "--cfg", "job"])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--info", "searchpath", "env=nope"], ["--cfg", "hydra", "env=nope"], ["--cfg", "all", "a=1"]],
+    ids=" ".join,
+)
+def test_what_hydra_does_not_accept_is_a_usage_error(words):
+    with pytest.raises(UsageError, match="Hydra cannot answer"):
+        entry.run(words)
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [(object(), "an object of object"), (Callback, "got the class Callback: type Callback\\(\\)")],
+    ids=["no callback", "class"],
+)
+def test_only_callbacks_are_callbacks(part, text):
+    with pytest.raises(ValueError, match=text):
+        Callbacks([Callback(), part])
+
+
+def test_a_class_without_the_base_class_is_refused_before_the_run(own_folder):
+    (own_folder / "mine.py").write_text("class NotACallback:\n    pass\n")
+    with pytest.raises(UsageError, match=r"subclass of rltrain\.callback\.Callback"):
+        entry.run([*CARTPOLE, "logger=[]", "callbacks=[{_target_: mine.NotACallback}]"])
+    assert [path.name for path in own_folder.iterdir() if path.name != "__pycache__"] == ["mine.py"]
+
+
+@pytest.mark.parametrize("algo", ["dqn", "qmix", None])
+@pytest.mark.parametrize("typed", ["file", "folder"])
+def test_a_wrong_key_of_a_preset_names_the_file(own_folder, algo, typed):
+    file = own_folder / "mine" / "experiment" / f"wrong_{typed}.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(PRESET.format(key="batchsize"))
+    words = [f"experiment={file}"] if typed == "file" else [f"hydra.searchpath=[{own_folder}/mine]"]
+    words += ["experiment=wrong_folder"] if typed == "folder" else []
+    words += [] if algo is None else [f"algo={algo}"]
+    with pytest.raises(UsageError) as caught:
+        compose_checked(["env=two_step", *words])
+    assert f"Unknown key 'algo.batchsize' in {file}. Did you mean 'algo.batch_size'?" in str(
+        caught.value
+    )
+
+
+@pytest.mark.parametrize("key", ["total_env_steps", "algo.loss.gamma", "hardware.n_envs"])
+def test_a_number_as_text_says_how_it_becomes_a_number(key, monkeypatch):
+    monkeypatch.setenv("NUMBER", "1")
+    with pytest.raises(UsageError, match=r"It is text\. Type .*=1; .*oc\.decode"):
+        check_composition(compose_checked([*CARTPOLE, f"{key}=${{oc.env:NUMBER}}"]))
+
+
+@pytest.mark.parametrize("key", ["buffer.alpha", "dataset.held_out", "test.epsilon", "seed"])
+def test_numbers_of_hundreds_of_digits_are_refused(key):
+    with pytest.raises(UsageError, match=f"{key}=999"):
+        check_composition(compose_checked([*CARTPOLE, f"{key}={'9' * 400}"]))
