@@ -146,7 +146,7 @@ def refusal(own: Own, choices: Sequence[Override], typed: str) -> str:
     Args:
         typed: the overrides as a shell takes them.
     """
-    from rltrain.config.validate.settings import check
+    from rltrain.config.validate.whole import check
 
     try:
         parsed = parse(shlex.split(typed))
