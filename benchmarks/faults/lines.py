@@ -177,7 +177,7 @@ def answered(folder: Path, line: list[str]) -> str | None:
         return None if error.code in (0, 2, None) else f"exit code {error.code}"
     except BaseException as error:
         return f"{type(error).__name__}: {error}"
-    absent = any(word.startswith(LOADING) for word in line)
+    absent = any(word.lstrip("+~").startswith(LOADING) for word in line)
     if code != UsageError.exit_code and not (code == 3 and absent):
         return f"exit code {code}: {text}"
     if len(text.splitlines()) > LONGEST_ANSWER:

@@ -158,9 +158,10 @@ def refusal(own: Own, choices: Sequence[Override], typed: str) -> str:
         known, tree = flat_keys(found.tree), with_targets(found.tree, custom)
         problems = [text for texts in found.wrong.values() for text in texts]
         for o in (o for o in parsed if o not in groups):
-            if not sets_known(o, known) and not o.is_add():
+            if sets_known(o, known) or o.is_add():
+                set_value(tree, o)
+            else:
                 problems.append(f"{o.input_line}: there is no such key.")
-            set_value(tree, o)
         if not problems:
             check(resolved(tree, lambda: found.hydra), found.picked, {})
     except UsageError as error:
