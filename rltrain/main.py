@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 
 import rltrain
+from rltrain.common.streams import keep_streams, lost_output, say
 from rltrain.config.catalog import Catalog
 from rltrain.config.command_line import CommandLine, read
 from rltrain.errors import RltrainError, UsageError
@@ -18,15 +19,11 @@ from rltrain.errors import RltrainError, UsageError
 
 def main() -> None:
     """Console entry: exits with the codes of the contract."""
+    keep_streams()
     try:
         sys.exit(run(sys.argv[1:]))
-    except BrokenPipeError:
-        from rltrain.logger.screen import silence
-
-        silence(sys.stdout)
-        sys.exit(141)
     except RltrainError as error:
-        print(f"rltrain: {error}", file=sys.stderr)
+        say(f"rltrain: {error}", error=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt as stopped:
         sys.exit(next(iter(stopped.args), 130))
@@ -41,7 +38,7 @@ def run(arguments: Sequence[str]) -> int:
     line = read(arguments)
     if line.asks:
         answer(line, arguments)
-        return 0
+        return answered()
     require_overrides(line, arguments)
     if "mode=list" in line.overrides:
         from rltrain.mode.list import show
@@ -49,26 +46,40 @@ def run(arguments: Sequence[str]) -> int:
         flags = [f"--{switch}" for switch in line.switches]
         others = [word for word in line.overrides if word != "mode=list"]
         show([*flags, *others], catalog_for(line))
-        return 0
+        return answered()
     from rltrain.mode.dispatch import dispatch
 
     return dispatch(line.overrides, multirun="multirun" in line.switches)
 
 
+def answered() -> int:
+    """The exit code of a command that only prints: 141 if its reader has gone.
+
+    Raises:
+        RltrainError: standard output cannot be written.
+    """
+    failure = lost_output()
+    if failure is None:
+        return 0
+    if isinstance(failure, BrokenPipeError):
+        return 141
+    raise RltrainError(f"Standard output cannot be written: {failure.strerror}.") from failure
+
+
 def answer(line: CommandLine, arguments: Sequence[str]) -> None:
     """Print the answer to ``--help``, ``--version``, ``--cfg``, ``--info`` or a completion."""
     if line.asks == "version":
-        print(f"rltrain {rltrain.__version__}")
+        say(f"rltrain {rltrain.__version__}")
     elif line.asks == "help":
         from rltrain.config.show.help import help_text
 
-        print(help_text(line.overrides, catalog_for(line)))
+        say(help_text(line.overrides, catalog_for(line)))
     elif line.asks == "completion":
         from rltrain.config.show.completion import complete
 
         separator = "\n" if "query=fish" in line.overrides else " "
         typed = os.environ.get("COMP_LINE", "rltrain ")
-        print(separator.join(complete(typed, catalog_for(read(typed.split())))))
+        say(separator.join(complete(typed, catalog_for(read(typed.split())))))
     elif line.asks == "hydra":
         from rltrain.config.show.configuration import ask_hydra
 
@@ -83,7 +94,7 @@ def answer(line: CommandLine, arguments: Sequence[str]) -> None:
         for title, overrides in jobs_of(line).items():
             composed = compose_checked(overrides)
             check_composition(composed)
-            print(title + config_text(composed, package, resolve=resolve), end="")
+            say(title + config_text(composed, package, resolve=resolve), end="")
 
 
 def jobs_of(line: CommandLine) -> dict[str, Sequence[str]]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
 from rltrain.callback.hooks import Callback
 from rltrain.callback.training import Training
 from rltrain.logger import curve
+
+log = logging.getLogger("rltrain")
 
 
 class DrawCurve(Callback):
@@ -27,5 +30,8 @@ class DrawCurve(Callback):
         return value
 
     def draw(self, trainer: Training) -> None:
-        trainer.disk.attempt("the curve", lambda: curve.draw(trainer.run_dir, self.title))
+        try:
+            trainer.disk.attempt("the curve", lambda: curve.draw(trainer.run_dir, self.title))
+        except Exception as error:  # of matplotlib: no reason to end a run
+            log.warning("the curve could not be drawn (%s); the run goes on", error, exc_info=True)
         self.drawn_at = time.monotonic()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TextIO
 
-from rltrain.logger.jsonl import readable
+from rltrain.logger.jsonl import read_rows, readable
 from rltrain.logger.loggers import Logger
 from rltrain.types import Clock
 
@@ -45,7 +44,7 @@ class CsvFile(Logger):
 
     def write_all(self) -> None:
         """Write every row of ``metrics.jsonl``."""
-        rows = [json.loads(line) for line in self.source.read_text(encoding="utf-8").splitlines()]
+        rows = list(read_rows(self.source))
         columns = list(dict.fromkeys(name for row in rows for name in row))
         temporary = self.path.with_name(f".{self.path.name}")
         with temporary.open("w", encoding="utf-8", newline="") as file:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gc
-import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.common.metrics import METRICS
+from rltrain.logger.jsonl import read_rows
 
 Series = tuple[list[int], list[float]]
 """Env steps and values."""
@@ -26,18 +25,8 @@ COUNTS = ("env_steps", "updates", "episodes")
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
-    """The lines of a ``metrics.jsonl``; a half-written last line is left out."""
-    return list(each_row(path))
-
-
-def each_row(path: Path) -> Iterator[dict[str, Any]]:
-    """``rows``, one at a time."""
-    if not path.exists():
-        return
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            with suppress(ValueError):
-                yield json.loads(line)
+    """The rows of a ``metrics.jsonl``."""
+    return list(read_rows(path))
 
 
 def series(lines: Iterable[dict[str, Any]], name: str) -> Series:
@@ -51,12 +40,12 @@ def history(path: Path) -> dict[str, np.ndarray]:
     clock; lines of one env step are one row, and a row without a metric has NaN there.
     """
     merged: dict[int, dict[str, Any]] = {}
-    for row in rows(path):
+    for row in read_rows(path):
         merged.setdefault(row["env_steps"], {}).update(row)
     names = dict.fromkeys(name for row in merged.values() for name in row)
     columns = {name: [row.get(name) for row in merged.values()] for name in names}
     return {
-        name: np.array(column, np.int64 if name in COUNTS else np.float64)
+        name: np.array(column, np.int64 if name in COUNTS and None not in column else np.float64)
         for name, column in columns.items()
     }
 
@@ -98,7 +87,7 @@ def panels(lines: Sequence[dict[str, Any]]) -> list[Panel]:
 
 def draw(run_dir: Path, title: str) -> Path:
     """Draw the curves of one run into its folder."""
-    lines = [drawn(row) for row in each_row(run_dir / "metrics.jsonl")]
+    lines = [drawn(row) for row in read_rows(run_dir / "metrics.jsonl")]
     return save(run_dir / "learning_curve.png", lines, title)
 
 

@@ -1,22 +1,54 @@
-"""Rows of metrics in ``metrics.jsonl``."""
+"""Rows of metrics in ``metrics.jsonl``, written and read back."""
 
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rltrain.common.files import sync
+from rltrain.common.json_lines import json_lines, left_out
 from rltrain.logger.loggers import Logger
 from rltrain.types import Clock
+
+log = logging.getLogger("rltrain")
+LARGEST = 1e100
+"""Larger numbers are no measurements: their squares and sums would overflow."""
+WARNED: set[Path] = set()
+"""Files whose damaged lines this process has warned of."""
 
 
 def readable(row: Mapping[str, float]) -> dict[str, float | None]:
     """A row as JSON can hold it: NaN and infinity become null."""
     return {k: (v if math.isfinite(v) else None) for k, v in row.items()}
+
+
+def row_of(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What of an object is a row: its numbers and nulls; None if it has no env steps."""
+    if found is None or not is_number(found.get("env_steps")):
+        return None
+    return {name: v for name, v in found.items() if v is None or is_number(v)}
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number that can be computed with."""
+    return type(value) in (int, float) and abs(value) <= LARGEST
+
+
+def read_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a ``metrics.jsonl``, one at a time. Damaged lines are left out, with one warning;
+    a half-written last line without one.
+    """
+    damaged: list[int] = []
+    yield from filter(None, map(row_of, json_lines(path, damaged)))
+    if damaged and path not in WARNED:
+        WARNED.add(path)
+        log.warning("%s: %s", path.parent, left_out(path, damaged))
 
 
 class JsonLines(Logger):
@@ -50,6 +82,11 @@ class JsonLines(Logger):
             sync(self.path.parent)
 
     def cut(self, offset: int) -> None:
-        """Drop what was written after a checkpoint."""
+        """Drop what was written after a checkpoint, and end a line that was cut."""
         if self.offset > offset:
             os.truncate(self.path, offset)
+        if self.offset:
+            with self.path.open("r+b") as file:
+                file.seek(-1, os.SEEK_END)
+                if file.read(1) != b"\n":
+                    file.write(b"\n")

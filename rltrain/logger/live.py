@@ -42,7 +42,7 @@ class LivePanel(Logger):
             auto_refresh=False,
             transient=True,
             vertical_overflow="crop",
-            redirect_stderr=sys.stderr.isatty(),
+            redirect_stderr=sys.stderr is not None and sys.stderr.isatty(),
         )
 
     def follow(self, run: Run) -> None:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
-from typing import TextIO
+from typing import IO
 
 from rich.console import Console as RichConsole
 
+from rltrain.common.streams import lenient
+
 
 class Screen(RichConsole):
-    """A console that stops printing when its output is closed; training continues."""
+    """A console that nothing fails to be printed on: where its output is closed, full or gone,
+    what is printed is lost.
+    """
 
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
-        silence(sys.stderr if self.stderr else sys.stdout)
+    @property
+    def file(self) -> IO[str]:
+        """Where to print."""
+        return lenient(super().file)
 
-
-def silence(stream: TextIO) -> None:
-    """Discard what is still written to a closed standard output or standard error."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+    @file.setter
+    def file(self, new_file: IO[str]) -> None:
+        self._file = new_file
 
 
 def duration(seconds: float) -> str:

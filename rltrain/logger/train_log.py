@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console as RichConsole
 
+from rltrain.common.streams import lenient
 from rltrain.logger.console import added_metrics, shown_metrics
 from rltrain.logger.loggers import Logger
 from rltrain.logger.screen import Screen
@@ -39,7 +40,7 @@ def train_log(screen: RichConsole, job: str | None = None) -> Iterator[Callable[
     handlers: list[logging.Handler] = [waiting, ScreenHandler(screen, job)]
 
     def keep_in(run_dir: Path) -> None:
-        file = LogFile(run_dir / "train.log", encoding="utf-8")
+        file = LogFile(run_dir / "train.log", encoding="utf-8", errors="backslashreplace")
         file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         for record in waiting.buffer:
             file.handle(record)
@@ -66,8 +67,9 @@ class LogFile(logging.FileHandler):
     """A file of messages; those that do not fit on the disk are lost."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        with suppress(OSError):
-            print(self.format(record), file=self.stream, flush=True)
+        stream = lenient(self.stream)
+        stream.write(self.format(record) + "\n")
+        stream.flush()
 
     def close(self) -> None:
         with suppress(OSError):

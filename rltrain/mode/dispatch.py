@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rltrain.common.streams import say
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import original_cwd, typed_value
 from rltrain.config.schema import Settings
@@ -169,7 +170,7 @@ def push_mode(overrides: Sequence[str]) -> int:
         )
     from rltrain.mode.hub.push import push
 
-    print(f"The run is on the Hub: checkpoint={push(path, others, load_step)}")
+    say(f"The run is on the Hub: checkpoint={push(path, others, load_step)}")
     return 0
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from packaging.requirements import Requirement
 
 from rltrain.common.install import install_extra, is_installed, requirements
+from rltrain.common.streams import say
 from rltrain.config.catalog import Catalog
 from rltrain.errors import UsageError
 
@@ -102,4 +103,4 @@ def show(others: Sequence[str], catalog: Catalog) -> None:
             f"mode=list lists everything: leave out {', '.join(unused)}. About one group or choice "
             "rltrain --help algo, rltrain --help env=smac."
         )
-    print(listing(catalog, shutil.get_terminal_size((120, 24)).columns))
+    say(listing(catalog, shutil.get_terminal_size((120, 24)).columns))

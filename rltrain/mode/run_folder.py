@@ -9,7 +9,9 @@ import secrets
 import shutil
 import subprocess
 import time
+import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -98,11 +100,16 @@ def make_folder(run_dir: Path, files: Mapping[str, str]) -> None:
 
 
 def record_failure(run_dir: Path, error: str, exit_code: int) -> None:
-    """Record in ``run.json`` that a run failed before or beside its own records."""
-    run_dir.mkdir(parents=True, exist_ok=True)
+    """Record in ``run.json``, if it can be written, that a run failed before or beside its own
+    records.
+    """
     facts = {"status": "failed", "exit_code": exit_code, "error": error, "finished": now()}
     path = run_dir / "run.json"
-    put_text(path, json.dumps(read_record(path) | facts, indent=1))
+    try:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        put_text(path, json.dumps(read_record(path) | facts, indent=1))
+    except OSError as failure:
+        log.warning("%s could not be written (%s)", path, failure)
 
 
 def link_latest(run_dir: Path) -> None:
@@ -196,6 +203,7 @@ class Journal(Record):
         if not self.facts:
             self.take_up(trainer.rollout.about)
             self.begin(self.settings, trainer)
+            weakref.finalize(trainer, leave, self.path, os.getpid())
         return value
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
@@ -218,6 +226,16 @@ class Journal(Record):
             error = f"{type(value).__name__}: {value}"
             self.write(trainer, status=status, finished=now(), error=error)
         return value
+
+
+def leave(path: Path, process: int) -> None:
+    """Record that a run which a process drove by hand was left before its end."""
+    record = read_record(path)
+    if record.get("status") == "running" and record.get("process") == process == os.getpid():
+        with suppress(OSError):
+            put_text(
+                path, json.dumps(record | {"status": "interrupted", "finished": now()}, indent=1)
+            )
 
 
 def read_record(path: Path) -> dict[str, Any]:

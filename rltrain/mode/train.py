@@ -177,17 +177,22 @@ def trained(
         trainer.train()
     except KeyboardInterrupt:
         trainer.interrupted = True
-    except Exception as error:
+    except BaseException as error:  # SystemExit too: the run has ended, and its record says how
         code, status = exit_code_of(error), "failed"
         log.error("%s", traceback.format_exc())
         record.facts["error"] = f"{type(error).__name__}: {error}"
-    finally:
-        if trainer.interrupted:
-            code, status = interrupts.exit_code, "interrupted"
-        tests = {name: record.facts[f"{name}_test"] for name in ("final", "best")}
+    if trainer.interrupted:
+        code, status = interrupts.exit_code, "interrupted"
+    ended = {"status": status, "exit_code": code, "finished": now()}
+    tests = {name: record.facts[f"{name}_test"] for name in ("final", "best")}
+    record.write(trainer, **ended)  # also if this process does not outlive the next two lines
+    try:
         loggers.close({"status": status, **tests})
-        trainer.close()
-    record.write(trainer, status=status, exit_code=code, finished=now())
+    finally:
+        try:
+            trainer.close()
+        finally:
+            record.write(trainer, **ended)  # CPU time of what was closed
     return code, status
 
 

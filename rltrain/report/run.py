@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from rltrain.logger.jsonl import LARGEST
 
 CLOCK = ("env_steps", "updates", "episodes", "seconds")
 """Columns that place a row of metrics; every other column is a metric."""
@@ -68,20 +71,34 @@ class Run:
 
 
 def columns_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """Rows of metrics as arrays of one length, NaN where a row lacks a number."""
-    listed = list(rows)
-    names = dict.fromkeys(name for row in listed for name in row)
-    return {name: np.array([number(row.get(name)) for row in listed]) for name in names}
+    """Rows of metrics as arrays of one length, NaN where a row lacks a number. Of the rows, which
+    may be a million, nothing but their numbers is kept.
+    """
+    columns: dict[str, array[float]] = {}
+    n = 0
+    for row in rows:
+        for name, value in row.items():
+            column = columns.get(name)
+            if column is None:
+                column = columns[name] = array("d")
+            if len(column) < n:
+                column.extend([np.nan] * (n - len(column)))
+            column.append(number(value))
+        n += 1
+    for column in columns.values():
+        column.extend([np.nan] * (n - len(column)))
+    return {name: np.frombuffer(column) for name, column in columns.items()}
 
 
 def number(value: Any) -> float:
-    """A value as a number; NaN if it is none."""
+    """A value as a number; NaN if it is none, or too large for one that was measured."""
     if isinstance(value, bool) or value is None:
         return np.nan
     try:
-        return float(value)
-    except (TypeError, ValueError):
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
         return np.nan
+    return found if abs(found) <= LARGEST else np.nan
 
 
 def renamed(

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from rltrain.common.streams import keep_streams
 from rltrain.errors import EnvError
 from rltrain.hardware.parent_death import kill_with_parent
 from rltrain.hardware.rollout import Rollout
@@ -178,6 +179,7 @@ def serve(connection: Connection, *about: Any) -> None:
         about: arguments of ``Answers``.
     """
     end_with_parent()
+    keep_streams()
     answers = Answers(*about)
     question: tuple[Any, ...] = ("start",)
     while True:

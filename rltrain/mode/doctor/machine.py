@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from packaging.requirements import Requirement
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -32,6 +31,7 @@ from rltrain.common.install import (
 from rltrain.env.smac.data.maps import map_names
 from rltrain.env.smac.starcraft2 import installation
 from rltrain.env.smac.starcraft2.smacv2_config import MAP_FILE
+from rltrain.logger.screen import Screen
 from rltrain.video.ffmpeg import find_ffmpeg
 
 Verdict = Literal["ok", "optional", "missing"]
@@ -246,7 +246,7 @@ def wandb_key_known(environment: Mapping[str, str]) -> bool:
 
 def show(findings: list[Finding]) -> None:
     """Print the table, and below it what is missing and whether the main job runs."""
-    console = Console(highlight=False)
+    console = Screen(highlight=False)
     table = Table(title="rltrain mode=doctor")
     table.add_column("")
     table.add_column("what")

@@ -14,6 +14,8 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rltrain.common.streams import keep_streams, say
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the job; returns its exit code. Imports take seconds, during which Ctrl-C may come."""
+    keep_streams()
     threading.Thread(target=stop_with_the_sweep, name="sweep", daemon=True).start()
     try:
         return train(int(arguments[0]), arguments[1:])
@@ -49,7 +52,7 @@ def train(n_jobs: int, overrides: Sequence[str]) -> int:
         return run_training(settings, run_dir, files=composed.files(run_dir), job=job).exit_code
     except Exception as error:
         record_failure(run_dir, f"{type(error).__name__}: {error}", exit_code_of(error))
-        print(f"rltrain: {run_dir.name}: {error}", file=sys.stderr)
+        say(f"rltrain: {run_dir.name}: {error}", error=True)
         if not isinstance(error, RltrainError):
             raise
         return error.exit_code
@@ -77,9 +80,9 @@ def run_in_process(settings: Settings, run_dir: Path, n_jobs: int) -> None:
         code = run_training(settings, run_dir, resume=resumes, job=job).exit_code
     except Exception as error:
         record_failure(run_dir, f"{type(error).__name__}: {error}", exit_code_of(error))
-        print(f"rltrain: {run_dir.name}: {error}", file=sys.stderr)
+        say(f"rltrain: {run_dir.name}: {error}", error=True)
         if not isinstance(error, RltrainError):
-            traceback.print_exc()
+            say(traceback.format_exc(), error=True)
         return
     if code in SIGNAL_CODES.values():
         raise KeyboardInterrupt

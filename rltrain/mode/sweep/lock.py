@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rltrain.common.streams import say
 from rltrain.errors import UsageError
 from rltrain.logger.screen import shown
 
@@ -30,7 +31,7 @@ def locked(folder: Path) -> Iterator[int | None]:
         except BlockingIOError:
             file.seek(0)
             require_dead(file.read(), folder)
-            print(f"Waiting until the runs of the stopped sweep in {shown(folder)} have saved.")
+            say(f"Waiting until the runs of the stopped sweep in {shown(folder)} have saved.")
             fcntl.flock(file, fcntl.LOCK_EX)
         except OSError:
             yield None

@@ -108,9 +108,16 @@ class Processes:
                         else:
                             self.close(job, code)
                     self.display.refresh()
-            finally:
-                for process in self.running.values():
-                    process.kill()
+            except BaseException:
+                self.stop_all()
+                raise
+
+    def stop_all(self) -> None:
+        """Let the runs save and end, and record how they did; nothing is shown any more."""
+        for process in self.running.values():
+            process.terminate()
+        for job, process in self.running.items():
+            self.record_end(job, process.wait())
 
     @property
     def stopping(self) -> bool:
@@ -188,15 +195,19 @@ class Processes:
 
     def close(self, job: Job, code: int) -> None:
         """Record how a job ended; with ``fail_fast`` a failed one ends the others."""
-        status = job.record.get("status")
-        if code != 0 and (status == "running" or (status is None and not self.stopping)):
-            record_failure(job.folder, reason(job, code), code if code > 0 else 128 - code)
+        self.record_end(job, code)
         self.display.end(job)
         if self.fail_fast and not self.stopping and code not in (0, *SIGNAL_CODES.values()):
             self.failed_fast = True
             self.display.note(f"{job.name} failed: the other runs stop and save.")
             for process in self.running.values():
                 process.terminate()
+
+    def record_end(self, job: Job, code: int) -> None:
+        """Record the failure of a job that did not do so itself."""
+        status = job.record.get("status")
+        if code != 0 and (status == "running" or (status is None and not self.stopping)):
+            record_failure(job.folder, reason(job, code), code if code > 0 else 128 - code)
 
     @contextmanager
     def forwarding_signals(self) -> Iterator[None]:

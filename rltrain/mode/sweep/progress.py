@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from rltrain.common.json_lines import json_object_of
+from rltrain.logger.jsonl import row_of
 
 
 @dataclass
@@ -39,9 +41,11 @@ class Progress:
             whole = file.read().rpartition(b"\n")[0]
         self.offset += len(whole) + 1 if whole else 0
         for line in whole.splitlines():
-            row = json.loads(line)
+            row = row_of(json_object_of(line))
+            if row is None:
+                continue
             self.latest |= {name: value for name, value in row.items() if value is not None}
-            self.points.append((row["seconds"], row["env_steps"]))
+            self.points.append((row.get("seconds") or 0.0, row["env_steps"]))
         del self.points[: -self.WINDOW]
 
     @property

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from rltrain.common.files import put_text
-from rltrain.logger.screen import shown
+from rltrain.logger.screen import Screen, shown
 from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.sweep.plan import Job, Plan
 from rltrain.report.statistics import estimate, mean, resampled_runs
@@ -62,7 +61,7 @@ def summarize(plan: Plan, stopped: str | None = None) -> int:
     Args:
         stopped: the signal that ended it.
     """
-    console = Console(highlight=False)
+    console = Screen(highlight=False)
     jobs = outcomes(plan)
     console.print(job_table(jobs, f"Sweep in {shown(plan.folder)}"))
     groups = configurations(jobs) if plan.jobs else {}  # other launchers do not name overrides

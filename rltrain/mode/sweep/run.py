@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from rltrain.common.streams import say
 from rltrain.config.compose import compose_checked
 from rltrain.config.hydra_sweep import Task, other_launcher, sweeper_for
 from rltrain.config.overrides import original_cwd, typed_value
@@ -54,7 +55,7 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
     run = sweeper_for(overrides, plan.folder, task)
     with locked(plan.folder) as local.lock:
         if continues:
-            print(continued(plan), flush=True)
+            say(continued(plan))
         else:
             plan.write()
         with suppress(KeyboardInterrupt):
@@ -85,7 +86,7 @@ def go_on(folder: Path, overrides: Sequence[str]) -> int:
     sweep = settings_of(own).run.sweep
     local = Local(plan, sweep, cluster_of(sweep, list(jobs.values())))
     with locked(folder) as local.lock:
-        print(continued(plan), flush=True)
+        say(continued(plan))
         with suppress(KeyboardInterrupt):
             local.run(jobs, others)
         return summarize(plan, local.stopped)

@@ -6,12 +6,12 @@ import hashlib
 import json
 import multiprocessing
 import signal
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rltrain.common.files import json_object, put_text, require_writable
+from rltrain.common.streams import keep_streams, say
 from rltrain.config.compose import compose_checked
 from rltrain.config.schema import RunSettings, Settings
 from rltrain.config.validate.settings import check_composition
@@ -121,10 +121,11 @@ def start(job: Job, jobs: int) -> int:
 
 def exit_with(job: Job) -> None:
     """What a process of several does; Ctrl-C between two trials ends it as well."""
+    keep_streams()
     try:
         raise SystemExit(work(job))
     except KeyboardInterrupt:
         raise SystemExit(SIGNAL_CODES["SIGINT"]) from None
     except RltrainError as error:
-        print(f"rltrain: {error}", file=sys.stderr)
+        say(f"rltrain: {error}", error=True)
         raise SystemExit(error.exit_code) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from rltrain.common.files import json_object
+from rltrain.common.json_lines import json_lines, left_out
+from rltrain.logger.jsonl import row_of
 from rltrain.report.run import Run, columns_of, flat
 
 SCENARIO = ("map_name", "game", "maker", "id")
@@ -52,7 +53,7 @@ def read(folder: Path, files: set[str]) -> Run | None:
     if not isinstance(config.get("choices"), dict):
         return None
     problems: list[str] = []
-    columns = columns_of(metric_rows(folder / "metrics.jsonl", problems))
+    columns = metrics_of(folder / "metrics.jsonl", problems)
     choices = {k: str(v) for k, v in config.pop("choices").items() if v not in (None, "none")}
     status = str(json_object(folder / "run.json").get("status", "unknown"))
     settings = {
@@ -81,27 +82,19 @@ def env_name(choice: str, env: Mapping[str, Any]) -> str:
     return " ".join([choice, *scenario])
 
 
-def metric_rows(path: Path, problems: list[str]) -> list[dict[str, Any]]:
-    """The lines of a ``metrics.jsonl``. A half-written last line is left out; other lines that
+def metrics_of(path: Path, problems: list[str]) -> dict[str, np.ndarray]:
+    """The columns of a ``metrics.jsonl``. A half-written last line is left out; other lines that
     cannot be read are reported, as are rows that were written before the clock went back.
     """
-    rows: list[dict[str, Any]] = []
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
-    broken = []
-    for at, line in enumerate(lines, 1):
-        try:
-            row = json.loads(line)
-            rows.append({"env_steps": float(row["env_steps"]), **row})
-        except (ValueError, TypeError, KeyError):
-            broken.append(at)
-    if broken and broken != [len(lines)]:
-        listed = ", ".join(map(str, broken[:5])) + (", …" if len(broken) > 5 else "")
-        problems.append(f"lines of metrics.jsonl that cannot be read are left out: {listed}")
-    steps = np.array([row["env_steps"] for row in rows])
+    damaged: list[int] = []
+    columns = columns_of(filter(None, map(row_of, json_lines(path, damaged))))
+    if damaged:
+        problems.append(left_out(path, damaged))
+    steps = columns.get("env_steps", np.zeros(0))
     if (back := np.flatnonzero(np.diff(steps) < 0)).size:
         problems.append(
             f"env_steps go back from {steps[back[-1]]:,.0f} to {steps[back[-1] + 1]:,.0f} in "
             "metrics.jsonl: only the rows after that are taken"
         )
-        rows = rows[back[-1] + 1 :]
-    return rows
+        columns = {name: column[back[-1] + 1 :] for name, column in columns.items()}
+    return columns

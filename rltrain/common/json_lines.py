@@ -1,0 +1,55 @@
+"""Files with a JSON object on every line, some of which may be damaged or of any length."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+LONGEST = 1 << 24
+"""Bytes of a line that are read."""
+NAMED = 5
+"""Damaged lines that are named."""
+
+
+def bounded_lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines with their ends; of one longer than ``LONGEST`` its beginning, and a new line."""
+    while line := file.readline(LONGEST):
+        rest = line
+        while len(rest) == LONGEST and not rest.endswith(b"\n"):
+            rest = file.readline(LONGEST)
+        yield line if rest is line else line + b"\n"
+
+
+def json_object_of(line: bytes) -> dict[str, Any] | None:
+    """The object on a line; None if it is damaged or too long."""
+    if len(line) > LONGEST:
+        return None
+    try:
+        found = json.loads(line.decode("utf-8"))
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def json_lines(path: Path, damaged: list[int]) -> Iterator[dict[str, Any]]:
+    """The objects of a file, which may be missing; a half-written last line is left out.
+
+    Args:
+        damaged: takes the numbers of the first lines, from 1, that are left out.
+    """
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        for at, line in enumerate(bounded_lines(file), 1):
+            if (found := json_object_of(line)) is not None:
+                yield found
+            elif line.endswith(b"\n") and len(damaged) <= NAMED:
+                damaged.append(at)
+
+
+def left_out(path: Path, damaged: list[int]) -> str:
+    """The remark about damaged lines."""
+    named = ", ".join(map(str, damaged[:NAMED])) + (", …" if len(damaged) > NAMED else "")
+    return f"lines of {path.name} that cannot be read are left out: {named}"

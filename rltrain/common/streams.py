@@ -1,0 +1,90 @@
+"""Standard output and standard error, which a full disk, a closed pipe or a vanished terminal may
+take away at any time: what cannot be written is lost, and nothing else.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from contextlib import suppress
+from typing import IO, Any, cast
+
+
+class Descriptor(io.FileIO):
+    """A standard stream whose writes never fail. ``failure`` is the first error."""
+
+    failure: OSError | None = None
+
+    def write(self, data: Any, /) -> int:
+        try:
+            written: int | None = super().write(data)
+        except OSError as error:
+            self.failure = self.failure or error
+            written = None
+        return len(data) if written is None else written
+
+
+class Lenient:
+    """A text stream, or None, to which nothing that is printed fails."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = io.StringIO() if stream is None else stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):  # ValueError: it was closed
+            try:
+                self.stream.write(text)
+            except UnicodeEncodeError as error:
+                known = text.encode(error.encoding, "backslashreplace")
+                self.stream.write(known.decode(error.encoding))
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self.stream.flush()
+
+
+def lenient(stream: Any) -> IO[str]:
+    """The stream as ``Lenient``."""
+    return cast(IO[str], Lenient(stream))
+
+
+def say(text: object, *, error: bool = False, end: str = "\n") -> None:
+    """``print`` to standard output or standard error, whatever happened to them."""
+    print(text, file=lenient(sys.stderr if error else sys.stdout), end=end, flush=True)
+
+
+def keep_streams() -> None:
+    """Let nothing that this process prints fail from now on, whoever prints it: environments and
+    other packages do as well. Closed descriptors are opened, so that no file takes their number.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None or stream is not getattr(sys, f"__{name}__"):
+            continue  # closed, or somebody else's
+        lenient(stream).flush()
+        raw = Descriptor(stream.fileno(), "w", closefd=False)
+        text = io.TextIOWrapper(
+            io.BufferedWriter(raw),
+            encoding=stream.encoding,
+            errors="backslashreplace",
+            line_buffering=stream.line_buffering,
+            write_through=stream.write_through,
+        )
+        setattr(sys, name, text)
+
+
+def lost_output() -> OSError | None:
+    """Why something that was printed to standard output could not be written, if it is known."""
+    lenient(sys.stdout).flush()
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    return raw.failure if isinstance(raw, Descriptor) else None

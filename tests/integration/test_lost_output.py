@@ -1,0 +1,196 @@
+"""Output that cannot be written ends nothing: every fault, in every command, from any moment on."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rltrain.common.files import get_json
+from tests.common.test_streams import FAILURES, Failing
+
+
+class FailingLater(Failing):
+    """A stream that fails after some writes; ``seen`` counts all of them."""
+
+    def __init__(self, error, terminal, after):
+        super().__init__(error, terminal)
+        self.after, self.seen = after, 0
+
+    def write(self, text):
+        self.seen += 1
+        if self.seen > self.after:
+            raise self.error
+        return len(text)
+
+    def flush(self):
+        if self.seen > self.after:
+            raise self.error
+
+
+TRAIN = ["logger.console=true", "hydra.run.dir=run"]
+COMMANDS = {
+    "train": TRAIN,
+    "train, warned": [*TRAIN, "algo.learning_starts=1000"],
+    "resume": ["resume=run", "total_env_steps=200"],
+    "evaluate": ["mode=evaluate", "checkpoint=run", "test.episodes=2"],
+    "evaluate all": ["mode=evaluate", "checkpoint=run", "load_step=all", "test.episodes=2"],
+    "report": ["mode=report", "runs=run"],
+    "doctor": ["mode=doctor", "env=two_step"],
+    "list": ["mode=list"],
+}
+RUNS = ("train", "train, warned")
+
+
+@pytest.fixture
+def lose(monkeypatch):
+    """Let both standard streams fail after some writes."""
+
+    def install(kind, terminal, after):
+        for name in ("stdout", "stderr"):
+            monkeypatch.setattr(sys, name, FailingLater(FAILURES[kind], terminal, after))
+
+    return install
+
+
+def carried_out(command, small, trained, own_folder, name):
+    """Carry out one of COMMANDS and look at what it leaves."""
+    words = COMMANDS[name]
+    if name in RUNS:
+        words = [*small, *words]
+    else:
+        trained.rename(own_folder / "run")
+    assert command(*words) == 0
+    if name in (*RUNS, "resume"):
+        record = get_json(Path("run/run.json"))
+        assert (record["status"], record["exit_code"]) == ("finished", 0)
+        assert Path(f"run/checkpoints/{record['env_steps']}/replay.json").exists()
+        assert Path("run/README.md").exists()
+    elif "evaluate" in name:
+        assert get_json(Path("run/evaluation.json"))
+    elif name == "report":
+        assert list(own_folder.glob("outputs/report/*/report.html"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "terminal", "after"),
+    [
+        ("full disk", "train", False, 0),
+        ("vanished terminal", "train, warned", True, 3),
+        ("closed pipe", "resume", False, 2),
+        ("closed descriptor", "evaluate", False, 0),
+        ("closed file", "list", True, 0),
+    ],
+)
+def test_a_command_ends_as_usual(
+    command, small, trained, own_folder, lose, kind, name, terminal, after
+):
+    lose(kind, terminal, after)
+    carried_out(command, small, trained, own_folder, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [0, 1, 3, 6])
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("kind", FAILURES)
+def test_every_command_ends_as_usual_after_every_fault(
+    command, small, trained, own_folder, lose, kind, name, terminal, after
+):
+    lose(kind, terminal, after)
+    carried_out(command, small, trained, own_folder, name)
+
+
+def gone_terminal():
+    ours, theirs = pty.openpty()
+    os.close(ours)
+    return theirs
+
+
+def closed_pipe():
+    ours, theirs = os.pipe()
+    os.close(ours)
+    return theirs
+
+
+PLACES = {
+    "full disk": lambda: os.open("/dev/full", os.O_WRONLY),
+    "vanished terminal": gone_terminal,
+    "closed pipe": closed_pipe,
+    "file size limit": lambda: os.open("log", os.O_WRONLY | os.O_CREAT),
+}
+SWEEP = ["-m", "seed=1,2", "hydra.sweep.dir=sweep"]
+TUNE = ["mode=tune", "tune=dqn", "tune.trials=2", "tune.dir=study"]
+
+
+def real(words, where, **options):
+    """The exit code of a command of its own, whose output goes to one of PLACES."""
+    stream = PLACES[where]()
+    line = [sys.executable, "-m", "rltrain", *words]
+    environment = os.environ | {"TERM": "xterm"}
+    done = subprocess.run(line, stdout=stream, stderr=stream, env=environment, **options)
+    os.close(stream)
+    return done.returncode
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("what", ["train", "sweep", "tune"])
+def test_a_command_of_its_own_ends_as_usual(small, own_folder, where, what):
+    """What environments print is lost as well: the environment here prints at every step."""
+    Path("talks.py").write_text(
+        "import gymnasium\n\n\nclass Talks(gymnasium.Wrapper):\n"
+        "    def __init__(self):\n        super().__init__(gymnasium.make('CartPole-v1'))\n\n"
+        "    def step(self, action):\n        print('x' * 200)\n"
+        "        return self.env.step(action)\n",
+        encoding="utf-8",
+    )
+    words = [word for word in small if not word.startswith(("logger.console", "env="))]
+    words += ["env=gymnasium", "env.id=talks:Talks", "env.max_episode_steps=10", "algo=dqn"]
+    if what == "tune":
+        pytest.importorskip("optuna")
+    more = {"train": ["hydra.run.dir=run"], "sweep": SWEEP, "tune": TUNE}[what]
+
+    def limit():
+        if where == "file size limit":
+            os.truncate("log", 1 << 27)  # longer than any file of the run
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 27, 1 << 27))
+            os.lseek(1, 0, os.SEEK_END)
+            os.lseek(2, 0, os.SEEK_END)
+
+    assert real([*words, *more], where, preexec_fn=limit) == 0
+    records = list(own_folder.glob("**/run.json"))
+    assert len(records) == (1 if what == "train" else 2)
+    assert {get_json(path)["status"] for path in records} == {"finished"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGKILL"])
+def test_jobs_of_a_sweep_that_is_gone_save(small, own_folder, number):
+    words = [*small, "total_env_steps=1e7", *SWEEP]
+    line = [sys.executable, "-m", "rltrain", *words]
+    process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while len(list(own_folder.glob("sweep/*/metrics.jsonl"))) < 2:
+        assert process.poll() is None
+        time.sleep(0.2)
+    process.send_signal(getattr(__import__("signal"), number))
+    process.wait()
+    until = time.monotonic() + 120
+    while any(status(path) == "running" for path in own_folder.glob("sweep/*/run.json")):
+        assert time.monotonic() < until
+        time.sleep(0.2)
+    for path in own_folder.glob("sweep/*/run.json"):
+        record = get_json(path)
+        assert (record["status"], record["exit_code"]) == ("interrupted", 143)
+        assert (path.parent / f"checkpoints/{record['env_steps']}").exists()
+
+
+def status(path):
+    return json.loads(path.read_text(encoding="utf-8")).get("status")
