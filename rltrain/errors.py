@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Sequence
 
 
 class RltrainError(Exception):
@@ -46,6 +47,23 @@ class DivergedError(RltrainError):
     """Learning diverged; the last good checkpoint is kept."""
 
     exit_code = 5
+
+
+class NotTypedError(UsageError):
+    """Keys that a file sets, and that count only where they are typed."""
+
+    def __init__(self, file: object, words: Sequence[str]) -> None:
+        self.file, self.words = file, words
+        super().__init__(f"{self.reason} Type them as well: {shlex.join(words)}")
+
+    @property
+    def reason(self) -> str:
+        """What is wrong."""
+        keys = ", ".join(word.partition("=")[0] for word in self.words)
+        return (
+            f"{self.file} sets {keys}, which can reach outside the run (a path, an address, or a "
+            "key of any form) and is not taken from a file."
+        )
 
 
 def exit_code_of(error: BaseException) -> int:

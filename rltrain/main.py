@@ -7,6 +7,7 @@ torch.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -14,7 +15,7 @@ import rltrain
 from rltrain.common.streams import keep_streams, lost_output, say
 from rltrain.config.catalog import Catalog
 from rltrain.config.command_line import CommandLine, read
-from rltrain.errors import RltrainError, UsageError
+from rltrain.errors import NotTypedError, RltrainError, UsageError
 
 
 def main() -> None:
@@ -49,7 +50,11 @@ def run(arguments: Sequence[str]) -> int:
         return answered()
     from rltrain.mode.dispatch import dispatch
 
-    return dispatch(line.overrides, multirun="multirun" in line.switches)
+    try:
+        return dispatch(line.overrides, multirun="multirun" in line.switches)
+    except NotTypedError as error:
+        command = shlex.join(["rltrain", *arguments, *error.words])
+        raise UsageError(f"{error.reason} Type it all, if you know it:\n  {command}") from error
 
 
 def answered() -> int:

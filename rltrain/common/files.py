@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,3 +112,26 @@ def refused_writes(folder: Path, key: str = "hydra.run.dir") -> Iterator[None]:
             f"The folder {folder} cannot be written: {error.strerror or error}. Start rltrain from "
             f"a folder of yours with room on its disk, or type {key}=FOLDER."
         ) from error
+
+
+KEPT_FILES = "files"
+"""The folder in a run's, where the files lie that its environment reads."""
+
+
+def kept_file(run_dir: Path, key: str) -> Path | None:
+    """The copy in the folder of a run of the file that a key names, unless there is none, or a link
+    in its place.
+    """
+    path = run_dir / KEPT_FILES / key
+    linked = path.is_symlink() or path.parent.is_symlink()
+    return path if path.is_file() and not linked else None
+
+
+def keep_file(run_dir: Path, key: str, source: str) -> None:
+    """Copy the file that a key names into the folder of a run, unless that has it."""
+    path = run_dir / KEPT_FILES / key
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        temporary = path.with_name(f".{key}")
+        shutil.copyfile(Path(source).expanduser(), temporary)
+        os.replace(temporary, path)

@@ -17,6 +17,7 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from rltrain.config.command_line import in_quotes
+from rltrain.config.schema.outside import Leaves, leaves
 from rltrain.config.tree import overlaid, pick, put
 from rltrain.errors import UsageError
 
@@ -178,6 +179,15 @@ def typed_targets(overrides: Sequence[Override]) -> dict[str, str]:
         elif isinstance(value, dict) and isinstance(value.get("_target_"), str):
             found[o.key_or_group] = value["_target_"]
     return found
+
+
+def typed_leaves(overrides: Sequence[Override]) -> Leaves:
+    """The typed values by the names that lead to them; of a mapping those inside."""
+    return {
+        path: value
+        for o in overrides
+        for path, value in leaves(contained(o.value()), tuple(o.key_or_group.split(".")))
+    }
 
 
 BESIDE: Mapping[str, tuple[str, ...]] = {"env": ("timeout",)}

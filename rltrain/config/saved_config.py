@@ -12,12 +12,13 @@ from typing import Any
 from hydra.core.override_parser.types import Override, Sweep
 from omegaconf import OmegaConf
 
+from rltrain.common.files import kept_file
 from rltrain.config.catalog import Catalog, conf_dir
 from rltrain.config.names import key_problem
-from rltrain.config.overrides import parse, set_value, typed_targets, with_targets
-from rltrain.config.schema import OF_COMMANDS
-from rltrain.config.tree import differing, pick
-from rltrain.config.trust import leave_out, read_config, refuse_foreign_targets, shipped_targets
+from rltrain.config.overrides import parse, set_value, typed_leaves, typed_targets, with_targets
+from rltrain.config.schema.outside import FILES, NOT_LOADED
+from rltrain.config.tree import differing, pick, put
+from rltrain.config.trust import gate, leave_out, not_built, read_config
 from rltrain.errors import CheckpointError, UsageError
 
 CHOICES = ("algo", "env", "buffer", "hardware", "logger", "tuned", "experiment")
@@ -52,7 +53,7 @@ def load_config(
 
     Raises:
         CheckpointError: the file cannot be read or names classes that are not trusted.
-        UsageError: overrides that do not fit it.
+        UsageError: overrides that do not fit it; NotTypedError: keys that must be typed.
     """
     saved = read_config(file)
     choices = saved.pop("choices", None)
@@ -60,18 +61,37 @@ def load_config(
         raise CheckpointError(f"{file} has no choices of algo and env.")
     shipped = OmegaConf.to_container(OmegaConf.load(conf_dir() / "config.yaml"), resolve=False)
     assert isinstance(shipped, dict)
-    saved |= {"trust": [], "record": False, "config": None}
-    saved |= {name: shipped[name] for name in OF_COMMANDS}
+    saved |= {name: shipped[name] for name in NOT_LOADED}
     if not learns:  # callbacks, datasets and test functions concern training alone
         saved |= {"callbacks": [], "dataset": shipped["dataset"], "stop": shipped["stop"]}
+        saved |= {"checkpoint": None, "load_step": None}
         if isinstance(saved.get("test"), dict):
             saved["test"] |= {"function": None, "video_interval": None}
+        if isinstance(saved.get("hardware"), dict):
+            saved["hardware"] |= {
+                name: empty
+                for name, empty in (("address", None), ("worker_resources", {}))
+                if name in saved["hardware"]
+            }
     tree, changed = apply(overrides, saved, resumes=resumes)
-    leave_out(tree, learns=learns, env=env)
     trust = tree["trust"]
     if not isinstance(trust, list) or not all(isinstance(name, str) for name in trust):
         raise UsageError(f"trust={trust}: expected a list of packages, such as trust=[my_package].")
-    refuse_foreign_targets(tree, trust, file, shipped_targets(conf_dir()))
+    typed, run_dir = typed_leaves(parse(overrides)), file.parent
+    run_dir = run_dir.parent.parent if run_dir.parent.name == "checkpoints" else run_dir
+    unused = []
+    if resumes:
+        from rltrain.common import checkpoint  # imports torch
+
+        unused += ["checkpoint"] if checkpoint.resumable(run_dir / "checkpoints") else []
+    for key in FILES:
+        kept = kept_file(run_dir, key)
+        if pick(saved, key) is not None and tuple(key.split(".")) not in typed and kept is not None:
+            put(tree, key, str(kept))
+            unused.append(key)
+    left_out = not_built(tree, learns=learns, env=env)
+    gate(tree, file, trust=trust, typed=typed, left_out=left_out, unused=unused)
+    leave_out(tree, left_out)
     picked: dict[str, Any] = {str(k): v if v is None else str(v) for k, v in choices.items()}
     return tree, picked, changed
 

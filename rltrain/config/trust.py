@@ -1,46 +1,85 @@
-"""Configurations read from a file are untrusted data: they may name only classes that rltrain ships
-or the user trusts.
+"""The gate that every configuration passes which was not typed: the config.json of a run or a
+checkpoint, the jobs of a sweep. Nothing passes but what is listed: for each part the classes of its
+own group, environments by ids without a module, values that stay inside the run.
+
+What was trained with classes of the user's own needs ``trust=[package]``, and what reaches outside
+(``schema/outside.py``) needs to be typed again.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import yaml
+from hydra.core.override_parser.types import Override
 
 from rltrain.common.files import get_json
-from rltrain.config.tree import put
-from rltrain.config.tree import targets as targets_by_path
-from rltrain.errors import CheckpointError
+from rltrain.config.catalog import LOADER, SEVERAL, Catalog, conf_dir
+from rltrain.config.mapping import typed as as_typed
+from rltrain.config.overrides import RECOMMENDED, contained, is_of_hydra
+from rltrain.config.schema.outside import NAMES, NOT_LOADED, Leaves, is_plain, kind_of, leaves
+from rltrain.config.tree import pick, put
+from rltrain.config.tree import targets as outermost_targets
+from rltrain.errors import CheckpointError, NotTypedError
 
 NOWHERE = "rltrain.config.trust.nowhere"
 """In the place of the class of a part that is not to be built."""
-ACTING = ("env", "algo.distribution", "algo.network")
-"""The parts that acting needs; all others only learn."""
 HANDED_OVER = "rltrain.env.from_class"
 """What builds an environment that was handed over from Python."""
-PETTINGZOO = "rltrain.env.pettingzoo_env"
-"""What builds environments whose ``id`` names a module."""
-PETTINGZOO_PACKAGES = ("pettingzoo", "mpe2", "magent2")
-"""Packages of published environments, which need no trust."""
 HANDED_OVER_CALLBACK = "rltrain.config.python_objects.own_callback"
 """What stands for a callback object that was handed over from Python."""
-
-
+ENVS = ("env", "test.env")
+"""The environments of training, and what tests have different."""
+ACTING = (*ENVS, "algo.distribution", "algo.network")
+"""The parts that acting needs; all others only learn."""
+PUBLISHED: Mapping[str, str] = {
+    "mpe2": "collect_treasure_v1 simple_adversary_v3 simple_crypto_v3 simple_formation_v1 "
+    "simple_line_v1 simple_push_v3 simple_reference_v3 simple_speaker_listener_v4 simple_spread_v3 "
+    "simple_tag_v3 simple_v3 simple_world_comm_v3",
+    "magent2.environments": "adversarial_pursuit_v4 battle_v4 battlefield_v5 combined_arms_v6 "
+    "gather_v5 tiger_deer_v4",
+    "pettingzoo.butterfly": "cooperative_pong_v6 knights_archers_zombies_v11 pistonball_v6",
+    "pettingzoo.classic": "chess_v6 connect_four_v3 go_v5 hanabi_v5 leduc_holdem_v4 rps_v2 "
+    "texas_holdem_no_limit_v6 texas_holdem_v4 tictactoe_v3",
+    "pettingzoo.sisl": "multiwalker_v9 pursuit_v5 waterworld_v4",
+}
+"""The published environments of PettingZoo's packages, whose modules need no trust."""
+GYMNASIUM = "rltrain.env.gymnasium_env"
+REGISTERED: Mapping[str, str] = {
+    GYMNASIUM: r"(?!GymV2)[\w./-]+",  # GymV21Environment-v0 makes any other one
+    "rltrain.env.lbf_env": r"Foraging[\w-]*",
+    "rltrain.env.rware_env": r"rware[\w-]*",
+}
+"""The ids that classes find in the registry of Gymnasium; there only installed packages put any."""
+PETTINGZOO = "rltrain.env.pettingzoo_env"
+"""What builds environments whose ``id`` is a module."""
+MODULE = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_][\w.]*")
 CONFIG_BYTES = 1 << 24
 """A larger ``config.json`` is not read."""
 
 
-def shipped_targets(folder: Path) -> set[str]:
-    """The classes that the configuration in ``folder`` names, and what stands for others in
-    records.
+@cache
+def shipped_parts() -> Mapping[str, frozenset[str]]:
+    """The classes that the shipped configuration names, by the part that it names them for:
+    ``algo.loss`` has those of ``conf/algo/loss/``, ``callbacks`` those of the presets.
     """
-    pattern = re.compile(r"^_target_:\s*(\S+)|^\s+_target_:\s*(\S+)", re.MULTILINE)
-    found = {HANDED_OVER, HANDED_OVER_CALLBACK, NOWHERE}
-    for file in folder.rglob("*.yaml"):
-        found |= {a or b for a, b in pattern.findall(file.read_text(encoding="utf-8"))}
-    return found
+    found: dict[str, set[str]] = {
+        "env": {HANDED_OVER},  # its maker needs trust
+        "callbacks": {HANDED_OVER_CALLBACK},  # which cannot be built
+    }
+    root = conf_dir()
+    for file in root.rglob("*.yaml"):
+        text = file.read_text(encoding="utf-8")
+        if "_target_" in text:
+            names = () if "@package _global_" in text else file.relative_to(root).parent.parts
+            group = tuple(name for name in names if name != "shared")
+            for path, target in targets(yaml.load(text, Loader=LOADER), group):
+                found.setdefault(".".join(path), set()).add(target)
+    return {part: frozenset(each) for part, each in found.items()}
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -60,71 +99,180 @@ def read_config(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path} cannot be read as JSON: {error}.") from error
     if not isinstance(tree, dict):
         raise CheckpointError(f"{path}: expected a JSON object, got {type(tree).__name__}.")
+    refuse_interpolations(tree, path)
+    return tree
+
+
+def gate(
+    tree: Mapping[str, Any],
+    path: Path,
+    *,
+    trust: Collection[str] = (),
+    typed: Leaves | None = None,
+    left_out: Collection[str] = (),
+    unused: Collection[str] = (),
+) -> None:
+    """Refuse everything in a configuration from a file that is not known to be harmless.
+
+    Args:
+        tree: the configuration, with what was typed in place.
+        path: the file it was read from.
+        trust: packages that were typed.
+        typed: values that were typed, by the names that lead to them.
+        left_out: parts that will not be built.
+        unused: keys that will not be read.
+
+    Raises:
+        CheckpointError: an interpolation, or a class, module or function that is not listed.
+        NotTypedError: keys that reach outside.
+    """
+    refuse_interpolations(tree, path)
+    for found in foreign(tree, left_out):
+        if found.package is None or found.package not in trust:
+            known = found.package in (None, "rltrain")
+            advice = "" if known else f" If you trust it, type trust=[{found.package}]."
+            raise CheckpointError(f"{path} names {found.what}.{advice}")
+    given = {} if typed is None else typed
+    asked = {
+        names: value
+        for names, value in outside(tree, left_out).items()
+        if ".".join(names) not in unused and not (names in given and given[names] == value)
+    }
+    for names, value in asked.items():
+        if not all(text.isprintable() for text in (*names, *texts(value))):
+            raise CheckpointError(f"{path} has control characters in {'.'.join(names)!a}.")
+    if asked:
+        raise NotTypedError(path, as_words(asked))
+
+
+def chooses_or_sets(o: Override) -> bool:
+    """Whether an override from a file only chooses what is shipped, or sets a value."""
+    if o.is_delete() or o.is_sweep_override() or o.package or is_of_hydra(o):
+        return False
+    key, value = str(o.key_or_group), contained(o.value())
+    if key in Catalog().groups:
+        options = value if key in SEVERAL and isinstance(value, list) else [value]
+        known = (*Catalog().options(key), None, RECOMMENDED if key == "tuned" else None)
+        return all(option in known for option in options)
+    line = str(o.input_line)
+    settings = key.partition(".")[0] not in NOT_LOADED
+    return settings and "pkg://" not in line and not any("${" in t for t in (line, *texts(value)))
+
+
+def as_words(values: Leaves) -> list[str]:
+    """Values as they are typed."""
+    keys = {".".join(names): value for names, value in values.items()}
+    return [f"{key}={as_typed(value, key)}" for key, value in keys.items()]
+
+
+def refuse_interpolations(tree: Any, path: Path) -> None:
+    """CheckpointError for a text that OmegaConf would resolve."""
     if any("${" in text for text in texts(tree)):
         raise CheckpointError(f"{path} holds an interpolation (${{…}}), which is never resolved.")
-    return tree
 
 
 def texts(tree: Any) -> Iterator[str]:
     """Every string in a tree, keys included."""
     if isinstance(tree, str):
         yield tree
-    elif isinstance(tree, dict):
+    elif isinstance(tree, Mapping):
         for key, value in tree.items():
-            yield key
+            yield str(key)
             yield from texts(value)
     elif isinstance(tree, list):
         for value in tree:
             yield from texts(value)
 
 
-def refuse_foreign_targets(tree: Any, trust: Sequence[str], path: Path, shipped: Set[str]) -> None:
-    """Refuse classes and environment modules in a loaded configuration that rltrain does not ship
-    and are not trusted.
+class Foreign(NamedTuple):
+    """Something that a configuration names and that is not listed."""
 
-    Args:
-        path: the file it was read from.
-        shipped: classes that may be built in any case.
-
-    Raises:
-        CheckpointError: names the class or module and what to type to trust it.
-    """
-    for target in sorted({*targets(tree), *test_functions(tree)} - shipped):
-        package = target.partition(".")[0]
-        if package not in trust:
-            raise CheckpointError(
-                f"{path} names the class {target}, which rltrain does not ship, so it is not "
-                f"built. If you trust it, type trust=[{package}]."
-            )
-    module = module_of_env(tree)
-    if module is not None and module.partition(".")[0] not in trust:
-        raise CheckpointError(
-            f"{path} names an environment for which the module {module} would be imported. If you "
-            f"trust it, type trust=[{module.partition('.')[0]}]."
-        )
+    what: str
+    package: str | None  # which could be trusted
 
 
-def packages(tree: Mapping[str, Any], shipped: Set[str]) -> list[str]:
+def packages(tree: Mapping[str, Any]) -> list[str]:
     """The packages that a configuration names beside what rltrain ships."""
-    named = {*targets(tree), *test_functions(tree)} - shipped
-    module = module_of_env(tree)
-    return sorted({name.partition(".")[0] for name in (*named, *([module] if module else []))})
+    return sorted({found.package for found in foreign(tree) if found.package is not None})
 
 
-def module_of_env(tree: Mapping[str, Any]) -> str | None:
-    """The module, other than the class of a ``_target_``, that building the environment imports:
-    that of ``env.id=module:Id``, of a class that was handed over, or of PettingZoo's, unless it is
-    one of its own packages.
+def foreign(tree: Mapping[str, Any], left_out: Collection[str] = ()) -> Iterator[Foreign]:
+    """What a configuration names that is not listed for its place."""
+    named = [(".".join(names), target) for names, target in targets(tree)]
+    function = pick(tree, "test.function")
+    named += [("test.function", function)] if isinstance(function, str) else []
+    for part, target in named:
+        if target not in shipped_parts().get(part, ()) and not is_below(part, left_out):
+            package = target.partition(".")[0].partition(":")[0]
+            why = f"is no choice of {part}" if package == "rltrain" else "rltrain does not ship"
+            yield Foreign(f"the class {target}, which {why}, so it is not built", package)
+    kind = str(pick(tree, "env._target_"))
+    for part in ENVS:
+        for names, value in leaves(pick(tree, part)):
+            if isinstance(value, str) and not is_below(part, left_out):
+                yield from foreign_env(kind, names, value)
+
+
+def foreign_env(kind: str, names: Sequence[str], value: str) -> Iterator[Foreign]:
+    """What a text among the options of an environment of class ``kind`` names, if it is not
+    listed.
     """
-    env = tree.get("env")
-    if not isinstance(env, dict) or env.get("_target_") == NOWHERE:
-        return None
-    name = str(env.get("maker") or env.get("id") or "")
-    if env.get("_target_") == PETTINGZOO:
-        module = name.partition(":")[0]
-        return None if module.partition(".")[0] in PETTINGZOO_PACKAGES else module
-    module, colon, _ = name.rpartition(":")
-    return module if colon else None
+    module, colon, _ = value.rpartition(":")
+    if names == ("id",) and kind == PETTINGZOO and not colon:
+        package, _, name = value.rpartition(".")
+        module = "" if name in PUBLISHED.get(package, "").split() else value
+    elif names == ("id",) and kind in REGISTERED and not colon:
+        if not is_registered(kind, value):
+            yield Foreign(f"the environment {value}, which no installed package registers", None)
+    elif names[-1:] == ("maker",):
+        module = module or value
+    elif names[-1:] != ("id",) and not MODULE.fullmatch(value):
+        module = ""
+    if module:
+        what = f"an environment for which the module {module} would be imported"
+        yield Foreign(what, module.partition(".")[0].partition(":")[0])
+
+
+def is_registered(kind: str, id: str) -> bool:
+    """Whether an id is of those that a class finds in Gymnasium's registry."""
+    if re.fullmatch(REGISTERED[kind], id) is None:
+        return False
+    from rltrain.env.make_gymnasium import registered_ids
+
+    return kind != GYMNASIUM or id in registered_ids()
+
+
+def outside(tree: Mapping[str, Any], left_out: Collection[str] = ()) -> Leaves:
+    """The values in a configuration that reach outside the run."""
+    own = [
+        names
+        for names, target in targets(tree)
+        if target not in shipped_parts().get(".".join(names), ())
+    ]
+    found = {}
+    for names, value in leaves(tree):
+        part = next((part for part in own if names[: len(part)] == part), None)
+        free = part is not None and names[len(part) :] not in [(name,) for name in NAMES]
+        kind = kind_of(names) or ("free" if free else None)
+        harmless = kind in (None, "command") or (kind == "free" and is_plain(value))
+        if names == ("callbacks",) and isinstance(value, list):
+            harmless = all(is_plain(free_options(node)) for node in value)
+        if not harmless and value not in (None, "") and not is_below(".".join(names), left_out):
+            found[names] = value
+    return found
+
+
+def free_options(callback: Any) -> Any:
+    """What may be of any form in a callback: the tasks of ours, everything in others."""
+    if not isinstance(callback, Mapping):
+        return callback
+    shipped = callback.get("_target_") in shipped_parts()["callbacks"]
+    return {k: v for k, v in callback.items() if k == "tasks" or not (shipped or k == "_target_")}
+
+
+def is_below(path: str, parts: Collection[str]) -> bool:
+    """Whether a dotted path is that of one of the parts, or inside."""
+    return any(path == part or path.startswith(f"{part}.") for part in parts)
 
 
 def nowhere(**options: Any) -> None:
@@ -132,34 +280,31 @@ def nowhere(**options: Any) -> None:
     raise ValueError(f"this configuration was loaded to act, without the part that had {options}.")
 
 
-def leave_out(tree: dict[str, Any], *, learns: bool, env: bool) -> None:
-    """Put ``nowhere`` in the place of the classes that are not to be built, so that they need no
-    trust.
+def not_built(tree: Mapping[str, Any], *, learns: bool, env: bool) -> list[str]:
+    """The parts whose classes need no trust, since they are not built.
 
     Args:
         learns: the parts that only learn are built.
         env: the environment is built.
     """
-    for path, _ in list(targets_by_path(tree)):
-        if (not env and path == "env") or (not learns and path not in ACTING):
+    parts = [path for path, _ in outermost_targets(tree) if not learns and path not in ACTING]
+    return parts if env else [*parts, *ENVS]
+
+
+def leave_out(tree: dict[str, Any], parts: Collection[str]) -> None:
+    """Put ``nowhere`` in the place of the classes of parts."""
+    for path in parts:
+        if path != "test.env":  # options over those of env
             put(tree, f"{path}._target_", NOWHERE)
 
 
-def test_functions(tree: Mapping[str, Any]) -> Iterator[str]:
-    """What ``test.function`` names, if it is a name alone."""
-    tests = tree.get("test")
-    function = tests.get("function") if isinstance(tests, dict) else None
-    if isinstance(function, str):
-        yield function
-
-
-def targets(tree: Any) -> Iterator[str]:
-    """Every ``_target_`` in a configuration."""
-    if isinstance(tree, dict):
+def targets(tree: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Every ``_target_`` in a configuration, by the names that lead to its node."""
+    if isinstance(tree, Mapping):
         if "_target_" in tree:
-            yield str(tree["_target_"])
-        for value in tree.values():
-            yield from targets(value)
+            yield at, str(tree["_target_"])
+        for name, value in tree.items():
+            yield from targets(value, (*at, str(name)))
     elif isinstance(tree, list):
         for value in tree:
-            yield from targets(value)
+            yield from targets(value, at)

@@ -234,7 +234,7 @@ def tune_mode(overrides: Sequence[str]) -> int:
 
 def resume_mode(overrides: Sequence[str]) -> int:
     """Continue a run in its own folder, or all of a sweep that have not finished."""
-    others = other_overrides(overrides, ("resume",), ("mode", "checkpoint", "load_step"))
+    others = other_overrides(overrides, ("resume",), ("mode", "load_step"))
     path = str(typed_value(overrides, "resume"))
     if (original_cwd(path) / "sweep.json").is_file():
         from rltrain.mode.sweep.run import go_on

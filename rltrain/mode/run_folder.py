@@ -21,10 +21,18 @@ import rltrain
 from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
-from rltrain.common.files import drop_temporary, json_object, put_text, require_writable
+from rltrain.common.files import (
+    drop_temporary,
+    json_object,
+    keep_file,
+    put_text,
+    require_writable,
+)
 from rltrain.common.metrics import test_score
 from rltrain.config.saved_config import NEW_RUN
 from rltrain.config.schema import Settings
+from rltrain.config.schema.outside import FILES
+from rltrain.config.tree import pick
 from rltrain.errors import UsageError
 from rltrain.hardware.device import machine
 from rltrain.mode.messages.resources import resource_plan
@@ -36,6 +44,8 @@ KEPT_ON_RESUME = (
     "algo.",
     "buffer.",
     "dataset.",
+    "checkpoint",
+    "load_step",
     "hardware.n_envs",
     "hardware.n_workers",
     "hardware.overlap",
@@ -169,6 +179,9 @@ class Record(Callback):
     def begin(self, settings: Settings, trainer: Training) -> None:
         """Write both files."""
         link_latest(self.path.parent)
+        for key in FILES:
+            if (source := pick(settings.plain, key)) is not None:
+                keep_file(self.path.parent, key, source)
         drop_temporary(self.path.parent, "config.json", "run.json", "README.md")
         put_text(self.path.with_name("config.json"), json.dumps(settings.record, indent=1))
         self.write(trainer, plan=resource_plan(settings, trainer))

@@ -15,10 +15,9 @@ import numpy as np
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.common.files import refused_writes, require_writable
-from rltrain.config.catalog import conf_dir
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
-from rltrain.config.trust import packages, shipped_targets
+from rltrain.config.trust import packages
 from rltrain.config.validate.settings import check
 from rltrain.errors import UsageError, exit_code_of
 from rltrain.logger.console import PlainLines
@@ -221,7 +220,7 @@ def to_trust(settings: Settings) -> str | None:
     """The packages, separated by commas, that a command which loads the run must trust;
     ``__main__`` if only Python can name them again, None without any.
     """
-    named = packages(settings.plain, shipped_targets(conf_dir()))
+    named = packages(settings.plain)
     return "__main__" if "__main__" in named else ",".join(named) or None
 
 

@@ -9,15 +9,14 @@ import json
 import pytest
 
 from rltrain.api import settings_from
-from rltrain.config.catalog import PRESETS, Catalog, conf_dir
+from rltrain.config.catalog import PRESETS, Catalog
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import jobs, parse, quoted, typed_value
 from rltrain.config.saved_config import apply
-from rltrain.config.trust import read_config, refuse_foreign_targets, shipped_targets
+from rltrain.config.trust import gate, read_config, shipped_parts
 from rltrain.errors import CheckpointError, UsageError
 
 CATALOG = Catalog()
-SHIPPED = shipped_targets(conf_dir())
 
 REFUSED = [
     (["algo=qmx"], ["unknown algo 'qmx'", "Did you mean algo=qmix?"]),
@@ -164,26 +163,25 @@ def test_foreign_classes_are_refused_unless_trusted(tmp_path):
     tree = saved()
     tree["callbacks"] = [{"_target_": "evil.Thing"}]
     with pytest.raises(CheckpointError, match=r"evil\.Thing.*trust=\[evil\]"):
-        refuse_foreign_targets(tree, [], tmp_path, SHIPPED)
-    refuse_foreign_targets(tree, ["evil"], tmp_path, SHIPPED)
+        gate(tree, tmp_path)
+    gate(tree, tmp_path, trust=["evil"])
     tree["callbacks"] = [{"_target_": "os.system"}]
     with pytest.raises(CheckpointError):
-        refuse_foreign_targets(tree, ["evil"], tmp_path, SHIPPED)
+        gate(tree, tmp_path, trust=["evil"])
 
 
 def test_foreign_modules_of_environments_are_refused_unless_trusted(tmp_path):
     tree = settings_from(["algo=dqn", "env=gymnasium"]).plain
-    refuse_foreign_targets(tree, [], tmp_path, SHIPPED)
+    gate(tree, tmp_path)
     tree["env"]["id"] = "evil.things:Thing-v0"
     with pytest.raises(CheckpointError, match=r"the module evil\.things .*trust=\[evil\]"):
-        refuse_foreign_targets(tree, [], tmp_path, SHIPPED)
-    refuse_foreign_targets(tree, ["evil"], tmp_path, SHIPPED)
+        gate(tree, tmp_path)
+    gate(tree, tmp_path, trust=["evil"])
 
 
 def test_shipped_targets_are_our_own():
-    found = SHIPPED
-    assert "rltrain.algo.QMix" in found
-    assert all(t.startswith("rltrain.") for t in found)
+    assert "rltrain.algo.QMix" in shipped_parts()["algo.mixer"]
+    assert all(t.startswith("rltrain.") for each in shipped_parts().values() for t in each)
 
 
 def first_definitions():

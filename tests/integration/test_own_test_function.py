@@ -9,11 +9,9 @@ import pytest
 import rltrain
 from rltrain.api import settings_from
 from rltrain.common.metrics import test_metrics as checked_metrics
-from rltrain.config.catalog import conf_dir
-from rltrain.config.trust import refuse_foreign_targets, shipped_targets
+from rltrain.config.trust import gate
 from rltrain.errors import CheckpointError, UsageError
 
-SHIPPED = shipped_targets(conf_dir())
 CARTPOLE = ["algo=dqn", "env=cartpole", "test.n_envs=2", "test.episodes=3", "hardware.n_envs=2"]
 CARTPOLE += ["buffer.capacity=1000", "logger.wandb.mode=disabled", "hardware.threads=1"]
 
@@ -147,8 +145,8 @@ def test_a_test_function_of_a_loaded_run_needs_trust(tmp_path):
     tree = settings_from([]).plain
     tree["test"]["function"] = "os.system"
     with pytest.raises(CheckpointError, match=r"os\.system.*trust=\[os\]"):
-        refuse_foreign_targets(tree, [], tmp_path, SHIPPED)
-    refuse_foreign_targets(tree, ["os"], tmp_path, SHIPPED)
+        gate(tree, tmp_path)
+    gate(tree, tmp_path, trust=["os"])
 
 
 def test_an_environment_handed_over_has_tests_of_its_own(tmp_path):

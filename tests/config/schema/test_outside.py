@@ -1,0 +1,136 @@
+"""Every key that can hold a path, an address or anything at all carries a mark."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+
+import pytest
+
+from rltrain.config import schema
+from rltrain.config.schema.node import facts_of
+from rltrain.config.schema.outside import FILES, OUTSIDE, is_plain, kind_of
+from rltrain.config.trust import MODULE, REGISTERED, shipped_parts
+from rltrain.config.validate.constructor import constructor_at
+
+INSIDE = {
+    "test.env": "options over those of env, and marked as they are",
+    "env.id": "passes from an exact list only",
+    "env.game": "a name of ALE's, which has no folders",
+    "env.map_name": "a name in a table of maps",
+    "env.game_version": "a name among the installed versions",
+    "stop.metric": "compared with the metrics of a run",
+    "test.function": "a class, which needs trust",
+    "logger.wandb.project": "kept",
+    "logger.wandb.group": "kept",
+    "logger.wandb.tags": "kept",
+    "logger.trackio.project": "kept",
+    "logger.trackio.group": "kept",
+}
+"""Keys of texts that name nothing outside, and why."""
+SETTINGS = {
+    "": schema.RunSettings,
+    "algo": schema.AlgoSettings,
+    "hardware": (schema.HardwareSettings, schema.WorkerSettings, schema.ClusterSettings),
+    "logger": schema.LoggerSettings,
+}
+
+
+def is_open(annotation: typing.Any) -> bool:
+    """Whether an annotation accepts texts that are not listed, or anything."""
+    if annotation in (str, typing.Any):
+        return True
+    origin = typing.get_origin(annotation)
+    if origin is typing.Literal:
+        return False
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return True
+    return any(is_open(each) for each in typing.get_args(annotation))
+
+
+def of_settings(kind: typing.Any, prefix: str) -> Iterator[tuple[str, typing.Any]]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    for name in (f.name for f in fields(kind)):
+        key = f"{prefix}.{name}" if prefix else name
+        if is_dataclass(hints[name]):
+            yield from of_settings(hints[name], key)
+        else:
+            yield key, hints[name]
+
+
+def open_keys() -> Iterator[str]:
+    """Every key of the settings and of the shipped parts that accepts any text, or any name."""
+    for prefix, kinds in SETTINGS.items():
+        for kind in kinds if isinstance(kinds, tuple) else (kinds,):
+            yield from (key for key, annotation in of_settings(kind, prefix) if is_open(annotation))
+    for part, targets in shipped_parts().items():
+        for target in targets:
+            found = constructor_at(target, 0, facts_of(part))
+            yield from (f"{part}.{k}" for k, a in found.annotations.items() if is_open(a))
+            yield from [f"{part}.any_name"] if found.free else []
+
+
+OPEN = sorted(set(open_keys()) - {"env.maker", "callbacks.name"})
+
+
+def test_the_keys_that_reach_outside_are_found():
+    assert {"dataset.write", "hardware.address", "env.prices", "logger.wandb.any_name"} <= {*OPEN}
+
+
+@pytest.mark.parametrize("key", OPEN)
+def test_a_key_of_any_text_is_marked_or_known_to_stay_inside(key):
+    marks = [kind_of(tuple(f"{key}{end}".split("."))) for end in ("", ".any_name")]
+    of_a_list = OUTSIDE.get(key.partition(".")[0])  # callbacks, which are one value
+    assert any(marks) or of_a_list or key.removeprefix("test.") in INSIDE or key in INSIDE, (
+        f"{key} can hold any text: mark it in rltrain/config/schema/outside.py if that may be a "
+        "path, an address or of any form, or list it here with the reason why it stays inside."
+    )
+
+
+def test_marks_are_of_keys_that_there_are():
+    known = {*OPEN, *OPEN_NODES}
+    for form in OUTSIDE:
+        assert form.removesuffix(".*") in known or form.removesuffix("*") + "any_name" in known, (
+            form
+        )
+
+
+OPEN_NODES = ("mode", "record", "hub", "report", "sweep", "tune", "callbacks")
+
+
+def test_tests_have_the_marks_of_their_environment():
+    assert kind_of(("test", "env", "prices")) == kind_of(("env", "prices")) == "file"
+    assert {"env.prices", "test.env.prices"} <= {*FILES}
+
+
+def test_what_names_environments_by_ids_is_listed():
+    with_ids = {
+        target
+        for target in shipped_parts()["env"]
+        if "id" in constructor_at(target, 0, facts_of("env")).annotations
+    }
+    assert with_ids == {*REGISTERED, "rltrain.env.pettingzoo_env"}
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        *[
+            (v, True)
+            for v in (1, 2.5, None, True, "", "4x4", "hard", "train/return_mean", [1, "a"])
+        ],
+        *[
+            (v, False)
+            for v in ("/x", "a/b", "..", "a.b", "http:", "a b", "a\n", ["/x"], {"a": "."})
+        ],
+        *[(v, False) for v in ({"a/b": 1}, "x" * 65, "~", "$x", "ü/")],
+    ],
+)
+def test_numbers_and_single_words_are_harmless(value, plain):
+    assert is_plain(value) is plain
+
+
+@pytest.mark.parametrize("text", ["os:system", "a.b:C", "_a:b.c"])
+def test_modules_are_known_by_their_form(text):
+    assert MODULE.fullmatch(text)

@@ -1,0 +1,82 @@
+"""Hostile nodes at every node of every choice's configuration, and of a sweep's file: refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.faults.attacks import NODES, OVERRIDES
+from rltrain.config.catalog import Catalog
+from rltrain.config.compose import compose_checked
+from rltrain.config.tree import flat_keys, pick
+from rltrain.config.trust import gate
+from rltrain.errors import CheckpointError, NotTypedError, RltrainError, UsageError
+from rltrain.mode.sweep.plan import Job, Plan
+from rltrain.mode.sweep.saved import saved_jobs
+from tests.marks import slow_except
+
+CATALOG = Catalog()
+CHOICES = [
+    f"{group}={option}"
+    for group in CATALOG.groups
+    if group not in ("tuned", "tune")
+    for option in CATALOG.options(group)
+]
+FAST = ("env=trading",)
+ALLOWED = {"callbacks": NODES["own callback"]["_target_"], "logger.csv": "rltrain.logger.CsvFile"}
+"""A node that is nothing strange at its key: ``own_callback`` refuses to be built."""
+FILE = Path("config.json")
+
+
+def composed(choice):
+    """The configuration of a choice, with the first algorithm that goes with it."""
+    group, _, option = choice.partition("=")
+    typed = f"logger=[{option}]" if group == "logger" else choice
+    for algo in ([], *([f"algo={name}"] for name in CATALOG.options("algo"))):
+        try:
+            return compose_checked([typed, *algo]).plain
+        except UsageError:
+            continue
+    raise AssertionError(choice)
+
+
+@pytest.mark.parametrize("choice", slow_except(FAST, CHOICES))
+def test_no_hostile_node_passes_at_any_node(choice):
+    tree = composed(choice)
+    gate(tree, FILE)  # the configuration itself is harmless
+    nodes = [key for key in flat_keys(tree) if not key.endswith("_target_")]
+    for key in [*nodes, *(f"{key}.added" for key in nodes if isinstance(pick(tree, key), dict))]:
+        for name, node in NODES.items():
+            named = node.get("_target_") if isinstance(node, dict) else None
+            if named is None or named != ALLOWED.get(key):
+                assert not passes(with_node(tree, key, node)), f"{name} at {key}"
+
+
+def passes(tree):
+    """Whether a configuration passes the gate."""
+    try:
+        gate(tree, FILE)
+    except (CheckpointError, NotTypedError):
+        return False
+    return True
+
+
+def with_node(tree, key, node):
+    """A tree with a node in the place of a key; nothing else is copied."""
+    name, _, rest = key.partition(".")
+    if rest:
+        node = with_node(tree[name], rest, node)
+    return {**tree, name: [node] if key == "callbacks" else node}
+
+
+@pytest.mark.parametrize("overrides", OVERRIDES)
+def test_no_hostile_override_of_a_sweep_passes(own_folder, overrides, trained_once):
+    Path("evil.yaml").write_text("# @package _global_\ncallbacks: [{_target_: os.system}]\n")
+    words = overrides.split("\n")
+    words = words if any(w.startswith("env=") for w in words) else ["env=two_step", *words]
+    plan = Plan(Path("s"), (), "", 1, "", (Job(Path("s/0"), tuple(words)),))
+    with pytest.raises(RltrainError) as refused:
+        saved_jobs(plan, [])
+    assert refused.value.exit_code in (2, 3)
+    assert not (own_folder / "PWNED").exists()
