@@ -97,6 +97,11 @@ class VectorEnv(Protocol):
         )
 
     @optional
+    def order_agents(self, names: Sequence[str]) -> None:
+        """Give the agents this order, if these are their names. Called before the first reset."""
+        return
+
+    @optional
     def restart(self, state: Mapping[str, Any]) -> None:
         """Of a state only what outlives an episode, such as tasks; ``reset`` follows."""
         return

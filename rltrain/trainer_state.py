@@ -13,7 +13,7 @@ from rltrain.callback import Callbacks
 from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.common.metrics import Metrics
-from rltrain.common.spec_changes import changes
+from rltrain.common.spec_changes import agents_words, changes
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.periodic_tests import PeriodicTests
 from rltrain.step_hooks import TrainingStepHooks
@@ -252,8 +252,10 @@ def flat(algo: Mapping[str, Any], parts: Sequence[str]) -> dict[str, Any]:
 
 
 def size_words(spec: Mapping[str, Any]) -> str:
-    """3 agents, 9 actions, observation 30, state 48."""
+    """3 agents, 9 actions, observation 30, state 48; the agents by name if they have names."""
     many = "agent" if spec["n_agents"] == 1 else "agents"
+    names = agents_words(spec)
+    many += "" if names is None else f" {names}"
     shape = "×".join(map(str, spec["obs_shape"])) or "1"
     return (
         f"{spec['n_agents']} {many}, {spec['n_actions']} actions, observation {shape}, "

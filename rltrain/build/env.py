@@ -67,7 +67,9 @@ def build_env(
             "Type env=gymnasium env.id=module:Class, or hand its class to "
             "rltrain.make_trainer(…, env=…)."
         )
-    return cast(VectorEnv, conform(env, VectorEnv, "env"))
+    made = cast(VectorEnv, conform(env, VectorEnv, "env"))
+    made.order_agents(settings.agent_order)
+    return made
 
 
 def need_same_sizes(spec: EnvSpec, test_spec: EnvSpec) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 
 from torch import nn
 
+from rltrain.build.agent_order import ordered_as_saved
 from rltrain.build.env import build_env, prepare_machine, recorded
 from rltrain.build.learner import load_agents
 from rltrain.build.tests import build_test_rollout, n_test_envs
@@ -66,6 +67,7 @@ def build_evaluation(settings: Settings, folder: Path) -> Evaluated:
     from rltrain.build.workers import build_process_tests
 
     device = prepare_machine(settings)
+    settings = ordered_as_saved(settings, folder)
     env = build_env(settings, 1, training=False)
     agents = load_agents(settings, env.spec, device, folder)
     return build_process_tests(settings, agents, env)
@@ -73,7 +75,7 @@ def build_evaluation(settings: Settings, folder: Path) -> Evaluated:
 
 def build_local_evaluation(settings: Settings, folder: Path) -> Rollout:
     """Environments and a policy with a checkpoint's weights, in this process."""
-    device = prepare_machine(settings)
+    device, settings = prepare_machine(settings), ordered_as_saved(settings, folder)
     env = build_env(settings, n_test_envs(settings), training=False)
     agents = load_agents(settings, env.spec, device, folder)
     return recorded_rollout(settings, build_test_rollout(settings, agents, env))

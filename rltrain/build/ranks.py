@@ -12,6 +12,7 @@ import torch
 from rltrain.algo.exploration.share import ExplorationOfShare
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
+from rltrain.build.agent_order import ordered_as
 from rltrain.build.buffer import build_buffer
 from rltrain.build.callbacks import build_callbacks, obs_statistics, video_recorder
 from rltrain.build.env import build_env, need_same_sizes, prepare_machine
@@ -59,7 +60,7 @@ def build_rank_trainer(
     share = shares_of(settings.hardware.n_envs, world_size)[rank]
     own = settings_of_rank(settings, share, world_size)
     env = build_env(own, share.n_envs, training=True)
-    test_env = build_test_env(settings)
+    test_env = build_test_env(ordered_as(settings, env.spec.record))
     need_same_sizes(env.spec, test_env.spec)
     learner = build_learner(own, env.spec, device)
     if obs_statistics(learner):

@@ -14,6 +14,7 @@ from rltrain.algo.actor import Actor
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
+from rltrain.build.agent_order import ordered_as
 from rltrain.build.buffer import build_buffer
 from rltrain.build.callbacks import build_callbacks, obs_statistics, video_recorder
 from rltrain.build.env import build_env, need_same_sizes, prepare_machine, recorded
@@ -56,6 +57,7 @@ def build_trainer(
     torch.manual_seed(seed_key(run.seed, NOISE_STREAM))  # noisy layers and quantile levels
     n_envs = settings.hardware.n_envs if settings.workers is None else 1  # for its sizes
     env = build_env(settings, n_envs, training=True)
+    settings = ordered_as(settings, env.spec.record)
     test_env = build_test_env(settings)
     spec = env.spec
     need_same_sizes(spec, test_env.spec)

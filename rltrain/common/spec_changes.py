@@ -53,8 +53,27 @@ def action_words(spec: Mapping[str, Any]) -> str:
     return space_words({"multi_discrete": list(sizes), "start": list(starts)})
 
 
+def agents_words(spec: Mapping[str, Any]) -> str | None:
+    """The names of a team's agents in their order; None where they have none."""
+    each = spec.get("agents")
+    return None if each is None else ", ".join(name for name, *_ in each)
+
+
+def spaces_words(spec: Mapping[str, Any]) -> str | None:
+    """Observations and actions of a team's agents."""
+    each = spec.get("agents")
+    if each is None:
+        return None
+    own = {name: f"{space_words(seen)} and {space_words(acts)}" for name, seen, acts in each}
+    if len(set(own.values())) == 1:
+        return next(iter(own.values()))
+    return ", ".join(f"{name} {own[name]}" for name in sorted(own))
+
+
 FACTS: Mapping[str, Callable[[Mapping[str, Any]], str | None]] = {
     "observations": observation_words,
     "stored observations": stored_words,
     "actions": action_words,
+    "agents": agents_words,
+    "their spaces": spaces_words,
 }

@@ -73,6 +73,11 @@ class Env(Protocol):
         return getattr(self, method)(*args)
 
     @optional
+    def order_agents(self, names: Sequence[str]) -> None:
+        """Give the agents this order, if these are their names."""
+        return
+
+    @optional
     def render(self) -> np.ndarray | Sequence[np.ndarray]:
         """The last step: one image uint8 [H, W, 3], or several."""
         raise ValueError(f"{type(self).__name__} cannot be rendered.")
@@ -112,23 +117,36 @@ class SyncVectorEnv(VectorEnv):
         self.frames_per_second = self.envs[0].frames_per_second
         self.spec = spec = self.envs[0].spec
         for env in self.envs[1:]:
+            env.order_agents([name for name, *_ in spec.agents or ()])
             if env.spec != spec and (changed := changes(env.spec.record, spec.record)):
                 raise ValueError(
                     f"Environments of one run have other spaces ({changed} in the first one): "
                     "expected the same in all. Their constructor must not draw them."
                 )
-        self.obs = np.zeros((n_envs, spec.n_agents, *spec.obs_shape), spec.obs_dtype)
-        self.avail_actions = np.zeros((n_envs, spec.n_agents, spec.n_actions), np.uint8)
-        self.state = np.zeros((n_envs, spec.state_dim), np.float32)
-        self.last = np.zeros(n_envs, np.bool_)
-        agents = spec.n_agents, spec.n_actions
-        self._shapes = self.obs.shape[1:], agents, (spec.state_dim,)
+        self._make_arrays()
         self._infos: list[Mapping[str, Any]] = [{} for _ in range(n_envs)]
         self.infos: Sequence[Mapping[str, Any]] = self._infos
         self._episode = np.zeros(n_envs, np.int64)  # k of each environment's current episode
         self._actions = [array("q") for _ in range(n_envs)]  # of this episode, [T * N]
         self._tasks: list[Any] = [None] * n_envs  # that this episode began with
         self._seeds: EpisodeSeeds | None = None
+
+    def _make_arrays(self) -> None:
+        """Those of the interface, for ``spec``."""
+        n_envs, spec = self.n_envs, self.spec
+        self.obs = np.zeros((n_envs, spec.n_agents, *spec.obs_shape), spec.obs_dtype)
+        self.avail_actions = np.zeros((n_envs, spec.n_agents, spec.n_actions), np.uint8)
+        self.state = np.zeros((n_envs, spec.state_dim), np.float32)
+        self.last = np.zeros(n_envs, np.bool_)
+        agents = spec.n_agents, spec.n_actions
+        self._shapes = self.obs.shape[1:], agents, (spec.state_dim,)
+
+    def order_agents(self, names: Sequence[str]) -> None:
+        """Give the agents this order, in every environment."""
+        for env in self.envs:
+            env.order_agents(names)
+        self.spec = self.envs[0].spec
+        self._make_arrays()
 
     def reset(self, seeds: EpisodeSeeds) -> None:
         """Start episode 0 of every environment; episode k of environment e is seeded with

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from rltrain.build.agent_order import ordered_as_saved
 from rltrain.build.trainer import build_trainer
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
@@ -33,6 +34,7 @@ def built(
 ) -> Trainer:
     """A trainer, with what its parts refuse put as a usage error."""
     set_allocator_policy()
+    settings = in_order(settings, run_dir)
     build: Callable[..., Trainer] = build_trainer
     if settings.run.dataset.read is not None:
         build = build_offline_trainer
@@ -44,6 +46,19 @@ def built(
         return build(settings, run_dir, loggers or Loggers([]), callbacks)
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+def in_order(settings: Settings, run_dir: Path) -> Settings:
+    """The settings with the order of agents of what the trainer will go on from: a checkpoint of
+    its own folder, or that of ``checkpoint=``.
+    """
+    newest = checkpoint.newest_full(run_dir / "checkpoints")
+    if newest is not None:
+        return ordered_as_saved(settings, run_dir / "checkpoints" / str(newest))
+    if settings.run.checkpoint is None:
+        return settings
+    found = find_checkpoint(settings.run.checkpoint, settings.run.load_step)
+    return ordered_as_saved(settings, found.folder)
 
 
 def start_from(trainer: Trainer, settings: Settings) -> str | None:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from rltrain.algo.exploration.epsilon import FixedEpsilon
+from rltrain.build.agent_order import ordered_as
 from rltrain.build.buffer import build_buffer
 from rltrain.build.callbacks import build_callbacks, obs_statistics, video_recorder
 from rltrain.build.env import prepare_machine
@@ -31,6 +32,7 @@ from rltrain.interfaces import Buffer
 from rltrain.logger.loggers import Loggers
 from rltrain.offline.dataset import Dataset, Reader, open_dataset
 from rltrain.offline.estimate import Estimate
+from rltrain.offline.shards import read_index
 from rltrain.offline.trainer import OfflineTrainer
 from rltrain.types import Clock
 
@@ -64,9 +66,13 @@ def build_offline_trainer(
         )
     device = prepare_machine(settings)
     torch.manual_seed(seed_key(run.seed, NOISE_STREAM))  # noisy layers and quantile levels
+    folder = Path(run.dataset.read).expanduser()
+    if not settings.agent_order:
+        settings = ordered_as(settings, read_index(folder)["spec"])
     test_env = build_test_env(settings)
     spec = test_env.spec
-    dataset = open_dataset(Path(run.dataset.read).expanduser(), spec)
+    settings = ordered_as(settings, spec.record)
+    dataset = open_dataset(folder, spec)
     held_out = dataset.held_out(run.dataset.held_out)
     learner = build_learner(settings, spec, device)
     # one environment: the pieces of a dataset follow each other

@@ -18,7 +18,7 @@ from safetensors.numpy import save
 
 from rltrain.buffer import fields
 from rltrain.common.files import digest, get_json, put_text, sync
-from rltrain.common.spec_changes import changes
+from rltrain.common.spec_changes import agents_words, changes
 from rltrain.errors import DatasetError, EnvError, UsageError
 from rltrain.types import EnvSpec
 
@@ -165,8 +165,10 @@ def require_free(folder: Path) -> None:
 
 def sizes_of(record: Mapping[str, Any]) -> str:
     """An environment's sizes as text."""
+    names = agents_words(record)
+    agents = "agents" if names is None else f"agents {names}"
     return (
-        f"{record['n_agents']} agents, {record['n_actions']} actions, observation "
+        f"{record['n_agents']} {agents}, {record['n_actions']} actions, observation "
         f"{'×'.join(map(str, record['obs_shape'])) or '1'} {record['obs_dtype']}, state "
         f"{record['state_dim']}, {record['n_rewards']} rewards"
     )

@@ -43,6 +43,7 @@ class Settings:
     remarks: tuple[str, ...] = ()  # what a person should know about the choices
     algo_of_env: bool = False  # no algorithm was typed: it is the one of the environment's file
     typed: frozenset[str] = frozenset()
+    agent_order: tuple[str, ...] = ()  # of a team's agents, if it is known; see build.agent_order
 
     @property
     def title(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -74,36 +74,47 @@ class TeamEnv(Env):
                 f"{self.name} has the possible_agents {names}, of which some are the same: "
                 "expected a name of its own for every agent."
             )
-        spaces = team_spaces(names, env.observation_space, env.action_space, self.name)
-        self._agents, self._index = spaces.agents, {name: i for i, name in enumerate(names)}
-        self._shape = (len(names), *spaces.obs_shape)
-        self._n_actions = np.array([agent.actions.n for agent in spaces.agents])
+        self._state_dim, self._masks = first.state_dim, first.has_masks
+        self._frame_stack = frame_stack
+        self._lay_out(names)
         self._seed_bits = int(getattr(self._inner, "seed_bits", SEED_BITS))
         self._seed, self._t, self._present, self._kept = 0, 0, list[str](), set[str]()
         self.kept: tuple[str, int, bool] | None = None  # first agent that ended and was kept in
         # ``agents``, at which step, and whether others went on
-        self._own_state = first.state_dim is not None
         self.remarks = (HIDDEN.format(self.name),) if hides_state(env) else ()
+        if getattr(env, "render_mode", None) == "rgb_array":
+            fps = getattr(env, "metadata", {}).get("render_fps")
+            self.frames_per_second = float(fps or FRAMES_PER_SECOND)
+
+    def order_agents(self, names: Sequence[str]) -> None:
+        """Give the agents another order than ``possible_agents`` has, if these are their names."""
+        own = list(self._index)
+        if list(names) != own and sorted(names) == sorted(map(str, own)):
+            self._lay_out(names)
+
+    def _lay_out(self, names: Sequence[str]) -> None:
+        """The spec of agents in this order."""
+        env, n = self.env, len(names)
+        spaces = team_spaces(names, env.observation_space, env.action_space, self.name)
+        self._agents, self._index = spaces.agents, {name: i for i, name in enumerate(names)}
+        self._shape = (len(names), *spaces.obs_shape)
         self.spec = EnvSpec(
-            n_agents=len(names),
+            n_agents=n,
             n_actions=spaces.n_actions,
             obs_shape=spaces.obs_shape,
-            state_dim=self._joint_dim() if first.state_dim is None else first.state_dim,
-            n_rewards=len(names) if reward == "individual" else 1,
-            max_steps=max_episode_steps,
+            state_dim=self._joint_dim() if self._state_dim is None else self._state_dim,
+            n_rewards=n if self._reward == "individual" else 1,
+            max_steps=self._limit,
             obs_dtype=spaces.obs_dtype,
             obs_scale=spaces.obs_scale,
-            frame_stack=frame_stack,
+            frame_stack=self._frame_stack,
             agents=agents_record(names, env.observation_space, env.action_space),
-            masks_actions=first.has_masks
+            masks_actions=self._masks
             or spaces.action_sizes is not None
             or any(agent.has_mask for agent in spaces.agents),
             obs_sizes=spaces.obs_sizes,
             action_sizes=spaces.action_sizes,
         )
-        if getattr(env, "render_mode", None) == "rgb_array":
-            fps = getattr(env, "metadata", {}).get("render_fps")
-            self.frames_per_second = float(fps or FRAMES_PER_SECOND)
 
     def reset(self, seed: int) -> Observation:
         """Raises EnvError where the environment fails or shows what is not of its spaces."""
@@ -219,7 +230,7 @@ class TeamEnv(Env):
                 seen[i] = row
             else:
                 seen[i, : row.size] = row
-            if not self._own_state:
+            if self._state_dim is None:
                 own[i] = row.reshape(-1)
             mask = self._mask(agent, obs[name], self._info(infos, name), final=final)
             available[i, : mask.size] = mask
@@ -229,7 +240,7 @@ class TeamEnv(Env):
         """The global state [S]."""
         if not self.spec.state_dim:
             return NO_STATE
-        if not self._own_state:
+        if self._state_dim is None:
             return np.concatenate(own).astype(np.float32)
         try:
             state = np.asarray(self.env.state(), np.float32).reshape(-1)

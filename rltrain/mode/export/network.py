@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 import rltrain
 from rltrain.algo.checks import stacked_shape
+from rltrain.build.agent_order import ordered_as_saved
 from rltrain.build.env import build_env, prepare_machine
 from rltrain.build.learner import load_agents
 from rltrain.build.tests import build_test_rollout
@@ -171,7 +172,7 @@ def temporary_folder(folder: Path) -> Path:
 
 def written(settings: Settings, found: checkpoint.Found, folder: Path) -> dict[str, Any]:
     """Write the files of an export and compare them with the policy; returns ``export.json``."""
-    device = prepare_machine(settings)
+    device, settings = prepare_machine(settings), ordered_as_saved(settings, found.folder)
     try:
         env = build_env(settings, min(settings.run.test.n_envs, 4), training=False)
     except ValueError as error:
