@@ -154,7 +154,8 @@ def require_one_value(overrides: Sequence[str]) -> None:
 
 def typed_value(overrides: Sequence[str], key: str) -> Any:
     """The value that was typed for a key, as in Hydra the last one; None for none or several."""
-    values = [o.value() for o in parse(overrides) if o.key_or_group == key]
+    typed = (o for o in parse(overrides) if o.key_or_group == key and not o.is_delete())
+    values = [o.value() for o in typed]
     return None if not values or isinstance(values[-1], (Sweep, list, dict)) else values[-1]
 
 

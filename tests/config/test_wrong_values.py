@@ -104,3 +104,9 @@ def test_a_number_as_text_says_how_it_becomes_a_number(key, monkeypatch):
 def test_numbers_of_hundreds_of_digits_are_refused(key):
     with pytest.raises(UsageError, match=f"{key}=999"):
         check_composition(compose_checked([*CARTPOLE, f"{key}={'9' * 400}"]))
+
+
+@pytest.mark.parametrize("word", ["~resume=1", "~checkpoint=x", "~mode=evaluate", "~config=x"])
+def test_a_deletion_is_no_value(word):
+    with pytest.raises(UsageError, match="keys cannot be removed"):
+        entry.run([*CARTPOLE, word])
