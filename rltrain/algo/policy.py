@@ -109,6 +109,7 @@ class Policy:
             return np.full(action.shape, np.nan)
         return self.exploration.probability(q, available, action, clock)
 
+    # twin: kernels/acting.py
     def values(
         self, agents: nn.Module, obs: np.ndarray, hidden: Tensor
     ) -> tuple[np.ndarray, Tensor]:

@@ -53,7 +53,7 @@ def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Le
         ),
     )
     if kernels.chosen(settings.hardware.kernels) == "compiled":
-        kernels.compile_gradient_step(learner.gradient_step)
+        kernels.compile_gradient_step(learner.gradient_step, required(settings))
     return learner
 
 
@@ -111,7 +111,7 @@ def build_agents(settings: Settings, spec: EnvSpec) -> nn.Module:
         )
     if kernels.chosen(settings.hardware.kernels) == "compiled":
         announce_compilation()
-        kernels.compile_agents(agents)
+        kernels.compile_agents(agents, required(settings))
     return agents
 
 
@@ -170,7 +170,7 @@ def build_loss(settings: Settings, spec: EnvSpec, model: Model) -> Loss:
     if kernels.chosen(settings.hardware.kernels) == "compiled":
         measured = settings.hardware.threads == "auto"
         most, cache = available_cores() if measured else None, settings.hardware.target_cache
-        return kernels.compile_loss(loss, model, most, cache, bf16)
+        return kernels.compile_loss(loss, model, most, cache, bf16, required(settings))
     if settings.hardware.target_cache is not None:
         kernels.require_target_values(loss)
     if bf16:
@@ -188,6 +188,11 @@ def need_independent(part: str, model: Model, spec: EnvSpec, to_keep: str) -> No
             f"{type(model.mixer).__name__} joins them. Type algo/mixer=independent, or to keep the "
             f"mixer {to_keep}."
         )
+
+
+def required(settings: Settings) -> bool:
+    """Whether compiled code was asked for by name."""
+    return settings.hardware.kernels == "compiled"
 
 
 def about(settings: Settings, spec: EnvSpec) -> dict[str, Any]:

@@ -20,4 +20,4 @@ def build_exploration(settings: Settings) -> Exploration:
 def accelerate(settings: Settings, policy: Policy) -> None:
     """Let a policy act in compiled code, if ``hardware.kernels`` says so."""
     if kernels.chosen(settings.hardware.kernels) == "compiled":
-        kernels.compile_policy(policy)
+        kernels.compile_policy(policy, settings.hardware.kernels == "compiled")

@@ -213,8 +213,8 @@ def with_garbage(batch: Batch, lengths, seed=1) -> Batch:
 
     return replace(
         batch,
-        obs=spoil(batch.obs, 1e3),
-        state=spoil(batch.state, 1e3),
+        obs=spoil(batch.obs, torch.nan),
+        state=spoil(batch.state, torch.nan),
         reward=spoil(batch.reward, torch.nan),
         avail_actions=spoil(batch.avail_actions, flags(batch.avail_actions)),
         last_action=spoil(batch.last_action, integers(batch.last_action)),

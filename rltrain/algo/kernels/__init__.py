@@ -2,7 +2,7 @@
 
 Networks and losses are plain PyTorch and do not refer to them. ``hardware.kernels`` chooses once,
 when a learner is built: each counterpart replaces one method of one object and is tested against
-it.
+it. ``twins`` notices where the plain code, or an object, is no longer what it computes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from torch import nn
 
+from rltrain.algo.kernels.twins import doubled
 from rltrain.algo.optimizer import GradientStep
 from rltrain.algo.policy import Policy
 from rltrain.interfaces import Loss
@@ -33,8 +34,12 @@ def chosen(kernels: Kernels) -> str:
     return "torch" if kernels == "torch" or not installed else "compiled"
 
 
-def compile_agents(agents: nn.Module) -> None:
-    """Let the parts of a network that have a counterpart compute with it."""
+def compile_agents(agents: nn.Module, required: bool = False) -> None:
+    """Let the parts of a network that have a counterpart compute with it.
+
+    Raises:
+        ValueError: their plain code was changed, and compiled code is required.
+    """
     from rltrain.algo.kernels.feed_forward import compile_feed_forward
     from rltrain.algo.kernels.linear import fuse
     from rltrain.algo.kernels.recurrent.acting import compile_recurrent_step
@@ -44,16 +49,17 @@ def compile_agents(agents: nn.Module) -> None:
     from rltrain.algo.network.layers import Layers
     from rltrain.algo.network.packing import PackedGRU
 
-    counterparts: dict[type, Callable[[Any], None]] = {
-        Layers: fuse,
-        PackedGRU: compile_gru,
-        FeedForward: compile_feed_forward,
-        GRUAgents: compile_recurrent_step,
+    counterparts: dict[type, tuple[str, Callable[[Any], None]]] = {
+        Layers: ("linear.py", fuse),
+        PackedGRU: ("recurrent/gru.py", compile_gru),
+        FeedForward: ("feed_forward.py", compile_feed_forward),
+        GRUAgents: ("recurrent/acting.py", compile_recurrent_step),
     }
     for part in agents.modules():
-        compile_part = counterparts.get(type(part))  # a subclass may compute something else
-        if compile_part is not None:
-            compile_part(part)
+        if type(part) in counterparts:  # a subclass may compute something else
+            kernel, compile_part = counterparts[type(part)]
+            if doubled((kernel,), list(part.modules()), required):
+                compile_part(part)
 
 
 def compile_loss(
@@ -62,6 +68,7 @@ def compile_loss(
     most_threads: int | None = None,
     target_cache: int | None = None,
     bf16: bool = False,
+    required: bool = False,
 ) -> Loss:
     """The counterpart of a loss for these agents and this mixer, if there is one.
 
@@ -71,6 +78,7 @@ def compile_loss(
         target_cache: bytes of the target network's values that are kept until its next update;
             None: none.
         bf16: whether factors of matrix products are rounded to bfloat16.
+        required: whether plain code that was changed is refused.
 
     Raises:
         ValueError: no counterpart of this loss keeps them, or rounds factors.
@@ -78,9 +86,12 @@ def compile_loss(
     from rltrain.algo.kernels.recurrent.learning import compile_sequence_loss
     from rltrain.algo.kernels.td_step import compile_td_loss
 
+    parts = [loss, *model.modules()]
     compiled = compile_td_loss(loss, model)
-    if compiled is loss:
-        compiled = compile_sequence_loss(loss, model, most_threads, target_cache, bf16)
+    if compiled is not loss and not doubled(("td_step.py", "feed_forward.py"), parts, required):
+        compiled = loss
+    elif compiled is loss:
+        compiled = compile_sequence_loss(loss, model, most_threads, target_cache, bf16, required)
     if target_cache is not None:
         require_target_values(compiled)
     if bf16:
@@ -88,18 +99,18 @@ def compile_loss(
     return compiled
 
 
-def compile_gradient_step(step: GradientStep) -> None:
+def compile_gradient_step(step: GradientStep, required: bool = False) -> None:
     """Let a gradient step compute in compiled code, if its optimizer has a counterpart."""
     from rltrain.algo.kernels.optimizer import gradient_step
 
-    gradient_step.compile_gradient_step(step)
+    gradient_step.compile_gradient_step(step, required)
 
 
-def compile_policy(policy: Policy) -> None:
+def compile_policy(policy: Policy, required: bool = False) -> None:
     """Let a policy act in compiled code, where its parts have counterparts."""
     from rltrain.algo.kernels import acting
 
-    acting.compile_policy(policy)
+    acting.compile_policy(policy, required)
 
 
 def require_target_values(loss: Loss) -> None:

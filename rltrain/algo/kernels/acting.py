@@ -18,23 +18,31 @@ from rltrain.algo.kernels.feed_forward import Stack, outputs_of
 from rltrain.algo.kernels.recurrent.acting import RecurrentStep, recurrent_values
 from rltrain.algo.kernels.recurrent.learning import plain_agents
 from rltrain.algo.kernels.replace import replace_method
+from rltrain.algo.kernels.twins import doubled
+from rltrain.algo.kernels.twins.table import FORWARD
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.policy import Policy
 from rltrain.types import Clock
 
 
-def compile_policy(policy: Policy) -> None:
+def compile_policy(policy: Policy, required: bool = False) -> None:
     """Let a policy act in compiled code, where network and exploration have counterparts."""
-    stack = Stack.of(policy.agents)
-    if stack is not None and cast(FeedForward, policy.agents).input.bare:
-        replace_method(policy, "values", partial(_values, stack))
-    elif plain_agents(policy.agents):
-        step = RecurrentStep(cast(GRUAgents, policy.agents))
-        replace_method(policy, "values", partial(recurrent_values, step))
-    kinds = EpsilonGreedy, ExponentialEpsilon, FixedEpsilon, PiecewiseEpsilon
-    if type(policy.exploration) in kinds:  # a subclass may compute something else
-        replace_method(policy.exploration, "choose", choose)
+    stack, kinds = Stack.of(policy.agents), (FORWARD, "recurrent/acting.py", "acting.py")
+    recurrent = stack is None and plain_agents(policy.agents)
+    bare = stack is not None and cast(FeedForward, policy.agents).input.bare
+    parts = [policy, *policy.agents.modules()]
+    if (bare or recurrent) and doubled(kinds, parts, required):
+        if stack is not None:
+            replace_method(policy, "values", partial(_values, stack))
+        else:
+            step = RecurrentStep(cast(GRUAgents, policy.agents))
+            replace_method(policy, "values", partial(recurrent_values, step))
+    explorations = EpsilonGreedy, ExponentialEpsilon, FixedEpsilon, PiecewiseEpsilon
+    exploration = policy.exploration
+    # a subclass may compute something else
+    if type(exploration) in explorations and doubled(("acting.py",), [exploration], required):
+        replace_method(exploration, "choose", choose)
 
 
 def _values(

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from rltrain.algo.kernels.replace import replace_method
+from rltrain.algo.kernels.twins.watch import Watch
 from rltrain.algo.network.convolutions import Convolutions
 from rltrain.algo.network.distribution import Categorical, ImplicitQuantile, Quantile, Scalar
 from rltrain.algo.network.feed_forward import FeedForward
@@ -108,6 +109,7 @@ class Stack:
         parts = [part for block in blocks for part in block if part is not None]
         self._tables: list[dict[str, Any]] = [part._parameters for part in parts]
         self._found: tuple[list[int], np.ndarray] = [], NO_POINTS
+        self.watch = Watch()
 
     @classmethod
     def of(cls, agents: nn.Module) -> Stack | None:
@@ -127,10 +129,11 @@ class Stack:
         value = [] if head.value is None else plain_layers(head.value, ends_in_relu=False)
         if not trunk or not advantage or value is None:
             return None
-        if head.embed is None:
-            return cls(trunk, advantage, value, sides)
-        stack = cls(trunk, advantage, value, sides, [Block(cast(nn.Linear, head.embed[0]))])
-        stack.head, stack.levels = head, cast(ImplicitQuantile, distribution).levels
+        embedding = [] if head.embed is None else [Block(cast(nn.Linear, head.embed[0]))]
+        stack = cls(trunk, advantage, value, sides, embedding)
+        stack.watch = Watch(agents)
+        if head.embed is not None:
+            stack.head, stack.levels = head, cast(ImplicitQuantile, distribution).levels
         return stack
 
     def draw_levels(self, n_rows: int, use: str) -> np.ndarray:
@@ -144,9 +147,9 @@ class Stack:
 
     @property
     def compiles(self) -> bool:
-        """Whether the weights lie where compiled code can take them."""
+        """Whether the weights lie where compiled code can take them, and are nothing but that."""
         weight = self._tables[0]["weight"]
-        return bool(weight.is_cpu and weight.dtype == torch.float32)
+        return bool(weight.is_cpu and weight.dtype == torch.float32) and self.watch.plain()
 
     def output(self, x: Tensor, kind: int, points: np.ndarray) -> Tensor:
         """[X, …] to expected returns [X, A], without a gradient; ``outputs_of`` a distribution.

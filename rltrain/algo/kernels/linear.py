@@ -6,6 +6,7 @@ Small networks spend more time between operations than in them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -13,17 +14,20 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from rltrain.algo.kernels.replace import replace_method
+from rltrain.algo.kernels.twins.watch import Watch
 from rltrain.algo.network.layers import Layers
 
 
 def fuse(layers: Layers) -> None:
     """Let linear layers with ReLU between them compute as one node."""
     if layers.plain:
-        replace_method(layers, "forward", _forward)
+        replace_method(layers, "forward", partial(_forward, Watch(*layers)))
 
 
-def _forward(layers: Layers, x: Tensor) -> Tensor:
+def _forward(watch: Watch, layers: Layers, x: Tensor) -> Tensor:
     """[..., n_in] to [..., n_out]."""
+    if not watch.plain():
+        return cast(Tensor, Layers.forward(layers, x))
     y = dense(x.flatten(0, -2), layers.linear, layers.ends_in_relu)
     return y if x.dim() == 2 else y.view(*x.shape[:-1], -1)
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from rltrain.algo.kernels.feed_forward import Stack, outputs_of
+from rltrain.algo.kernels.twins.watch import Watch, watched
 from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.sum import Independent
@@ -57,6 +58,7 @@ class CompiledTDLoss:
         self.acted_error = loss.acted_error
         self.options = options_of(loss)
         self._stacks: dict[nn.Module, Stack] = {}  # by agents: online and target
+        self._watches: dict[Model, Watch] = {}  # by online model
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
         """As the loss; with ``gradient``, that of the flat parameters."""
@@ -68,7 +70,8 @@ class CompiledTDLoss:
         one_noise = mask_end == 1 or not stack.draws_noise  # in all that is learned
         n_learned = mask_end * batch.action[0].numel()
         small = stack.n_products * n_learned * torch.get_num_threads() <= MOST_PRODUCTS
-        if not (small and stack.compiles and separate and one_noise):
+        compiles = stack.compiles and watched(self._watches, online, target).plain()
+        if not (small and compiles and separate and one_noise and mask_end > 0):
             return self.loss(online, target, batch, clock)
         agents = cast(FeedForward, online.agents)
         return td_step(stack, self._stack(target.agents), agents, batch, self.options)

@@ -30,6 +30,7 @@ class Distribution(Protocol):
         """[..., K] to [...]."""
 
 
+# twin: kernels/feed_forward.py
 class Scalar(nn.Module):
     """The expected return itself: K = 1."""
 
@@ -40,6 +41,7 @@ class Scalar(nn.Module):
         return dist.squeeze(-1)
 
 
+# twin: kernels/feed_forward.py
 class Categorical(nn.Module):
     """Logits over ``atoms`` returns evenly spaced from ``v_min`` to ``v_max`` (C51; Bellemare et
     al. 2017, section 4).
@@ -67,6 +69,7 @@ class Categorical(nn.Module):
         return dist.softmax(-1) @ self.support
 
 
+# twin: kernels/feed_forward.py
 class Quantile(nn.Module):
     """``quantiles`` returns at the midpoints of as many equal shares (QR-DQN; Dabney et al. 2018a,
     section 4).
@@ -86,6 +89,7 @@ class Quantile(nn.Module):
         return dist.mean(-1)
 
 
+# twin: kernels/feed_forward.py
 class ImplicitQuantile(nn.Module):
     """Returns at quantile levels drawn for every call (IQN; Dabney et al. 2018b); networks in
     evaluation mode use midpoints instead.

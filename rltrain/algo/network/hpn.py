@@ -71,7 +71,8 @@ class HPNAgents(GRUAgents):
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
         """The values of whole windows; see ``GRUAgents``."""
         plain = super().unroll(batch, start, stop)
-        q = torch.cat([plain.q, self._attacks(batch.obs, plain.hidden)], -1)
+        obs = zero_outside(batch.obs, batch.real)  # 0 times NaN would reach a gradient
+        q = torch.cat([plain.q, self._attacks(obs, plain.hidden)], -1)
         return Output(zero_outside(q, batch.real), plain.hidden)
 
     def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:

@@ -78,7 +78,7 @@ def change(module):
 
 
 @pytest.mark.parametrize("way", [through_memory, through_ray], ids=["process", "ray"])
-@pytest.mark.parametrize("kind", [*KINDS, *SHIPPED], ids=str)
+@pytest.mark.parametrize("kind", [*KINDS, *SHIPPED], ids=lambda x: getattr(x, "__name__", str(x)))
 def test_workers_have_all_that_loading_gives(kind, way):
     learned = agents_of(kind) if isinstance(kind, list) else nn.Sequential(kind())
     worker, loaded = copy.deepcopy(learned), copy.deepcopy(learned)

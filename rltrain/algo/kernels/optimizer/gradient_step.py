@@ -8,20 +8,31 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from rltrain.algo.kernels.replace import replace_method
+from rltrain.algo.kernels.twins import doubled
 from rltrain.algo.optimizer import FEW_WEIGHTS, GradientStep
 from rltrain.types import Number, Result
 
 PLAIN = {"weight_decay": 0, "amsgrad": False, "maximize": False, "decoupled_weight_decay": False}
 
 
-def compile_gradient_step(step: GradientStep) -> None:
+def compile_gradient_step(step: GradientStep, required: bool = False) -> None:
     """Let clipping and optimizer compute in compiled code, if it is Adam on few weights."""
     weights = step.weights
     few = weights.is_cpu and weights.dtype == torch.float32 and weights.numel() < FEW_WEIGHTS
-    if few and torch.optim.Adam in type(step.optimizer).__bases__:
+    adam = torch.optim.Adam in type(step.optimizer).__bases__
+    if few and adam and doubled(("optimizer/gradient_step.py",), [step], required):
         replace_method(step, "take", adam_step)
+
+
+def hooked(optimizer: Optimizer) -> bool:
+    """Whether an optimizer's step calls hooks, or was replaced in this object."""
+    own = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
+    everywhere = _global_optimizer_pre_hooks or _global_optimizer_post_hooks
+    return bool(own or everywhere) or "step" in vars(optimizer)
 
 
 def adam_step(step: GradientStep, result: Result) -> tuple[Number, Number]:
@@ -33,6 +44,7 @@ def adam_step(step: GradientStep, result: Result) -> tuple[Number, Number]:
     if (
         not alone
         or not betas
+        or hooked(step.optimizer)
         or isinstance(lr, Tensor)
         or any(options[k] != v for k, v in PLAIN.items())
     ):
@@ -46,7 +58,8 @@ def adam_step(step: GradientStep, result: Result) -> tuple[Number, Number]:
     else:
         gradient.fill(0)
         mean = torch.as_tensor(result.loss_sum) / count
-        mean.backward()
+        if mean.requires_grad:  # else no step was learned from
+            mean.backward()
         loss = float(mean.detach())
     moments, bound = step.moments, step.max_grad_norm
     n_steps = moments["step"].view(1).numpy()

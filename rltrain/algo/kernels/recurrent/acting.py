@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from rltrain.algo.kernels.recurrent.learning import plain_agents
 from rltrain.algo.kernels.recurrent.weights import agent_weights
 from rltrain.algo.kernels.replace import replace_method
+from rltrain.algo.kernels.twins.watch import Watch
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.policy import Policy
 
@@ -58,11 +59,13 @@ class RecurrentStep:
         self.hidden_dim, self.n_actions = agents.hidden_dim, len(self.weights[-1])
         self._places: list[int] = []
         self._arrays: tuple[np.ndarray, ...] = ()
+        self.watch = Watch(agents)
 
     @property
     def compiles(self) -> bool:
-        """Whether the weights lie where compiled code can take them."""
-        return self.weights[0].is_cpu and self.weights[0].dtype == torch.float32
+        """Whether the weights lie where compiled code can take them, and are nothing but that."""
+        weight = self.weights[0]
+        return weight.is_cpu and weight.dtype == torch.float32 and self.watch.plain()
 
     def __call__(
         self, rows: np.ndarray, last_action: np.ndarray, hidden: np.ndarray

@@ -14,10 +14,14 @@ from torch import Tensor, nn
 
 from rltrain.algo.kernels.recurrent.target_values import Places, TargetValues
 from rltrain.algo.kernels.recurrent.threads import MeasuredThreads
-from rltrain.algo.kernels.recurrent.weights import TeamWeights, arrays, empty_sums
+from rltrain.algo.kernels.recurrent.weights import TeamWeights, arrays, empty_sums, misfit
+from rltrain.algo.kernels.twins import computes_plainly, doubled
+from rltrain.algo.kernels.twins.table import LEARNING
+from rltrain.algo.kernels.twins.watch import Watch, watched
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.mixer.sum import Independent, Sum
+from rltrain.algo.network.agent_input import ActionAndAgent, AgentInput
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.network.packing import PackedGRU
 from rltrain.interfaces import Loss
@@ -34,6 +38,7 @@ def compile_sequence_loss(
     most_threads: int | None = None,
     target_cache: int | None = None,
     bf16: bool = False,
+    required: bool = False,
 ) -> Loss:
     """The loss in compiled code, if it is a ``TDLoss`` of GRU agents whose values a mixing network
     of two-layer hyper-networks, a sum, or nothing joins; else the loss itself.
@@ -43,6 +48,7 @@ def compile_sequence_loss(
         most_threads: bound where the number of threads is measured; None: PyTorch's number.
         target_cache: bytes of the target network's values that are kept; None: none.
         bf16: whether factors of matrix products are rounded to bfloat16.
+        required: whether plain code or weights that do not fit are refused.
     """
     kind: type = type(loss)
     if kind is not TDLoss or model.critic is not None:
@@ -51,6 +57,11 @@ def compile_sequence_loss(
     returns = plain.returns
     extended = plain.rescale is not None or returns.munchausen is not None or returns.corrected
     if extended or not plain_agents(model.agents) or mixer_kind(model.mixer) is None:
+        return loss
+    if not doubled((LEARNING,), [plain, *model.modules()], required):
+        return loss
+    if (reason := misfit(model)) is not None:
+        computes_plainly(reason, required)
         return loss
     threads = None if most_threads is None else MeasuredThreads(min(most_threads, N_SHARES))
     return CompiledSequenceLoss(plain, threads, target_cache, bf16)
@@ -61,7 +72,9 @@ def plain_agents(agents: nn.Module) -> bool:
     if type(agents) is not GRUAgents:
         return False
     more = agents.norm is not None or agents.head is not None or agents.input.norm is not None
-    return type(agents.rnn) is PackedGRU and not more
+    parts = agents.fc1, agents.rnn, agents.fc2, agents.input, agents.input.rest
+    kinds = nn.Linear, PackedGRU, nn.Linear, AgentInput, ActionAndAgent
+    return not more and all(type(x) is kind for x, kind in zip(parts, kinds, strict=True))
 
 
 def mixer_kind(mixer: nn.Module) -> int | None:
@@ -95,6 +108,7 @@ class CompiledSequenceLoss:
         self.acted_error = loss.acted_error
         self.target_values = TargetValues(target_cache)
         self._weights: dict[Model, TeamWeights] = {}  # online and target
+        self._watches: dict[Model, Watch] = {}  # by online model
         self._sums: tuple[Any, Any] | None = None  # gradients of shares, used again
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
@@ -102,6 +116,7 @@ class CompiledSequenceLoss:
         weight = cast(GRUAgents, online.agents).fc1.weight
         others = batch.agent, batch.td_target, batch.hidden, batch.warm_up
         plain = all(field is None for field in others)
+        plain = plain and watched(self._watches, online, target).plain()
         if not (plain and weight.is_cpu and weight.dtype == torch.float32):
             return self.loss(online, target, batch, clock)
         return self._step(online, target, batch)

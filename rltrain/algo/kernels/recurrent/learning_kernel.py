@@ -148,6 +148,8 @@ def learn(chunk, share, batch, nets, mixers, options, target_values, gradients, 
     mixed = empty_mixed(mixers[0], n_steps if options.mixer == MIX else 0)
     for i in range(n_episodes):
         b, length = chunk.episodes[i], chunk.length[i]
+        if length == 0:  # products need a step
+            continue
         place = target_values.place[b]
         target_q = target_values.values[place : place + (length + 1) * n_agents * width]
         target_q = target_q.reshape((length + 1, n_agents, width))

@@ -91,6 +91,42 @@ def mixer_weights(mixer: nn.Module) -> list[Tensor]:
     return [x for layer in linear for x in (layer.weight, layer.bias)]
 
 
+def misfit(model: Model) -> str | None:
+    """Why the kernels cannot read a model's weights: they compute two layers per hyper-network, and
+    look at no bounds. None if they can.
+    """
+    agents, mixer = cast(GRUAgents, model.agents), model.mixer
+    width, n_actions, n_inputs = agents.width, len(agents.fc2.weight), agents.input.dim
+    layers: dict[str, tuple[nn.Module, int, int]] = {
+        "fc1": (agents.fc1, width, n_inputs),
+        "fc2": (agents.fc2, n_actions, width),
+    }
+    if isinstance(mixer, QMix):
+        embed, n_state = mixer.embed_dim, mixer.hyper_b_1.in_features
+        hyper, sizes = mixer.hyper_w_1, (mixer.n_agents * embed, embed, 1)
+        hidden = len(next(hyper.parameters(), ()))
+        layers["hyper_b_1"] = mixer.hyper_b_1, embed, n_state
+        names = "hyper_w_1", "hyper_w_final", "V"
+        for name, n_hidden, n_out in zip(names, (hidden, hidden, embed), sizes, strict=True):
+            network = getattr(mixer, name)
+            if [type(x) for x in network.children()] != [nn.Linear, nn.ReLU, nn.Linear]:
+                return f"QMix.{name} is not Linear, ReLU, Linear"
+            layers[f"{name}.0"] = network[0], n_hidden, n_state
+            layers[f"{name}.2"] = network[2], n_out, n_hidden
+    expected: dict[str, tuple[Any, tuple[int, ...]]] = {}
+    for name, (layer, n_out, n_in) in layers.items():
+        expected |= {f"{name}.weight": (layer, (n_out, n_in)), f"{name}.bias": (layer, (n_out,))}
+    for part in ("ih", "hh"):
+        expected[f"rnn.weight_{part}"] = agents.rnn, (3 * width, width)
+        expected[f"rnn.bias_{part}"] = agents.rnn, (3 * width,)
+    for name, (layer, shape) in expected.items():
+        weight = getattr(layer, name.rpartition(".")[2], None)
+        got = None if weight is None else tuple(weight.shape)
+        if got != shape:
+            return f"{name} has shape {got}, compiled code expects {shape}"
+    return None
+
+
 def arrays(parameters: list[Tensor]) -> list[np.ndarray]:
     """Their present values."""
     return [parameter.detach().numpy() for parameter in parameters]

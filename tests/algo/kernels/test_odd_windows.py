@@ -1,0 +1,76 @@
+"""Windows without a transition, batches that are not learned from, NaN behind a window's end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import rltrain
+from rltrain.env.smac.options import env_spec
+from rltrain.types import Clock, EnvSpec
+from tests.algo.batches import make_batch, with_garbage
+
+TEAM = EnvSpec(n_agents=3, n_actions=5, obs_shape=(6,), state_dim=8)
+ONE = EnvSpec(n_agents=1, n_actions=3, obs_shape=(4,))
+TEAMS = ["iql", "vdn", "qmix", "qatten", "qplex", "qplex_attention", "qtran", "ow_qmix", "cw_qmix"]
+SINGLE = ["dqn", "c51", "qrdqn", "iqn", "noisy", "rainbow", "munchausen_dqn", "drqn", "r2d2"]
+HPN = ["qmix", "algo/network=hpn"]
+METHODS = [*([name] for name in TEAMS + SINGLE), HPN]
+LENGTHS = [5, 0, 3, 5, 1, 0, 5, 2, 0, 4, 5, 5, 1, 0, 0, 5, 3, 2, 5, 5, 1, 5, 4, 0]
+"""More than two windows per share of the compiled step, some shares with none of one kind."""
+
+
+def found(method, kernels, change):
+    """Loss, priorities and gradient of a batch."""
+    spec = env_spec("2s3z") if method is HPN else TEAM if method[0] in TEAMS else ONE
+    words = [f"algo={method[0]}", *method[1:], f"hardware.kernels={kernels}"]
+    words += ["hardware.threads=1", "algo.max_grad_norm=null"]
+    learner = rltrain.make_learner(words, spec)
+    junk = [np.full(n, 1e3 * np.sin(n), np.float32) for n in range(60, 4000, 97)]
+    del junk  # memory that is given back holds anything
+    torch.manual_seed(0)
+    result = learner.update(change(spec), Clock())
+    assert result.metrics["skipped_updates"] == 0
+    gradient = learner.gradient_step.flat.gradient.clone()
+    return torch.as_tensor(result.metrics["loss"]), result.priority, gradient
+
+
+def without_transitions(spec):
+    return make_batch(LENGTHS, spec)
+
+
+def all_empty(spec):
+    return make_batch([0, 0, 0], spec, n_steps=2)
+
+
+def not_learned(spec):
+    return replace(make_batch([4, 3, 1], spec), mask_end=0)
+
+
+def masked(spec):
+    batch = make_batch([4, 3, 1], spec)
+    return replace(batch, mask=torch.zeros_like(batch.mask))
+
+
+def nan_behind(spec):
+    return with_garbage(make_batch([4, 0, 3, 1], spec), [4, 0, 3, 1])
+
+
+CHANGES = [without_transitions, all_empty, not_learned, masked, nan_behind]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("method", METHODS, ids="-".join)
+def test_compiled_code_and_pytorch_agree(method, change):
+    compiled, plain = (found(method, kernels, change) for kernels in ("compiled", "torch"))
+    for one, other in zip(compiled, plain, strict=True):
+        assert one.isfinite().all()
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+    if change in (all_empty, not_learned, masked):
+        assert not plain[2].any()
+    if change is nan_behind:
+        clean = found(method, "torch", lambda spec: make_batch([4, 0, 3, 1], spec))
+        torch.testing.assert_close(plain[2], clean[2])
