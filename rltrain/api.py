@@ -13,6 +13,7 @@ from rltrain.build.env import prepare_machine
 from rltrain.build.greedy_policy import build_greedy_policy
 from rltrain.build.learner import build_learner
 from rltrain.callback import Callback
+from rltrain.common.folders import require_empty
 from rltrain.config.compose import compose_checked
 from rltrain.config.mapping import Overrides, as_texts
 from rltrain.config.overrides import typed_value
@@ -258,6 +259,8 @@ def make_trainer(
     trainer = built(settings, folder, loggers, [Journal(folder, settings)])
     try:
         trainer.awaits_restore = holds_run(folder)
+        if not trainer.awaits_restore:
+            require_empty(folder, "a run", "Choose another run_dir.")
         warn(settings, trainer)
         start_from(trainer, settings)
         folder.mkdir(parents=True, exist_ok=True)

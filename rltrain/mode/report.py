@@ -13,12 +13,13 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from rltrain.common.files import require_writable
+from rltrain.common.folders import require_empty
 from rltrain.config.schema import RunSettings
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen, shown
 from rltrain.report.analysis import Analysis, analyze
 from rltrain.report.figures import draw_all
-from rltrain.report.page import write_page
+from rltrain.report.page import is_report, write_page
 from rltrain.report.readers import find_runs
 from rltrain.report.results import size_text, tables_of
 from rltrain.report.tables import Table, as_csv, as_latex
@@ -47,15 +48,18 @@ def report(run: RunSettings) -> Report:
             "mode=report needs runs: type mode=report runs=outputs for all of them, runs=FOLDER, "
             "or a pattern in quotes, runs='outputs/*-cartpole'."
         )
-    analysis = analyze(find_runs(places(run.runs)), run.report)
     folder = Path(run.report.dir).expanduser() if run.report.dir else new_folder()
+    if not is_report(folder):
+        advice = "Type report.dir=FOLDER with a new or an empty folder, or leave it out."
+        require_empty(folder, "a report", advice)
     require_writable(folder.absolute(), "report.dir")
+    analysis = analyze(find_runs(places(run.runs)), run.report)
     tables = tables_of(analysis)
+    write_page(folder / "report.html", analysis, tables)
     for table in tables:
         write(folder / "tables" / f"{table.name}.csv", as_csv(table))
         write(folder / "tables" / f"{table.name}.tex", as_latex(table))
     draw_all(analysis, folder / "figures")
-    write_page(folder / "report.html", analysis, tables)
     return Report(folder, analysis, tables)
 
 

@@ -28,6 +28,7 @@ from rltrain.common.files import (
     put_text,
     require_writable,
 )
+from rltrain.common.folders import require_empty
 from rltrain.common.metrics import test_score
 from rltrain.config.saved_config import NEW_RUN
 from rltrain.config.schema import Settings
@@ -38,6 +39,7 @@ from rltrain.hardware.device import machine
 from rltrain.mode.messages.resources import resource_plan
 
 log = logging.getLogger("rltrain")
+NEW_FOLDER = "hydra.run.dir=FOLDER with a new or an empty folder"
 KEPT_ON_RESUME = (
     "seed",
     "env.",
@@ -68,7 +70,8 @@ def holds_run(folder: Path) -> bool:
 
 
 def require_new(run_dir: Path) -> None:
-    """Refuse a folder that holds a run already, or that cannot be made.
+    """Refuse a folder that holds a run already or something else, or that cannot be made. One in
+    which a run was about to begin is taken.
 
     Raises:
         UsageError: what to type instead.
@@ -78,7 +81,15 @@ def require_new(run_dir: Path) -> None:
             f"{run_dir} already holds a run. Type resume={run_dir} to go on with it, or choose "
             "another folder."
         )
+    if not about_to_begin(read_record(run_dir / "run.json")):
+        advice = f"Type {NEW_FOLDER}, or leave it out for one below outputs."
+        require_empty(run_dir, "a run", advice, (".hydra", ".run.json."))
     require_writable(run_dir)
+
+
+def about_to_begin(record: Mapping[str, Any]) -> bool:
+    """Whether a ``run.json`` is of ``make_folder`` or ``record_failure``."""
+    return "status" in record and ("process" in record or "exit_code" in record)
 
 
 def clear_folder(run_dir: Path, settings: Settings) -> None:
@@ -102,8 +113,13 @@ def clear_folder(run_dir: Path, settings: Settings) -> None:
 
 
 def make_folder(run_dir: Path, files: Mapping[str, str]) -> None:
-    """Make the folder, with ``files`` (texts by name) in its ``.hydra/``."""
+    """Make the folder, with ``files`` (texts by name) in its ``.hydra/``. Its first file tells that
+    it is of a run, however soon the process may be killed.
+    """
     run_dir.mkdir(parents=True, exist_ok=True)
+    if not (run_dir / "run.json").exists():
+        begun = {"status": "running", "process": os.getpid()}
+        put_text(run_dir / "run.json", json.dumps(begun))
     for name, text in files.items():
         (run_dir / ".hydra").mkdir(exist_ok=True)
         (run_dir / ".hydra" / name).write_text(text, encoding="utf-8")
@@ -242,7 +258,7 @@ class Journal(Record):
 
 
 def leave(path: Path, process: int) -> None:
-    """Record that a run which a process drove by hand was left before its end."""
+    """Record that a process left its run before the end."""
     record = read_record(path)
     if record.get("status") == "running" and record.get("process") == process == os.getpid():
         with suppress(OSError):

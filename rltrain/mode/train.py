@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -36,6 +37,7 @@ from rltrain.mode.messages.closing import closing_words, next_commands, one_line
 from rltrain.mode.messages.warnings import warn
 from rltrain.mode.run_folder import (
     Record,
+    leave,
     make_folder,
     now,
     refuse_changes,
@@ -134,6 +136,7 @@ def run_training(
                     stack.enter_context(run_lock(run_dir))
                     keep_log(run_dir)
         except BaseException:
+            leave(record.path, os.getpid())
             trainer.close()
             raise
         interrupts.trainer = trainer

@@ -26,6 +26,7 @@ from rltrain.build.learner import load_agents
 from rltrain.build.tests import build_test_rollout
 from rltrain.common import checkpoint
 from rltrain.common.files import put_text
+from rltrain.common.folders import require_empty
 from rltrain.common.install import install_extra
 from rltrain.config.schema import Settings
 from rltrain.errors import Interrupted, UsageError
@@ -129,6 +130,12 @@ def export(
     plain = ("hardware.device=cpu", "hardware.kernels=torch")
     found, settings = open_checkpoint(path, (*words, *plain), load_step, plays=True)
     folder = home(found) / "onnx" / str(found.step)
+    require_empty(
+        folder,
+        "an export",
+        "Move them elsewhere: an export replaces its folder.",
+        (POLICY, SCRIPT, RECORD) if (folder / RECORD).is_file() else (),
+    )
     temporary = temporary_folder(folder)
     try:
         record = written(settings, found, temporary)

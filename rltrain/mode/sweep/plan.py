@@ -15,6 +15,7 @@ from typing import Any
 
 import rltrain
 from rltrain.common.files import put_text, require_writable
+from rltrain.common.folders import require_empty
 from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import shown
@@ -193,6 +194,9 @@ def plan_for(
             f"{typed} already holds runs. Choose another hydra.sweep.dir, or leave it out for a "
             "new folder below outputs/multirun."
         )
+    else:
+        advice = "Type hydra.sweep.dir=FOLDER with a new or an empty folder, or leave it out."
+        require_empty(typed, "a sweep", advice, (".lock", f".{FILE}."))
     require_writable(wanted.folder)
     return wanted, False
 

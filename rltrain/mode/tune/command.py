@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.common.files import json_object, put_text, require_writable
+from rltrain.common.folders import require_empty
 from rltrain.common.streams import keep_streams, say
 from rltrain.config.compose import compose_checked
 from rltrain.config.schema import RunSettings, Settings
@@ -87,6 +88,8 @@ def begin(folder: Path, overrides: Sequence[str], run: RunSettings) -> bool:
                 f"{' '.join(before.get('overrides', []))}. Type tune.dir=FOLDER for a new one."
             )
         return True
+    advice = "Type tune.dir=FOLDER with a new or an empty folder, or leave it out."
+    require_empty(folder, "a study", advice, (f".{STUDY}.",))
     folder.mkdir(parents=True, exist_ok=True)
     put_text(path, json.dumps(about, indent=1))
     return False

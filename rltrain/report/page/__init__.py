@@ -23,6 +23,8 @@ FOLDED = ("configurations", "runs")
 """Tables that are closed at first."""
 MANY = 4
 """Environments that the title names, at most."""
+GENERATOR = b'<meta name="generator" content="rltrain mode=report">'
+"""What page.html is known by."""
 
 
 def write_page(path: Path, analysis: Analysis, tables: Sequence[Table]) -> None:
@@ -51,6 +53,15 @@ def write_page(path: Path, analysis: Analysis, tables: Sequence[Table]) -> None:
     filled = pieces[0][0] + "".join(fields[name] + rest for name, _, rest in pieces[1:])
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(filled, encoding="utf-8")
+
+
+def is_report(folder: Path) -> bool:
+    """Whether a folder holds a page of ours."""
+    try:
+        with (folder / "report.html").open("rb") as file:
+            return GENERATOR in file.read(1000)
+    except OSError:
+        return False
 
 
 def warnings(texts: Sequence[str]) -> str:

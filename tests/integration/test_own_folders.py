@@ -1,0 +1,132 @@
+"""Nothing is written into a folder that is not empty and holds nothing of its kind."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import rltrain
+from rltrain.errors import UsageError
+
+FOREIGN = {
+    "a text": {"README.md": "my precious notes"},
+    "a configuration": {"config.json": '{"mine": 1}'},
+    "figures": {"figures/curves.png": "mine", "report.html": "<html>mine</html>"},
+    "records": {"run.json": '{"status": "COMPLETED"}', "metrics.jsonl": "{}"},
+    "a log": {"train.log": "mine", ".hydra/config.yaml": "mine"},
+    "a hidden file": {".gitignore": "*"},
+    "an empty folder": {"src/": ""},
+    "results": {"results.csv": "a,b", "tables/a.csv": "1"},
+    "checkpoints": {"checkpoints/1/model.safetensors": "mine"},
+    "numbers": {"1_mine/notes.txt": "mine", "onnx/1/policy.onnx": "mine"},
+}
+COMMANDS = {
+    "train": (["hydra.run.dir=place"], r"hydra\.run\.dir=|resume="),
+    "train here": (["hydra.run.dir=."], r"hydra\.run\.dir=|resume="),
+    "sweep": (["-m", "seed=1,2", "hydra.sweep.dir=place"], r"hydra\.sweep\.dir="),
+    "report": (["report.dir=place", "runs=../runs", "mode=report"], r"report\.dir="),
+    "report here": (["report.dir=.", "runs=../runs", "mode=report"], r"report\.dir="),
+    "tune": (["mode=tune", "tune=dqn", "algo=dqn", "tune.dir=place"], r"tune\.dir="),
+    "dataset": (["hydra.run.dir=../new", "dataset.write=place"], r"dataset\.write="),
+    "import": (
+        ["mode=import", "checkpoint=../pymarl", "algo=qmix", "hydra.run.dir=place"],
+        r"hydra\.run\.dir=|resume=",
+    ),
+}
+
+
+def fill(folder, kind):
+    for name, text in FOREIGN[kind].items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir() if name.endswith("/") else path.write_text(text, encoding="utf-8")
+
+
+def tree(folder):
+    """Every path below a folder with its digest."""
+    return {
+        path.relative_to(folder).as_posix(): path.is_file()
+        and hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+SAMPLE = [("a text", name) for name in COMMANDS] + [(kind, "train") for kind in FOREIGN]
+ALL = [(kind, name) for kind in FOREIGN for name in COMMANDS if (kind, name) not in SAMPLE]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [*SAMPLE, *(pytest.param(*case, marks=pytest.mark.slow) for case in ALL)]
+)
+def test_a_folder_of_something_else_is_refused_and_left_as_it_is(
+    command, small, own_folder, monkeypatch, name, kind
+):
+    if name == "tune":
+        pytest.importorskip("optuna")
+    words, advice = COMMANDS[name]
+    here = own_folder / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    fill(here if name.endswith("here") else here / "place", kind)
+    before = tree(own_folder)
+    words = words if name.startswith("report") else [*small, *words]
+    with pytest.raises(UsageError, match=advice) as refused:
+        command(*words)
+    assert len(str(refused.value).splitlines()) == 1
+    assert tree(own_folder) == before
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_trainer_made_by_hand_refuses_it_too(small, own_folder, kind):
+    fill(own_folder / "place", kind)
+    before = tree(own_folder)
+    with pytest.raises(UsageError, match=r"Choose another run_dir|or choose another run_dir"):
+        rltrain.make_trainer(small, run_dir="place").train()
+    assert tree(own_folder) == before
+
+
+def test_what_a_killed_run_left_before_it_began_is_taken(command, small, own_folder):
+    command(*small, "hydra.run.dir=run")
+    kept = {".hydra", "run.json", "train.log", "config.json"}
+    for path in (own_folder / "run").iterdir():
+        if path.name not in kept:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    Path("run/config.json").rename("run/.config.json.123")
+    begun = {"status": "running", "process": 123}
+    Path("run/run.json").write_text(json.dumps(begun), encoding="utf-8")
+    assert command(*small, "hydra.run.dir=run") == 0
+
+
+@pytest.mark.parametrize("names", [[], [".run.json.123"], [".hydra/config.yaml"]])
+def test_a_folder_that_is_as_good_as_empty_is_taken(command, small, own_folder, names):
+    (own_folder / "run").mkdir()
+    for name in names:
+        (own_folder / "run" / name).parent.mkdir(exist_ok=True)
+        (own_folder / "run" / name).touch()
+    assert command(*small, "hydra.run.dir=run") == 0
+
+
+def test_a_report_is_written_again_in_its_own_folder(command, trained):
+    words = ["mode=report", f"runs={trained}", "report.dir=here", "report.resamples=50"]
+    assert command(*words) == 0
+    Path("here/notes.txt").write_text("mine", encoding="utf-8")
+    assert command(*words) == 0
+    assert Path("here/notes.txt").read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.slow
+def test_an_export_does_not_replace_notes_beside_it(command, trained):
+    pytest.importorskip("onnxscript")
+    words = ["mode=export", f"checkpoint={trained}"]
+    assert command(*words) == 0
+    assert command(*words) == 0
+    (folder,) = (trained / "onnx").iterdir()
+    (folder / "notes.txt").write_text("mine", encoding="utf-8")
+    before = tree(folder)
+    with pytest.raises(UsageError, match="an export replaces its folder"):
+        command(*words)
+    assert tree(folder) == before
