@@ -21,11 +21,11 @@ def close_all(name: str, parts: Iterable[Closable]) -> None:
     Args:
         name: what one of them is, as in "an environment".
     """
-    raised: dict[str, Exception] = {}
+    raised: dict[str, BaseException] = {}
     for part in parts:
         try:
             part.close()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raised.setdefault(f"{type(error).__name__}: {error}", error)
     for text, first in raised.items():
         log.warning("%s could not be closed (%s)", name, text, exc_info=first)

@@ -80,7 +80,7 @@ class Loggers:
             try:
                 write(logger)
                 self.failures[i] = 0
-            except Exception as error:
+            except (Exception, SystemExit) as error:  # wandb calls sys.exit
                 self.failures[i] += 1
                 off = "; it is switched off" if self.failures[i] == logger.patience else ""
                 self.report(i, f"could not {what} ({error}){off}")
@@ -91,7 +91,7 @@ class Loggers:
                 if self.failures[i] < logger.patience:
                     logger.summarize(summary)
                 logger.close()
-            except (Exception, KeyboardInterrupt) as error:  # Ctrl-C skips this one
+            except (Exception, SystemExit, KeyboardInterrupt) as error:  # Ctrl-C skips this one
                 self.report(i, f"could not be closed ({type(error).__name__}: {error})")
 
     def report(self, i: int, problem: str) -> None:

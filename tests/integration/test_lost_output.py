@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import pty
@@ -13,7 +14,14 @@ from pathlib import Path
 
 import pytest
 
+import rltrain
 from rltrain.common.files import get_json
+from rltrain.logger.loggers import Loggers
+from rltrain.logger.screen import Screen
+from rltrain.mode.sweep.display import Lines
+from rltrain.mode.sweep.plan import Job
+from rltrain.mode.sweep.processes import Processes
+from rltrain.trainer import Trainer
 from tests.common.test_streams import FAILURES, Failing
 
 
@@ -169,6 +177,61 @@ def test_a_command_of_its_own_ends_as_usual(small, own_folder, where, what):
     records = list(own_folder.glob("**/run.json"))
     assert len(records) == (1 if what == "train" else 2)
     assert {get_json(path)["status"] for path in records} == {"finished"}
+
+
+def raising(error):
+    def close(self, *about):
+        raise error
+
+    return close
+
+
+@pytest.mark.parametrize("error", [RuntimeError(), SystemExit(9), KeyboardInterrupt()], ids=repr)
+@pytest.mark.parametrize("part", [Loggers, Trainer])
+def test_a_run_that_cannot_be_closed_is_recorded(command, small, monkeypatch, part, error):
+    monkeypatch.setattr(part, "close", raising(error))
+    with pytest.raises(type(error)):
+        command(*small, "hydra.run.dir=run")
+    assert get_json(Path("run/run.json"))["status"] == "finished"
+
+
+def test_a_run_that_is_driven_by_hand_and_left_is_recorded(small):
+    trainer = rltrain.make_trainer(small, run_dir="run")
+    trainer.iterate()
+    assert get_json(Path("run/run.json"))["status"] == "running"
+    trainer.close()
+    del trainer
+    gc.collect()
+    assert get_json(Path("run/run.json"))["status"] == "interrupted"
+
+
+def test_jobs_are_stopped_and_not_killed_when_the_display_fails(tmp_path):
+    class Broken(Lines):
+        def line(self, job, text, stream):
+            raise ValueError("a bug")
+
+    program = (
+        "import pathlib, signal, sys, time\n"
+        "def stop(*about):\n    pathlib.Path(sys.argv[2], 'saved').touch()\n    sys.exit(143)\n"
+        "signal.signal(signal.SIGTERM, stop)\n"
+        "print('begun', flush=True)\ntime.sleep(100)\n"
+    )
+    job = Job(tmp_path / "0_job", ())
+    job.folder.mkdir()
+    processes = Processes(
+        n_jobs=1,
+        at_once=1,
+        retries=0,
+        fail_fast=False,
+        display=Broken(Screen(), Screen()),
+        command=lambda job: [str(job.folder)],
+        environment=lambda place: {},
+        program=(sys.executable, "-c", program),
+    )
+    with pytest.raises(ValueError, match="a bug"):
+        processes.run([job])
+    assert (job.folder / "saved").exists()
+    assert (job.record["status"], job.record["exit_code"]) == ("failed", 143)
 
 
 @pytest.mark.slow

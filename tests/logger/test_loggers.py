@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Logger, Loggers
@@ -52,6 +53,14 @@ class Hanging(Logger):
 
     def close(self):
         raise KeyboardInterrupt  # Ctrl-C while it waits
+
+
+def test_a_logger_that_ends_the_program_ends_nothing():
+    leaving = Hanging()
+    leaving.write = leaving.close = lambda *about: sys.exit(9)
+    loggers = Loggers([leaving])
+    loggers.write(Clock(1), 0.0, ROW)
+    loggers.close()
 
 
 def test_one_more_interrupt_leaves_a_logger_that_hangs_and_closes_the_others():
