@@ -91,6 +91,11 @@ def find_checkpoint(
         UsageError: a step beside a single checkpoint.
     """
     path = typed_path(typed)
+    if (path / "agent.th").is_file() or any(path.glob("*/agent.th")):
+        raise CheckpointError(
+            f"{typed} holds weights of PyMARL: expected a run of rltrain. Type rltrain mode=import "
+            f"checkpoint={typed} algo=… env=…, then mode=evaluate checkpoint=latest."
+        )
     inside = checkpoint.folder_of(path)
     has_any = checkpoint.is_one(path) or any(
         os.path.lexists(inside / str(step) / MANIFEST) for step in checkpoint.steps_of(inside)

@@ -55,7 +55,7 @@ def in_order(settings: Settings, run_dir: Path) -> Settings:
     newest = checkpoint.newest_full(run_dir / "checkpoints")
     if newest is not None:
         return ordered_as_saved(settings, run_dir / "checkpoints" / str(newest))
-    if settings.run.checkpoint is None:
+    if settings.run.checkpoint is None or settings.run.mode != "train":
         return settings
     found = find_checkpoint(settings.run.checkpoint, settings.run.load_step)
     return ordered_as_saved(settings, found.folder)

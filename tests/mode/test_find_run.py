@@ -132,6 +132,14 @@ def test_where_there_is_no_run_it_says_what_was_expected(own_folder, typed):
             find(typed)
 
 
+@pytest.mark.parametrize("place", ["models", "models/1000"])
+def test_weights_of_pymarl_are_imported_first(own_folder, place):
+    (own_folder / "models/1000").mkdir(parents=True)
+    (own_folder / "models/1000/agent.th").touch()
+    with pytest.raises(CheckpointError, match=f"rltrain mode=import checkpoint={place} algo="):
+        find_checkpoint(place)
+
+
 def test_runs_without_a_checkpoint_are_named(own_folder):
     make_run(own_folder / "outputs/run", steps=())
     with pytest.raises(CheckpointError, match="has written a checkpoint yet"):

@@ -130,10 +130,15 @@ class BattleView:
         )
 
     @property
+    def agent_type_ids(self) -> dict[str, int]:
+        """The ids of the unit types that SMAC's maps define for agents, by name."""
+        names = sorted(self.map_data.drawn_from) or dict.fromkeys(self.map_data.ally_types)
+        return {name: FIRST_AGENT_TYPE + k for k, name in enumerate(names)}
+
+    @property
     def _unit_types(self) -> list[int]:
         kinds = [kind.sc2_id for kind in self.battles.unit_types(self.index)]
-        names = sorted(self.map_data.drawn_from) or dict.fromkeys(self.map_data.ally_types)
-        ids = {UNITS[name].sc2_id: FIRST_AGENT_TYPE + k for k, name in enumerate(names)}
+        ids = {UNITS[name].sc2_id: own for name, own in self.agent_type_ids.items()}
         return [ids[kind] for kind in kinds[: self.n_agents]] + kinds[self.n_agents :]
 
     def unit_shoot_range(self, agent_id: int) -> float:

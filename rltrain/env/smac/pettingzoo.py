@@ -15,7 +15,8 @@ from rltrain.env.smac.starcraft2_env import StarCraft2Env
 
 class SmacParallelEnv(ParallelEnv):  # type: ignore[misc]  # it has no types
     """Agents ``marine_0`` …, in SMACv2 ``agent_0`` …; observations are {"observation",
-    "action_mask"}; the dead leave the battle.
+    "action_mask"}; the dead leave the battle. ``map_name`` and options are those of
+    ``StarCraft2Env``, in SMACv2 those of ``StarCraftCapabilityEnv``.
 
     The last step of an episode terminates all agents; at the time limit it truncates instead.
     """
@@ -31,7 +32,8 @@ class SmacParallelEnv(ParallelEnv):  # type: ignore[misc]  # it has no types
         **options: Any,
     ) -> None:
         self._options = {"map_name": map_name, "rules": rules, **options}
-        self._make = StarCraftCapabilityEnv if is_scenario(map_name) else StarCraft2Env
+        drawn = is_scenario(map_name) or map_name.startswith("10gen_")
+        self._make = StarCraftCapabilityEnv if drawn else StarCraft2Env
         self.env = self._make(seed=seed, **self._options)
         self.metadata = {"name": f"smac_{self.env.map_name}", "render_modes": ["rgb_array"]}
         self.render_mode = "rgb_array"

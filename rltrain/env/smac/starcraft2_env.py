@@ -31,6 +31,11 @@ PROGRAM_OPTIONS = frozenset(f.name for f in fields(ProgramOptions))
 """Accepted and not used: this environment has no window, log or replay file."""
 
 
+SMAC_TYPES: tuple[str, ...] = ("marine", "marauder", "medivac", "stalker", "zealot", "colossus")
+SMAC_TYPES += ("hydralisk", "zergling", "baneling")
+"""Unit types whose ids SMAC's environment has as attributes."""
+
+
 class StarCraft2Env(BattleView):
     """SMAC's single environment on the compiled engine; ``options`` are those of ``Options`` and
     ``ProgramOptions``, ``start`` and those that begin with it as in ``StartOptions``.
@@ -93,6 +98,8 @@ class StarCraft2Env(BattleView):
             "health", "energy/cooldown", *place, *shields[0], *cone, *types,
         ]  # fmt: skip
         self.enemy_state_attr_names = ["health", *place, *shields[1], *types]
+        for name in SMAC_TYPES:  # marine_id, …; 0 where the map has none
+            setattr(self, f"{name}_id", self.agent_type_ids.get(name, 0))
         self.continuing_episode = continuing_episode
         self._seed = secrets.randbits(31) if seed is None else int(seed)
         self._episode = 0

@@ -222,3 +222,29 @@ def test_what_pymarl_passes_is_accepted():
         reward_scale_rate=20,
     )
     assert env.get_env_info()["obs_shape"] == 30
+
+
+TYPES = {
+    "3m": {"marine"},
+    "MMM": {"marauder", "marine", "medivac"},
+    "2s3z": {"stalker", "zealot"},
+    "1c3s5z": {"colossus", "stalker", "zealot"},
+    "3s_vs_5z": {"stalker"},
+    "bane_vs_bane": {"baneling", "zergling"},
+}
+
+
+@pytest.mark.parametrize("map_name", TYPES)
+def test_unit_types_have_smacs_attributes(map_name):
+    env = StarCraft2Env(map_name=map_name)
+    env.reset()
+    own = {f"{name}_id" for name in TYPES[map_name]}
+    assert {getattr(env, name) for name in own} == {u.unit_type for u in env.agents.values()}
+    assert env.marine_id == 0 or "marine_id" in own
+
+
+def test_parallel_env_takes_smacv2s_names():
+    config = {"n_units": 5, "n_enemies": 6}
+    env = parallel_env(map_name="10gen_terran", capability_config=config)
+    assert len(env.reset(seed=0)[0]) == 5
+    assert env.env.map_name == parallel_env(map_name="terran_5_vs_6").env.map_name
