@@ -1,0 +1,1 @@
+"""Every promise about a run with every state that a run can have."""
