@@ -9,7 +9,7 @@ FAULTS := overrides lines hostile corruptions omissions determinism power kills 
 unexport PYTHONDONTWRITEBYTECODE # many processes read the modules that one has compiled
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-all soak bench docs extras format lint type clean
+.PHONY: help install train test test-all soak mutants bench docs extras format lint type clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ test-all: install lint type ## run all tests, including slow ones
 
 soak: install ## make every kind of fault and count (hours; docs/reliability.md)
 	@for kind in $(FAULTS); do $(BIN)/python -m benchmarks.faults $$kind || exit 1; done
+
+mutants: install ## change one line at a time and count which changes the tests notice (an hour)
+	$(BIN)/python -m benchmarks.mutants
 
 bench: install ## measure speed and memory beside other libraries
 	$(BIN)/python -m benchmarks

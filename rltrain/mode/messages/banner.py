@@ -14,7 +14,6 @@ from rich.panel import Panel
 from rich.table import Table
 
 import rltrain
-from rltrain.common.files import number_of
 from rltrain.config.schema import Settings
 from rltrain.logger.screen import plural, shown
 from rltrain.mode.messages.bottleneck import bottleneck
@@ -66,8 +65,8 @@ class Job:
     n_jobs: int
 
     def __str__(self) -> str:
-        number = number_of(self.name.partition("_")[0])
-        return self.name if number is None else f"job {number + 1} of {self.n_jobs}"
+        number = self.name.partition("_")[0]
+        return f"job {int(number) + 1} of {self.n_jobs}" if number.isdigit() else self.name
 
 
 def job_line(settings: Settings, trainer: Trainer, job: Job) -> str:

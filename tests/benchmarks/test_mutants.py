@@ -1,0 +1,26 @@
+"""Mutations that no longer apply would be counted as killed by nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.mutants.__main__ import ROOT
+from benchmarks.mutants.table import MUTATIONS
+
+ROOMS = ("algo", "buffer", "hardware", "trainer")
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mutation_applies_once(name):
+    mutation = MUTATIONS[name]
+    text = (ROOT / "rltrain" / mutation.file).read_text(encoding="utf-8")
+    assert text.count(mutation.old) == 1
+    assert mutation.new not in ("", mutation.old) or mutation.old.startswith("+")
+    for path in mutation.paths:
+        assert (ROOT / path.partition("::")[0]).exists()
+
+
+def test_there_are_mutations_of_every_room():
+    assert len(MUTATIONS) >= 60
+    files = [mutation.file for mutation in MUTATIONS.values()]
+    assert all(any(file.startswith(room) for file in files) for room in ROOMS)
