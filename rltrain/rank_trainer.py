@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from rltrain.common.checkpoint import Found
+from rltrain.common.seeding import NOISE_STREAM, seed_key
 from rltrain.trainer import Trainer
 from rltrain.types import Steps
 
@@ -19,6 +22,7 @@ class Together(Protocol):
     """The processes that learn together."""
 
     device: torch.device
+    rank: int
 
     @property
     def orphaned(self) -> bool: ...
@@ -51,6 +55,13 @@ class RankTrainer(Trainer):
             for tensor in self.shared:
                 self.ranks.copy_first(tensor)
         super().start()
+
+    def restore(self, path: str | Path) -> Found:
+        """The same; every rank then draws noise of its own, as it does from the start."""
+        found = super().restore(path)
+        noise = seed_key(torch.initial_seed(), NOISE_STREAM, self.ranks.rank, self.clock.updates)
+        torch.manual_seed(noise)
+        return found
 
     def counted(self, steps: Steps) -> int:
         """The same with the sums over all ranks; ends all of them in the same iteration."""

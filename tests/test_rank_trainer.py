@@ -42,3 +42,14 @@ def test_all_ranks_learn_once_all_are_ready_and_end_together(rank, other, due, s
     assert rank.counted(steps) == due
     assert (rank.clock.env_steps, rank.clock.episodes) == (16, 1 + len(steps.episodes))
     assert rank.stopping == stopping
+
+
+def test_ranks_draw_noise_of_their_own_after_a_resume(rank, tmp_path):
+    """Defect: all continued the stream of rank 0, whose checkpoint they read."""
+    rank.save()
+    drawn = []
+    for number in (0, 1, 1):
+        rank.ranks.rank = number
+        rank.restore(tmp_path / "run")
+        drawn.append(torch.randn(3).tolist())
+    assert drawn[0] != drawn[1] == drawn[2]

@@ -23,8 +23,8 @@ class Returns:
     2020); a team's log-policy is the sum of its agents'.
 
     Raises:
-        ValueError: ``n_step`` above 1 or no ``trace`` where they contradict each other, or a
-            ``floor`` above 0, where no log-policy is.
+        ValueError: ``n_step`` above 1 or no ``trace``, or ``munchausen`` and ``double``, where they
+            contradict each other, or a ``floor`` above 0, where no log-policy is.
     """
 
     gamma: Probability  # discount of one step
@@ -47,6 +47,12 @@ class Returns:
             raise ValueError(
                 "algo.loss.corrected=true is the correction of Q(lambda): type a lambda as well, "
                 "such as algo.loss.trace=0.6, or algo.loss.corrected=false."
+            )
+        if self.munchausen is not None and self.double:
+            raise ValueError(
+                f"algo.loss.munchausen={self.munchausen:g} and algo.loss.double=true: the soft "
+                "value is the target network's own, over its policy, so that the online network "
+                "chooses no action. Type algo.loss.double=false, or algo.loss.munchausen=null."
             )
         if self.floor > 0:
             raise ValueError(

@@ -92,6 +92,7 @@ def machine() -> dict[str, Any]:
     return {
         "cpu": _cpu_model(),
         "cores": available_cores(),
+        "threads": torch.get_num_threads(),  # where PyTorch computes, last bits depend on it
         "memory_bytes": psutil.virtual_memory().total,
         "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else None,
         "system": platform.platform(),

@@ -14,7 +14,7 @@ RETURNS = {
     "td_lambda": {"trace": 0.6},
     "q_lambda": {"trace": 0.6, "corrected": True},
     "munchausen": {"munchausen": 0.9, "temperature": 0.3, "double": False},
-    "munchausen_lambda": {"munchausen": 0.9, "temperature": 0.3, "trace": 0.6},
+    "munchausen_lambda": {"munchausen": 0.9, "temperature": 0.3, "trace": 0.6, "double": False},
 }
 EVERY = [
     pytest.param(m, r, marks=() if r in ("one_step", "q_lambda") else pytest.mark.slow)
@@ -106,7 +106,7 @@ def test_the_munchausen_term_of_a_certain_policy_is_zero(method):
     only = torch.zeros_like(batch.avail_actions)
     only[..., 0] = True
     batch = replace(batch, avail_actions=only, action=torch.zeros_like(batch.action))
-    soft = target_mean(method, batch, munchausen=0.9, temperature=0.3)
+    soft = target_mean(method, batch, munchausen=0.9, temperature=0.3, double=False)
     assert soft == pytest.approx(target_mean(method, batch), rel=1e-5)
 
 

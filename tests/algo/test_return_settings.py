@@ -55,3 +55,10 @@ def test_the_correction_of_q_lambda_is_nothing_where_the_window_is_cut():
     returns = Returns(gamma=0.5, double=False, n_step=1, trace=0.5, corrected=True)
     target = returns(two_steps(1.0, 2.0), values(4.0, 8.0), taken=values(100.0, 3.0))
     assert target.flatten().tolist() == [3.75, 6]
+
+
+def test_munchausen_returns_choose_no_action():
+    with pytest.raises(
+        ValueError, match=r"munchausen=0\.9 and .*Type algo\.loss\.double=false, or"
+    ):
+        Returns(gamma=0.9, double=True, n_step=1, munchausen=0.9)

@@ -80,17 +80,6 @@ def of_learning(settings: Settings, trainer: Trainer) -> Iterator[str]:
         )
 
 
-def of_munchausen(settings: Settings, trainer: Trainer) -> Iterator[str]:
-    """Munchausen targets whose next actions another network chooses."""
-    keys = settings.nodes["algo.loss"].kwargs
-    if keys.get("munchausen") is not None and keys.get("double"):
-        yield (
-            f"algo.loss.munchausen={keys['munchausen']:g} adds the soft part of the target "
-            "network's value to its value of the online network's action (algo.loss.double=true), "
-            "which is less than the soft value of the paper. Type algo.loss.double=false."
-        )
-
-
 LONG_PERIOD = 10
 """Polyak averaging with a longer period than this hardly moves the target network."""
 
@@ -208,7 +197,6 @@ WARNINGS: tuple[Callable[[Settings, Trainer], Iterator[str]], ...] = (
     of_exploration,
     of_team,
     of_learning,
-    of_munchausen,
     of_target_update,
     of_unread_keys,
     of_stopping,

@@ -137,13 +137,6 @@ def test_a_run_that_cannot_learn_says_so(small, tmp_path, caplog):
     assert "learning may never begin: it waits for algo.learning_starts=400" in caplog.text
 
 
-def test_munchausen_targets_with_double_q_learning_are_warned_of(small, tmp_path, caplog):
-    overrides = [*small, "algo.loss.munchausen=0.9"]
-    assert "Type algo.loss.double=false" in heard(caplog, overrides, tmp_path / "a")
-    said = heard(caplog, [*overrides, "algo.loss.double=false"], tmp_path / "b")
-    assert "munchausen" not in said
-
-
 def test_images_without_convolutions_are_warned_of(tmp_path, caplog):
     class Pixels(gymnasium.Env):
         observation_space = gymnasium.spaces.Box(0, 255, (10, 10, 3), np.uint8)

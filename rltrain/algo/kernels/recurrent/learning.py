@@ -171,7 +171,8 @@ class CompiledSequenceLoss:
     def _places(self, target: TeamWeights, batch: Batch, lengths: np.ndarray, width: int) -> Places:
         """Where the target network's values of the batch are, or go."""
         sizes = (lengths + 1) * batch.action.shape[2] * width
-        return self.target_values.places(arrays(target.agents), batch.index.numpy(), sizes)
+        version = sum(weight._version for weight in target.agents)  # of ``load_state_dict``
+        return self.target_values.places(arrays(target.agents), batch.index.numpy(), sizes, version)
 
     def _options(self, model: Model, batch: Batch) -> Any:
         from rltrain.algo.kernels.recurrent import learning_kernel as kernel

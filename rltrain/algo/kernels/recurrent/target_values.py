@@ -31,20 +31,25 @@ class TargetValues:
         self.capacity = 0 if max_bytes is None else max_bytes // 4
         self._values = np.empty(self.capacity, np.float32)
         self._weights: list[np.ndarray] = []
+        self._version = 0
         self._place: dict[int, int] = {}  # by the index of the window
         self._end = 0  # of the values that are kept
 
-    def places(self, weights: Sequence[np.ndarray], index: np.ndarray, sizes: np.ndarray) -> Places:
+    def places(
+        self, weights: Sequence[np.ndarray], index: np.ndarray, sizes: np.ndarray, version: int = 0
+    ) -> Places:
         """The places of windows ``index`` [B] with ``sizes`` [B] values each.
 
         Args:
             weights: of the target network.
             index: [B], which never names another window.
             sizes: [B], numbers of values.
+            version: changes where weights are loaded: windows of the same index are others then.
         """
         if self.capacity == 0:
             return self._unkept(np.cumsum(sizes) - sizes, int(sizes.sum()))
-        if not self._same(weights):
+        if version != self._version or not self._same(weights):
+            self._version = version
             self._weights = [weight.copy() for weight in weights]
             self._place, self._end = {}, 0
         known = np.array([i in self._place for i in index.tolist()])
