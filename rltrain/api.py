@@ -25,7 +25,7 @@ from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.mode import evaluate as evaluation
 from rltrain.mode.messages.warnings import warn
-from rltrain.mode.run_folder import Journal, holds_run, new_run_dir
+from rltrain.mode.run_folder import Journal, holds_run, new_run_dir, read_record
 from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.start import built, start_from
 from rltrain.mode.train import Result, run_training
@@ -152,7 +152,10 @@ def succeeded(result: Result) -> Result:
     if result.exit_code in SIGNAL_CODES.values():
         raise SystemExit(result.exit_code)
     if result.exit_code:
-        raise RuntimeError(f"The run failed; the traceback is in {result.run_dir / 'train.log'}.")
+        cause = read_record(result.run_dir / "run.json").get("error")
+        raise RuntimeError(
+            f"The run failed: {cause} The traceback is in {result.run_dir / 'train.log'}."
+        )
     return result
 
 

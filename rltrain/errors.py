@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 
 class RltrainError(Exception):
@@ -64,6 +65,32 @@ class NotTypedError(UsageError):
             f"{self.file} sets {keys}, which can reach outside the run (a path, an address, or a "
             "key of any form) and is not taken from a file."
         )
+
+
+STOPS = (KeyboardInterrupt, GeneratorExit)
+"""What ends a program at the user's wish. Anything else that an environment raises is a failure of
+the environment, also ``SystemExit``.
+"""
+
+
+class Containment:
+    """Context of code that is not ours: what would end the program becomes an ``EnvError``."""
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is not None and not isinstance(error, (Exception, *STOPS)):
+            raise EnvError(f"The environment failed: {reason(error)}") from error
+
+
+CONTAINED = Containment()
+
+
+def reason(error: BaseException) -> str:
+    """An exception's type and message."""
+    text = type(error).__name__ + (f": {error}" if error.args and error.args != (None,) else "")
+    return text if isinstance(error, Exception) else f"{text} (it would have ended the program)"
 
 
 def exit_code_of(error: BaseException) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -37,6 +37,7 @@ class EnvSpec:
     obs_space: Mapping[str, Any] | None = None  # the environment's own, if converted
     obs_bytes: tuple[tuple[int, int, float], ...] = ()  # images in flat observations: columns
     # [start, stop), whose numbers are scale * (0 … 255)
+    channels: Literal["auto", "first", "last"] = "auto"  # axis of an image's channels, as set
     first_action: int = 0  # the environment's own number of action 0
     action_components: tuple[tuple[int, int], ...] | None = (
         None  # number of values and first value of each, if actions are numbered combinations

@@ -11,6 +11,7 @@ import rltrain
 from rltrain.common.conformance import conform
 from rltrain.common.spec_changes import changes
 from rltrain.config.schema import Settings
+from rltrain.errors import CONTAINED
 from rltrain.hardware.device import default_threads, resolve_device, set_threads
 from rltrain.interfaces import VectorEnv
 from rltrain.offline.recorder import BehaviorPolicy, RecordedEnv
@@ -54,13 +55,14 @@ def build_env(
     """
     announce_compilation()
     run, node = settings.run, settings.nodes["env" if training else "test.env"]
-    env = node.build(
-        n_envs=n_envs,
-        n_threads=n_threads(settings),
-        training=training,
-        scripted=scripted,
-        record=run.record or (not training and run.test.video_interval is not None),
-    )
+    with CONTAINED:
+        env = node.build(
+            n_envs=n_envs,
+            n_threads=n_threads(settings),
+            training=training,
+            scripted=scripted,
+            record=run.record or (not training and run.test.video_interval is not None),
+        )
     if hasattr(env, "action_space") and not hasattr(env, "n_envs"):
         raise ValueError(
             f"{type(env).__name__} (env) is a single environment: expected {n_envs} in lock-step. "

@@ -46,9 +46,10 @@ def view_of(spec: EnvSpec) -> Callable[[Any], np.ndarray] | None:
     """From an observation as the environment gives it to [N, *O]; None where it is so already."""
     if spec.obs_space is None:
         return None
-    from rltrain.env.spaces import observation_view
+    from rltrain.env.spaces import recorded_view
 
-    return observation_view(spec.obs_space)
+    convert = recorded_view(spec.obs_space).convert
+    return lambda obs: convert(obs)[None]
 
 
 def named_agents_of(spec: EnvSpec) -> NamedAgents | None:

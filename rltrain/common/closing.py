@@ -6,6 +6,8 @@ import logging
 from collections.abc import Iterable
 from typing import Protocol
 
+from rltrain.errors import STOPS, reason
+
 log = logging.getLogger("rltrain")
 
 
@@ -25,7 +27,9 @@ def close_all(name: str, parts: Iterable[Closable]) -> None:
     for part in parts:
         try:
             part.close()
-        except (Exception, SystemExit) as error:
-            raised.setdefault(f"{type(error).__name__}: {error}", error)
+        except STOPS:
+            raise
+        except BaseException as error:
+            raised.setdefault(reason(error), error)
     for text, first in raised.items():
         log.warning("%s could not be closed (%s)", name, text, exc_info=first)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,6 +23,58 @@ def size_of(record: Mapping[str, Any]) -> int:
         case {"dict": inner}:
             return sum(size_of(one) for _, one in inner)
     raise ValueError(f"expected the record of an observation space, got {record}.")
+
+
+MASKS = tuple(
+    f"{kind}_{what}"
+    for kind in ("action", "actions", "avail", "available", "legal", "valid")
+    for what in ("mask", "masks", "actions", "moves")
+)
+"""Usual names of masks in observations."""
+USUAL = (1, 3, 4)
+"""Numbers of channels of gray and color images."""
+
+
+def channel_side(shape: Sequence[int]) -> tuple[Literal["first", "last"], bool]:
+    """Which axis of an image has its channels, and whether its sizes leave no doubt: two sides that
+    are equal, or one usual number of channels. In doubt the two sides that are more alike are
+    height and width.
+    """
+    a, b, c = shape
+    if (a == b) != (b == c):
+        return ("last" if a == b else "first"), True
+    if (a in USUAL) != (c in USUAL):
+        return ("first" if a in USUAL else "last"), True
+    return ("last" if abs(math.log(a / b)) <= abs(math.log(b / c)) else "first"), False
+
+
+def channel_words(spec: Mapping[str, Any]) -> str:
+    """Where images of a spec have their channels, "channels last", and in doubt what to type."""
+    seen = [spec.get("obs_space") or {}, *(each[1] for each in spec.get("agents") or ())]
+    return ", ".join(dict.fromkeys(words for one in seen for words in side_words(spec, "", one)))
+
+
+def mask_entries(space: Mapping[str, Any]) -> list[str]:
+    """Entries of a recorded Dict that look like masks of available actions."""
+    return [name for name, _ in space.get("dict", []) if str(name).lower() in MASKS]
+
+
+def side_words(spec: Mapping[str, Any], name: str, space: Mapping[str, Any]) -> Iterator[str]:
+    """The words of each image in a recorded space.
+
+    Args:
+        name: of the entry that the space is, as " of NAME"; nothing for the whole.
+    """
+    for key, one in space.get("dict", []):
+        yield from side_words(spec, f" of {key}", one)
+    for one in space.get("tuple", []):
+        yield from side_words(spec, name, one)
+    if len(space.get("box", [])) == 3:
+        shape, side = "×".join(map(str, space["box"])), space["channels"]
+        other = "first" if side == "last" else "last"
+        known = channel_side(space["box"])[1] or spec.get("channels", "auto") != "auto"
+        guess = "" if known else f" (a guess for {shape}; else type env.channels={other})"
+        yield f"channels{name} {side}{guess}"
 
 
 def space_words(record: Mapping[str, Any]) -> str:

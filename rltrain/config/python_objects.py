@@ -27,6 +27,7 @@ OWN_OPTIONS: Mapping[str, Any] = {
     "reward_clip": None,
     "reward": "sum",
     "factored": False,
+    "channels": "auto",
 }
 """What can be set for it, with ``env.NAME=VALUE``."""
 

@@ -30,8 +30,8 @@ def numbered(space: Any, whose: str, instead: str = "") -> Actions:
         ValueError: actions that are not discrete, or too many combinations.
     """
     if isinstance(space, spaces.Discrete):
-        start = int(space.start)
-        return Actions(int(space.n), lambda action: action + start)
+        start, kind = int(space.start), space.dtype.type
+        return Actions(int(space.n), lambda action: kind(action + start))
     components = component_sizes(space)
     if components is None:
         raise ValueError(

@@ -9,6 +9,7 @@ from gymnasium import spaces
 
 from rltrain.env.actions import component_sizes
 from rltrain.env.gymnasium import GymnasiumEnv
+from rltrain.env.spaces import Channels
 from rltrain.env.vector import Env
 
 
@@ -20,6 +21,7 @@ def adapted(
     reward_clip: float | None = None,
     reward: Literal["sum", "mean", "individual"] = "sum",
     factored: bool = False,
+    channels: Channels = "auto",
 ) -> Env:
     """An environment as rltrain steps it.
 
@@ -30,6 +32,7 @@ def adapted(
         reward_clip: rewards of a single agent are clipped to ± this; None = not at all.
         reward: of a team.
         factored: every component of MultiDiscrete actions is an agent of its own.
+        channels: the axis of images with their channels.
 
     Raises:
         ValueError: no environment of these, or spaces that do not fit.
@@ -40,13 +43,13 @@ def adapted(
             "Hand over its class; hardware.n_envs sets how many are stepped together."
         )
     if not isinstance(env, gymnasium.Env):
-        return team(env, max_episode_steps, frame_stack, reward, reward_clip)
+        return team(env, max_episode_steps, frame_stack, reward, reward_clip, channels)
     space = getattr(env, "action_space", None)
     limit = env.spec.max_episode_steps if env.spec is not None else max_episode_steps
     if isinstance(space, spaces.Tuple):
         from rltrain.env.team.gymnasium_team import TupleTeam
 
-        return team(TupleTeam(env), limit, frame_stack, reward, reward_clip)
+        return team(TupleTeam(env), limit, frame_stack, reward, reward_clip, channels)
     sizes = component_sizes(space)
     if factored:
         if sizes is None:
@@ -56,8 +59,10 @@ def adapted(
             )
         from rltrain.env.team.gymnasium_team import FactoredActions
 
-        return team(FactoredActions(env, sizes), limit, frame_stack, reward, reward_clip)
-    return GymnasiumEnv(env, frame_stack, reward_clip, limit)
+        return team(
+            FactoredActions(env, sizes, channels), limit, frame_stack, reward, reward_clip, channels
+        )
+    return GymnasiumEnv(env, frame_stack, reward_clip, limit, channels)
 
 
 def team(
@@ -66,6 +71,7 @@ def team(
     frame_stack: int,
     reward: Literal["sum", "mean", "individual"],
     reward_clip: float | None,
+    channels: Channels,
 ) -> Env:
     """A parallel environment, or an AEC environment that PettingZoo can make parallel."""
     from pettingzoo import AECEnv
@@ -97,7 +103,13 @@ def team(
             f"{name} is no environment: it has no {', '.join(lacks)}. Expected a gymnasium.Env, or "
             "a ParallelEnv or AECEnv of PettingZoo."
         )
-    return TeamEnv(env, reward=reward, max_episode_steps=max_episode_steps, frame_stack=frame_stack)
+    return TeamEnv(
+        env,
+        reward=reward,
+        max_episode_steps=max_episode_steps,
+        frame_stack=frame_stack,
+        channels=channels,
+    )
 
 
 def is_team_class(maker: Any) -> bool:

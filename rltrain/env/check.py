@@ -12,18 +12,21 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from rltrain.common.space_record import mask_entries
 from rltrain.env.actions import numbered
-from rltrain.env.gymnasium import reason
 from rltrain.env.make_gymnasium import from_class
 from rltrain.env.team.adapter import TeamEnv
 from rltrain.env.vector import SyncVectorEnv
-from rltrain.errors import EnvError
+from rltrain.errors import CONTAINED, STOPS, EnvError, reason
 from rltrain.interfaces import VectorEnv
+from rltrain.types import EnvSpec
 
 N_STEPS = 500
 """Time steps that are played, twice."""
 LARGE = 100.0
 """Observations beyond this are hardly learned from."""
+SMALL = 0.1
+"""Images whose largest values stay below this are probably codes."""
 
 
 class Findings(NamedTuple):
@@ -56,20 +59,22 @@ def check_env(env: Any, **kwargs: Any) -> Findings:
     """
     is_made = not callable(env) or isinstance(env, gymnasium.Env)
     try:
-        vector = from_class(
-            (lambda: env) if is_made else env,
-            n_envs=1,
-            training=True,
-            record=False,
-            kwargs=kwargs,
-            time_limit="bootstrap",
-            max_episode_steps=None,
-            frame_stack=1,
-            reward_clip=None,
-            reward="sum",
-            factored=False,
-        )
-    except ValueError as error:
+        with CONTAINED:
+            vector = from_class(
+                (lambda: env) if is_made else env,
+                n_envs=1,
+                training=True,
+                record=False,
+                kwargs=kwargs,
+                time_limit="bootstrap",
+                max_episode_steps=None,
+                frame_stack=1,
+                reward_clip=None,
+                reward="sum",
+                factored=False,
+                channels="auto",
+            )
+    except (ValueError, EnvError) as error:
         return Findings([str(error)], [])
     return check(vector)
 
@@ -80,13 +85,16 @@ def check(env: VectorEnv) -> Findings:
     try:
         problems += of_interface(env)
         first, second = played(env), played(env)
-    except Exception as error:  # whatever somebody's environment raises
+    except STOPS:
+        raise
+    except BaseException as error:  # whatever somebody's environment raises
         known = isinstance(error, (EnvError, RuntimeError))
         return Findings(problems or [str(error) if known else reason(error)], [])
     problems += of_seeds(first, second)
     problems += of_kept(env, others_go_on=True)
-    hints = [*of_kept(env, others_go_on=False), *of_numbers(first), *of_masks(env)]
-    return Findings(problems, [*hints, *team_remarks(env)])
+    hints = [*of_kept(env, others_go_on=False), *of_bounds(env, first)]
+    hints += [*of_numbers(first, env.spec), *of_masks(env), *team_remarks(env)]
+    return Findings(problems, hints)
 
 
 def played(env: VectorEnv) -> Played:
@@ -116,15 +124,24 @@ def of_seeds(first: Played, second: Played) -> Iterator[str]:
             return
 
 
-def of_numbers(seen: Played) -> Iterator[str]:
+def of_numbers(seen: Played, spec: EnvSpec) -> Iterator[str]:
     """What is hard to learn from."""
     if not seen.last.any():
         yield (
             f"no episode ended within {N_STEPS} steps of random actions. Give it a time limit: "
             "truncated=True after some steps, or env.max_episode_steps."
         )
-    largest = float(np.abs(seen.obs.astype(np.float64)).max())
-    if seen.obs.dtype != np.uint8 and largest > LARGE:
+    seen_obs = np.abs(seen.obs.astype(np.float64)) * spec.obs_scale  # as the network gets them
+    largest = float(seen_obs.max())
+    images = [seen_obs[..., a:b] for a, b, scale in spec.obs_bytes if scale < 1]
+    for image in [seen_obs] if spec.obs_scale < 1 else images:
+        if 0 < (most := float(image.max())) < SMALL:
+            yield (
+                f"images of bytes are at most {most:.3g} of the largest value that their space "
+                "declares. If they are codes and no colors, declare their true bound (Box(0, 10, "
+                "…, np.uint8)), or one-hot them with a wrapper."
+            )
+    if largest > LARGE:
         yield (
             f"observations are as large as {largest:.3g}. Scale them to about ± 1, or type "
             "algo.network.normalize_obs=true."
@@ -139,10 +156,9 @@ def of_masks(env: VectorEnv) -> Iterator[str]:
     """A mask where that of one agent is not looked for."""
     if not isinstance(env, SyncVectorEnv) or isinstance(env.envs[0], TeamEnv):
         return
-    space = getattr(getattr(env.envs[0], "env", None), "observation_space", None)
-    if isinstance(space, spaces.Dict) and "action_mask" in space.spaces:
+    for name in mask_entries(env.spec.obs_space or {}):
         yield (
-            "the observation's entry action_mask is learned from and masks no actions. Put the "
+            f"the observation's entry {name} is learned from and masks no actions. Put the "
             "mask of a single agent into info['action_mask'], of reset() and of every step()."
         )
 
@@ -198,8 +214,42 @@ def of_single(env: gymnasium.Env) -> Iterator[str]:
             "truncated, info)."
         )
         return
-    yield from outside(step[0], space, "the observation of a step")
     yield from of_flags({"terminated": step[2], "truncated": step[3]})
+    wide = unbounded(space)
+    for t in range(1, N_STEPS):
+        found = list(outside(step[0], wide, f"the observation of step {t}"))
+        yield from found
+        if found:
+            return
+        if step[2] or step[3]:
+            step = (env.reset(seed=t)[0], 0.0, False, False, {})
+            continue
+        mask = np.asarray(step[4].get("action_mask", np.ones(0)))
+        action = int(rng.choice(np.flatnonzero(mask))) if mask.any() else None
+        step = env.step(env.action_space.sample() if action is None else own(action))
+
+
+def unbounded(space: Any) -> Any:
+    """A space without the bounds of real numbers, which many environments exceed a little."""
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({name: unbounded(one) for name, one in space.spaces.items()})
+    if isinstance(space, spaces.Tuple):
+        return spaces.Tuple([unbounded(one) for one in space.spaces])
+    real = isinstance(space, spaces.Box) and space.dtype.kind == "f"
+    return spaces.Box(-np.inf, np.inf, space.shape, space.dtype) if real else space
+
+
+def of_bounds(env: VectorEnv, seen: Played) -> Iterator[str]:
+    """Real numbers beyond the bounds of their Box."""
+    raw = getattr(env.envs[0], "env", None) if isinstance(env, SyncVectorEnv) else None
+    space = getattr(raw, "observation_space", None)
+    if isinstance(space, spaces.Box) and space.dtype.kind == "f" and len(space.shape) < 3:
+        obs = seen.obs.reshape(-1, *space.shape)
+        if ((obs < space.low) | (obs > space.high)).any():
+            yield (
+                f"observations from {obs.min():.4g} to {obs.max():.4g} leave the bounds of their "
+                f"space {space}, and are learned from as they are. Declare wider bounds."
+            )
 
 
 def of_team(env: Any) -> Iterator[str]:

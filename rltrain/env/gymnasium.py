@@ -11,23 +11,27 @@ from gymnasium import spaces
 
 from rltrain.common.number_types import is_finite
 from rltrain.env.actions import components, numbered
-from rltrain.env.spaces import to_record, viewed
+from rltrain.env.spaces import Channels, to_record, viewed
 from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.vector import Env, Observation
-from rltrain.errors import EnvError
+from rltrain.errors import STOPS, EnvError, reason
 from rltrain.types import EnvSpec
 
 NO_STATE = np.zeros(0, np.float32)
 FRAMES_PER_SECOND = 30.0  # of videos, where an environment does not say
+COMBINED = (
+    ", one for each combination of the components (the last one changes fastest: "
+    "np.outer(first, second).ravel() of two)"
+)
 LARGEST = float(np.finfo(np.float32).max)
 
 
 class GymnasiumEnv(Env):
     """One Gymnasium environment: N = 1, no global state.
 
-    Observations: Box as it is (images channels first, as uint8, gray ones with one channel),
-    Discrete as one-hot, MultiBinary, MultiDiscrete, Tuple and Dict flattened, bytes in them / 255
-    (and stored as bytes).
+    Observations: Box as it is (images channels first, gray ones with one channel, those of bytes
+    scaled to 0 … 1 by the networks), Discrete as one-hot, MultiBinary, MultiDiscrete, Tuple and
+    Dict flattened, images of bytes in them scaled (and stored as bytes).
     Actions: Discrete, or every combination of a MultiDiscrete or MultiBinary.
     ``info["action_mask"]`` says which actions are available; at an episode's end ``info["win"]``
     and the numbers in ``info["metrics"]`` are reported with its return.
@@ -38,6 +42,7 @@ class GymnasiumEnv(Env):
         reward_clip: rewards are clipped to ± this, and the return before that is reported as
             ``game_return``; null = not at all.
         max_steps: the longest episode, where the environment's own ``spec`` does not say.
+        channels: the axis of images with their channels.
 
     Raises:
         ValueError: actions that are not discrete, or observations without a fixed, bounded shape.
@@ -49,12 +54,13 @@ class GymnasiumEnv(Env):
         frame_stack: int = 1,
         reward_clip: float | None = None,
         max_steps: int | None = None,
+        channels: Channels = "auto",
     ) -> None:
         name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
         need_spaces(env, name)
         self._actions = numbered(env.action_space, name, "Type env.factored=true: an agent each.")
         self.env, self.name, self.reward_clip = env, name, reward_clip
-        self._view = viewed(env.observation_space, name)
+        self._view = viewed(env.observation_space, name, channels)
         limit = env.spec.max_episode_steps if env.spec is not None else max_steps
         discrete = isinstance(env.action_space, spaces.Discrete)
         self.spec = EnvSpec(
@@ -65,7 +71,8 @@ class GymnasiumEnv(Env):
             obs_dtype=self._view.dtype,
             obs_scale=self._view.scale,
             frame_stack=frame_stack,
-            obs_space=to_record(env.observation_space),
+            obs_space=to_record(env.observation_space, channels),
+            channels=channels,
             obs_bytes=self._view.byte_columns,
             first_action=int(getattr(env.action_space, "start", 0)) if discrete else 0,
             action_components=None if discrete else components(env.action_space),
@@ -80,7 +87,9 @@ class GymnasiumEnv(Env):
         begin_task(self.env.unwrapped, self.task)
         try:
             found = self.env.reset(seed=self._seed)
-        except Exception as error:
+        except STOPS:
+            raise
+        except BaseException as error:
             raise EnvError(f"{self._where()} failed: {reason(error)}") from error
         if not returns(found, 2):
             raise EnvError(
@@ -98,7 +107,9 @@ class GymnasiumEnv(Env):
         self._t += 1
         try:
             happened = self.env.step(self._actions.own(int(action[0])))
-        except Exception as error:
+        except STOPS:
+            raise
+        except BaseException as error:
             raise EnvError(f"{self._where()} failed: {reason(error)}") from error
         if not returns(happened, 5):
             raise EnvError(
@@ -110,9 +121,7 @@ class GymnasiumEnv(Env):
         self._return += reward
         terminated, truncated = bool(terminated), bool(truncated)
         final = terminated or truncated
-        outcome: dict[str, Any] = {"win": bool(info["win"])} if "win" in info else {}
-        if final and "metrics" in info:
-            outcome["metrics"] = {str(name): float(x) for name, x in info["metrics"].items()}
+        outcome = outcome_of(info, self._where) if final else {}
         if self.reward_clip is not None:
             reward = min(max(reward, -self.reward_clip), self.reward_clip)
             if final:
@@ -145,23 +154,20 @@ class GymnasiumEnv(Env):
                 f"{self._where()} gave the observation {obs}, which is not of its space "
                 f"({reason(error)})."
             ) from error
-        if seen.shape != self.spec.obs_shape:
-            raise EnvError(
-                f"{self._where()} gave an observation of shape {seen.shape}: expected "
-                f"{self.spec.obs_shape}."
-            )
         if seen.dtype != np.uint8 and not is_finite(seen):
             raise EnvError(f"{self._where()} gave the observation {obs}.")
         available = self._all
         if "action_mask" in info:
-            mask = np.asarray(info["action_mask"], np.uint8).reshape(1, -1)
-            if mask.shape != available.shape or not (mask.any() or final):
+            mask = as_mask(info["action_mask"])
+            if mask is None or mask.size != available.size or not (mask.any() or final):
+                combined = "" if self.spec.action_components is None else COMBINED
                 raise EnvError(
                     f"{self._where()} gave the action_mask {info['action_mask']}: expected "
-                    f"{self.spec.n_actions} entries, of which one at least is 1."
+                    f"{self.spec.n_actions} entries of 0 and 1{combined}, of which one at least "
+                    "is 1."
                 )
             if mask.any():  # else the episode is over: nothing will be chosen
-                available = mask
+                available = mask.reshape(1, -1)
         return Observation(seen[None], available, NO_STATE)
 
     def _where(self) -> str:
@@ -185,6 +191,48 @@ def returns(found: Any, n: int) -> bool:
     return isinstance(found, tuple) and len(found) == n and isinstance(found[-1], dict)
 
 
+def as_mask(given: Any) -> np.ndarray | None:
+    """A mask of available actions as uint8; None for anything but zeros and ones."""
+    try:
+        mask = np.asarray(given)
+        with np.errstate(invalid="ignore"):
+            exact = mask.astype(np.uint8)
+    except (TypeError, ValueError):  # rows of different lengths, or no numbers
+        return None
+    return exact if ((exact == mask) & (exact <= 1)).all() else None
+
+
+def outcome_of(info: Mapping[str, Any], where: Callable[[], str]) -> dict[str, Any]:
+    """``win`` and ``metrics`` of a final info.
+
+    Raises:
+        EnvError: something else than a truth value and a dictionary of numbers.
+    """
+    outcome: dict[str, Any] = {}
+    if "win" in info:
+        outcome["win"] = bool(number(info["win"], "info['win']", "True or False", where))
+    if "metrics" in info:
+        metrics, expected = info["metrics"], "a dictionary of numbers by name"
+        if not isinstance(metrics, Mapping):
+            raise EnvError(f"{where()} gave info['metrics']={metrics!r}: expected {expected}.")
+        outcome["metrics"] = {
+            str(name): number(x, f"info['metrics'][{name!r}]", "a number", where)
+            for name, x in metrics.items()
+        }
+    return outcome
+
+
+def number(given: Any, name: str, expected: str, where: Callable[[], str]) -> float:
+    """One number; EnvError, which names it, for anything else."""
+    try:
+        array = np.asarray(given)
+    except ValueError:  # rows of different lengths
+        array = np.empty(0)
+    if array.size == 1 and array.dtype.kind in "biuf":
+        return float(array.reshape(()))
+    raise EnvError(f"{where()} gave {name}={given!r}: expected {expected}.")
+
+
 def finite_reward(reward: Any, where: Callable[[], str]) -> float:
     """A reward as a number; EnvError, which names ``where``, unless it is a finite one."""
     try:
@@ -193,8 +241,3 @@ def finite_reward(reward: Any, where: Callable[[], str]) -> float:
     except (TypeError, ValueError):
         pass
     raise EnvError(f"{where()} gave the reward {reward!r}: expected a finite number.")
-
-
-def reason(error: Exception) -> str:
-    """An exception's type and message."""
-    return f"{type(error).__name__}: {error}"

@@ -21,9 +21,10 @@ import gymnasium
 from rltrain.common.imports import beside_user
 from rltrain.common.number_types import Count, Flag, Positive
 from rltrain.env.adapt import adapted
-from rltrain.env.gymnasium import reason
 from rltrain.env.gymnasium_advice import advice, missing_packages
+from rltrain.env.spaces import Channels
 from rltrain.env.vector import Env, SyncVectorEnv
+from rltrain.errors import reason
 from rltrain.interfaces import VectorEnv
 
 
@@ -40,6 +41,7 @@ def gymnasium_env(
     reward_clip: Positive | None,
     reward: Literal["sum", "mean", "individual"],
     factored: Flag,
+    channels: Channels,
 ) -> VectorEnv:
     """``n_envs`` environments of a registered id, or of a class or function ``module:Name``, made
     for rendering if ``record``; rewards are clipped in training only.
@@ -60,6 +62,7 @@ def gymnasium_env(
             reward_clip=reward_clip,
             reward=reward,
             factored=factored,
+            channels=channels,
         )
     made_with = dict(kwargs)
 
@@ -86,6 +89,7 @@ def gymnasium_env(
         reward_clip=reward_clip if training else None,
         reward=reward,
         factored=factored,
+        channels=channels,
     )
     return SyncVectorEnv(make=lambda: seen(make()), n_envs=n_envs, time_limit=time_limit)
 
@@ -140,6 +144,7 @@ def from_class(
     reward_clip: Positive | None,
     reward: Literal["sum", "mean", "individual"],
     factored: Flag,
+    channels: Channels,
 ) -> VectorEnv:
     """``n_envs`` environments of a class or factory of Gymnasium or PettingZoo, made with
     ``kwargs``. A keyword ``training`` is set to whether they are for training or for tests, a
@@ -151,7 +156,8 @@ def from_class(
     """
     maker = named(maker) if isinstance(maker, str) else maker
     known = inspect.signature(maker).parameters
-    batched = {"n_envs": n_envs} if "n_envs" in known else {}
+    single = isinstance(maker, type) and issubclass(maker, gymnasium.Env)
+    batched = {"n_envs": n_envs} if "n_envs" in known and not single else {}
     purpose = {"training": training} if "training" in known else {}
     drawn = {"render_mode": "rgb_array"} if record and draws(maker) else {}
     arguments = {**batched, **drawn, **purpose, **kwargs}
@@ -170,16 +176,22 @@ def from_class(
             raise ValueError(f"{maker!r} cannot make an environment: {reason(error)}") from error
 
     if batched:
-        single = {"max_episode_steps": max_episode_steps, "reward_clip": reward_clip}
-        typed = [f"env.{name}={value:g}" for name, value in single.items() if value is not None]
+        of_one = {"max_episode_steps": max_episode_steps, "reward_clip": reward_clip}
+        typed = [f"env.{name}={value:g}" for name, value in of_one.items() if value is not None]
         typed += [f"env.frame_stack={frame_stack}"] if frame_stack > 1 else []
         typed += ["env.factored=true"] if factored else []
+        typed += [f"env.channels={channels}"] if channels != "auto" else []
         if typed:
             raise ValueError(
                 f"{', '.join(typed)}: {maker!r} makes a batched environment, which does these "
                 "things itself. Leave them out."
             )
         batch: VectorEnv = made()
+        if isinstance(batch, gymnasium.Env):
+            raise ValueError(
+                f"{maker!r} has an argument n_envs, as batched environments have, but makes a "
+                f"single {type(batch).__name__}: give the argument another name."
+            )
         return batch
 
     def make() -> Env:
@@ -193,6 +205,7 @@ def from_class(
             reward_clip=reward_clip if training else None,
             reward=reward,
             factored=factored,
+            channels=channels,
         )
 
     return SyncVectorEnv(make=make, n_envs=n_envs, time_limit=time_limit)

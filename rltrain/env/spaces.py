@@ -1,144 +1,191 @@
-"""Observations of Gymnasium's spaces as arrays, and spaces as plain data, so that a checkpoint can
-convert observations without its environment.
+"""Observations of Gymnasium's spaces as arrays, and spaces as plain data (records), so that a
+checkpoint can convert observations without its environment.
+
+What is not of its space is refused, but for real numbers beyond the bounds of a Box, which many
+environments exceed a little.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
+
+from rltrain.common.space_record import channel_side, size_of
+
+Channels = Literal["auto", "first", "last"]
+"""The axis of images with their channels; auto: as their sizes suggest."""
+Convert = Callable[[Any], np.ndarray]
+"""From an observation to an array; ValueError for what is not of the space."""
 
 
 class View(NamedTuple):
     """How observations of a space become arrays."""
 
-    convert: Callable[[Any], np.ndarray]
+    convert: Convert
     shape: tuple[int, ...]
     dtype: str  # as stored
     scale: float  # the networks see array * scale
     byte_columns: tuple[tuple[int, int, float], ...] = ()  # EnvSpec.obs_bytes
 
 
-def viewed(space: spaces.Space[Any], name: str) -> View:
+def viewed(space: spaces.Space[Any], name: str, channels: Channels = "auto") -> View:
     """The view of a space.
 
     Args:
         name: of the environment, for messages.
+        channels: of images.
 
     Raises:
         ValueError: observations without a fixed shape.
     """
-    if isinstance(space, spaces.Box):
-        return viewed_box(space)
     try:
-        n = spaces.flatdim(space)
-        to_record(space)
-    except (NotImplementedError, ValueError) as error:
+        return recorded_view(to_record(space, channels))
+    except ValueError as error:
         raise ValueError(
             f"{name} has observations {space} without a fixed shape: expected Box, Discrete, "
-            "MultiBinary, MultiDiscrete, or Tuple and Dict of them."
+            "MultiBinary, MultiDiscrete, or Tuple and Dict of them. Leave out or encode what is "
+            "none of these with a wrapper, such as gymnasium.wrappers.FilterObservation, and type "
+            "env.id=module:function of a function that makes the wrapped environment."
         ) from error
-    scales = scales_of(space)
-
-    def flattened(obs: Any) -> np.ndarray:
-        return np.asarray(spaces.flatten(space, obs), np.float32) * scales
-
-    return View(flattened, (n,), "float32", 1.0, tuple(byte_columns(space, 0)))
 
 
-def observation_view(record: Mapping[str, Any]) -> Callable[[Any], np.ndarray]:
-    """From an observation of a recorded space to [1, *O]; the function raises ValueError for an
-    array that is not of the space.
+def recorded_view(record: Mapping[str, Any]) -> View:
+    """The view of a recorded space: numbers as they are, images with their channels first (gray
+    ones with one channel), categories one-hot, several entries one after the other.
     """
-    space = from_record(record)
-    convert = viewed(space, "the environment").convert
+    if "box" not in record:
+        columns, n = tuple(byte_columns(record, 0)), size_of(record)
+        read, scales = flat(record), np.ones(n, np.float32)
+        for start, stop, scale in columns:
+            scales[start:stop] = scale
+        return View(lambda obs: read(obs) * scales, (n,), "float32", 1.0, columns)
+    shape, dtype = tuple(record["box"]), np.dtype(record["dtype"])
+    name = "uint8" if dtype in (np.uint8, np.bool_) else "float32"
+    stored, channels = np.dtype(name), record.get("channels")
 
-    def view(obs: Any) -> np.ndarray:
-        require_like(obs, space)
-        return convert(obs)[None]
+    def convert(obs: Any) -> np.ndarray:
+        seen = np.asarray(numbers(obs, shape, dtype), stored)
+        return seen.transpose(2, 0, 1) if channels == "last" else seen.reshape(whole)
 
-    return view
+    whole = (1, *shape) if channels == "one" else shape or (1,)
+    whole = (shape[2], *shape[:2]) if channels == "last" else whole
+    return View(convert, whole, name, scale_of(record))
 
 
-def require_like(obs: Any, space: spaces.Space[Any]) -> None:
-    """ValueError unless ``obs`` has the structure and the shapes of ``space``, bytes and categories
-    that are in it.
+def flat(record: Mapping[str, Any]) -> Convert:
+    """From an observation of a recorded space to its numbers one after the other, not scaled."""
+    match record:
+        case {"box": shape, "dtype": name}:
+            shape, dtype = tuple(shape), np.dtype(name)
+            return lambda obs: np.asarray(numbers(obs, shape, dtype), np.float32).reshape(-1)
+        case {"multi_binary": shape}:
+            shape, dtype = tuple(shape), np.dtype(np.bool_)
+            return lambda obs: np.asarray(numbers(obs, shape, dtype), np.float32).reshape(-1)
+        case {"discrete": n, "start": start}:
+            return one_hot(np.array(n), np.array(start))
+        case {"multi_discrete": nvec, "start": start}:
+            return one_hot(np.array(nvec), np.array(start))
+        case {"tuple": inner}:
+            return joined([(i, flat(one)) for i, one in enumerate(inner)], (tuple, list))
+        case {"dict": inner}:
+            return joined([(name, flat(one)) for name, one in inner], Mapping)
+    raise ValueError(f"expected the record of an observation space, got {record}.")
+
+
+def one_hot(sizes: np.ndarray, starts: np.ndarray) -> Convert:
+    """From whole numbers, ``sizes`` many from ``starts`` on each, to one-hot categories."""
+    first = np.cumsum(sizes) - sizes.reshape(-1)  # column of each number's first category
+    total, shape, dtype = int(sizes.sum()), sizes.shape, np.dtype(np.int64)
+
+    def convert(obs: Any) -> np.ndarray:
+        place = numbers(obs, shape, dtype) - starts
+        if ((place < 0) | (place >= sizes)).any():
+            raise ValueError(f"expected whole numbers from {starts} to {starts + sizes - 1}")
+        row = np.zeros(total, np.float32)
+        row[first + place.reshape(-1)] = 1
+        return row
+
+    return convert
+
+
+def joined(parts: Sequence[tuple[Any, Convert]], kind: Any) -> Convert:
+    """From a Tuple or a Dict to the numbers of all its entries."""
+
+    def convert(obs: Any) -> np.ndarray:
+        if not isinstance(obs, kind):
+            raise ValueError(f"expected {len(parts)} entries, got {type(obs).__name__}")
+        if kind is not Mapping and len(obs) != len(parts):
+            raise ValueError(f"expected {len(parts)} entries, got {len(obs)}")
+        rows = []
+        for key, read in parts:
+            try:
+                rows.append(read(obs[key]))
+            except KeyError:
+                raise ValueError(f"expected the entry {key!r}, got {list(obs)}") from None
+            except ValueError as error:
+                raise ValueError(f"entry {key!r}: {error}") from error
+        return np.concatenate(rows)
+
+    return convert
+
+
+def numbers(obs: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An observation as numbers of a shape, whole ones within the range of ``dtype`` unless that is
+    a real type.
+
+    Raises:
+        ValueError: they are not.
     """
-    if isinstance(space, spaces.Dict):
-        if not isinstance(obs, Mapping) or set(obs) != set(space.spaces):
-            raise ValueError(f"expected an observation of {space}, got {type(obs).__name__}.")
-        for name, part in space.spaces.items():
-            require_like(obs[name], part)
-        return
-    if isinstance(space, spaces.Tuple):
-        if not isinstance(obs, (tuple, list)) or len(obs) != len(space.spaces):
-            raise ValueError(f"expected an observation of {space}, got {type(obs).__name__}.")
-        for each, part in zip(obs, space.spaces, strict=True):
-            require_like(each, part)
-        return
     array = np.asarray(obs)
-    if array.shape != space.shape or array.dtype.kind not in "biuf":
+    if array.dtype.kind not in "biuf" or array.shape != shape:
         raise ValueError(
-            f"expected numbers of the shape {space.shape}, got {array.dtype} of the shape "
-            f"{array.shape}."
+            f"expected numbers of the shape {shape}, got {array.dtype} of the shape {array.shape}"
         )
-    if isinstance(space, spaces.Box):
-        if space.dtype == np.uint8 and (array != array.astype(np.uint8)).any():
-            raise ValueError("expected whole numbers from 0 to 255, got others.")
-    elif (array != array.astype(space.dtype)).any() or not space.contains(
-        array.astype(space.dtype)
-    ):
-        raise ValueError(f"expected an observation of {space}, got {obs}.")
+    if dtype.kind == "f" or array.dtype == dtype:
+        return array
+    with np.errstate(invalid="ignore"):
+        exact = array.astype(dtype)
+    if (array != exact).any():
+        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        raise ValueError(f"expected whole numbers from {low} to {high}, got others")
+    return exact
 
 
-def viewed_box(space: spaces.Box) -> View:
-    """Numbers as they are; images with their channels first, gray ones with one channel."""
-    shape = space.shape
-    name = "uint8" if space.dtype in (np.uint8, np.bool_) else "float32"
-    dtype = np.dtype(name)
-    scale = 1 / 255 if holds_bytes(space) else 1.0
-    if len(shape) == 3 and shape[2] > min(shape[:2]):  # channels first already
-        return View(lambda obs: np.asarray(obs, dtype), shape, name, scale)
-    if len(shape) == 3:
-        first = (shape[2], *shape[:2])
-        return View(lambda obs: np.asarray(obs, dtype).transpose(2, 0, 1), first, name, scale)
-    gray = len(shape) == 2 and name == "uint8"
-    flat = (1, *shape) if gray else shape or (1,)
-    return View(lambda obs: np.asarray(obs, dtype).reshape(flat), flat, name, scale)
+def scale_of(record: Mapping[str, Any]) -> float:
+    """What to multiply a recorded Box with: images of bytes come to 0 … 1."""
+    is_image = record["dtype"] == "uint8" and "channels" in record
+    return 1 / max(record["high"], 1) if is_image else 1.0
 
 
-def scales_of(space: spaces.Space[Any]) -> np.ndarray:
-    """What to multiply each element of a flattened observation with: bytes come to 0 … 1."""
-    if isinstance(space, (spaces.Dict, spaces.Tuple)):
-        inner = space.values() if isinstance(space, spaces.Dict) else space.spaces
-        return np.concatenate([scales_of(one) for one in inner])
-    scale = 1 / 255 if isinstance(space, spaces.Box) and holds_bytes(space) else 1
-    return np.full(spaces.flatdim(space), scale, np.float32)
-
-
-def byte_columns(space: spaces.Space[Any], start: int) -> Iterator[tuple[int, int, float]]:
+def byte_columns(record: Mapping[str, Any], start: int) -> Iterator[tuple[int, int, float]]:
     """``EnvSpec.obs_bytes`` of a space whose flattened observation begins at column ``start``."""
-    if isinstance(space, (spaces.Dict, spaces.Tuple)):
-        for one in space.values() if isinstance(space, spaces.Dict) else space.spaces:
-            yield from byte_columns(one, start)
-            start += spaces.flatdim(one)
-    elif isinstance(space, spaces.Box) and space.dtype == np.uint8:
-        yield start, start + spaces.flatdim(space), 1 / 255 if holds_bytes(space) else 1.0
+    match record:
+        case {"tuple": inner}:
+            entries = list(inner)
+        case {"dict": inner}:
+            entries = [one for _, one in inner]
+        case {"box": _, "dtype": "uint8"}:
+            yield start, start + size_of(record), scale_of(record)
+            return
+        case _:
+            return
+    for one in entries:
+        yield from byte_columns(one, start)
+        start += size_of(one)
 
 
-def holds_bytes(space: spaces.Box) -> bool:
-    """Whether its numbers go from 0 to 255."""
-    return space.dtype == np.uint8 and bool(space.high.max() > 1)
+def to_record(space: spaces.Space[Any], channels: Channels = "auto") -> dict[str, Any]:
+    """A space that can be viewed as plain data; a Dict in the order of its keys' names.
 
-
-def to_record(space: spaces.Space[Any]) -> dict[str, Any]:
-    """A space that can be viewed as plain data."""
+    Raises:
+        ValueError: it cannot be.
+    """
     match space:
         case spaces.Box():
-            high = 255 if holds_bytes(space) else 1
-            return {"box": list(space.shape), "dtype": str(space.dtype), "high": high}
+            return box_record(space, channels)
         case spaces.Discrete():
             return {"discrete": int(space.n), "start": int(space.start)}
         case spaces.MultiBinary():
@@ -146,21 +193,38 @@ def to_record(space: spaces.Space[Any]) -> dict[str, Any]:
         case spaces.MultiDiscrete():
             return {"multi_discrete": space.nvec.tolist(), "start": space.start.tolist()}
         case spaces.Tuple():
-            return {"tuple": [to_record(one) for one in space.spaces]}
+            return {"tuple": [to_record(one, channels) for one in space.spaces]}
         case spaces.Dict():
-            return {"dict": [[name, to_record(one)] for name, one in space.spaces.items()]}
+            named = sorted(space.spaces.items(), key=lambda entry: str(entry[0]))
+            return {"dict": [[name, to_record(one, channels)] for name, one in named]}
     raise ValueError(f"{space} has no fixed shape.")
 
 
+def box_record(space: spaces.Box, channels: Channels) -> dict[str, Any]:
+    """A Box as plain data. Images, which have ``channels``, are those with three axes, and with two
+    those of bytes or bits.
+    """
+    record: dict[str, Any] = {"box": list(space.shape), "dtype": str(space.dtype)}
+    if space.dtype == np.uint8:
+        record["high"] = int(space.high.max(initial=0))
+    bits_or_bytes = space.dtype == np.bool_ or record.get("high") in (1, 255)
+    if len(space.shape) == 3:
+        own = channel_side(space.shape)[0]
+        record["channels"] = own if channels == "auto" else channels
+    elif len(space.shape) == 2 and bits_or_bytes:
+        record["channels"] = "one"
+    return record
+
+
 def from_record(record: Mapping[str, Any]) -> spaces.Space[Any]:
-    """The space of a record.
+    """The space of a record; real numbers have no bounds.
 
     Raises:
         ValueError: no record of a space.
     """
     match record:
-        case {"box": shape, "dtype": dtype, "high": high}:
-            return spaces.Box(0, high, tuple(shape), np.dtype(dtype).type)
+        case {"box": shape, "dtype": dtype}:
+            return spaces.Box(0, record.get("high", 1), tuple(shape), np.dtype(dtype).type)
         case {"discrete": n, "start": start}:
             return spaces.Discrete(n, start=start)
         case {"multi_binary": shape}:

@@ -15,7 +15,7 @@ import numpy as np
 from rltrain.common.closing import close_all
 from rltrain.common.conformance import conform
 from rltrain.common.spec_changes import changes
-from rltrain.errors import EnvError
+from rltrain.errors import CONTAINED, STOPS, EnvError, reason
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, optional
 from rltrain.types import EnvSpec
 
@@ -174,7 +174,9 @@ class SyncVectorEnv(VectorEnv):
             try:
                 observation, reward[e], ended, cut_off, info = env.step(taken)
                 self._show(e, observation, last=ended or cut_off, info=info)
-            except Exception as error:
+            except STOPS:
+                raise
+            except BaseException as error:
                 raise EnvError(self._failed(e, error)) from error
             if ended or (cut_off and terminal):
                 terminated[e] = True
@@ -186,7 +188,8 @@ class SyncVectorEnv(VectorEnv):
 
     def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
         """The images, uint8 [H, W, 3], of the last step of these environments."""
-        images = [self.envs[e].render() for e in envs]
+        with CONTAINED:
+            images = [self.envs[e].render() for e in envs]
         return [[one] if isinstance(one, np.ndarray) else list(one) for one in images]
 
     def state_dict(self) -> dict[str, Any]:
@@ -256,7 +259,8 @@ class SyncVectorEnv(VectorEnv):
         actions, n_taken = state["actions"][e], 0
         try:
             while n_taken < len(actions) and not self.last[e]:
-                observation, _, ended, cut_off, info = env.step(actions[n_taken])
+                with CONTAINED:
+                    observation, _, ended, cut_off, info = env.step(actions[n_taken])
                 self._show(e, observation, last=ended or cut_off, info=info)
                 n_taken += 1
         except (EnvError, RuntimeError):  # what it did not do the first time
@@ -278,16 +282,18 @@ class SyncVectorEnv(VectorEnv):
         try:
             observation = self.envs[e].reset(self._seeds(e, k))
             self._show(e, observation, last=False, info={})
-        except Exception as error:
+        except STOPS:
+            raise
+        except BaseException as error:
             raise EnvError(self._failed(e, error)) from error
 
-    def _failed(self, e: int, error: Exception) -> str:
+    def _failed(self, e: int, error: BaseException) -> str:
         """Which environment failed; an error of rltrain's own adapters says the rest."""
         if isinstance(error, EnvError):
             return f"Environment {e}: {error}"
         assert self._seeds is not None
-        seed, what = self._seeds(e, int(self._episode[e])), f"{type(error).__name__}: {error}"
-        return f"Environment {e} in the episode with seed {seed}: {what}"
+        seed = self._seeds(e, int(self._episode[e]))
+        return f"Environment {e} in the episode with seed {seed}: {reason(error)}"
 
     def _show(
         self, e: int, observation: Observation, *, last: bool, info: Mapping[str, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rltrain.errors import EnvError
+from rltrain.errors import STOPS, EnvError, reason
 
 
 class EnvFailure:
@@ -17,10 +17,8 @@ class EnvFailure:
         return
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, Exception) and not isinstance(error, EnvError):
-            raise EnvError(
-                f"The environment failed in {self.method}(): {type(error).__name__}: {error}"
-            ) from error
+        if error is not None and not isinstance(error, (EnvError, *STOPS)):
+            raise EnvError(f"The environment failed in {self.method}(): {reason(error)}") from error
 
 
 FAILING_STEP = EnvFailure("step")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.common.seeding import TestSeeds
-from rltrain.errors import Interrupted
+from rltrain.errors import CONTAINED, Interrupted
 from rltrain.hardware.env_failure import FAILING_STEP, EnvFailure
 from rltrain.hardware.policy import Policy
 from rltrain.hardware.share import Share
@@ -181,14 +181,17 @@ class Rollout:
 
     def call(self, method: str, *args: Any) -> list[Any]:
         """Call a method of every environment."""
-        return self.env.call(method, *args)
+        with CONTAINED:
+            return self.env.call(method, *args)
 
     def state_dict(self) -> dict[str, Any]:
         """What the next ``collect`` depends on; the environment's part only once it started."""
+        with CONTAINED:
+            env = self.env.state_dict() if self._started else {}
         return {
             "started": self._started,
             "skip": self._skip,
-            "env": self.env.state_dict() if self._started else {},
+            "env": env,
             "policy": self.policy.state_dict(),
             "returns": self._returns.copy(),
             "lengths": self._lengths.copy(),
@@ -210,8 +213,9 @@ class Rollout:
             )
         self._started, self._skip = bool(state["started"]), int(state.get("skip", 0))
         if self._started:
-            self.env.reset(self._seed_of)  # sets the seeds of later episodes
-            self.env.load_state_dict(state["env"])
+            with CONTAINED:
+                self.env.reset(self._seed_of)  # sets the seeds of later episodes
+                self.env.load_state_dict(state["env"])
         self.policy.load_state_dict(state["policy"])
         self._returns[:], self._lengths[:] = state["returns"], state["lengths"]
         self._lost[:] = state["lost"]
@@ -230,7 +234,8 @@ class Rollout:
             self.load_state_dict(state)
             return
         if state["started"]:
-            self.env.restart(state["env"])
+            with CONTAINED:
+                self.env.restart(state["env"])
         self.policy.carry_on(state["policy"])
         self._started, self._skip = False, episodes
 
@@ -245,7 +250,8 @@ class Rollout:
         return self.seeds(e, k + self._skip)
 
     def close(self) -> None:
-        self.env.close()
+        with CONTAINED:
+            self.env.close()
 
     def _start(self, seeds: EpisodeSeeds) -> None:
         before = time.perf_counter()

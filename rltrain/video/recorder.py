@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from rltrain.errors import UsageError
+from rltrain.errors import CONTAINED, UsageError
 from rltrain.interfaces import VectorEnv, Watch
 from rltrain.types import Episode
 from rltrain.video.ffmpeg import write_mp4
@@ -81,7 +81,9 @@ class Recorder(Watch):
         """
         assert env.frames_per_second is not None, "this environment cannot be rendered"
         recorded = [e for e, number in enumerate(numbers) if number < self.n_episodes]
-        for e, images in zip(recorded, env.render(recorded), strict=True):
+        with CONTAINED:
+            drawn = env.render(recorded)
+        for e, images in zip(recorded, drawn, strict=True):
             if e not in self._videos:
                 self._videos[e] = Video(Gif(images[0]), images[0])
             if self.show is not None:

@@ -84,6 +84,7 @@ DEFAULTS: dict[str, Any] = {
     "reward_clip": None,
     "reward": "sum",
     "factored": False,
+    "channels": "auto",
 }
 
 

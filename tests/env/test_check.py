@@ -102,7 +102,7 @@ class Endless(Good):
 
 def test_what_is_hard_to_learn_from_is_a_hint():
     found = rltrain.check_env(Endless)
-    assert len(found.hints) == 3
+    assert len(found.hints) == 4
     said = str(found)
     for part in ("no episode ended", "as large as", "never rewarded"):
         assert part in said

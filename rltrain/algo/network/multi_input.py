@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -17,6 +15,7 @@ from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.algo.network.head import Head, perceptron
 from rltrain.common.number_types import Count, Flag, Positive
+from rltrain.common.space_record import size_of
 from rltrain.types import EnvSpec
 
 
@@ -88,32 +87,16 @@ def parts_of(spec: EnvSpec) -> Iterator[Part]:
     start = 0
     for _, space in keys:
         stop = start + size_of(space)
-        shape = space.get("box", ())
-        if len(shape) == 3:  # channels first already where the last axis is not the smallest
-            last = shape[2] <= min(shape[:2])
-            image = (shape[2], *shape[:2]) if last else tuple(shape)
-            yield Part(start, stop, image, last)
-        elif len(shape) == 2 and space["dtype"] == "uint8":
+        shape, channels = space.get("box", ()), space.get("channels")
+        if channels == "last":
+            yield Part(start, stop, (shape[2], *shape[:2]), channels_last=True)
+        elif channels == "first":
+            yield Part(start, stop, tuple(shape))
+        elif channels == "one" and space["dtype"] == "uint8":
             yield Part(start, stop, (1, *shape))
         else:
             yield Part(start, stop)
         start = stop
-
-
-def size_of(space: Mapping[str, Any]) -> int:
-    """Numbers in a flattened observation of a recorded space (``EnvSpec.obs_space``)."""
-    match space:
-        case {"box": shape} | {"multi_binary": shape}:
-            return math.prod(shape)
-        case {"discrete": n}:
-            return int(n)
-        case {"multi_discrete": nvec}:
-            return int(np.sum(nvec))
-        case {"tuple": inner}:
-            return sum(map(size_of, inner))
-        case {"dict": inner}:
-            return sum(size_of(one) for _, one in inner)
-    raise ValueError(f"expected the record of an observation space, got {space}.")
 
 
 class Encoders(nn.Module):

@@ -9,14 +9,15 @@ from typing import Any, Literal
 import numpy as np
 
 from rltrain.common.number_types import is_finite
-from rltrain.env.gymnasium import FRAMES_PER_SECOND, NO_STATE, finite_reward, reason
+from rltrain.env.gymnasium import FRAMES_PER_SECOND, NO_STATE, as_mask, finite_reward
+from rltrain.env.spaces import Channels
 from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.team.first_episode import first_episode, hides_state, name_of, saves_state
 from rltrain.env.team.named import agents_record
 from rltrain.env.team.returned import outcome_of, require_by_agent
 from rltrain.env.team.spaces import MASK, Agent, team_spaces
 from rltrain.env.vector import Env, Observation
-from rltrain.errors import EnvError
+from rltrain.errors import STOPS, EnvError, reason
 from rltrain.types import EnvSpec
 
 Reward = Literal["sum", "mean", "individual"]
@@ -46,6 +47,7 @@ class TeamEnv(Env):
             agent's own.
         max_episode_steps: time steps after which an episode is truncated; None = never.
         frame_stack: observations that the network sees together.
+        channels: the axis of images with their channels.
 
     Raises:
         ValueError: spaces that do not fit.
@@ -58,6 +60,7 @@ class TeamEnv(Env):
         reward: Reward = "sum",
         max_episode_steps: int | None = None,
         frame_stack: int = 1,
+        channels: Channels = "auto",
     ) -> None:
         self.env, self.name, self._reward = env, name_of(env), reward
         self._inner = getattr(env, "unwrapped", env)
@@ -76,6 +79,7 @@ class TeamEnv(Env):
             )
         self._state_dim, self._masks = first.state_dim, first.has_masks
         self._frame_stack = frame_stack
+        self._channels: Channels = channels
         self._lay_out(names)
         self._seed_bits = int(getattr(self._inner, "seed_bits", SEED_BITS))
         self._seed, self._t, self._present, self._kept = 0, 0, list[str](), set[str]()
@@ -95,7 +99,9 @@ class TeamEnv(Env):
     def _lay_out(self, names: Sequence[str]) -> None:
         """The spec of agents in this order."""
         env, n = self.env, len(names)
-        spaces = team_spaces(names, env.observation_space, env.action_space, self.name)
+        spaces = team_spaces(
+            names, env.observation_space, env.action_space, self.name, self._channels
+        )
         self._agents, self._index = spaces.agents, {name: i for i, name in enumerate(names)}
         self._shape = (len(names), *spaces.obs_shape)
         self.spec = EnvSpec(
@@ -108,7 +114,8 @@ class TeamEnv(Env):
             obs_dtype=spaces.obs_dtype,
             obs_scale=spaces.obs_scale,
             frame_stack=self._frame_stack,
-            agents=agents_record(names, env.observation_space, env.action_space),
+            agents=agents_record(names, env.observation_space, env.action_space, self._channels),
+            channels=self._channels,
             masks_actions=self._masks
             or spaces.action_sizes is not None
             or any(agent.has_mask for agent in spaces.agents),
@@ -122,7 +129,9 @@ class TeamEnv(Env):
         begin_task(self._inner, self.task)
         try:
             obs, infos = self.env.reset(seed=self._seed)
-        except Exception as error:
+        except STOPS:
+            raise
+        except BaseException as error:
             raise EnvError(f"{self._where()} failed: {reason(error)}") from error
         self._require_names("observations", obs)
         self._present, self._kept = [name for name in self._index if name in obs], set()
@@ -141,7 +150,9 @@ class TeamEnv(Env):
         }
         try:
             obs, rewards, terminated, truncated, infos = self.env.step(given)
-        except Exception as error:
+        except STOPS:
+            raise
+        except BaseException as error:
             raise EnvError(f"{self._where()} failed: {reason(error)}") from error
         require_by_agent(acting, (obs, terminated, truncated, infos), self._where)
         self._require_names("observations", obs)
@@ -159,7 +170,9 @@ class TeamEnv(Env):
         if over and not cut:  # nothing bootstraps from what they see, if they see anything
             shown = set(acting).intersection(obs)
         final = over or timeout
-        outcome = outcome_of([self._info(infos, name) for name in acting], final)
+        outcome = outcome_of(
+            [self._info(infos, name) for name in acting] if final else [], self._where
+        )
         observation = self._observation(obs, infos, shown, final=final)
         return observation, reward, over and not cut, (over and bool(cut)) or timeout, outcome
 
@@ -244,7 +257,9 @@ class TeamEnv(Env):
             return np.concatenate(own).astype(np.float32)
         try:
             state = np.asarray(self.env.state(), np.float32).reshape(-1)
-        except Exception as error:
+        except STOPS:
+            raise
+        except BaseException as error:
             raise EnvError(f"{self._where()} failed in state(): {reason(error)}") from error
         if state.size != self.spec.state_dim or not is_finite(state):
             raise EnvError(
@@ -274,14 +289,14 @@ class TeamEnv(Env):
         given = obs[MASK] if agent.has_mask else info.get(MASK)
         if given is None:
             return np.ones(agent.actions.n, np.uint8)
-        mask = np.asarray(given)
-        if mask.shape != (agent.actions.n,) or not (mask.any() or final):
+        mask = as_mask(given)
+        if mask is None or mask.shape != (agent.actions.n,) or not (mask.any() or final):
             raise EnvError(
-                f"{self._where()} gave {agent.name} the {MASK} {given}: expected {agent.actions.n} "
-                "entries, of which one at least is 1. An agent that can do nothing needs an "
-                "action for that, or leaves (terminated)."
+                f"{self._where()} gave {agent.name} the {MASK} {given}: expected "
+                f"{agent.actions.n} entries of 0 and 1, of which one at least is 1. An agent that "
+                "can do nothing needs an action for that, or leaves (terminated)."
             )
-        return (mask != 0).astype(np.uint8)
+        return mask
 
     def _agent(self, name: str) -> Agent:
         return self._agents[self._index[name]]

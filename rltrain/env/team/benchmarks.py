@@ -16,10 +16,10 @@ import gymnasium
 from rltrain.common.install import install_extra
 from rltrain.common.number_types import Count
 from rltrain.env.adapt import adapted
-from rltrain.env.gymnasium import reason
 from rltrain.env.gymnasium_advice import advice
 from rltrain.env.make_gymnasium import draw_without_display
 from rltrain.env.vector import SyncVectorEnv
+from rltrain.errors import reason
 
 Reward = Literal["sum", "mean", "individual"]
 TimeLimit = Literal["bootstrap", "terminal"]

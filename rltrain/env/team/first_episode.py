@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rltrain.common.checkpoint.state_tree import split
-from rltrain.env.gymnasium import reason
 from rltrain.env.team.spaces import MASK
+from rltrain.errors import reason
 
 
 class FirstEpisode(NamedTuple):

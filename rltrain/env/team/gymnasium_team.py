@@ -13,7 +13,7 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 from rltrain.env.actions import numbered
-from rltrain.env.spaces import viewed
+from rltrain.env.spaces import Channels, viewed
 from rltrain.env.team.spaces import MASK
 
 Stepped = tuple[dict[str, Any], Any, dict[str, bool], dict[str, bool], dict[str, Any]]
@@ -105,14 +105,17 @@ class FactoredActions(ParallelEnv):  # type: ignore[misc]  # it has no types
     Args:
         env: the environment.
         sizes: numbers of values of the components.
+        channels: the axis of images with their channels.
     """
 
-    def __init__(self, env: gymnasium.Env, sizes: Sequence[int]) -> None:
+    def __init__(
+        self, env: gymnasium.Env, sizes: Sequence[int], channels: Channels = "auto"
+    ) -> None:
         self.env, self.metadata, self.render_mode = env, env.metadata, env.render_mode
         self.possible_agents = [f"component_{i}" for i in range(len(sizes))]
         self._sizes = dict(zip(self.possible_agents, sizes, strict=True))
         self._starts = np.asarray(getattr(env.action_space, "start", 0))
-        self._view = viewed(env.observation_space, type(env.unwrapped).__name__)
+        self._view = viewed(env.observation_space, type(env.unwrapped).__name__, channels)
         self._obs: Any = None
         self.agents: list[str] = []
 

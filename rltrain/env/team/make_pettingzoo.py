@@ -10,8 +10,9 @@ from typing import Any, Literal
 from rltrain.common.imports import beside_user
 from rltrain.common.install import install_extra
 from rltrain.common.number_types import Count
-from rltrain.env.gymnasium import reason
 from rltrain.env.make_gymnasium import from_class
+from rltrain.env.spaces import Channels
+from rltrain.errors import reason
 from rltrain.interfaces import VectorEnv
 
 EXTRA = ("mpe2", "lbforaging", "rware", "magent2")
@@ -31,6 +32,7 @@ def pettingzoo_env(
     max_episode_steps: Count | None,
     frame_stack: Count,
     reward: Literal["sum", "mean", "individual"],
+    channels: Channels,
 ) -> VectorEnv:
     """``n_envs`` environments of PettingZoo's, parallel or AEC.
 
@@ -53,6 +55,7 @@ def pettingzoo_env(
         reward_clip=None,
         reward=reward,
         factored=False,
+        channels=channels,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.env.spaces import from_record, require_like, to_record
+from rltrain.env.spaces import Channels, from_record, to_record
 from rltrain.env.team.spaces import MASK, team_spaces
 from rltrain.types import EnvSpec
 
@@ -30,6 +30,7 @@ class NamedAgents:
             lambda name: self._spaces[name][0],
             lambda name: self._spaces[name][1],
             "the environment",
+            spec.channels,
         ).agents
 
     def seen(
@@ -57,7 +58,6 @@ class NamedAgents:
                 available[i, 0] = True
                 continue
             given = obs[agent.name]
-            require_like(given, self._spaces[agent.name][0])
             row = agent.convert(given)
             if spec.obs_sizes is None:
                 rows[i] = row
@@ -73,13 +73,15 @@ class NamedAgents:
     def actions(self, action: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
         """The actions [N] of these agents, as the environment takes them."""
         own = zip(self.names, self._agents, action, strict=True)
-        return {name: agent.actions.own(int(a)) for name, agent, a in own if name in names}
+        each = {name: agent.actions.own(int(a)) for name, agent, a in own if name in names}
+        return {name: int(a) if np.ndim(a) == 0 else a for name, a in each.items()}
 
 
 def agents_record(
     names: Sequence[Any],
     observation_space: Callable[[str], Any],
     action_space: Callable[[str], Any],
+    channels: Channels,
 ) -> tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] | None:
     """Names and spaces of a team as plain data; None if agents are named by something else than
     text.
@@ -88,4 +90,4 @@ def agents_record(
         return None
     each: list[tuple[str, spaces.Space[Any], spaces.Space[Any]]]
     each = [(name, observation_space(name), action_space(name)) for name in names]
-    return tuple((name, to_record(o), to_record(a)) for name, o, a in each)
+    return tuple((name, to_record(o, channels), to_record(a)) for name, o, a in each)

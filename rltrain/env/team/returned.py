@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from rltrain.env import gymnasium
 from rltrain.errors import EnvError
 
 PARTS = ("observations", "terminated", "truncated", "infos")
@@ -34,16 +35,12 @@ def require_by_agent(acting: Sequence[str], found: Sequence[Any], where: Callabl
             )
 
 
-def outcome_of(infos: list[Mapping[str, Any]], final: bool) -> dict[str, Any]:
-    """``win`` (SMAC's ``battle_won`` as well) and ``metrics`` of the first agent whose info has
-    them.
+def outcome_of(infos: list[Mapping[str, Any]], where: Callable[[], str]) -> dict[str, Any]:
+    """``win`` (SMAC's ``battle_won`` as well) and ``metrics`` of the first agent whose final info
+    has them; EnvError for what is neither a truth value nor numbers.
     """
     outcome: dict[str, Any] = {}
-    for info in infos if final else ():
-        for name in ("win", "battle_won"):
-            if name in info:
-                outcome.setdefault("win", bool(info[name]))
-        if "metrics" in info:
-            metrics = {str(name): float(x) for name, x in info["metrics"].items()}
-            outcome.setdefault("metrics", metrics)
+    for info in infos:
+        won = {"win": info["battle_won"]} if "battle_won" in info else {}
+        outcome = {**gymnasium.outcome_of({**won, **info}, where), **outcome}
     return outcome

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rltrain.env.actions import Actions, numbered
-from rltrain.env.spaces import View, viewed
+from rltrain.env.spaces import Channels, View, viewed
 
 MASK = "action_mask"
 """Where PettingZoo's environments say which actions are available: in an agent's Dict observation
@@ -59,8 +59,12 @@ def team_spaces(
     observation_space: Callable[[str], Any],
     action_space: Callable[[str], Any],
     env_name: str,
+    channels: Channels = "auto",
 ) -> TeamSpaces:
     """The spaces of a team.
+
+    Args:
+        channels: of images.
 
     Raises:
         ValueError: actions that are not discrete, observations without a fixed shape, or images of
@@ -71,7 +75,7 @@ def team_spaces(
         whose = f"{env_name}, agent {name},"
         space = space_of(name, observation_space, "observation_space", env_name)
         has_mask = is_masked(space)
-        view = without_mask(space, whose) if has_mask else viewed(space, whose)
+        view = (without_mask if has_mask else viewed)(space, whose, channels)
         actions = numbered(space_of(name, action_space, "action_space", env_name), whose)
         agents.append(Agent(name, view, view.convert, actions, has_mask))
     n_actions = max(agent.actions.n for agent in agents)
@@ -106,13 +110,13 @@ def is_masked(space: Any) -> bool:
     return isinstance(space, spaces.Dict) and MASK in space.spaces and len(space.spaces) > 1
 
 
-def without_mask(space: spaces.Dict, whose: str) -> View:
+def without_mask(space: spaces.Dict, whose: str, channels: Channels) -> View:
     """The view of what stands beside the mask: one entry as it is, several as a Dict."""
     others = {name: part for name, part in space.spaces.items() if name != MASK}
     if len(others) > 1:
-        return viewed(spaces.Dict(others), whose)
+        return viewed(spaces.Dict(others), whose, channels)
     (name,) = others
-    view = viewed(others[name], whose)
+    view = viewed(others[name], whose, channels)
     return view._replace(convert=lambda obs: view.convert(obs[name]))
 
 

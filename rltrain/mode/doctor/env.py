@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rltrain.build.env import build_env
+from rltrain.common.space_record import channel_words
 from rltrain.common.streams import say
 from rltrain.config.compose import compose_checked
 from rltrain.config.validate.settings import check_composition
@@ -29,9 +30,10 @@ def examine_env(overrides: Sequence[str]) -> bool:
         raise UsageError(str(error)) from error
     spec = env.spec
     length = f"episodes of at most {plural(spec.max_steps, 'step')}" if spec.max_steps else NO_LIMIT
+    channels = f"{words}, " if (words := channel_words(spec.record)) else ""
     say(
         f"env={settings.choices['env']}: {plural(spec.n_agents, 'agent')}, "
-        f"{plural(spec.n_actions, 'action')}, observations {list(spec.obs_shape)}, "
+        f"{plural(spec.n_actions, 'action')}, observations {list(spec.obs_shape)}, {channels}"
         f"state {spec.state_dim}, {plural(spec.n_rewards, 'reward')}, {length}"
     )
     found = check(env)

@@ -14,6 +14,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 import rltrain
+from rltrain.common.space_record import channel_words
 from rltrain.config.schema import Settings
 from rltrain.logger.screen import plural, shown
 from rltrain.mode.messages.bottleneck import bottleneck
@@ -117,6 +118,7 @@ def environment(trainer: Trainer, n_envs: Mapping[str, int]) -> str:
         plural(spec["n_actions"], "action"),
         f"observation {'×'.join(map(str, spec['obs_shape']))}",
     ]
+    sizes += [words] if (words := channel_words(spec)) else []
     sizes += [f"state {spec['state_dim']}"] if spec["state_dim"] else []
     sizes += [f"{name} {fact}" for name, fact in trainer.rollout.about.items()]
     training = n_envs["training"]  # 0: learns from a dataset

@@ -9,12 +9,15 @@ import logging
 import math
 from collections.abc import Callable, Iterator
 
+from rltrain.common.space_record import mask_entries
 from rltrain.config.schema import Settings
 from rltrain.trainer import Trainer
 from rltrain.trainer_state import SPEC
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
+LARGE = 100
+"""Observations beyond this are hardly learned from."""
 
 
 def warn(settings: Settings, trainer: Trainer) -> None:
@@ -170,11 +173,30 @@ def of_pixels(settings: Settings, trainer: Trainer) -> Iterator[str]:
             f"observations are images {'×'.join(map(str, shape))}, and algo/network={name} takes "
             "their pixels one by one. algo/network=conv has convolutions."
         )
-    if trainer.about[SPEC]["obs_bytes"] and not network.endswith(".multi_input_agents"):
+    space = trainer.about[SPEC]["obs_space"] or {}
+    images = [key for key, one in space.get("dict", []) if {"channels", "high"} <= set(one)]
+    if images and not network.endswith(".multi_input_agents"):
         name = settings.choices.get("algo/network", network)
         yield (
             f"some keys of the observations are images, and algo/network={name} takes their pixels "
             "one by one. algo/network=multi_input has convolutions for them."
+        )
+
+
+def of_spaces(settings: Settings, trainer: Trainer) -> Iterator[str]:
+    """Observations that mean something else than the networks take them for."""
+    space = trainer.about[SPEC]["obs_space"] or {}
+    if masks := mask_entries(space):
+        yield (
+            f"the observation's entry {', '.join(masks)} is learned from and masks no actions. Put "
+            "the mask of a single agent into info['action_mask'], of reset() and of every step()."
+        )
+    normalized = settings.nodes["algo.network"].kwargs.get("normalize_obs")
+    if space.get("high", 0) > LARGE and "channels" not in space and not normalized:
+        yield (
+            f"observations are whole numbers as large as {space['high']} and reach the network as "
+            "they are, since they are no image. Type algo.network.normalize_obs=true, if they "
+            "really are so large."
         )
 
 
@@ -201,5 +223,6 @@ WARNINGS: tuple[Callable[[Settings, Trainer], Iterator[str]], ...] = (
     of_unread_keys,
     of_stopping,
     of_pixels,
+    of_spaces,
     of_memory,
 )
