@@ -21,6 +21,7 @@ NAMED = ("algo", "env")
         ("overrides", None),
         ("lines", None),
         ("hostile", None),
+        ("foreign", None),
         ("corruptions", None),
         ("kills", 1),
         ("sweeps", 3),
@@ -34,6 +35,11 @@ def test_every_fault_is_answered_as_promised(kind, n_cases, tmp_path):
 
 def test_drawn_command_lines_end_without_a_traceback(tmp_path):
     wrong = {name: text for name, text in KINDS["lines"](tmp_path, 2, 60) if text is not None}
+    assert not wrong, json.dumps(wrong, indent=1)
+
+
+def test_commands_on_a_configuration_of_a_stranger(tmp_path):
+    wrong = {name: text for name, text in KINDS["foreign"](tmp_path, 1, 8) if text is not None}
     assert not wrong, json.dumps(wrong, indent=1)
 
 

@@ -1,0 +1,160 @@
+"""Keys of a saved run that reach outside: asked for, left out, or copied into the run."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rltrain.common.checkpoint.manifest import seal, stored_manifest
+from rltrain.config.tree import put
+from rltrain.errors import NotTypedError, UsageError
+from rltrain.mode.sweep.plan import Job, Plan
+from rltrain.mode.sweep.saved import job_command, saved_jobs
+
+TRADING = [
+    *("algo=dqn", "env=trading", "env.prices=my prices.csv", "env.episode_length=10"),
+    *("env.window=3", "total_env_steps=60", "test.interval=30", "test.episodes=2"),
+    *("test.n_envs=2", "save.interval=30", "algo.batch_size=4", "buffer.capacity=100"),
+    *(
+        "algo.learning_starts=20",
+        "hardware.n_envs=2",
+        "hardware.threads=1",
+        "logger=[]",
+        "logger.console=false",
+    ),
+]
+
+
+def forged(run_dir, **changes):
+    """Set keys (``__`` for a dot) in the configuration of a run and of its checkpoints."""
+    config = json.loads((run_dir / "config.json").read_text())
+    for key, value in changes.items():
+        put(config, key.replace("__", "."), value)
+    text = json.dumps(config)
+    (run_dir / "config.json").write_text(text)
+    for folder in (run_dir / "checkpoints").iterdir():
+        if folder.is_dir():
+            (folder / "config.json").write_text(text)
+            seal(folder, stored_manifest(folder)["kind"])
+
+
+def asked(command, *words):
+    """The command that is printed in the place of one that must be completed."""
+    with pytest.raises(UsageError) as refused:
+        command(*words)
+    first, printed = str(refused.value).split("\n")
+    assert "is not taken from a file" in first
+    assert printed.startswith("  rltrain ")
+    return shlex.split(printed)[1:]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "word"),
+    [
+        ("logger__wandb__entity", "my team", "logger.wandb.entity='my team'"),
+        ("logger__wandb__settings", {"a": [1, "x y"]}, "logger.wandb.settings.a=[1, 'x y']"),
+        ("logger__wandb__notes", "a='b', {c} $d", r"logger.wandb.notes='a=\'b\', {c} $d'"),
+        ("algo__optimizer__foreach", "a.b", "algo.optimizer.foreach='a.b'"),
+    ],
+)
+def test_a_resume_prints_the_command_with_the_keys_typed(command, trained, key, value, word):
+    forged(trained, **{key: value})
+    words = asked(command, f"resume={trained}", "total_env_steps=200")
+    assert words[:2] == [f"resume={trained}", "total_env_steps=200"]
+    (typed,) = words[2:]
+    assert typed.partition("=")[0] == word.partition("=")[0]
+    assert command("mode=evaluate", f"checkpoint={trained}", "test.episodes=1") == 0
+    if "wandb" in key:
+        assert command(*words) == 0  # pasted, it goes on
+        assert asked(command, f"resume={trained}", "total_env_steps=250")  # and asks again
+
+
+def test_another_value_than_that_of_the_file_is_no_answer(command, trained):
+    forged(trained, dataset__write="/outside/data")
+    assert asked(command, f"resume={trained}")[-1] == "dataset.write='/outside/data'"
+    with pytest.raises(UsageError, match=r"keeps its dataset\.write"):
+        command(f"resume={trained}", "dataset.write=elsewhere")
+    assert asked(command, f"config={trained}", "hydra.run.dir=new")[-1].startswith("dataset.write=")
+    assert not Path("new").exists()
+
+
+def test_project_name_group_tags_and_mode_of_a_logger_are_kept(command, trained):
+    forged(trained, logger__wandb__project="/a b", logger__wandb__tags=["x/y"])
+    forged(trained, logger__wandb__name="n/m", logger__wandb__group="../g")
+    assert command(f"resume={trained}", "total_env_steps=200") == 0
+
+
+def test_control_characters_are_not_printed_for_pasting(command, trained):
+    forged(trained, logger__wandb__entity="\x1b[31mx")
+    with pytest.raises(
+        Exception, match=r"control characters in 'logger\.wandb\.entity'"
+    ) as refused:
+        command(f"resume={trained}")
+    assert refused.value.exit_code == 3
+
+
+def test_the_weights_that_a_run_started_from_are_asked_for_until_it_has_its_own(command, trained):
+    forged(trained, checkpoint=str(trained))
+    assert command(f"resume={trained}", "total_env_steps=200") == 0
+    shutil.copytree(trained, "unsaved")
+    shutil.rmtree("unsaved/checkpoints")
+    words = asked(command, "resume=unsaved")
+    assert words[-1].startswith("checkpoint=")
+    assert command(*words, "total_env_steps=220") == 0
+
+
+def test_the_files_of_an_environment_are_copied_into_the_run(command, own_folder):
+    prices = own_folder / "my prices.csv"
+    prices.write_text("close\n" + "\n".join(str(100 + i % 7) for i in range(200)))
+    assert command(*TRADING, "hydra.run.dir=run") == 0
+    kept = Path("moved/files/env.prices")
+    shutil.move("run", "moved")
+    assert kept.read_bytes() == prices.read_bytes()
+    prices.unlink()
+    assert command("mode=evaluate", "checkpoint=moved", "test.episodes=2") == 0
+    assert command("resume=moved", "total_env_steps=90") == 0
+    assert command("config=moved", "hydra.run.dir=again") == 0
+    assert Path("again/files/env.prices").read_bytes() == kept.read_bytes()
+    kept.rename(own_folder / "elsewhere.csv")
+    kept.symlink_to(own_folder / "elsewhere.csv")
+    for words in (["resume=moved"], ["mode=evaluate", "checkpoint=moved"]):
+        assert asked(command, *words)[-1].startswith("env.prices=")
+
+
+def test_a_sweep_types_for_its_jobs_what_its_command_had(command, trained):
+    forged(trained, logger__wandb__entity="my team")
+    job = Job(trained, ("env=two_step", "+logger.wandb.entity='my team'"))
+    plan = Plan(trained.parent, ("env=two_step", "seed=1,2"), "", 1, "", (job,))
+    with pytest.raises(
+        UsageError, match=r"Type the command of the sweep again.*\n  rltrain -m env"
+    ):
+        saved_jobs(plan, ["total_env_steps=300"])
+    typed = ["total_env_steps=300", "logger.wandb.entity='my team'"]
+    ((_, settings),) = saved_jobs(plan, typed).items()
+    words = job_command(job, settings, [], [])
+    assert words == [f"resume={trained}", "logger.wandb.entity='my team'"]
+    assert command(*words, "total_env_steps=200") == 0
+
+
+def test_a_sweep_with_files_of_ones_own_is_typed_again(own_folder):
+    searched = "hydra.searchpath=[my conf]"
+    job = Job(own_folder / "0", ("env=two_step", "experiment=mine", searched))
+    plan = Plan(own_folder, ("experiment=mine", searched, "seed=1,2"), "", 1, "", (job,))
+    with pytest.raises(Exception, match="is not taken from a file") as refused:
+        saved_jobs(plan, [])
+    printed = shlex.split(str(refused.value).split("\n")[-1])
+    assert printed == ["rltrain", "-m", *plan.overrides, f"hydra.sweep.dir={own_folder}"]
+
+
+def test_from_python_the_message_names_the_keys(trained):
+    import rltrain
+
+    forged(trained, logger__wandb__entity="team")
+    with pytest.raises(NotTypedError, match=r"Type them as well: logger\.wandb\.entity=team"):
+        rltrain.resume(trained)
+    result = rltrain.resume(trained, 200, overrides={"logger.wandb.entity": "team"})
+    assert result.metrics
