@@ -69,7 +69,17 @@ class Nothing:
     """No environment."""
 
 
+class Late(Good):
+    """Shows what is not of its space in its fourth step only."""
+
+    observation_space = spaces.Box(0, 9, (2,), np.int64)
+
+    def seen(self):
+        return np.array([0, 90 if self.t == 4 else 1])
+
+
 PROBLEMS = {
+    Late: r"the observation of step 4 is an array int64 \[2\] from 0 to 90, .* not of its space",
     Unseeded: r"same seed and the same actions differ \(obs, first at step 0\).*self\.np_random",
     Outside: r"the first observation is an array float32 \[2\] from .* not of its space",
     Old: r"step\(\) returned 4 values: expected \(observation, reward",
@@ -166,3 +176,16 @@ def test_masked_combinations_of_a_team_are_played_as_the_environment_takes_them(
     env = Scripted(actions=(pairs, pairs), mask=np.array([0, 1, 0, 0], np.int8))
     assert rltrain.check_env(lambda: env).problems == []
     assert env.given[0]["a"].tolist() == [1, 1]
+
+
+class Codes(Good):
+    observation_space = spaces.Box(0, 255, (5, 5, 2), np.uint8)
+
+    def seen(self):
+        return np.full((5, 5, 2), self.t, np.uint8)
+
+
+def test_codes_in_an_image_of_bytes_are_a_hint():
+    found = rltrain.check_env(Codes)
+    assert found.problems == []
+    assert "images of bytes are at most 0.0196 of the largest value" in str(found)

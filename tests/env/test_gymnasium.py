@@ -279,3 +279,27 @@ def test_what_reset_and_step_return_is_checked(method, returned, match) -> None:
     setattr(env.envs[0].env, method, lambda *args, **kwargs: returned)
     with pytest.raises(EnvError, match=match):
         rollout.collect(2, Clock())
+
+
+@pytest.mark.parametrize(
+    ("info", "match"),
+    [
+        ({"metrics": {"a": [1, 2]}}, r"info\['metrics'\]\['a'\]=\[1, 2\]: expected a number"),
+        ({"metrics": {"a": "far"}}, r"info\['metrics'\]\['a'\]='far': expected a number"),
+        ({"metrics": {"a": None}}, r"info\['metrics'\]\['a'\]=None: expected a number"),
+        ({"metrics": {"a": [1, [2]]}}, r"info\['metrics'\]\['a'\]=\[1, \[2\]\]: expected a number"),
+        ({"metrics": [1.0]}, r"info\['metrics'\]=\[1.0\]: expected a dictionary of numbers"),
+        ({"win": np.array([True, False])}, r"info\['win'\]=array.*: expected True or False"),
+        ({"win": "yes"}, r"info\['win'\]='yes': expected True or False"),
+    ],
+    ids=str,
+)
+def test_what_an_episode_reports_is_named_where_it_is_something_else(info: Any, match: str) -> None:
+    class Reporting(Scripted):
+        def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+            return *super().step(action)[:4], info
+
+    env = GymnasiumEnv(Reporting(ends=("terminated",)))
+    env.reset(7)
+    with pytest.raises(EnvError, match=rf"Reporting at step 1 .* seed 7 gave {match}"):
+        go(env)

@@ -221,3 +221,22 @@ def test_a_mask_that_leaves_nothing_to_choose_is_a_broken_world(mask: list[int])
     env.reset(7)
     with pytest.raises(EnvError, match=r"step 1 .* seed 7 gave the action_mask .* expected 3"):
         go(env)
+
+
+@pytest.mark.parametrize(
+    "mask", [[0.5, 0.5, 1], [2, 1, 1], [-1, 1, 1], [np.nan, 1, 1], "abc", [[1], [1, 0]]]
+)
+def test_a_mask_of_anything_but_zeros_and_ones_is_refused(mask: Any) -> None:
+    env = GymnasiumEnv(Scripted(masks=[[1.0, 0.0, True], mask]))
+    assert env.reset(7).avail_actions.tolist() == [[1, 0, 1]]
+    with pytest.raises(EnvError, match=r"gave the action_mask .* expected 3 entries of 0 and 1"):
+        go(env)
+
+
+@pytest.mark.parametrize("mask", [[1, 0, 1, 1, 1], ([1, 0], [1, 1, 1])])
+def test_a_mask_by_component_is_refused_with_what_to_give(mask: Any) -> None:
+    env = GymnasiumEnv(Scripted(actions=spaces.MultiDiscrete([2, 3]), masks=[mask]))
+    with pytest.raises(
+        EnvError, match=r"expected 6 entries .* one for each combination .*np.outer"
+    ):
+        env.reset(7)
