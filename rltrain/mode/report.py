@@ -53,7 +53,9 @@ def report(run: RunSettings) -> Report:
         advice = "Type report.dir=FOLDER with a new or an empty folder, or leave it out."
         require_empty(folder, "a report", advice)
     require_writable(folder.absolute(), "report.dir")
-    analysis = analyze(find_runs(places(run.runs)), run.report)
+    problems: list[str] = []
+    found = find_runs(places(run.runs), problems)
+    analysis = analyze(found, run.report, problems)
     tables = tables_of(analysis)
     write_page(folder / "report.html", analysis, tables)
     for table in tables:
@@ -79,7 +81,7 @@ def new_folder() -> Path:
 def write(path: Path, text: str) -> None:
     """Write a text file, with the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def show(done: Report) -> None:

@@ -71,13 +71,19 @@ class Analysis:
         return [s for s in self.series if s.env == env]
 
 
-def analyze(runs: Sequence[Run], settings: ReportSettings) -> Analysis:
+def analyze(
+    runs: Sequence[Run], settings: ReportSettings, problems: Sequence[str] = ()
+) -> Analysis:
     """Compare runs.
+
+    Args:
+        problems: what is to be warned of besides.
 
     Raises:
         UsageError: nothing to compare, or ranges that are missing.
     """
-    warnings = [f"{run.folder}: {problem}." for run in runs for problem in run.problems]
+    warnings = [f"{problem}." for problem in problems]
+    warnings += [f"{run.folder}: {problem}." for run in runs for problem in run.problems]
     runs = list(finished(runs, settings.unfinished, warnings.append))
     metric = chosen_metric(runs, settings.metric)
     curves = dict(drawable(runs, metric, settings.axis, warnings.append))

@@ -57,8 +57,15 @@ def grouped(
         label = " ".join([run.method, *described({k: v for k, v in parts.items() if k in here})])
         if len(label) > LONGEST:  # the table of settings tells what it is
             label = numbers.setdefault(label, f"{run.method} #{len(numbers) + 1}")
-        found.setdefault((names.get(run.env, run.env), names.get(label, label)), []).append(run)
+        place = visible(names.get(run.env, run.env)), visible(names.get(label, label))
+        found.setdefault(place, []).append(run)
     return [Group(label, env, found[env, label]) for env, label in sorted(found)]
+
+
+def visible(text: str) -> str:
+    """A name in which characters that cannot be drawn or written are escaped."""
+    escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(escaped)
 
 
 def renaming(typed: str) -> tuple[str, str]:

@@ -52,7 +52,7 @@ def write_page(path: Path, analysis: Analysis, tables: Sequence[Table]) -> None:
     pieces = [piece.partition("]]") for piece in text.split("[[")]
     filled = pieces[0][0] + "".join(fields[name] + rest for name, _, rest in pieces[1:])
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(filled, encoding="utf-8")
+    path.write_text(filled, encoding="utf-8", errors="backslashreplace")
 
 
 def is_report(folder: Path) -> bool:

@@ -7,6 +7,7 @@ Files are only parsed as JSON, CSV, arrays or protocol buffers; nothing in them 
 from __future__ import annotations
 
 import glob
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from rltrain.errors import UsageError
 from rltrain.report.readers import cleanrl, pymarl, rllib, rltrain_runs, stable_baselines3
 from rltrain.report.run import Run
 
+log = logging.getLogger("rltrain")
 READERS = (
     rltrain_runs.read,
     pymarl.read,
@@ -23,6 +25,7 @@ READERS = (
     cleanrl.read,
 )
 """In this order: the first that finds its run in a folder has it."""
+READ = (".json", ".jsonl", ".csv", ".npz")
 STUDY = "study.json"
 """Marks the folder of mode=tune, whose trials are no results: only a path to it reads them."""
 EXPECTED = (
@@ -32,30 +35,38 @@ EXPECTED = (
 )
 
 
-def find_runs(places: Sequence[str | Path]) -> list[Run]:
-    """The runs in folders and below them.
+def find_runs(places: Sequence[str | Path], problems: list[str] | None = None) -> list[Run]:
+    """The runs in folders and below them. One that cannot be read is left out.
 
     Args:
         places: paths, which may have wildcards: ``outputs/*-cartpole``.
+        problems: takes what was left out and why; None: the log does.
 
     Raises:
         UsageError: a place that is not there, or without any run.
     """
     found: dict[Path, Run] = {}
+    left: list[str] = []
     for place in places:
         roots, here = matching(str(place)), 0
         for root in roots:
             for folder, inner, names in os.walk(root):
                 if STUDY in names and Path(folder) != root:
                     inner.clear()
-                elif (run := read(Path(folder), set(names))) is not None:
+                elif (run := readable(Path(folder), names, left)) is not None:
                     found[run.folder] = run
                     here += 1
                     inner.clear()
                 inner.sort()
         if not here:
             what = "holds no runs" if roots else "matches nothing"
-            raise UsageError(f"runs={place} {what}. {EXPECTED}, such as runs='outputs/*'.")
+            why = "".join(f"{problem}. " for problem in left)
+            raise UsageError(f"runs={place} {what}. {why}{EXPECTED}, such as runs='outputs/*'.")
+    if problems is None:
+        for problem in left:
+            log.warning("%s", problem)
+    else:
+        problems += left
     return list(found.values())
 
 
@@ -67,6 +78,29 @@ def matching(place: str) -> list[Path]:
     else:
         folders = [Path(p) for p in sorted(glob.glob(typed, recursive=True)) if os.path.isdir(p)]
     return list(dict.fromkeys(folder.resolve() for folder in folders))
+
+
+def readable(folder: Path, names: Sequence[str], left: list[str]) -> Run | None:
+    """The run in one folder; None if there is none or it cannot be read, for whatever reason.
+
+    Args:
+        left: takes the reason.
+    """
+    try:
+        for name in names:
+            if name.endswith(READ) and not (folder / name).is_file():
+                raise ValueError(f"{name} is no plain file")
+        run = read(folder, {name for name in names if (folder / name).is_file()})
+        if run is not None and len(set(map(len, run.columns.values()))) > 1:
+            raise ValueError("its arrays have different lengths")
+        return run
+    except UsageError:  # a package is missing
+        raise
+    except Exception as error:
+        left.append(
+            f"{folder} is left out, since it cannot be read: {type(error).__name__}: {error}"
+        )
+        return None
 
 
 def read(folder: Path, files: set[str]) -> Run | None:

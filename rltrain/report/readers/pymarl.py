@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -52,6 +53,7 @@ def read(folder: Path, files: set[str]) -> Run | None:
         return None
     about = json_object(folder / "run.json")
     series = measured(folder, about) or collected(folder)
+    series |= mean_returns(series)
     rows: dict[float, dict[str, float]] = {}
     for name, points in series.items():
         for step, seconds, value in points:
@@ -113,6 +115,21 @@ def collected(folder: Path) -> Points:
                 (number(plain(s)), np.nan, number(plain(v)))
                 for s, v in zip(steps, values, strict=False)
             ]
+    return out
+
+
+def mean_returns(series: Points) -> Points:
+    """Returns of EPyMARL with ``common_reward=False``, which writes one for every agent and their
+    sum: here the return is their mean, as that of rltrain with ``env.reward=individual``.
+    """
+    out: Points = {}
+    for group in ("", "test_"):
+        n_agents = sum(
+            bool(re.fullmatch(rf"{group}agent_\d+_return_mean", name)) for name in series
+        )
+        total = series.get(f"{group}total_return_mean", [])
+        if n_agents and f"{group}return_mean" not in series:
+            out[f"{group}return_mean"] = [(x, t, value / n_agents) for x, t, value in total]
     return out
 
 

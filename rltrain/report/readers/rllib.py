@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from rltrain.common.files import json_object
+from rltrain.common.json_lines import json_lines
 from rltrain.report.readers.tables import algo_in, csv_columns, env_in, header, seed_in
 from rltrain.report.run import Run, columns_of, flat, renamed
 
@@ -34,14 +34,15 @@ NO_SETTINGS = ("seed", "env", "num_gpus", "log_level", "callbacks", "local_dir")
 
 def read(folder: Path, files: set[str]) -> Run | None:
     """The run in a folder; None if there is none."""
-    rows = lines(folder / "result.json") if "result.json" in files else []
-    if rows:
-        columns = columns_of(slashed(row) for row in rows)
-        config: Any = rows[-1].get("config")
-    elif "progress.csv" in files and "time_total_s" in header(folder / "progress.csv"):
+    about: dict[str, Any] = {}
+    columns = columns_of(results(folder / "result.json", about)) if "result.json" in files else {}
+    config: Any = about.get("config")
+    if (
+        not columns
+        and "progress.csv" in files
+        and "time_total_s" in header(folder / "progress.csv")
+    ):
         columns, config = csv_columns(folder / "progress.csv"), None
-    else:
-        return None
     if "training_iteration" not in columns or "time_total_s" not in columns:
         return None
     config = config if isinstance(config, dict) else json_object(folder / "params.json")
@@ -58,17 +59,15 @@ def read(folder: Path, files: set[str]) -> Run | None:
     )
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a file with one per line; those that cannot be read are left out."""
-    out = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row, dict):
-            out.append(row)
-    return out
+def results(path: Path, about: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The results of a trial, one at a time; lines that cannot be read are left out.
+
+    Args:
+        about: takes the configuration of the last one.
+    """
+    for row in json_lines(path, []):
+        about["config"] = row.get("config")
+        yield slashed(row)
 
 
 def slashed(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

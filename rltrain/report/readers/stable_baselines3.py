@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import zipfile
 from pathlib import Path
 
@@ -26,6 +27,7 @@ NAMES = {
     "test/win_rate": ["eval/success_rate"],
     "learn/loss": ["train/loss"],
 }
+LARGEST_ARRAY = 1 << 28  # bytes
 TESTS, EPISODES = "evaluations.npz", 20
 """File of the evaluation callback; episodes of a monitor that one point is the mean of."""
 
@@ -91,6 +93,7 @@ def evaluations(path: Path) -> dict[str, np.ndarray]:
     """Tests of the evaluation callback; pickled objects are refused."""
     try:
         with np.load(path, allow_pickle=False) as file:
+            require_sizes(file.zip)
             steps, results = file["timesteps"], file["results"]
             out = {
                 "env_steps": steps.astype(float),
@@ -103,6 +106,16 @@ def evaluations(path: Path) -> dict[str, np.ndarray]:
     except (OSError, EOFError, ValueError, KeyError, IndexError, zipfile.BadZipFile):
         return {}
     return out
+
+
+def require_sizes(file: zipfile.ZipFile) -> None:
+    """ValueError for arrays that are larger than their files say, or than tests are."""
+    for about in file.infolist():
+        with file.open(about) as member:
+            np.lib.format.read_magic(member)
+            shape, _, dtype = np.lib.format.read_array_header_1_0(member)
+        if math.prod(shape) * dtype.itemsize > min(about.file_size, LARGEST_ARRAY):
+            raise ValueError(f"{about.filename} is too large")
 
 
 def joined(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:

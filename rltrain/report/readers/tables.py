@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from rltrain.common.json_lines import LONGEST, bounded_lines
 from rltrain.report.run import columns_of
 
 
@@ -18,23 +22,32 @@ def csv_columns(path: Path, skip: int = 0) -> dict[str, np.ndarray]:
     Args:
         skip: lines before the header.
     """
-    with path.open(encoding="utf-8", errors="replace", newline="") as file:
-        for _ in range(skip):
-            next(file, None)
+    with path.open("rb") as file:
+        lines = (
+            line.decode("utf-8", "replace") for line in islice(bounded_lines(file), skip, None)
+        )
         try:
-            rows = list(csv.DictReader(file))
+            return columns_of(whole_rows(csv.DictReader(lines)))
         except csv.Error:
             return {}
-    if rows and None in rows[-1].values():
-        rows.pop()
-    return columns_of({k: v for k, v in row.items() if isinstance(k, str)} for row in rows)
+
+
+def whole_rows(rows: Iterable[dict[str | Any, Any]]) -> Iterator[dict[str, Any]]:
+    """The rows, one at a time, but for a last one that is half written."""
+    before: dict[str | Any, Any] | None = None
+    for row in rows:
+        if before is not None:
+            yield {k: v for k, v in before.items() if isinstance(k, str)}
+        before = row
+    if before is not None and None not in before.values():
+        yield {k: v for k, v in before.items() if isinstance(k, str)}
 
 
 def header(path: Path) -> str:
     """The first line of a text file."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
-            return file.readline()
+            return file.readline(LONGEST)
     except OSError:
         return ""
 

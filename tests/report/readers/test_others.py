@@ -200,3 +200,19 @@ def test_damaged_files_do_not_end_a_report(tmp_path):
     config = {"name": "qmix", "env": "sc2", "seed": 5, "env_args": None}
     write(tmp_path / "sacred/config.json", config)
     assert only(tmp_path / "sacred")[1][:2] == ("PyMARL", "qmix")
+
+
+def test_returns_of_epymarl_without_a_common_reward_are_means_over_agents(tmp_path):
+    folder = tmp_path / "1"
+    folder.mkdir()
+    config = {"name": "iql", "env": "gymma", "env_args": {"key": "lbf"}, "seed": 1}
+    (folder / "config.json").write_text(json.dumps(config))
+    names = ("agent_0_return_mean", "agent_1_return_mean", "total_return_mean")
+    info = {}
+    for group, values in (("", (1.0, 3.0, 4.0)), ("test_", (2.0, 6.0, 8.0))):
+        for name, value in zip(names, values, strict=True):
+            info |= {f"{group}{name}": [value], f"{group}{name}_T": [100]}
+    (folder / "info.json").write_text(json.dumps(info))
+    (run,) = find_runs([folder])
+    assert run.columns["train/return_mean"].tolist() == [2.0]
+    assert run.columns["test/return_mean"].tolist() == [4.0]

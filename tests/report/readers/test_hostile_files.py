@@ -1,0 +1,237 @@
+"""One bad file among many is named and left out, whatever is in it and whoever reads it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+
+from rltrain.report.readers import find_runs
+
+CONFIG = {"choices": {"algo": "dqn", "env": "cartpole"}, "env": {}, "seed": 1}
+PYMARL = {"name": "qmix", "env": "sc2", "env_args": {"map_name": "3m"}, "seed": 1}
+ROWS = [{"env_steps": n, "test/return_mean": float(n)} for n in (0, 10, 20)]
+RESULTS = [
+    {"training_iteration": n, "time_total_s": n, "timesteps_total": n, "episode_reward_mean": n}
+    for n in (1, 2)
+]
+SERIES = {"return_mean": {"steps": [1, 2], "values": [1.0, 2.0], "timestamps": []}}
+TABLE = "time/total_timesteps,rollout/ep_rew_mean\n1,1\n2,2\n"
+MONITOR = '#{"env_id": "CartPole-v1"}\nr,l,t\n1,2,3\n'
+
+
+def npz(**arrays):
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def claiming(n):
+    """An archive whose array says that it has n numbers."""
+    header = io.BytesIO()
+    about = {"descr": "<f8", "fortran_order": False, "shape": (n,)}
+    np.lib.format.write_array_header_1_0(header, about)
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in ("timesteps", "results", "ep_lengths"):
+            archive.writestr(f"{name}.npy", header.getvalue() + bytes(8))
+    return file.getvalue()
+
+
+TESTS = {"timesteps": np.arange(2), "results": np.ones((2, 3)), "ep_lengths": np.ones((2, 3))}
+FILES = {
+    "rltrain": {
+        "config.json": json.dumps(CONFIG),
+        "run.json": '{"status": "finished"}',
+        "metrics.jsonl": "\n".join(map(json.dumps, ROWS)),
+    },
+    "pymarl": {
+        "config.json": json.dumps(PYMARL),
+        "run.json": "{}",
+        "info.json": '{"return_mean": [1, 2], "return_mean_T": [1, 2]}',
+        "metrics.json": json.dumps(SERIES),
+    },
+    "rllib": {"result.json": "\n".join(map(json.dumps, RESULTS)), "params.json": "{}"},
+    "rllib tables": {"progress.csv": "training_iteration,time_total_s,timesteps_total\n1,1,1\n"},
+    "sb3": {"progress.csv": TABLE, "monitor.csv": MONITOR, "evaluations.npz": npz(**TESTS)},
+    "cleanrl": {"events.out.tfevents.1.host": b""},
+}
+"""Whole results of every library."""
+LARGE = "1" * 401
+PAYLOADS = {
+    "nothing": b"",
+    "zeros": bytes(5000),
+    "no text": bytes(range(256)) * 20,
+    "a list": b"[1, 2]\n",
+    "null": b"null\n",
+    "a text": b'"text"\n',
+    "deep": b"[" * 100_000,
+    "deep objects": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+    "a deep cell": b'#{"env_id": ' + b"[" * 100_000 + b"\nr,l,t\n1,2,3\n",
+    "a cell of a megabyte": b"r,l,t\n" + b"1" * (1 << 20) + b",2,3\n",
+    "arrays of other lengths": npz(**{**TESTS, "results": np.ones((5, 3))}),
+    "arrays without axes": npz(**dict.fromkeys(TESTS, np.float64(1))),
+    "arrays of objects": npz(**dict.fromkeys(TESTS, np.array([{}], dtype=object))),
+    "arrays of text": npz(**dict.fromkeys(TESTS, np.array(["a"]))),
+    "128 GB": claiming(1 << 34),
+    "a tape": claiming(1 << 60),
+}
+VALUES = {
+    "401 digits": int(LARGE),
+    "largest": 1e308,
+    "smallest": -1e308,
+    "null": None,
+    "a list": [1],
+    "an object": {"a": 1},
+    "a text": "text",
+    "a surrogate": "\ud800",
+    "an escape": "\x1b[31m",
+    "true": True,
+    "infinity": float("inf"),
+}
+
+
+def write(folder, files):
+    folder.mkdir(parents=True)
+    for name, content in files.items():
+        content = (
+            content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass")
+        )
+        (folder / name).write_bytes(content)
+
+
+def replaced(tree, value):
+    """Every tree in which one node is another value, at most three levels down."""
+    if isinstance(tree, dict):
+        for key, node in tree.items():
+            yield {**tree, key: value}
+            for other in replaced(node, value):
+                yield {**tree, key: other}
+    elif isinstance(tree, list):
+        for at, node in enumerate(tree):
+            yield [*tree[:at], value, *tree[at + 1 :]]
+            for other in replaced(node, value):
+                yield [*tree[:at], other, *tree[at + 1 :]]
+
+
+def hostile(value):
+    """Files with a value in the place of every node of their JSON, by name."""
+    for library, files in FILES.items():
+        for name, content in files.items():
+            if name.endswith((".json", ".jsonl")):
+                lines = [json.loads(line) for line in content.splitlines()]
+                for at, line in enumerate(lines):
+                    for node in [value, *replaced(line, value)]:
+                        new = [*lines[:at], node, *lines[at + 1 :]]
+                        text = "\n".join(map(json.dumps, new))
+                        yield library, {**files, name: text}
+            elif name.endswith(".csv"):
+                for cell in ("1", "2"):
+                    yield library, {**files, name: content.replace(cell, str(value))}
+
+
+def good_and(tmp_path):
+    """The runs below a folder where one is good; the messages about the others."""
+    problems: list[str] = []
+    runs = find_runs([tmp_path], problems)
+    assert any(run.folder.name == "good" for run in runs)
+    for run in runs:
+        sizes = {len(column) for column in run.columns.values()}
+        assert len(sizes) <= 1
+        run.metric("return_mean")
+    return runs, problems
+
+
+@pytest.mark.parametrize("kind", PAYLOADS)
+@pytest.mark.parametrize("library", FILES)
+def test_another_content_ends_nothing(tmp_path, library, kind):
+    write(tmp_path / "good", FILES["rltrain"])
+    for name in FILES[library]:
+        write(tmp_path / f"bad {name}", {**FILES[library], name: PAYLOADS[kind]})
+    _, problems = good_and(tmp_path)
+    assert all("is left out" in problem and "bad" in problem for problem in problems)
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_another_value_ends_nothing(tmp_path, kind):
+    write(tmp_path / "good", FILES["rltrain"])
+    for number, (library, files) in enumerate(hostile(VALUES[kind])):
+        write(tmp_path / f"bad {library} {number}", files)
+    good_and(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "kind", ["largest", *(pytest.param(kind, marks=pytest.mark.slow) for kind in list(VALUES)[2:])]
+)
+def test_a_report_of_other_values_is_written(command, tmp_path, kind):
+    write(tmp_path / "runs/good", FILES["rltrain"])
+    for number, (_, files) in enumerate(hostile(VALUES[kind])):
+        if number % 4 == 0:
+            write(tmp_path / f"runs/bad{number}", files)
+    words = ["mode=report", "runs=runs", "report.dir=out", "report.resamples=20"]
+    assert command(*words, "report.unfinished=true", "report.metric=return_mean") == 0
+    assert (tmp_path / "out/report.html").exists()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "sparse"])
+@pytest.mark.parametrize("library", FILES)
+def test_what_is_no_plain_file_is_not_waited_for(tmp_path, library, kind):
+    write(tmp_path / "good", FILES["rltrain"])
+    for name in FILES[library]:
+        if kind == "sparse" and name != "metrics.jsonl":
+            continue
+        write(tmp_path / f"bad {name}", FILES[library])
+        path = tmp_path / f"bad {name}" / name
+        path.unlink()
+        if kind == "pipe":
+            os.mkfifo(path)
+        elif kind == "device":
+            path.symlink_to("/dev/zero")
+        elif kind == "folder":
+            path.mkdir()
+        else:
+            path.touch()
+            os.truncate(path, 1 << 28)
+    good_and(tmp_path)
+
+
+def test_a_run_that_is_left_out_is_named_in_the_report(command, tmp_path, capsys):
+    write(tmp_path / "runs/good", FILES["rltrain"])
+    config = json.dumps({**CONFIG, "env": [1]})
+    write(tmp_path / "runs/bad", {**FILES["rltrain"], "config.json": config})
+    words = ["mode=report", "runs=runs", "report.dir=out", "report.resamples=20"]
+    assert command(*words) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "runs/bad is left out, since it cannot be read: AttributeError" in said
+    assert "is left out" in (tmp_path / "out/report.html").read_text(encoding="utf-8")
+
+
+MEASURE = """
+import resource, sys
+from rltrain.report.readers import find_runs
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+(run,) = find_runs([sys.argv[1]])
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(len(run.columns["env_steps"]), (after - before) * 1024)
+"""
+
+
+@pytest.mark.slow
+def test_rows_cost_the_bytes_of_their_numbers(tmp_path):
+    """20 columns of 8 bytes; the text of a row has 600."""
+    n = 100_000
+    names = [f"learn/metric_{i}_with_a_long_name" for i in range(18)]
+    row = dict.fromkeys(names, 0.123456789)
+    lines = (json.dumps({"env_steps": i, "seconds": i / 10, **row}) for i in range(n))
+    write(tmp_path / "run", {**FILES["rltrain"], "metrics.jsonl": "\n".join(lines)})
+    command = [sys.executable, "-c", MEASURE, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    rows, n_bytes = map(int, done.stdout.split())
+    assert rows == n
+    assert n_bytes < 260 * n
