@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import difflib
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Characters that move the cursor, color or reorder text, or that no encoding has."""
+
+
+def printable(text: str) -> str:
+    r"""Text as a terminal can show it: control characters but tabs and line ends become escapes
+    such as ``\x1b``.
+    """
+    return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
 
 class RltrainError(Exception):
     """One clear paragraph for the person at the keyboard: what was wrong, expected, got, what to
-    type.
+    type. What it quotes of files is shown as text.
     """
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class UsageError(RltrainError):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, cast
 
 import torch
 
 import rltrain
 from rltrain.common.conformance import conform
+from rltrain.common.files import expanded
 from rltrain.common.spec_changes import changes
 from rltrain.config.schema import Settings
 from rltrain.errors import CONTAINED
@@ -101,7 +101,7 @@ def recorded(
     chosen = settings.run.dataset
     assert chosen.write is not None
     writer = Writer(
-        folder=Path(chosen.write).expanduser(),
+        folder=expanded(chosen.write),
         spec=env.spec,
         n_envs=env.n_envs,
         about={

@@ -1,24 +1,38 @@
-"""Small files, written atomically, and checksums."""
+"""Small files, written atomically; files that somebody else may have written; checksums."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import re
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from rltrain.errors import UsageError
+from rltrain.errors import CheckpointError, UsageError
+
+JSON_BYTES = 1 << 24
+"""A larger JSON file is not read, unless it says otherwise where it is read."""
+MOST_ENTRIES = 1_000_000
+"""Files and folders that a run, sweep or study may have."""
+LINKS_OF_WANDB = re.compile(
+    r"(.*/)?wandb/(latest-run|debug(-internal)?\.log|[^/]+/logs/debug-core\.log)"
+)
+"""Links that wandb makes, and replaces without following them."""
+LONGEST_NAME, LONGEST_PATH = 255, 3_800
+"""Bytes that a file system takes; a path leaves room for the files below it."""
 
 
 def put_text(path: Path, text: str) -> None:
     """Replace a small file atomically."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
+    temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
     sync(temporary)
     os.replace(temporary, path)
     sync(path.parent)
@@ -31,7 +45,38 @@ def drop_temporary(folder: Path, *names: str) -> None:
             leftover.unlink(missing_ok=True)
 
 
-def get_json(path: Path, limit: int | None = None) -> Any:
+def open_plain(path: Path, limit: int | None = None) -> BufferedReader:
+    """Open a file that somebody else may have written, without waiting for it.
+
+    Args:
+        limit: largest size, in bytes.
+
+    Raises:
+        OSError: it cannot be read, or is a folder, a pipe, a device or a socket.
+        ValueError: it is too large.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        facts = os.fstat(handle)
+        if stat.S_ISDIR(facts.st_mode):
+            raise IsADirectoryError(f"{path.name} is a folder")
+        if not stat.S_ISREG(facts.st_mode):
+            raise OSError(f"{path.name} is a pipe, a device or a socket")
+        if limit is not None and facts.st_size > limit:
+            raise ValueError(f"{path.name} is larger than {limit:,} bytes")
+    except BaseException:
+        os.close(handle)
+        raise
+    return os.fdopen(handle, "rb")
+
+
+def get_text(path: Path, limit: int) -> str:
+    """A text file that somebody else may have written; errors as ``open_plain``."""
+    with open_plain(path, limit) as file:
+        return file.read(limit).decode("utf-8")
+
+
+def get_json(path: Path, limit: int = JSON_BYTES) -> Any:
     """Read a JSON file that somebody else may have written.
 
     Args:
@@ -41,10 +86,8 @@ def get_json(path: Path, limit: int | None = None) -> Any:
         OSError: it cannot be read.
         ValueError: it is no JSON, too large or nested too deep, or has one key twice.
     """
-    if limit is not None and path.stat().st_size > limit:
-        raise ValueError(f"{path.name} is larger than {limit:,} bytes")
     try:
-        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=unique_keys)
+        return json.loads(get_text(path, limit), object_pairs_hook=unique_keys)
     except RecursionError as error:
         raise ValueError(f"{path.name} is nested too deep") from error
 
@@ -67,6 +110,78 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def require_plain(folder: Path) -> None:
+    """Refuse a folder of somebody else's in which there is a link, a pipe, a device or a socket:
+    what they lead to would be read or written.
+
+    Raises:
+        CheckpointError: names the first one, and where a link leads.
+    """
+    waiting, left = [str(folder)], MOST_ENTRIES
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    left -= 1
+                    if left < 0:
+                        raise CheckpointError(f"{folder} has more than {MOST_ENTRIES:,} files.")
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    elif not entry.is_file(follow_symlinks=False):
+                        refuse_special(folder, Path(entry.path))
+        except OSError as error:
+            raise CheckpointError(f"{folder} cannot be read ({error.strerror}).") from error
+
+
+def refuse_special(folder: Path, path: Path) -> None:
+    """Refuse what is neither a file nor a folder, unless wandb has made it.
+
+    Raises:
+        CheckpointError: what to do instead.
+    """
+    name = path.relative_to(folder)
+    if not path.is_symlink():
+        raise CheckpointError(
+            f"{path} is a pipe, a device or a socket, which is not read. Delete it."
+        )
+    if not LINKS_OF_WANDB.fullmatch(name.as_posix()):
+        raise CheckpointError(
+            f"{path} is a link to {os.readlink(path)}. Links inside a run folder are not followed: "
+            "if it is yours, put what it leads to in its place; else delete it."
+        )
+
+
+def number_of(name: str) -> int | None:
+    """The whole number that a name is, or None."""
+    return int(name) if re.fullmatch("[0-9]{1,18}", name) else None
+
+
+def expanded(path: str | Path) -> Path:
+    """A path with the home folder in the place of a leading ``~``; ``~name`` stays as it is where
+    there is no such user.
+    """
+    return Path(os.path.expanduser(path))
+
+
+def require_possible(path: Path, key: str) -> None:
+    """Refuse a path that no file system takes.
+
+    Raises:
+        UsageError: what is too long.
+    """
+    longest = max(path.parts, key=lambda name: len(os.fsencode(name)), default="")
+    if len(os.fsencode(longest)) > LONGEST_NAME:
+        raise UsageError(
+            f"{key}: the name {longest:.40}… has {len(os.fsencode(longest)):,} bytes, and a file "
+            f"system takes {LONGEST_NAME}. Choose a shorter one."
+        )
+    if len(os.fsencode(path.absolute())) > LONGEST_PATH:
+        raise UsageError(
+            f"{key}: the path {path!s:.40}… has more than {LONGEST_PATH:,} bytes. Choose a "
+            "shorter one."
+        )
+
+
 def sync(path: Path) -> None:
     """fsync a file or a folder."""
     handle = os.open(path, os.O_RDONLY)
@@ -78,7 +193,7 @@ def sync(path: Path) -> None:
 
 def digest(path: Path) -> str:
     """The SHA-256 sum of a file."""
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -91,6 +206,7 @@ def require_writable(folder: Path, key: str = "hydra.run.dir") -> None:
     Raises:
         UsageError: what to type instead.
     """
+    require_possible(folder, key)
     existing = folder
     while not existing.exists():
         existing = existing.parent
@@ -133,5 +249,5 @@ def keep_file(run_dir: Path, key: str, source: str) -> None:
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
         temporary = path.with_name(f".{key}")
-        shutil.copyfile(Path(source).expanduser(), temporary)
+        shutil.copyfile(expanded(source), temporary)
         os.replace(temporary, path)

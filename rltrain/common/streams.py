@@ -10,6 +10,8 @@ import sys
 from contextlib import suppress
 from typing import IO, Any, cast
 
+from rltrain.errors import printable
+
 
 class Descriptor(io.FileIO):
     """A standard stream whose writes never fail. ``failure`` is the first error."""
@@ -54,8 +56,12 @@ def lenient(stream: Any) -> IO[str]:
 
 
 def say(text: object, *, error: bool = False, end: str = "\n") -> None:
-    """``print`` to standard output or standard error, whatever happened to them."""
-    print(text, file=lenient(sys.stderr if error else sys.stdout), end=end, flush=True)
+    """``print`` to standard output or standard error, whatever happened to them, with control
+    characters shown as text.
+    """
+    print(
+        printable(str(text)), file=lenient(sys.stderr if error else sys.stdout), end=end, flush=True
+    )
 
 
 def keep_streams() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -16,6 +15,7 @@ from hydra.core.override_parser.types import Override, Sweep
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
+from rltrain.common.files import expanded
 from rltrain.config.command_line import in_quotes
 from rltrain.config.schema.outside import Leaves, leaves
 from rltrain.config.tree import overlaid, pick, put
@@ -161,7 +161,7 @@ def typed_value(overrides: Sequence[str], key: str) -> Any:
 
 def original_cwd(path: str) -> Path:
     """A typed path, relative to where the command was started."""
-    return Path(os.path.expanduser(path)).absolute()
+    return expanded(path).absolute()
 
 
 def group_of(part: str) -> str:

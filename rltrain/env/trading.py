@@ -9,13 +9,13 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from rltrain.common.files import expanded
 from rltrain.common.number_types import (
     Count,
     Fraction,
@@ -167,7 +167,7 @@ def read_prices(path: str) -> np.ndarray:
         ValueError: no such file, no column ``close`` among several, or something that is no price.
     """
     try:
-        with Path(path).expanduser().open(encoding="utf-8-sig", newline="") as file:
+        with expanded(path).open(encoding="utf-8-sig", newline="") as file:
             rows = [row for row in csv.reader(file) if row]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"env.prices={path} cannot be read: {error}.") from error

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rltrain.common.files import number_of
 from rltrain.errors import CheckpointError, UsageError
 
 AGENT, MIXER, OPTIMIZER = "agent.th", "mixer.th", "opt.th"
@@ -49,7 +50,7 @@ def read_folder(path: Path, load_step: int | None) -> PymarlFiles:
     mixer, optimizer = folder / MIXER, folder / OPTIMIZER
     return PymarlFiles(
         folder=folder,
-        env_steps=int(folder.name) if folder.name.isdigit() else 0,
+        env_steps=number_of(folder.name) or 0,
         agent=tensors(folder / AGENT),
         mixer=tensors(mixer) if mixer.is_file() else {},
         optimizer=optimizer_state(optimizer) if optimizer.is_file() else None,
@@ -67,7 +68,8 @@ def found_folder(path: Path, load_step: int | None) -> tuple[Path, tuple[str, ..
             )
         return path, ()
     inner = sorted(p for p in path.iterdir() if p.is_dir()) if path.is_dir() else []
-    steps = {int(p.name): p for p in inner if p.name.isdigit() and (p / AGENT).is_file()}
+    numbered = [(number_of(p.name), p) for p in inner if (p / AGENT).is_file()]
+    steps = {n: p for n, p in numbered if n is not None}
     if steps:
         if load_step is None:
             return steps[max(steps)], ()

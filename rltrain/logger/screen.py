@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 from rich.console import Console as RichConsole
+from rich.console import ConsoleOptions, RenderableType
+from rich.segment import Segment
 
 from rltrain.common.streams import lenient
+from rltrain.errors import printable
 
 
 class Screen(RichConsole):
     """A console that nothing fails to be printed on: where its output is closed, full or gone,
-    what is printed is lost.
+    what is printed is lost. Control characters in what is printed are shown as text.
     """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """The lines of what is printed, with their styles."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else printable(text), style, control)
 
     @property
     def file(self) -> IO[str]:

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from rltrain.build.evaluation import Evaluated, build_evaluation, build_scripted_evaluation
 from rltrain.common import checkpoint
-from rltrain.common.files import put_text
+from rltrain.common.files import number_of, put_text
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.settings import check
@@ -250,11 +250,8 @@ def write(place: Path, record: Mapping[str, Any]) -> Path:
     try:
         path = folder / "evaluation.json"
         if path.exists():
-            numbers = [
-                int(p.stem.partition("-")[2])
-                for p in folder.glob("evaluation-*.json")
-                if p.stem.partition("-")[2].isdigit()
-            ]
+            found = folder.glob("evaluation-*.json")
+            numbers = [number_of(p.stem.partition("-")[2]) or 0 for p in found]
             path.rename(folder / f"evaluation-{max(numbers, default=0) + 1}.json")
         put_text(path, text)
         return path

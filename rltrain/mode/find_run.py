@@ -9,6 +9,7 @@ from typing import Literal
 
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.manifest import MANIFEST
+from rltrain.common.files import expanded, require_plain
 from rltrain.errors import CheckpointError, UsageError
 
 LATEST = "latest"
@@ -22,7 +23,18 @@ def runs_below(root: Path) -> list[Path]:
         if "run.json" in files:
             found.append(Path(folder))
             inner.clear()
-    return sorted(found, key=lambda run: (run / "run.json").stat().st_mtime, reverse=True)
+    return sorted(found, key=lambda run: (run / "run.json").lstat().st_mtime, reverse=True)
+
+
+def home_of(path: Path) -> Path:
+    """The folder of the run that a checkpoint or a run's ``checkpoints/`` lies in; else itself, or
+    for the name of a pointer the folder of that.
+    """
+    one = checkpoint.is_one(path)
+    run_dir = path.parent.parent if one else path.parent
+    if (one or path.name == "checkpoints") and os.path.lexists(run_dir / "run.json"):
+        return run_dir
+    return path if path.is_dir() else path.parent
 
 
 def find_run(typed: str | Path) -> Path:
@@ -42,9 +54,9 @@ def find_run(typed: str | Path) -> Path:
         path = run_of(path)
     elif path.name == "checkpoints":
         path = path.parent
-    if (path / "config.json").is_file():
-        return path
-    if runs := runs_below(path):
+    runs = [path] if os.path.lexists(path / "config.json") else runs_below(path)
+    if runs:
+        require_plain(runs[0])
         return runs[0]
     raise CheckpointError(no_run(typed, path))
 
@@ -85,9 +97,12 @@ def find_checkpoint(
             f"checkpoint={typed} algo=… env=…, then mode=evaluate checkpoint=latest."
         )
     inside = checkpoint.folder_of(path)
-    if checkpoint.is_one(path) or any(
-        (inside / str(step) / MANIFEST).is_file() for step in checkpoint.steps_of(inside)
-    ):
+    has_any = checkpoint.is_one(path) or any(
+        os.path.lexists(inside / str(step) / MANIFEST) for step in checkpoint.steps_of(inside)
+    )
+    if has_any or os.path.lexists(home_of(path) / "run.json"):
+        require_plain(home_of(path))
+    if has_any:
         return checkpoint.find(path, load_step)
     runs = runs_below(path)
     if not runs:
@@ -95,6 +110,7 @@ def find_checkpoint(
     saved = [run for run in runs if checkpoint.steps_of(run / "checkpoints")]
     if not saved:
         raise CheckpointError(f"No run in {path} has written a checkpoint yet.")
+    require_plain(saved[0])
     found = checkpoint.find(saved[0], load_step)
     which = f"The newest run below {path} with a checkpoint is {saved[0]}."
     return replace(found, remarks=(which, *found.remarks))
@@ -130,7 +146,7 @@ def typed_path(typed: str | Path) -> Path:
         from rltrain.mode.hub.download import download
 
         return download(str(typed))
-    path = Path.cwd() / "outputs" if str(typed) == LATEST else Path(typed).expanduser()
+    path = Path.cwd() / "outputs" if str(typed) == LATEST else expanded(typed)
     return path.resolve()
 
 

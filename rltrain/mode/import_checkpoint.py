@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from rltrain.algo.learner import Learner
+from rltrain.common.files import expanded, number_of
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
 from rltrain.interop import load_pymarl, parts_of, renamed
@@ -62,7 +63,7 @@ def import_run(
         UsageError: its networks are not those of this environment and algorithm.
     """
     require_new(run_dir)
-    files = read_folder(Path(path).expanduser().resolve(), load_step)
+    files = read_folder(expanded(path).resolve(), load_step)
     record = Record(run_dir)
     loggers = Loggers([JsonLines(run_dir / "metrics.jsonl")])
     trainer = built(settings, run_dir, loggers, [record])
@@ -99,7 +100,7 @@ def load_files(learner: Learner, files: PymarlFiles) -> tuple[str, ...]:
     learner.load_state_dict({**learner.state_dict(), "optimizer": moments})
     if central:
         remarks += ("The folder has no central networks: they start from scratch.",)
-    if not files.folder.name.isdigit():
+    if number_of(files.folder.name) is None:
         remarks += (f"{files.folder.name} is no env step: the run is counted from 0.",)
     return remarks
 

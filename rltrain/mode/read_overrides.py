@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from rltrain.common.files import require_possible
 from rltrain.config.compose import Composition, compose_checked
 from rltrain.config.overrides import PATH_KEYS, require_one_value, typed_value
 from rltrain.config.schema import Settings
@@ -19,7 +21,8 @@ TYPED_ONCE = ("mode", "load_step", *PATH_KEYS)
 
 
 def require_paths(overrides: Sequence[str]) -> None:
-    """Refuse empty paths, which would mean the folder that the command is typed in.
+    """Refuse paths that no file system takes, and empty ones, which would mean the folder that the
+    command is typed in.
 
     Raises:
         UsageError: the first of them.
@@ -27,6 +30,8 @@ def require_paths(overrides: Sequence[str]) -> None:
     for key, _, value in (word.partition("=") for word in overrides):
         if key.lstrip("+") in PATH_KEYS and not value:
             raise UsageError(f"{key}=: expected a path, got nothing. Type it, or leave it out.")
+        if key.lstrip("+") in PATH_KEYS and not value.startswith("["):
+            require_possible(Path(value), key.lstrip("+"))
 
 
 def require_once(overrides: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from rltrain.common.files import require_writable
+from rltrain.common.files import expanded, require_writable
 from rltrain.common.folders import require_empty
 from rltrain.config.schema import RunSettings
 from rltrain.errors import UsageError
@@ -48,7 +48,7 @@ def report(run: RunSettings) -> Report:
             "mode=report needs runs: type mode=report runs=outputs for all of them, runs=FOLDER, "
             "or a pattern in quotes, runs='outputs/*-cartpole'."
         )
-    folder = Path(run.report.dir).expanduser() if run.report.dir else new_folder()
+    folder = expanded(run.report.dir) if run.report.dir else new_folder()
     if not is_report(folder):
         advice = "Type report.dir=FOLDER with a new or an empty folder, or leave it out."
         require_empty(folder, "a report", advice)

@@ -23,6 +23,7 @@ from rltrain.callback.training import Training
 from rltrain.common import checkpoint
 from rltrain.common.files import (
     drop_temporary,
+    expanded,
     json_object,
     keep_file,
     put_text,
@@ -99,7 +100,7 @@ def clear_folder(run_dir: Path, settings: Settings) -> None:
         UsageError: it also wrote a dataset.
     """
     dataset = settings.run.dataset.write
-    if dataset is not None and next(Path(dataset).expanduser().glob("*"), None) is not None:
+    if dataset is not None and next(expanded(dataset).glob("*"), None) is not None:
         raise UsageError(
             f"{run_dir} has no checkpoint yet and starts again at env step 0, but the dataset "
             f"that it began is there already. Delete {dataset}, then resume again."

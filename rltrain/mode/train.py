@@ -15,7 +15,7 @@ import numpy as np
 
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
-from rltrain.common.files import refused_writes, require_writable
+from rltrain.common.files import expanded, refused_writes, require_writable
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.trust import packages
@@ -109,7 +109,7 @@ def run_training(
     if not resume:
         require_new(run_dir)
     if settings.run.dataset.write is not None and not resume:
-        require_free(Path(settings.run.dataset.write).expanduser())
+        require_free(expanded(settings.run.dataset.write))
     loud = loud and settings.logger.console
     screen = Screen(highlight=False, quiet=not loud)
     name = None if job is None else job.name

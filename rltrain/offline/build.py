@@ -21,6 +21,7 @@ from rltrain.build.evaluation import build_test_env, build_tests
 from rltrain.build.learner import build_learner
 from rltrain.build.trainer import build_actor, trainer_words
 from rltrain.callback import Callback
+from rltrain.common.files import expanded
 from rltrain.common.seeding import (
     DATASET_STREAM,
     NOISE_STREAM,
@@ -66,7 +67,7 @@ def build_offline_trainer(
         )
     device = prepare_machine(settings)
     torch.manual_seed(seed_key(run.seed, NOISE_STREAM))  # noisy layers and quantile levels
-    folder = Path(run.dataset.read).expanduser()
+    folder = expanded(run.dataset.read)
     if not settings.agent_order:
         settings = ordered_as(settings, read_index(folder)["spec"])
     test_env = build_test_env(settings)

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 from rltrain.common.checkpoint.manifest import MANIFEST, manifest_of, stored_manifest
-from rltrain.common.files import put_text
+from rltrain.common.files import get_text, number_of, put_text
 from rltrain.errors import CheckpointError, UsageError
+
+POINTER_BYTES = 100
+"""A longer ``best`` or ``latest`` is not read."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +25,9 @@ class Found:
 
 def steps_of(checkpoints: Path) -> list[int]:
     """The steps of all folders that look like checkpoints, newest first."""
-    folders = [p for p in checkpoints.glob("[0-9]*") if p.is_dir() and p.name.isdigit()]
-    return sorted((int(p.name) for p in folders), reverse=True)
+    names = {p.name for p in checkpoints.glob("[0-9]*") if p.is_dir()}
+    numbers = {n for n in map(number_of, names) if n is not None}
+    return sorted((n for n in numbers if str(n) in names), reverse=True)
 
 
 def folder_of(path: Path) -> Path:
@@ -35,7 +39,7 @@ def folder_of(path: Path) -> Path:
 def is_one(path: Path) -> bool:
     """Whether a path means a single checkpoint, by its step or by a pointer."""
     is_run = (path / "checkpoints").is_dir()
-    is_step = (path / MANIFEST).is_file() or (path.name.isdigit() and not is_run)
+    is_step = (path / MANIFEST).is_file() or (number_of(path.name) is not None and not is_run)
     return is_step or (path.name in ("best", "latest") and path.is_file())
 
 
@@ -103,7 +107,7 @@ def single(path: Path) -> Found:
     if not path.is_dir():
         raise CheckpointError(f"There is no checkpoint at {path}.")
     manifest_of(path)
-    return Found(path, int(path.name) if path.name.isdigit() else 0)
+    return Found(path, number_of(path.name) or 0)
 
 
 def name_pointer(checkpoints: Path, pointer: str, step: int) -> None:
@@ -114,7 +118,7 @@ def name_pointer(checkpoints: Path, pointer: str, step: int) -> None:
 def pointed(checkpoints: Path, pointer: str) -> int | None:
     """The step that a pointer names, or None."""
     try:
-        return int((checkpoints / pointer).read_text(encoding="utf-8"))
+        return number_of(get_text(checkpoints / pointer, POINTER_BYTES).strip())
     except (OSError, ValueError):
         return None
 

@@ -53,13 +53,20 @@ def drop_part(folder: Path, part: str) -> None:
     if len(kept) < len(manifest["files"]):
         put_manifest(folder, {**manifest, "files": kept})
     for file in folder.iterdir():
-        if file.name not in kept and file.name != MANIFEST:
+        if file.name not in kept and file.name != MANIFEST and not file.is_dir():
             file.unlink()
 
 
 def stored_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest as it is stored; nothing is compared with it."""
-    return dict(get_json(folder / MANIFEST, MANIFEST_BYTES))
+    """The manifest as it is stored; its files are not compared with it.
+
+    Raises:
+        OSError, ValueError: it cannot be read, or is no manifest.
+    """
+    manifest = get_json(folder / MANIFEST, MANIFEST_BYTES)
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
+        raise ValueError(f"{MANIFEST} lists no files")
+    return manifest
 
 
 def manifest_of(folder: Path) -> dict[str, Any]:
@@ -74,6 +81,8 @@ def manifest_of(folder: Path) -> dict[str, Any]:
             raise CheckpointError(f"{path} is missing or no plain file.")
         manifest = stored_manifest(folder)
         files, version = manifest["files"], manifest["format"]
+        if type(version) is not int or not isinstance(manifest.get("kind"), str):
+            raise CheckpointError(f"{path} is damaged: its format or kind is none.")
         if version > FORMAT:
             raise CheckpointError(
                 f"{folder} was written by a newer rltrain (format {version}, this one reads "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,13 @@ from safetensors.numpy import load_file, save_file
 
 from rltrain.common.checkpoint.manifest import seal, stored_manifest
 from rltrain.common.checkpoint.state_tree import join, put_array, split
-from rltrain.common.files import get_json, sync
+from rltrain.common.files import get_json, number_of, open_plain, sync
 from rltrain.errors import CheckpointError
+
+PART_BYTES = 1 << 28
+"""A larger JSON file of a part is not read."""
+HEADER_BYTES = 1 << 24
+"""A safetensors file with a longer header is not read."""
 
 
 def write(
@@ -78,9 +84,9 @@ def put_back(checkpoints: Path) -> None:
     killed.
     """
     for aside in checkpoints.glob(".tmp-*-replaced"):
-        final = checkpoints / aside.name.split("-")[1]
-        if not final.exists():
-            os.replace(aside, final)
+        step = aside.name.split("-")[1]
+        if number_of(step) is not None and not (checkpoints / step).exists():
+            os.replace(aside, checkpoints / step)
 
 
 def read(folder: Path, part: str) -> dict[str, Any]:
@@ -93,21 +99,45 @@ def read(folder: Path, part: str) -> dict[str, Any]:
         listed = stored_manifest(folder)["files"]
         if f"{part}.json" not in listed:
             raise CheckpointError(f"{folder} holds no '{part}'.")
-        tree = get_json(folder / f"{part}.json")
+        tree = get_json(folder / f"{part}.json", PART_BYTES)
         file = f"{part}.safetensors"
-        tensors = load_file(folder / file) if file in listed else {}
+        tensors = get_tensors(folder / file) if file in listed else {}
         for name in listed:
             if name.startswith(f"{part}.") and name.endswith(".npy"):
                 path = name.removeprefix(f"{part}.").removesuffix(".npy")
                 tensors[path] = np.load(folder / name, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        out = join(tree, tensors)
+    except (OSError, ValueError, TypeError, RecursionError, MemoryError, SafetensorError) as error:
         raise CheckpointError(f"{folder}: '{part}' cannot be read ({error}).") from error
-    out = join(tree, tensors)
     if not isinstance(out, dict):
         raise CheckpointError(f"{folder / part}.json: expected a JSON object.")
     return out
 
 
+def get_tensors(path: Path) -> dict[str, np.ndarray]:
+    """The tensors of a safetensors file that somebody else may have written.
+
+    Raises:
+        OSError, SafetensorError: it cannot be read.
+        ValueError: its header is too long, or it holds types of numbers that are not loaded.
+    """
+    with open_plain(path) as file:
+        (length,) = struct.unpack("<Q", file.read(8).ljust(8, b"\0"))
+    if length > HEADER_BYTES:
+        raise ValueError(f"the header of {path.name} is longer than {HEADER_BYTES:,} bytes")
+    try:
+        return load_file(path)
+    except AttributeError as error:  # what NumPy has no type for, such as 8-bit floats
+        raise ValueError(f"{path.name} holds numbers of a type that is not loaded") from error
+
+
 def has(folder: Path, part: str) -> bool:
-    """Whether a checkpoint holds a part, according to its manifest."""
-    return f"{part}.json" in stored_manifest(folder)["files"]
+    """Whether a checkpoint holds a part, according to its manifest.
+
+    Raises:
+        CheckpointError: the manifest cannot be read.
+    """
+    try:
+        return f"{part}.json" in stored_manifest(folder)["files"]
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{folder} holds no readable manifest ({error}).") from error

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint.manifest import seal
+from rltrain.common.checkpoint.manifest import seal, stored_manifest
 from rltrain.errors import UsageError
 from rltrain.mode.evaluate import open_checkpoint
 from rltrain.mode.hub.download import PREFIX, client
@@ -62,9 +62,9 @@ def push(path: str | Path, words: Sequence[str], load_step: int | Literal["best"
 def copy_weights(found: checkpoint.Found, folder: Path) -> None:
     """Copy what acting needs of a checkpoint, with a manifest of its own."""
     folder.mkdir(parents=True)
-    for part in TO_ACT:
-        for file in found.folder.glob(f"{part}.*"):
-            shutil.copy(file, folder / file.name)
+    for name in stored_manifest(found.folder)["files"]:
+        if name.partition(".")[0] in TO_ACT:
+            shutil.copy(found.folder / name, folder / name)
     seal(folder, "weights")
 
 

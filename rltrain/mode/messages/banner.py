@@ -14,6 +14,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 import rltrain
+from rltrain.common.files import number_of
 from rltrain.common.space_record import channel_words
 from rltrain.config.schema import Settings
 from rltrain.logger.screen import plural, shown
@@ -66,8 +67,8 @@ class Job:
     n_jobs: int
 
     def __str__(self) -> str:
-        number = self.name.partition("_")[0]
-        return f"job {int(number) + 1} of {self.n_jobs}" if number.isdigit() else self.name
+        number = number_of(self.name.partition("_")[0])
+        return self.name if number is None else f"job {number + 1} of {self.n_jobs}"
 
 
 def job_line(settings: Settings, trainer: Trainer, job: Job) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import rltrain
-from rltrain.common.files import put_text, require_writable
+from rltrain.common.files import number_of, put_text, require_writable
 from rltrain.common.folders import require_empty
 from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError, UsageError
@@ -95,8 +95,9 @@ class Plan:
     @property
     def job_folders(self) -> list[Path]:
         """The folders of jobs that have begun, by number."""
-        found = [p for p in self.folder.glob("*") if p.name.partition("_")[0].isdigit()]
-        return sorted(found, key=lambda p: int(p.name.partition("_")[0]))
+        numbers = {p: number_of(p.name.partition("_")[0]) for p in self.folder.glob("*")}
+        found = {p: n for p, n in numbers.items() if n is not None}
+        return sorted(found, key=found.__getitem__)
 
     @property
     def n_finished(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rltrain.common.files import open_plain
 from rltrain.common.json_lines import json_object_of
 from rltrain.logger.jsonl import row_of
 
@@ -36,7 +37,7 @@ class Progress:
             self.offset, self.points = 0, []
         if size == self.offset:
             return
-        with self.path.open("rb") as file:
+        with open_plain(self.path) as file:
             file.seek(self.offset)
             whole = file.read().rpartition(b"\n")[0]
         self.offset += len(whole) + 1 if whole else 0

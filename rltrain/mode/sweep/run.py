@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from rltrain.common.files import require_plain
 from rltrain.common.streams import say
 from rltrain.config.compose import compose_checked
 from rltrain.config.hydra_sweep import Task, other_launcher, sweeper_for
@@ -53,6 +54,8 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
     local = Local(plan, sweep, cluster)
     task = Task(partial(run_in_process, n_jobs=plan.n_jobs), None if other else local.launch)
     run = sweeper_for(overrides, plan.folder, task)
+    if plan.folder.exists():
+        require_plain(plan.folder)
     with locked(plan.folder) as local.lock:
         if continues:
             say(continued(plan))
@@ -73,6 +76,7 @@ def go_on(folder: Path, overrides: Sequence[str]) -> int:
         UsageError: overrides that a resumed run cannot change.
         CheckpointError: the sweep names classes that are not trusted.
     """
+    require_plain(folder)
     plan = read_plan(folder)
     if plan is None or not plan.jobs:
         type_again = "" if plan is None else f": rltrain -m {' '.join(plan.overrides)}"

@@ -10,7 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rltrain.common.files import json_object, put_text, require_writable
+from rltrain.common.files import (
+    expanded,
+    json_object,
+    put_text,
+    require_plain,
+    require_writable,
+)
 from rltrain.common.folders import require_empty
 from rltrain.common.streams import keep_streams, say
 from rltrain.config.compose import compose_checked
@@ -40,7 +46,7 @@ def tune(settings: Settings, overrides: Sequence[str]) -> int:
     space = read_space(run.tune.space or [])
     for extremes in zip(*(p.extremes for p in space), strict=True):
         check_composition(compose_checked([*overrides, *extremes]))
-    folder = Path(run.tune.dir).expanduser() if run.tune.dir else study_dir(settings, overrides)
+    folder = expanded(run.tune.dir) if run.tune.dir else study_dir(settings, overrides)
     folder = folder.absolute()
     require_writable(folder, "tune.dir")
     known = begin(folder, overrides, run)
@@ -78,6 +84,7 @@ def begin(folder: Path, overrides: Sequence[str], run: RunSettings) -> bool:
     }
     path = folder / STUDY
     if path.exists():
+        require_plain(folder)
         before = json_object(path)
         if not before:
             raise UsageError(f"{path} is no study, or damaged. Type tune.dir=FOLDER for a new one.")

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rltrain.common.files import expanded
 from rltrain.env.smac.data.maps import MapData
 from rltrain.env.smac.data.terrain import SIZE
 
@@ -36,7 +37,7 @@ def read_starts(path: str, map_data: MapData) -> RecordedStarts:
         ValueError: the file cannot be read, lacks the map, or does not fit its teams.
     """
     try:
-        text = Path(path).expanduser().read_bytes()
+        text = expanded(path).read_bytes()
         maps = dict(json.loads(text)["maps"])
     except OSError as error:
         raise refusal(path, f"cannot be read: {error.strerror}") from None

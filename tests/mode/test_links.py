@@ -1,0 +1,165 @@
+"""Nothing that a link in a run folder leads to is read, written or deleted."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+
+import pytest
+
+from rltrain.errors import CheckpointError, RltrainError
+from rltrain.main import run
+from rltrain.mode.hub import push
+
+LINKED = (
+    "checkpoints",
+    "checkpoints/latest",
+    "checkpoints/best",
+    "checkpoints/162",
+    "checkpoints/114",
+    "checkpoints/.tmp-250-replaced",
+    "checkpoints/.tmp-9-9",
+    "checkpoints/162/model.txt",
+    "checkpoints/162/trainer.json",
+    "config.json",
+    "run.json",
+    "metrics.jsonl",
+    "train.log",
+    "learning_curve.png",
+    "README.md",
+    "evaluation.json",
+    "recordings",
+    "recordings/162",
+    ".cleared",
+    ".hydra",
+    "wandb",
+    "wandb/offline-run-20261125_014544-abc",
+    "wandb/x/logs/debug.log",
+    "export.onnx",
+)
+"""Names in a run folder that were read, written or deleted, or could be."""
+
+
+def outside(folder, name):
+    """A file, or for the name of a folder a folder, outside of the run."""
+    place = folder / "outside"
+    place.mkdir(exist_ok=True)
+    (place / "file").write_text("kept")
+    (place / "inner").mkdir()
+    (place / "inner" / "replay.json").write_text("kept")
+    is_file = os.path.splitext(name)[1] or name.endswith(("latest", "best"))
+    return place / "file" if is_file and not name.startswith("checkpoints/.") else place / "inner"
+
+
+def contents(folder):
+    """Every file below a folder, and its bytes."""
+    return {
+        path.relative_to(folder): path.is_symlink() or path.is_dir() or path.read_bytes()
+        for path in folder.rglob("*")
+    }
+
+
+def put_link(run_dir, name, target):
+    """Put a link in the place of a file or folder of a run."""
+    path = run_dir / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    path.symlink_to(target)
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_no_link_in_a_run_folder_is_followed(trained, own_folder, name):
+    target = outside(own_folder, name)
+    put_link(trained, name, target)
+    before = contents(own_folder)
+    for words in ([f"resume={trained}"], ["mode=evaluate", f"checkpoint={trained}"]):
+        with pytest.raises(CheckpointError) as refused:
+            run(words)
+        assert "\n" not in str(refused.value)
+        assert f"{trained / name} is a link to {target}" in str(refused.value)
+    assert contents(own_folder) == before
+
+
+@pytest.mark.parametrize("mode", ["watch", "export", "push"])
+@pytest.mark.parametrize("target", ["file", "nowhere", "/dev/zero", "~/.ssh"])
+def test_every_command_that_reads_a_run_refuses_links(trained, own_folder, mode, target):
+    put_link(trained, "metrics.jsonl", own_folder / target)
+    before = contents(own_folder)
+    words = {"push": ["hub.repo=me/run"]}.get(mode, [])
+    with pytest.raises(CheckpointError, match="is a link to"):
+        run([f"mode={mode}", f"checkpoint={trained}", *words])
+    assert contents(own_folder) == before
+
+
+@pytest.mark.parametrize("typed", ["", "checkpoints", "checkpoints/162", "checkpoints/latest"])
+def test_the_whole_run_is_looked_at_whichever_part_was_typed(trained, own_folder, typed):
+    put_link(trained, "evaluation.json", outside(own_folder, "file.json"))
+    with pytest.raises(CheckpointError, match="is a link to"):
+        run(["mode=evaluate", f"checkpoint={trained / typed}"])
+
+
+@pytest.mark.parametrize("name", [".lock", "0_seed-1", "0_seed-1/train.log", "results.csv"])
+def test_no_link_in_the_folder_of_a_sweep_is_followed(own_folder, name):
+    sweep = own_folder / "sweep"
+    sweep.mkdir()
+    jobs = [{"folder": "0_seed-1", "overrides": ["seed=1"]}]
+    facts = {"overrides": [], "config_sha256": "", "n_jobs": 1, "started": "", "jobs": jobs}
+    (sweep / "sweep.json").write_text(json.dumps(facts))
+    put_link(sweep, name, outside(own_folder, name))
+    before = contents(own_folder)
+    new = ["algo=dqn", "env=cartpole", "seed=1,2", f"hydra.sweep.dir={sweep}"]
+    for words in ([f"resume={sweep}"], ["-m", *new]):
+        with pytest.raises(RltrainError, match=r"is a link to|holds another"):
+            run(words)
+    assert contents(own_folder) == before
+
+
+def test_no_link_in_the_folder_of_a_study_is_followed(own_folder):
+    pytest.importorskip("optuna")
+    study = own_folder / "study"
+    study.mkdir()
+    (study / "study.json").write_text("{}")
+    put_link(study, "journal.log", own_folder / "nowhere")
+    with pytest.raises(CheckpointError, match="is a link to"):
+        run(["mode=tune", "algo=dqn", "env=cartpole", "tune=dqn", f"tune.dir={study}"])
+    assert not (own_folder / "nowhere").exists()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket"])
+@pytest.mark.parametrize("name", ["run.json", "metrics.jsonl", "train.log", "new"])
+def test_pipes_and_sockets_are_refused_without_waiting(trained, name, kind):
+    (trained / name).unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(trained / name)
+    else:
+        os.chdir(trained)  # the path of a socket is short
+        socket.socket(socket.AF_UNIX).bind(name)
+    for words in ([f"resume={trained}"], ["mode=evaluate", f"checkpoint={trained}"]):
+        with pytest.raises(CheckpointError, match="is a pipe, a device or a socket"):
+            run(words)
+
+
+def test_links_to_a_run_and_those_of_wandb_change_nothing(trained, own_folder):
+    os.makedirs(trained / "wandb/offline-run-20261125_014544-abc/logs")
+    core = "wandb/offline-run-20261125_014544-abc/logs/debug-core.log"
+    for name in ("wandb/latest-run", "wandb/debug.log", "wandb/debug-internal.log", core):
+        (trained / name).symlink_to(own_folder / "nowhere")
+    (own_folder / "mine").symlink_to(trained)
+    (own_folder / "all").symlink_to("outputs")
+    (own_folder / "outputs/latest").symlink_to(trained)
+    for path in ("mine", "outputs/latest", f"all/{trained.parent.name}/{trained.name}"):
+        assert run(["mode=evaluate", f"checkpoint={path}", "test.episodes=1"]) == 0
+    assert run(["resume=mine", "total_env_steps=170"]) == 0
+    assert not (own_folder / "nowhere").exists()
+
+
+def test_only_what_the_manifest_lists_is_sent(trained, own_folder):
+    from rltrain.common import checkpoint
+
+    (trained / "checkpoints/162/model.txt").write_text("mine")
+    push.copy_weights(checkpoint.find(trained), own_folder / "sent")
+    sent = {path.name for path in (own_folder / "sent").iterdir()}
+    parts = {"config.json", "model.json", "model.safetensors", "spec.json"}
+    assert sent == {*parts, "manifest.json"}
