@@ -1,6 +1,23 @@
 """``python -m rltrain`` is the command ``rltrain``."""
 
-from rltrain.main import main
+import os
+import signal
+import sys
+
+
+def command() -> None:
+    """Console entry: Ctrl-C ends the command quietly, also while it is imported."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    from rltrain.main import main
+
+    try:
+        signal.signal(signal.SIGINT, before)
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
 
 if __name__ == "__main__":
-    main()
+    command()

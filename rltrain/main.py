@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 import rltrain
+from rltrain.common.files import require_places
 from rltrain.common.streams import keep_streams, lost_output, say
 from rltrain.config.catalog import Catalog
 from rltrain.config.command_line import CommandLine, read
@@ -40,6 +41,7 @@ def run(arguments: Sequence[str]) -> int:
     if line.asks:
         answer(line, arguments)
         return answered()
+    require_places()
     require_overrides(line, arguments)
     if "mode=list" in line.overrides:
         from rltrain.mode.list import show

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,6 +26,18 @@ INEXACT = (
     "The environments cannot save their state: the open episodes are dropped and begin again, "
     "so the numbers will differ from those of a run without the interruption."
 )
+
+UNFIT = (
+    *(ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError),
+    RuntimeError,
+)
+"""What states that are of other types, shapes or ranges raise."""
+PARTS = ("network", "mixer", "critic", "distribution")
+"""Parts of an algorithm that have weights."""
+LEFT_OUT = ".nowhere"
+"""How the class of a part ends that an evaluation does not build."""
+MOST_COUNTED = 10**15
+"""Env steps, episodes and gradient steps that a run may have."""
 
 
 class Saved(Training, Protocol):
@@ -130,6 +142,7 @@ def restore(trainer: Saved, path: Path) -> checkpoint.Found:
     trainer.ended_at = -1
     trainer.tests.drop()
     state = checkpoint.read(found.folder, TRAINER)
+    require_counts(state, trainer.update_ratio.unit, found.folder)
     model = checkpoint.read(found.folder, MODEL)
     check_fits(trainer.learner.state_dict(), model, found.folder, trainer.about)
     try:
@@ -163,11 +176,33 @@ def restore(trainer: Saved, path: Path) -> checkpoint.Found:
             )
             if not trainer.went_back:  # complete what a kill has left half done
                 checkpoint.make_latest(checkpoints, found.step, trainer.keep_last, REPLAY)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+    except UNFIT as error:
         raise CheckpointError(
             f"{found.folder} does not fit this run: {type(error).__name__}: {error}"
         ) from error
     return found
+
+
+def require_counts(state: Mapping[str, Any], unit: int, folder: Path) -> None:
+    """Refuse counters that no run has, with which it would go on for ever or end at once.
+
+    Args:
+        unit: of ``owed``, which is less than it.
+
+    Raises:
+        CheckpointError: the first of them.
+    """
+    clock = state.get("clock")
+    counts = {f"clock.{f.name}": f.name for f in fields(Clock)}
+    found = {k: clock.get(n) if isinstance(clock, dict) else None for k, n in counts.items()}
+    found |= {"iterations": state.get("iterations"), "owed": state.get("owed")}
+    for name, value in found.items():
+        most = unit - 1 if name == "owed" else MOST_COUNTED
+        if type(value) is not int or not 0 <= value <= most:
+            raise CheckpointError(
+                f"{folder} is damaged: {name} is {value!a:.40}, expected a whole number from 0 to "
+                f"{most:,}."
+            )
 
 
 def leave_later_checkpoints(trainer: Saved) -> None:
@@ -194,26 +229,33 @@ def load_weights(trainer: Saved, folder: Path) -> None:
 def check_fits(
     have: Mapping[str, Any], model: Mapping[str, Any], folder: Path, about: Mapping[str, Any]
 ) -> None:
-    """Compare names and shapes of the networks, and the spaces of the environment, with those of a
-    checkpoint.
+    """Compare names, shapes and types of the weights, and the spaces of the environment, with
+    those of a checkpoint.
 
     Args:
         about: ``spec`` and ``config`` of this run, as they are saved beside weights.
 
     Raises:
         UsageError: what differs, and what to type.
-        CheckpointError: its spec is damaged.
+        CheckpointError: its spec or its configuration is damaged.
     """
-    ours = {k: tuple(t.shape) for k, t in have["online"].items()}
-    theirs = {k: tuple(t.shape) for k, t in model.get("online", {}).items()}
+    networks = [name for name in ("online", "target") if name in have]
+    ours, theirs = weights(have, networks), weights(model, networks)
+    differ = [k for k in {**theirs, **ours} if theirs.get(k) != ours.get(k)]
     spec = checkpoint.read(folder, SPEC)
-    if ours != theirs:
-        saved = {SPEC: spec, CONFIG: checkpoint.read(folder, CONFIG)}
-        raise UsageError(f"The checkpoint {folder} does not fit: {difference(saved, about)}")
     try:
+        if differ:
+            saved, name = {SPEC: spec, CONFIG: checkpoint.read(folder, CONFIG)}, differ[0]
+            there, here = (each.get(name, "not there") for each in (theirs, ours))
+            why = difference(saved, about) or (
+                f"its {name} is {there}, here {here}. Choose another checkpoint."
+            )
+            raise UsageError(f"The checkpoint {folder} does not fit: {why}")
         changed = changes(spec, about[SPEC])
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{folder} has a damaged spec.json: {error!r}") from error
+    except UNFIT as error:
+        raise CheckpointError(
+            f"{folder} has a damaged spec.json or config.json: {error!r}"
+        ) from error
     if changed:
         raise UsageError(
             f"The checkpoint {folder} is of an environment with other spaces: {changed}. Its "
@@ -221,8 +263,22 @@ def check_fits(
         )
 
 
+def weights(model: Mapping[str, Any], networks: Sequence[str]) -> dict[str, str]:
+    """The shape and type of every weight, such as ``[64, 4] float32``, by name."""
+    found = {}
+    for network in networks:
+        tensors = model.get(network)
+        for name, tensor in tensors.items() if isinstance(tensors, Mapping) else ():
+            is_tensor = isinstance(tensor, torch.Tensor)
+            kind = f"{list(tensor.shape)} {tensor.dtype}" if is_tensor else type(tensor).__name__
+            found[f"{network}.{name}"] = kind.replace("torch.", "")
+    return found
+
+
 def difference(saved: Mapping[str, Any], about: Mapping[str, Any]) -> str:
-    """Why a checkpoint's networks are not those of this run, and what to type."""
+    """Why a checkpoint's networks are not those of this run, and what to type; nothing if they are
+    of the same settings.
+    """
     there, here = saved[CONFIG]["choices"], about[CONFIG]["choices"]
     type_ = " ".join(f"{key}={there[key]}" for key in ("algo", "env") if there[key] != here[key])
     advice = f"Type {type_}, or choose another checkpoint." if type_ else ""
@@ -235,9 +291,12 @@ def difference(saved: Mapping[str, Any], about: Mapping[str, Any]) -> str:
         )
     if there["algo"] != here["algo"]:
         return f"it is a {there['algo']} checkpoint, this run is {here['algo']}. {advice}"
-    parts = ("network", "mixer", "critic", "distribution")
+    named = about[CONFIG]["algo"]
+    parts = [p for p in PARTS if not str((named.get(p) or {}).get("_target_")).endswith(LEFT_OUT)]
     theirs, ours = (flat(r[CONFIG]["algo"], parts) for r in (saved, about))
     keys = [k for k in {**theirs, **ours} if theirs.get(k) != ours.get(k)]
+    if not keys:
+        return ""
     settings = ", ".join(f"{k}={theirs.get(k)}, here {ours.get(k)}" for k in keys)
     return f"its networks have other settings ({settings}). Type them as they are there."
 

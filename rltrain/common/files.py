@@ -9,10 +9,10 @@ import re
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryFile, gettempdir
 from typing import Any
 
 from rltrain.errors import CheckpointError, UsageError
@@ -149,6 +149,33 @@ def refuse_special(folder: Path, path: Path) -> None:
             f"{path} is a link to {os.readlink(path)}. Links inside a run folder are not followed: "
             "if it is yours, put what it leads to in its place; else delete it."
         )
+
+
+def require_places() -> None:
+    """Refuse to start in a folder that was deleted. Where the user's cache folder cannot be
+    written, use one among the temporary files that this user alone can write.
+
+    Raises:
+        UsageError: the current folder is not there any more.
+    """
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise UsageError(
+            "The folder that this command was typed in is not there any more. Type cd and a folder "
+            "that is there, then the command again."
+        ) from error
+    cache = expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "rltrain"
+    with suppress(OSError):
+        cache.mkdir(parents=True, exist_ok=True)
+        if os.access(cache, os.W_OK):
+            return
+    own = Path(gettempdir()) / f"rltrain-{os.getuid()}"
+    with suppress(OSError):
+        own.mkdir(mode=0o700, exist_ok=True)
+        facts = own.lstat()
+        if facts.st_uid == os.getuid() and facts.st_mode == stat.S_IFDIR | 0o700:
+            os.environ["XDG_CACHE_HOME"] = str(own)
 
 
 def number_of(name: str) -> int | None:

@@ -48,6 +48,10 @@ Seed = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**63)]
 """0, 1, 2, … that every random generator takes."""
 Count = Annotated[int, BeforeValidator(_whole), Field(ge=1)]
 """1, 2, 3, …"""
+Envs = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=100_000)]
+"""Environments: 1, 2, 3, …, not more than a machine can hold."""
+Threads = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=4_096)]
+"""1, 2, 3, …, not more than a machine starts."""
 Real = Annotated[float, BeforeValidator(_real)]
 """Any finite number."""
 Positive = Annotated[float, BeforeValidator(_real), Field(gt=0)]

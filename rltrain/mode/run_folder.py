@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
@@ -155,6 +155,21 @@ def link_latest(run_dir: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def is_test(value: Any) -> bool:
+    """Whether a value is the result of a test: numbers by name."""
+    numbers = value.values() if isinstance(value, dict) else [None]
+    return all(type(number) in (int, float) for number in numbers)
+
+
+KEPT_FACTS: Mapping[str, Callable[[Any], bool]] = {
+    "started": lambda value: isinstance(value, str),
+    "environment": lambda value: isinstance(value, dict),
+    "final_test": is_test,
+    "best_test": is_test,
+}
+"""What a resumed run keeps of ``run.json``, where it is of the right type."""
+
+
 class Record(Callback):
     """Keeps ``config.json`` and ``run.json``: status, versions, machine, resumes, final and best
     test results.
@@ -184,8 +199,9 @@ class Record(Callback):
             kept = ["started", "environment"]
             if checkpoint.resumable(self.path.with_name("checkpoints")):
                 kept += ["final_test", "best_test"]
-            self.facts |= {k: before[k] for k in kept if k in before}
-            self.facts["resumes"] = [*before.get("resumes", []), now()]
+            self.facts |= {k: before[k] for k in kept if KEPT_FACTS[k](before.get(k))}
+            resumes = before.get("resumes")
+            self.facts["resumes"] = [*(resumes if isinstance(resumes, list) else []), now()]
         played = self.facts.get("environment", about)
         if played != about:
             log.warning(
@@ -280,7 +296,11 @@ def other_rules(checkpoint_folder: Path, about: Mapping[str, Any]) -> tuple[str,
         about: what the environment of this run says of itself; its ``rules_version`` counts.
     """
     trained = read_record(checkpoint_folder.parent.parent / "run.json").get("environment")
-    if trained is None or "rules_version" not in about or trained.get("backend") != "native":
+    if (
+        not isinstance(trained, dict)
+        or "rules_version" not in about
+        or trained.get("backend") != "native"
+    ):
         return ()
     before, now = trained.get("rules_version", trained.get("rules", "1")), about["rules_version"]
     if before == now:

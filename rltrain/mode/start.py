@@ -5,6 +5,7 @@ that learn with it.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -46,6 +47,14 @@ def built(
         return build(settings, run_dir, loggers or Loggers([]), callbacks)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not re.search("memory|overflow", str(error)):
+            raise
+        raise UsageError(
+            "The networks and environments of this configuration need more memory than there is "
+            f"({str(error).splitlines()[0] if str(error) else 'out of memory'}). Choose smaller "
+            "ones: fewer units, or fewer hardware.n_envs."
+        ) from error
 
 
 def in_order(settings: Settings, run_dir: Path) -> Settings:

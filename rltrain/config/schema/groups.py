@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from rltrain.common.number_types import Count, Flag, NonNegative, Positive, Whole
+from rltrain.common.number_types import Count, Envs, Flag, NonNegative, Positive, Threads, Whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +27,11 @@ class HardwareSettings:
     """The node ``hardware``."""
 
     device: Literal["auto", "cpu", "cuda"]
-    threads: Count | Literal["auto"]
+    threads: Threads | Literal["auto"]
     kernels: Literal["auto", "compiled", "torch"]
     target_cache: Count | None
     precision: Literal["fp32", "bf16"]
-    n_envs: Count
+    n_envs: Envs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from rltrain.common.number_types import Count, Flag, Positive, Probability, Real, Seed, Whole
+from rltrain.common.number_types import Count, Envs, Flag, Positive, Probability, Real, Seed, Whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +17,7 @@ class TestSettings:
     interval: Count
     episodes: Count
     epsilon: Probability
-    n_envs: Count
+    n_envs: Envs
     n_workers: Count | None
     env: dict[str, Any]
     function: str | dict[str, Any] | None

@@ -1,0 +1,206 @@
+"""Run folders with what no run writes: one paragraph and exit code 2 or 3, or it works."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from rltrain import errors
+from rltrain.common import checkpoint
+from rltrain.common.checkpoint.manifest import seal
+from rltrain.common.files import JSON_BYTES, get_json, number_of, open_plain
+from rltrain.errors import CheckpointError, RltrainError, UsageError, printable
+from rltrain.main import run
+
+STATE = (
+    ("clock", 7),
+    ("clock.env_steps", "many"),
+    ("clock.env_steps", -(10**9)),
+    ("clock.env_steps", 1e300),
+    ("clock.updates", None),
+    ("owed", 10**18),
+    ("owed", -1),
+    ("owed", True),
+    ("iterations", []),
+    ("metrics", 7),
+    ("latest", 7),
+    ("usage", "x"),
+    ("rollout", []),
+    ("callbacks", 7),
+    ("learner", None),
+    ("torch_rng", "x"),
+)
+
+
+def checkpoints(run_dir):
+    return [run_dir / "checkpoints" / str(n) for n in checkpoint.steps_of(run_dir / "checkpoints")]
+
+
+def change(file, path, value):
+    """Set a value in a JSON file."""
+    tree = node = json.loads(file.read_text())
+    *names, last = path.split(".")
+    for name in names:
+        node = node[name]
+    node[last] = value
+    file.write_text(json.dumps(tree))
+
+
+def refused(*words):
+    """The one paragraph with which a command is refused."""
+    with pytest.raises(RltrainError) as found:
+        run(words)
+    assert found.value.exit_code in (2, 3)
+    assert "\n" not in str(found.value)
+    return str(found.value)
+
+
+def contents(run_dir):
+    files = (path for path in run_dir.rglob("*") if path.is_file() and path.name != "train.log")
+    return {path: path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize(("path", "value"), STATE)
+def test_a_state_that_no_run_has_is_refused_before_a_file_is_changed(trained, path, value):
+    for folder in checkpoints(trained):
+        change(folder / "trainer.json", path, value)
+        seal(folder, "full")
+    before = contents(trained)
+    assert "checkpoints" in refused(f"resume={trained}", "total_env_steps=170")
+    assert contents(trained) == before
+
+
+@pytest.mark.parametrize("key", ["resumes", "environment", "final_test", "best_test", "started"])
+@pytest.mark.parametrize("value", [None, 7, "x", [7], {"a": "b"}])
+def test_a_record_that_no_run_writes_is_passed_over(trained, key, value):
+    change(trained / "run.json", key, value)
+    assert run([f"resume={trained}", "total_env_steps=165"]) == 0
+    found = json.loads((trained / "run.json").read_text())
+    assert (found["status"], type(found["resumes"])) == ("finished", list)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda x: x.T.copy() if x.ndim == 2 else x, "is ["),
+        (lambda x: x.astype(np.float64), "float64, here "),
+        (lambda x: x.astype(np.int8), "int8, here "),
+    ],
+)
+def test_weights_of_other_shapes_or_types_are_named(trained, make, says):
+    for folder in checkpoints(trained):
+        file = folder / "model.safetensors"
+        save_file({name: make(x) for name, x in load_file(file).items()}, file)
+        seal(folder, "full")
+    for words in ([f"resume={trained}"], ["mode=evaluate", f"checkpoint={trained}"]):
+        assert says in refused(*words)
+
+
+def test_types_of_numbers_without_an_array_are_refused(trained):
+    for folder in checkpoints(trained):
+        file = folder / "model.safetensors"
+        data = file.read_bytes().replace(b'"F32"', b'"I32"')
+        torch_only = json.dumps({"x": {"dtype": "F8_E5M2", "shape": [1], "data_offsets": [0, 1]}})
+        header = torch_only.encode()
+        file.write_bytes(len(header).to_bytes(8, "little") + header + data[:1])
+        seal(folder, "full")
+    assert "of a type that is not loaded" in refused("mode=evaluate", f"checkpoint={trained}")
+
+
+@pytest.mark.parametrize("name", ["1²", "٣", "007", "9" * 200])
+def test_only_whole_numbers_name_checkpoints(trained, name):
+    (trained / "checkpoints" / name).mkdir()
+    assert run([f"resume={trained}", "total_env_steps=165"]) == 0
+    assert number_of("1²") is number_of("٣") is number_of("") is None
+
+
+@pytest.mark.parametrize("words", [["resume={}"], ["mode=evaluate", "checkpoint={}"]])
+@pytest.mark.parametrize("path", ["x" * 256, "ü" * 200, "a/" * 2_000, "~nobody-here/x"])
+def test_paths_that_cannot_be_are_answered_with_exit_code_2_or_3(words, path):
+    refused(*(word.format(path) for word in words))
+
+
+def test_new_runs_are_not_put_where_no_folder_can_be(small):
+    for key in ("hydra.run.dir", "dataset.write"):
+        assert "255" in refused(*small, f"{key}={'x' * 300}")
+
+
+def test_a_folder_named_with_a_tilde_is_a_folder(trained, own_folder):
+    trained.rename(own_folder / "~tilde")
+    assert run(["mode=evaluate", "checkpoint=~tilde", "test.episodes=1"]) == 0
+
+
+def test_a_deleted_folder_is_named(own_folder, monkeypatch):
+    gone = own_folder / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(UsageError, match="not there any more"):
+        run(["algo=dqn", "env=cartpole"])
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["hardware.n_envs=1000000000", "test.n_envs=1000000000", "hardware.threads=1000000000"],
+)
+def test_numbers_that_no_machine_has_are_refused(small, word):
+    assert word.partition("=")[0] in refused(*small, word)
+
+
+def test_networks_that_no_machine_holds_are_refused(small):
+    assert "memory" in refused(*small, "algo.network.hidden_dim=1000000000")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path), lambda path: None],
+)
+def test_what_is_no_file_is_not_read(own_folder, make):
+    make(own_folder / "x.json")
+    with pytest.raises(OSError, match=r"x\.json"):
+        open_plain(own_folder / "x.json")
+
+
+def test_large_files_are_not_read(own_folder):
+    path = own_folder / "x.json"
+    path.touch()
+    os.truncate(path, JSON_BYTES + 1)
+    with pytest.raises(ValueError, match="larger than"):
+        get_json(path)
+
+
+HOSTILE = "a\x00\x07\x08\r\x1b[31m\x1b]0;t\x07\x7f\x9b\u202e\u2066\u2028\ud800\tb\nc é"
+SHOWN = (
+    r"a\x00\x07\x08\x0d\x1b[31m\x1b]0;t\x07\x7f\x9b\u202e\u2066\u2028\ud800" + "\tb\nc é"
+).replace(r"\x0d", r"\r")
+
+
+def test_control_characters_are_shown_as_text(capsys):
+    from rltrain.common.streams import say
+    from rltrain.logger.screen import Screen
+
+    assert printable(HOSTILE) == SHOWN
+    for kind in (CheckpointError, UsageError, errors.EnvError):
+        assert str(kind(HOSTILE)) == SHOWN
+    say(HOSTILE)
+    Screen(highlight=False).print(HOSTILE.replace("\t", ""), markup=False, soft_wrap=True)
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert out.count(r"\u202e") == 2
+
+
+@pytest.mark.parametrize("file", ["run.json", "config.json"])
+def test_what_files_and_folders_are_named_reaches_the_terminal_as_text(
+    trained, own_folder, capsys, file
+):
+    place = own_folder / "a\x1b[31m\u202e"
+    trained.rename(place)
+    change(place / file, "status" if file == "run.json" else "choices.algo", "\x1b[31mred")
+    assert run(["mode=evaluate", f"checkpoint={place}", "test.episodes=1"]) == 0
+    out = "".join(capsys.readouterr())
+    assert "\x1b" not in out
+    assert "\u202e" not in out
