@@ -71,10 +71,11 @@ def plain_agents(agents: nn.Module) -> bool:
     """Whether agents are a linear layer, a GRU cell and a linear layer."""
     if type(agents) is not GRUAgents:
         return False
-    more = agents.norm is not None or agents.head is not None or agents.input.norm is not None
+    if agents.norm is not None or agents.head is not None or agents.input.norm is not None:
+        return False
     parts = agents.fc1, agents.rnn, agents.fc2, agents.input, agents.input.rest
     kinds = nn.Linear, PackedGRU, nn.Linear, AgentInput, ActionAndAgent
-    return not more and all(type(x) is kind for x, kind in zip(parts, kinds, strict=True))
+    return all(type(x) is kind for x, kind in zip(parts, kinds, strict=True))
 
 
 def mixer_kind(mixer: nn.Module) -> int | None:
