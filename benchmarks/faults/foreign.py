@@ -7,6 +7,7 @@ Each command is a fork of this process with an audit hook that knows what is all
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import shutil
@@ -39,6 +40,7 @@ FILES = ("/dev/null", "/dev/urandom", "/etc/localtime", "/etc/mime.types", "/dev
 CACHE = str(Path.home() / ".cache")
 OF_PACKAGES = (str(Path.home() / ".config/matplotlib"),)
 """Where packages keep their settings."""
+LOADED = ("evaluate", "export.network", "hub.push", "report", "sweep.run")
 LINES = 6  # of an answer
 SECONDS = 60
 
@@ -86,6 +88,8 @@ class Allowed:
 def cases(folder: Path, seed: int, n_cases: int | None) -> Iterator[tuple[str, str | None]]:
     """All commands; of a number so many, spread over all."""
     warm_up(folder)
+    for name in LOADED:  # once, and not in every fork
+        importlib.import_module(f"rltrain.mode.{name}")
     outside, inside = folder / "outside", folder / "inside"
     outside.mkdir()
     inside.mkdir()
