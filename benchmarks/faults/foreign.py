@@ -132,7 +132,7 @@ def commands(outside: Path) -> Iterator[tuple[str, str, Prepare, tuple[int, ...]
             right = (2, 3) if plays or "algo.network" in changes else (0, 2, 3)
             yield name, words, of_run, right
         yield name, "resume={sweep}", Change(changes, of_job=True), (2, 3)
-        yield name, REPORT, of_run, (0,)
+        yield name, REPORT, of_run, (0, 2)
     for name, changes in BEFORE_TRAINING.items():
         filled = {key: filled_in(value, outside) for key, value in changes.items()}
         yield name, "resume={run}", Change(filled, begun=False), (2, 3)
