@@ -11,6 +11,8 @@ import rltrain
 from rltrain.callback import Callback, Callbacks
 from rltrain.common import checkpoint
 from rltrain.errors import EnvError, UsageError
+from rltrain.periodic_tests import PeriodicTests
+from rltrain.types import Clock, Episode
 from tests.helpers import traced, trained, weights
 
 BESIDE = [
@@ -146,3 +148,53 @@ def test_episodes_are_played_after_the_pending_test(tmp_path):
     trainer.close()
     assert len(plays.lengths) >= 4
     assert min(plays.lengths) > 0
+
+
+class Beside:
+    """A trainer whose tests are played elsewhere; keeps what a callback sees of their results."""
+
+    test_episodes, test_seed, test_function = 2, 5, None
+
+    def __init__(self):
+        self.clock, self.latest, self.seen = Clock(env_steps=10), {}, []
+        self.test_rollout = self.learner = self.callbacks = self
+        self.apart, self.asked, self.tests = self, [], PeriodicTests(self)
+
+    def on_test_start(self, trainer): ...
+
+    def on_test_end(self, trainer, value):
+        self.seen.append((self.clock.env_steps, self.tests.weights))
+        return value
+
+    def state_dict(self):
+        return {"online": self.clock.env_steps, "target": 0, "optimizer": 0}
+
+    def begin_episodes(self, n, seed, clock):
+        self.asked.append((n, seed, clock.env_steps))
+
+    def finish_episodes(self):
+        return [Episode(1.0, 1), Episode(3.0, 1)]
+
+    def abandon(self, episodes):
+        self.asked.append(("abandon", episodes))
+
+
+def test_a_result_is_reported_at_the_clock_and_with_the_weights_of_its_beginning():
+    trainer = Beside()
+    trainer.tests.begin()
+    trainer.clock = Clock(env_steps=30)
+    trainer.tests.finish()
+    assert trainer.asked == [(2, 5, 10)]
+    assert trainer.seen == [(10, {"online": 10, "target": 0})]
+    assert (trainer.clock.env_steps, trainer.tests.weights) == (30, None)
+    assert trainer.latest["test/return_mean"] == 2
+
+
+def test_a_test_that_is_dropped_is_abandoned_and_reported_by_nobody():
+    trainer = Beside()
+    trainer.tests.drop()
+    trainer.tests.begin()
+    trainer.tests.drop()
+    trainer.tests.finish()
+    assert trainer.asked == [(2, 5, 10), ("abandon", 0)]
+    assert trainer.seen == []

@@ -157,6 +157,13 @@ def test_pqn_teaches_a_team_with_a_sum_of_values(small, tmp_path):
     assert trainer.test()["test/return_mean"] == 7
 
 
+def test_episodes_get_the_priorities_of_their_updates(small, tmp_path):
+    trainer = trained([*small, "buffer=prioritized_episode"], tmp_path, 60)
+    priorities = trainer.buffer.priorities.tree.nodes[trainer.buffer.priorities.tree.offset :]
+    assert trainer.clock.updates > 0
+    assert len(set(priorities.tolist())) > 2  # none, and that of an episode without an update
+
+
 def test_iterate_runs_one_log_interval_and_returns_results(small, tmp_path):
     trainer = rltrain.make_trainer(small, run_dir=tmp_path)
     result = trainer.iterate()

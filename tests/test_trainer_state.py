@@ -105,6 +105,14 @@ def test_a_part_of_an_update_that_is_owed_outlives_a_resume(small, tmp_path):
     assert second.update_ratio.owed == first.update_ratio.owed
 
 
+def test_a_resume_goes_on_with_torchs_random_stream(small, tmp_path):
+    first = trained(small, tmp_path, 10)
+    folder = first.save()
+    expected = torch.rand(4)
+    rltrain.make_trainer(small, run_dir=tmp_path).restore(folder)
+    assert torch.equal(torch.rand(4), expected)
+
+
 @pytest.mark.slow
 def test_a_resumed_battle_equals_the_uninterrupted_one(small, tmp_path):
     overrides = [*small, "env=smac", "buffer.capacity=5000"]
@@ -133,8 +141,11 @@ def test_without_a_saved_replay_the_environments_begin_new_episodes(small, tmp_p
     first = trained(small, tmp_path, 51)
     folder = first.save(with_replay=False)
     second = rltrain.make_trainer(small, run_dir=tmp_path)
+    first.step_hooks.open = np.ones(3, np.bool_)
+    folder = first.save(with_replay=False)
     found = second.restore(folder)
     assert "collecting again" in found.remarks[-1]
+    assert second.step_hooks.open.tolist() == [False] * 3
     second.started = True
     second.run(100)
     lengths = second.buffer._length[: second.buffer.n_episodes]

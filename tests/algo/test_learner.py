@@ -133,6 +133,7 @@ def test_a_restored_learner_goes_on_bit_for_bit(optimizer):
     state = learner.state_dict()
     other = make_learner(make_model(seed=1), optimizer=optimizer)
     other.load_state_dict(state)
+    assert other.target_update.done_at == 2
     for updates in range(3, 6):
         learner.update(BATCH, Clock(updates=updates))
         other.update(BATCH, Clock(updates=updates))

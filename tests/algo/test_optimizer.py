@@ -1,11 +1,13 @@
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 import torch
 from torch import nn
 
-from rltrain.algo.optimizer import adam, one_thread, radam, rmsprop
+from rltrain.algo.optimizer import GradientStep, adam, one_thread, radam, rmsprop
+from rltrain.types import Result
 
 
 def params():
@@ -49,6 +51,17 @@ def test_steps_equal_those_of_torch(make):
             weights.grad = gradient.clone()
             optimizer.step()
     assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize(("gradient", "moved"), [(3.0, 3.0), (20.0, 10.0)])
+def test_only_gradients_above_the_bound_are_clipped(gradient, moved):
+    model = nn.Linear(1, 1, bias=False)
+    step = GradientStep(model, partial(torch.optim.SGD, lr=1.0), 10.0, None)
+    before = model.weight.item()
+    loss = gradient * model.weight.sum()
+    skipped, norm = step.take(Result(loss, torch.tensor(1.0), torch.ones(1), {}))
+    assert (float(skipped), float(norm)) == (0, gradient)
+    assert before - model.weight.item() == pytest.approx(moved, rel=1e-5)
 
 
 def test_an_optimizer_that_raises_leaves_the_threads_as_they_were():

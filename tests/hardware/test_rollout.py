@@ -188,6 +188,39 @@ def test_a_lost_episode_ends_the_collect_and_is_disowned_by_the_next() -> None:
     assert [(e.length, e.episode_return) for e in second.episodes[:2]] == [(4, 13), (4, 13)]
 
 
+def test_the_policy_forgets_an_environment_that_lost_its_episode() -> None:
+    """The first action after two steps would be 2 if it went on."""
+    r = crashing(1)
+    first, second = r.collect(8, CLOCK), r.collect(8, CLOCK)
+    assert len(first.last) == 2
+    assert second.action[0, :, 0].tolist() == [2, 0]
+
+
+def test_the_policy_begins_again_where_an_environment_cannot_continue() -> None:
+    r, other = rollout(2, Forgetful), rollout(2, Forgetful)
+    r.collect(2, CLOCK)
+    state = r.state_dict()
+    state["policy"]["count"][:] = 2
+    other.load_state_dict(state)
+    assert other.collect(1, CLOCK).action.ravel().tolist() == [0] * 4
+
+
+def test_what_an_environment_pays_in_a_final_step_is_no_part_of_a_return() -> None:
+    class Paying(SyncVectorEnv):
+        def step(self, action: Any) -> Any:
+            last = self.last.copy()
+            reward, terminated = super().step(action)
+            reward[last] = 100
+            return reward, terminated
+
+    r = Rollout(env=Paying(make=Walk, n_envs=2), policy=Counter(2), seeds=lambda i, k: i + k)
+    found, expected = r.collect(12, CLOCK), rollout(2).collect(12, CLOCK)
+    assert (found.reward == 100).any()
+    assert [e.episode_return for e in found.episodes] == [
+        e.episode_return for e in expected.episodes
+    ]
+
+
 def test_a_broken_world_keeps_its_own_words() -> None:
     class Broken(SyncVectorEnv):
         def reset(self, seeds: Any) -> None:

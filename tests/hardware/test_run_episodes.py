@@ -40,6 +40,27 @@ def test_only_episodes_that_are_collected_need_seeds() -> None:
         r.collect(1, CLOCK)
 
 
+def test_a_test_takes_no_random_numbers_from_training() -> None:
+    class Drawing(Counter):
+        drawn = 0
+
+        def act(self, *args: Any) -> np.ndarray:
+            self.drawn += 1
+            return super().act(*args)
+
+        def state_dict(self) -> dict[str, Any]:
+            return {**super().state_dict(), "drawn": self.drawn}
+
+        def carry_on(self, state: Any) -> None:
+            self.drawn = state["drawn"]
+
+    policy = Drawing(2)
+    r = Rollout(env=SyncVectorEnv(make=Walk, n_envs=2), policy=policy, seeds=lambda i, k: i + k)
+    r.collect(3, CLOCK)
+    r.run_episodes(5, 1, CLOCK)
+    assert policy.drawn == 3
+
+
 def test_run_episodes_twice_gives_the_same() -> None:
     r = rollout(3)
     assert r.run_episodes(5, 1, CLOCK) == r.run_episodes(5, 1, CLOCK)

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from rltrain.hardware.process.rollout import ProcessRollout
+from rltrain.hardware.process.tests import ProcessTests
 from rltrain.hardware.process.worker import Worker
-from rltrain.hardware.share import Share
-from rltrain.types import Clock
+from rltrain.hardware.share import Share, shares_of
+from rltrain.types import Clock, Episode
 from tests.hardware.walks import Walk, rollout
 
 SHARE = Share(0, 0, 2, 2)
@@ -74,3 +75,29 @@ def test_a_restored_worker_draws_the_noise_that_it_would_have_drawn(restart):
     else:
         worker.load_state_dict(state)
     assert torch.equal(torch.randn(4), drawn)
+
+
+class Elsewhere:
+    """Workers whose test episodes have their number as their return."""
+
+    def __init__(self, shares, n):
+        self.shares, self.n, total = shares, n, shares[0].total
+        self.of = lambda share: [
+            Episode(i, 1) for i in range(n) if share.first <= i % total < share.first + share.n_envs
+        ]
+
+    def send_each(self, method, args):
+        assert [n for n, *_ in args] == [len(self.of(share)) for share in self.shares]
+
+    def receive(self, stop):
+        return [self.of(share) for share in self.shares]
+
+
+@pytest.mark.parametrize("n", [2, 7, 12])
+def test_the_test_episodes_of_workers_are_put_in_their_order(n):
+    here = Here()
+    tests = ProcessTests(
+        workers=Elsewhere(shares_of(5, 2), n), exchange=here, env=rollout(1).env, agents=None
+    )
+    played = tests.run_episodes(n, 0, Clock())
+    assert [episode.episode_return for episode in played] == list(range(n))
