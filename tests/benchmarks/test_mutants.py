@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.mutants.__main__ import ROOT
+from benchmarks.mutants.__main__ import KEPT, ROOT
 from benchmarks.mutants.table import MUTATIONS
+from rltrain.common.files import get_json
 
 ROOMS = ("algo", "buffer", "hardware", "trainer")
 
@@ -24,3 +25,10 @@ def test_there_are_mutations_of_every_room():
     assert len(MUTATIONS) >= 60
     files = [mutation.file for mutation in MUTATIONS.values()]
     assert all(any(file.startswith(room) for file in files) for room in ROOMS)
+
+
+def test_the_kept_counts_name_their_commit_and_every_survivor():
+    kept = get_json(KEPT)
+    assert {"git_commit", "machine", "minutes"} <= set(kept)
+    assert kept["mutations"] - kept["killed"] == len(kept["survived"])
+    assert kept["killed"] >= 0.9 * kept["mutations"]
