@@ -81,6 +81,7 @@ LAST_BITS = dict.fromkeys(
 )
 ONE_NOISE = dict.fromkeys(("workers", "ray", "ddp"), Refused("parameter_noise adapts one noise"))
 RECORDED = Refused(r"Type .*dataset\.write=null")
+PLAYED_HERE = {"test_workers": Refused(r"Type test\.n_workers=null")}
 NO_CALLBACKS = Refused(r"Type callbacks=\[\]")
 PENALTY = "{_target_:rltrain.examples.ActionPenalty,actions:[1],weight:0.1,limit:0.2,rate:0.3}"
 CURRICULUM = (
@@ -252,8 +253,10 @@ STATES: dict[str, State] = {
     "dataset.read": one(
         "dqn", "dataset.read={dataset}", "dataset.held_out=0.2", without=dict(OFFLINE)
     ),
-    "test function": one("dqn", "test.function=tests.integration.promises.envs.share"),
-    "video": one("dqn", "test.video_interval=60"),
+    "test function": one(
+        "dqn", "test.function=tests.integration.promises.envs.share", without=dict(PLAYED_HERE)
+    ),
+    "video": one("dqn", "test.video_interval=60", without=dict(PLAYED_HERE)),
     "curriculum": one("dqn", f"callbacks=[{CURRICULUM}]", without={"ddp": NO_CALLBACKS}),
     "penalty": one("dqn", f"callbacks=[{PENALTY}]", without={"ddp": NO_CALLBACKS}),
     # other environments
