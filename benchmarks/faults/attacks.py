@@ -129,7 +129,7 @@ OVERRIDES = [
     *("hardware=ray\nhardware.address=ray://x:1", "env=trading\nenv.prices=/etc/passwd"),
     *("+logger.wandb.dir=/tmp", "+logger.wandb.entity=x", "env=smac\nenv.start_positions=/etc/x"),
     *("tuned=${oc.env:HOME}", "env.game=${oc.env:HOME}", "env=smac\nenv.map_name=${oc.env:HOME}"),
-    *("~algo", "report.dir=/tmp", "mode=report", "sweep.address=ray://x:1", "tune.dir=/tmp"),
+    *("~algo", "report.dir=/tmp", "mode=report", "tune.dir=/tmp"),
     *("experiment=pkg://evil", "algo.loss.gamma='${oc.env:HOME}'", "stop.metric='a${seed}'"),
     *(
         "env=gymnasium\nenv.id=evil:Env-v0",

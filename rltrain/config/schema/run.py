@@ -68,7 +68,6 @@ class SweepSettings:
     jobs: Count | Literal["auto"]
     retries: Whole
     fail_fast: Flag
-    address: str | None
 
 
 @dataclass(frozen=True, kw_only=True)

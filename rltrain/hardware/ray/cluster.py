@@ -36,7 +36,7 @@ ANSWER_TIMEOUT = 10.0
 """Seconds in which a cluster must answer."""
 
 
-def connect(address: str | None, asked: Mapping[str, float] | None = None) -> None:
+def connect(address: str | None, asked: Mapping[str, float]) -> None:
     """Join the cluster at this address, or start Ray on this machine.
 
     Args:
@@ -46,7 +46,7 @@ def connect(address: str | None, asked: Mapping[str, float] | None = None) -> No
     Raises:
         UsageError: there is no cluster.
     """
-    needed = {"CPU": 0.0, **(asked or {})}
+    needed = {"CPU": 0.0, **asked}
     if not ray.is_initialized():
         try:
             if address is None or address == "local":

@@ -1,4 +1,4 @@
-"""The jobs of a sweep as processes, on this machine or elsewhere, several at once."""
+"""The jobs of a sweep as processes, several at once."""
 
 from __future__ import annotations
 
@@ -42,21 +42,6 @@ class Display(Protocol):
         """Called at least twice a second."""
 
 
-class Running(Protocol):
-    """The process of a job, with members of ``subprocess.Popen``."""
-
-    @property
-    def stdin(self) -> Any: ...
-    @property
-    def stdout(self) -> Any: ...
-    @property
-    def stderr(self) -> Any: ...
-    def wait(self) -> int: ...
-    def send_signal(self, number: int, /) -> None: ...
-    def terminate(self) -> None: ...
-    def kill(self) -> None: ...
-
-
 @dataclass
 class Processes:
     """Runs jobs until all have ended, or a signal ends them.
@@ -65,7 +50,6 @@ class Processes:
         command: the overrides of a job, of its single run or of its resumption.
         environment: environment variables of the job in one of ``at_once`` places.
         program: what runs a job, given ``n_jobs`` and its command.
-        elsewhere: starts a job, given its command with ``n_jobs``; None: on this machine.
         lock: a file descriptor that the jobs inherit, so that it is open while one of them runs.
         stopped: the signal that ended the sweep.
     """
@@ -78,10 +62,9 @@ class Processes:
     command: Callable[[Job], Sequence[str]]
     environment: Callable[[int], Mapping[str, str]]
     program: Sequence[str] = (sys.executable, "-m", "rltrain.mode.sweep.job")
-    elsewhere: Callable[[Job, Sequence[str]], Running] | None = None
     lock: int | None = None
     stopped: str | None = None
-    running: dict[Job, Running] = field(default_factory=dict)
+    running: dict[Job, subprocess.Popen[str]] = field(default_factory=dict)
     events: SimpleQueue[tuple[Any, ...]] = field(default_factory=SimpleQueue)
     signals: list[int] = field(default_factory=list)
     places: dict[Job, int] = field(default_factory=dict)
@@ -129,8 +112,7 @@ class Processes:
         self.places[job] = place
         self.display.begin(job)
         arguments = [str(self.n_jobs), *self.command(job)]
-        start = self.start_here if self.elsewhere is None else self.elsewhere
-        self.running[job] = process = start(job, arguments)
+        self.running[job] = process = self.process(job, arguments)
         readers = [
             threading.Thread(target=self.read, args=(job, name, stream), daemon=True)
             for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
@@ -141,7 +123,7 @@ class Processes:
         for number in self.signals:  # one that came while the process was being started
             process.send_signal(number)
 
-    def start_here(self, job: Job, arguments: Sequence[str]) -> subprocess.Popen[str]:
+    def process(self, job: Job, arguments: Sequence[str]) -> subprocess.Popen[str]:
         """Start a job in a process group of its own, so that Ctrl-C reaches it through us only."""
         return subprocess.Popen(
             [*self.program, *arguments],
@@ -161,7 +143,9 @@ class Processes:
         for line in stream:
             self.events.put(("line", job, line.rstrip("\n"), name))
 
-    def wait(self, job: Job, process: Running, readers: Sequence[threading.Thread]) -> None:
+    def wait(
+        self, job: Job, process: subprocess.Popen[str], readers: Sequence[threading.Thread]
+    ) -> None:
         """Run by a thread: report the end of a job, after its last lines."""
         code = process.wait()
         for thread in readers:
@@ -183,8 +167,8 @@ class Processes:
                     job, code = about
                     process = self.running.pop(job)
                     for stream in (process.stdin, process.stdout, process.stderr):
-                        if stream is not None:
-                            stream.close()
+                        assert stream is not None
+                        stream.close()
                     yield job, code
                 kind, *about = self.events.get_nowait()
         except Empty:

@@ -17,11 +17,10 @@ from rltrain.config.schema import Settings, SweepSettings
 from rltrain.config.validate.settings import check_composition
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen, plural, shown
-from rltrain.mode.sweep.cluster import Cluster, cluster_of
 from rltrain.mode.sweep.display import Lines, LiveTable
 from rltrain.mode.sweep.lock import locked
 from rltrain.mode.sweep.plan import Job, Plan, plan_for, read_plan, require_own_datasets
-from rltrain.mode.sweep.processes import Processes, Running
+from rltrain.mode.sweep.processes import Processes
 from rltrain.mode.sweep.results import summarize
 from rltrain.mode.sweep.saved import job_command, saved_jobs
 from rltrain.mode.sweep.shares import shares
@@ -45,13 +44,12 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
         )
     require_own_datasets(settings)
     sweep = settings[0].run.sweep
-    cluster = cluster_of(sweep, settings)
     typed = typed_value(overrides, "hydra.sweep.dir")
     folder = None if typed is None else original_cwd(str(typed))
     plan, continues = plan_for(overrides, settings, folder)
     from rltrain.mode.sweep.job import run_in_process
 
-    local = Local(plan, sweep, cluster)
+    local = Local(plan, sweep)
     task = Task(partial(run_in_process, n_jobs=plan.n_jobs), None if other else local.launch)
     run = sweeper_for(overrides, plan.folder, task)
     if plan.folder.exists():
@@ -87,8 +85,7 @@ def go_on(folder: Path, overrides: Sequence[str]) -> int:
     own = [word for word in overrides if word.startswith("sweep.")]
     others = [word for word in overrides if word not in own]
     jobs = saved_jobs(plan, others)
-    sweep = settings_of(own).run.sweep
-    local = Local(plan, sweep, cluster_of(sweep, list(jobs.values())))
+    local = Local(plan, settings_of(own).run.sweep)
     with locked(folder) as local.lock:
         say(continued(plan))
         with suppress(KeyboardInterrupt):
@@ -112,7 +109,7 @@ def continued(plan: Plan) -> str:
 
 @dataclass
 class Local:
-    """The sweep on this machine, or on the nodes of a cluster.
+    """The sweep on this machine.
 
     Attributes:
         lock: what the jobs inherit of the sweep's lock.
@@ -121,7 +118,6 @@ class Local:
 
     plan: Plan
     settings: SweepSettings
-    cluster: Cluster | None = None
     lock: int | None = None
     stopped: str | None = None
 
@@ -151,8 +147,7 @@ class Local:
         if not jobs:
             return
         settings = list(jobs.values())
-        cluster = self.cluster
-        share = shares(self.settings.jobs, settings) if cluster is None else cluster.shares
+        share = shares(self.settings.jobs, settings)
         at_once = min(share.at_once, len(jobs))
         loud = any(each.logger.console for each in settings)
         screen = Screen(highlight=False, quiet=not loud)
@@ -162,7 +157,6 @@ class Local:
         else:
             display = Lines(screen, Screen(stderr=True, highlight=False))
         where = f", on {plural(len(share.gpus), 'GPU')}" if share.gpus else ""
-        where = where if cluster is None else f", on the Ray cluster {self.settings.address}"
         screen.print(
             f"{plural(len(jobs), 'run')}, {at_once} at once{where}, in {shown(self.plan.folder)}",
             soft_wrap=True,
@@ -170,10 +164,6 @@ class Local:
 
         def command(job: Job) -> list[str]:
             return job_command(job, jobs[job], others, share.overrides(jobs[job]))
-
-        def elsewhere(job: Job, arguments: Sequence[str]) -> Running:
-            assert cluster is not None
-            return cluster.start(job, jobs[job], arguments)
 
         processes = Processes(
             n_jobs=self.plan.n_jobs,
@@ -183,7 +173,6 @@ class Local:
             display=display,
             command=command,
             environment=share.environment,
-            elsewhere=None if cluster is None else elsewhere,
             lock=self.lock,
         )
         processes.run(list(jobs))
