@@ -18,9 +18,8 @@ import rltrain
 from rltrain.common.files import get_json
 from rltrain.logger.loggers import Loggers
 from rltrain.logger.screen import Screen
-from rltrain.mode.sweep.display import Lines
 from rltrain.mode.sweep.plan import Job
-from rltrain.mode.sweep.processes import Processes
+from rltrain.mode.sweep.processes import Lines, Processes
 from rltrain.trainer import Trainer
 from tests.common.test_streams import FAILURES, Failing
 
@@ -207,7 +206,7 @@ def test_a_run_that_is_driven_by_hand_and_left_is_recorded(small):
 
 def test_jobs_are_stopped_and_not_killed_when_the_display_fails(tmp_path):
     class Broken(Lines):
-        def line(self, job, text, stream):
+        def line(self, text, stream):
             raise ValueError("a bug")
 
     program = (

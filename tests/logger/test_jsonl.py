@@ -13,7 +13,6 @@ from rltrain.logger import curve
 from rltrain.logger.csv_file import CsvFile
 from rltrain.logger.jsonl import JsonLines, read_rows
 from rltrain.logger.loggers import Loggers
-from rltrain.mode.sweep.progress import Progress
 from rltrain.report.frame import load_runs
 from rltrain.types import Clock
 
@@ -76,14 +75,10 @@ def env_steps(path, name):
         CsvFile(run_dir=path.parent).write(Clock(30), 0.0, {"b": 1.0})
         lines = (path.parent / "metrics.csv").read_text().splitlines()[1:]
         return [int(line.partition(",")[0]) for line in lines]
-    if name == "progress":
-        progress = Progress(path, 30)
-        progress.update()
-        return [steps for _, steps in progress.points]
     return list(load_runs(path.parent)["env_steps"])
 
 
-READERS = ("rows", "history", "curve", "csv", "progress", "load_runs")
+READERS = ("rows", "history", "curve", "csv", "load_runs")
 
 
 @pytest.mark.parametrize("reader", READERS)
@@ -108,7 +103,7 @@ def test_a_value_that_is_no_number_is_left_out(damaged, value, reader):
 def test_all_readers_together_warn_once(damaged, caplog):
     caplog.set_level(logging.WARNING, "rltrain")
     path = damaged(DAMAGE["zeros"])
-    for reader in ("rows", "history", "curve", "csv", "progress", "rows"):
+    for reader in ("rows", "history", "curve", "csv", "rows"):
         env_steps(path, reader)
     (record,) = caplog.records
     assert record.getMessage() == (

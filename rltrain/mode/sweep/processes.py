@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from types import FrameType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
+
+from rich.console import Console
 
 from rltrain.mode.run_folder import record_failure
 from rltrain.mode.signals import SIGNAL_CODES, TYPED
@@ -23,23 +25,24 @@ CRASHES = (1, 4)
 """Exit codes of jobs that are tried again, as those that a signal has killed."""
 
 
-class Display(Protocol):
-    """What is shown of a sweep while it runs."""
+class Lines:
+    """Prints every line of every job, which begins with the job's name.
 
-    def begin(self, job: Job) -> None:
-        """A job starts, or is tried again."""
+    Args:
+        screen, errors: for what jobs print to standard output and standard error.
+    """
 
-    def end(self, job: Job) -> None:
-        """A job has ended."""
+    def __init__(self, screen: Console, errors: Console) -> None:
+        self.screen, self.errors = screen, errors
 
-    def line(self, job: Job, text: str, stream: Literal["stdout", "stderr"]) -> None:
-        """A job has printed a line."""
+    def line(self, text: str, stream: Literal["stdout", "stderr"]) -> None:
+        """Print a line of a job."""
+        console = self.screen if stream == "stdout" else self.errors
+        console.print(text, soft_wrap=True, markup=False)
 
     def note(self, text: str) -> None:
-        """A message about the sweep."""
-
-    def refresh(self) -> None:
-        """Called at least twice a second."""
+        """Print a message about the sweep."""
+        self.line(text, "stderr")
 
 
 @dataclass
@@ -58,7 +61,7 @@ class Processes:
     at_once: int
     retries: int
     fail_fast: bool
-    display: Display
+    display: Lines
     command: Callable[[Job], Sequence[str]]
     environment: Callable[[int], Mapping[str, str]]
     program: Sequence[str] = (sys.executable, "-m", "rltrain.mode.sweep.job")
@@ -90,7 +93,6 @@ class Processes:
                             waiting.appendleft(job)
                         else:
                             self.close(job, code)
-                    self.display.refresh()
             except BaseException:
                 self.stop_all()
                 raise
@@ -110,11 +112,10 @@ class Processes:
         """Start a job and pass on what it prints."""
         place = min(set(range(self.at_once)) - {self.places[other] for other in self.running})
         self.places[job] = place
-        self.display.begin(job)
         arguments = [str(self.n_jobs), *self.command(job)]
         self.running[job] = process = self.process(job, arguments)
         readers = [
-            threading.Thread(target=self.read, args=(job, name, stream), daemon=True)
+            threading.Thread(target=self.read, args=(name, stream), daemon=True)
             for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
         ]
         for thread in readers:
@@ -138,10 +139,10 @@ class Processes:
             pass_fds=() if self.lock is None else (self.lock,),
         )
 
-    def read(self, job: Job, name: str, stream: Iterable[str]) -> None:
+    def read(self, name: str, stream: Iterable[str]) -> None:
         """Run by a thread: pass on the lines of a job."""
         for line in stream:
-            self.events.put(("line", job, line.rstrip("\n"), name))
+            self.events.put(("line", line.rstrip("\n"), name))
 
     def wait(
         self, job: Job, process: subprocess.Popen[str], readers: Sequence[threading.Thread]
@@ -180,7 +181,6 @@ class Processes:
     def close(self, job: Job, code: int) -> None:
         """Record how a job ended; with ``fail_fast`` a failed one ends the others."""
         self.record_end(job, code)
-        self.display.end(job)
         if self.fail_fast and not self.stopping and code not in (0, *SIGNAL_CODES.values()):
             self.failed_fast = True
             self.display.note(f"{job.name} failed: the other runs stop and save.")

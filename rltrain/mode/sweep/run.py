@@ -17,10 +17,9 @@ from rltrain.config.schema import Settings, SweepSettings
 from rltrain.config.validate.settings import check_composition
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen, plural, shown
-from rltrain.mode.sweep.display import Lines, LiveTable
 from rltrain.mode.sweep.lock import locked
 from rltrain.mode.sweep.plan import Job, Plan, plan_for, read_plan, require_own_datasets
-from rltrain.mode.sweep.processes import Processes
+from rltrain.mode.sweep.processes import Lines, Processes
 from rltrain.mode.sweep.results import summarize
 from rltrain.mode.sweep.saved import job_command, saved_jobs
 from rltrain.mode.sweep.shares import shares
@@ -151,11 +150,6 @@ class Local:
         at_once = min(share.at_once, len(jobs))
         loud = any(each.logger.console for each in settings)
         screen = Screen(highlight=False, quiet=not loud)
-        if screen.is_terminal:
-            total = {job.name: s.run.total_env_steps for job, s in jobs.items()}
-            display: Lines = LiveTable(screen, total, self.plan.n_jobs, at_once)
-        else:
-            display = Lines(screen, Screen(stderr=True, highlight=False))
         where = f", on {plural(len(share.gpus), 'GPU')}" if share.gpus else ""
         screen.print(
             f"{plural(len(jobs), 'run')}, {at_once} at once{where}, in {shown(self.plan.folder)}",
@@ -170,7 +164,7 @@ class Local:
             at_once=at_once,
             retries=self.settings.retries,
             fail_fast=self.settings.fail_fast,
-            display=display,
+            display=Lines(screen, Screen(stderr=True, highlight=False)),
             command=command,
             environment=share.environment,
             lock=self.lock,

@@ -25,35 +25,33 @@ class Seen:
     """A display that remembers."""
 
     def __init__(self):
-        self.begun, self.ended, self.lines, self.notes, self.most = [], [], [], [], 0
+        self.ended, self.lines, self.notes, self.most = [], [], [], 0
         self.on_line = lambda text: None
 
-    def begin(self, job):
-        self.begun.append(job.name)
-        self.most = max(self.most, len(self.begun) - len(self.ended) - self.retried)
-
-    @property
-    def retried(self):
-        return sum("tried again" in note for note in self.notes)
-
-    def end(self, job):
-        self.ended.append(job.name)
-
-    def line(self, job, text, stream):
+    def line(self, text, stream):
         self.lines.append(text)
         self.on_line(text)
 
     def note(self, text):
         self.notes.append(text)
 
-    def refresh(self):
-        pass
+
+class Watched(Processes):
+    """Processes whose display remembers which jobs have ended, and how many ran at once."""
+
+    def start(self, job):
+        super().start(job)
+        self.display.most = max(self.display.most, len(self.running))
+
+    def close(self, job, code):
+        super().close(job, code)
+        self.display.ended.append(job.name)
 
 
 def processes(display, n_jobs, **settings):
     """Processes that run the program above."""
     settings = {"at_once": 2, "retries": 0, "fail_fast": False, **settings}
-    return Processes(
+    return Watched(
         n_jobs=n_jobs,
         display=display,
         command=lambda job: [str(job.folder), *job.overrides[0].split()],

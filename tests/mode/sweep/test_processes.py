@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 
 import pytest
+from rich.console import Console
 
+from rltrain.mode.sweep.processes import Lines
 from tests.mode.sweep.jobs import Seen, jobs, processes
 
 
@@ -85,3 +88,14 @@ def test_an_interrupted_job_does_not_end_the_others(seen, own_folder):
     stopped, other = jobs(own_folder, "exit 143", "finish")
     processes(seen, 2, fail_fast=True, at_once=1).run([stopped, other])
     assert other.finished
+
+
+def test_lines_of_jobs_are_passed_on_whole():
+    out, errors = (Console(file=io.StringIO(), width=40) for _ in range(2))
+    lines = Lines(out, errors)
+    lines.line("[0_seed-1] test " + "x" * 50, "stdout")
+    lines.line("[0_seed-1] warning: [y]", "stderr")
+    lines.note("0_seed-1: on purpose. It is tried again.")
+    assert out.file.getvalue() == "[0_seed-1] test " + "x" * 50 + "\n"
+    assert errors.file.getvalue().splitlines()[0] == "[0_seed-1] warning: [y]"
+    assert "tried again" in errors.file.getvalue()
