@@ -31,7 +31,6 @@ from rltrain.logger.train_log import TrainLog, train_log
 from rltrain.mode.find_run import find_run
 from rltrain.mode.lock import run_lock
 from rltrain.mode.messages.banner import Job, banner, job_line
-from rltrain.mode.messages.bottleneck import bottleneck
 from rltrain.mode.messages.card import write_card
 from rltrain.mode.messages.closing import closing_words, next_commands, one_line, result
 from rltrain.mode.messages.warnings import warn
@@ -214,8 +213,7 @@ def conclusion(
             "README.md", lambda: write_card(run_dir, settings, record.facts, commands)
         )
     if job is None:
-        limit = bottleneck(settings, trainer.latest)
-        return closing_words(record.facts, run_dir, trainer, status, trust, limit)
+        return closing_words(record.facts, run_dir, trainer, status, trust)
     return f"[{job.name}] " + one_line(result(record.facts, run_dir, trainer, status))
 
 

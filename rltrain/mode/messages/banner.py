@@ -18,7 +18,6 @@ from rltrain.common.files import number_of
 from rltrain.common.space_record import channel_words
 from rltrain.config.schema import Settings
 from rltrain.logger.screen import plural, shown
-from rltrain.mode.messages.bottleneck import bottleneck
 from rltrain.trainer import Trainer
 
 
@@ -42,8 +41,6 @@ def banner(
         facts["starts from"] = origin
     if trainer.clock.env_steps:
         facts["continues at"] = f"{trainer.clock.env_steps:,} env steps"
-        if known := bottleneck(settings, trainer.latest):
-            facts["speed"] = known
     return facts_panel("rltrain", facts)
 
 

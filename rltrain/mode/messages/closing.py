@@ -13,17 +13,10 @@ from rltrain.trainer import Trainer
 
 
 def closing_words(
-    facts: Mapping[str, Any],
-    run_dir: Path,
-    trainer: Trainer,
-    status: str,
-    trust: str | None,
-    limit: str | None = None,
+    facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: str, trust: str | None
 ) -> str:
-    """The result, what limited the speed, and what to type next, with the package that a loaded run
-    must ``trust``.
-    """
-    lines = [*result(facts, run_dir, trainer, status), *([limit] if limit else []), ""]
+    """The result, and what to type next, with the package that a loaded run must ``trust``."""
+    lines = [*result(facts, run_dir, trainer, status), ""]
     lines += [f"  {command}" for command in next_commands(facts, run_dir, trainer, status, trust)]
     return "\n".join(lines)
 

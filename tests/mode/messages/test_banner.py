@@ -90,5 +90,4 @@ def test_a_resume_says_where_it_continues(command, capsys):
     shown = capsys.readouterr()
     assert "cannot save their state" not in shown.out + shown.err
     assert re.search(r"continues at  6\d env steps", shown.out)
-    assert re.search(r"speed\s+Time: environment \d+%, acting", shown.out)
     assert "starts from" not in shown.out
