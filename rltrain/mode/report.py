@@ -57,11 +57,11 @@ def report(run: RunSettings) -> Report:
     found = find_runs(places(run.runs), problems)
     analysis = analyze(found, run.report, problems)
     tables = tables_of(analysis)
-    write_page(folder / "report.html", analysis, tables)
     for table in tables:
         write(folder / "tables" / f"{table.name}.csv", as_csv(table))
         write(folder / "tables" / f"{table.name}.tex", as_latex(table))
-    draw_all(analysis, folder / "figures")
+    figures = draw_all(analysis, folder / "figures")
+    write_page(folder / "report.html", analysis, tables, figures)
     return Report(folder, analysis, tables)
 
 
