@@ -109,12 +109,6 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             )
         },
         **{
-            f"bf16-{name}": smac(
-                "algo=qmix hardware.precision=bf16", f"env=smac env.map_name={name}", "", seeds
-            )
-            for name, seeds in (("3m", 3), ("8m", 1))
-        },
-        **{
             f"pymarl2-{name}": smac("experiment=pymarl2/qmix", f"env.map_name={name}", published, 1)
             for name, published in (("3m", ""), ("2s3z", "100%"), ("5m_vs_6m", "90%"))
         },

@@ -62,11 +62,6 @@ def build_buffer(
             "hardware.target_cache keeps values of whole episodes. Type buffer=episode, or "
             "hardware.target_cache=null."
         )
-    if settings.hardware.precision == "bf16" and not buffer.unique_index:
-        raise ValueError(
-            "hardware.precision=bf16 learns from whole episodes. Type buffer=episode, or "
-            "hardware.precision=fp32."
-        )
     if buffer.per_agent:
         to_keep = "buffer.agents=lockstep"
         need_independent("buffer.agents=independent samples", learner.online, spec, to_keep)

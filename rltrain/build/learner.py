@@ -166,15 +166,12 @@ def build_loss(settings: Settings, spec: EnvSpec, model: Model) -> Loss:
             f"{type(model.mixer).__name__} gives {model.mixer.n_streams}. Type algo/mixer=sum, or "
             "to keep the mixer algo/loss=td."
         )
-    bf16 = settings.hardware.precision == "bf16"
     if kernels.chosen(settings.hardware.kernels) == "compiled":
         measured = settings.hardware.threads == "auto"
         most, cache = available_cores() if measured else None, settings.hardware.target_cache
-        return kernels.compile_loss(loss, model, most, cache, bf16, required(settings))
+        return kernels.compile_loss(loss, model, most, cache, required(settings))
     if settings.hardware.target_cache is not None:
         kernels.require_target_values(loss)
-    if bf16:
-        kernels.require_bf16(loss)
     return loss
 
 

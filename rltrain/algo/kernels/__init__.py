@@ -67,7 +67,6 @@ def compile_loss(
     model: Model,
     most_threads: int | None = None,
     target_cache: int | None = None,
-    bf16: bool = False,
     required: bool = False,
 ) -> Loss:
     """The counterpart of a loss for these agents and this mixer, if there is one.
@@ -77,11 +76,10 @@ def compile_loss(
         most_threads: bound where the number of threads is measured; None: PyTorch's number.
         target_cache: bytes of the target network's values that are kept until its next update;
             None: none.
-        bf16: whether factors of matrix products are rounded to bfloat16.
         required: whether plain code that was changed is refused.
 
     Raises:
-        ValueError: no counterpart of this loss keeps them, or rounds factors.
+        ValueError: no counterpart of this loss keeps them.
     """
     from rltrain.algo.kernels.recurrent.learning import compile_sequence_loss
     from rltrain.algo.kernels.td_step import compile_td_loss
@@ -91,11 +89,9 @@ def compile_loss(
     if compiled is not loss and not doubled(("td_step.py", "feed_forward.py"), parts, required):
         compiled = loss
     elif compiled is loss:
-        compiled = compile_sequence_loss(loss, model, most_threads, target_cache, bf16, required)
+        compiled = compile_sequence_loss(loss, model, most_threads, target_cache, required)
     if target_cache is not None:
         require_target_values(compiled)
-    if bf16:
-        require_bf16(compiled)
     return compiled
 
 
@@ -119,20 +115,4 @@ def require_target_values(loss: Loss) -> None:
         raise ValueError(
             "hardware.target_cache keeps the target network's values of compiled IQL, VDN and QMIX "
             "with GRU agents on the CPU, which this run is not. Type hardware.target_cache=null."
-        )
-
-
-def require_bf16(loss: Loss) -> None:
-    """ValueError unless a loss rounds the factors of its matrix products, on this CPU."""
-    if not getattr(loss, "bf16", False):
-        raise ValueError(
-            "hardware.precision=bf16 is for compiled IQL, VDN and QMIX with GRU agents on the CPU, "
-            "which this run is not. Type hardware.precision=fp32."
-        )
-    from rltrain.algo.kernels.arithmetic.bf16_kernel import SUPPORTED
-
-    if not SUPPORTED:
-        raise ValueError(
-            "hardware.precision=bf16 needs a CPU that multiplies bfloat16 (avx512_bf16), which "
-            "this one does not. Type hardware.precision=fp32."
         )

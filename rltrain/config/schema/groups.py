@@ -30,7 +30,6 @@ class HardwareSettings:
     threads: Threads | Literal["auto"]
     kernels: Literal["auto", "compiled", "torch"]
     target_cache: Count | None
-    precision: Literal["fp32", "bf16"]
     n_envs: Envs
 
 

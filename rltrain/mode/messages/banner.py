@@ -130,7 +130,6 @@ def device(plan: Mapping[str, Any]) -> str:
     games = plan["processes"] - 1 - workers - testers
     words = f"{plan['device']}, {plural(plan['threads'], 'torch thread')}"
     words += f", {plan['kernels']} kernels"
-    words += ", products of bf16" if plan["precision"] == "bf16" else ""
     words += f", {plural(workers, 'worker process')}" if workers else ""
     words += f", {plural(testers, 'test process')}" if testers else ""
     return words + (f", {plural(games, 'game process')}" if games else "")

@@ -38,7 +38,6 @@ def resource_plan(settings: Settings, trainer: Training) -> dict[str, Any]:
         "test_workers": testers,
         "threads": n_threads(settings),
         "kernels": chosen(settings.hardware.kernels),
-        "precision": settings.hardware.precision,
         "n_envs": n_envs,
         "parameters": {name: count(part) for name, part in online.named_children()},
         "network_bytes": network_bytes(trainer),

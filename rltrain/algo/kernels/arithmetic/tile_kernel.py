@@ -21,61 +21,33 @@ WIDTH, VECTORS = (16, 4) if WIDE else (8, 2)  # 24 sums in 32 registers, or 12 i
 ROWS, COLUMNS = 6, VECTORS * WIDTH
 
 
-class BFloat(ir.Type):
-    """LLVM's bfloat16, which llvmlite does not name."""
-
-    def _to_string(self):
-        return "bfloat"
-
-    def __eq__(self, other):
-        return isinstance(other, BFloat)
-
-    def __hash__(self):
-        return hash(BFloat)
-
-
 def tile(rows, vectors):
     """Compiled code of ``rows`` × ``vectors`` · WIDTH elements of a product, the sums staying in
     registers.
 
     out[r, c] = start[r, c] + Σ_k a[r, k] b[k, c] with element r, c of ``out`` at place
     ``at + r · row + c`` of its array, and so on. Rows and columns of ``a`` may lie in any
-    direction; the columns of the others follow each other. Where ``a`` and ``b`` are int32 arrays,
-    their elements are pairs of bfloat16, terms 2k and 2k + 1. (Arrays in tuples would have their
-    references counted, at every call.)
+    direction; the columns of the others follow each other. (Arrays in tuples would have
+    their references counted, at every call.)
     """
 
     @intrinsic
     def compute(
         typing, out, to, to_row, start, since, since_row, a, left, a_row, a_k, b, right, b_k, n
     ):
-        pairs = b.dtype == types.int32
-
         def generate(context, builder, signature, arguments):
-            element = ir.IntType(32) if pairs else FLOAT
-            vector, factors = ir.VectorType(FLOAT, WIDTH), ir.VectorType(element, WIDTH)
-            if pairs:
-                of_halves = ir.VectorType(BFloat(), 2 * WIDTH)
-                name, operands = "llvm.x86.avx512bf16.dpbf16ps.512", [vector, of_halves, of_halves]
-            else:
-                name, operands = f"llvm.fma.v{WIDTH}f32", [vector] * 3
-            function = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(vector, operands), name
+            vector = ir.VectorType(FLOAT, WIDTH)
+            fma = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{WIDTH}f32"
             )
-
-            def add(sum_, left, right):
-                if not pairs:
-                    return builder.call(function, (left, right, sum_))
-                halves = [builder.bitcast(each, of_halves) for each in (left, right)]
-                return builder.call(function, (sum_, *halves))
 
             def at(i):
                 array = context.make_array(signature.args[i])(context, builder, value=arguments[i])
                 return builder.gep(array.data, [arguments[i + 1]])
 
-            def place(base, row, r, v, type_=vector):
+            def place(base, row, r, v):
                 offset = builder.add(builder.mul(row, INT(r)), INT(WIDTH * v))
-                return builder.bitcast(builder.gep(base, [offset]), type_.as_pointer())
+                return builder.bitcast(builder.gep(base, [offset]), vector.as_pointer())
 
             to_row, since_row, a_row, a_k, b_k, n_terms = (
                 arguments[i] for i in (2, 5, 8, 9, 12, 13)
@@ -93,17 +65,16 @@ def tile(rows, vectors):
             k.add_incoming(INT(0), entry)
             sums = [[builder.phi(vector) for _ in range(vectors)] for _ in range(rows)]
             a_at, b_at = builder.mul(k, a_k), builder.gep(b_first, [builder.mul(k, b_k)])
-            weights = [
-                builder.load(place(b_at, b_k, 0, v, factors), align=4) for v in range(vectors)
-            ]
-            nowhere = ir.Constant(factors, ir.Undefined)
+            weights = [builder.load(place(b_at, b_k, 0, v), align=4) for v in range(vectors)]
+            nowhere = ir.Constant(vector, ir.Undefined)
             everywhere = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
             after = []
             for r in range(rows):
                 factor = builder.load(builder.gep(lines[r], [a_at]))
                 one = builder.insert_element(nowhere, factor, ir.IntType(32)(0))
                 same = builder.shuffle_vector(one, nowhere, everywhere)
-                after.append([add(s, same, w) for w, s in zip(weights, sums[r], strict=True)])
+                terms = zip(weights, sums[r], strict=True)
+                after.append([builder.call(fma, (same, w, s)) for w, s in terms])
             for before, sum_, term in zip(first, sums, after, strict=True):
                 for v in range(vectors):
                     sum_[v].add_incoming(before[v], entry)
@@ -133,7 +104,7 @@ njit = numba_cache.njit(__file__)
 @njit
 def multiply(out, start, a, b, n_rows, n_columns, n):
     """out = start + a b for ``n_rows`` × ``n_columns`` elements, ``n_columns`` a multiple of WIDTH,
-    with ``n`` terms each, one or more; terms are pairs where ``tile`` says. Nothing is checked.
+    with ``n`` terms each, one or more. Nothing is checked.
 
     Args:
         out, start: array, place of the first element, distance of rows; distance 0 repeats a row.
@@ -168,6 +139,18 @@ def multiply(out, start, a, b, n_rows, n_columns, n):
                 _one_narrow(to, p, t, since, q, s, left, f, r, k, right, w, c, n)
             i += rows
         column += COLUMNS if wide else WIDTH
+
+
+@njit
+def add_outer(out, a, b, n_rows, n_columns, n):
+    """out += aᵀ b for ``n_rows`` × ``n_columns`` elements, ``n_columns`` a multiple of WIDTH, with
+    ``n`` terms each.
+
+    Args:
+        out: array, place of the first element, distance of rows.
+        a, b: array, place, distance of terms; the elements of a term follow each other.
+    """
+    multiply(out, out, (a[0], a[1], 1, a[2]), (b[0], b[1], COLUMNS, b[2]), n_rows, n_columns, n)
 
 
 @njit

@@ -14,13 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rltrain.algo.kernels.arithmetic import activation_kernel, product_kernel
+from rltrain.algo.kernels.arithmetic import activation_kernel, tile_kernel
 from rltrain.algo.kernels.arithmetic.activation_kernel import ONE, TWO, ZERO, sigmoid
-from rltrain.algo.kernels.arithmetic.product_kernel import add_outer, multiply
-from rltrain.algo.kernels.arithmetic.tile_kernel import COLUMNS, F
+from rltrain.algo.kernels.arithmetic.tile_kernel import COLUMNS, F, add_outer, multiply
 from rltrain.common import numba_cache
 
-SOURCES = (__file__, activation_kernel.__file__, *product_kernel.SOURCES)
+SOURCES = (__file__, activation_kernel.__file__, tile_kernel.__file__)
 SLAB = 128
 """Rows whose gradients are added to those of the weights at once: they stay in the caches."""
 
@@ -224,7 +223,7 @@ def backward(agents, chunk, obs, last_action, action, inputs, gates, of_q, gradi
         read_step(chunk, obs, t, n_rows // n_agents, seen[slab:])
         add_tables(chunk, last_action, t, n_moving, of_input[slab:], gradient)
         if slab < most or t == 0:
-            add_products(seen, of_input, sums, inputs[first:end], slab, agents.obs, gradient)
+            add_products(seen, of_input, sums, inputs[first:end], slab, gradient)
             slab, end = n_slab, first
 
 
@@ -264,28 +263,26 @@ def add_tables(chunk, last_action, t, n_rows, of_input, gradient):
 
 
 @njit()
-def add_products(seen, of_input, sums, inputs, first, weights, gradient):
-    """Add the products of the rows from ``first`` on; ``inputs`` [rows, 2, H] are theirs, and
-    ``weights`` any that are packed.
-    """
+def add_products(seen, of_input, sums, inputs, first, gradient):
+    """Add the products of the rows from ``first`` on; ``inputs`` [rows, 2, H] are theirs."""
     n_rows, size, n_obs = len(seen) - first, of_input.shape[1], seen.shape[1]
     s, e, at = sums.reshape(-1), inputs.reshape(-1), 4 * size * first
     both, obs = gradient.reset_update.reshape(-1), gradient.obs.reshape(-1)
     new, recurrent = gradient.new.reshape(-1), gradient.recurrent.reshape(-1)
     add_outer(
         (obs, 0, size), (seen.reshape(-1), first * n_obs, n_obs),
-        (of_input.reshape(-1), first * size, size), n_obs, size, n_rows, weights,
+        (of_input.reshape(-1), first * size, size), n_obs, size, n_rows,
     )  # fmt: skip
     add_outer(
         (both, 0, 2 * size), (s, at + size, 4 * size), (e, 0, 2 * size),
-        2 * size, 2 * size, n_rows, weights,
+        2 * size, 2 * size, n_rows,
     )  # fmt: skip
     add_outer(
-        (new, 0, size), (s, at, 4 * size), (e, 0, 2 * size), size, size, n_rows, weights,
+        (new, 0, size), (s, at, 4 * size), (e, 0, 2 * size), size, size, n_rows,
     )  # fmt: skip
     add_outer(
         (recurrent, 0, size), (s, at + 3 * size, 4 * size), (e, size, 2 * size),
-        size, size, n_rows, weights,
+        size, size, n_rows,
     )  # fmt: skip
     for i in range(first, len(seen)):
         for gate in range(4):

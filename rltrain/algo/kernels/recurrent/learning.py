@@ -37,7 +37,6 @@ def compile_sequence_loss(
     model: Model,
     most_threads: int | None = None,
     target_cache: int | None = None,
-    bf16: bool = False,
     required: bool = False,
 ) -> Loss:
     """The loss in compiled code, if it is a ``TDLoss`` of GRU agents whose values a mixing network
@@ -47,7 +46,6 @@ def compile_sequence_loss(
         loss, model: what it computes.
         most_threads: bound where the number of threads is measured; None: PyTorch's number.
         target_cache: bytes of the target network's values that are kept; None: none.
-        bf16: whether factors of matrix products are rounded to bfloat16.
         required: whether plain code or weights that do not fit are refused.
     """
     kind: type = type(loss)
@@ -64,7 +62,7 @@ def compile_sequence_loss(
         computes_plainly(reason, required)
         return loss
     threads = None if most_threads is None else MeasuredThreads(min(most_threads, N_SHARES))
-    return CompiledSequenceLoss(plain, threads, target_cache, bf16)
+    return CompiledSequenceLoss(plain, threads, target_cache)
 
 
 def plain_agents(agents: nn.Module) -> bool:
@@ -92,7 +90,6 @@ class CompiledSequenceLoss:
         loss: what it computes.
         threads: how many; None: as many as PyTorch may use.
         target_cache: bytes of ``TargetValues``; the batches' ``index`` is that of an episode.
-        bf16: whether factors of matrix products are rounded to bfloat16.
     """
 
     per_agent = of_team = False
@@ -103,9 +100,8 @@ class CompiledSequenceLoss:
         loss: TDLoss,
         threads: MeasuredThreads | None = None,
         target_cache: int | None = None,
-        bf16: bool = False,
     ) -> None:
-        self.loss, self.n_step, self.threads, self.bf16 = loss, loss.n_step, threads, bf16
+        self.loss, self.n_step, self.threads = loss, loss.n_step, threads
         self.acted_error = loss.acted_error
         self.target_values = TargetValues(target_cache)
         self._weights: dict[Model, TeamWeights] = {}  # online and target
@@ -166,7 +162,7 @@ class CompiledSequenceLoss:
 
     def _weights_of(self, model: Model) -> TeamWeights:
         if model not in self._weights:
-            self._weights[model] = TeamWeights(model, self.bf16)
+            self._weights[model] = TeamWeights(model)
         return self._weights[model]
 
     def _places(self, target: TeamWeights, batch: Batch, lengths: np.ndarray, width: int) -> Places:

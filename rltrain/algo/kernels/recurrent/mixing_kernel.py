@@ -14,13 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rltrain.algo.kernels.arithmetic import activation_kernel, product_kernel
+from rltrain.algo.kernels.arithmetic import activation_kernel, tile_kernel
 from rltrain.algo.kernels.arithmetic.activation_kernel import ONE, ZERO, elu
-from rltrain.algo.kernels.arithmetic.product_kernel import add_outer, multiply
-from rltrain.algo.kernels.arithmetic.tile_kernel import COLUMNS, F
+from rltrain.algo.kernels.arithmetic.tile_kernel import COLUMNS, F, add_outer, multiply
 from rltrain.common import numba_cache
 
-SOURCES = (__file__, activation_kernel.__file__, *product_kernel.SOURCES)
+SOURCES = (__file__, activation_kernel.__file__, tile_kernel.__file__)
 njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
 
 
@@ -181,15 +180,11 @@ def unmix(mixer, state, episode, q, n_steps, out, of_value, of_q, gradient):
     at, row = episode * n_state, n_windows * n_state
     of_one, of_two = gradient.one.reshape(-1), gradient.two.reshape(-1)
     of_layer = gradient.first.reshape(-1)
-    add_outer(
-        (of_one, 0, size), (one, 0, n_one), (first, 0, total), n_one, size, n_steps, mixer.first
-    )
-    add_outer(
-        (of_two, 0, size), (two, 0, width), (first, size, total), width, size, n_steps, mixer.first
-    )
+    add_outer((of_one, 0, size), (one, 0, n_one), (first, 0, total), n_one, size, n_steps)
+    add_outer((of_two, 0, size), (two, 0, width), (first, size, total), width, size, n_steps)
     add_outer(
         (of_layer, 0, total), (state.reshape(-1), at, row), (back, 0, total),
-        n_state, total, n_steps, mixer.first,
+        n_state, total, n_steps,
     )  # fmt: skip
 
 

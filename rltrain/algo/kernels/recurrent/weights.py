@@ -18,11 +18,9 @@ class TeamWeights:
 
     Args:
         model: whose they are.
-        bf16: whether factors of products are rounded to bfloat16.
     """
 
-    def __init__(self, model: Model, bf16: bool = False) -> None:
-        self.bf16 = bf16
+    def __init__(self, model: Model) -> None:
         agents, rest = cast(GRUAgents, model.agents), cast(GRUAgents, model.agents).input.rest
         self.agents, self.mixer = agent_weights(agents), mixer_weights(model.mixer)
         self.scale, self.n_inputs = np.float32(agents.input.scale), agents.input.dim
@@ -47,8 +45,6 @@ class TeamWeights:
         else:
             nothing = np.zeros(0, np.float32)
             mixer = mixing_kernel.Mixer(*[nothing] * len(mixing_kernel.Mixer._fields))
-        if self.bf16:
-            return kernel.agents_in_pairs(agents), kernel.mixer_in_pairs(mixer)
         return agents, mixer
 
     def gradient(self, gradients: tuple[Any, Any]) -> np.ndarray:

@@ -7,9 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from rltrain.algo.kernels.arithmetic import bf16_kernel
 from rltrain.algo.kernels.arithmetic.activation_kernel import ZERO
-from rltrain.algo.kernels.arithmetic.tile_kernel import COLUMNS, F, packed, padded
+from rltrain.algo.kernels.arithmetic.tile_kernel import F, packed, padded
 from rltrain.algo.kernels.recurrent import agents_kernel, mixing_kernel
 from rltrain.algo.kernels.recurrent.agents_kernel import Agents
 from rltrain.algo.kernels.recurrent.mixing_kernel import Mixer
@@ -113,46 +112,6 @@ def prepare_mixer(one_1, one_2, two_1, two_2, value_1, value_2, bias_1):
         value_2[1].copy(),
         packed(one),
         packed(two),
-    )
-
-
-@njit()
-def agents_in_pairs(agents):
-    """``Agents`` with packed weights in bfloat16."""
-    size, panels = agents.bias.shape[1], (agents.bias.shape[1] + COLUMNS - 1) // COLUMNS
-    return Agents(
-        bf16_kernel.packed(agents.obs, len(agents.obs) // (panels * COLUMNS)),
-        agents.actions,
-        agents.agents,
-        bf16_kernel.packed(agents.reset_update, 2 * size),
-        bf16_kernel.packed(agents.new, size),
-        bf16_kernel.packed(agents.recurrent, size),
-        agents.bias,
-        bf16_kernel.packed(agents.values, size),
-        agents.value_bias,
-        agents.value_rows,
-        bf16_kernel.packed(agents.to_state, 3 * size),
-        bf16_kernel.packed(agents.to_input, 3 * size),
-    )
-
-
-@njit()
-def mixer_in_pairs(mixer):
-    """``Mixer`` with packed weights in bfloat16; of no mixer the empty arrays."""
-    total, width = len(mixer.first_bias), len(mixer.value)
-    size, panels = total // 2 - width, (total + COLUMNS - 1) // COLUMNS
-    n_state = len(mixer.first) // max(panels * COLUMNS, 1)
-    return Mixer(
-        bf16_kernel.packed(mixer.first, max(n_state, 1)),
-        mixer.first_bias,
-        bf16_kernel.packed(mixer.one, max(size, 1)),
-        mixer.one_bias,
-        bf16_kernel.packed(mixer.two, max(size, 1)),
-        mixer.two_bias,
-        mixer.value,
-        mixer.value_bias,
-        bf16_kernel.packed(mixer.one_back, max(len(mixer.one_bias), 1)),
-        bf16_kernel.packed(mixer.two_back, max(width, 1)),
     )
 
 
