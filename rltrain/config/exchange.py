@@ -235,6 +235,9 @@ def require_known_keys(own: Own, overrides: Sequence[str]) -> None:
         around = [*layers(own, *overrides)[0], *layers(own, *alone(layer.file))[0]]
         known = flat_keys(stacked(each.tree for each in around if each.file != layer.file))
         free = (*FREE_FORM, *(at for at, _ in targets(layer.tree)))
+        if set(layer.tree) & {"experiment", "tuned"}:
+            problems.append(f"{path}: begin the file with '# @package _global_'.")
+            continue
         for key, value in flat_keys(layer.tree).items():
             inside = any(key == at or key.startswith(f"{at}.") for at in free)
             if key not in known and not inside and not isinstance(value, dict):
