@@ -93,10 +93,8 @@ and how.
 `env.heuristic_ai=true` is a different policy: it gives orders that are not among the available
 actions.
 
-Two maps are known to differ from the game. Corridor is easier here (`closest` wins most battles,
-SMAC's heuristic policy 52%; published: 0%), since too few zerglings get to strike at once. 2s3z is
-harder for the heuristic policy (36%; published: 90%). No rule was found that fixes either without
-a fit to these maps; [calibration.md](calibration.md) lists what was tried. The tables below
+How near the battles are to the game's is measured by its own recordings, not by scripted
+policies: [calibration.md](calibration.md). The tables below
 were made under version RULES_VERSION of the rules (`rules_version` in `run.json`).
 
 Healers heal the ally in range that lacks the largest share of its health; under `heuristic` they

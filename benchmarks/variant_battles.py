@@ -39,7 +39,8 @@ def open_battles(
         map_name=map_name, n_envs=n, options=Options(), n_threads=THREADS, jitter=jitter
     )
     battles.scene = one_scene_per_battle(battles.scene, n)._replace(
-        any_place=variant.places == "any"
+        any_place=variant.places == "any",
+        starts=np.zeros((0, 4, len(battles.map_data.unit_types)), np.float32),
     )
     apply_rules(battles.scene.param, variant)
     for k, layout in enumerate(layouts):

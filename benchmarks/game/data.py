@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -93,12 +94,17 @@ def types_of(battle: Mapping[str, Any]) -> list[str]:
 
 def first_places(battle: Mapping[str, Any], start: Any) -> np.ndarray:
     """Where the units of a battle of a replay stood at first [units, 2]: where they were ordered to
-    move from, else as ``start`` says."""
+    move from, else as ``start`` says, or in the middle of the cell of their birth if that is
+    another one: survivors of the battle before may stand in the way."""
     orders = dict(battle["steps"]).get(0, {})
     left = {team: {n: list(p) for n, p in start[team].items()} for team in ("allies", "enemies")}
     places = []
-    for k, (name, (_, player, _)) in enumerate(zip(types_of(battle), battle["units"], strict=True)):
+    for k, (name, (_, player, cell)) in enumerate(
+        zip(types_of(battle), battle["units"], strict=True)
+    ):
         place = left["allies" if player == 1 else "enemies"][name].pop(0)
+        if [math.floor(x) for x in place] != cell:
+            place = [x + 0.5 for x in cell]
         order = orders.get(str(k))
         places.append(order[2:] if order and order[0] == "move" else place)
     return np.array(places, float)
@@ -106,10 +112,9 @@ def first_places(battle: Mapping[str, Any], start: Any) -> np.ndarray:
 
 def layout_of(battle: Mapping[str, Any], starts: Starts) -> int:
     """Which of the starts fits a battle of a replay best."""
-    births = np.array([cell for _, _, cell in battle["units"]]) + 0.5
 
     def misfit(start: Any) -> float:
         exact, given = first_places(battle, start), first_places({**battle, "steps": []}, start)
-        return float(np.abs(exact - given).sum() + 0.01 * np.abs(births - given).sum())
+        return float(np.abs(exact - given).sum())
 
     return int(np.argmin([misfit(start) for start in starts]))

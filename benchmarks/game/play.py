@@ -14,6 +14,7 @@ from rltrain.env.smac.options import Options
 NO_OP, STOP, FIRST_TARGET, LOOPS = 0, 1, 6, 8
 MOVES = {"N": 2, "S": 3, "E": 4, "W": 5}
 SEED = 1000
+WALKED = 0.25  # cells; more than a unit walks in a loop
 
 
 def open_battles(
@@ -78,7 +79,10 @@ class Followed:
         for e, battle in enumerate(chosen):
             types = types_of(battle)
             named = [f"{'ally' if k < n else 'enemy'} {t}" for k, t in enumerate(types)]
-            to.append(pair(first_places(battle, start), places_of(battles)[e], named, own))
+            places, at = first_places(battle, start), places_of(battles)[e]
+            to.append(pair(places, at, named, own))
+            move_units(battles, e, to[-1], places - at[to[-1]])
+        battles.refresh()
         rows = [dict(battle["steps"]) for battle in chosen]
         replaced, counts = [np.inf] * len(chosen), np.zeros((len(chosen), 2))
         deaths: list[tuple[list[float], list[float]]] = [([], []) for _ in chosen]
@@ -123,6 +127,17 @@ class Followed:
             self.gaps.append(("agents", LOOPS * t, float(np.hypot(*(at[me] - order[2:])))))
         elif there is not None and there >= n and alive[there]:
             self.gaps.append(("enemies", LOOPS * t, float(np.hypot(*(at[there] - order[2:])))))
+
+
+def move_units(battles: Battles, e: int, to: Sequence[int], by: np.ndarray) -> None:
+    """Moves units that begin elsewhere, and the ends of their ways, by so many cells [units, 2];
+    less than the enemies walk before the first observation is not moved."""
+    by = np.where(np.abs(by).max(1, keepdims=True) > WALKED, by, 0)
+    unit = battles.world.unit[e]
+    unit[U.X, to] += by[:, 0]
+    unit[U.Y, to] += by[:, 1]
+    unit[U.GOAL_X, to] += by[:, 0]
+    unit[U.GOAL_Y, to] += by[:, 1]
 
 
 def wanted(order: list | None, to: list[int], n_agents: int) -> int | None:

@@ -73,7 +73,8 @@ def record(path: Path) -> None:
         if t:
             gone = (health[t, 0] <= 0) & (health[t - 1, 0] > 0)
             dead += [[8 * t - 4, names.index(j), None, [0, 0]] for j in np.flatnonzero(gone)]
-    units = [["Marine_RL", 1, [9, 16]]] * 3 + [["Marine", 2, [23, 16]]] * 3
+    units = [["Marine_RL", 1, [9, 16]], ["Marine_RL", 1, [9, 15]], ["Marine_RL", 1, [9, 16]]]
+    units += [["Marine", 2, [23, 16]], ["Marine", 2, [23, 15]], ["Marine", 2, [23, 16]]]
     battle = {"units": units, "steps": steps, "deaths": dead, "finished": True, "won": False}
     battle |= {"tracker_positions": [], "first_loop": 0, "loops": 8 * n}
     replay = {"map": "3m", "game_version": "4.10", "battles": [battle]}

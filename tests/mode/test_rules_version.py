@@ -9,7 +9,7 @@ import pytest
 
 from rltrain.mode.run_folder import other_rules
 
-NOW = {"backend": "native", "rules_version": "3"}
+NOW = {"backend": "native", "rules_version": "4"}
 
 
 def checkpoint_of(folder: Path, environment: dict[str, str] | None) -> Path:
@@ -22,7 +22,7 @@ def checkpoint_of(folder: Path, environment: dict[str, str] | None) -> Path:
 def test_another_version_is_remarked_with_both_numbers(tmp_path: Path, trained) -> None:
     (remark,) = other_rules(checkpoint_of(tmp_path, trained), NOW)
     assert "version 1" in remark
-    assert "version 3" in remark
+    assert "version 4" in remark
 
 
 @pytest.mark.parametrize("trained", [NOW, {"backend": "sc2", "package": "smac"}, None])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rltrain.env.smac.render.painter import Painter
 
 
-RULES_VERSION = "3"
+RULES_VERSION = "4"
 """Of ``rules=sc2``; increased when a change of a rule or a start position changes win rates."""
 
 

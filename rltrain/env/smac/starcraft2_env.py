@@ -87,7 +87,8 @@ class StarCraft2Env(BattleView):
         self.unit_type_bits = row.unit_type_bits
         self.n_actions_no_attack = chosen.n_actions_no_attack
         self.n_actions_move = N_ACTIONS_MOVE
-        self.map_x = self.map_y = self.max_distance_x = self.max_distance_y = SIZE
+        self.map_x = self.map_y = SIZE
+        self.max_distance_x = self.max_distance_y = battles.max_distance
         self.pathing_grid = self.battles.scene.pathable.astype(bool)
         self.terrain_height = self.battles.scene.height
         types = [f"type_{k}" for k in range(row.unit_type_bits)]

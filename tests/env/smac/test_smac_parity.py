@@ -184,7 +184,7 @@ def test_own_place_of_smacv2_is_from_the_corner_and_in_the_state_from_the_center
     place(b, {0: (8.0, 24.0), 1: (12.0, 24.0)})
     assert b.obs[0, 0, -5:-3].tolist() == [0.25, 0.75]
     assert b.obs[0, 0, 6] == pytest.approx(4 / 9)
-    assert b.state[0, 2:4].tolist() == [-0.25, 0.25]
+    assert b.state[0, 2:4].tolist() == pytest.approx([-8 / 28, 8 / 28])
 
 
 def test_type_bits_of_smacv2_are_not_in_the_order_of_the_agents(scenario) -> None:

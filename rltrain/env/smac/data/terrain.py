@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 SIZE = 32
+PLAYABLE = 28  # width and height of the part of every map that the game calls playable
 GROUND_LEVEL, BLOCKED_LEVEL = 191.0 / 255.0, 175.0 / 255.0
 MAX_WALLS = 63  # of one terrain: sets of walls are bits of an int64
 WALL_REACH = 1.5  # cells; more than a unit touches and is pushed in one loop

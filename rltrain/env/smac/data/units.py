@@ -1,5 +1,9 @@
-"""Unit types as data: StarCraft II 4.10, base (Wings of Liberty) numbers, as the SMAC maps use
-them.
+"""Unit types as data: the multiplayer numbers of StarCraft II 4.10.
+
+Source: SC2Mapster/SC2GameData at db03e82a (4.10.0.75689), mods/liberty.sc2mod and what
+libertymulti (spine crawler's period, medivac's speed) and voidmulti (stalker, colossus,
+hydralisk's period, scan ranges) change in it. Policies that were trained in the game play here as
+there with these numbers only.
 
 A new unit type is one more row of ``UNITS``. Seconds are Normal game seconds, 16 simulation loops
 each; lengths are map cells. Nothing here is compiled.
@@ -45,6 +49,7 @@ class UnitType:
     radius: float  # for ranges
     separation_radius: float  # for collisions between units
     sight: float
+    min_scan_range: float = 5.0  # enemies look for targets at least this far, edge to edge
     health_regeneration: float = 0.0  # per second
     turn_rate: float = math.inf  # of a turret, degrees per second; others face a target at once
     energy: float = 0.0  # at most; a unit with energy heals
@@ -58,23 +63,24 @@ UNITS: Mapping[str, UnitType] = {
     "marine": UnitType(
         sc2_id=48, health=45, speed=2.25, weapon_range=5, damage=6, period=0.8608,
         damage_point=0.05, attributes=("light", "biological"), radius=0.375,
-        separation_radius=0.375, sight=9, hits_air=True, cooldown_norm=15,
+        separation_radius=0.375, sight=9, min_scan_range=5.5, hits_air=True, cooldown_norm=15,
     ),
     "marauder": UnitType(
         sc2_id=51, health=125, armor=1, speed=2.25, weapon_range=6, damage=10,
         bonus={"armored": 10}, period=1.5, attributes=("armored", "biological"), radius=0.5625,
-        separation_radius=0.5, sight=10, weapon="missile", missile_speed=20, cooldown_norm=25,
+        separation_radius=0.5, sight=10, min_scan_range=6.5, weapon="missile", missile_speed=20,
+        cooldown_norm=25,
     ),
     "medivac": UnitType(
-        sc2_id=54, health=150, armor=1, speed=2.75, weapon_range=4,
+        sc2_id=54, health=150, armor=1, speed=2.5, weapon_range=4,
         attributes=("armored", "mechanical"), radius=0.75, separation_radius=0.75, sight=11,
-        weapon="none", energy=200, acceleration=2.3125, layer="air", cooldown_norm=200,
+        weapon="none", energy=200, acceleration=2.25, layer="air", cooldown_norm=200,
     ),
     "stalker": UnitType(
-        sc2_id=74, health=80, shield=80, armor=1, speed=2.9531, weapon_range=6, damage=10,
-        bonus={"armored": 4}, period=1.44, damage_point=0.167,
+        sc2_id=74, health=80, shield=80, armor=1, speed=2.9531, weapon_range=6, damage=13,
+        bonus={"armored": 5}, period=1.87, damage_point=0.167,
         attributes=("armored", "mechanical"), radius=0.625, separation_radius=0.625, sight=10,
-        hits_air=True, weapon="missile", missile_speed=18.75, cooldown_norm=35,
+        min_scan_range=6.5, hits_air=True, weapon="missile", missile_speed=18.75, cooldown_norm=35,
     ),
     "zealot": UnitType(
         sc2_id=73, health=100, shield=50, armor=1, speed=2.25, weapon_range=0.1, damage=8,
@@ -82,10 +88,10 @@ UNITS: Mapping[str, UnitType] = {
         separation_radius=0.375, sight=9, cooldown_norm=22,
     ),
     "colossus": UnitType(
-        sc2_id=4, health=200, shield=150, armor=1, speed=2.25, weapon_range=6, range_slop=0,
-        damage=20, weapon="beam", period=2.2, damage_point=0.0832,
-        attributes=("armored", "mechanical", "massive"), radius=1.0, separation_radius=0.75,
-        sight=10, layer="colossus", cooldown_norm=24,
+        sc2_id=4, health=200, shield=150, armor=1, speed=2.25, weapon_range=7, range_slop=0,
+        min_scan_range=7.5, damage=10, bonus={"light": 5}, weapon="beam", period=1.5,
+        damage_point=0.0832, attributes=("armored", "mechanical", "massive"), radius=1.0,
+        separation_radius=0.75, sight=10, layer="colossus", cooldown_norm=24,
     ),
     "zergling": UnitType(
         sc2_id=105, health=35, speed=2.9531, weapon_range=0.1, damage=5, period=0.696,
@@ -98,14 +104,14 @@ UNITS: Mapping[str, UnitType] = {
         radius=0.375, separation_radius=0.375, sight=8, health_regeneration=0.2734, cooldown_norm=1,
     ),
     "hydralisk": UnitType(
-        sc2_id=107, health=80, speed=2.25, weapon_range=5, damage=12, period=0.83,
+        sc2_id=107, health=80, speed=2.25, weapon_range=5, damage=12, period=0.825,
         damage_point=0.208, attributes=("light", "biological"), radius=0.625, separation_radius=0.5,
-        sight=9, health_regeneration=0.2734, hits_air=True, weapon="missile", missile_speed=40,
-        cooldown_norm=10,
+        sight=9, min_scan_range=5.5, health_regeneration=0.2734, hits_air=True, weapon="missile",
+        missile_speed=40, cooldown_norm=10,
     ),
     "spine_crawler": UnitType(
         sc2_id=98, health=300, armor=2, speed=0, weapon_range=7, range_slop=0, damage=25,
-        bonus={"armored": 5}, weapon="missile", missile_speed=25, period=1.6, damage_point=0.3332,
+        bonus={"armored": 5}, weapon="missile", missile_speed=25, period=1.85, damage_point=0.3332,
         attributes=("armored", "biological", "structure"), radius=0.875, separation_radius=0.875,
         sight=11, health_regeneration=0.2734, turn_rate=360,
     ),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.common import numba_cache
+from rltrain.env.smac.data import terrain
 from rltrain.env.smac.data.recorded import Positions
 from rltrain.env.smac.data.roster import build_drawn_scene, build_roster
 from rltrain.env.smac.data.scenarios import find_scenario, is_scenario
@@ -89,7 +90,8 @@ class Battles:
         else:
             self.scene = build_scene(self.map_data, options, starts)
         self.scene = self.scene._replace(jitter=np.float32(jitter))
-        self.shown = build_view(self.map_data, options)
+        self.max_distance = terrain.PLAYABLE if rules == "sc2" else terrain.SIZE
+        self.shown = build_view(self.map_data, options, self.max_distance)
         self.rule = build_reward(self.map_data, options)
         self.world = build_world(self.scene, n_envs)
         self.frame = build_frame(self.scene, self.sizes, n_envs)

@@ -2,8 +2,8 @@
 
 Agents only follow their orders. Enemies carry out one attack-move: walk to a point, attack units in
 scan range, pursue units that shoot them from outside it, and join allies that call for help. A
-target is kept while it is in weapon range; a unit without one there takes the nearest enemy at its
-next scan. On some maps they hunt the nearest agent instead, or chase one until it is dead.
+target is kept while it is in weapon range and attacks them; otherwise the next scan takes the first
+by ``rank``. On some maps they hunt the nearest agent instead, or chase one until it is dead.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -18,13 +18,13 @@ from rltrain.env.smac.engine.simd import WIDTH, lowest, units_near
 from rltrain.env.smac.engine.turret import lets_go
 from rltrain.env.smac.engine.world import GROUND, NO_ONE, Effect, M, Order, P, U
 
-ZERO, HALF = F(0), F(0.5)
+ZERO, HALF, INSTANTLY = F(0), F(0.5), F(np.inf)
 LOOPS = F(16)  # per second
 SCAN_EVERY = 4  # loops between two scans of a unit without a target in weapon range
 IMMOBILE_SCAN_EVERY = 8  # of one that cannot move
 LEASH = F(21)  # longest pursuit of an attacker, from where it began
 TOUCH = F(1 / 16)  # a gap that counts as contact
-FAR = F(1e4)  # more than any squared distance on a map
+FAR = F(256)  # more than the squared distance of any unit in scan range
 
 
 @njit(inline="always")
@@ -118,12 +118,13 @@ def keeps(unit, mark, param, i, target):
 
 @njit(forceinline=True)
 def may_change(unit, mark, param, i, target):
-    """Whether a scan may give unit i another target: it has none, pursues one, or can move and has
-    none in weapon range."""
+    """Whether a scan may give unit i another target: it has none or pursues one; or it can move, is
+    not winding up, and its target does not attack it or is out of its reach."""
     if target == NO_ONE or mark[M.PURSUES, i] != 0:
         return True
-    moves = param[P.SPEED, i] != ZERO
-    return moves and not in_reach(unit, param, i, target, param[P.KEEP, i])
+    if param[P.SPEED, i] == ZERO or unit[U.WINDUP, i] > ZERO:
+        return False
+    return mark[M.TARGET, target] != i or not in_reach(unit, param, i, target, param[P.KEEP, i])
 
 
 @njit()
@@ -137,12 +138,25 @@ def nearest(unit, affects, n_agents, i):
     return found
 
 
+@njit(inline="always")
+def rank(unit, mark, param, i, j, target):
+    """How unit i, which can move, sorts its foe j before distances: foes in weapon range first,
+    those that attack it before its present target before others; outside those that attack it
+    first."""
+    threat = mark[M.TARGET, j] == i
+    if not in_reach(unit, param, i, j, param[P.RANGE, i]):
+        return F(3) if threat else F(4)
+    if threat:
+        return ZERO
+    return F(1) if j == target else F(2)
+
+
 @njit()
 def scan(unit, mark, param, affects, n_agents, i, target):
-    """The nearest foe in scan range that i can hit (ties by index), else the last attacker, else
-    the one that i pursues.
+    """The first foe in scan range that i can hit, by rank, distance and index; else the last
+    attacker, else the one that i pursues.
 
-    A unit that cannot move prefers those that attack it.
+    Of a unit that cannot move the rank is only whether the foe attacks it.
     """
     found, best = NO_ONE, F(np.inf)
     first, end = (n_agents, unit.shape[1]) if i < n_agents else (0, n_agents)
@@ -153,8 +167,10 @@ def scan(unit, mark, param, affects, n_agents, i, target):
             j = start + lowest(bits)
             bits &= bits - 1
             d2 = distance2(unit, i, j)
-            if param[P.SPEED, i] == ZERO and mark[M.TARGET, j] != i:
-                d2 += FAR
+            if param[P.SPEED, i] == ZERO:
+                d2 += ZERO if mark[M.TARGET, j] == i else FAR
+            else:
+                d2 += FAR * rank(unit, mark, param, i, j, target)
             if d2 >= best or affects[i, j] != Effect.HIT:
                 continue
             if in_reach(unit, param, i, j, param[P.SCAN, i]):
@@ -210,6 +226,15 @@ def set_move_goal(view, unit, i, action):
     dx = amount if action == EAST else (-amount if action == WEST else ZERO)
     dy = amount if action == NORTH else (-amount if action == SOUTH else ZERO)
     unit[U.GOAL_X, i], unit[U.GOAL_Y, i] = unit[U.X, i] + dx, unit[U.Y, i] + dy
+
+
+@njit(forceinline=True)
+def set_off(unit, param, i):
+    """A unit with a new goal has its velocity at once: others do not take it for standing."""
+    if param[P.ACCELERATION, i] != INSTANTLY:
+        return
+    head_for(unit, param, i, unit[U.GOAL_X, i], unit[U.GOAL_Y, i])
+    unit[U.VX, i], unit[U.VY, i] = unit[U.UX, i], unit[U.UY, i]
 
 
 @njit()

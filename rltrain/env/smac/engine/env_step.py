@@ -14,14 +14,15 @@ from rltrain.env.smac.engine.combat import (
     choose_targets,
     renew_orders,
     set_move_goal,
+    set_off,
 )
 from rltrain.env.smac.engine.episode import begin_step, end_step, reset_battle
 from rltrain.env.smac.engine.field_of_view import NO_OP, aim
 from rltrain.env.smac.engine.healing import choose_patients, limit_flight, mend, recover
 from rltrain.env.smac.engine.kernel import F, njit
-from rltrain.env.smac.engine.movement.avoidance import choose_velocities
 from rltrain.env.smac.engine.movement.crowding import flow_around
 from rltrain.env.smac.engine.movement.motion import move_units
+from rltrain.env.smac.engine.movement.sliding import choose_velocities
 from rltrain.env.smac.engine.observe import FIRST_ATTACK, NORTH, STOP, write_frame
 from rltrain.env.smac.engine.turret import turn_turrets
 from rltrain.env.smac.engine.weapons import explode_killed, land_hits, use_weapons
@@ -57,6 +58,7 @@ def give_orders(view, unit, mark, param, affects, facing, visible, e, action, fr
         elif a >= NORTH:
             mark[M.ORDER, i] = Order.MOVE
             set_move_goal(view, unit, i, a)
+            set_off(unit, param, i)
 
 
 @njit()
@@ -64,7 +66,7 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders, free):
     """One env step of battle e, which carries out orders [E, A] and records actions [E, A]; as a
     rule the two are the same. ``free`` orders are numbered as in SMAC and may target any unit."""
     unit, mark, A = world.unit[e], world.mark[e], scene.n_agents
-    lines, spare, queue = frame.lines[e], frame.spare[e], frame.queue[e]
+    spare, queue = frame.spare[e], frame.queue[e]
     own, hops = e * scene.per_battle, scene.hops
     param, damage, affects = scene.param[own], scene.damage[own], scene.affects[own]
     walls, near_walls = scene.walls, scene.near_walls
@@ -88,7 +90,7 @@ def step_battle(scene, shown, rule, world, frame, e, action, orders, free):
             flow_around(
                 unit, mark, param, affects, scene.pathable, scene.any_place, A, loop, queue, spare
             )
-        choose_velocities(unit, param, walls, near_walls, lines, spare, queue)
+        choose_velocities(unit, mark, param, queue)
         move_units(unit, mark, param, walls, near_walls, loop)
         use_weapons(unit, mark, param, damage, affects, A, special, loop, world.rng, e, queue)
         if special:

@@ -3,10 +3,10 @@
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from rltrain.env.smac.engine.combat import SCAN_EVERY
+from rltrain.env.smac.engine.combat import SCAN_EVERY, choose_desires
 from rltrain.env.smac.engine.field_of_view import forget_all, register
 from rltrain.env.smac.engine.kernel import F, draw, njit, stream_of
-from rltrain.env.smac.engine.movement.motion import push_apart
+from rltrain.env.smac.engine.movement.motion import LOOP, push_apart
 from rltrain.env.smac.engine.observe import write_frame
 from rltrain.env.smac.engine.outcome import outcome_of, reward_of
 from rltrain.env.smac.engine.world import M, Outcome, P, U
@@ -39,12 +39,24 @@ def reset_battle(scene, shown, world, frame, e, seed):
             unit[U.GOAL_Y, i] += share * scene.span_y
     if scene.jitter != ZERO:
         jitter_starts(scene, unit, mark, world.rng, e)
+    if not scene.smaclite:
+        set_out(unit, mark, scene.param[own], scene.hops, scene.n_agents)
     world.last_action[e, :] = -1
     world.clock[e] = 0
     world.outcome[e] = Outcome.RUNNING
     frame.reward[e] = 0.0
     forget_all(world.facing[e], world.watcher[e], world.watches[e])
     show(scene, shown, world, frame, e)
+
+
+@njit()
+def set_out(unit, mark, param, hops, n_agents):
+    """The enemies begin their attack-move one loop before the first observation."""
+    choose_desires(unit, mark, param, hops, n_agents)
+    for i in range(n_agents, unit.shape[1]):
+        unit[U.VX, i], unit[U.VY, i] = unit[U.UX, i], unit[U.UY, i]
+        unit[U.X, i] += unit[U.VX, i] * LOOP
+        unit[U.Y, i] += unit[U.VY, i] * LOOP
 
 
 @njit()

@@ -223,7 +223,8 @@ def write_state(view, param, type_bit, unit, facing, last_action, e, timestep, s
                 loads = unit[U.ENERGY, k] if param[P.ENERGY, k] > ZERO else unit[U.COOLDOWN, k]
                 state[p] = max(loads, ZERO) / param[P.COOLDOWN_NORM, k]
                 p += 1
-            state[p], state[p + 1] = (unit[U.X, k] - CENTER) / SIZE, (unit[U.Y, k] - CENTER) / SIZE
+            x, y = unit[U.X, k] - CENTER, unit[U.Y, k] - CENTER
+            state[p], state[p + 1] = x / view.max_distance, y / view.max_distance
             if shield:
                 state[p + 2] = unit[U.SHIELD, k] / param[P.SHIELD, k]
             if turns:

@@ -11,7 +11,7 @@ from rltrain.env.smac.data import terrain
 from rltrain.env.smac.data.maps import MapData
 from rltrain.env.smac.data.recorded import Point, Positions
 from rltrain.env.smac.data.scenarios import SHOOT_RANGES
-from rltrain.env.smac.data.spawn import attack_goals, start_points
+from rltrain.env.smac.data.spawn import OVERLAP, attack_goals, start_points
 from rltrain.env.smac.data.units import (
     LAYERS,
     LOOPS_PER_SECOND,
@@ -26,7 +26,6 @@ from rltrain.env.smac.engine.movement.paths import next_cells
 from rltrain.env.smac.engine.world import (
     FIRST_FACING,
     MARGIN,
-    MIN_SCAN_RANGE,
     NO_HOPS,
     NO_ONE,
     SHOOT_RANGE,
@@ -43,11 +42,19 @@ from rltrain.env.smac.engine.world import (
 )
 from rltrain.env.smac.options import Options, max_reward_of, sizes_of
 
+THREE_ORDERS = ((0, 1, 2), (0, 2, 1), (1, 2, 0), (2, 1, 0))
+"""How the game numbers three enemies of one group, by their order of creation: each of these in a
+quarter of 1,000 recorded battles of 3m, the two others never."""
+
 
 def build_scene(map_data: MapData, options: Options, starts: Sequence[Positions] = ()) -> Scene:
     """The constants of a map with these options; ``starts`` replace its start positions, and of
-    several each battle draws one."""
+    several each battle draws one, as it does of the orders in which three enemies are numbered."""
     points = [start_points(map_data, known=known) for known in starts or (None,)]
+    agents, enemies = map_data.n_agents, map_data.enemies
+    if not starts and [group.count for group in enemies] == [3]:
+        own, foes = points[0][:agents], points[0][agents:]
+        points = [own + [foes[k] for k in order] for order in THREE_ORDERS]
     goals = [attack_goals(map_data, each) for each in points]
     scene = build_scene_at(map_data, options, points[0], goals[0])
     if len(points) == 1:
@@ -92,8 +99,9 @@ def build_scene_at(
     )
 
 
-def build_view(map_data: MapData, options: Options) -> View:
-    """What this map shows with these options."""
+def build_view(map_data: MapData, options: Options, max_distance: int) -> View:
+    """What this map shows with these options; positions in states are divided by
+    ``max_distance``."""
     sizes = sizes_of(map_data, options)
     return View(
         n_agents=map_data.n_agents,
@@ -101,6 +109,7 @@ def build_view(map_data: MapData, options: Options) -> View:
         n_actions=sizes.n_actions,
         first_attack=options.n_actions_no_attack,
         move_amount=np.float32(options.move_amount),
+        max_distance=np.float32(max_distance),
         move_size=sizes.move,
         enemy_size=sizes.enemy,
         ally_size=sizes.ally,
@@ -159,10 +168,11 @@ def _parameters(map_data: MapData, options: Options) -> np.ndarray:
         same_layer = [other for other in units if other.layer == unit.layer]
         widest = max(other.separation_radius for other in same_layer)
         fastest = max(other.speed for other in same_layer)
-        scan, radius = max(unit.weapon_range, MIN_SCAN_RANGE), unit.separation_radius
+        scan = max(unit.weapon_range, unit.min_scan_range)
+        radius = unit.separation_radius
         closing = (unit.speed + fastest) / LOOPS_PER_SECOND
         table[P.RADIUS, i] = unit.radius
-        table[P.DISC, i] = radius
+        table[P.DISC, i] = radius - OVERLAP / 2
         table[P.SPEED, i] = unit.speed
         table[P.RANGE, i] = unit.weapon_range
         table[P.SCAN, i] = scan

@@ -57,6 +57,7 @@ class M(IntEnum):
     BURST = 9  # 1: has exploded
     SIDE = 10  # to which it turns when allies are in its way: 1 left, -1 right, 0 none are
     PLACE = 11  # the side of its target to which it moves instead of straight at it
+    PASSES = 12  # to which side it turned in the last loop to pass others: 1 left, -1 right
 
 
 class P(IntEnum):
@@ -139,7 +140,6 @@ class Outcome(IntEnum):
 GROUND, AIR, COLOSSUS = range(3)  # values of P.LAYER, in the order of units.LAYERS
 NO_ONE = -1
 
-MIN_SCAN_RANGE = 5.0
 START_ENERGY = 50.0
 SIGHT_RANGE, SHOOT_RANGE = 9.0, 6.0  # of every unit type, unless they have ranges of their own
 NO_HOPS = np.zeros((0, 0), np.int16)  # all units walk straight
@@ -156,6 +156,7 @@ class View(NamedTuple):
     n_actions: int
     first_attack: int  # action
     move_amount: np.float32
+    max_distance: np.float32  # by which positions in states are divided
     move_size: int
     enemy_size: int
     ally_size: int

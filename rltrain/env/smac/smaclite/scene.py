@@ -29,5 +29,6 @@ def build_lite_scene(map_data: MapData, options: Options) -> Scene:
         param[0, P.SCAN, i] = unit.scan_range
         param[0, LOOK, i] = unit.scan_range + widest
         param[0, P.NEIGHBOR, i] = unit.radius + widest
+        param[0, P.DISC, i] = unit.separation_radius
     walls = wall_edges(terrain.pathable_cells(map_data.terrain))
     return scene._replace(param=param, walls=walls, smaclite=True)

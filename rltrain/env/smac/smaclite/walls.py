@@ -13,8 +13,9 @@ import numpy as np
 
 from rltrain.env.smac.data.terrain import SIZE
 from rltrain.env.smac.engine.kernel import F, njit
-from rltrain.env.smac.engine.movement.avoidance import avoid_units, from_wall
+from rltrain.env.smac.engine.movement.motion import from_wall
 from rltrain.env.smac.engine.world import GROUND, P, U
+from rltrain.env.smac.smaclite.avoidance import avoid_units
 
 ZERO, HALF, ONE = F(0), F(0.5), F(1)
 COVERED = F(-1e-5)  # a wall counts as covered by an earlier line up to this
@@ -33,7 +34,7 @@ def choose_velocities(unit, param, walls, lines, spare, near):
         n_walls = 0
         if param[P.LAYER, i] == F(GROUND):
             n_walls = wall_lines(unit, param, i, walls, lines, spare, near)
-        avoid_units(unit, param, i, n_walls, lines, spare, near, True)
+        avoid_units(unit, param, i, n_walls, lines, spare, near)
 
 
 @njit()

@@ -11,9 +11,11 @@ from tests.env.smac.conftest import ATTACK, EAST, NORTH, STOP, WEST, actions, pl
 
 
 def test_start_positions_and_agent_order(battle) -> None:
-    unit = battle("3m").world.unit[0]
-    assert unit[U.X].tolist() == [9, 9, 9.75, 23, 23, 23.75]
-    assert unit[U.Y].tolist() == [15.25, 16, 16, 16, 15.25, 16]
+    unit = battle("5m_vs_6m").world.unit[0]
+    beside = 0.75 - 252 / 4096
+    assert unit[U.X, :5].tolist() == [9 - beside, 9, 9, 9, 9 + beside]
+    assert unit[U.Y, :5].tolist() == [16, 16 - beside, 16, 16 + beside, 16]
+    assert (np.diff(unit[U.X, 5:]) != 0).sum() == 4  # enemies keep the order of creation
 
 
 def test_one_step_is_half_a_normal_second_of_walking(battle) -> None:
@@ -39,7 +41,7 @@ def test_walk_into_a_wall_stops_at_the_disc(battle) -> None:
     b = battle()
     place(b, {0: (3.05, 16.0), 3: (29.0, 8.0)})
     b.step(actions(b, a0=WEST))
-    assert b.world.unit[0, U.X, 0] == pytest.approx(2.375, abs=1e-3)
+    assert b.world.unit[0, U.X, 0] == pytest.approx(2 + 0.375 - 1 / 32, abs=1e-3)
 
 
 def test_move_availability_reads_one_cell_with_truncation(battle) -> None:

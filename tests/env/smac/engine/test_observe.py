@@ -18,13 +18,16 @@ def test_first_frame_of_3m_by_hand(battle) -> None:
     obs = b.obs[0, 0]
     assert obs[:4].tolist() == [1, 1, 1, 1]
     assert (obs[4:19] == 0).all()  # enemies out of sight
-    step = 0.75 / 9
+    beside = 0.75 - 252 / 4096
+    step = beside / 9
     assert obs[19:24].tolist() == pytest.approx([1, step, 0, step, 1])
     assert obs[24:29].tolist() == pytest.approx([1, step * 2**0.5, step, step, 1])
     assert obs[29] == 1
-    place_x, place_y = (9 - 16) / 32, (15.25 - 16) / 32
+    place_x, place_y = (9 - 16) / 28, -beside / 28
     assert b.state[0, :4].tolist() == pytest.approx([1, 0, place_x, place_y])
-    assert b.state[0, 12:15].tolist() == pytest.approx([1, (23 - 16) / 32, 0])
+    x, y = b.world.unit[0, [U.X, U.Y], 3]
+    assert 22.8 < x < 23.6  # one loop on their way
+    assert b.state[0, 12:15].tolist() == pytest.approx([1, (x - 16) / 28, (y - 16) / 28])
     assert (b.state[0, 21:] == 0).all()  # no last action after a reset
 
 
@@ -107,7 +110,9 @@ def test_observations_instead_of_state(battle) -> None:
 def test_health_can_be_hidden(battle, all_health: bool, own_health: bool) -> None:
     b = battle(obs_all_health=all_health, obs_own_health=own_health)
     assert b.obs.shape[-1] == 4 + 3 * 4 + 2 * 4 + own_health
-    assert b.obs[0, 0, -1] == pytest.approx(1 if own_health else 0.75 / 9)  # or the last ally
+    assert b.obs[0, 0, -1] == pytest.approx(
+        1 if own_health else (0.75 - 252 / 4096) / 9
+    )  # or the last ally
 
 
 def test_shields_and_reversed_enemy_type_bits_of_2s3z() -> None:
@@ -118,7 +123,7 @@ def test_shields_and_reversed_enemy_type_bits_of_2s3z() -> None:
     unit[U.X], unit[U.Y] = np.arange(10) * 0.5 + 10, 16
     unit[U.HEALTH], unit[U.SHIELD] = scene.param[0, 9], scene.param[0, 10]
     unit[U.SHIELD, 5] = 20.0
-    write_frames(scene, build_view(row, options), world, frame)
+    write_frames(scene, build_view(row, options, 28), world, frame)
     enemy = frame.obs[0, 0, 4:12]
     assert enemy[4:].tolist() == [1, 0.25, 0, 1]  # health, shield, zealot bit, stalker bit
     ally_stalker = frame.obs[0, 0, 44:52]

