@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 UNPRINTABLE = re.compile(
@@ -36,6 +37,27 @@ class UsageError(RltrainError):
     """A wrong command or configuration; nothing was written."""
 
     exit_code = 2
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """What building parts refuses as ``ValueError``, or needs more memory for than there is.
+
+    Raises:
+        UsageError: in the place of these.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not re.search("memory|overflow", str(error)):
+            raise
+        raise UsageError(
+            "The networks and environments of this configuration need more memory than there is "
+            f"({str(error).splitlines()[0] if str(error) else 'out of memory'}). Choose smaller "
+            "ones: fewer units, or fewer hardware.n_envs."
+        ) from error
 
 
 class CheckpointError(RltrainError):

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from rltrain.common.files import open_plain
+
 LONGEST = 1 << 24
 """Bytes of a line that are read."""
 NAMED = 5
@@ -41,7 +43,7 @@ def json_lines(path: Path, damaged: list[int]) -> Iterator[dict[str, Any]]:
     """
     if not path.is_file():
         return
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         for at, line in enumerate(bounded_lines(file), 1):
             if (found := json_object_of(line)) is not None:
                 yield found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -101,6 +102,6 @@ def read(arguments: Sequence[str]) -> CommandLine:
 
 
 def in_quotes(text: str) -> str:
-    """A text as Hydra's grammar takes it literally."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    """A text as Hydra's grammar takes it literally: backslashes count before quotes alone."""
+    escaped = re.sub(r"(\\+)(?='|\Z)", r"\1\1", text).replace("'", "\\'")
     return f"'{escaped}'"

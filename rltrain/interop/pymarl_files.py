@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rltrain.common.files import number_of
+from rltrain.common.files import number_of, open_plain
 from rltrain.errors import CheckpointError, UsageError
 
 AGENT, MIXER, OPTIMIZER = "agent.th", "mixer.th", "opt.th"
@@ -151,7 +151,8 @@ def loaded(file: Path) -> Any:
         CheckpointError: the file cannot be read, or its pickle names a class or function.
     """
     try:
-        return torch.load(file, map_location="cpu", weights_only=True)
+        with open_plain(file) as raw:
+            return torch.load(raw, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         named = re.search(r"GLOBAL (\S+)", str(error))
         what = f" ({named[1]})" if named else ""

@@ -23,7 +23,7 @@ from rltrain.common.files import number_of, put_text
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.validate.settings import check
-from rltrain.errors import CheckpointError, UsageError
+from rltrain.errors import CheckpointError, usage_errors
 from rltrain.hardware.device import machine, set_allocator_policy
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.find_run import find_checkpoint
@@ -88,19 +88,15 @@ def evaluate(
     set_allocator_policy()
     found, settings = open_checkpoint(path, words, load_step, plays=handed is None)
     settings = settings if handed is None else handed(settings)
-    try:
+    with usage_errors():
         rollout = build_evaluation(settings, found.folder)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     return evaluated(settings, rollout, found)
 
 
 def evaluate_script(settings: Settings) -> Evaluation:
     """The same with a scripted policy."""
-    try:
+    with usage_errors():
         rollout = build_scripted_evaluation(settings)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     return evaluated(settings, rollout, None)
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from rltrain.build.evaluation import build_evaluation
 from rltrain.config.schema import Settings
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, usage_errors
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.logger import curve
 from rltrain.logger.screen import Screen, plural, shown
@@ -56,10 +56,8 @@ def evaluate_all(
     place, done = home(every[0]), []
     for found, saved in opened:
         settings = saved if handed is None else handed(saved)
-        try:
+        with usage_errors():
             rollout = build_evaluation(settings, found.folder)
-        except ValueError as error:
-            raise UsageError(str(error)) from error
         done.append(played(settings, rollout, found, place))
     common = ("what", "environment", "seed", "epsilon", "n_envs", "machine")
     record = {name: done[0].record[name] for name in common}

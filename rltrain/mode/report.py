@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from rltrain.common.files import expanded, require_writable
+from rltrain.common.files import expanded, require_plain, require_writable
 from rltrain.common.folders import require_empty
 from rltrain.config.schema import RunSettings
 from rltrain.errors import UsageError
@@ -49,7 +49,9 @@ def report(run: RunSettings) -> Report:
             "or a pattern in quotes, runs='outputs/*-cartpole'."
         )
     folder = expanded(run.report.dir) if run.report.dir else new_folder()
-    if not is_report(folder):
+    if is_report(folder):
+        require_plain(folder)
+    else:
         advice = "Type report.dir=FOLDER with a new or an empty folder, or leave it out."
         require_empty(folder, "a report", advice)
     require_writable(folder.absolute(), "report.dir")
@@ -67,7 +69,7 @@ def report(run: RunSettings) -> Report:
 
 def places(typed: str) -> list[str]:
     """The paths and patterns of ``runs=PATH`` or ``runs=[PATH, PATH]``."""
-    if not (typed.startswith("[") and typed.endswith("]")):
+    if not (typed.startswith("[") and typed.endswith("]")) or expanded(typed).exists():
         return [typed]
     return [path.strip() for path in typed[1:-1].split(",")]
 

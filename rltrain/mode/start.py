@@ -5,7 +5,7 @@ that learn with it.
 from __future__ import annotations
 
 import logging
-import re
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from rltrain.build.trainer import build_trainer
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.config.schema import Settings
-from rltrain.errors import UsageError, exit_code_of
+from rltrain.errors import UsageError, exit_code_of, usage_errors
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.logger.loggers import Loggers
 from rltrain.mode.find_run import find_checkpoint
@@ -25,6 +25,9 @@ from rltrain.offline.build import build_offline_trainer
 from rltrain.trainer import Trainer
 
 log = logging.getLogger("rltrain")
+ALIKE = 10
+"""Seconds for the first of several processes to say what all refuse; torchrun then ends the others.
+"""
 
 
 def built(
@@ -43,18 +46,8 @@ def built(
         from rltrain.build.ranks import build_rank_trainer
 
         build = build_rank_trainer
-    try:
+    with usage_errors():
         return build(settings, run_dir, loggers or Loggers([]), callbacks)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and not re.search("memory|overflow", str(error)):
-            raise
-        raise UsageError(
-            "The networks and environments of this configuration need more memory than there is "
-            f"({str(error).splitlines()[0] if str(error) else 'out of memory'}). Choose smaller "
-            "ones: fewer units, or fewer hardware.n_envs."
-        ) from error
 
 
 def in_order(settings: Settings, run_dir: Path) -> Settings:
@@ -104,10 +97,8 @@ def other_rank(settings: Settings) -> bool:
         return False
     from rltrain.build.ranks import is_first
 
-    try:
+    with usage_errors():
         return not is_first()
-    except ValueError as error:
-        raise UsageError(str(error)) from error
 
 
 def run_rank(settings: Settings, run_dir: Path, *, resume: bool) -> int:
@@ -118,7 +109,11 @@ def run_rank(settings: Settings, run_dir: Path, *, resume: bool) -> int:
     """
     log.setLevel(logging.ERROR)  # the first process has the same to say
     with Interrupts() as interrupts:
-        trainer = built(settings, run_dir)
+        try:
+            trainer = built(settings, run_dir)
+        except UsageError:
+            time.sleep(ALIKE)
+            raise
         code = 0
         try:
             (take_up if resume else start_from)(trainer, settings)

@@ -20,7 +20,7 @@ from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.trust import packages
 from rltrain.config.validate.settings import check
-from rltrain.errors import UsageError, exit_code_of
+from rltrain.errors import exit_code_of, usage_errors
 from rltrain.logger.console import PlainLines
 from rltrain.logger.curve import history
 from rltrain.logger.jsonl import JsonLines
@@ -74,10 +74,8 @@ def chosen_loggers(settings: Settings, run_dir: Path) -> list[Logger]:
     """
     nodes = [node for path, node in settings.nodes.items() if path.startswith("logger.")]
     used = [node for node in nodes if node.kwargs.get("mode") != "disabled"]
-    try:
+    with usage_errors():
         return [node.build(run_dir=run_dir, config=settings.record) for node in used]
-    except ValueError as error:
-        raise UsageError(str(error)) from error
 
 
 def run_training(

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from rltrain.build.evaluation import build_local_evaluation, build_scripted_evaluation
 from rltrain.config.schema import Settings
-from rltrain.errors import UsageError
+from rltrain.errors import usage_errors
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import VectorEnv, Watch
@@ -37,19 +37,15 @@ def watch(path: str | Path, words: Sequence[str], load_step: int | Literal["best
     """
     set_allocator_policy()
     found, settings = open_checkpoint(path, words, load_step, plays=True)
-    try:
+    with usage_errors():
         rollout = build_local_evaluation(settings, found.folder)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     play(settings, rollout, home(found), found.step, Screen(highlight=False))
 
 
 def watch_script(settings: Settings) -> None:
     """The same with a scripted policy."""
-    try:
+    with usage_errors():
         rollout = build_scripted_evaluation(settings)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     play(settings, rollout, new_folder, 0, Screen(highlight=False))
 
 

@@ -126,9 +126,9 @@ def read_index(folder: Path) -> dict[str, Any]:
             "makes it."
         )
     try:
-        if path.is_symlink() or path.stat().st_size > LARGEST_INDEX:
-            raise DatasetError(f"{path} is no plain file of a sensible size: it is not read.")
-        index = get_json(path)
+        if path.is_symlink():
+            raise DatasetError(f"{path} is a link: it is not read.")
+        index = get_json(path, LARGEST_INDEX)
         if index["format"] > FORMAT:
             raise DatasetError(
                 f"{folder} was written by a newer rltrain (format {index['format']}, this one "

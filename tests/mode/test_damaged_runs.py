@@ -100,6 +100,27 @@ def test_weights_of_other_shapes_or_types_are_named(trained, make, says):
         assert says in refused(*words)
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        *((name, value) for name in ("algo", "logger", "test") for value in (None, 7, "x", [])),
+        ("test.function", "rltrain.env.from_class"),
+        ("algo.network.hidden_dim", 10**18),
+    ],
+)
+def test_a_configuration_that_no_run_has_is_answered_in_a_few_lines(trained, path, value):
+    for folder in (trained, *checkpoints(trained)):
+        change(folder / "config.json", path, value)
+    for folder in checkpoints(trained):
+        seal(folder, "full")
+    with pytest.raises(RltrainError) as found:
+        run([f"resume={trained}"])
+    assert found.value.exit_code in (2, 3)
+    assert str(found.value).count("\n") < 6
+    if path not in ("test", "test.function", "logger"):
+        refused("mode=evaluate", f"checkpoint={trained}")
+
+
 def test_types_of_numbers_without_an_array_are_refused(trained):
     for folder in checkpoints(trained):
         file = folder / "model.safetensors"

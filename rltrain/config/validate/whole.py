@@ -42,9 +42,13 @@ def check(
     Raises:
         UsageError: every problem at once.
     """
+    values = [n for n in ("algo", "logger", "test") if not isinstance(plain.get(n, {}), Mapping)]
+    if values:
+        problems = (f"{n}={show(plain[n])}: expected keys below it, got a value." for n in values)
+        raise UsageError("\n".join(problems))
     checker = Checker(defaults)
     run = checker.record(RunSettings, plain, "")
-    scripted = "_target_" in (plain.get("algo") or {})
+    scripted = "_target_" in plain.get("algo", {})
     algo = None if scripted else checker.record(AlgoSettings, plain.get("algo", {}), "algo")
     env, supervision = supervised(plain, checker)
     hardware, workers, cluster, ranks = machine_settings(plain.get("hardware", {}), checker)
@@ -53,7 +57,7 @@ def check(
     logger = checker.record(LoggerSettings, others, "logger")
     nodes = {"env": checker.node(env, "env")}
     nodes["buffer"] = checker.node(plain.get("buffer"), "buffer")
-    tests = plain.get("test") or {}
+    tests = plain.get("test", {})
     nodes["test.env"] = checker.test_env(env, tests.get("env"), nodes["env"])
     if function := tests.get("function"):
         named = {"_target_": function} if isinstance(function, str) else function

@@ -9,7 +9,7 @@ from rltrain.common.space_record import channel_words
 from rltrain.common.streams import say
 from rltrain.config.compose import compose_checked
 from rltrain.config.validate.settings import check_composition
-from rltrain.errors import UsageError
+from rltrain.errors import usage_errors
 from rltrain.logger.screen import plural
 
 NO_LIMIT = "episodes without a known limit (env.max_episode_steps sets one)"
@@ -24,10 +24,8 @@ def examine_env(overrides: Sequence[str]) -> bool:
     from rltrain.env.check import check
 
     settings = check_composition(compose_checked(list(overrides)))
-    try:
+    with usage_errors():
         env = build_env(settings, 1, training=True)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     spec = env.spec
     length = f"episodes of at most {plural(spec.max_steps, 'step')}" if spec.max_steps else NO_LIMIT
     channels = f"{words}, " if (words := channel_words(spec.record)) else ""

@@ -29,7 +29,7 @@ from rltrain.common.files import put_text
 from rltrain.common.folders import require_empty
 from rltrain.common.install import install_extra
 from rltrain.config.schema import Settings
-from rltrain.errors import Interrupted, UsageError
+from rltrain.errors import Interrupted, UsageError, usage_errors
 from rltrain.interfaces import Agents
 from rltrain.logger.screen import Screen, shown
 from rltrain.mode.evaluate import home, open_checkpoint
@@ -180,10 +180,8 @@ def temporary_folder(folder: Path) -> Path:
 def written(settings: Settings, found: checkpoint.Found, folder: Path) -> dict[str, Any]:
     """Write the files of an export and compare them with the policy; returns ``export.json``."""
     device, settings = prepare_machine(settings), ordered_as_saved(settings, found.folder)
-    try:
+    with usage_errors():
         env = build_env(settings, min(settings.run.test.n_envs, 4), training=False)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
     try:
         agents = load_agents(settings, env.spec, device, found.folder).eval()
         network = ActingNetwork(agents, env.spec)

@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import rltrain
+from rltrain.common.files import open_plain
 from rltrain.report.analysis import Analysis
 from rltrain.report.results import interval_name, metric_name, size_text
 from rltrain.report.tables import Table
@@ -72,7 +73,7 @@ def write_page(
 def is_report(folder: Path) -> bool:
     """Whether a folder holds a page of ours."""
     try:
-        with (folder / "report.html").open("rb") as file:
+        with open_plain(folder / "report.html") as file:
             return GENERATOR in file.read(1000)
     except OSError:
         return False

@@ -88,8 +88,9 @@ def readable(folder: Path, names: Sequence[str], left: list[str]) -> Run | None:
     """
     try:
         for name in names:
-            if name.endswith(READ) and not (folder / name).is_file():
-                raise ValueError(f"{name} is no plain file")
+            path, is_read = folder / name, name.endswith(READ) or cleanrl.EVENTS in name
+            if is_read and (path.is_symlink() or not path.is_file()):
+                raise ValueError(f"{name} is no plain file, and links are not followed")
         run = read(folder, {name for name in names if (folder / name).is_file()})
         if run is not None and len(set(map(len, run.columns.values()))) > 1:
             raise ValueError("its arrays have different lengths")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rltrain.common.files import open_plain
 from rltrain.report.readers.tables import algo_in, csv_columns, env_in, header, seed_in
 from rltrain.report.run import Run, renamed
 
@@ -92,7 +93,7 @@ def episodes(paths: list[Path]) -> dict[str, np.ndarray]:
 def evaluations(path: Path) -> dict[str, np.ndarray]:
     """Tests of the evaluation callback; pickled objects are refused."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open_plain(path) as raw, np.load(raw, allow_pickle=False) as file:
             require_sizes(file.zip)
             steps, results = file["timesteps"], file["results"]
             out = {

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rltrain.common.files import open_plain
 from rltrain.common.json_lines import LONGEST, bounded_lines
 from rltrain.report.run import columns_of
 
@@ -22,7 +23,7 @@ def csv_columns(path: Path, skip: int = 0) -> dict[str, np.ndarray]:
     Args:
         skip: lines before the header.
     """
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         lines = (
             line.decode("utf-8", "replace") for line in islice(bounded_lines(file), skip, None)
         )
@@ -46,8 +47,8 @@ def whole_rows(rows: Iterable[dict[str | Any, Any]]) -> Iterator[dict[str, Any]]
 def header(path: Path) -> str:
     """The first line of a text file."""
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return file.readline(LONGEST)
+        with open_plain(path) as file:
+            return file.readline(LONGEST).decode("utf-8", "replace")
     except OSError:
         return ""
 

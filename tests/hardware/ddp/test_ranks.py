@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -62,6 +63,32 @@ def test_two_processes_learn_what_one_learns(tmp_path):
         np.testing.assert_array_equal(first[name], second[name])
         within = 1e-10 if name.endswith("weights") else 1e-5
         np.testing.assert_allclose(first[name], one, rtol=0, atol=within)
+
+
+@pytest.mark.slow
+def test_what_all_processes_refuse_is_said_once(tmp_path):
+    """Recommended settings normalize observations, which no several processes do together."""
+    words = ["algo=dqn", "env=cartpole", "hardware=ddp", *SMALL[5:]]
+    parent = torchrun(2, "-m", "rltrain", *words, cwd=tmp_path, stderr=subprocess.PIPE)
+    _, error = parent.communicate(timeout=200)
+    assert parent.returncode != 0
+    assert error.count(b"Type algo.network.normalize_obs=false.") == 1
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_another_process_waits_before_it_says_what_it_refuses(monkeypatch, tmp_path):
+    from rltrain.mode import start
+
+    def refuse(*parts):
+        raise UsageError("refused")
+
+    waited = []
+    monkeypatch.setattr(start, "log", logging.getLogger("another process"))
+    monkeypatch.setattr(start, "built", refuse)
+    monkeypatch.setattr("time.sleep", waited.append)
+    with pytest.raises(UsageError, match="refused"):
+        start.run_rank(None, tmp_path, resume=False)
+    assert waited == [start.ALIKE]
 
 
 def await_until(reached, parent):

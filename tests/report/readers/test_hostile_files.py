@@ -12,6 +12,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from rltrain.errors import CheckpointError
 from rltrain.report.readers import find_runs
 
 CONFIG = {"choices": {"algo": "dqn", "env": "cartpole"}, "env": {}, "seed": 1}
@@ -179,7 +180,7 @@ def test_a_report_of_other_values_is_written(command, tmp_path, kind):
     assert (tmp_path / "out/report.html").exists()
 
 
-@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "sparse"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "link", "folder", "sparse"])
 @pytest.mark.parametrize("library", FILES)
 def test_what_is_no_plain_file_is_not_waited_for(tmp_path, library, kind):
     write(tmp_path / "good", FILES["rltrain"])
@@ -193,12 +194,31 @@ def test_what_is_no_plain_file_is_not_waited_for(tmp_path, library, kind):
             os.mkfifo(path)
         elif kind == "device":
             path.symlink_to("/dev/zero")
+        elif kind == "link":
+            write(tmp_path / "outside" / name, {"file": FILES[library][name]})
+            path.symlink_to(tmp_path / "outside" / name / "file")
         elif kind == "folder":
             path.mkdir()
         else:
             path.touch()
             os.truncate(path, 1 << 28)
-    good_and(tmp_path)
+    runs, problems = good_and(tmp_path)
+    if kind in ("pipe", "device", "link"):
+        assert [run.folder.name for run in runs] == ["good"]
+        assert len(problems) == len(FILES[library])
+        assert all("is no plain file" in problem for problem in problems)
+
+
+def test_links_of_a_report_that_is_written_again_are_refused(command, tmp_path):
+    write(tmp_path / "runs/good", FILES["rltrain"])
+    words = ["mode=report", "runs=runs", "report.dir=out", "report.resamples=20"]
+    assert command(*words) == 0
+    (tmp_path / "mine").write_text("kept")
+    (tmp_path / "out/tables/final_scores.csv").unlink()
+    (tmp_path / "out/tables/final_scores.csv").symlink_to(tmp_path / "mine")
+    with pytest.raises(CheckpointError, match="is a link to"):
+        command(*words)
+    assert (tmp_path / "mine").read_text() == "kept"
 
 
 def test_a_run_that_is_left_out_is_named_in_the_report(command, tmp_path, capsys):

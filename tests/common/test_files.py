@@ -1,0 +1,100 @@
+"""Files that somebody else may have written are opened by the helpers of rltrain.common.files."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import rltrain
+
+PACKAGE = Path(rltrain.__file__).parent
+ROOMS = ("mode", "config", "common", "offline", "report", "logger", "interop")
+READERS = {
+    *("open", "fdopen", "read_text", "read_bytes", "fromfile", "memmap", "loadtxt", "genfromtxt"),
+    *("load_file", "safe_open", "ZipFile", "copyfile", "copytree"),
+    *("np.load", "numpy.load", "json.load", "torch.load", "pickle.load", "OmegaConf.load"),
+    "shutil.copy",
+}
+"""Names of functions and methods that open a file, and do not ask what it is."""
+WRITES = ("w", "wb", "x", "xb", "a")
+PACKAGE_DATA = "a file of this package"
+MACHINE = "a file of the system's"
+OWN = "a file that the person who types the command has written"
+ALLOWED = {
+    "common/files.py": "the helpers; what is copied is a file that was typed",
+    "common/install.py": PACKAGE_DATA,
+    "common/numba_cache.py": PACKAGE_DATA,
+    "common/machine/memory.py": MACHINE,
+    "common/machine/usage.py": MACHINE,
+    "common/streams.py": "/dev/null",
+    "common/checkpoint/storage.py": "the sums of its files were made, by a helper",
+    "config/catalog.py": PACKAGE_DATA,
+    "config/saved_config.py": PACKAGE_DATA,
+    "config/trust.py": PACKAGE_DATA,
+    "config/suggest/aliases.py": PACKAGE_DATA,
+    "config/user_yaml.py": OWN,
+    "config/validate/signature.py": PACKAGE_DATA,
+    "interop/pymarl_files.py": "weights alone, from what a helper has opened",
+    "logger/jsonl.py": "metrics of a run in which nothing but plain files was found",
+    "logger/tensorboard.py": "a recording that this run has made",
+    "logger/wandb.py": OWN,
+    "mode/doctor/machine.py": MACHINE,
+    "mode/export/network.py": PACKAGE_DATA,
+    "mode/hub/push.py": "copies files of a run in which nothing but plain files was found",
+    "mode/lock.py": "a folder",
+    "mode/sweep/lock.py": "a file of a sweep in which nothing but plain files was found",
+    "mode/tune/study.py": "a file of a study in which nothing but plain files was found",
+    "offline/dataset.py": "read_index found a plain file with the listed size",
+    "report/page/__init__.py": PACKAGE_DATA,
+    "report/readers/stable_baselines3.py": "arrays without objects, from what a helper has opened",
+}
+"""Files with other readers, and why they may have them."""
+
+
+def raw_readers(tree):
+    """The lines on which a file is opened by another function than a helper, or for reading."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = ast.unparse(node.func)
+        last = name.rpartition(".")[2]
+        words = [*node.args, *(keyword.value for keyword in node.keywords)]
+        texts = [word.value for word in words if isinstance(word, ast.Constant)]
+        if (name in READERS or last in READERS) and not any(text in WRITES for text in texts):
+            yield node.lineno
+
+
+FOUND = {
+    path.relative_to(PACKAGE).as_posix(): list(raw_readers(ast.parse(path.read_text("utf-8"))))
+    for room in ROOMS
+    for path in (PACKAGE / room).rglob("*.py")
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "is_raw"),
+    [
+        ("open(path)", True),
+        ("path.open('rb')", True),
+        ("path.open('a+')", True),
+        ("open(path, mode='w')", False),
+        ("path.read_text()", True),
+        ("np.load(path)", True),
+        ("json.load(file)", True),
+        ("os.open(path, os.O_RDONLY)", True),
+        ("open_plain(path)", False),
+        ("get_json(path)", False),
+    ],
+)
+def test_what_counts_as_a_reader(line, is_raw):
+    assert bool(list(raw_readers(ast.parse(line)))) is is_raw
+
+
+def test_no_other_file_is_opened_without_asking_what_it_is():
+    assert {file: lines for file, lines in FOUND.items() if lines and file not in ALLOWED} == {}
+
+
+def test_every_exception_is_needed():
+    assert [file for file in ALLOWED if not FOUND.get(file)] == []

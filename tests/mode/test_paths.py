@@ -1,0 +1,97 @@
+"""Whatever a folder is named, a run is made, resumed, evaluated and reported there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from rltrain.common import files, numba_cache
+from rltrain.config.compose import compose_checked
+from rltrain.main import run
+from rltrain.mode.report import places
+from rltrain.report.readers import find_runs
+
+NAMES = (
+    *("back\\slash", "ends\\", "two\\\\", "it's", "it\\'s", 'a"b', "a=b,c", "a b", "{x}", "(x)"),
+    *("$x", "#x", "%d", "~x", "-x", "a:b", "é🎲", "tab\tx", "[x]", "a[x]b", "x" * 255),
+    *("not\udc80utf8", "\udcff"),
+)
+"""Names of folders that a shell, Hydra, a pattern or an encoding reads as something else."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_is_found_whatever_its_folder_is_named(trained, own_folder, name):
+    new = compose_checked(["algo=dqn", "env=cartpole", f"hydra.run.dir={name}"])
+    assert new.run_dir() == own_folder / name
+    trained.rename(own_folder / name)
+    assert run(["mode=evaluate", f"checkpoint={name}", "test.episodes=1"]) == 0
+    (found,) = find_runs(places(name))
+    assert found.folder == own_folder / name
+    assert run([f"resume={name}", "total_env_steps=155"]) == 0
+    assert {path.name for path in own_folder.iterdir()} == {name, "outputs"}
+
+
+def test_several_paths_of_a_report_are_a_list(own_folder):
+    assert places("[a, b]") == ["a", "b"]
+    (own_folder / "[a, b]").mkdir()
+    assert places("[a, b]") == ["[a, b]"]
+
+
+NEW = ["-m", "rltrain", "algo=dqn", "env=cartpole", "total_env_steps=300", "test.episodes=1"]
+QUIET = ["hardware.threads=1", "logger.wandb.mode=disabled"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["é🎲", "not\udc80utf8"])
+def test_a_run_is_made_and_resumed_whatever_the_locale_is(own_folder, name):
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for words in (
+        [*NEW, *QUIET, f"hydra.run.dir={name}"],
+        ["-m", "rltrain", f"resume={name}", "total_env_steps=400"],
+        ["-m", "rltrain", "mode=evaluate", f"checkpoint={name}", "test.episodes=1"],
+    ):
+        done = subprocess.run([sys.executable, *words], env=os.environ | plain, capture_output=True)
+        assert (done.returncode, done.stderr) == (0, b"")
+    assert (own_folder / name / "checkpoints/400").is_dir()
+
+
+@pytest.mark.parametrize("cache", ["a file", "below a file"])
+def test_an_unusable_cache_folder_is_replaced_by_one_that_stays(own_folder, monkeypatch, cache):
+    (own_folder / "file").touch()
+    inside = own_folder / "file" / ("" if cache == "a file" else "folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(inside))
+    (own_folder / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(own_folder / "tmp"))
+    for _ in range(2):
+        files.require_places()
+        folder = numba_cache.cache_folder.__wrapped__(__file__)
+        own = own_folder / "tmp" / f"rltrain-{os.getuid()}"
+        assert folder.is_relative_to(own)
+        assert own.stat().st_mode & 0o777 == 0o700
+        assert list((own_folder / "tmp").iterdir()) == [own]
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_the_command_is_imported_is_quiet(own_folder):
+    """At moments over the first half second; before Python runs the command it has no handler."""
+    quiet = []
+    for moment in (0.15, 0.25, 0.35, 0.5):
+        process = subprocess.Popen(
+            [sys.executable, *NEW, *QUIET],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        time.sleep(moment)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate()
+        assert process.returncode in (130, -signal.SIGINT)
+        quiet.append(b"rltrain" not in error)
+    assert all(quiet)
+    assert not Path("outputs").exists()
