@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 EXTRAS := dev,classic-control,box2d,video,minatar,atari,marl,onnx,docs,tune,report,tensorboard,trackio,hub,ray,joblib,submitit
-FAULTS := overrides lines hostile foreign corruptions omissions determinism power kills cuts calls workers signals sweeps searches disks soak endurance
+FAULTS := overrides lines hostile foreign misplaced corruptions omissions determinism power kills cuts calls workers signals sweeps searches disks soak endurance
 
 unexport PYTHONDONTWRITEBYTECODE # many processes read the modules that one has compiled
 

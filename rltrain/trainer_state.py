@@ -184,7 +184,7 @@ def restore(trainer: Saved, path: Path) -> checkpoint.Found:
 
 
 def require_counts(state: Mapping[str, Any], unit: int, folder: Path) -> None:
-    """Refuse counters that no run has, with which it would go on for ever or end at once.
+    """Refuse counters and metrics that no run has: it would go on for ever, or end at once.
 
     Args:
         unit: of ``owed``, which is less than it.
@@ -203,6 +203,9 @@ def require_counts(state: Mapping[str, Any], unit: int, folder: Path) -> None:
                 f"{folder} is damaged: {name} is {value!a:.40}, expected a whole number from 0 to "
                 f"{most:,}."
             )
+    latest = state.get("latest")
+    if not isinstance(latest, dict) or any(type(x) not in (int, float) for x in latest.values()):
+        raise CheckpointError(f"{folder} is damaged: not all of its latest metrics are numbers.")
 
 
 def leave_later_checkpoints(trainer: Saved) -> None:

@@ -22,6 +22,7 @@ NAMED = ("algo", "env")
         ("lines", None),
         ("hostile", None),
         ("foreign", None),
+        ("misplaced", None),
         ("corruptions", None),
         ("kills", 1),
         ("sweeps", 3),
@@ -40,6 +41,12 @@ def test_drawn_command_lines_end_without_a_traceback(tmp_path):
 
 def test_commands_on_a_configuration_of_a_stranger(tmp_path):
     wrong = {name: text for name, text in KINDS["foreign"](tmp_path, 1, 8) if text is not None}
+    assert not wrong, json.dumps(wrong, indent=1)
+
+
+def test_something_else_in_the_place_of_a_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("rltrain.logger.curve.make_figure", None)  # put back afterwards
+    wrong = {k: text for k, text in KINDS["misplaced"](tmp_path, 1, 8) if text is not None}
     assert not wrong, json.dumps(wrong, indent=1)
 
 
