@@ -214,6 +214,16 @@ def test_control_characters_are_shown_as_text(capsys):
     assert out.count(r"\u202e") == 2
 
 
+def test_control_characters_are_text_in_the_log_too(own_folder):
+    from rltrain.logger.screen import Screen
+    from rltrain.logger.train_log import log, train_log
+
+    with train_log(Screen(quiet=True)) as keep_in:
+        keep_in(own_folder)
+        log.warning("%s", HOSTILE)
+    assert SHOWN in (own_folder / "train.log").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("file", ["run.json", "config.json"])
 def test_what_files_and_folders_are_named_reaches_the_terminal_as_text(
     trained, own_folder, capsys, file
