@@ -28,6 +28,7 @@ STATE = (
     ("iterations", []),
     ("metrics", 7),
     ("latest", 7),
+    ("latest.time/learning_share", []),
     ("usage", "x"),
     ("rollout", []),
     ("callbacks", 7),
