@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -13,6 +13,8 @@ LONGEST = 1 << 24
 """Bytes of a line that are read."""
 NAMED = 5
 """Damaged lines that are named."""
+LARGEST = 1e100
+"""Larger numbers are no measurements: their squares and sums would overflow."""
 
 
 def bounded_lines(file: BinaryIO) -> Iterator[bytes]:
@@ -55,3 +57,15 @@ def left_out(path: Path, damaged: list[int]) -> str:
     """The remark about damaged lines."""
     named = ", ".join(map(str, damaged[:NAMED])) + (", …" if len(damaged) > NAMED else "")
     return f"lines of {path.name} that cannot be read are left out: {named}"
+
+
+def row_of(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What of an object is a row: its numbers and nulls; None if it has no env steps."""
+    if found is None or not is_number(found.get("env_steps")):
+        return None
+    return {name: v for name, v in found.items() if v is None or is_number(v)}
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number that can be computed with."""
+    return type(value) in (int, float) and abs(value) <= LARGEST

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.common.files import sync
-from rltrain.common.json_lines import json_lines, left_out
+from rltrain.common.json_lines import json_lines, left_out, row_of
 from rltrain.logger.loggers import Logger
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
-LARGEST = 1e100
-"""Larger numbers are no measurements: their squares and sums would overflow."""
 WARNED: set[Path] = set()
 """Files whose damaged lines this process has warned of."""
 
@@ -26,18 +24,6 @@ WARNED: set[Path] = set()
 def readable(row: Mapping[str, float]) -> dict[str, float | None]:
     """A row as JSON can hold it: NaN and infinity become null."""
     return {k: (v if math.isfinite(v) else None) for k, v in row.items()}
-
-
-def row_of(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What of an object is a row: its numbers and nulls; None if it has no env steps."""
-    if found is None or not is_number(found.get("env_steps")):
-        return None
-    return {name: v for name, v in found.items() if v is None or is_number(v)}
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value is a number that can be computed with."""
-    return type(value) in (int, float) and abs(value) <= LARGEST
 
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.common.files import json_object
-from rltrain.common.json_lines import json_lines, left_out
-from rltrain.logger.jsonl import row_of
+from rltrain.common.json_lines import json_lines, left_out, row_of
 from rltrain.report.run import Run, columns_of, flat
 
 SCENARIO = ("map_name", "game", "maker", "id")
