@@ -180,7 +180,7 @@ def fight(records: Records, limit: int = 60) -> Fights:
         health[0, :, t], health[1, :, t] = records.health[rows], health_of(battles)
         loads[0, :, t], loads[1, :, t] = (
             records.cooldown[rows],
-            battles.world.unit[:, U.COOLDOWN, :3],
+            15 * battles.state[:, [1, 5, 9]],
         )
         both = (health[:, :, t] > 0).all(0) & (first_rows + start + t < ends)[:, None]
         gap = np.hypot(*np.moveaxis(places_of(battles) - records.place[rows], -1, 0))

@@ -125,7 +125,7 @@ class BattleView:
             shield=float(unit[U.SHIELD, i]),
             shield_max=kind.shield,
             energy=float(unit[U.ENERGY, i]),
-            weapon_cooldown=max(0.0, float(unit[U.COOLDOWN, i])),
+            weapon_cooldown=max(0.0, float(unit[U.COOLDOWN, i] + self.battles.shown.ready_in)),
             pos=Position(float(unit[U.X, i]), float(unit[U.Y, i])),
         )
 

@@ -168,7 +168,7 @@ def test_cooldown_in_loops_over_smacs_odd_divisors(battle, map_name, agent, divi
     b = battle(map_name)
     b.world.unit[0, U.COOLDOWN, agent] = 40
     b.refresh()
-    assert b.state[0, agent * b.sizes.state_ally + 1] == pytest.approx(40 / divisor)
+    assert b.state[0, agent * b.sizes.state_ally + 1] == pytest.approx(41 / divisor)
 
 
 def test_medivac_begins_with_a_quarter_of_its_energy_in_place_of_a_cooldown(battle) -> None:

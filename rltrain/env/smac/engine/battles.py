@@ -91,7 +91,7 @@ class Battles:
             self.scene = build_scene(self.map_data, options, starts)
         self.scene = self.scene._replace(jitter=np.float32(jitter))
         self.max_distance = terrain.PLAYABLE if rules == "sc2" else terrain.SIZE
-        self.shown = build_view(self.map_data, options, self.max_distance)
+        self.shown = build_view(self.map_data, options, self.max_distance, int(rules == "sc2"))
         self.rule = build_reward(self.map_data, options)
         self.world = build_world(self.scene, n_envs)
         self.frame = build_frame(self.scene, self.sizes, n_envs)

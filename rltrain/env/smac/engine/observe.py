@@ -220,7 +220,8 @@ def write_state(view, param, type_bit, unit, facing, last_action, e, timestep, s
             p = at + 1
             state[at] = unit[U.HEALTH, k] / param[P.HEALTH, k]
             if k < A:
-                loads = unit[U.ENERGY, k] if param[P.ENERGY, k] > ZERO else unit[U.COOLDOWN, k]
+                heals = param[P.ENERGY, k] > ZERO
+                loads = unit[U.ENERGY, k] if heals else unit[U.COOLDOWN, k] + view.ready_in
                 state[p] = max(loads, ZERO) / param[P.COOLDOWN_NORM, k]
                 p += 1
             x, y = unit[U.X, k] - CENTER, unit[U.Y, k] - CENTER

@@ -99,9 +99,9 @@ def build_scene_at(
     )
 
 
-def build_view(map_data: MapData, options: Options, max_distance: int) -> View:
+def build_view(map_data: MapData, options: Options, max_distance: int, ready_in: int = 1) -> View:
     """What this map shows with these options; positions in states are divided by
-    ``max_distance``."""
+    ``max_distance``, and cooldowns show ``ready_in`` loops more than are left."""
     sizes = sizes_of(map_data, options)
     return View(
         n_agents=map_data.n_agents,
@@ -110,6 +110,7 @@ def build_view(map_data: MapData, options: Options, max_distance: int) -> View:
         first_attack=options.n_actions_no_attack,
         move_amount=np.float32(options.move_amount),
         max_distance=np.float32(max_distance),
+        ready_in=np.float32(ready_in),
         move_size=sizes.move,
         enemy_size=sizes.enemy,
         ally_size=sizes.ally,
@@ -230,6 +231,7 @@ def _first_units(map_data: MapData, points: list[Point], goals: list[Point]) -> 
     table[U.HEALTH] = [unit.health for unit in map_data.unit_types]
     table[U.SHIELD] = [unit.shield for unit in map_data.unit_types]
     table[U.FACING] = FIRST_FACING
+    table[U.COOLDOWN] = -1  # over for a loop or longer
     table[U.ENERGY] = [min(unit.energy, START_ENERGY) for unit in map_data.unit_types]
     return table
 

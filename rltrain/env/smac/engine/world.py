@@ -157,6 +157,7 @@ class View(NamedTuple):
     first_attack: int  # action
     move_amount: np.float32
     max_distance: np.float32  # by which positions in states are divided
+    ready_in: np.float32  # loops that states add to cooldowns; StarCraft II counts the last one
     move_size: int
     enemy_size: int
     ally_size: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rltrain.env.smac.data import terrain
 from rltrain.env.smac.data.maps import MapData
 from rltrain.env.smac.engine.tables import build_scene_at
-from rltrain.env.smac.engine.world import P, Scene
+from rltrain.env.smac.engine.world import P, Scene, U
 from rltrain.env.smac.options import Options
 from rltrain.env.smac.smaclite.combat import LOOK
 from rltrain.env.smac.smaclite.spawn import lite_points
@@ -31,4 +31,6 @@ def build_lite_scene(map_data: MapData, options: Options) -> Scene:
         param[0, P.NEIGHBOR, i] = unit.radius + widest
         param[0, P.DISC, i] = unit.separation_radius
     walls = wall_edges(terrain.pathable_cells(map_data.terrain))
-    return scene._replace(param=param, walls=walls, smaclite=True)
+    first_unit = scene.first_unit.copy()
+    first_unit[0, U.COOLDOWN] = 0
+    return scene._replace(param=param, walls=walls, first_unit=first_unit, smaclite=True)

