@@ -164,7 +164,7 @@ def refusal(own: Own, choices: Sequence[Override], typed: str) -> str:
                 problems.append(f"{o.input_line}: there is no such key.")
         if not problems:
             check(resolved(tree, lambda: found.hydra), found.picked, {})
-    except UsageError as error:
+    except (UsageError, HydraException, OmegaConfBaseException) as error:
         problems = [str(error)]
     return problems[0].splitlines()[0] if problems else ""
 

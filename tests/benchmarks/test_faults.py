@@ -10,8 +10,15 @@ from benchmarks.faults import determinism
 from benchmarks.faults.__main__ import COUNTS, KINDS
 from rltrain.common.files import get_json
 from rltrain.config.catalog import conf_dir
+from rltrain.logger import curve
 
 NAMED = ("algo", "env")
+
+
+@pytest.fixture(autouse=True)
+def curves_drawn_again(monkeypatch):
+    """Kinds that make runs in this process switch the drawing of curves off."""
+    monkeypatch.setattr(curve, "make_figure", curve.make_figure)
 
 
 @pytest.mark.slow
@@ -44,8 +51,7 @@ def test_commands_on_a_configuration_of_a_stranger(tmp_path):
     assert not wrong, json.dumps(wrong, indent=1)
 
 
-def test_something_else_in_the_place_of_a_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("rltrain.logger.curve.make_figure", None)  # put back afterwards
+def test_something_else_in_the_place_of_a_file(tmp_path):
     wrong = {k: text for k, text in KINDS["misplaced"](tmp_path, 1, 8) if text is not None}
     assert not wrong, json.dumps(wrong, indent=1)
 
