@@ -225,7 +225,11 @@ def of_choices(
         from rltrain.config.names import choice_problems
 
         wrong = choice_problems(choices, catalog)
-    right = {o.key_or_group: str(o.input_line) for o in choices if o.key_or_group not in wrong}
+    right = {
+        o.key_or_group: str(o.input_line)
+        for o in choices
+        if o.key_or_group not in wrong and o.value() is not None  # experiment=null: none
+    }
     config = hydra_loader(own).load_configuration("config", list(right.values()), RunMode.RUN)
     tree, picked = plain_tree(config), dict(config.hydra.runtime.choices)
     picked = {g: option for g, option in picked.items() if not g.startswith("hydra/")}

@@ -292,10 +292,11 @@ def not_built(tree: Mapping[str, Any], *, learns: bool, env: bool) -> list[str]:
 
 
 def leave_out(tree: dict[str, Any], parts: Collection[str]) -> None:
-    """Put ``nowhere`` in the place of the classes of parts."""
+    """Put ``nowhere`` in the place of the classes of parts, and of what is no part."""
     for path in parts:
         if path != "test.env":  # options over those of env
-            put(tree, f"{path}._target_", NOWHERE)
+            node = pick(tree, path)
+            put(tree, path, {**(node if isinstance(node, Mapping) else {}), "_target_": NOWHERE})
 
 
 def targets(tree: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:

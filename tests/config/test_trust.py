@@ -9,8 +9,8 @@ import pytest
 from benchmarks.faults.attacks import NODES, OVERRIDES
 from rltrain.config.catalog import Catalog
 from rltrain.config.compose import compose_checked
-from rltrain.config.tree import flat_keys, pick
-from rltrain.config.trust import gate
+from rltrain.config.tree import flat_keys, pick, put
+from rltrain.config.trust import NOWHERE, gate, leave_out
 from rltrain.errors import CheckpointError, NotTypedError, RltrainError, UsageError
 from rltrain.mode.sweep.plan import Job, Plan
 from rltrain.mode.sweep.saved import saved_jobs
@@ -80,3 +80,12 @@ def test_no_hostile_override_of_a_sweep_passes(own_folder, overrides, trained_on
         saved_jobs(plan, [])
     assert refused.value.exit_code in (2, 3)
     assert not (own_folder / "PWNED").exists()
+
+
+@pytest.mark.parametrize("value", [[1, [2]], "text", None, 3, {"a": 1}])
+@pytest.mark.parametrize("path", ["env", "algo.loss", "buffer"])
+def test_what_is_left_out_may_be_no_part(path, value):
+    tree = {"algo": {}}
+    put(tree, path, value)
+    leave_out(tree, [path])
+    assert pick(tree, f"{path}._target_") == NOWHERE

@@ -110,3 +110,8 @@ def test_numbers_of_hundreds_of_digits_are_refused(key):
 def test_a_deletion_is_no_value(word):
     with pytest.raises(UsageError, match="keys cannot be removed"):
         entry.run([*CARTPOLE, word])
+
+
+def test_no_experiment_is_a_choice_beside_exchanged_parts():
+    words = ["algo=rainbow", "env=cartpole", "algo/mixer=qplex", "algo/network=gru"]
+    assert compose_checked([*words, "experiment=null"]).tree == compose_checked(words).tree
