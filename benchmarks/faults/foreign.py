@@ -125,7 +125,8 @@ def commands(outside: Path) -> Iterator[tuple[str, str, Prepare, tuple[int, ...]
         for words in STARTS:
             yield name, words, of_run, (2, 3)
         for words in ACTS:
-            acts = any(key.startswith(("env", "algo.network", "test.env")) for key in changes)
+            parts = [key for key in changes if key != "env.timeout"]  # of workers
+            acts = any(key.startswith(("env", "algo.network", "test.env")) for key in parts)
             if "export" in words and not acts:
                 continue  # it would be exported, which takes long
             plays = "push" not in words and acts
