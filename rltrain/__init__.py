@@ -8,7 +8,8 @@ until one of them is used.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+
+from rltrain.common.imports import public_names
 
 # Read when torch loads its OpenMP. By default its idle threads spin for milliseconds, and on a busy
 # machine every small operation then waits for a descheduled one: 600 matrix products of a small
@@ -16,46 +17,7 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 __version__ = "0.1.0"
-__all__ = [
-    "Result",
-    "check_env",
-    "evaluate",
-    "load_policy",
-    "load_runs",
-    "make_learner",
-    "make_trainer",
-    "resume",
-    "train",
-]
-
-if TYPE_CHECKING:
-    from rltrain.api import (
-        Result,
-        evaluate,
-        load_policy,
-        make_learner,
-        make_trainer,
-        resume,
-        train,
-    )
-    from rltrain.env.check import check_env
-    from rltrain.report.frame import load_runs
-
-
-def __getattr__(name: str) -> Any:
-    if name == "check_env":
-        from rltrain.env.check import check_env
-
-        return check_env
-    if name == "load_runs":
-        from rltrain.report.frame import load_runs
-
-        return load_runs
-    if name in __all__:
-        from rltrain import api
-
-        return getattr(api, name)
-    raise AttributeError(f"module 'rltrain' has no attribute '{name}'")
+__all__, __getattr__ = public_names(__name__)
 
 
 def __dir__() -> list[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import pkgutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, cast
@@ -13,15 +14,20 @@ from typing import Any, cast
 from rltrain.errors import UsageError
 
 
-def import_name(package: str, exports: Mapping[str, str], name: str) -> Any:
-    """The public name ``name`` of ``package``; ``exports`` maps names to submodules.
-
-    Raises:
-        AttributeError: the package has no such name.
+def public_names(package: str) -> tuple[list[str], Callable[[str], Any]]:
+    """``__all__`` and ``__getattr__`` of a package whose public names are imported on first use:
+    those that its stub ``__init__.pyi`` imports.
     """
-    if name not in exports:
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
-    return getattr(import_module(f"{package}.{exports[name]}"), name)
+    stub = ast.parse(pkgutil.get_data(package, "__init__.pyi") or b"")
+    lines = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    homes = {alias.name: str(line.module) for line in lines for alias in line.names}
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(homes[name]), name)
+
+    return list(homes), find
 
 
 @contextmanager

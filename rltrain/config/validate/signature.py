@@ -1,7 +1,7 @@
 """The keywords of a class or function of rltrain's own, read from its source without importing it.
 
 The annotations of constructors define valid values, but their modules import torch, which takes
-seconds. Names are followed through imports and ``_EXPORTS`` as Python would, and only the
+seconds. Names are followed through imports as Python would, and only the
 annotations themselves are evaluated.
 """
 
@@ -136,7 +136,8 @@ class Module:
     def __init__(self, name: str) -> None:
         package, *parts = name.split(".")
         path = PACKAGE.joinpath(*parts)
-        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        stubs = (path / "__init__.pyi", path / "__init__.py", path.with_suffix(".py"))
+        path = next((each for each in stubs if each.is_file()), path)
         if package != "rltrain" or not path.is_file():
             raise UnreadableError(name)
         self.name = name
@@ -151,10 +152,6 @@ class Module:
                 self.nodes[node.name] = node
             elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 self.nodes[node.targets[0].id] = node
-        exports = self.nodes.get("_EXPORTS")
-        if isinstance(exports, ast.Assign):
-            for leaf, below in ast.literal_eval(exports.value).items():
-                self.imported.setdefault(leaf, (f"{name}.{below}", leaf))
 
     def find(self, name: str) -> tuple[Module, ast.stmt]:
         """What defines a name, wherever it was imported from."""

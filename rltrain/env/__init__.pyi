@@ -1,0 +1,13 @@
+from rltrain.env.atari import AtariVectorEnv as AtariVectorEnv
+from rltrain.env.games.matrix import matrix_game as matrix_game
+from rltrain.env.games.matrix import two_step_game as two_step_game
+from rltrain.env.games.stag_hunt import StagHunt as StagHunt
+from rltrain.env.make_gymnasium import from_class as from_class
+from rltrain.env.make_gymnasium import gymnasium_env as gymnasium_env
+from rltrain.env.minatar import minatar_env as minatar_env
+from rltrain.env.team.benchmarks import lbf_env as lbf_env
+from rltrain.env.team.benchmarks import magent_env as magent_env
+from rltrain.env.team.benchmarks import mpe_env as mpe_env
+from rltrain.env.team.benchmarks import rware_env as rware_env
+from rltrain.env.team.make_pettingzoo import pettingzoo_env as pettingzoo_env
+from rltrain.env.trading import trading_env as trading_env
