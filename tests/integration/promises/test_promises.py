@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.integration.promises.checks import CHECKS, DATASET, Whole, require_refused, whole_run
@@ -23,17 +25,23 @@ PAIRS = [
 ]
 
 
+def what_runs(state: State) -> tuple[Any, ...]:
+    """What the run of a state is made of: some states differ in the environment only."""
+    return state.words, state.env
+
+
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory):
     """The uninterrupted run of a state, made at its first use."""
-    made: dict[tuple[str, ...], Whole] = {}
+    made: dict[tuple[Any, ...], Whole] = {}
 
     def run_of(state: State) -> Whole:
         if "dataset.read={dataset}" in state.words and DATASET[0] is None:
             DATASET[0] = run_of(STATES["dataset.write"]).folder.parent / "data"
-        if state.words not in made:
-            made[state.words] = whole_run(state, tmp_path_factory.mktemp("whole"))
-        return made[state.words]
+        key = what_runs(state)
+        if key not in made:
+            made[key] = whole_run(state, tmp_path_factory.mktemp("whole"))
+        return made[key]
 
     yield run_of
     for whole in made.values():
@@ -64,3 +72,7 @@ def test_the_sample_has_every_promise_and_every_state():
         envs = [STATES[name].env for name in mixed.states if STATES[name].env is not None]
         assert all(issubclass(mixed.run.env, env) for env in envs), mixed.states
         assert all(mixed.promise not in STATES[name].without for name in mixed.states)
+
+
+def test_no_state_is_compared_with_the_run_of_another():
+    assert len({what_runs(state) for state in STATES.values()}) == len(STATES)

@@ -9,6 +9,7 @@ import torch
 
 import rltrain
 from rltrain.algo import kernels
+from rltrain.algo.kernels.recurrent import learning
 from rltrain.algo.kernels.recurrent.learning import CompiledSequenceLoss
 from rltrain.algo.kernels.recurrent.target_values import TargetValues
 from rltrain.algo.kernels.recurrent.threads import MeasuredThreads
@@ -102,16 +103,35 @@ def test_the_number_of_threads_changes_no_byte(monkeypatch):
                 assert torch.equal(tensor, other[part][name]), name
 
 
-def test_measuring_the_threads_changes_no_byte():
-    found = []
-    for threads in (None, MeasuredThreads(3)):
+def test_no_outcome_of_measuring_the_threads_changes_a_byte(monkeypatch):
+    """Steps that take as long as each number of threads is made to need, so that each is chosen."""
+    found, chosen = [], []
+    for fastest in (None, 1, 2, 4, 8):
+        threads = None if fastest is None else MeasuredThreads(8)
+        if threads is not None:
+            monkeypatch.setattr(learning, "perf_counter", clock_of(threads, fastest))
         learner = make_learner(
             make_model("gru", "qmix"), loss=CompiledSequenceLoss(td_loss(), threads)
         )
-        for seed in range(20):
+        for seed in range(30):
             learner.update(make_batch(LENGTHS, seed=seed), Clock())
-        found.append(learner.state_dict()["online"])
-    assert all(map(torch.equal, *(weights.values() for weights in found)))
+        found.append(learner.state_dict())
+        chosen.append(threads and threads.best)
+    assert chosen == [None, 1, 2, 4, 8]
+    for other in found[1:]:
+        for part in ("online", "optimizer"):
+            assert all(map(torch.equal, found[0][part].values(), other[part].values()))
+
+
+def clock_of(threads, fastest):
+    """A clock by which steps with ``fastest`` threads are the shortest."""
+    now = [0.0]
+
+    def perf_counter():
+        now[0] += 1.0 if threads.n == fastest else 5.0  # between readings: a step
+        return now[0]
+
+    return perf_counter
 
 
 @pytest.mark.parametrize("max_bytes", [10_000_000, 30_000])
