@@ -30,6 +30,7 @@ from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.start import built, start_from
 from rltrain.mode.train import Result, run_training
 from rltrain.mode.train import resume as continue_run
+from rltrain.stage import Stage
 from rltrain.trainer import Trainer
 from rltrain.types import EnvSpec
 
@@ -261,8 +262,9 @@ def make_trainer(
     loggers = Loggers([JsonLines(folder / "metrics.jsonl")])
     trainer = built(settings, folder, loggers, [Journal(folder, settings)])
     try:
-        trainer.awaits_restore = holds_run(folder)
-        if not trainer.awaits_restore:
+        if holds_run(folder):
+            trainer.stage = Stage.OCCUPIED
+        else:
             require_empty(folder, "a run", "Choose another run_dir.")
         warn(settings, trainer)
         start_from(trainer, settings)

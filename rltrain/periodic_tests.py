@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Protocol
@@ -11,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rltrain.callback import Callbacks
-from rltrain.callback.training import TestsApart, Training
+from rltrain.callback.training import TestRecorder, TestsApart, Training
 from rltrain.common.metrics import summarize, test_metrics
 from rltrain.common.progress import Progress
 from rltrain.errors import Interrupted, UsageError
@@ -48,15 +47,25 @@ class PeriodicTests:
     """The tests of a trainer, one at a time.
 
     With worker processes a test that was begun is played while training goes on. Its result belongs
-    to the env step at which it began; until the callbacks have seen it, ``weights`` are the states
-    of the networks that it tested.
+    to the env step at which it began: while the callbacks see it, ``clock`` and ``weights`` are
+    those of the networks that were tested.
     """
 
     def __init__(self, trainer: Tested) -> None:
         self.trainer = trainer
         self.pending: Pending | None = None
-        self.weights: Mapping[str, Any] | None = None
-        self._present: Clock | None = None  # while an earlier test is reported
+        self.reported: Pending | None = None  # while the callbacks see its result
+        self.recorder: TestRecorder | None = None  # records the current test
+
+    @property
+    def clock(self) -> Clock:
+        """Of the test whose result is reported; else that of training."""
+        return self.trainer.clock if self.reported is None else self.reported.clock
+
+    @property
+    def weights(self) -> Mapping[str, Any] | None:
+        """States of the networks of the test that is reported; None: they are the present ones."""
+        return None if self.reported is None else self.reported.weights
 
     def run(self, n: int) -> dict[str, float]:
         """A whole test of ``n`` episodes; nothing if the run is interrupted meanwhile.
@@ -97,29 +106,11 @@ class PeriodicTests:
         """Wait for the pending test, if there is one, and report its result."""
         if self.pending is None:
             return
-        trainer, test = self.trainer, self.pending
-        self.pending = None
-        result = summarize(test.apart.finish_episodes())
-        self._present, trainer.clock, self.weights = trainer.clock, test.clock, test.weights
+        self.reported, self.pending = self.pending, None
         try:
-            self._report(result)
+            self._report(summarize(self.reported.apart.finish_episodes()))
         finally:
-            trainer.clock, self.weights, self._present = self._present, None, None
-
-    @contextmanager
-    def in_the_present(self) -> Iterator[None]:
-        """Inside, the clock is that of training although a hook sees the result of a test that
-        began earlier.
-        """
-        if self._present is None:
-            yield
-            return
-        trainer, clock, weights = self.trainer, self.trainer.clock, self.weights
-        trainer.clock, self.weights = self._present, None
-        try:
-            yield
-        finally:
-            trainer.clock, self.weights = clock, weights
+            self.reported = None
 
     def finish_earlier(self) -> None:
         """The same, unless the test began at the present env step."""
@@ -141,7 +132,7 @@ class PeriodicTests:
         require_episodes(n)
         self.finish()
         trainer = self.trainer
-        watches: list[Watch] = [] if trainer.recorder is None else [trainer.recorder]
+        watches: list[Watch] = [] if self.recorder is None else [self.recorder]
         if trainer.callbacks.watch_tests:
             watches.append(TestStepHooks(trainer, trainer.callbacks, n))
         return trainer.test_rollout.run_episodes(

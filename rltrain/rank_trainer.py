@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rltrain.common.checkpoint import Found
 from rltrain.common.seeding import NOISE_STREAM, seed_key
+from rltrain.stage import Stage, Stop
 from rltrain.trainer import Trainer
 from rltrain.types import Steps
 
@@ -47,10 +48,10 @@ class RankTrainer(Trainer):
     def __init__(self, *, ranks: Together, shared: list[Tensor], **parts: Any) -> None:
         super().__init__(**parts)
         self.ranks, self.shared = ranks, shared
-        self.asked: str | None = None  # why this rank wants to end
+        self.wish: Stop | None = None  # of this rank, to end all of them
 
     def start(self) -> None:
-        if not self.started:
+        if self.stage is Stage.NEW:
             self.ranks.start()
             for tensor in self.shared:
                 self.ranks.copy_first(tensor)
@@ -65,14 +66,14 @@ class RankTrainer(Trainer):
 
     def counted(self, steps: Steps) -> int:
         """The same with the sums over all ranks; ends all of them in the same iteration."""
-        if self.ranks.orphaned and self.asked is None:
+        if self.ranks.orphaned and self.wish is None:
             log.warning("torchrun has ended: stopping after this iteration and saving.")
             self.stop("torchrun has ended", interrupted=True)
         counts = [
             steps.env_steps,
             len(steps.episodes),
             not self.can_learn,
-            self.asked is not None,
+            self.wish is not None,
         ]
         together = torch.tensor(counts, dtype=torch.int64, device=self.ranks.device)
         self.ranks.sum(together)
@@ -83,12 +84,17 @@ class RankTrainer(Trainer):
             episodes=self.clock.episodes + episodes,
         )
         if ending:
-            self.stopping = self.asked or "another rank ended"
+            self.asked = self.wish or Stop("another rank ended", interrupted=False)
         return 0 if unready else self.update_ratio.due(env_steps, episodes)
 
     def stop(self, why: str, *, interrupted: bool = False) -> None:
         """End all ranks after the next iteration."""
-        self.asked, self.interrupted = why, interrupted or self.interrupted
+        self.wish = Stop(why, interrupted or self.interrupted)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a signal reached this rank."""
+        return self.wish is not None and self.wish.interrupted
 
     def close(self) -> None:
         super().close()

@@ -4,27 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import InitVar, asdict, dataclass
+from dataclasses import InitVar, asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from rltrain import trainer_state
+import torch
+
 from rltrain.callback import Callbacks
-from rltrain.callback.training import EvaluationRollouts, TestRecorder
-from rltrain.common.checkpoint import Found
+from rltrain.callback.training import EvaluationRollouts
+from rltrain.common import checkpoint
+from rltrain.common.checkpoint import CONFIG, MODEL, REPLAY, SPEC, TRAINER, Found
+from rltrain.common.checkpoint.fit import UNFIT, check_fits, require_counts
 from rltrain.common.closing import close_all
 from rltrain.common.disk import Disk
 from rltrain.common.machine.usage import Usage
 from rltrain.common.metrics import Metrics, episode_metrics
 from rltrain.common.progress import Progress
 from rltrain.common.stopwatch import Stopwatch
-from rltrain.errors import UsageError
+from rltrain.errors import CheckpointError, UsageError
 from rltrain.interfaces import Acting, Buffer, Learning, Rollouts
 from rltrain.periodic_tests import PeriodicTests, TestFunction
+from rltrain.stage import AFTER, Stage, Stop
 from rltrain.step_hooks import TrainingStepHooks
 from rltrain.types import Clock, Episode, Steps
 from rltrain.update_ratio import UpdateRatio
+
+INEXACT = (
+    "The environments cannot save their state: the open episodes are dropped and begin again, "
+    "so the numbers will differ from those of a run without the interruption."
+)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -73,21 +82,18 @@ class Trainer:
         self.step_hooks, self.tests = TrainingStepHooks(), PeriodicTests(self)
         self.latest: dict[str, float] = {}  # every metric's last reported value
         self.progress, self.stopwatch = Progress(), Stopwatch()
-        self.stopping: str | None = None  # why the run ends early
-        self.interrupted = False  # … on a signal
+        self.stage = Stage.NEW
+        self.asked: Stop | None = None  # to end early
         self.pretrained = False  # began with weights of another run
-        self.awaits_restore = False  # its folder holds a run to be restored first
-        self.went_back = False  # to a checkpoint that is not the newest of this run
+        self.rewound = False  # restored from a checkpoint that is not the newest of this run
         self.diverging = False  # the latest updates were all undone
-        self.recorder: TestRecorder | None = None  # records the current test
-        self.ended_at = -1  # env steps of the last ``on_train_end``
-        self.started = False
         self.disk, self.usage = Disk(), Usage()
 
     def run(self, until: int) -> None:
         """Train until that many env steps."""
-        trainer_state.leave_later_checkpoints(self)
+        self.delete_later_checkpoints()
         while self.clock.env_steps < until and self.stopping is None:
+            self.enter("collect")
             self.stopwatch.lap("other")
             steps = self.rollout.collect(self.steps_per_collect, self.clock)
             self.stopwatch.lap("collecting")
@@ -136,25 +142,29 @@ class Trainer:
         Raises:
             UsageError: the folder holds a run that was not restored.
         """
-        self.require_own_folder()
-        if not self.started:
-            self.started = True
+        if self.enter("start"):
             self.usage.begin()
             self.callbacks.on_train_start(self)
 
-    def require_own_folder(self) -> None:
-        """Refuse to write into the folder of another run."""
-        if self.awaits_restore:
+    def end(self) -> None:
+        """Call ``on_train_end`` of the callbacks, once for an env step."""
+        if self.enter("end"):
+            self.callbacks.on_train_end(self)
+
+    def enter(self, event: str) -> bool:
+        """Go to the stage that ``event`` leads to; returns whether it is another one.
+
+        Raises:
+            UsageError: the folder holds a run that was not restored.
+        """
+        before = self.stage
+        if before not in AFTER[event]:
             raise UsageError(
                 f"{self.run_dir} already holds a run. Call trainer.restore({str(self.run_dir)!r}) "
                 "to go on with it, or choose another run_dir."
             )
-
-    def end(self) -> None:
-        """Call ``on_train_end`` of the callbacks, once for an env step."""
-        if self.ended_at != self.clock.env_steps:
-            self.ended_at = self.clock.env_steps
-            self.callbacks.on_train_end(self)
+        self.stage = AFTER[event][before]
+        return self.stage is not before
 
     def train(self) -> dict[str, float]:
         """Run to ``total_env_steps`` or until something stops it; returns the latest metrics."""
@@ -202,7 +212,7 @@ class Trainer:
         """Run test episodes (episode i with seed i, in their own environments) and return their
         statistics, or those of the test function; none if the run is interrupted meanwhile.
         """
-        self.require_own_folder()
+        self.enter("write")
         return self.tests.run(self.test_episodes if episodes is None else episodes)
 
     def play(self, n: int) -> list[Episode]:
@@ -229,8 +239,8 @@ class Trainer:
             ones, stacked frames, previous actions) those and the state for the next observations.
         """
         action, after = self.actor.act(obs, state, explore, avail_actions, self.clock)
-        found = action[:, 0] if action.shape[1] == 1 else action
-        return found if after is None else (found, after)
+        action = action[:, 0] if action.shape[1] == 1 else action
+        return action if after is None else (action, after)
 
     def compute_single_action(
         self,
@@ -242,9 +252,8 @@ class Trainer:
         """``compute_actions`` for one observation: a number, or [N] for a team."""
         masks = None if avail_actions is None else [avail_actions]
         action, after = self.actor.act([obs], state, explore, masks, self.clock)
-        own = action[0, 0] if action.shape[1] == 1 else action[0]
-        found = int(own) if own.ndim == 0 else own
-        return found if after is None else (found, after)
+        single = int(action[0, 0]) if action.shape[1] == 1 else action[0]
+        return single if after is None else (single, after)
 
     def log(self, row: dict[str, float]) -> dict[str, float]:
         """Pass training metrics through ``on_log`` and update ``latest``; returns what to write."""
@@ -255,15 +264,27 @@ class Trainer:
     def stop(self, why: str, *, interrupted: bool = False) -> None:
         """End the run after the present iteration; an interrupted one skips its last test."""
         if not self.interrupted:
-            self.stopping, self.interrupted = why, interrupted
+            self.asked = Stop(why, interrupted)
+
+    @property
+    def stopping(self) -> str | None:
+        """Why the run ends early."""
+        return None if self.asked is None else self.asked.why
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether it ends on a signal."""
+        return self.asked is not None and self.asked.interrupted
 
     def close(self) -> None:
         close_all("a rollout", [self.rollout, self.test_rollout])
 
     @property
     def untrained(self) -> bool:
-        """Whether the weights are still those of the initialization."""
-        return self.clock.updates == 0 and not self.pretrained
+        """Whether the weights, those of a test while its result is reported, are still those of the
+        initialization.
+        """
+        return self.tests.clock.updates == 0 and not self.pretrained
 
     @property
     def seconds(self) -> float:
@@ -278,23 +299,153 @@ class Trainer:
             kind: ``full`` to resume from (it becomes ``latest``, and the replay of older ones is
                 dropped), ``weights`` to act and to start from.
         """
-        self.require_own_folder()
+        self.enter("write")
         with self.progress.during("saving"):
-            return trainer_state.save(self, kind, with_replay)
+            if kind == "full":
+                self.tests.finish_earlier()
+                learner, step = self.learner.state_dict(), self.clock.env_steps
+                parts = self._to_act(learner)
+                rest = {name: learner[name] for name in learner if name not in parts[MODEL]}
+                parts[TRAINER] = {**self.state_dict(), "learner": rest}
+                if with_replay:
+                    parts[REPLAY] = self.buffer.state_dict()
+            else:
+                parts = self._to_act(self.tests.weights or self.learner.state_dict())
+                step = self.tests.clock.env_steps
+            parts = self.callbacks.on_save(self, parts)
+            folder = checkpoint.write(self.checkpoints, step, parts, kind)
+            if kind == "full":
+                checkpoint.make_latest(self.checkpoints, step, self.keep_last, REPLAY)
+            return folder
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of the run's checkpoints."""
+        return self.run_dir / "checkpoints"
 
     def export(self, folder: str | Path) -> Path:
         """Write the current weights with everything needed to act into ``folder/<env_steps>/``, for
         ``rltrain.load_policy``, ``mode=evaluate`` and ``checkpoint=``; training is unchanged.
         """
-        return trainer_state.export(self, Path(folder))
+        parts = self._to_act(self.learner.state_dict())
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        return checkpoint.write(Path(folder), self.clock.env_steps, parts, "weights")
+
+    def _to_act(self, learner: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+        """The parts of a checkpoint that acting needs, given the learner's state."""
+        model = {name: learner[name] for name in ("online", "target")}
+        return {MODEL: model, SPEC: self.about[SPEC], CONFIG: self.about[CONFIG]}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the learner and the replay, which have files of their own."""
+        return {
+            "clock": asdict(self.clock),
+            "owed": self.update_ratio.owed,
+            "usage": self.usage.state_dict(),
+            "iterations": self.iterations,
+            "pretrained": self.pretrained,
+            "metrics": self.metrics.state_dict(),
+            "latest": self.latest,
+            "rollout": self.rollout.state_dict(),
+            "callbacks": self.callbacks.state_dict(),
+            "step_hooks": self.step_hooks.state_dict(),
+            "torch_rng": torch.get_rng_state(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over all but the rollout and its hooks."""
+        self.clock = Clock(**state["clock"])
+        self.update_ratio.owed = int(state["owed"])
+        self.usage.load_state_dict(state["usage"])
+        self.iterations = int(state["iterations"])
+        self.pretrained = bool(state["pretrained"])
+        self.metrics.load_state_dict(state["metrics"])
+        self.latest = dict(state["latest"])
+        self.callbacks.load_state_dict(state["callbacks"])
+        torch.set_rng_state(state["torch_rng"])
 
     def restore(self, path: str | Path) -> Found:
         """Restore a full checkpoint: the run continues as if it had not stopped. Without a saved
         replay it begins new episodes, since the first steps of the open ones are missing. Once the
         run goes on from an earlier checkpoint of its own, later ones are deleted.
+
+        Raises:
+            CheckpointError: the checkpoint cannot be read or holds weights only.
+            UsageError: it holds no replay, and the trainer has one of other steps.
         """
-        return trainer_state.restore(self, Path(path))
+        found = checkpoint.find(Path(path), full=True)
+        if not checkpoint.has(found.folder, TRAINER):
+            raise CheckpointError(
+                f"{found.folder} holds weights only: a run can start from it "
+                f"(checkpoint={found.folder}) but not resume."
+            )
+        if self.clock.env_steps and not checkpoint.has(found.folder, REPLAY):
+            raise UsageError(
+                f"{found.folder} holds no replay, and that of this trainer is of other steps. "
+                "Restore it with a trainer that has not collected any: "
+                "rltrain.make_trainer(…, run_dir=…)."
+            )
+        self.asked, self.diverging = None, False
+        self.tests.drop()
+        state = checkpoint.read(found.folder, TRAINER)
+        require_counts(state, self.update_ratio.unit, found.folder)
+        model = checkpoint.read(found.folder, MODEL)
+        check_fits(self.learner.state_dict(), model, found.folder, self.about)
+        try:
+            self.learner.load_state_dict({**state["learner"], **model})
+            remarks = self._restore_rollout(found.folder, state)
+            self.load_state_dict(state)
+            self._restored(found, newest=not checkpoint.is_one(Path(path)))
+        except UNFIT as error:
+            raise CheckpointError(
+                f"{found.folder} does not fit this run: {type(error).__name__}: {error}"
+            ) from error
+        return replace(found, remarks=(*found.remarks, *remarks))
+
+    def _restore_rollout(self, folder: Path, state: Mapping[str, Any]) -> list[str]:
+        """Restore the replay and the open episodes, or begin new ones; returns what is not as it
+        was.
+        """
+        hooks = state.get("step_hooks", {})
+        if checkpoint.has(folder, REPLAY):
+            self.buffer.load_state_dict(checkpoint.read(folder, REPLAY))
+            self.rollout.load_state_dict(state["rollout"])
+            self.step_hooks.load_state_dict(hooks)
+            return [] if state["rollout"].get("env", {}).get("exact", True) else [INEXACT]
+        self.rollout.restart(state["rollout"], state["clock"]["episodes"])
+        self.step_hooks.load_state_dict(hooks)
+        self.step_hooks.open[:] = False
+        return ["The replay was not saved: collecting again, from new episodes."]
+
+    def _restored(self, found: Found, *, newest: bool) -> None:
+        """Go on from a checkpoint; complete what a kill has left half done in the own folder.
+
+        Args:
+            newest: it was not chosen by its step.
+        """
+        own = found.folder.resolve().parents[1] == self.run_dir.resolve()
+        self.enter("restore" if own else "restore another")
+        if own:
+            last = checkpoint.newest_full(self.checkpoints)
+            self.rewound = not newest and last != found.step
+            if not self.rewound:
+                checkpoint.make_latest(self.checkpoints, found.step, self.keep_last, REPLAY)
+
+    def delete_later_checkpoints(self) -> None:
+        """Delete the checkpoints that the run has gone back from, once it goes on from an earlier
+        one: a resume takes the newest.
+        """
+        if self.rewound:
+            self.rewound = False
+            checkpoint.drop_later(self.checkpoints, self.clock.env_steps)
 
     def load_weights(self, folder: Path) -> None:
-        """Start from the networks of a checkpoint; UsageError if they do not fit."""
-        trainer_state.load_weights(self, folder)
+        """Start from the networks and targets of a checkpoint.
+
+        Raises:
+            UsageError: they belong to another environment or network.
+        """
+        model = checkpoint.read(folder, MODEL)
+        check_fits(self.learner.state_dict(), model, folder, self.about)
+        self.learner.load_state_dict({**self.learner.state_dict(), **model})
+        self.pretrained = True

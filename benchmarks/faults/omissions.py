@@ -22,7 +22,7 @@ import rltrain
 from benchmarks.faults.runs import SMALL, result_of, warm_up, without_clocks
 from benchmarks.faults.signals import note, on_call, run, sends
 from rltrain.common import checkpoint
-from rltrain.trainer_state import MODEL, REPLAY, TRAINER
+from rltrain.common.checkpoint import MODEL, REPLAY, TRAINER
 
 CUTS = [
     ("rltrain.hardware.rollout:Rollout.collect", "SIGTERM", 0.6),

@@ -49,7 +49,7 @@ PHASES = {
 """Functions that are called in the phases of a run."""
 WHEN_RESUMED = {
     "find": "rltrain.mode.train:find_run",
-    "restore": "rltrain.trainer_state:restore",
+    "restore": "rltrain.trainer:Trainer.restore",
     "collect, resumed": PHASES["collect"],
 }
 TWO_RUNS = [

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.common import checkpoint
+from rltrain.common.checkpoint import SPEC
 from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError
-from rltrain.trainer_state import SPEC
 
 
 def ordered_as(settings: Settings, record: Mapping[str, Any]) -> Settings:

@@ -14,9 +14,9 @@ from rltrain.algo.policy import Policy
 from rltrain.build.env import prepare_machine
 from rltrain.build.learner import load_agents, spec_of
 from rltrain.common import checkpoint
+from rltrain.common.checkpoint import SPEC
 from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError
-from rltrain.trainer_state import SPEC
 from rltrain.types import EnvSpec
 
 

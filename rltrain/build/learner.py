@@ -20,12 +20,13 @@ from rltrain.algo.network.groups import GroupedAgents
 from rltrain.algo.reward_norm import RewardNorm
 from rltrain.build.env import announce_compilation
 from rltrain.common import checkpoint
+from rltrain.common.checkpoint import CONFIG, MODEL, SPEC
+from rltrain.common.checkpoint.fit import check_fits
 from rltrain.common.conformance import conform
 from rltrain.common.seeding import NETWORK_STREAM, seed_key
 from rltrain.config.schema import Settings
 from rltrain.hardware.device import available_cores, seed_networks
 from rltrain.interfaces import Agents, Critic, Loss, Mixer, Optimizer, TargetUpdates
-from rltrain.trainer_state import CONFIG, MODEL, SPEC, check_fits
 from rltrain.types import EnvSpec, Model
 
 

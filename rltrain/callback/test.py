@@ -54,8 +54,9 @@ class Test(Callback):
         return value
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
-        self.tested_at = trainer.clock.env_steps
-        self.loggers.write(trainer.clock, trainer.seconds, value)
+        clock = trainer.tests.clock
+        self.tested_at = clock.env_steps
+        self.loggers.write(clock, trainer.seconds, value)
         score = test_score(value)
         first_trained = self.best_untrained and not trainer.untrained
         none = checkpoint.pointed(trainer.run_dir / "checkpoints", "best") is None

@@ -73,6 +73,12 @@ class EvaluationRollouts(Protocol):
 class Tests(Protocol):
     """Tests that may be played beside training."""
 
+    recorder: TestRecorder | None  # records the current test
+
+    @property
+    def clock(self) -> Clock:
+        """Of the test whose result ``on_test_end`` gets; else that of training."""
+
     def begin(self) -> bool:
         """Begin a test; False if the run was interrupted meanwhile."""
 
@@ -97,9 +103,7 @@ class Training(Protocol):
     test_rollout: EvaluationRollouts
     buffer: Buffer
     learner: Learning
-    interrupted: bool  # the run ends on a signal
     diverging: bool  # the latest updates were all undone
-    recorder: TestRecorder | None  # records the current test
     disk: Disk  # files that cannot be written while the run goes on
     stopwatch: Stopwatch  # where the time goes
     usage: Usage  # time and memory of the run
@@ -115,6 +119,10 @@ class Training(Protocol):
     @property
     def seconds(self) -> float:
         """Wall-clock seconds of the run, those before a resume included."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the run ends on a signal."""
 
     @property
     def untrained(self) -> bool:

@@ -28,16 +28,17 @@ class RecordVideo(Callback):
         env_steps = trainer.clock.env_steps
         is_due = env_steps >= self.due.at
         folder = trainer.run_dir / "recordings" / str(env_steps)
-        trainer.recorder = recorder_of(self.env, folder, 1) if is_due else None
+        trainer.tests.recorder = recorder_of(self.env, folder, 1) if is_due else None
         return value
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
-        if trainer.recorder is not None:
-            self.due(trainer.clock.env_steps)  # not earlier: an interrupted test is made again
-            for path in trainer.recorder.files.get(0, ()):
+        tests = trainer.tests
+        if tests.recorder is not None:
+            self.due(tests.clock.env_steps)  # not earlier: an interrupted test is made again
+            for path in tests.recorder.files.get(0, ()):
                 if path.suffix == ".gif":
-                    self.loggers.video(trainer.clock, path)
-        trainer.recorder = None
+                    self.loggers.video(tests.clock, path)
+        tests.recorder = None
         return value
 
     def state_dict(self) -> dict[str, Any]:

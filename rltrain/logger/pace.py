@@ -15,7 +15,10 @@ class Run(Protocol):
     clock: Clock
     total_env_steps: int
     progress: Progress
-    stopping: str | None  # why the run ends early
+
+    @property
+    def stopping(self) -> str | None:
+        """Why the run ends early."""
 
     @property
     def seconds(self) -> float:

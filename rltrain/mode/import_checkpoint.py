@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from rltrain.algo.learner import Learner
+from rltrain.common.checkpoint.fit import size_words
 from rltrain.common.files import expanded, number_of
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
@@ -25,7 +26,6 @@ from rltrain.logger.screen import Screen, shown
 from rltrain.mode.messages.closing import evaluate_command, resume_command
 from rltrain.mode.run_folder import Record, make_folder, now, require_new
 from rltrain.mode.start import built
-from rltrain.trainer_state import size_words
 from rltrain.types import Clock
 
 CENTRAL = ("central_agent", "central_mixer")

@@ -220,12 +220,13 @@ class Record(Callback):
         self.write(trainer, plan=resource_plan(settings, trainer))
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
-        result = {"env_steps": trainer.clock.env_steps, **value}
+        env_steps = trainer.tests.clock.env_steps
+        result = {"env_steps": env_steps, **value}
         self.facts["final_test"] = result
         best = checkpoint.pointed(trainer.run_dir / "checkpoints", "best")
         before = self.facts.get("best_test") or {}
         beaten = before.get("env_steps") == best and test_score(before) > test_score(result)
-        if best == trainer.clock.env_steps and not beaten:
+        if best == env_steps and not beaten:
             self.facts["best_test"] = result
         self.write(trainer)
         return value

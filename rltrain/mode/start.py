@@ -120,7 +120,7 @@ def run_rank(settings: Settings, run_dir: Path, *, resume: bool) -> int:
             interrupts.trainer = trainer
             trainer.train()
         except KeyboardInterrupt:
-            trainer.interrupted = True
+            trainer.stop("KeyboardInterrupt", interrupted=True)
         except Exception as error:
             if interrupts.trainer is None:
                 raise

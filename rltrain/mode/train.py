@@ -175,7 +175,7 @@ def trained(
         introduce()
         trainer.train()
     except KeyboardInterrupt:
-        trainer.interrupted = True
+        trainer.stop("KeyboardInterrupt", interrupted=True)
     except BaseException as error:  # SystemExit too: the run has ended, and its record says how
         code, status = exit_code_of(error), "failed"
         log.error("%s", traceback.format_exc())

@@ -40,12 +40,12 @@ class Estimate(Callback):
         self.held_out = held_out[np.argsort(dataset.length[held_out], kind="stable")]
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
-        agents = trainer.learner.online.agents
+        agents, clock = trainer.learner.online.agents, trainer.tests.clock
         ratio: list[np.ndarray] = []
         reward: list[np.ndarray] = []
         for i in range(0, len(self.held_out), AT_ONCE):
             episodes = [self.dataset.piece(int(n)) for n in self.held_out[i : i + AT_ONCE]]
-            target = probabilities(agents, episodes, self.exploration, self.dataset, trainer.clock)
+            target = probabilities(agents, episodes, self.exploration, self.dataset, clock)
             for e, p in zip(episodes, target, strict=True):
                 behavior = e["probability"][:-1].astype(np.float64).prod(-1)
                 ratio.append(p.prod(-1) / behavior)  # agents choose independently of each other

@@ -9,7 +9,6 @@ from typing import Any
 from rltrain.errors import UsageError
 from rltrain.offline.dataset import Reader
 from rltrain.trainer import Trainer
-from rltrain.trainer_state import leave_later_checkpoints
 from rltrain.types import Clock
 from rltrain.update_ratio import UpdateRatio
 
@@ -39,10 +38,11 @@ class OfflineTrainer(Trainer):
 
     def run(self, until: int) -> None:
         """Learn until the first iteration with so many env steps on the clock."""
-        leave_later_checkpoints(self)
+        self.delete_later_checkpoints()
         if self.buffer.n_steps == 0:
             self.fill()
         while self.clock.env_steps < until and self.stopping is None:
+            self.enter("collect")
             n = self.env_steps_per_iteration
             if self.buffer.full:
                 self.read(n)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 import rltrain
-from rltrain.callback import Training
 from rltrain.callback.video import RecordVideo
 from rltrain.env.games.matrix import two_step_game
 from rltrain.logger.loggers import Logger, Loggers
@@ -66,11 +66,11 @@ class Seen(Logger):
         self.videos.append((clock.env_steps, path.name))
 
 
-class Run(Training):
+class Run:
     """As much of a trainer as the callback uses."""
 
     def __init__(self, run_dir):
-        self.clock, self.run_dir, self.recorder = Clock(), run_dir, None
+        self.clock, self.run_dir, self.tests = Clock(), run_dir, SimpleNamespace(clock=Clock())
 
 
 def test_an_interrupted_test_is_recorded_again(tmp_path):
@@ -81,11 +81,11 @@ def test_an_interrupted_test_is_recorded_again(tmp_path):
     resumed = RecordVideo(interval=100, env=env, loggers=Loggers([seen]))
     resumed.load_state_dict(callback.state_dict())
     resumed.on_test_start(run)
-    run.recorder.files[0] = [tmp_path / "episode-000.gif", tmp_path / "episode-000.mp4"]
+    run.tests.recorder.files[0] = [tmp_path / "episode-000.gif", tmp_path / "episode-000.mp4"]
     resumed.on_test_end(run, {})
     assert seen.videos == [(0, "episode-000.gif")]
     resumed.on_test_start(run)
-    assert run.recorder is None, "the next one is due at 100"
+    assert run.tests.recorder is None, "the next one is due at 100"
 
 
 def test_an_environment_without_pictures_is_refused(command, small, tmp_path):

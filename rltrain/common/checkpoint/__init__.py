@@ -27,10 +27,25 @@ from rltrain.common.checkpoint.manifest import (
     stored_manifest,
 )
 from rltrain.common.checkpoint.retention import drop_later, make_latest, prune
-from rltrain.common.checkpoint.storage import has, put_back, read, write
+from rltrain.common.checkpoint.storage import (
+    CONFIG,
+    MODEL,
+    REPLAY,
+    SPEC,
+    TRAINER,
+    has,
+    put_back,
+    read,
+    write,
+)
 
 __all__ = [
+    "CONFIG",
     "MANIFEST",
+    "MODEL",
+    "REPLAY",
+    "SPEC",
+    "TRAINER",
     "Found",
     "drop_later",
     "drop_part",

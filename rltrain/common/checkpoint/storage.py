@@ -19,6 +19,8 @@ from rltrain.common.checkpoint.state_tree import join, put_array, split
 from rltrain.common.files import get_json, number_of, open_plain, sync
 from rltrain.errors import CheckpointError
 
+MODEL, TRAINER, REPLAY, SPEC, CONFIG = "model", "trainer", "replay", "spec", "config"
+"""The parts of a checkpoint; model, spec and config are enough to act."""
 PART_BYTES = 1 << 28
 """A larger JSON file of a part is not read."""
 HEADER_BYTES = 1 << 24

@@ -9,10 +9,10 @@ import logging
 import math
 from collections.abc import Callable, Iterator
 
+from rltrain.common.checkpoint import SPEC
 from rltrain.common.space_record import mask_entries
 from rltrain.config.schema import Settings
 from rltrain.trainer import Trainer
-from rltrain.trainer_state import SPEC
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")

@@ -51,7 +51,7 @@ class ReportTests(Callback):
         return value
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
-        name, step = metric_name(self.metric, value), trainer.clock.env_steps
+        name, step = metric_name(self.metric, value), trainer.tests.clock.env_steps
         if name in value and np.isfinite(value[name]):
             if step not in self.known:
                 self.trial.report(value[name], step)
@@ -61,7 +61,7 @@ class ReportTests(Callback):
 
     def prune(self, trainer: Training) -> None:
         """End the run if its last test was just made and is worse than those of other trials."""
-        latest = trainer.clock.env_steps == max(self.known, default=None)
+        latest = trainer.tests.clock.env_steps == max(self.known, default=None)
         if latest and not self.pruned and self.trial.should_prune():
             self.pruned = True
             trainer.stop("pruned: its tests are worse than those of other trials")

@@ -92,7 +92,7 @@ class Trainer:
     stopped = ()
 
     def __init__(self, env_steps=0):
-        self.clock = SimpleNamespace(env_steps=env_steps)
+        self.clock, self.tests = SimpleNamespace(env_steps=env_steps), self
 
     def stop(self, why):
         self.stopped += (why,)

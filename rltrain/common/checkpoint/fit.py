@@ -1,0 +1,148 @@
+"""Whether a checkpoint fits a run: its weights, its spaces, its counters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rltrain.common.checkpoint.storage import CONFIG, SPEC, read
+from rltrain.common.spec_changes import agents_words, changes
+from rltrain.errors import CheckpointError, UsageError
+from rltrain.types import Clock
+
+UNFIT = (
+    *(ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError),
+    RuntimeError,
+)
+"""What states that are of other types, shapes or ranges raise."""
+PARTS = ("network", "mixer", "critic", "distribution")
+"""Parts of an algorithm that have weights."""
+LEFT_OUT = ".nowhere"
+"""How the class of a part ends that an evaluation does not build."""
+MOST_COUNTED = 10**15
+"""Env steps, episodes and gradient steps that a run may have."""
+
+
+def require_counts(state: Mapping[str, Any], unit: int, folder: Path) -> None:
+    """Refuse counters and metrics that no run has: it would go on for ever, or end at once.
+
+    Args:
+        unit: of ``owed``, which is less than it.
+
+    Raises:
+        CheckpointError: the first of them.
+    """
+    clock = state.get("clock")
+    counts = {f"clock.{f.name}": f.name for f in fields(Clock)}
+    found = {k: clock.get(n) if isinstance(clock, dict) else None for k, n in counts.items()}
+    found |= {"iterations": state.get("iterations"), "owed": state.get("owed")}
+    for name, value in found.items():
+        most = unit - 1 if name == "owed" else MOST_COUNTED
+        if type(value) is not int or not 0 <= value <= most:
+            raise CheckpointError(
+                f"{folder} is damaged: {name} is {value!a:.40}, expected a whole number from 0 to "
+                f"{most:,}."
+            )
+    latest = state.get("latest")
+    if not isinstance(latest, dict) or any(type(x) not in (int, float) for x in latest.values()):
+        raise CheckpointError(f"{folder} is damaged: not all of its latest metrics are numbers.")
+
+
+def check_fits(
+    have: Mapping[str, Any], model: Mapping[str, Any], folder: Path, about: Mapping[str, Any]
+) -> None:
+    """Compare names, shapes and types of the weights, and the spaces of the environment, with
+    those of a checkpoint.
+
+    Args:
+        about: ``spec`` and ``config`` of this run, as they are saved beside weights.
+
+    Raises:
+        UsageError: what differs, and what to type.
+        CheckpointError: its spec or its configuration is damaged.
+    """
+    networks = [name for name in ("online", "target") if name in have]
+    ours, theirs = weights(have, networks), weights(model, networks)
+    differ = [k for k in {**theirs, **ours} if theirs.get(k) != ours.get(k)]
+    spec = read(folder, SPEC)
+    try:
+        if differ:
+            saved, name = {SPEC: spec, CONFIG: read(folder, CONFIG)}, differ[0]
+            there, here = (each.get(name, "not there") for each in (theirs, ours))
+            why = difference(saved, about) or (
+                f"its {name} is {there}, here {here}. Choose another checkpoint."
+            )
+            raise UsageError(f"The checkpoint {folder} does not fit: {why}")
+        changed = changes(spec, about[SPEC])
+    except UNFIT as error:
+        raise CheckpointError(
+            f"{folder} has a damaged spec.json or config.json: {error!r}"
+        ) from error
+    if changed:
+        raise UsageError(
+            f"The checkpoint {folder} is of an environment with other spaces: {changed}. Its "
+            "networks would misread them. Choose the environment it was trained in, or train again."
+        )
+
+
+def weights(model: Mapping[str, Any], networks: Sequence[str]) -> dict[str, str]:
+    """The shape and type of every weight, such as ``[64, 4] float32``, by name."""
+    found = {}
+    for network in networks:
+        tensors = model.get(network)
+        for name, tensor in tensors.items() if isinstance(tensors, Mapping) else ():
+            is_tensor = isinstance(tensor, torch.Tensor)
+            kind = f"{list(tensor.shape)} {tensor.dtype}" if is_tensor else type(tensor).__name__
+            found[f"{network}.{name}"] = kind.replace("torch.", "")
+    return found
+
+
+def difference(saved: Mapping[str, Any], about: Mapping[str, Any]) -> str:
+    """Why a checkpoint's networks are not those of this run, and what to type; nothing if they are
+    of the same settings.
+    """
+    there, here = saved[CONFIG]["choices"], about[CONFIG]["choices"]
+    type_ = " ".join(f"{key}={there[key]}" for key in ("algo", "env") if there[key] != here[key])
+    advice = f"Type {type_}, or choose another checkpoint." if type_ else ""
+    sizes = [size_words(record[SPEC]) for record in (saved, about)]
+    if sizes[0] != sizes[1]:
+        return (
+            f"it is of {there['algo']} on {there['env']} ({sizes[0]}), this run is {here['algo']} "
+            f"on {here['env']} ({sizes[1]}). "
+            + (advice or "Choose the environment it was trained in, or another checkpoint.")
+        )
+    if there["algo"] != here["algo"]:
+        return f"it is a {there['algo']} checkpoint, this run is {here['algo']}. {advice}"
+    named = about[CONFIG]["algo"]
+    parts = [p for p in PARTS if not str((named.get(p) or {}).get("_target_")).endswith(LEFT_OUT)]
+    theirs, ours = (flat(r[CONFIG]["algo"], parts) for r in (saved, about))
+    keys = [k for k in {**theirs, **ours} if theirs.get(k) != ours.get(k)]
+    if not keys:
+        return ""
+    settings = ", ".join(f"{k}={theirs.get(k)}, here {ours.get(k)}" for k in keys)
+    return f"its networks have other settings ({settings}). Type them as they are there."
+
+
+def flat(algo: Mapping[str, Any], parts: Sequence[str]) -> dict[str, Any]:
+    """The settings of some parts of an algorithm by dotted key."""
+    return {
+        f"algo.{part}.{name}": value
+        for part in parts
+        for name, value in (algo.get(part) or {}).items()
+    }
+
+
+def size_words(spec: Mapping[str, Any]) -> str:
+    """3 agents, 9 actions, observation 30, state 48; the agents by name if they have names."""
+    many = "agent" if spec["n_agents"] == 1 else "agents"
+    names = agents_words(spec)
+    many += "" if names is None else f" {names}"
+    shape = "×".join(map(str, spec["obs_shape"])) or "1"
+    return (
+        f"{spec['n_agents']} {many}, {spec['n_actions']} actions, observation {shape}, "
+        f"state {spec['state_dim']}"
+    )

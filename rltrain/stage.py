@@ -1,0 +1,36 @@
+"""The stages of a trainer, and which event leads from one to another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+
+class Stage(Enum):
+    """A stage of a trainer."""
+
+    OCCUPIED = auto()  # its folder holds a run that must be restored first
+    NEW = auto()  # on_train_start has not been called
+    RUNNING = auto()
+    ENDED = auto()  # on_train_end was called at this env step
+
+
+OCCUPIED, NEW, RUNNING, ENDED = Stage
+AFTER: Mapping[str, Mapping[Stage, Stage]] = {
+    "start": {NEW: RUNNING, RUNNING: RUNNING, ENDED: ENDED},
+    "collect": {NEW: NEW, RUNNING: RUNNING, ENDED: RUNNING},
+    "write": {NEW: NEW, RUNNING: RUNNING, ENDED: ENDED},
+    "end": {NEW: ENDED, RUNNING: ENDED, ENDED: ENDED},
+    "restore": {OCCUPIED: NEW, NEW: NEW, RUNNING: RUNNING, ENDED: RUNNING},
+    "restore another": {OCCUPIED: OCCUPIED, NEW: NEW, RUNNING: RUNNING, ENDED: RUNNING},
+}
+"""The stage after an event, by the stage before; what is not there is refused."""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A request to end a run after the present iteration."""
+
+    why: str
+    interrupted: bool  # by a signal: without a last test
