@@ -40,7 +40,8 @@ class Task:
         published: the source's result: medians at 2 M steps of the SMAC paper (MMM: PyMARL's in
             DI-engine's README), PyMARL2's README (about 10 M), rl-baselines3-zoo (one agent, mean
             and deviation over episodes), CleanRL's documentation (returns of training, mean and
-            deviation over three seeds), DQN after 5 M frames in the figures of MinAtar's paper, and
+            deviation over three seeds), SMACv2's curves of QMIX in the game within 100,000 env
+            steps of 2 M, DQN after 5 M frames in the figures of MinAtar's paper, and
             best points within 2 M steps of EPyMARL's paper.
     """
 
@@ -134,6 +135,16 @@ TASKS: Mapping[str, Mapping[str, Task]] = {
             )
             for name, published in (("2s3z", "100%"), ("5m_vs_6m", "90%"))
         },
+    },
+    "smacv2": {
+        f"smacv2-{race}": Task(
+            f"experiment=pymarl2/smacv2 env.map_name={race}_5_vs_5 total_env_steps=2_050_000",
+            "test/win_rate",
+            last=20,
+            published=published,
+            seeds=2,
+        )
+        for race, published in {"protoss": "51%", "terran": "62%", "zerg": "41%"}.items()
     },
     "smaclite": {
         "smaclite-2s3z": Task(
