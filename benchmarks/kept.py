@@ -73,11 +73,32 @@ def write(path: Path, lines: list[dict[str, Any]]) -> None:
     print(path.relative_to(DATA.parent.parent))
 
 
-def kept(name: str) -> dict[str, list[dict[str, Any]]]:
-    """The lines of every kept run of a task, by seed; the first is the record."""
-    found = {}
-    for path in sorted(DATA.glob(f"{name}-s[0-9]*.jsonl.gz")):
-        text = gzip.decompress(path.read_bytes()).decode()
-        seed = path.name.removeprefix(f"{name}-s").removesuffix(".jsonl.gz")
-        found[seed] = [json.loads(line) for line in text.splitlines()]
+def files(name: str) -> dict[str, Path]:
+    """The file of every kept run of a task, by seed."""
+    found = {
+        path.name.removeprefix(f"{name}-s").removesuffix(".jsonl.gz"): path
+        for path in DATA.glob(f"{name}-s[0-9]*.jsonl.gz")
+    }
     return dict(sorted(found.items(), key=lambda item: int(item[0])))
+
+
+def records(name: str) -> dict[str, dict[str, Any]]:
+    """The record of every kept run of a task, by seed."""
+    found = {}
+    for seed, path in files(name).items():
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            found[seed] = json.loads(next(lines))["run"]
+    return found
+
+
+def kept(name: str, metric: str = "") -> dict[str, list[dict[str, Any]]]:
+    """The lines of every kept run of a task, by seed; the first is the record.
+
+    Args:
+        metric: of the rows only those that have it.
+    """
+    found = {}
+    for seed, path in files(name).items():
+        head, *lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+        found[seed] = [json.loads(line) for line in (head, *(x for x in lines if metric in x))]
+    return found

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.curves import draw
-from benchmarks.kept import PEER, keep, kept
+from benchmarks.kept import PEER, files, keep, kept, records
 from benchmarks.runs import run_all, seeds
 from benchmarks.tasks import METHODS, TASKS, Task, task
 from rltrain.logger.curve import series
@@ -56,7 +56,7 @@ def jobs(words: list[str]) -> Iterator[tuple[Path, list[str]]]:
 
 def missing(name: str) -> list[int]:
     """The seeds of a task whose runs are not kept."""
-    return [seed for seed in range(1, named(name).seeds + 1) if str(seed) not in kept(name)]
+    return [seed for seed in range(1, named(name).seeds + 1) if str(seed) not in files(name)]
 
 
 def named(name: str) -> Task:
@@ -75,10 +75,10 @@ def row(name: str, label: str, task: Task, published: str) -> str | None:
 
     Values are left out that lie half an interval or more after the last of the other library.
     """
-    runs = kept(name)
+    runs = kept(name, task.metric)
     if not runs:
         return None
-    records = [lines[0]["run"] for lines in runs.values()]
+    about = [lines[0]["run"] for lines in runs.values()]
     curves = [series(lines[1:], task.metric) for lines in runs.values()]
     end = end_of_both(name.removesuffix(PEER), task.metric)
     values = [[y for x, y in zip(*curve, strict=True) if x <= end] for curve in curves]
@@ -86,14 +86,14 @@ def row(name: str, label: str, task: Task, published: str) -> str | None:
     shown = "{:.1%}" if task.metric.endswith("win_rate") else "{:.2f}"
     cells = [
         label,
-        f"{max(record['env_steps'] for record in records):,}",
+        f"{max(record['env_steps'] for record in about):,}",
         ", ".join(runs),
         ", ".join(map(shown.format, scores)),
         shown.format(np.median(scores)),
         interval(scores, shown),
         shown.format(max(max(each[1:]) for each in values)),
         published,
-        short(np.mean([record["seconds"] / 60 for record in records])),
+        short(np.mean([record["seconds"] / 60 for record in about])),
     ]
     return f"| {' | '.join(cells)} |"
 
@@ -102,7 +102,7 @@ def end_of_both(name: str, metric: str) -> float:
     """How far a comparison with the other library reaches: half an interval between its values
     behind its shortest run.
     """
-    curves = [series(lines[1:], metric)[0] for lines in kept(f"{name}{PEER}").values()]
+    curves = [series(lines[1:], metric)[0] for lines in kept(f"{name}{PEER}", metric).values()]
     return min((x[-1] + (x[-1] - x[-2]) / 2 for x in curves), default=np.inf)
 
 
@@ -145,16 +145,16 @@ def costs() -> str:
     words = "task, runs, env steps, gradient steps, minutes, CPU minutes"
     lines = header(f"{words}, memory (MiB), replay (MiB), networks (MiB)")
     for name in (name for group in TASKS for name in kept_names(group)):
-        records = [lines[0]["run"] for lines in kept(name).values()]
-        plan = records[0].get("plan")
+        about = list(records(name).values())
+        plan = about[0].get("plan")
         cells = [
             name,
-            str(len(records)),
-            f"{max(record['env_steps'] for record in records):,}",
-            span(records, "updates", 1),
-            span(records, "seconds", 60),
-            span(records, "cpu_seconds", 60),
-            span(records, "peak_memory_bytes", 2**20),
+            str(len(about)),
+            f"{max(record['env_steps'] for record in about):,}",
+            span(about, "updates", 1),
+            span(about, "seconds", 60),
+            span(about, "cpu_seconds", 60),
+            span(about, "peak_memory_bytes", 2**20),
             f"{plan['replay']['bytes'] / 2**20:,.0f}" if plan else "",
             f"{plan['network_bytes'] / 2**20:.1f}" if plan else "",
         ]
@@ -162,11 +162,11 @@ def costs() -> str:
     return "\n".join(lines)
 
 
-def span(records: list[dict[str, Any]], name: str, unit: float) -> str:
+def span(about: list[dict[str, Any]], name: str, unit: float) -> str:
     """A field of all records that have it, from the least to the most, as one number where both
     read the same; nothing if none has it.
     """
-    found = [record[name] / unit for record in records if record.get(name) is not None]
+    found = [record[name] / unit for record in about if record.get(name) is not None]
     return "–".join(dict.fromkeys(short(x) for x in (min(found), max(found)))) if found else ""
 
 
@@ -178,18 +178,18 @@ def short(x: float | np.floating[Any]) -> str:
 def kept_names(group: str) -> list[str]:
     """The tasks of a group with kept runs; those of the other library follow ours."""
     both = (name for task in TASKS[group] for name in (task, f"{task}{PEER}"))
-    return [name for name in both if kept(name)]
+    return [name for name in both if files(name)]
 
 
 def origin(group: str) -> str:
     """Which commits on which machines made the kept runs of a group, under which rules."""
-    records = [lines[0]["run"] for name in kept_names(group) for lines in kept(name).values()]
+    about = [record for name in kept_names(group) for record in records(name).values()]
     commits: dict[str, set[str]] = {}
-    for record in records:
+    for record in about:
         commits.setdefault(record.get("library", "rltrain"), set()).add(record["git_commit"][:7])
     made = [f"{library} {', '.join(sorted(found))}" for library, found in sorted(commits.items())]
-    machines = {f"{r['machine']['cpu']}, {r['machine']['cores']} cores" for r in records}
-    rules = {(record.get("environment") or {}).get("rules_version") for record in records}
+    machines = {f"{r['machine']['cpu']}, {r['machine']['cores']} cores" for r in about}
+    rules = {(record.get("environment") or {}).get("rules_version") for record in about}
     versions = [f"battle rules version {version}" for version in sorted(rules - {None})]
     return fill(f"Made with {'; '.join([*made, *sorted(machines), *versions])}.", WIDTH)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import shutil
@@ -29,6 +30,16 @@ SMALL = [
     "logger.wandb.mode=disabled",
 ]
 """A whole run in less than a second."""
+
+
+def pytest_configure(config):
+    """Collecting makes hundreds of thousands of objects and no garbage."""
+    gc.disable()
+
+
+def pytest_collection_finish(session):
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -42,17 +42,17 @@ def test_every_fault_is_answered_as_promised(kind, n_cases, tmp_path):
 
 
 def test_drawn_command_lines_end_without_a_traceback(tmp_path):
-    wrong = {name: text for name, text in KINDS["lines"](tmp_path, 2, 60) if text is not None}
+    wrong = {name: text for name, text in KINDS["lines"](tmp_path, 2, 12) if text is not None}
     assert not wrong, json.dumps(wrong, indent=1)
 
 
 def test_commands_on_a_configuration_of_a_stranger(tmp_path):
-    wrong = {name: text for name, text in KINDS["foreign"](tmp_path, 1, 8) if text is not None}
+    wrong = {name: text for name, text in KINDS["foreign"](tmp_path, 1, 4) if text is not None}
     assert not wrong, json.dumps(wrong, indent=1)
 
 
 def test_something_else_in_the_place_of_a_file(tmp_path):
-    wrong = {k: text for k, text in KINDS["misplaced"](tmp_path, 1, 8) if text is not None}
+    wrong = {k: text for k, text in KINDS["misplaced"](tmp_path, 1, 4) if text is not None}
     assert not wrong, json.dumps(wrong, indent=1)
 
 

@@ -31,7 +31,7 @@ TEAM = ["algo=dqn", "buffer=prioritized", "env=two_step"]
 )
 def test_new_windows_have_the_priority_that_the_loss_gives_them(tmp_path, words):
     trainer = rltrain.make_trainer([*words, *FEW], run_dir=tmp_path / "run")
-    trainer.run(600)
+    trainer.run(300)
     assert trainer.clock.updates == 0
     buffer, learner = trainer.buffer, trainer.learner
     batch = buffer.sample(256, trainer.clock)

@@ -15,6 +15,7 @@ from rltrain.errors import EnvError, UsageError
 from rltrain.types import Clock, EnvSpec, Steps
 from tests.buffer import test_episode, test_on_policy, test_replay
 from tests.buffer.streams import SPEC, Stream, saved
+from tests.marks import each_once
 
 IMAGES = EnvSpec(n_agents=1, n_actions=300, obs_shape=(2, 3, 3), obs_dtype="uint8", max_steps=12)
 STORED = {"hidden_dim": 6, "first_hidden": "stored", "sequence_length": 3}
@@ -96,8 +97,7 @@ def assert_same_state(one: dict[str, Any], other: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("n", [20, pytest.param(1000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("spec", [SPEC, IMAGES], ids=["vectors", "images"])
-@pytest.mark.parametrize("kind", BUFFERS)
+@each_once(kind=BUFFERS, spec=[SPEC, IMAGES])
 def test_any_wrong_field_is_named_and_nothing_is_stored(kind: str, spec: EnvSpec, n: int) -> None:
     rng = np.random.default_rng(len(kind))
     buffer, stream = BUFFERS[kind](spec), Stream(0, spec=spec)

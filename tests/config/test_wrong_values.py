@@ -10,6 +10,7 @@ from rltrain.callback.hooks import Callbacks
 from rltrain.config.compose import compose_checked
 from rltrain.config.validate.settings import check_composition
 from rltrain.errors import UsageError
+from tests.marks import each_once
 
 CARTPOLE = ["algo=dqn", "env=cartpole"]
 PRESET = "# @package _global_\nalgo:\n  {key}: 3\n"
@@ -77,8 +78,7 @@ def test_a_class_without_the_base_class_is_refused_before_the_run(own_folder):
     assert [path.name for path in own_folder.iterdir() if path.name != "__pycache__"] == ["mine.py"]
 
 
-@pytest.mark.parametrize("algo", ["dqn", "qmix", None])
-@pytest.mark.parametrize("typed", ["file", "folder"])
+@each_once(algo=["dqn", "qmix", None], typed=["file", "folder"])
 def test_a_wrong_key_of_a_preset_names_the_file(own_folder, algo, typed):
     file = own_folder / "mine" / "experiment" / f"wrong_{typed}.yaml"
     file.parent.mkdir(parents=True)

@@ -15,6 +15,7 @@ from rltrain.build.workers import make_rollout, make_test_rollout
 from rltrain.errors import UsageError
 from rltrain.hardware.share import Share
 from tests.integration.named_order import NAMES, ORDER, NamedOrder
+from tests.marks import each_once
 
 WORDS = ["env=pettingzoo", "algo=vdn", "algo.network.groups=[[0],[1],[2],[3]]"]
 WORDS += ["test.interval=1_000_000", "test.episodes=4", "test.n_envs=2", "hardware.n_envs=2"]
@@ -84,8 +85,7 @@ def read(run, tmp_path):
 PLACES = {"evaluate": evaluated, "resume": resumed, "checkpoint": started_from, "dataset": read}
 
 
-@pytest.mark.parametrize("order", ["dcba", "badc", "bcda"])
-@pytest.mark.parametrize("place", PLACES)
+@each_once(place=PLACES, order=["dcba", "badc", "bcda"])
 def test_another_order_gives_the_same_results(run, tmp_path, monkeypatch, place, order):
     monkeypatch.setenv(ORDER, order)
     assert PLACES[place](run, tmp_path) == BEST

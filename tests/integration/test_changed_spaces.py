@@ -15,6 +15,7 @@ from rltrain.build.workers import make_rollout, make_test_rollout
 from rltrain.errors import UsageError
 from rltrain.hardware.share import Share
 from rltrain.types import EnvSpec
+from tests.marks import each_once
 
 WORDS = ["env=gymnasium", "algo=dqn", "algo.learning_starts=8", "test.interval=1_000_000"]
 WORDS += ["test.episodes=2", "test.n_envs=1", "hardware.n_envs=2", "hardware.threads=1"]
@@ -74,8 +75,7 @@ def run(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("env", OTHERS)
-@pytest.mark.parametrize("place", ["evaluate", "restore", "checkpoint", "dataset"])
+@each_once(env=OTHERS, place=["evaluate", "restore", "checkpoint", "dataset"])
 def test_other_spaces_are_refused(run, tmp_path, env, place):
     def start(*words):
         return rltrain.make_trainer([*WORDS, *words], tmp_path / "new", env=env)

@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 
 from benchmarks.tasks import METHODS, task
 from rltrain.config.compose import compose_checked
+from tests.marks import slow_except
 
 PAGES = sorted(
     path
@@ -30,7 +31,10 @@ def test_a_page_has_settings_differences_and_a_curve(page):
     assert re.search(r"## Learning curve\n\n!\[.+\]\(.+\.png\)\n\n```bash\n", text)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+SAMPLE = [page for page in PAGES if page.stem in ("dqn", "rainbow", "r2d2", "pqn", "qmix", "qplex")]
+
+
+@pytest.mark.parametrize("page", slow_except(SAMPLE, PAGES), ids=lambda page: page.stem)
 def test_its_defaults_are_those_of_the_configuration(page):
     env = "smac" if page.stem in TEAMS else "gymnasium"
     plain = compose_checked([f"algo={page.stem}", f"env={env}", "tuned=none"]).plain

@@ -17,6 +17,7 @@ from rltrain.mode.start import built
 from tests.conftest import SMALL
 from tests.integration.test_choices import TEAMS
 from tests.integration.test_team_envs import Meeting
+from tests.marks import each_once
 
 TINY = [w for w in SMALL if not w.startswith(("env=", "hardware.n_envs", "test.n_envs"))]
 TINY += ["hardware.n_envs=1", "test.n_envs=1", "algo.batch_size=1", "algo.network.hidden_dim=8"]
@@ -59,8 +60,7 @@ def three_iterations(trainer):
     trainer.close()
 
 
-@pytest.mark.parametrize("env", ENVS)
-@pytest.mark.parametrize("algo", sorted(TEAMS))
+@each_once(algo=sorted(TEAMS), env=ENVS)
 def test_every_method_learns_in_every_kind_of_environment(tmp_path, algo, env):
     trainer = trainer_of(env, tmp_path, f"algo={algo}")
     three_iterations(trainer)

@@ -22,6 +22,7 @@ from rltrain.mode.sweep.plan import Job
 from rltrain.mode.sweep.processes import Lines, Processes
 from rltrain.trainer import Trainer
 from tests.common.test_streams import FAILURES, Failing
+from tests.marks import each_once
 
 
 class FailingLater(Failing):
@@ -185,8 +186,7 @@ def raising(error):
     return close
 
 
-@pytest.mark.parametrize("error", [RuntimeError(), SystemExit(9), KeyboardInterrupt()], ids=repr)
-@pytest.mark.parametrize("part", [Loggers, Trainer])
+@each_once(error=[RuntimeError(), SystemExit(9), KeyboardInterrupt()], part=[Loggers, Trainer])
 def test_a_run_that_cannot_be_closed_is_recorded(command, small, monkeypatch, part, error):
     monkeypatch.setattr(part, "close", raising(error))
     with pytest.raises(type(error)):

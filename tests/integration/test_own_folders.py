@@ -11,6 +11,7 @@ import pytest
 
 import rltrain
 from rltrain.errors import UsageError
+from tests.marks import each_once
 
 FOREIGN = {
     "a text": {"README.md": "my precious notes"},
@@ -55,13 +56,7 @@ def tree(folder):
     }
 
 
-SAMPLE = [("a text", name) for name in COMMANDS] + [(kind, "train") for kind in FOREIGN]
-ALL = [(kind, name) for kind in FOREIGN for name in COMMANDS if (kind, name) not in SAMPLE]
-
-
-@pytest.mark.parametrize(
-    ("kind", "name"), [*SAMPLE, *(pytest.param(*case, marks=pytest.mark.slow) for case in ALL)]
-)
+@each_once(kind=FOREIGN, name=COMMANDS)
 def test_a_folder_of_something_else_is_refused_and_left_as_it_is(
     command, small, own_folder, monkeypatch, name, kind
 ):
@@ -101,7 +96,9 @@ def test_what_a_killed_run_left_before_it_began_is_taken(command, small, own_fol
     assert command(*small, "hydra.run.dir=run") == 0
 
 
-@pytest.mark.parametrize("names", [[], [".run.json.123"], [".hydra/config.yaml"]])
+@pytest.mark.parametrize(
+    "names", [[], [".run.json.123"], pytest.param([".hydra/config.yaml"], marks=pytest.mark.slow)]
+)
 def test_a_folder_that_is_as_good_as_empty_is_taken(command, small, own_folder, names):
     (own_folder / "run").mkdir()
     for name in names:

@@ -10,7 +10,6 @@ import torch
 
 import rltrain
 from benchmarks.matrix_games import greedy_return, learned
-from benchmarks.monotone_fits import best_fit
 from rltrain.env.games.matrix import PAYOFFS
 from rltrain.types import Clock
 
@@ -130,6 +129,8 @@ def test_vdn_learns_the_least_squares_table_of_a_matrix_game(tmp_path, game):
     [("qtran", 1, 288, [8]), ("wqmix", 1, 3, [12, 10, 10, 10]), ("qtran", 0.1, 52.364, [8])],
 )
 def test_the_best_monotone_table_of_a_game(game, alpha, error, greatest):
+    from benchmarks.monotone_fits import best_fit  # which imports SciPy
+
     payoff = np.array(PAYOFFS[game], float)
     found, table = best_fit(payoff, alpha)
     assert found == pytest.approx(error, abs=1e-3)

@@ -15,6 +15,7 @@ from rltrain.logger.jsonl import JsonLines, read_rows
 from rltrain.logger.loggers import Loggers
 from rltrain.report.frame import load_runs
 from rltrain.types import Clock
+from tests.marks import each_once
 
 GOOD = [
     {"env_steps": n, "updates": n, "episodes": 1, "seconds": n / 10, "test/return_mean": n / 2}
@@ -81,20 +82,17 @@ def env_steps(path, name):
 READERS = ("rows", "history", "curve", "csv", "load_runs")
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("kind", DAMAGE)
+@each_once(kind=DAMAGE, reader=READERS)
 def test_a_damaged_line_is_left_out(damaged, kind, reader):
     assert env_steps(damaged(DAMAGE[kind]), reader) == [10, 20, 30]
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("kind", ODD)
+@each_once(kind=ODD, reader=READERS)
 def test_an_object_that_is_no_row_is_left_out(damaged, kind, reader):
     assert env_steps(damaged(json.dumps(ODD[kind]).encode()), reader) == [10, 20, 30]
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("value", VALUES, ids=str)
+@each_once(value=VALUES, reader=READERS)
 def test_a_value_that_is_no_number_is_left_out(damaged, value, reader):
     row = {"env_steps": 25, "updates": value, "test/return_mean": value, "custom/x": value}
     assert env_steps(damaged(json.dumps(row).encode()), reader)[:2] == [10, 20]

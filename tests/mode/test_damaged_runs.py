@@ -15,6 +15,7 @@ from rltrain.common.checkpoint.manifest import seal
 from rltrain.common.files import JSON_BYTES, get_json, number_of, open_plain
 from rltrain.errors import CheckpointError, RltrainError, UsageError, printable
 from rltrain.main import run
+from tests.marks import each_once
 
 STATE = (
     ("clock", 7),
@@ -75,8 +76,10 @@ def test_a_state_that_no_run_has_is_refused_before_a_file_is_changed(trained, pa
     assert contents(trained) == before
 
 
-@pytest.mark.parametrize("key", ["resumes", "environment", "final_test", "best_test", "started"])
-@pytest.mark.parametrize("value", [None, 7, "x", [7], {"a": "b"}])
+@each_once(
+    key=["resumes", "environment", "final_test", "best_test", "started"],
+    value=[None, 7, "x", [7], {"a": "b"}],
+)
 def test_a_record_that_no_run_writes_is_passed_over(trained, key, value):
     change(trained / "run.json", key, value)
     assert run([f"resume={trained}", "total_env_steps=165"]) == 0

@@ -17,6 +17,7 @@ from rltrain.config.compose import compose_checked
 from rltrain.main import run
 from rltrain.mode.report import places
 from rltrain.report.readers import find_runs
+from tests.marks import slow_except
 
 NAMES = (
     *("back\\slash", "ends\\", "two\\\\", "it's", "it\\'s", 'a"b', "a=b,c", "a b", "{x}", "(x)"),
@@ -26,7 +27,10 @@ NAMES = (
 """Names of folders that a shell, Hydra, a pattern or an encoding reads as something else."""
 
 
-@pytest.mark.parametrize("name", NAMES)
+SAMPLE = ("back\\slash", "it's", "a=b,c", "{x}", "[x]", "x" * 255, "not\udc80utf8")
+
+
+@pytest.mark.parametrize("name", slow_except(SAMPLE, NAMES))
 def test_a_run_is_found_whatever_its_folder_is_named(trained, own_folder, name):
     new = compose_checked(["algo=dqn", "env=cartpole", f"hydra.run.dir={name}"])
     assert new.run_dir() == own_folder / name

@@ -7,6 +7,7 @@ from PIL import Image
 from rltrain.report.analysis import analyze
 from rltrain.report.figures import COLORS, STYLE, curves, draw_all, interval, new_figure, style_of
 from rltrain.report.statistics import Estimate
+from tests.marks import slow_except
 from tests.report.runs import run, settings
 
 
@@ -40,7 +41,10 @@ def test_a_bar_ends_where_its_interval_does():
     assert (list(bar.get_xdata()), bar.get_solid_capstyle()) == ([0.2, 0.9], "butt")
 
 
-@pytest.mark.parametrize("label", ["dqn", "pqn boom=false", "vdn wind=very strong"])
+LABELS = ("dqn", "pqn boom=false", "vdn wind=very strong")
+
+
+@pytest.mark.parametrize("label", slow_except(LABELS[-1:], LABELS))
 def test_the_legend_lies_within_the_figure(label):
     runs = [
         run(Path(f"{env}{i}"), f"{label}{i}", env) for env in ("A-v1", "B-v1") for i in range(9)

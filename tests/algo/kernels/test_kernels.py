@@ -59,7 +59,7 @@ def test_the_switch_chooses_loss_and_network(choice, compiled):
 @pytest.mark.parametrize(
     ("overrides", "atol"),
     [
-        (["algo=dqn", "env=cartpole", "tuned=none"], 1e-4),
+        pytest.param(*(["algo=dqn", "env=cartpole", "tuned=none"], 1e-4), marks=pytest.mark.slow),
         (["algo=rainbow", "env=cartpole"], 1e-3),
         (["algo=qmix", "env=two_step", "algo.batch_size=4"], 1e-4),
     ],

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 
 import rltrain
 from rltrain.env.smac.options import env_spec
 from rltrain.types import Clock, EnvSpec
 from tests.algo.batches import make_batch, with_garbage
+from tests.marks import each_once
 
 TEAM = EnvSpec(n_agents=3, n_actions=5, obs_shape=(6,), state_dim=8)
 ONE = EnvSpec(n_agents=1, n_actions=3, obs_shape=(4,))
@@ -63,8 +63,7 @@ def nan_behind(spec):
 CHANGES = [without_transitions, all_empty, not_learned, masked, nan_behind]
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("method", METHODS, ids="-".join)
+@each_once(method=METHODS, change=CHANGES)
 def test_compiled_code_and_pytorch_agree(method, change):
     compiled, plain = (found(method, kernels, change) for kernels in ("compiled", "torch"))
     for one, other in zip(compiled, plain, strict=True):

@@ -20,6 +20,7 @@ from tests.algo.batches import (
     make_batch,
     make_model,
 )
+from tests.marks import each_once
 
 LOSS = TDLoss(gamma=0.9, double=True, n_step=1)
 
@@ -37,12 +38,15 @@ PLAIN = {
 }
 
 
-@pytest.mark.parametrize("n_agents", [1, 2])
-@pytest.mark.parametrize("n_step", [1, 3])
-@pytest.mark.parametrize("huber", [None, 0.5])
-@pytest.mark.parametrize("double", [True, False])
-@pytest.mark.parametrize("mask_end", [None, 2])
-@pytest.mark.parametrize("network", PLAIN)
+@each_once(
+    12,
+    network=PLAIN,
+    mask_end=[None, 2],
+    double=[True, False],
+    huber=[None, 0.5],
+    n_step=[1, 3],
+    n_agents=[1, 2],
+)
 def test_the_compiled_step_equals_the_tensor_operations(
     network, mask_end, double, huber, n_step, n_agents
 ):
@@ -111,9 +115,7 @@ POINTS = {
 }
 
 
-@pytest.mark.parametrize("double", [True, False])
-@pytest.mark.parametrize("changes", OTHER)
-@pytest.mark.parametrize("loss", POINTS)
+@each_once(loss=POINTS, changes=OTHER, double=[True, False])
 def test_the_compiled_step_equals_losses_of_distributions_and_noisy_networks(loss, changes, double):
     """Windows of an episode's middle, its end and its last transition; one transition each is
     learned from, with the noise that the plain loss draws.
@@ -156,9 +158,11 @@ def test_the_compiled_step_equals_implicit_quantiles_of_pictures(dueling):
         torch.testing.assert_close(ours, theirs.to(ours.dtype), rtol=2e-5, atol=5e-6)
 
 
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("changes", OTHER)
-@pytest.mark.parametrize("distribution", ["scalar", "categorical", "quantile", "implicit_quantile"])
+@each_once(
+    distribution=["scalar", "categorical", "quantile", "implicit_quantile"],
+    changes=OTHER,
+    training=[True, False],
+)
 def test_compiled_acting_equals_distributions_and_noisy_networks(distribution, changes, training):
     spec = EnvSpec(n_agents=2, n_actions=3, obs_shape=(3,))
     settings = {"distribution": DISTRIBUTIONS[distribution], **BARE, **OTHER[changes]}

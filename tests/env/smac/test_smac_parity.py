@@ -11,6 +11,7 @@ from rltrain.env.smac import StarCraft2Env
 from rltrain.env.smac.data.maps import map_names
 from rltrain.env.smac.engine.world import Outcome, U
 from tests.env.smac.conftest import ATTACK, STOP, WEST, actions, enlist, place
+from tests.marks import slow_except
 
 
 def env_of(map_name: str = "3m", **options) -> StarCraft2Env:
@@ -200,7 +201,7 @@ def test_observations_with_a_timestep_have_the_announced_size(map_name: str) -> 
     assert lengths == {env.get_obs_size()} == {env.get_env_info()["obs_shape"]}
 
 
-@pytest.mark.parametrize("map_name", map_names())
+@pytest.mark.parametrize("map_name", slow_except(("3m", "2s3z", "MMM2", "corridor"), map_names()))
 def test_env_info_before_the_first_reset_is_that_after_it(map_name: str) -> None:
     env = StarCraft2Env(map_name=map_name, seed=0)
     info = env.get_env_info()

@@ -13,6 +13,7 @@ from rltrain.env.smac.engine import battles as battles_module
 from rltrain.env.smac.engine.field_of_view import IN_RANGE
 from rltrain.env.smac.engine.world import NO_ONE, M, Order, P, U
 from tests.env.smac.conftest import NORTH, STOP, actions, enlist, place, random_legal, seeds
+from tests.marks import each_once
 
 PUBLISHED: dict[str, Any] = {
     "conic_fov": False,
@@ -66,8 +67,7 @@ def test_teams_are_drawn_for_every_episode() -> None:
 SIGHTS: list[dict[str, Any]] = [{"action_mask": False}, {"conic_fov": True}, LIMITED]
 
 
-@pytest.mark.parametrize("options", SIGHTS)
-@pytest.mark.parametrize("name", ["closest", "heuristic"])
+@each_once(options=SIGHTS, name=["closest", "heuristic"])
 def test_scripted_policies_turn_and_do_not_shoot_out_of_range(name: str, options: Any) -> None:
     env = make("terran_5_vs_5", 8, **options)
     decide, first = env.scripted(name), env.battles.shown.first_attack
@@ -205,8 +205,7 @@ def test_recovering_enemies_give_no_reward(scenario) -> None:
     assert b.reward[0] == 0
 
 
-@pytest.mark.parametrize("options", [{}, LIMITED], ids=["published", "limited"])
-@pytest.mark.parametrize("race", ["terran", "protoss", "zerg"])
+@each_once(race=["terran", "protoss", "zerg"], options=[{}, LIMITED])
 def test_state_continues_exactly_in_the_middle_of_a_battle(race: str, options: Any) -> None:
     env = make(f"{race}_5_vs_5", **options)
     play(env, 14)
@@ -224,8 +223,7 @@ def test_threads_do_not_change_results(monkeypatch) -> None:
     assert play(make("zerg_5_vs_5", 6, n_threads=2, **LIMITED), 60) == serial
 
 
-@pytest.mark.parametrize("options", [{}, LIMITED], ids=["published", "limited"])
-@pytest.mark.parametrize("name", ["terran_10_vs_11", "protoss_5_vs_5", "zerg_10_vs_10"])
+@each_once(name=["terran_10_vs_11", "protoss_5_vs_5", "zerg_10_vs_10"], options=[{}, LIMITED])
 def test_random_battles_stay_in_bounds(name: str, options: Any) -> None:
     env, rng = make(name, 32, **options), np.random.default_rng(0)
     world, param = env.battles.world, env.battles.scene.param

@@ -10,6 +10,7 @@ import pytest
 from rltrain.env import lbf_env, magent_env, mpe_env, rware_env
 from rltrain.env.grid_image import BLUE, CELL
 from rltrain.env.team.opponents import flee, toward
+from tests.marks import each_once
 
 COMMON = {"n_envs": 1, "kwargs": {}, "reward": "sum", "time_limit": "bootstrap"}
 MPE = {**COMMON, "record": False, "opponent": "scripted", "max_episode_steps": 25}
@@ -97,9 +98,9 @@ SIDES += [
 SIDES += [("adversary", {"N": n}, n, "agent") for n in (2, 3, 5)]
 
 
-@pytest.mark.parametrize("opponent", ["scripted", "random"])
-@pytest.mark.parametrize(("game", "kwargs", "n", "side"), SIDES)
-def test_opponents_are_no_agents_of_the_team(game, kwargs, n, side, opponent):
+@each_once(sides=SIDES, opponent=["scripted", "random"])
+def test_opponents_are_no_agents_of_the_team(sides, opponent):
+    game, kwargs, n, side = sides
     env = mpe_env(**{**MPE, "game": game, "opponent": opponent, "kwargs": kwargs})
     assert [name for name, *_ in env.spec.agents] == [f"{side}_{i}" for i in range(n)]
     assert last_step(env, 25) == (False, True)

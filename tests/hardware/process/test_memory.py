@@ -15,6 +15,7 @@ import rltrain
 from rltrain.hardware.process.memory import SharedWeights
 from rltrain.types import EnvSpec
 from tests.hardware.process.networks import KINDS, Derived
+from tests.marks import each_once
 
 SPEC = EnvSpec(n_agents=2, n_actions=3, obs_shape=(4,), state_dim=3)
 ONE = EnvSpec(n_agents=1, n_actions=3, obs_shape=(4,))
@@ -77,8 +78,7 @@ def change(module):
             part.learn()
 
 
-@pytest.mark.parametrize("way", [through_memory, through_ray], ids=["process", "ray"])
-@pytest.mark.parametrize("kind", [*KINDS, *SHIPPED], ids=lambda x: getattr(x, "__name__", str(x)))
+@each_once(kind=[*KINDS, *SHIPPED], way=[through_memory, through_ray])
 def test_workers_have_all_that_loading_gives(kind, way):
     learned = agents_of(kind) if isinstance(kind, list) else nn.Sequential(kind())
     worker, loaded = copy.deepcopy(learned), copy.deepcopy(learned)

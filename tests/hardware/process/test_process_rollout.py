@@ -11,6 +11,7 @@ import torch
 import rltrain
 from rltrain.errors import EnvError, UsageError
 from tests.hardware.process import faults
+from tests.marks import slow_except
 
 SMALL = [
     "algo=dqn",
@@ -28,7 +29,7 @@ SMALL = [
 PROCESS = ["hardware=process", "hardware.n_workers=2"]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def faults_folder(tmp_path, monkeypatch):
     """Workers have the environment variables of the server that forks them, so a new one starts."""
     monkeypatch.setenv("FAULTS", str(tmp_path))
@@ -88,9 +89,12 @@ APEX = [
 
 
 NORMALIZED = [*SMALL, "algo.network.normalize_obs=true"]
+BOTH = [*APEX, "algo.network.normalize_obs=true"]
 
 
-@pytest.mark.parametrize("words", [NORMALIZED, APEX], ids=["dqn", "apex"])
+@pytest.mark.parametrize(
+    "words", slow_except([BOTH], [NORMALIZED, APEX, BOTH]), ids=["dqn", "apex", "both"]
+)
 def test_workers_collect_what_one_process_collects(tmp_path, words):
     """Five environments of two workers, to the last bit; a resumed run as well."""
     words = [*words, "env=cartpole"]
@@ -140,6 +144,7 @@ def test_every_method_collects_the_same_for_20_000_env_steps(tmp_path, algo, env
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("faults_folder")
 @pytest.mark.parametrize("env", [faults.Dies, faults.Hangs, faults.Raises])
 def test_a_lost_worker_is_replaced_and_its_open_episodes_dropped(tmp_path, env):
     words = [*SMALL, *PROCESS, "hardware.n_envs=4", "env.timeout=5", "log.interval=50"]

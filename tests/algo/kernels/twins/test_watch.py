@@ -19,6 +19,7 @@ from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.types import Clock, EnvSpec, Model
 from tests.algo.batches import SPEC, make_batch
+from tests.marks import each_once
 
 PLAIN = EnvSpec(n_agents=1, n_actions=2, obs_shape=(3,))
 TINY = ["hardware.threads=1", "logger=[]", "algo.max_grad_norm=null"]
@@ -71,11 +72,10 @@ PARTS = [
 ]
 
 
-@pytest.mark.parametrize("network", ["online", "target"])
-@pytest.mark.parametrize(("algo", "part"), PARTS, ids=[str(i) for i in range(len(PARTS))])
-def test_a_hook_of_any_part_is_called(algo, part, network, lines):
+@each_once(part_of=PARTS, network=["online", "target"])
+def test_a_hook_of_any_part_is_called(part_of, network, lines):
     """Registered after the learner was built; without it compiled code computes again."""
-    found = {}
+    (algo, part), found = part_of, {}
     for kernels in ("auto", "torch"):
         learner, spec = learner_of(algo, kernels)
         assert (type(learner.loss) in (CompiledTDLoss, CompiledSequenceLoss)) is (kernels == "auto")
@@ -114,12 +114,9 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("algo", "part"), [PARTS[2], PARTS[5], PARTS[11]], ids=["qmix", "vdn", "dqn"]
-)
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_hook_takes_effect(kind, algo, part):
-    found = {}
+@each_once(kind=KINDS, part_of=[PARTS[2], PARTS[5], PARTS[11]])
+def test_every_kind_of_hook_takes_effect(kind, part_of):
+    (algo, part), found = part_of, {}
     for kernels in ("auto", "torch"):
         learner, spec = learner_of(algo, kernels)
         before = update(learner, spec)
@@ -238,18 +235,17 @@ def one_layer(mixer, name):
     setattr(mixer, name, nn.Linear(old[0].in_features, old[2].out_features))
 
 
-@pytest.mark.parametrize("name", ["hyper_w_1", "hyper_w_final", "V"])
-@pytest.mark.parametrize(
-    "change",
-    [three_layers, wider, without_bias, other_activation, one_layer],
-    ids=lambda f: f.__name__,
-)
+FORMS = [three_layers, wider, without_bias, other_activation, one_layer]
+"""Of a hyper-network."""
+OTHER_FORMS = [(f, n) for f in FORMS for n in ("hyper_w_1", "hyper_w_final", "V")]
+OTHER_FORMS.remove((three_layers, "V"))  # whose layers are as wide as the mixing network
+
+
+@pytest.mark.parametrize(("change", "name"), OTHER_FORMS)
 def test_hyper_networks_of_another_form_train_rightly(change, name, lines):
     from rltrain.algo.kernels import compile_loss
     from rltrain.algo.loss.td import TDLoss
 
-    if name == "V" and change is three_layers:
-        pytest.skip("its layers are as wide as the mixing network")
     torch.manual_seed(0)
     model = Model(
         GRUAgents(spec=SPEC, hidden_dim=5, last_action=True, agent_id=True),

@@ -71,7 +71,10 @@ def test_pettingzoo_api(map_name: str) -> None:
     parallel_api_test(parallel_env(map_name=map_name), num_cycles=60)
 
 
-@pytest.mark.parametrize("map_name", map_names())
+SAMPLE = ("3m", "MMM2", "corridor", "2c_vs_64zg", "bane_vs_bane", "so_many_baneling")
+
+
+@pytest.mark.parametrize("map_name", slow_except(SAMPLE, map_names()))
 def test_all_units_start_at_separate_free_positions(map_name: str) -> None:
     row = find_map(map_name)
     cells, points = pathable_cells(row.terrain), np.array(start_points(row))

@@ -68,7 +68,7 @@ def test_mean_firing_period_of_a_marine_carries_the_remainder(battle) -> None:
     b = battle(step_mul=1)
     place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
     b.scene.damage[0, 3] = 0.0  # the enemy does not hurt
-    shots, loops = [], 30_000
+    shots, loops = [], 10_000
     for k in range(loops):
         b.world.clock[0] = 0
         b.world.unit[0, U.HEALTH, 3] = 45
