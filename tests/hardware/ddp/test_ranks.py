@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -158,6 +159,47 @@ def test_the_end_of_one_process_ends_all_with_a_checkpoint(tmp_path, rank):
     assert status["status"] == "finished"
     assert status["env_steps"] >= saved + 500
     assert status["updates"] > 0
+
+
+STUBS = {
+    "torchrun": f'exec {sys.executable} -m torch.distributed.run --standalone "$@" $MORE\n',
+    "scontrol": 'echo "$@" >> requeued\n',
+}
+
+
+@pytest.mark.slow
+def test_the_requeue_script_of_the_docs(tmp_path):
+    """Asked to end, the job is requeued; continued by the same script and finished, it is not."""
+    page = (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r"```bash\n(#!/bin/bash\n.*?)```", page, re.DOTALL)
+    script = script.replace("--nproc-per-node=4", "--nproc-per-node=2")
+    script = script.replace("algo=qmix env=smac hardware=ddp", " ".join(SMALL))
+    (tmp_path / "bin").mkdir()
+    for name, text in STUBS.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{text}")
+        (tmp_path / "bin" / name).chmod(0o755)
+    environ = {k: v for k, v in os.environ.items() if k not in VARIABLES}
+    environ |= {"PATH": f"{tmp_path}/bin:{environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    environ |= {"SLURM_JOB_ID": "7"}
+
+    def job(total):
+        environ["MORE"] = f"total_env_steps={total}"
+        return subprocess.Popen(["bash", "-c", script], cwd=tmp_path, env=environ)
+
+    run_dir, first = tmp_path / "outputs" / "several-learners", job(10_000_000)
+    log = run_dir / "metrics.jsonl"
+    await_until(lambda: log.exists() and log.read_text(encoding="utf-8").count("\n") > 3, first)
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(60) == 0
+    status = json.loads((run_dir / "run.json").read_text())
+    assert (status["status"], status["exit_code"]) == ("interrupted", 143)
+    assert (tmp_path / "requeued").read_text() == "requeue 7\n"
+    assert job(status["env_steps"] + 300).wait(120) == 0
+    ended = json.loads((run_dir / "run.json").read_text())
+    assert ended["status"] == "finished"
+    assert ended["env_steps"] >= status["env_steps"] + 300
+    assert ended["updates"] > status["updates"] > 0
+    assert (tmp_path / "requeued").read_text() == "requeue 7\n"
 
 
 def as_rank(monkeypatch, world_size):
