@@ -51,7 +51,9 @@ class Failing(io.StringIO):
 
 def outlets_of(path):
     """Calls in a file that write to a standard stream, and mentions of one that is written to."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    text = path.read_text(encoding="utf-8")
+    written = any(name in text for name in (*OUTLETS, "Live", "sys.std"))
+    for node in ast.walk(ast.parse(text)) if written else ():
         if isinstance(node, ast.Call):
             name = getattr(node.func, "id", getattr(node.func, "attr", ""))
             ours = name == "print" and isinstance(node.func, ast.Attribute)  # of a console

@@ -70,7 +70,7 @@ def with_node(tree, key, node):
     return {**tree, name: [node] if key == "callbacks" else node}
 
 
-@pytest.mark.parametrize("overrides", OVERRIDES)
+@pytest.mark.parametrize("overrides", slow_except(OVERRIDES[::4], OVERRIDES))
 def test_no_hostile_override_of_a_sweep_passes(own_folder, overrides, trained_once):
     Path("evil.yaml").write_text("# @package _global_\ncallbacks: [{_target_: os.system}]\n")
     words = overrides.split("\n")

@@ -25,7 +25,7 @@ WORDS += [
     "algo.exploration.env_steps=10",
     "algo.batch_size=8",
 ]
-WORDS += ["algo.target_update.episodes=4", "algo.learning_starts=1_000_000"]
+WORDS += ["algo.target_update.episodes=4", "algo.learning_starts=1_000_000", "log.interval=20"]
 BEST = 12.0
 RENAMED = "abce"
 

@@ -19,6 +19,7 @@ from tests.marks import each_once
 
 WORDS = ["env=gymnasium", "algo=dqn", "algo.learning_starts=8", "test.interval=1_000_000"]
 WORDS += ["test.episodes=2", "test.n_envs=1", "hardware.n_envs=2", "hardware.threads=1"]
+WORDS += ["log.interval=20"]
 
 
 class Before(gymnasium.Env):

@@ -16,6 +16,7 @@ from rltrain.config.suggest.aliases import choice_aliases, tables, value_aliases
 from rltrain.config.suggest.choices import for_choice
 from rltrain.config.suggest.keys import FREE_FORM, for_key, for_plugin, for_value, quoted
 from rltrain.errors import UsageError, closest
+from tests.marks import slow_except
 
 CATALOG = Catalog()
 
@@ -106,7 +107,7 @@ CHOICE = {
 }
 
 
-@pytest.mark.parametrize("case", NAMES)
+@pytest.mark.parametrize("case", slow_except([*NAMES][::3], NAMES))
 def test_wrong_name_is_answered_with_what_to_type(case):
     overrides, said = NAMES[case]
     assert said in answer(*overrides)
@@ -117,7 +118,7 @@ def test_name_of_another_library_is_translated(override):
     assert f" Type {FOREIGN[override]}" in answer(override) + " "
 
 
-@pytest.mark.parametrize("override", CHOICE)
+@pytest.mark.parametrize("override", slow_except([*CHOICE][::3], CHOICE))
 def test_unknown_choice_is_answered_with_what_to_type(override):
     assert f" Type {CHOICE[override]}" in answer(override)
 

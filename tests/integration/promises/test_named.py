@@ -22,7 +22,8 @@ def classes_with_a_state():
     """Classes that define ``state_dict`` with a body, as ``module.Class`` below rltrain."""
     for path in PACKAGE.rglob("*.py"):
         module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "state_dict" in text else ():
             if isinstance(node, ast.ClassDef) and "Protocol" not in map(ast.unparse, node.bases):
                 names = {m.name for m in node.body if isinstance(m, ast.FunctionDef)}
                 if "state_dict" in names:
