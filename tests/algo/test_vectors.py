@@ -1,6 +1,6 @@
 """One gradient step equals the published learners' of every method, number by number."""
 
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -60,14 +60,18 @@ STATISTICS = {  # beside those of all; theirs of the weights has the padding in 
 
 
 @pytest.fixture(params=MIXERS)
-def step(request):
+def step(request, kernels):
     """The name, the recorded arrays, and our learner after the same step."""
-    name = request.param.partition("-")[0]
-    vector = dict(np.load(DATA / f"{request.param}.npz"))
-    model = Model(AGENTS_OF(), MIXERS[request.param](spec=SPEC), critic_of(name))
-    loss = LOSSES.get(
-        name, partial(TDLoss, **{**RETURNS, "double": "double0" not in request.param})
-    )
+    return made_step(request.param, kernels)
+
+
+@cache
+def made_step(recorded, kernels):
+    """Made once for all tests, which only read it."""
+    name = recorded.partition("-")[0]
+    vector = dict(np.load(DATA / f"{recorded}.npz"))
+    model = Model(AGENTS_OF(), MIXERS[recorded](spec=SPEC), critic_of(name))
+    loss = LOSSES.get(name, partial(TDLoss, **{**RETURNS, "double": "double0" not in recorded}))
     learner = make_learner(
         model,
         spec=SPEC,

@@ -44,7 +44,9 @@ def folder(own_folder):
     "overrides",
     [
         pytest.param(["hydra.searchpath=[myconf]", "experiment=mine"], marks=pytest.mark.slow),
-        ["hydra.searchpath=[file://myconf]", "experiment=mine"],
+        pytest.param(
+            ["hydra.searchpath=[file://myconf]", "experiment=mine"], marks=pytest.mark.slow
+        ),
         ["experiment=./my preset.yaml"],
         ["experiment=my preset.yaml", "hydra.searchpath=[myconf]"],
     ],

@@ -12,6 +12,7 @@ from rltrain.config.suggest.aliases import tables
 from rltrain.config.tree import flat_keys
 from rltrain.config.validate.settings import check_composition
 from rltrain.errors import RltrainError
+from tests.marks import slow_except
 
 DQN, QMIX = ("algo=dqn", "env=cartpole"), ("algo=qmix", "env=smac")
 OTHERS = ("true", "0.01", "200")
@@ -70,7 +71,7 @@ FEW = {
 }
 
 
-@pytest.mark.parametrize("word", FEW)
+@pytest.mark.parametrize("word", slow_except([*FEW][::3], FEW))
 def test_a_suggestion_is_accepted(word):
     found = list(suggested(refusal([*DQN, word])))
     assert any(FEW[word] in words for words in found)
