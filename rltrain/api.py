@@ -168,6 +168,8 @@ def evaluate(
     env: Callable[..., Any] | None = None,
     trust: Sequence[str] = (),
     load_step: int | Literal["best"] | None = None,
+    *,
+    overrides: Overrides = (),
 ) -> Result: ...
 
 
@@ -180,6 +182,7 @@ def evaluate(
     trust: Sequence[str] = (),
     *,
     load_step: Literal["all"],
+    overrides: Overrides = (),
 ) -> dict[int, Result]: ...
 
 
@@ -190,6 +193,8 @@ def evaluate(
     env: Callable[..., Any] | None = None,
     trust: Sequence[str] = (),
     load_step: int | Literal["best", "all"] | None = None,
+    *,
+    overrides: Overrides = (),
 ) -> Result | dict[int, Result]:
     """Play test episodes with a checkpoint's weights: the numbers of mode=evaluate.
 
@@ -200,11 +205,14 @@ def evaluate(
         trust: packages of one's own whose environments may be imported.
         load_step: take the checkpoint nearest to this env step, or that of the best test; with
             ``"all"`` the result is a ``Result`` for each checkpoint by its env step.
+        overrides: what else would follow ``mode=evaluate``, such as ``{"env.map_name": "8m"}``.
 
     Raises:
         CheckpointError: nothing trustworthy at ``path``.
+        UsageError: overrides that do not fit; NotTypedError: keys that must be among them.
     """
-    words = [f"test.episodes={episodes}"] if episodes is not None else []
+    words = as_texts(overrides)
+    words += [f"test.episodes={episodes}"] if episodes is not None else []
     words += [f"seed={seed}"] if seed is not None else []
     words += trusted(trust)
     handed = None if env is None else partial(with_env, env=env)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 UNPRINTABLE = re.compile(
@@ -20,6 +20,18 @@ def printable(text: str) -> str:
     such as ``\x1b``.
     """
     return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def escape(record: logging.LogRecord) -> bool:
+    """Make a log record ``printable``, whoever will show it."""
+    with suppress(TypeError, ValueError):  # of arguments that do not fit
+        record.msg, record.args = printable(record.getMessage()), ()
+    if record.exc_info:
+        record.exc_text = printable(logging.Formatter().formatException(record.exc_info))
+    return True
+
+
+logging.getLogger("rltrain").addFilter(escape)
 
 
 class RltrainError(Exception):
@@ -93,7 +105,7 @@ class NotTypedError(UsageError):
 
     def __init__(self, file: object, words: Sequence[str]) -> None:
         self.file, self.words = file, words
-        super().__init__(f"{self.reason} Type them as well: {shlex.join(words)}")
+        super().__init__(f"{self.reason} Pass them as well: overrides={list(words)}")
 
     @property
     def reason(self) -> str:

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from rltrain.common.checkpoint import Found
 from rltrain.common.seeding import NOISE_STREAM, seed_key
+from rltrain.common.spec_changes import changes
+from rltrain.errors import EnvError
 from rltrain.stage import Stage, Stop
 from rltrain.trainer import Trainer
 from rltrain.types import Steps
@@ -30,6 +32,7 @@ class Together(Protocol):
     def start(self) -> None: ...
     def sum(self, tensor: Tensor) -> None: ...
     def copy_first(self, tensor: Tensor) -> None: ...
+    def gather(self, value: Any) -> list[Any]: ...
     def close(self) -> None: ...
 
 
@@ -53,6 +56,13 @@ class RankTrainer(Trainer):
     def start(self) -> None:
         if self.stage is Stage.NEW:
             self.ranks.start()
+            first, *others = self.ranks.gather(self.about["spec"])
+            if changed := next(filter(None, (changes(first, each) for each in others)), None):
+                raise EnvError(
+                    "The processes of torchrun have different environments. In the first one: "
+                    f"{changed.replace(', here ', ', in another one ')}. Give possible_agents an "
+                    "order, or type PYTHONHASHSEED=0 before torchrun."
+                )
             for tensor in self.shared:
                 self.ranks.copy_first(tensor)
         super().start()

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import rltrain
+from rltrain.errors import EnvError
 
 VARIABLES = {"RANK": 0, "WORLD_SIZE": 2, "LOCAL_RANK": 0, "MASTER_ADDR": "localhost"}
 SMALL = [
@@ -53,3 +54,22 @@ def test_ranks_draw_noise_of_their_own_after_a_resume(rank, tmp_path):
         rank.restore(tmp_path / "run")
         drawn.append(torch.randn(3).tolist())
     assert drawn[0] != drawn[1] == drawn[2]
+
+
+@pytest.mark.parametrize("name", ["agents", "obs_space", "n_actions"])
+def test_ranks_whose_environments_differ_do_not_begin(rank, name):
+    other = {
+        **rank.about["spec"],
+        name: 7
+        if name == "n_actions"
+        else [["b", {}, {}]]
+        if name == "agents"
+        else {"discrete": 4},
+    }
+    rank.about["spec"]["agents"] = [["a", {}, {}]]
+    if name != "agents":
+        other["agents"] = [["a", {}, {}]]
+    rank.ranks.start = lambda: None
+    rank.ranks.gather = lambda own: [own, own, other]
+    with pytest.raises(EnvError, match=r"In the first one: .*, in another one .*PYTHONHASHSEED=0"):
+        rank.start()

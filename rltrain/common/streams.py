@@ -6,11 +6,16 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
+import warnings
 from contextlib import suppress
 from typing import IO, Any, cast
 
 from rltrain.errors import printable
+
+COLOR = re.compile("\x1b\\[[0-9;]*m")
+"""What packages color their warnings with."""
 
 
 class Descriptor(io.FileIO):
@@ -67,7 +72,10 @@ def say(text: object, *, error: bool = False, end: str = "\n") -> None:
 def keep_streams() -> None:
     """Let nothing that this process prints fail from now on, whoever prints it: environments and
     other packages do as well. Closed descriptors are opened, so that no file takes their number.
+    What packages warn of is shown as text.
     """
+    plain = warnings.formatwarning
+    warnings.formatwarning = lambda *about, **more: printable(COLOR.sub("", plain(*about, **more)))
     for descriptor in range(3):
         try:
             os.fstat(descriptor)

@@ -11,7 +11,6 @@ from pathlib import Path
 from rich.console import Console as RichConsole
 
 from rltrain.common.streams import lenient
-from rltrain.errors import printable
 from rltrain.logger.console import added_metrics, shown_metrics
 from rltrain.logger.loggers import Logger
 from rltrain.logger.screen import Screen
@@ -69,7 +68,7 @@ class LogFile(logging.FileHandler):
 
     def emit(self, record: logging.LogRecord) -> None:
         stream = lenient(self.stream)
-        stream.write(printable(self.format(record)) + "\n")
+        stream.write(self.format(record) + "\n")
         stream.flush()
 
     def close(self) -> None:

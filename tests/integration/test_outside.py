@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import rltrain
 from rltrain.common.checkpoint.manifest import seal, stored_manifest
 from rltrain.config.tree import put
 from rltrain.errors import CheckpointError, NotTypedError, UsageError
@@ -152,10 +153,28 @@ def test_a_sweep_with_files_of_ones_own_is_typed_again(own_folder):
 
 
 def test_from_python_the_message_names_the_keys(trained):
-    import rltrain
-
     forged(trained, logger__wandb__entity="team")
-    with pytest.raises(NotTypedError, match=r"Type them as well: logger\.wandb\.entity=team"):
+    with pytest.raises(NotTypedError, match=r"as well: overrides=\['logger\.wandb\.entity=team'\]"):
         rltrain.resume(trained)
     result = rltrain.resume(trained, 200, overrides={"logger.wandb.entity": "team"})
     assert result.metrics
+
+
+def test_keys_of_an_evaluation_are_typed_in_python_as_in_a_command(command, own_folder):
+    """Defect: ``rltrain.evaluate`` asked for keys that could not be given to it."""
+    prices = own_folder / "my prices.csv"
+    prices.write_text("close\n" + "\n".join(str(100 + i % 7) for i in range(200)))
+    assert command(*TRADING, "hydra.run.dir=run") == 0
+    before = rltrain.evaluate("run").metrics
+    shutil.rmtree("run/files")
+    with pytest.raises(
+        NotTypedError, match=r"as well: overrides=\[.env\.prices='my prices.csv'"
+    ) as asks:
+        rltrain.evaluate("run")
+    assert rltrain.evaluate("run", overrides=asks.value.words).metrics == before
+    typed = {"env.prices": "my prices.csv"}
+    assert rltrain.evaluate("run", load_step="all", overrides=typed)[60].metrics == before
+    shorter = rltrain.evaluate("run", 1, overrides={**typed, "env.episode_length": 4})
+    assert shorter.metrics["test/episode_length_mean"] == 4
+    with pytest.raises(UsageError, match="epsiode_length"):
+        rltrain.evaluate("run", overrides={**typed, "env.epsiode_length": 4})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from rltrain import errors
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint.manifest import seal
 from rltrain.common.files import JSON_BYTES, get_json, number_of, open_plain
-from rltrain.errors import CheckpointError, RltrainError, UsageError, printable
+from rltrain.errors import UNPRINTABLE, CheckpointError, RltrainError, UsageError, printable
 from rltrain.main import run
 from tests.marks import each_once
 
@@ -226,6 +228,28 @@ def test_control_characters_are_text_in_the_log_too(own_folder):
         keep_in(own_folder)
         log.warning("%s", HOSTILE)
     assert SHOWN in (own_folder / "train.log").read_text(encoding="utf-8")
+
+
+def test_without_handlers_and_in_warnings_of_packages_they_are_text_as_well(capfd):
+    """In a process of its own: pytest has handlers."""
+    code = (
+        "import logging, warnings, rltrain.errors\n"
+        "from rltrain.common.streams import keep_streams\n"
+        "keep_streams()\n"
+        f"text = {HOSTILE!a}\n"
+        "logging.getLogger('rltrain').warning('%s', text)\n"
+        "logging.getLogger('rltrain').warning(text)\n"
+        "try: raise ValueError(text)\n"
+        "except ValueError: logging.getLogger('rltrain').warning('x', exc_info=True)\n"
+        "logging.getLogger('rltrain').warning('%d', 'no number')\n"
+        "warnings.warn('\\x1b[33mWARN: ' + text + '\\x1b[0m')\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+    shown = capfd.readouterr().err
+    assert not UNPRINTABLE.search(shown)
+    assert shown.count(SHOWN.split("\t")[0]) == 3
+    assert "UserWarning: WARN: a" in shown
+    assert "not all arguments" in shown or "%d format" in shown
 
 
 @pytest.mark.parametrize("file", ["run.json", "config.json"])

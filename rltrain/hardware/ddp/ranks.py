@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -67,6 +68,17 @@ class Ranks:
         """
         with losing_ranks():
             dist.broadcast(tensor, 0)
+
+    def gather(self, value: Any) -> list[Any]:
+        """The values of all ranks, in their order.
+
+        Raises:
+            EnvError: another rank is gone.
+        """
+        values = [None] * self.world_size
+        with losing_ranks():
+            dist.all_gather_object(values, value)
+        return values
 
     def close(self) -> None:
         """Leave the group; the others may go on."""

@@ -161,6 +161,29 @@ def test_the_end_of_one_process_ends_all_with_a_checkpoint(tmp_path, rank):
     assert status["updates"] > 0
 
 
+@pytest.mark.slow
+def test_processes_with_agents_in_another_order_do_not_learn_together(tmp_path):
+    """Defect: the first agent of one process was another one in the next, without a word."""
+    (tmp_path / "mixed.py").write_text(
+        "import os\n"
+        "from tests.integration.named_order import NamedOrder\n"
+        "class Mixed(NamedOrder):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.possible_agents = self.possible_agents[:: 1 - 2 * int(os.environ['RANK'])]\n"
+    )
+    words = ["algo=vdn", "env=pettingzoo", "env.id=mixed:Mixed", "hardware=ddp", "test.episodes=2"]
+    words += ["hardware.n_envs=4", "total_env_steps=100", "logger.wandb.mode=disabled"]
+    parent = torchrun(2, "-m", "rltrain", *words, cwd=tmp_path, stderr=subprocess.PIPE)
+    _, error = parent.communicate(timeout=200)
+    assert parent.returncode != 0
+    assert b"agents a, b, c, d, in another one d, c, b, a" in error
+    (run_dir,) = tmp_path.glob("outputs/*/2*")
+    status = json.loads((run_dir / "run.json").read_text())
+    assert status["status"] == "failed"
+    assert "PYTHONHASHSEED=0" in status["error"]
+
+
 STUBS = {
     "torchrun": f'exec {sys.executable} -m torch.distributed.run --standalone "$@" $MORE\n',
     "scontrol": 'echo "$@" >> requeued\n',
