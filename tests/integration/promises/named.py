@@ -39,6 +39,7 @@ SAVED_IN = {
     "offline.recorder.DatasetRecorder": "dataset.write",
     "offline.writer.Writer": "dataset.write",
     "step_hooks.TrainingStepHooks": "penalty",
+    "trainer.Trainer": "dqn",
 }
 """Classes with a ``state_dict``, below ``rltrain``, and a state of the table that has them."""
 
