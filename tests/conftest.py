@@ -6,6 +6,7 @@ import gc
 import itertools
 import os
 import shutil
+import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -59,9 +60,14 @@ def tmp_path(folders):
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path, monkeypatch):
+    """The current folder; modules that were imported from it are forgotten."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_MODE", "disabled")
-    return tmp_path
+    before = set(sys.modules)
+    yield tmp_path
+    for name in sys.modules.keys() - before:
+        if str(getattr(sys.modules[name], "__file__", None)).startswith(f"{tmp_path}{os.sep}"):
+            del sys.modules[name]
 
 
 @pytest.fixture(autouse=True, scope="session")
