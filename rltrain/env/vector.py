@@ -19,7 +19,7 @@ from rltrain.errors import CONTAINED, STOPS, EnvError, reason
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, optional
 from rltrain.types import EnvSpec
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("rltrain")
 
 ARRAYS = ("obs", "avail_actions", "state", "last")
 LOST = (

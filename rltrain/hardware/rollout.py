@@ -20,7 +20,7 @@ from rltrain.hardware.steps import first_steps
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, Watch
 from rltrain.types import Clock, Episode, Steps
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("rltrain")
 
 ACTING, ENV = 0, 1
 """Places of ``Rollout.seconds``."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console as RichConsole
 
 from rltrain.common.streams import lenient
+from rltrain.errors import printable
 from rltrain.logger.console import added_metrics, shown_metrics
 from rltrain.logger.loggers import Logger
 from rltrain.logger.screen import Screen
@@ -68,7 +69,7 @@ class LogFile(logging.FileHandler):
 
     def emit(self, record: logging.LogRecord) -> None:
         stream = lenient(self.stream)
-        stream.write(self.format(record) + "\n")
+        stream.write(printable(self.format(record)) + "\n")
         stream.flush()
 
     def close(self) -> None:
@@ -94,5 +95,5 @@ class ScreenHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         kind = "" if record.levelno == NOTICE else f"{record.levelname.lower()}: "
-        text = self.prefix + kind + record.getMessage()
+        text = self.prefix + kind + printable(record.getMessage())
         self.console.print(text, markup=False, soft_wrap=not self.console.is_terminal)

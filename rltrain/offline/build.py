@@ -37,7 +37,7 @@ from rltrain.offline.shards import read_index
 from rltrain.offline.trainer import OfflineTrainer
 from rltrain.types import Clock
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("rltrain")
 
 
 class NoExploration:

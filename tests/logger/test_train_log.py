@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import io
+import logging
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+import rltrain
 from rltrain.logger.train_log import NOTICE, TrainLog, log, train_log
 from rltrain.types import Clock
 
@@ -52,3 +56,22 @@ def test_rows_are_one_short_line_each(tmp_path):
         TrainLog().write(Clock(12_000, 2, 1), 1.5, row)
     (line,) = (tmp_path / "train.log").read_text().splitlines()
     assert line.endswith("INFO 12,000 env steps: test return 12.50, angle 0.25")
+
+
+@pytest.mark.parametrize("name", ["rltrain", "rltrain.own"])
+def test_control_characters_are_escaped_of_every_logger(name, tmp_path, capsys):
+    with train_log(Console(quiet=True)) as keep_in:
+        keep_in(tmp_path)
+        logging.getLogger(name).warning("\x1b[2Jgone %s", "\x07")
+    for text in (capsys.readouterr().err, (tmp_path / "train.log").read_text()):
+        assert "\\x1b[2Jgone \\x07" in text
+        assert not set(text) & {"\x1b", "\x07"}
+
+
+def test_the_package_has_one_logger():
+    """Filters of a logger are not those of the ones below it, such as ``rltrain.env``."""
+    for path in Path(rltrain.__file__).parent.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "getLogger" in text else ():
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("getLogger"):
+                assert ast.unparse(node.args[0]) != "__name__", path
