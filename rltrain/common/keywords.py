@@ -1,4 +1,4 @@
-"""``flat_keywords``: a dataclass as the keywords of a constructor."""
+"""``flat_keywords``: a dataclass as the keywords of a constructor or function."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import inspect
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import wraps
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
+Made = TypeVar("Made")
 WHOLE = "rltrain.types"
 """The module of dataclasses that are passed as they are: a running program supplies them."""
 
 
-def flat_keywords(function: Callable[..., None]) -> Callable[..., None]:
+def flat_keywords(function: Callable[..., Made]) -> Callable[..., Made]:
     """Replace every dataclass of settings among the keyword-only arguments of ``function`` by its
     fields.
 
@@ -42,11 +43,11 @@ def flat_keywords(function: Callable[..., None]) -> Callable[..., None]:
             parameters.append(parameter.replace(annotation=hints.get(name, parameter.annotation)))
 
     @wraps(function)
-    def flat(*args: Any, **keywords: Any) -> None:
+    def flat(*args: Any, **keywords: Any) -> Made:
         for name, record in records.items():
             values = {field: keywords.pop(field) for field in names[name] if field in keywords}
             keywords[name] = record(**values)
-        function(*args, **keywords)
+        return function(*args, **keywords)
 
     signature = written.replace(parameters=parameters)
     vars(flat)["__signature__"] = signature

@@ -12,6 +12,7 @@ from rltrain.callback import Callback
 from rltrain.config.overrides import typed_value
 from rltrain.config.schema import Settings
 from rltrain.config.trust import HANDED_OVER, HANDED_OVER_CALLBACK
+from rltrain.env.options import EnvOptions
 from rltrain.errors import UsageError
 from rltrain.interfaces import VectorEnv
 
@@ -19,16 +20,7 @@ OWN = "own"
 """The choice of ``env`` in the records of runs whose environment was handed over."""
 KINDS = ("gymnasium", "pettingzoo")
 """The choices of ``env`` whose keys hold for environments that are handed over."""
-OWN_OPTIONS: Mapping[str, Any] = {
-    "kwargs": {},
-    "time_limit": "bootstrap",
-    "max_episode_steps": None,
-    "frame_stack": 1,
-    "reward_clip": None,
-    "reward": "sum",
-    "factored": False,
-    "channels": "auto",
-}
+OWN_OPTIONS: Mapping[str, Any] = {"kwargs": {}, **asdict(EnvOptions())}
 """What can be set for it, with ``env.NAME=VALUE``."""
 
 

@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import gymnasium
 from gymnasium import spaces
 
+from rltrain.common.keywords import flat_keywords
 from rltrain.env.actions import component_sizes
 from rltrain.env.gymnasium import GymnasiumEnv
-from rltrain.env.spaces import Channels
+from rltrain.env.options import EnvOptions
 from rltrain.env.vector import Env
 
 
-def adapted(
-    env: Any,
-    *,
-    max_episode_steps: int | None = None,
-    frame_stack: int = 1,
-    reward_clip: float | None = None,
-    reward: Literal["sum", "mean", "individual"] = "sum",
-    factored: bool = False,
-    channels: Channels = "auto",
-) -> Env:
+@flat_keywords
+def adapted(env: Any, *, options: EnvOptions) -> Env:
     """An environment as rltrain steps it.
 
     Args:
         env: a Gymnasium environment, or a parallel or AEC environment of PettingZoo.
-        max_episode_steps: time steps after which an episode is truncated; None: its own limit.
-        frame_stack: observations that the network sees together.
-        reward_clip: rewards of a single agent are clipped to ± this; None = not at all.
-        reward: of a team.
-        factored: every component of MultiDiscrete actions is an agent of its own.
-        channels: the axis of images with their channels.
+        options: all but ``time_limit``.
 
     Raises:
         ValueError: no environment of these, or spaces that do not fit.
@@ -43,15 +32,16 @@ def adapted(
             "Hand over its class; hardware.n_envs sets how many are stepped together."
         )
     if not isinstance(env, gymnasium.Env):
-        return team(env, max_episode_steps, frame_stack, reward, reward_clip, channels)
+        return team(env, options)
     space = getattr(env, "action_space", None)
-    limit = env.spec.max_episode_steps if env.spec is not None else max_episode_steps
+    if env.spec is not None:
+        options = replace(options, max_episode_steps=env.spec.max_episode_steps)
     if isinstance(space, spaces.Tuple):
         from rltrain.env.team.gymnasium_team import TupleTeam
 
-        return team(TupleTeam(env), limit, frame_stack, reward, reward_clip, channels)
+        return team(TupleTeam(env), options)
     sizes = component_sizes(space)
-    if factored:
+    if options.factored:
         if sizes is None:
             raise ValueError(
                 f"env.factored=true: {type(env.unwrapped).__name__} has actions {space}, which "
@@ -59,20 +49,13 @@ def adapted(
             )
         from rltrain.env.team.gymnasium_team import FactoredActions
 
-        return team(
-            FactoredActions(env, sizes, channels), limit, frame_stack, reward, reward_clip, channels
-        )
-    return GymnasiumEnv(env, frame_stack, reward_clip, limit, channels)
+        return team(FactoredActions(env, sizes, options.channels), options)
+    return GymnasiumEnv(
+        env, options.frame_stack, options.reward_clip, options.max_episode_steps, options.channels
+    )
 
 
-def team(
-    env: Any,
-    max_episode_steps: int | None,
-    frame_stack: int,
-    reward: Literal["sum", "mean", "individual"],
-    reward_clip: float | None,
-    channels: Channels,
-) -> Env:
+def team(env: Any, options: EnvOptions) -> Env:
     """A parallel environment, or an AEC environment that PettingZoo can make parallel."""
     from pettingzoo import AECEnv
     from pettingzoo.utils.conversions import aec_to_parallel
@@ -80,10 +63,10 @@ def team(
     from rltrain.env.team.adapter import TeamEnv
 
     name = type(env).__name__
-    if reward_clip is not None:
+    if options.reward_clip is not None:
         raise ValueError(
-            f"env.reward_clip={reward_clip:g}: the rewards of {name}, a team, are not clipped. "
-            "Type env.reward_clip=null."
+            f"env.reward_clip={options.reward_clip:g}: the rewards of {name}, a team, are not "
+            "clipped. Type env.reward_clip=null."
         )
     if isinstance(env, AECEnv):
         try:
@@ -105,10 +88,10 @@ def team(
         )
     return TeamEnv(
         env,
-        reward=reward,
-        max_episode_steps=max_episode_steps,
-        frame_stack=frame_stack,
-        channels=channels,
+        reward=options.reward,
+        max_episode_steps=options.max_episode_steps,
+        frame_stack=options.frame_stack,
+        channels=options.channels,
     )
 
 

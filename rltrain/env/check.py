@@ -66,13 +66,6 @@ def check_env(env: Any, **kwargs: Any) -> Findings:
                 training=True,
                 record=False,
                 kwargs=kwargs,
-                time_limit="bootstrap",
-                max_episode_steps=None,
-                frame_stack=1,
-                reward_clip=None,
-                reward="sum",
-                factored=False,
-                channels="auto",
             )
     except (ValueError, EnvError) as error:
         return Findings([str(error)], [])

@@ -13,21 +13,23 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import gymnasium
 
 from rltrain.common.imports import beside_user
-from rltrain.common.number_types import Count, Flag, Positive
+from rltrain.common.keywords import flat_keywords
 from rltrain.env.adapt import adapted
 from rltrain.env.gymnasium_advice import advice, missing_packages
-from rltrain.env.spaces import Channels
-from rltrain.env.vector import Env, SyncVectorEnv
+from rltrain.env.options import EnvOptions
+from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import reason
 from rltrain.interfaces import VectorEnv
 
+USUAL = EnvOptions()
 
+
+@flat_keywords
 def gymnasium_env(
     *,
     id: str,
@@ -35,13 +37,7 @@ def gymnasium_env(
     training: bool,
     record: bool,
     kwargs: Mapping[str, Any],
-    time_limit: Literal["bootstrap", "terminal"],
-    max_episode_steps: Count | None,
-    frame_stack: Count,
-    reward_clip: Positive | None,
-    reward: Literal["sum", "mean", "individual"],
-    factored: Flag,
-    channels: Channels,
+    options: EnvOptions,
 ) -> VectorEnv:
     """``n_envs`` environments of a registered id, or of a class or function ``module:Name``, made
     for rendering if ``record``; rewards are clipped in training only.
@@ -50,30 +46,16 @@ def gymnasium_env(
         ValueError: an unknown id, a missing package, or spaces that do not fit.
     """
     if (maker := own_maker(id)) is not None:
-        return from_class(
-            maker,
-            n_envs=n_envs,
-            training=training,
-            record=record,
-            kwargs=kwargs,
-            time_limit=time_limit,
-            max_episode_steps=max_episode_steps,
-            frame_stack=frame_stack,
-            reward_clip=reward_clip,
-            reward=reward,
-            factored=factored,
-            channels=channels,
-        )
-    made_with = dict(kwargs)
+        given = {"training": training, "record": record, "kwargs": kwargs, **vars(options)}
+        return from_class(maker, n_envs=n_envs, **given)
+    made_with = {"max_episode_steps": options.max_episode_steps, **kwargs}
 
     def make() -> gymnasium.Env:
         try:
             own_module = beside_user() if ":" in id else nullcontext()
             with own_module, warnings.catch_warnings():  # our own message if it cannot be made
                 warnings.filterwarnings("ignore", ".*is out of date", DeprecationWarning)
-                return gymnasium.make(
-                    id, max_episode_steps=max_episode_steps, disable_env_checker=True, **made_with
-                )
+                return gymnasium.make(id, disable_env_checker=True, **made_with)
         except (gymnasium.error.Error, ImportError, TypeError, AttributeError) as error:
             raise ValueError(f"env.id={id} cannot be made: {advice(id, error)}") from error
         except Exception as error:
@@ -83,15 +65,17 @@ def gymnasium_env(
         made_with.setdefault("render_mode", "rgb_array")
         draw_without_display()
         try_to_draw(make(), id)
-    seen = partial(
-        adapted,
-        frame_stack=frame_stack,
-        reward_clip=reward_clip if training else None,
-        reward=reward,
-        factored=factored,
-        channels=channels,
+    return in_lockstep(make, n_envs, training, options)
+
+
+def in_lockstep(
+    make: Callable[[], Any], n_envs: int, training: bool, options: EnvOptions
+) -> SyncVectorEnv:
+    """``n_envs`` environments that ``make`` makes; rewards are clipped in training only."""
+    seen = vars(options) if training else {**vars(options), "reward_clip": None}
+    return SyncVectorEnv(
+        make=lambda: adapted(make(), **seen), n_envs=n_envs, time_limit=options.time_limit
     )
-    return SyncVectorEnv(make=lambda: seen(make()), n_envs=n_envs, time_limit=time_limit)
 
 
 def own_maker(id: str) -> Callable[..., Any] | None:
@@ -131,6 +115,7 @@ def try_to_draw(env: gymnasium.Env, id: str) -> None:
         env.close()
 
 
+@flat_keywords
 def from_class(
     maker: str | Callable[..., Any],
     *,
@@ -138,13 +123,7 @@ def from_class(
     training: bool,
     record: bool,
     kwargs: Mapping[str, Any],
-    time_limit: Literal["bootstrap", "terminal"],
-    max_episode_steps: Count | None,
-    frame_stack: Count,
-    reward_clip: Positive | None,
-    reward: Literal["sum", "mean", "individual"],
-    factored: Flag,
-    channels: Channels,
+    options: EnvOptions,
 ) -> VectorEnv:
     """``n_envs`` environments of a class or factory of Gymnasium or PettingZoo, made with
     ``kwargs``. A keyword ``training`` is set to whether they are for training or for tests, a
@@ -176,11 +155,12 @@ def from_class(
             raise ValueError(f"{maker!r} cannot make an environment: {reason(error)}") from error
 
     if batched:
-        of_one = {"max_episode_steps": max_episode_steps, "reward_clip": reward_clip}
-        typed = [f"env.{name}={value:g}" for name, value in of_one.items() if value is not None]
-        typed += [f"env.frame_stack={frame_stack}"] if frame_stack > 1 else []
-        typed += ["env.factored=true"] if factored else []
-        typed += [f"env.channels={channels}"] if channels != "auto" else []
+        names = ("max_episode_steps", "reward_clip", "frame_stack", "factored", "channels")
+        changed = {n: getattr(options, n) for n in names if getattr(options, n) != vars(USUAL)[n]}
+        typed = [
+            f"env.{name}={f'{value:g}' if isinstance(value, float) else str(value).lower()}"
+            for name, value in changed.items()
+        ]
         if typed:
             raise ValueError(
                 f"{', '.join(typed)}: {maker!r} makes a batched environment, which does these "
@@ -194,21 +174,13 @@ def from_class(
             )
         return batch
 
-    def make() -> Env:
+    def make() -> Any:
         env = made()
-        if isinstance(env, gymnasium.Env) and max_episode_steps is not None:
-            env = gymnasium.wrappers.TimeLimit(env, max_episode_steps)
-        return adapted(
-            env,
-            max_episode_steps=max_episode_steps,
-            frame_stack=frame_stack,
-            reward_clip=reward_clip if training else None,
-            reward=reward,
-            factored=factored,
-            channels=channels,
-        )
+        if isinstance(env, gymnasium.Env) and options.max_episode_steps is not None:
+            env = gymnasium.wrappers.TimeLimit(env, options.max_episode_steps)
+        return env
 
-    return SyncVectorEnv(make=make, n_envs=n_envs, time_limit=time_limit)
+    return in_lockstep(make, n_envs, training, options)
 
 
 def draws(maker: Callable[..., Any]) -> bool:

@@ -8,15 +8,14 @@ environments exceed a little.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 
 from rltrain.common.space_record import channel_side, size_of
+from rltrain.env.options import Channels
 
-Channels = Literal["auto", "first", "last"]
-"""The axis of images with their channels; auto: as their sizes suggest."""
 Convert = Callable[[Any], np.ndarray]
 """From an observation to an array; ValueError for what is not of the space."""
 

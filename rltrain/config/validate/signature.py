@@ -101,7 +101,7 @@ def read_arguments(target: str, n_given: int, skip: Set[str]) -> Arguments:
     """
     name, _, leaf = target.rpartition(".")
     module, node = module_of(name).find(leaf)
-    if isinstance(node, ast.FunctionDef) and not node.decorator_list:
+    if isinstance(node, ast.FunctionDef) and (not node.decorator_list or is_flat(node)):
         return Arguments(module, node, n_given, skip)
     if isinstance(node, ast.ClassDef):
         module, function = constructor(module, node)

@@ -10,7 +10,7 @@ import numpy as np
 
 from rltrain.common.number_types import is_finite
 from rltrain.env.gymnasium import FRAMES_PER_SECOND, NO_STATE, as_mask, finite_reward
-from rltrain.env.spaces import Channels
+from rltrain.env.options import Channels
 from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.team.first_episode import first_episode, hides_state, name_of, saves_state
 from rltrain.env.team.named import agents_record

@@ -9,20 +9,20 @@ import importlib
 import importlib.util
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import gymnasium
 
 from rltrain.common.install import install_extra
+from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count
 from rltrain.env.adapt import adapted
 from rltrain.env.gymnasium_advice import advice
 from rltrain.env.make_gymnasium import draw_without_display
+from rltrain.env.options import Reward, TimeLimit
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import reason
-
-Reward = Literal["sum", "mean", "individual"]
-TimeLimit = Literal["bootstrap", "terminal"]
 
 MPE = {
     "spread": "simple_spread_v3",
@@ -42,16 +42,24 @@ MAGENT = {
 """Modules of magent2 by game, and the team that does not learn."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of all environments here."""
+
+    n_envs: int
+    kwargs: Mapping[str, Any]
+    reward: Reward
+    time_limit: TimeLimit
+    max_episode_steps: Count
+
+
+@flat_keywords
 def mpe_env(
     *,
     game: Literal["spread", "speaker_listener", "adversary", "tag", "reference"],
     opponent: Literal["scripted", "random"],
-    n_envs: int,
     record: bool,
-    kwargs: Mapping[str, Any],
-    reward: Reward,
-    time_limit: TimeLimit,
-    max_episode_steps: Count,
+    options: Options,
 ) -> SyncVectorEnv:
     """``n_envs`` multi-particle environments (Lowe et al., 2017).
 
@@ -68,24 +76,21 @@ def mpe_env(
     choose = opponents.random_action if opponent == "random" else getattr(opponents, policy, None)
 
     def make() -> Any:
-        env = maker(**{"max_cycles": max_episode_steps, **drawn, **kwargs})
+        env = maker(**{"max_cycles": options.max_episode_steps, **drawn, **options.kwargs})
         if choose is None or side is None:
             return env
         others = [agent for agent in env.possible_agents if agent.startswith(side)]
         return opponents.FixedOpponents(env, others, choose)
 
-    return lockstep("mpe", make, n_envs, reward, time_limit, max_episode_steps)
+    return lockstep("mpe", make, options, options.max_episode_steps)
 
 
+@flat_keywords
 def magent_env(
     *,
     game: Literal["battle", "battlefield", "adversarial_pursuit"],
-    n_envs: int,
     record: bool,
-    kwargs: Mapping[str, Any],
-    reward: Reward,
-    time_limit: TimeLimit,
-    max_episode_steps: Count,
+    options: Options,
 ) -> SyncVectorEnv:
     """``n_envs`` grid worlds of many agents (Zheng et al., 2018) against a random team.
 
@@ -101,21 +106,18 @@ def magent_env(
     drawn = {"render_mode": "rgb_array"} if record else {}
 
     def make() -> Any:
-        env = maker(**{"max_cycles": max_episode_steps, **drawn, **kwargs})
+        env = maker(**{"max_cycles": options.max_episode_steps, **drawn, **options.kwargs})
         names = [agent for agent in env.possible_agents if agent.startswith(other)]
         return FixedOpponents(env, names, random_action)
 
-    return lockstep("magent", make, n_envs, reward, time_limit, max_episode_steps)
+    return lockstep("magent", make, options, options.max_episode_steps)
 
 
+@flat_keywords
 def lbf_env(
     *,
     id: str,
-    n_envs: int,
-    kwargs: Mapping[str, Any],
-    reward: Reward,
-    time_limit: TimeLimit,
-    max_episode_steps: Count,
+    options: Options,
 ) -> SyncVectorEnv:
     """``n_envs`` environments of Level-Based Foraging (Christianos et al., 2020). Its own time
     limit, which it reports as termination, is off: ``max_episode_steps`` truncates.
@@ -127,21 +129,18 @@ def lbf_env(
     from rltrain.env.team.drawn import Drawn, draw_foraging
 
     def make() -> gymnasium.Env:
-        env = registered("lbforaging", id, max_episode_steps, kwargs)
+        env = registered("lbforaging", id, options.max_episode_steps, options.kwargs)
         env.unwrapped._max_episode_steps = math.inf  # type: ignore[attr-defined]
         return Drawn(env, draw_foraging)
 
-    return lockstep("lbf", make, n_envs, reward, time_limit, None)
+    return lockstep("lbf", make, options)
 
 
+@flat_keywords
 def rware_env(
     *,
     id: str,
-    n_envs: int,
-    kwargs: Mapping[str, Any],
-    reward: Reward,
-    time_limit: TimeLimit,
-    max_episode_steps: Count,
+    options: Options,
 ) -> SyncVectorEnv:
     """``n_envs`` multi-robot warehouses (Papoudakis et al., 2021). Their own time limit, which they
     report as termination, is off: ``max_episode_steps`` truncates.
@@ -153,10 +152,12 @@ def rware_env(
     from rltrain.env.team.drawn import Drawn, draw_warehouse
 
     def make() -> gymnasium.Env:
-        env = registered("rware", id, max_episode_steps, {"max_steps": None, **kwargs})
+        env = registered(
+            "rware", id, options.max_episode_steps, {"max_steps": None, **options.kwargs}
+        )
         return Drawn(env, draw_warehouse)
 
-    return lockstep("rware", make, n_envs, reward, time_limit, None)
+    return lockstep("rware", make, options)
 
 
 def need(env: str, package: str) -> None:
@@ -190,10 +191,8 @@ def registered(
 def lockstep(
     name: str,
     make: Callable[[], Any],
-    n_envs: int,
-    reward: Reward,
-    time_limit: TimeLimit,
-    max_episode_steps: int | None,
+    options: Options,
+    max_episode_steps: int | None = None,
 ) -> SyncVectorEnv:
     """``n_envs`` environments that ``make`` makes.
 
@@ -206,6 +205,6 @@ def lockstep(
             env = make()
         except (TypeError, AssertionError) as error:
             raise ValueError(f"env={name} cannot be made: {reason(error)}.") from error
-        return adapted(env, max_episode_steps=max_episode_steps, reward=reward)
+        return adapted(env, max_episode_steps=max_episode_steps, reward=options.reward)
 
-    return SyncVectorEnv(make=made, n_envs=n_envs, time_limit=time_limit)
+    return SyncVectorEnv(make=made, n_envs=options.n_envs, time_limit=options.time_limit)

@@ -13,7 +13,8 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 from rltrain.env.actions import numbered
-from rltrain.env.spaces import Channels, viewed
+from rltrain.env.options import Channels
+from rltrain.env.spaces import viewed
 from rltrain.env.team.spaces import MASK
 
 Stepped = tuple[dict[str, Any], Any, dict[str, bool], dict[str, bool], dict[str, Any]]

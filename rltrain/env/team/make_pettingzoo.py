@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from rltrain.common.imports import beside_user
 from rltrain.common.install import install_extra
-from rltrain.common.number_types import Count
+from rltrain.common.keywords import flat_keywords
 from rltrain.env.make_gymnasium import from_class
-from rltrain.env.spaces import Channels
+from rltrain.env.options import TeamOptions
 from rltrain.errors import reason
 from rltrain.interfaces import VectorEnv
 
@@ -21,6 +21,7 @@ MAKERS = ("parallel_env", "env")
 """What a module of PettingZoo's calls the function that makes its environment."""
 
 
+@flat_keywords
 def pettingzoo_env(
     *,
     id: str,
@@ -28,11 +29,7 @@ def pettingzoo_env(
     training: bool,
     record: bool,
     kwargs: Mapping[str, Any],
-    time_limit: Literal["bootstrap", "terminal"],
-    max_episode_steps: Count | None,
-    frame_stack: Count,
-    reward: Literal["sum", "mean", "individual"],
-    channels: Channels,
+    options: TeamOptions,
 ) -> VectorEnv:
     """``n_envs`` environments of PettingZoo's, parallel or AEC.
 
@@ -43,20 +40,8 @@ def pettingzoo_env(
     Raises:
         ValueError: there is none by that name, or spaces that do not fit.
     """
-    return from_class(
-        find_maker(id),
-        n_envs=n_envs,
-        training=training,
-        record=record,
-        kwargs=kwargs,
-        time_limit=time_limit,
-        max_episode_steps=max_episode_steps,
-        frame_stack=frame_stack,
-        reward_clip=None,
-        reward=reward,
-        factored=False,
-        channels=channels,
-    )
+    given = {"training": training, "record": record, "kwargs": kwargs, **vars(options)}
+    return from_class(find_maker(id), n_envs=n_envs, **given)
 
 
 def find_maker(id: str) -> Callable[..., Any]:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.env.spaces import Channels, from_record, to_record
+from rltrain.env.options import Channels
+from rltrain.env.spaces import from_record, to_record
 from rltrain.env.team.spaces import MASK, team_spaces
 from rltrain.types import EnvSpec
 

@@ -12,7 +12,8 @@ import numpy as np
 from gymnasium import spaces
 
 from rltrain.env.actions import Actions, numbered
-from rltrain.env.spaces import Channels, View, viewed
+from rltrain.env.options import Channels
+from rltrain.env.spaces import View, viewed
 
 MASK = "action_mask"
 """Where PettingZoo's environments say which actions are available: in an agent's Dict observation
