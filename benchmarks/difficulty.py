@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.api import settings_from
-from rltrain.build.evaluation import build_scripted_evaluation
+from rltrain.assemble.evaluation import build_scripted_evaluation
 from rltrain.env import smac
 from rltrain.env.smac.data.maps import find_map, map_names
 from rltrain.env.smac.engine.battles import Battles

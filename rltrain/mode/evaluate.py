@@ -17,7 +17,7 @@ import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
-from rltrain.build.evaluation import Evaluated, build_evaluation, build_scripted_evaluation
+from rltrain.assemble.evaluation import Evaluated, build_evaluation, build_scripted_evaluation
 from rltrain.common import checkpoint
 from rltrain.common.files import number_of, put_text
 from rltrain.config.saved_config import load_config

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from rltrain.build.evaluation import build_evaluation
+from rltrain.assemble.evaluation import build_evaluation
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError, usage_errors
 from rltrain.hardware.device import set_allocator_policy

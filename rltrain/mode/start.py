@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rltrain.build.agent_order import ordered_as_saved
-from rltrain.build.trainer import build_trainer
+from rltrain.assemble.agent_order import ordered_as_saved
+from rltrain.assemble.offline import build_offline_trainer
+from rltrain.assemble.trainer import build_trainer
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.config.schema import Settings
@@ -21,7 +22,6 @@ from rltrain.mode.find_run import find_checkpoint
 from rltrain.mode.messages.banner import begins_again
 from rltrain.mode.run_folder import clear_folder, other_rules
 from rltrain.mode.signals import Interrupts
-from rltrain.offline.build import build_offline_trainer
 from rltrain.trainer import Trainer
 
 log = logging.getLogger("rltrain")
@@ -43,7 +43,7 @@ def built(
     if settings.run.dataset.read is not None:
         build = build_offline_trainer
     if settings.ranks is not None:
-        from rltrain.build.ranks import build_rank_trainer
+        from rltrain.assemble.ranks import build_rank_trainer
 
         build = build_rank_trainer
     with usage_errors():
@@ -95,7 +95,7 @@ def other_rank(settings: Settings) -> bool:
     """
     if settings.ranks is None:
         return False
-    from rltrain.build.ranks import is_first
+    from rltrain.assemble.ranks import is_first
 
     with usage_errors():
         return not is_first()

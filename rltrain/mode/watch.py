@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from rltrain.build.evaluation import build_local_evaluation, build_scripted_evaluation
+from rltrain.assemble.evaluation import build_local_evaluation, build_scripted_evaluation
 from rltrain.config.schema import Settings
 from rltrain.errors import usage_errors
 from rltrain.hardware.device import set_allocator_policy

@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 
 import rltrain
-from rltrain.build.learner import spec_of
+from rltrain.assemble.learner import spec_of
 from rltrain.common.checkpoint.manifest import put_manifest
 from rltrain.common.files import digest
 from rltrain.errors import CheckpointError

@@ -15,7 +15,7 @@ from gymnasium.utils.env_checker import check_env
 
 import rltrain
 from rltrain.api import settings_from
-from rltrain.build.env import build_env
+from rltrain.assemble.env import build_env
 from rltrain.config.catalog import conf_dir
 from rltrain.env.trading import (
     BUY,

@@ -9,9 +9,9 @@ import torch
 
 import rltrain
 from rltrain.api import handed, settings_from
-from rltrain.build.agent_order import ordered_as
-from rltrain.build.env import build_env
-from rltrain.build.workers import make_rollout, make_test_rollout
+from rltrain.assemble.agent_order import ordered_as
+from rltrain.assemble.env import build_env
+from rltrain.assemble.workers import make_rollout, make_test_rollout
 from rltrain.errors import UsageError
 from rltrain.hardware.share import Share
 from tests.integration.named_order import NAMES, ORDER, NamedOrder

@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 import rltrain
 from rltrain.api import settings_from
-from rltrain.build.workers import make_rollout, make_test_rollout
+from rltrain.assemble.workers import make_rollout, make_test_rollout
 from rltrain.errors import UsageError
 from rltrain.hardware.share import Share
 from rltrain.types import EnvSpec

@@ -152,3 +152,65 @@ def test_a_sweep_with_the_joblib_launcher(tmp_path):
     command += ["seed=1,2", "hydra.launcher.n_jobs=2"]
     subprocess.run(command, check=True, capture_output=True)
     assert len(list(tmp_path.glob("outputs/multirun/*/*/run.json"))) == 2
+
+
+PYTHON_TEMPLATE = """
+__pycache__/
+*.py[codz]
+*.so
+.Python
+build/
+develop-eggs/
+dist/
+downloads/
+eggs/
+lib/
+lib64/
+parts/
+sdist/
+var/
+wheels/
+share/python-wheels/
+MANIFEST
+*.manifest
+*.spec
+htmlcov/
+.cache
+coverage.xml
+*.cover
+cover/
+*.mo
+*.pot
+*.log
+local_settings.py
+instance/
+docs/_build/
+target/
+profile_default/
+.env
+env/
+venv/
+ENV/
+/site
+"""
+"""Lines of the .gitignore that GitHub offers for Python."""
+
+
+def test_a_gitignore_for_python_leaves_out_no_file_of_the_package(tmp_path):
+    files = [
+        p.relative_to(ROOT) for f in ("rltrain", "conf", "tests") for p in ROOT.glob(f"{f}/**/*")
+    ]
+    files = [p.as_posix() for p in files if (ROOT / p).is_file() and "__pycache__" not in p.parts]
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    (tmp_path / ".gitignore").write_text(PYTHON_TEMPLATE)
+    for name in ("rltrain", "conf", "tests"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / ".gitignore").write_text((ROOT / name / ".gitignore").read_text())
+    left_out = subprocess.run(
+        ["git", "check-ignore", "--no-index", "--stdin"],
+        input="\n".join(files),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (left_out.stdout, left_out.returncode) == ("", 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rltrain.build.env import build_env
+from rltrain.assemble.env import build_env
 from rltrain.common.space_record import channel_words
 from rltrain.common.streams import say
 from rltrain.config.compose import compose_checked

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 
 import rltrain
 from rltrain.algo.checks import stacked_shape
-from rltrain.build.agent_order import ordered_as_saved
-from rltrain.build.env import build_env, prepare_machine
-from rltrain.build.learner import load_agents
-from rltrain.build.tests import build_test_rollout
+from rltrain.assemble.agent_order import ordered_as_saved
+from rltrain.assemble.env import build_env, prepare_machine
+from rltrain.assemble.learner import load_agents
+from rltrain.assemble.tests import build_test_rollout
 from rltrain.common import checkpoint
 from rltrain.common.files import put_text
 from rltrain.common.folders import require_empty

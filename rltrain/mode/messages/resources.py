@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from rltrain.algo.kernels import chosen
-from rltrain.build.env import n_threads
+from rltrain.assemble.env import n_threads
 from rltrain.callback.training import Training
 from rltrain.common.machine.memory import available_memory
 from rltrain.config.schema import Settings

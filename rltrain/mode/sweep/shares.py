@@ -9,7 +9,7 @@ from typing import Literal
 
 import torch
 
-from rltrain.build.env import n_threads
+from rltrain.assemble.env import n_threads
 from rltrain.config.schema import Settings
 from rltrain.hardware.device import available_cores
 

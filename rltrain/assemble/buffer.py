@@ -8,7 +8,7 @@ from typing import cast
 import torch
 
 from rltrain.algo.learner import Learner
-from rltrain.build.learner import need_independent
+from rltrain.assemble.learner import need_independent
 from rltrain.common.conformance import conform
 from rltrain.common.seeding import BUFFER_STREAM, generator
 from rltrain.config.schema import Settings

@@ -18,7 +18,7 @@ from rltrain.algo.learner import Learner
 from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.groups import GroupedAgents
 from rltrain.algo.reward_norm import RewardNorm
-from rltrain.build.env import announce_compilation
+from rltrain.assemble.env import announce_compilation
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, MODEL, SPEC
 from rltrain.common.checkpoint.fit import check_fits

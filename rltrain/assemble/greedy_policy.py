@@ -11,8 +11,8 @@ import numpy as np
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.greedy_policy import GreedyPolicy, NamedAgents
 from rltrain.algo.policy import Policy
-from rltrain.build.env import prepare_machine
-from rltrain.build.learner import load_agents, spec_of
+from rltrain.assemble.env import prepare_machine
+from rltrain.assemble.learner import load_agents, spec_of
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import SPEC
 from rltrain.config.schema import Settings

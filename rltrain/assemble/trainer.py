@@ -14,14 +14,14 @@ from rltrain.algo.actor import Actor
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
-from rltrain.build.agent_order import ordered_as
-from rltrain.build.buffer import build_buffer
-from rltrain.build.callbacks import build_callbacks, obs_statistics, video_recorder
-from rltrain.build.env import build_env, need_same_sizes, prepare_machine, recorded
-from rltrain.build.evaluation import build_test_env, build_tests
-from rltrain.build.greedy_policy import view_of
-from rltrain.build.learner import about, build_learner
-from rltrain.build.policy import accelerate, build_exploration
+from rltrain.assemble.agent_order import ordered_as
+from rltrain.assemble.buffer import build_buffer
+from rltrain.assemble.callbacks import build_callbacks, obs_statistics, video_recorder
+from rltrain.assemble.env import build_env, need_same_sizes, prepare_machine, recorded
+from rltrain.assemble.evaluation import build_test_env, build_tests
+from rltrain.assemble.greedy_policy import view_of
+from rltrain.assemble.learner import about, build_learner
+from rltrain.assemble.policy import accelerate, build_exploration
 from rltrain.callback import Callback
 from rltrain.common.imports import locate
 from rltrain.common.seeding import (
@@ -71,7 +71,7 @@ def build_trainer(
         if run.dataset.write is not None:
             first.append(DatasetRecorder(cast(RecordedEnv, rollout.env).writer))
     else:
-        from rltrain.build.workers import build_process_rollout
+        from rltrain.assemble.workers import build_process_rollout
 
         rollout = build_process_rollout(settings, env, learner, buffer)
     first += video_recorder(settings, test_env, loggers)

@@ -17,10 +17,10 @@ from torch import nn
 from rltrain.algo.exploration.share import ExplorationOfShare
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
-from rltrain.build.env import build_env
-from rltrain.build.learner import build_agents
-from rltrain.build.policy import accelerate, build_exploration
-from rltrain.build.tests import build_test_rollout, n_test_envs
+from rltrain.assemble.env import build_env
+from rltrain.assemble.learner import build_agents
+from rltrain.assemble.policy import accelerate, build_exploration
+from rltrain.assemble.tests import build_test_rollout, n_test_envs
 from rltrain.common.install import require_extra
 from rltrain.common.seeding import (
     ENV_STREAM,

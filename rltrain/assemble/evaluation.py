@@ -10,10 +10,10 @@ from typing import Any, Protocol, cast
 
 from torch import nn
 
-from rltrain.build.agent_order import ordered_as_saved
-from rltrain.build.env import build_env, prepare_machine, recorded
-from rltrain.build.learner import load_agents
-from rltrain.build.tests import build_test_rollout, n_test_envs
+from rltrain.assemble.agent_order import ordered_as_saved
+from rltrain.assemble.env import build_env, prepare_machine, recorded
+from rltrain.assemble.learner import load_agents
+from rltrain.assemble.tests import build_test_rollout, n_test_envs
 from rltrain.callback import Callbacks
 from rltrain.callback.training import EvaluationRollouts
 from rltrain.common.seeding import TEST_POLICY_STREAM, generator
@@ -43,7 +43,7 @@ def build_tests(
     """
     if settings.run.test.n_workers is None:
         return build_test_rollout(settings, agents, env)
-    from rltrain.build.workers import build_process_tests
+    from rltrain.assemble.workers import build_process_tests
 
     return build_process_tests(settings, agents, env, watched=callbacks.watch_tests)
 
@@ -64,7 +64,7 @@ def build_evaluation(settings: Settings, folder: Path) -> Evaluated:
     """
     if settings.run.test.n_workers is None:
         return build_local_evaluation(settings, folder)
-    from rltrain.build.workers import build_process_tests
+    from rltrain.assemble.workers import build_process_tests
 
     device = prepare_machine(settings)
     settings = ordered_as_saved(settings, folder)

@@ -8,7 +8,7 @@ from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.exploration.share import ExplorationOfShare
 from rltrain.algo.policy import Policy
-from rltrain.build.policy import accelerate
+from rltrain.assemble.policy import accelerate
 from rltrain.common.seeding import TEST_POLICY_STREAM, generator
 from rltrain.config.schema import Settings
 from rltrain.hardware.rollout import Rollout
