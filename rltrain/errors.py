@@ -1,4 +1,4 @@
-"""What can go wrong in a way that a person can mend: each kind has its exit code."""
+"""Errors that a user can mend, each kind with its exit code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def printable(text: str) -> str:
 
 
 def escape(record: logging.LogRecord) -> bool:
-    """Make a log record ``printable``, whoever will show it."""
+    """Make a log record ``printable`` for all handlers."""
     with suppress(TypeError, ValueError):  # of arguments that do not fit
         record.msg, record.args = printable(record.getMessage()), ()
     if record.exc_info:
@@ -53,7 +53,7 @@ class UsageError(RltrainError):
 
 @contextmanager
 def usage_errors() -> Iterator[None]:
-    """What building parts refuses as ``ValueError``, or needs more memory for than there is.
+    """Context that turns a part's ``ValueError`` and ``MemoryError`` into a UsageError.
 
     Raises:
         UsageError: in the place of these.
@@ -109,7 +109,7 @@ class NotTypedError(UsageError):
 
     @property
     def reason(self) -> str:
-        """What is wrong."""
+        """The problem, without the advice."""
         keys = ", ".join(word.partition("=")[0] for word in self.words)
         return (
             f"{self.file} sets {keys}, which can reach outside the run (a path, an address, or a "
@@ -118,8 +118,8 @@ class NotTypedError(UsageError):
 
 
 STOPS = (KeyboardInterrupt, GeneratorExit)
-"""What ends a program at the user's wish. Anything else that an environment raises is a failure of
-the environment, also ``SystemExit``.
+"""Exceptions that end a program at the user's wish. Anything else that an environment
+raises is a failure of the environment, also ``SystemExit``.
 """
 
 

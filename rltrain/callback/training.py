@@ -24,11 +24,11 @@ class RunningMeans(Protocol):
 
 
 class TestRecorder(Watch, Protocol):
-    """What records the episodes of a test."""
+    """A recorder of the episodes of a test."""
 
     @property
     def files(self) -> Mapping[int, Sequence[Path]]:
-        """What was written, by episode."""
+        """The files that were written, by episode."""
 
 
 class TestsApart(Protocol):

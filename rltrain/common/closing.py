@@ -12,7 +12,7 @@ log = logging.getLogger("rltrain")
 
 
 class Closable(Protocol):
-    """What holds processes, files or connections."""
+    """Something that holds processes, files or connections."""
 
     def close(self) -> None: ...
 

@@ -53,7 +53,7 @@ def methods(interface: type) -> Iterator[tuple[str, Any]]:
 
 
 def attribute_problem(part: Any, member: str, annotation: Any) -> str:
-    """What is wrong with an attribute, "" for nothing."""
+    """The problem with an attribute, "" for none."""
     kind, meaning = annotation, ""
     if get_origin(annotation) is Annotated:
         kind, meaning = get_args(annotation)[:2]

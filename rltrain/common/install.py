@@ -1,4 +1,4 @@
-"""What rltrain's extras consist of, and the command that installs a package into this Python."""
+"""The packages of rltrain's extras, and the command that installs a package into this Python."""
 
 from __future__ import annotations
 

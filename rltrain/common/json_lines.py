@@ -60,7 +60,7 @@ def left_out(path: Path, damaged: list[int]) -> str:
 
 
 def row_of(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What of an object is a row: its numbers and nulls; None if it has no env steps."""
+    """The row in an object: its numbers and nulls; None if it has no env steps."""
     if found is None or not is_number(found.get("env_steps")):
         return None
     return {name: v for name, v in found.items() if v is None or is_number(v)}

@@ -103,7 +103,7 @@ def summarize(episodes: list[Episode]) -> dict[str, float]:
 
 
 def test_metrics(returned: Any) -> dict[str, float]:
-    """What a test function returned, names without a group in the group ``test``.
+    """The metrics that a test function returned, names without a group in the group ``test``.
 
     Raises:
         ValueError: no metrics, or values that are no numbers.
@@ -124,6 +124,6 @@ COMPARED = ("test/win_rate", "test/return_mean")
 
 
 def test_score(result: Mapping[str, float]) -> list[float]:
-    """What tests are compared by; NaN is worse than any number."""
+    """The number by which tests are compared; NaN is worse than any number."""
     found = [result.get(name, 0.0) for name in COMPARED]
     return [-math.inf if math.isnan(value) else value for value in found]

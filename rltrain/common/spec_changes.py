@@ -16,7 +16,7 @@ from rltrain.common.space_record import space_words
 
 
 def changes(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
-    """What differs between two specs, "observations Box(3,) float32, here Discrete(3)"; nothing
+    """The differences between two specs, "observations Box(3,) float32, here Discrete(3)"; nothing
     where all is the same.
 
     Args:

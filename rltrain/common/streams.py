@@ -15,7 +15,7 @@ from typing import IO, Any, cast
 from rltrain.errors import printable
 
 COLOR = re.compile("\x1b\\[[0-9;]*m")
-"""What packages color their warnings with."""
+"""The escapes with which packages color their warnings."""
 
 
 class Descriptor(io.FileIO):
@@ -70,7 +70,7 @@ def say(text: object, *, error: bool = False, end: str = "\n") -> None:
 
 
 def keep_streams() -> None:
-    """Let nothing that this process prints fail from now on, whoever prints it: environments and
+    """Let nothing that this process prints fail from now on: environments and
     other packages do as well. Closed descriptors are opened, so that no file takes their number.
     What packages warn of is shown as text.
     """

@@ -1,4 +1,4 @@
-"""What is wrong with an environment, in words.
+"""Check an environment and describe its problems.
 
 To add a check: a generator of sentences, and its line in ``check``.
 """
@@ -42,7 +42,7 @@ class Findings(NamedTuple):
 
 
 class Played(NamedTuple):
-    """What was seen in ``N_STEPS`` time steps of one environment."""
+    """Observations and statistics of ``N_STEPS`` time steps of one environment."""
 
     obs: np.ndarray  # [T, N, *O]
     state: np.ndarray  # [T, S]
@@ -118,7 +118,7 @@ def of_seeds(first: Played, second: Played) -> Iterator[str]:
 
 
 def of_numbers(seen: Played, spec: EnvSpec) -> Iterator[str]:
-    """What is hard to learn from."""
+    """Find properties that make learning hard."""
     if not seen.last.any():
         yield (
             f"no episode ended within {N_STEPS} steps of random actions. Give it a time limit: "
@@ -163,7 +163,7 @@ def team_of(env: VectorEnv) -> TeamEnv | None:
 
 
 def team_remarks(env: VectorEnv) -> Sequence[str]:
-    """What a team's environment does differently."""
+    """Find what a team's environment does differently."""
     team = team_of(env)
     return () if team is None else team.remarks
 
@@ -181,7 +181,7 @@ def of_kept(env: VectorEnv, others_go_on: bool) -> Iterator[str]:
 
 
 def of_interface(env: VectorEnv) -> Iterator[str]:
-    """What an environment's own methods return, against its spaces."""
+    """Compare what an environment's own methods return with its spaces."""
     if not isinstance(env, SyncVectorEnv) or not hasattr(env.envs[0], "env"):
         return
     raw = env.envs[0].env

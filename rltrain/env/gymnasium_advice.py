@@ -10,7 +10,7 @@ from rltrain.common.install import install_command, install_extra, requirements
 from rltrain.errors import closest
 
 ATARI = re.compile(r"NoFrameskip|Deterministic|^ALE/|-ram\b")
-"""What ids of Atari games contain."""
+"""Parts of the ids of Atari games."""
 
 
 def advice(id: str, error: Exception) -> str:

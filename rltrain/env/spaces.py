@@ -154,7 +154,7 @@ def numbers(obs: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def scale_of(record: Mapping[str, Any]) -> float:
-    """What to multiply a recorded Box with: images of bytes come to 0 … 1."""
+    """The factor that a recorded Box is multiplied by: images of bytes come to 0 … 1."""
     is_image = record["dtype"] == "uint8" and "channels" in record
     return 1 / max(record["high"], 1) if is_image else 1.0
 

@@ -88,7 +88,7 @@ def seed_networks(seed: int) -> Iterator[None]:
 
 
 def machine() -> dict[str, Any]:
-    """What a result was made on, for run.json."""
+    """The machine that a result was made on, for run.json."""
     return {
         "cpu": _cpu_model(),
         "cores": available_cores(),

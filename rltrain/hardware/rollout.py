@@ -185,7 +185,7 @@ class Rollout:
             return self.env.call(method, *args)
 
     def state_dict(self) -> dict[str, Any]:
-        """What the next ``collect`` depends on; the environment's part only once it started."""
+        """The state that the next ``collect`` depends on; the environment's once it started."""
         with CONTAINED:
             env = self.env.state_dict() if self._started else {}
         return {

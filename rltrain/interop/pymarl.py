@@ -103,7 +103,7 @@ def parts_of(model: Model) -> dict[str, nn.Module]:
 
 
 def differences(module: nn.Module | None, weights: Weights) -> list[str]:
-    """What is wrong with the names and shapes of one network's weights."""
+    """The problems with the names and shapes of one network's weights."""
     ours = {} if module is None else {n: tuple(t.shape) for n, t in module.state_dict().items()}
     theirs = {name: tuple(tensor.shape) for name, tensor in renamed(weights, module).items()}
     problems = [f"{name} is missing." for name in ours.keys() - theirs.keys()]

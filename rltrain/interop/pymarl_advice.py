@@ -1,4 +1,4 @@
-"""What to type where the networks of a PyMARL checkpoint do not fit those of a run."""
+"""Advice where the networks of a PyMARL checkpoint do not fit those of a run."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def has_options(groups: Any) -> bool:
 
 
 def loaded(file: Path) -> Any:
-    """What ``torch.save`` wrote, if it is tensors, numbers and text in plain containers.
+    """Return what ``torch.save`` wrote, if it is tensors, numbers and text in plain containers.
 
     Raises:
         CheckpointError: the file cannot be read, or its pickle names a class or function.

@@ -61,8 +61,8 @@ class Panel:
 
 
 def panels(lines: Sequence[dict[str, Any]]) -> list[Panel]:
-    """What is drawn: returns, win rates where there are any, and what the environment and callbacks
-    add (``test/NAME``, ``train/NAME`` or ``custom/NAME``).
+    """The metrics that are drawn: returns, win rates where there are any, and those that the
+    environment and callbacks add (``test/NAME``, ``train/NAME`` or ``custom/NAME``).
     """
     found = dict.fromkeys(name for row in lines for name in row if name not in METRICS)
     added = dict.fromkeys(n.partition("/")[2] for n in found if n.startswith(("test/", "train/")))
@@ -92,7 +92,7 @@ def draw(run_dir: Path, title: str) -> Path:
 
 
 def drawn(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What may be drawn of a row, a tenth of its memory, which a long run has thousands of."""
+    """The part of a row that may be drawn, a tenth of its memory: a long run has thousands."""
     return {sys.intern(name): row[name] for name in row if name.startswith(DRAWN)}
 
 

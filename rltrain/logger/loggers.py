@@ -41,7 +41,7 @@ class Logger(Protocol):
         return
 
     def summarize(self, summary: Mapping[str, Any]) -> None:
-        """What a run came to, before ``close``: ``status``, and ``final`` and ``best`` tests."""
+        """Record the end of a run, before ``close``: ``status``, ``final`` and ``best`` tests."""
         return
 
     def close(self) -> None:

@@ -70,7 +70,7 @@ class Wandb(InBackground):
         import wandb
 
         kill_children("wandb")
-        with suppress(Exception):  # there is nobody to be torn down any more
+        with suppress(Exception):  # its service has ended already
             wandb.teardown()
 
     def send(self, env_steps: int, row: dict[str, float]) -> None:

@@ -28,7 +28,7 @@ INDEX = "dataset.json"
 LARGEST_INDEX = 1 << 28
 """Largest JSON file that is read, in bytes."""
 SIZES = ("n_agents", "n_actions", "obs_shape", "obs_dtype", "state_dim", "n_rewards")
-"""What of an EnvSpec must agree for experience to fit."""
+"""The fields of an EnvSpec that must agree for experience to fit."""
 
 
 def fields_of(spec: EnvSpec) -> dict[str, tuple[tuple[int, ...], np.dtype]]:

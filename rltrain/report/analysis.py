@@ -39,7 +39,7 @@ from rltrain.report.statistics import Estimate
 
 @dataclass(frozen=True)
 class Analysis:
-    """What a report shows.
+    """The contents of a report.
 
     Attributes:
         ends: by environment, where its runs are compared: the end of its shortest run.

@@ -82,7 +82,7 @@ def interval_of(
 
 
 def limits_text(envs: Iterable[str]) -> str:
-    """What to type for ``report.ranges``, between its braces."""
+    """The value of ``report.ranges`` to type, between its braces."""
     named = [f"{env}: [LOW, HIGH]" for env in envs]
     return ", ".join(named[:3] + ["…"] * (len(named) > 3))
 

@@ -15,7 +15,7 @@ from rltrain.common.json_lines import LARGEST
 CLOCK = ("env_steps", "updates", "episodes", "seconds")
 """Columns that place a row of metrics; every other column is a metric."""
 AXES = {"env_steps": "env_steps", "updates": "updates", "minutes": "seconds"}
-"""What curves can be drawn over, and the column that has it."""
+"""The axes that curves can be drawn over, and the column of each."""
 
 
 @dataclass(frozen=True)

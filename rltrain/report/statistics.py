@@ -46,7 +46,7 @@ def optimality_gap(scores: np.ndarray, gamma: float = 1.0) -> np.ndarray:
 
 
 STATISTICS: dict[str, Statistic] = {"mean": mean, "iqm": iqm}
-"""What ``report.statistic`` may be."""
+"""The choices of ``report.statistic``."""
 
 
 def resampled_runs(scores: Scores, resamples: int, rng: np.random.Generator) -> list[np.ndarray]:

@@ -41,7 +41,7 @@ def require_drawable(
 
 
 def recorder_of(env: VectorEnv, folder: Path, n_episodes: int) -> Recorder | GameReplays:
-    """What records the first episodes: StarCraft II itself where it plays, else drawn frames."""
+    """Return a recorder of the first episodes: of the game where it plays, else of drawn frames."""
     kind = GameReplays if env.about.get("backend") == "sc2" else Recorder
     return kind(folder, n_episodes)
 

@@ -178,3 +178,16 @@ def test_keys_of_an_evaluation_are_typed_in_python_as_in_a_command(command, own_
     assert shorter.metrics["test/episode_length_mean"] == 4
     with pytest.raises(UsageError, match="epsiode_length"):
         rltrain.evaluate("run", overrides={**typed, "env.epsiode_length": 4})
+
+
+def test_the_command_at_the_end_of_a_run_has_the_keys_that_a_resume_asks_for(
+    command, trained, capsys
+):
+    forged(trained, logger__wandb__entity="my team", logger__wandb__mode="disabled")
+    words = asked(command, f"resume={trained}", "total_env_steps=200")
+    capsys.readouterr()
+    assert command(*words, "logger.console=true") == 0
+    printed = capsys.readouterr().out.splitlines()
+    (line,) = [shlex.split(line) for line in printed if line.startswith("  rltrain resume=")]
+    assert line[3:] == words[2:] == ["logger.wandb.entity='my team'"]
+    assert command(*line[1:]) == 0

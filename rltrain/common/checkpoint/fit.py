@@ -18,7 +18,7 @@ UNFIT = (
     *(ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError),
     RuntimeError,
 )
-"""What states that are of other types, shapes or ranges raise."""
+"""Exceptions for states of other types, shapes or ranges."""
 PARTS = ("network", "mixer", "critic", "distribution")
 """Parts of an algorithm that have weights."""
 LEFT_OUT = ".nowhere"

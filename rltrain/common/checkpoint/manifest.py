@@ -1,7 +1,7 @@
 """The manifest of a checkpoint: sizes and SHA-256 sums of its files, and its own.
 
-Sums protect from damage, not from somebody who writes them anew: nothing that is read executes
-code, whoever wrote it.
+Sums protect from damage, not from somebody who writes new ones: nothing that is read executes
+code.
 """
 
 from __future__ import annotations

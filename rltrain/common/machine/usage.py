@@ -1,4 +1,4 @@
-"""What a run costs: wall-clock time, CPU time and memory."""
+"""Costs of a run: wall-clock time, CPU time and memory."""
 
 from __future__ import annotations
 

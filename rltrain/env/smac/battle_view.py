@@ -148,7 +148,7 @@ class BattleView:
         return float(self.battles.table("param", self.index)[P.SIGHT, agent_id])
 
     def unit_max_cooldown(self, unit: Unit) -> float:
-        """What the state divides this unit's cooldown by, loops."""
+        """The divisor of this unit's cooldown in the state, loops."""
         return self.battles.unit_types(self.index)[unit.tag].cooldown_norm
 
     def unit_max_shield(self, unit: Unit) -> float:

@@ -94,7 +94,7 @@ class StartOptions:
     start_positions: str | None = None  # file of recorded ones; None: those of the map
 
     def recorded(self, map_name: str, rules: str) -> RecordedStarts | None:
-        """What the file has of a map. Raises ValueError if it cannot be used."""
+        """The start positions of the file for a map. Raises ValueError if it cannot be used."""
         if self.start_positions is None:
             return None
         if rules != "sc2":

@@ -226,7 +226,7 @@ class TeamEnv(Env):
     def _observation(
         self, obs: Mapping[str, Any], infos: Mapping[str, Any], shown: Iterable[str], *, final: bool
     ) -> Observation:
-        """What the agents in ``shown`` see; zeros and action 0 for the others."""
+        """Observations and states of the agents in ``shown``; zeros and action 0 for the others."""
         seen = np.zeros(self._shape, self.spec.obs_dtype)
         available = np.zeros((len(self._index), self.spec.n_actions), np.uint8)
         available[:, 0] = 1

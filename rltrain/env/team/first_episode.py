@@ -1,4 +1,4 @@
-"""What a parallel environment shows when it begins an episode, before anything is trained on it."""
+"""The first episode of a parallel environment, played before anything is trained on it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rltrain.errors import reason
 
 
 class FirstEpisode(NamedTuple):
-    """What is known after ``reset``."""
+    """Properties that are known after ``reset``."""
 
     has_masks: bool  # in an agent's info
     state_dim: int | None  # size of the environment's own state; None: it has none

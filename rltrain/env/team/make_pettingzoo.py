@@ -18,7 +18,7 @@ from rltrain.interfaces import VectorEnv
 EXTRA = ("mpe2", "lbforaging", "rware", "magent2")
 """Packages of the extra ``marl``."""
 MAKERS = ("parallel_env", "env")
-"""What a module of PettingZoo's calls the function that makes its environment."""
+"""The name in PettingZoo's modules of the function that makes the environment."""
 
 
 @flat_keywords
@@ -45,7 +45,7 @@ def pettingzoo_env(
 
 
 def find_maker(id: str) -> Callable[..., Any]:
-    """What makes the environments of an id.
+    """Return the function that makes the environments of an id.
 
     Raises:
         ValueError: what to type instead.

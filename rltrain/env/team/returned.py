@@ -1,4 +1,4 @@
-"""What ``step`` of a parallel environment returns, by agent."""
+"""The values that ``step`` of a parallel environment returns, by agent."""
 
 from __future__ import annotations
 

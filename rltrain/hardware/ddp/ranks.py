@@ -31,7 +31,7 @@ class Ranks:
         self.started, self._parent = False, os.getppid()
 
     def start(self) -> None:
-        """Wait for all processes; whoever waits is killed with torchrun.
+        """Wait for all processes; a process that waits is killed with torchrun.
 
         Raises:
             EnvError: they did not come.

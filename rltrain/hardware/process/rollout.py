@@ -89,7 +89,7 @@ class ProcessRollout:
         return [one for each in self._ask("call", method, *args) for one in each]
 
     def state_dict(self) -> dict[str, Any]:
-        """What the next ``collect`` depends on, steps included that were collected ahead."""
+        """The state that the next ``collect`` depends on, with steps that were collected ahead."""
         self._settle()
         state: dict[str, Any] = {
             "n_envs": [share.n_envs for share in self.shares],

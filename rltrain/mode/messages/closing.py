@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.common import checkpoint
+from rltrain.config.saved_config import load_config
+from rltrain.errors import NotTypedError, RltrainError
 from rltrain.logger.screen import duration, shown
 from rltrain.trainer import Trainer
 
@@ -79,13 +81,25 @@ def next_commands(
     if latest is not None:
         commands.append(evaluate_command(path, trust))
         ranks = "rank_timeout" in trainer.about["config"]["hardware"]
-        resume = resume_command(path, trust, more)
+        resume = " ".join([resume_command(path, trust, more), *keys_to_type(run_dir, trust)])
         commands.append(resume.replace("rltrain", TORCHRUN, 1) if ranks else resume)
     if any((run_dir / "wandb").glob("offline-run-*")):
         commands.append(f"wandb sync {folder}/wandb/offline-run-*")
     if (run_dir / "learning_curve.png").exists():
         commands.append(f"{folder}/learning_curve.png")
     return commands
+
+
+def keys_to_type(run_dir: Path, trust: str | None) -> list[str]:
+    """The overrides that a resume asks for, since they are not taken from the run's files."""
+    try:
+        trusted = [f"trust=[{trust}]"] if trust else []
+        load_config(run_dir / "config.json", trusted, learns=True, resumes=True)
+    except NotTypedError as error:
+        return [shlex.quote(word) for word in error.words]
+    except RltrainError:
+        return []  # the run could not write its configuration, and has said so
+    return []
 
 
 def evaluate_command(path: str, trust: str | None) -> str:

@@ -34,7 +34,7 @@ FOLDED = ("configurations", "runs")
 MANY = 4
 """Environments that the title names, at most."""
 GENERATOR = b'<meta name="generator" content="rltrain mode=report">'
-"""What page.html is known by."""
+"""The mark of a page.html that rltrain wrote."""
 
 
 def write_page(

@@ -1,4 +1,4 @@
-"""What the readers of tables share: CSV files as columns, names found in paths."""
+"""Shared parts of the readers of tables: CSV files as columns, names found in paths."""
 
 from __future__ import annotations
 

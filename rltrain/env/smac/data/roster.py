@@ -16,7 +16,7 @@ from rltrain.env.smac.options import Options
 
 
 def build_roster(map_data: MapData, options: Options) -> Roster:
-    """What the teams of a scenario are drawn from, with these options."""
+    """Return the distributions of a scenario's teams with these options."""
     race = race_of(map_data)
     scene, by_id = build_scene(_one_of_each(map_data), options), sorted(race.weights)
     return Roster(

@@ -27,7 +27,7 @@ SHOOT_RANGES: Mapping[str, float] = {
 
 @dataclass(frozen=True)
 class Race:
-    """What a team is drawn from."""
+    """The distribution of a team."""
 
     letter: str  # T, P or Z
     weights: Mapping[str, float]  # unit type to probability
@@ -92,5 +92,5 @@ def find_scenario(name: str) -> MapData:
 
 
 def race_of(map_data: MapData) -> Race:
-    """What the teams of a scenario are drawn from."""
+    """The distributions of a scenario's teams."""
     return RACES[map_data.map_type.removesuffix("_gen")]

@@ -22,8 +22,8 @@ ENV_FILES: dict[Package, str] = {
 }
 """Distinguishes the package from others of its name: ``pip install smac`` gives an optimizer."""
 NEEDED_MODULES = ("pysc2", "s2clientprotocol", "absl")
-"""What both packages import. They are installed without their own pins (protobuf below 3.21),
-which no recent wandb accepts."""
+"""The modules that both packages import. They are installed without their own pins
+(protobuf below 3.21), which no recent wandb accepts."""
 NEEDED_PACKAGES = ("pysc2", "s2clientprotocol", "absl-py")
 """The distributions of those modules."""
 MAP_ARCHIVES: dict[Package, str] = {
