@@ -1,7 +1,5 @@
 """Tests run in folders of their own, with one torch thread and without wandb."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import os

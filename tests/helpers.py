@@ -1,7 +1,5 @@
 """What several tests use: a short training, its weights, a callback to name in a configuration."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Marks of parametrized tests."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Collection, Iterable

@@ -1,7 +1,5 @@
 """rltrain from Python, as a notebook uses it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Errors and their exit codes."""
 
-from __future__ import annotations
-
 import pytest
 
 from rltrain.errors import DivergedError, UsageError, exit_code_of

@@ -1,7 +1,5 @@
 """Imports point down: the floors of the house, read from the source."""
 
-from __future__ import annotations
-
 import ast
 import re
 from functools import cache

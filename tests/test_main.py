@@ -1,7 +1,5 @@
 """The command line: questions, wrong commands, messages and exit codes."""
 
-from __future__ import annotations
-
 import re
 import sys
 

@@ -1,7 +1,5 @@
 """Tests of a trainer: when they are made, and what they change."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a rank decides from the sums over all ranks."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Per-step and per-episode hooks, in training and in tests; none is called unless defined."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The training loop: when it acts, learns, tests and ends."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

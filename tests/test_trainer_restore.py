@@ -1,7 +1,5 @@
 """Checkpoints of a trainer: a resumed run equals the uninterrupted one."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

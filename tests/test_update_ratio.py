@@ -1,7 +1,5 @@
 """Gradient steps for what was collected."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 from rltrain.update_ratio import UpdateRatio

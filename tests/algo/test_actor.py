@@ -2,8 +2,6 @@
 run untouched.
 """
 
-from __future__ import annotations
-
 import gymnasium
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """A loaded policy: observations as the environment gives them or as the run stored them."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

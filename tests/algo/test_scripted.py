@@ -1,7 +1,5 @@
 """The policy behind ``algo=scripted``: an environment's script, chance mixed in, its state."""
 
-from __future__ import annotations
-
 from typing import get_args, get_type_hints
 
 import numpy as np

@@ -3,8 +3,6 @@
 Prints one JSON object: how many were tried of each, and those that were not refused by name.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """The faults that are counted in docs/reliability.md, and that the kept counts are whole."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The comparison with recorded battles, on small data in the same formats that the engine made."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

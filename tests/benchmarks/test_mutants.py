@@ -1,7 +1,5 @@
 """Mutations that no longer apply would be counted as killed by nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.mutants.__main__ import KEPT, ROOT

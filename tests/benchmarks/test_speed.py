@@ -1,7 +1,5 @@
 """Programs are measured in turns, results are written, compared and explained."""
 
-from __future__ import annotations
-
 import copy
 import json
 from dataclasses import replace

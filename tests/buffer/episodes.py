@@ -1,7 +1,5 @@
 """Episode buffers for tests, and the same buffer as plain Python lists."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

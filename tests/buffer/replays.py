@@ -1,7 +1,5 @@
 """Replay buffers for tests, and the same buffer as plain Python lists."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Random steps for the tests of buffers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Episodes stored and sampled by EpisodeBuffer against plain Python lists."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 
 import numpy as np

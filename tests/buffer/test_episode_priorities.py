@@ -1,7 +1,5 @@
 """Episodes drawn in proportion to their priorities."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Saved states of EpisodeBuffer, and sizes that are refused."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields, replace
 

@@ -1,7 +1,5 @@
 """Initial priorities: those that the loss would give, from the values of acting."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

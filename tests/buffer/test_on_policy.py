@@ -1,7 +1,5 @@
 """OnPolicyBuffer: the carried step, the shuffle, targets computed once, state."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Priorities of a replay buffer: sampling, importance weights, removed items."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Windows of ReplayBuffer against plain Python lists."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Saved states of ReplayBuffer, and sizes that are refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Windows that show one agent of a team."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

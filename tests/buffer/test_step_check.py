@@ -1,7 +1,5 @@
 """Wrong steps are refused by every buffer, with the field's name and before anything changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The step store: addresses, blocks, types, and memory that follows what was written."""
 
-from __future__ import annotations
-
 import numpy as np
 import psutil
 import pytest

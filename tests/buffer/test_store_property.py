@@ -1,7 +1,5 @@
 """Random operations on the store and on EpisodeBuffer against plain Python lists of steps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """SumTree against a plain array of priorities."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The best test: the latest of equals, and an untrained one only while there is no other."""
 
-from __future__ import annotations
-
 import json
 import math
 

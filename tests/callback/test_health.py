@@ -1,7 +1,5 @@
 """Undone updates are warned of and end the run; a support that targets leave is warned of once."""
 
-from __future__ import annotations
-
 import json
 import logging
 from types import SimpleNamespace

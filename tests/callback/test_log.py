@@ -1,7 +1,5 @@
 """Rows of metrics of a run that is interrupted and resumed."""
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -1,7 +1,5 @@
 """Videos of tests while a run trains: which tests, for which loggers, and nothing else changes."""
 
-from __future__ import annotations
-
 import json
 import sys
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A checkpoint is complete or it is not there; what was changed is noticed."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

@@ -1,7 +1,5 @@
 """Everything is closed, whatever some of it raises."""
 
-from __future__ import annotations
-
 import rltrain
 from rltrain.common.closing import close_all
 

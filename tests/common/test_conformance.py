@@ -1,7 +1,5 @@
 """A part that lacks something is refused in words; what it may leave out it is given."""
 
-from __future__ import annotations
-
 from typing import Annotated, Protocol
 
 import pytest

@@ -1,7 +1,5 @@
 """A write that fails does not stop a run, and is warned of once."""
 
-from __future__ import annotations
-
 from rltrain.common.disk import Disk
 
 

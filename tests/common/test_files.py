@@ -1,7 +1,5 @@
 """Files that somebody else may have written are opened by the helpers of rltrain.common.files."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Modules of the present folder are found while a typed name is resolved, and never otherwise."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 

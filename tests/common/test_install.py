@@ -1,7 +1,5 @@
 """Commands that install what is missing into the Python that runs."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """Dataclasses given to constructors field by field."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Metrics are plain means over steps and episodes."""
 
-from __future__ import annotations
-
 import torch
 
 from rltrain.common.metrics import Metrics, episode_metrics, summarize

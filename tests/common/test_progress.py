@@ -1,7 +1,5 @@
 """What displays read about a run: its activity, and the time that activities took."""
 
-from __future__ import annotations
-
 import logging
 
 import numba

@@ -1,7 +1,5 @@
 """Specs of the same sizes that mean something else."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from typing import Any

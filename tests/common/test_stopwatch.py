@@ -1,7 +1,5 @@
 """Shares of the time."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

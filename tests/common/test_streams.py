@@ -1,7 +1,5 @@
 """Standard output and standard error that cannot be written."""
 
-from __future__ import annotations
-
 import ast
 import errno
 import io

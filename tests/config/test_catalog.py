@@ -1,7 +1,5 @@
 """The catalog reads from the YAML files what Hydra composes from them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -2,8 +2,6 @@
 type.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The algorithm of a command that names none: the one that the environment's file chooses."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

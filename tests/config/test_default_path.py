@@ -1,7 +1,5 @@
 """What a default command does not need is neither imported nor done twice."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

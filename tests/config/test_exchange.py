@@ -2,8 +2,6 @@
 does not reach them.
 """
 
-from __future__ import annotations
-
 import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf

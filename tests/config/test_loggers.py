@@ -1,7 +1,5 @@
 """``logger=[…]``: several choices of one group."""
 
-from __future__ import annotations
-
 import pytest
 
 from rltrain.config.catalog import Catalog, each_of

@@ -1,7 +1,5 @@
 """Overrides as a mapping mean what the same keys mean when they are typed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

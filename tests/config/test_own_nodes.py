@@ -1,7 +1,5 @@
 """A part whose ``_target_`` is typed starts from its own keywords, judged by its annotations."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

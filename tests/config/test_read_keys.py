@@ -2,8 +2,6 @@
 part by the body of its constructor.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import inspect

@@ -1,7 +1,5 @@
 """Hostile nodes at every node of every choice's configuration, and of a sweep's file: refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Recommended settings of an algorithm on an environment: when they apply, and where it is said."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Mistakes that once ended with a traceback, or that named too little: each is one paragraph."""
 
-from __future__ import annotations
-
 import pytest
 
 from rltrain import main as entry

@@ -1,7 +1,5 @@
 """Gymnasium environments that do what a test tells them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

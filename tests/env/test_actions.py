@@ -1,7 +1,5 @@
 """MultiDiscrete actions of one agent: every combination an action, or every component an agent."""
 
-from __future__ import annotations
-
 import gymnasium
 import numpy as np
 import pytest

@@ -2,8 +2,6 @@
 on the emulators themselves where their package is installed.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """What the checker says about environments with one defect each."""
 
-from __future__ import annotations
-
 import gymnasium
 import numpy as np
 import pytest

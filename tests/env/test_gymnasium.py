@@ -1,7 +1,5 @@
 """Gymnasium environments of one agent: limits, rewards, tasks, broken environments."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The command with Gymnasium environments that break, are drawn, or cannot be played."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What becomes of the spaces of Gymnasium environments: observations, actions, masks."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

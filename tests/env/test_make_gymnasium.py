@@ -1,7 +1,5 @@
 """Making Gymnasium environments: ids, packages, classes of one's own, refusals."""
 
-from __future__ import annotations
-
 import re
 import sys
 from typing import Any

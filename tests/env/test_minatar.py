@@ -2,8 +2,6 @@
 the package is skipped without it; a stand-in game shows the rest.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Views of spaces: where images have their channels, what is scaled, what is refused."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """The stock-trading game: what it pays, what it shows, and that training knows nothing of tests."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import math

@@ -1,7 +1,5 @@
 """SyncVectorEnv: environments in lock step, next-step resets, keyed seeds, time limits, state."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

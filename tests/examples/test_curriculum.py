@@ -1,7 +1,5 @@
 """The curriculum: the next task when the metric says so, in the episodes that begin after it."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """The reward-penalty operator: what is stored costs, what is reported does not."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Device, threads, allocator, seeds, machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -1,7 +1,5 @@
 """Rollout: the layout of next-step resets, episodes, seeds, state."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

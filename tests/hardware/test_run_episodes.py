@@ -1,7 +1,5 @@
 """Test episodes of a rollout: their seeds, order, interruption."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

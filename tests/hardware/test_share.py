@@ -1,7 +1,5 @@
 """How environments and test episodes are divided among rollouts."""
 
-from __future__ import annotations
-
 import pytest
 
 from rltrain.hardware.share import shares_of

@@ -1,7 +1,5 @@
 """Environments of known episodes, and rollouts of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A team whose agents have another order in every process that is told so."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Parts as a user would write them, named by ``_target_`` in the tests."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Annotated
 

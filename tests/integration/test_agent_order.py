@@ -1,7 +1,5 @@
 """Agents in another order than before, or with other names: the same results, or refused."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """Which backend plays: refused, recorded, and changed for an evaluation."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

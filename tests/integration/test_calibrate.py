@@ -1,7 +1,5 @@
 """The calibration of the battle rules: its data, its choice, and its way of playing variants."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

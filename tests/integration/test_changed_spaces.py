@@ -1,7 +1,5 @@
 """An environment whose spaces changed since the checkpoint or the dataset: refused everywhere."""
 
-from __future__ import annotations
-
 import itertools
 from functools import partial
 

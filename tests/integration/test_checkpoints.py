@@ -1,7 +1,5 @@
 """checkpoint= and the files of a run that cannot be read or trusted."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -2,8 +2,6 @@
 it; games with known solutions are solved.
 """
 
-from __future__ import annotations
-
 import re
 
 import gymnasium

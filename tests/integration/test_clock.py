@@ -1,7 +1,5 @@
 """A clock that is set while a run goes on."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import time

@@ -1,7 +1,5 @@
 """A Dict observation with an image and a number: stored in bytes, learned from both, resumed."""
 
-from __future__ import annotations
-
 import gymnasium
 import numpy as np
 import pytest

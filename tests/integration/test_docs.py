@@ -1,7 +1,5 @@
 """Documents: links, and the tables for users of other libraries."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import subprocess

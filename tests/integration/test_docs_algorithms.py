@@ -1,7 +1,5 @@
 """The pages of algorithms: sections, defaults, and figures with their tasks."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 from pathlib import Path

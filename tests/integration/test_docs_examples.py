@@ -1,7 +1,5 @@
 """Examples of the documents run as they are pasted."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The pages on loggers and sweeps: what they show works as it stands there."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

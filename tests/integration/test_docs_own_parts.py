@@ -1,7 +1,5 @@
 """The classes of docs/own_parts.md, put into a file as the page says, train."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

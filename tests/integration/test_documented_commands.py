@@ -2,8 +2,6 @@
 runs, and those that train one agent for at most 100,000 env steps reach what a reader expects.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Environments that would end the program: a failure of theirs wherever they do it."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import logging

@@ -1,7 +1,5 @@
 """An environment that is handed over from Python: trained, remembered, played again."""
 
-from __future__ import annotations
-
 import json
 
 import gymnasium

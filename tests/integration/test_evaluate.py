@@ -1,7 +1,5 @@
 """mode=evaluate: episodes, recordings, scripted policies."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Methods and environments are composed once and combined here, since composing ta
 training.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

@@ -1,7 +1,5 @@
 """The complete examples reach what their comments say, and the notebook runs from top to bottom."""
 
-from __future__ import annotations
-
 import json
 import os
 import runpy

@@ -5,8 +5,6 @@ choices work together, with a command that works.
 ``tests/data/exchanges.json``.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

@@ -1,7 +1,5 @@
 """Stacked frames: what a network learns from is what the policy saw, and what Gymnasium stacks."""
 
-from __future__ import annotations
-
 import gymnasium
 import numpy as np
 import pytest

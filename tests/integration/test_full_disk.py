@@ -1,7 +1,5 @@
 """A full disk, a failing write, a deleted folder: training goes on, or ends clearly."""
 
-from __future__ import annotations
-
 import json
 import logging
 import shutil

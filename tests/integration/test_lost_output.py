@@ -1,7 +1,5 @@
 """Output that cannot be written ends nothing: every fault, in every command, from any moment on."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

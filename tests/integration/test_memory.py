@@ -1,7 +1,5 @@
 """Memory of a training run after its warm-up."""
 
-from __future__ import annotations
-
 import gc
 
 import numpy as np

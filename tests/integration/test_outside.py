@@ -1,7 +1,5 @@
 """Keys of a saved run that reach outside: asked for, left out, or copied into the run."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """Nothing is written into a folder that is not empty and holds nothing of its kind."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

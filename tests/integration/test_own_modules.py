@@ -2,8 +2,6 @@
 in a run's folder only if they are trusted.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

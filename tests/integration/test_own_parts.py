@@ -1,7 +1,5 @@
 """Parts of a user's own: they train, are saved, resumed and loaded; what they lack is named."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

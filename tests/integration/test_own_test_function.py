@@ -1,7 +1,5 @@
 """What tests play and how they judge can be changed without touching training."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

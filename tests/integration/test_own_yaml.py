@@ -2,8 +2,6 @@
 config.json of a run that is repeated. It is composed, checked and suggested as ours is.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

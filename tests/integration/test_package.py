@@ -2,8 +2,6 @@
 in a clean one.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Every preset composes with values that its parts accept, and says where it comes from."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

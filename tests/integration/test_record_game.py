@@ -1,7 +1,5 @@
 """Recordings of the game: their contents, their table, and the engine playing on them."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

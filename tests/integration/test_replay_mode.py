@@ -1,7 +1,5 @@
 """``buffer.agents``: what a team learns from single agents is what it learns in lockstep."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Results of training runs: which runs are kept, and the tables made of them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Mapping

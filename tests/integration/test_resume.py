@@ -1,7 +1,5 @@
 """resume=: continue a run in its folder."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,7 +1,5 @@
 """What a run writes into its folder, however it ends."""
 
-from __future__ import annotations
-
 import json
 import logging
 import signal

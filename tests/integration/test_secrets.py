@@ -1,7 +1,5 @@
 """What must never be in the files of a run."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

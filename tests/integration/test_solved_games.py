@@ -1,7 +1,5 @@
 """Matrix games with known solutions, learned by IQL, VDN and QMIX."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """When runs end early."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

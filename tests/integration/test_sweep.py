@@ -1,7 +1,5 @@
 """rltrain -m: one run per combination of values."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -2,8 +2,6 @@
 exactly, and reach known returns.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Parts of methods for teams can be exchanged; their runs resume exactly."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

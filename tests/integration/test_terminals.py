@@ -1,7 +1,5 @@
 """Terminals of every kind: a run goes on, and its lines can be read."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

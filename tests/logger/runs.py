@@ -1,7 +1,5 @@
 """A run as displays see it, whose clock the test moves."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from rltrain.common.progress import Progress
@@ -16,6 +14,6 @@ class FakeRun:
     stopping: str | None = None
     progress: Progress = field(default_factory=Progress)
 
-    def at(self, env_steps: int, seconds: float, updates: int = 1) -> FakeRun:
+    def at(self, env_steps: int, seconds: float, updates: int = 1):
         self.clock, self.seconds = Clock(env_steps, 0, updates), seconds
         return self

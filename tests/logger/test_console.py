@@ -1,7 +1,5 @@
 """Plain lines: one per row, with the total, tests told apart, and what environments add."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

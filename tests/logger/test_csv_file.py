@@ -1,7 +1,5 @@
 """metrics.csv: the rows of metrics.jsonl as a table."""
 
-from __future__ import annotations
-
 import csv
 
 import pytest

@@ -1,7 +1,5 @@
 """metrics.jsonl read back, and drawn."""
 
-from __future__ import annotations
-
 import json
 import weakref
 

@@ -1,7 +1,5 @@
 """metrics.jsonl: damaged lines are left out wherever it is read, with one warning."""
 
-from __future__ import annotations
-
 import json
 import logging
 

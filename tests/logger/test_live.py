@@ -1,7 +1,5 @@
 """The live panel: what it says, at every width, and that its thread ends."""
 
-from __future__ import annotations
-
 import io
 import threading
 

@@ -1,7 +1,5 @@
 """Loggers: one line per row, and never a reason to stop training."""
 
-from __future__ import annotations
-
 import json
 import sys
 

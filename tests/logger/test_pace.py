@@ -1,7 +1,5 @@
 """Speed and time to go: from a recent window of learning, and nothing else."""
 
-from __future__ import annotations
-
 import pytest
 
 from rltrain.logger.pace import Pace

@@ -1,7 +1,5 @@
 """TensorBoard events, with the names of metrics.jsonl."""
 
-from __future__ import annotations
-
 import importlib.util
 
 import pytest

@@ -1,7 +1,5 @@
 """Trackio: one run of a local database, started in the background."""
 
-from __future__ import annotations
-
 import importlib.machinery
 import sys
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Messages: all in train.log, notices and warnings on the screen, wrapped at words."""
 
-from __future__ import annotations
-
 import ast
 import io
 import logging

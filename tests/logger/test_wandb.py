@@ -1,7 +1,5 @@
 """Weights & Biases: offline without an account, silent, and nothing at all where it is disabled."""
 
-from __future__ import annotations
-
 import logging
 import os
 import subprocess

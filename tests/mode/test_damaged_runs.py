@@ -1,7 +1,5 @@
 """Run folders with what no run writes: one paragraph and exit code 2 or 3, or it works."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

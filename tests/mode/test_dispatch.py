@@ -1,7 +1,5 @@
 """Which mode a command is carried out in."""
 
-from __future__ import annotations
-
 import pytest
 
 from rltrain.errors import UsageError

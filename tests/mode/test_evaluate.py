@@ -1,7 +1,5 @@
 """Statistics of an evaluation, and the same numbers from the command, from Python and by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock

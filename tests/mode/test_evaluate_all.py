@@ -1,7 +1,5 @@
 """load_step=all: every checkpoint has the numbers that it has alone, in one file and one curve."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -2,8 +2,6 @@
 exported is said.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

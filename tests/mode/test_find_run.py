@@ -1,7 +1,5 @@
 """Which run and which checkpoint a typed path means."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """mode=import: weights, moments and step of PyMARL's checkpoint folders, and what is refused."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Nothing that a link in a run folder leads to is read, written or deleted."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """mode=list: everything in conf/, with what it needs."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """One process at a time trains in a run folder; a killed one holds nothing."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

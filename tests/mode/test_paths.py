@@ -1,7 +1,5 @@
 """Whatever a folder is named, a run is made, resumed, evaluated and reported there."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A checkpoint that was trained under another version of the battle rules."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Signals that end a run: what is said at once, what is kept, the exit code."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

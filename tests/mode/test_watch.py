@@ -1,7 +1,5 @@
 """mode=watch: episodes in the terminal, at their speed, and their videos."""
 
-from __future__ import annotations
-
 from io import StringIO
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Hand-made episodes for the tests of writer and dataset: observation = 100 episode + step."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from rltrain.offline.writer import Writer

@@ -1,7 +1,5 @@
 """Opening, refusing and reading datasets."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

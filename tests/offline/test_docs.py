@@ -1,7 +1,5 @@
 """Every command of docs/offline.md names what there is."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

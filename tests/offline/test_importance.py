@@ -1,7 +1,5 @@
 """Estimates by hand, against the exact values of a small decision process, and by drawing."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Learning from a dataset: the pace, what is read, resumption, refusals, a game that is solved."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Recording while something plays: the same experience, the same training, exact resumption."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

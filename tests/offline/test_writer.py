@@ -1,7 +1,5 @@
 """The writer: whole episodes, bounded shards, exact resumption."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -2,8 +2,6 @@
 here or elsewhere, named in ``TESTS``, that fails where the defect is copied.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import json

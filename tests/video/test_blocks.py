@@ -1,7 +1,5 @@
 """Images as half-block characters."""
 
-from __future__ import annotations
-
 from io import StringIO
 
 import numpy as np

@@ -1,7 +1,5 @@
 """GIFs written frame by frame, read back by Pillow."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

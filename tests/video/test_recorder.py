@@ -1,7 +1,5 @@
 """Videos of episodes: which episodes, which files, and what cannot be recorded."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What ``make install`` compiles is what runs use: its functions run with the code as it is."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

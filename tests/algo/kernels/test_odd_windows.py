@@ -1,7 +1,5 @@
 """Windows without a transition, batches that are not learned from, NaN behind a window's end."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """An encoder per key: images reach convolutions as they are, vectors linear layers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

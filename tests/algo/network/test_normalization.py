@@ -2,8 +2,6 @@
 that sees through them.
 """
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

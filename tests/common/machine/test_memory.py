@@ -1,7 +1,5 @@
 """Memory that is really there: the machine's, or what a container leaves."""
 
-from __future__ import annotations
-
 import pytest
 
 from rltrain.common.machine.memory import available_memory, require_memory

@@ -1,7 +1,5 @@
 """Child processes are ended by name."""
 
-from __future__ import annotations
-
 import subprocess
 
 from rltrain.common.machine.processes import kill_children

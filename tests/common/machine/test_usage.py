@@ -1,7 +1,5 @@
 """What a run costs."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

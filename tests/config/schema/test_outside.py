@@ -1,7 +1,5 @@
 """Every key that can hold a path, an address or anything at all carries a mark."""
 
-from __future__ import annotations
-
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass

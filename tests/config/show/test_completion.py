@@ -1,7 +1,5 @@
 """Tab completion offers what can be typed: names, keys, and the values of enumerations."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import shutil

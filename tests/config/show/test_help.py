@@ -1,7 +1,5 @@
 """``rltrain --help``: short, complete, from the comments of the YAML files."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What a message says to type is accepted when it is typed."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

@@ -1,7 +1,5 @@
 """What a wrong name or value is answered with: the override that was meant, ready to be typed."""
 
-from __future__ import annotations
-
 import random
 import time
 

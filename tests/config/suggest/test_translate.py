@@ -1,7 +1,5 @@
 """Commands that are typed in another way are answered with one that can be pasted."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

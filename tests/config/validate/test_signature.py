@@ -1,7 +1,5 @@
 """What a constructor takes is read from its source as Python would read it from the class."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

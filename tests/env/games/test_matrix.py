@@ -1,7 +1,5 @@
 """Games as arrays: the payoffs of the literature, horizons, what is seen, state."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

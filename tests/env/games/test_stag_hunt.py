@@ -1,7 +1,5 @@
 """Stag hunt: who catches what, what it pays, who sees what; episodes and their state."""
 
-from __future__ import annotations
-
 import numba
 import numpy as np
 import pytest

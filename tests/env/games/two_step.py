@@ -1,7 +1,5 @@
 """The two-step game of one environment, written out: what the arrays are compared with."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

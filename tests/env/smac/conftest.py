@@ -1,7 +1,5 @@
 """Battles with hand-placed units, and a player for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

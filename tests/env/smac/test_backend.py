@@ -1,7 +1,5 @@
 """The built-in engine and StarCraft II behind one interface."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The 23 maps: sizes from tables alone, and what the names say when they are wrong."""
 
-from __future__ import annotations
-
 import inspect
 import subprocess
 import sys

@@ -2,8 +2,6 @@
 Everything over 16 battles.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,8 +1,6 @@
 """What a rewrite of SMAC easily gets wrong in its interface: numbering, masks, features, rewards,
 ends of episodes. What it gets wrong in battle is in ``test_traps_of_battle``."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

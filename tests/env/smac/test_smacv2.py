@@ -1,7 +1,5 @@
 """SMACv2 as an environment: how its battles go, what they pay, what they remember."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

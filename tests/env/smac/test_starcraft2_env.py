@@ -1,7 +1,5 @@
 """StarCraft2Env and parallel_env: SMAC's and PettingZoo's manners."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from pettingzoo.test import parallel_api_test

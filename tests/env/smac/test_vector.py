@@ -1,7 +1,5 @@
 """SmacVectorEnv: steps, seeds, threads, and its state."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

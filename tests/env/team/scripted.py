@@ -1,7 +1,5 @@
 """A parallel environment in which everything is prescribed."""
 
-from __future__ import annotations
-
 import numpy as np
 from gymnasium import spaces
 from pettingzoo import AECEnv, ParallelEnv

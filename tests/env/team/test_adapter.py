@@ -1,7 +1,5 @@
 """PettingZoo's environments as teams: who is there, what they see, how episodes end."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from gymnasium import spaces

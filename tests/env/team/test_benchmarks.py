@@ -1,7 +1,5 @@
 """Published benchmarks: time limits truncate, opponents play themselves, gaps are said in words."""
 
-from __future__ import annotations
-
 import importlib.util
 
 import numpy as np

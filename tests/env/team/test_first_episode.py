@@ -1,7 +1,5 @@
 """What the first episode of a parallel environment has to show before anything is trained."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from pettingzoo.utils import BaseParallelWrapper, OrderEnforcingWrapper

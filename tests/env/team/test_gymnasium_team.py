@@ -1,7 +1,5 @@
 """Gymnasium environments of several agents, as parallel environments."""
 
-from __future__ import annotations
-
 import gymnasium
 import numpy as np
 from gymnasium import spaces

@@ -1,7 +1,5 @@
 """Ids of PettingZoo environments that cannot be imported."""
 
-from __future__ import annotations
-
 import pytest
 
 from rltrain.env.team.make_pettingzoo import find_maker

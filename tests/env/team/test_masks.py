@@ -1,7 +1,5 @@
 """Action masks in the Dict observations of a team, whatever the other entries are called."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from gymnasium import spaces

@@ -1,7 +1,5 @@
 """Agents that end, are kept, come back or come late: drawn schedules against a reference."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

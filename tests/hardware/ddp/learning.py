@@ -2,8 +2,6 @@
 ``torchrun … -m tests.hardware.ddp.learning FILE`` saves what ``results`` gives.
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import fields, replace
 from pathlib import Path

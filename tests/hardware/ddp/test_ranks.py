@@ -1,7 +1,5 @@
 """Several processes learn what one learns from their batches together."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -3,8 +3,6 @@
 Observation: the seed of the episode (its lowest bits) and the step in it.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import time

@@ -1,7 +1,5 @@
 """Networks of one's own whose ``state_dict`` or ``load_state_dict`` does more than copy values."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.nn.utils import parametrizations, spectral_norm

@@ -1,7 +1,5 @@
 """What kill -9 of a run leaves of its worker processes and of shared memory: nothing."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Workers end with their parent, however it ends, and leave nothing behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Weights that workers read are those of ``load_state_dict``, whatever else it does."""
 
-from __future__ import annotations
-
 import copy
 import importlib
 import sys

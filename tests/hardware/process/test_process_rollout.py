@@ -1,7 +1,5 @@
 """Rollouts in worker processes: the data of one process, whatever happens to a worker."""
 
-from __future__ import annotations
-
 from multiprocessing import forkserver
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tests in worker processes: the results of this process, beside unchanged training."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

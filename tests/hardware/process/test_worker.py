@@ -1,7 +1,5 @@
 """A worker and the rollout of a run, both in this process."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

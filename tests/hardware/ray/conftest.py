@@ -1,7 +1,5 @@
 """A Ray cluster of several simulated nodes."""
 
-from __future__ import annotations
-
 import pytest
 
 STORE = 100_000_000

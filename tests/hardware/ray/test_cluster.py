@@ -1,7 +1,5 @@
 """Workers on a Ray cluster of several simulated nodes, whatever happens to actors and nodes."""
 
-from __future__ import annotations
-
 import os
 import signal
 

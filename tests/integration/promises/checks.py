@@ -1,7 +1,5 @@
 """One function for each promise, of a state and its finished run."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Environments whose observations, agents or actions are of one kind."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

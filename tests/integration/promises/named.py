@@ -1,7 +1,5 @@
 """Which state of the table has the state of each class, and choices that no state makes."""
 
-from __future__ import annotations
-
 SAVED_IN = {
     "algo.exploration.parameter_noise.ParameterNoise": "parameter_noise",
     "algo.learner.Learner": "dqn",

@@ -1,7 +1,5 @@
 """The fast pairs: every promise and every state once, several states in one run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

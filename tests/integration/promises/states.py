@@ -4,8 +4,6 @@ A state that a promise does not hold for names it: with a ``Refused`` the comman
 these words, which is tested; with a text it is said why.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every class with a state and every shipped choice is in the table of states."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 

@@ -1,7 +1,5 @@
 """Promise by state: all pairs are slow tests; the sample has every promise and every state."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

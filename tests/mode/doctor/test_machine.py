@@ -1,7 +1,5 @@
 """mode=doctor: findings, their commands, the exit code."""
 
-from __future__ import annotations
-
 import os
 import sys
 from types import SimpleNamespace

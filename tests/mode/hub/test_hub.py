@@ -1,7 +1,5 @@
 """Runs sent to the Hub and loaded from it; a folder stands in for the Hub."""
 
-from __future__ import annotations
-
 import inspect
 import shutil
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The banner: what is said of a run before it begins, and what is left out."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

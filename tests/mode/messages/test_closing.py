@@ -1,7 +1,5 @@
 """The closing lines: result, what is kept, what to type next."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

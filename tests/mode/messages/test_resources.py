@@ -1,7 +1,5 @@
 """The resource plan: counted before the run, shown, kept, and refused where it cannot be."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

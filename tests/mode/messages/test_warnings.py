@@ -1,7 +1,5 @@
 """Start-up warnings: what is warned of, and that the rest is not."""
 
-from __future__ import annotations
-
 import gymnasium
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Jobs that need no training: a program in the place of ``rltrain.mode.sweep.job``."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One command at a time in the folder of a sweep."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Which sweep a command continues."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The jobs of a sweep as processes: how many at once, crashes, signals."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

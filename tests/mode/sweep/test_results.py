@@ -1,7 +1,5 @@
 """The end of a sweep: its tables, ``results.csv`` and the exit code."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """``sweep.json`` is untrusted data: what its jobs may name, and the command of each job."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Cores and GPUs divided among the jobs of a sweep."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

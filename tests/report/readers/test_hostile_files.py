@@ -1,7 +1,5 @@
 """One bad file among many is named and left out, whatever is in it and whoever reads it."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

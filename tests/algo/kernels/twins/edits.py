@@ -1,7 +1,5 @@
 """Edited copies of source files, and imports of them."""
 
-from __future__ import annotations
-
 import ast
 import importlib.abc
 import importlib.util

@@ -1,7 +1,5 @@
 """Digests of plain code: every edit is noticed and named, a changed docstring is not."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

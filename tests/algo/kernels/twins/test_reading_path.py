@@ -1,7 +1,5 @@
 """An edit of any file of the path for readers changes what a default run trains."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

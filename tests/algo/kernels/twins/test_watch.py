@@ -1,7 +1,5 @@
 """Compiled code computes only what plain PyTorch would: hooks and replaced parts are noticed."""
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np

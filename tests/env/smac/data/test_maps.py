@@ -1,7 +1,5 @@
 """All 23 maps under random play, and where their enemies go."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from pettingzoo.test import parallel_api_test

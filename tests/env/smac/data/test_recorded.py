@@ -1,7 +1,5 @@
 """Files of recorded start positions: what is read, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

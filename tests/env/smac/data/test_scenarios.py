@@ -1,7 +1,5 @@
 """SMACv2's scenarios: names and sizes, from tables alone."""
 
-from __future__ import annotations
-
 import pytest
 
 from rltrain.env.smac.data.maps import find_map

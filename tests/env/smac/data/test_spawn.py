@@ -1,7 +1,5 @@
 """Start positions: the game's lattice, what is measured, and where groups walk to."""
 
-from __future__ import annotations
-
 from itertools import islice
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a rewrite of SMAC easily gets wrong in battle: reach, special weapons, who goes where."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Movement, weapons, targets and rewards, on hand-placed units."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

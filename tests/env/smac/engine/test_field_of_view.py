@@ -1,7 +1,5 @@
 """SMACv2's rules of seeing and aiming, value by value: ranges, cones, partial sight, no mask."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Marine battles are the same bytes as when they were published."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

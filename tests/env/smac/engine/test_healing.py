@@ -1,7 +1,5 @@
 """Healers: orders, energy, patients, flight, and battles in which only they are left."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

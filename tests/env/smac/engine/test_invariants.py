@@ -1,7 +1,5 @@
 """Random battles on all 23 maps: what must hold in every one of them, step by step."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The cache of compiled code follows the sources."""
 
-from __future__ import annotations
-
 import ast
 import os
 import shutil

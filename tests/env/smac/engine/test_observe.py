@@ -1,7 +1,5 @@
 """Observations, availability and state, value by value."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Whom the comparison of eight units at a time finds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Units pass each other as recorded units of StarCraft II do."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

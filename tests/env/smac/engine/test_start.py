@@ -1,7 +1,5 @@
 """``env.start``: the same positions in every episode, or moved at random."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

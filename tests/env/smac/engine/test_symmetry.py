@@ -1,7 +1,5 @@
 """Equal teams that behave equally win equally often, however units are numbered."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Targets of units on an attack-move, and the places that blocked melee units take."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """SMACv2's draw of teams and start positions: statistics, geometry, and seeds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 """A unit that cannot move: whom it shoots at, and how fast its turret follows. The spine crawler
 stands at (14, 20), has phase 0, so it scans in loops 0, 8, 16 …, and is stepped loop by loop."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Special weapons, shields and layers, each in a battle with few placed units."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

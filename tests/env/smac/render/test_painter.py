@@ -1,7 +1,5 @@
 """Images of battles: sizes, positions of units, bars, events, and frames of videos."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

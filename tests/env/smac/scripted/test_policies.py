@@ -1,7 +1,5 @@
 """Players written by hand: what they choose in battles set up by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The scripted players of the SMAClite measurements, for all battles at once."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from rltrain.env.smac.engine.battles import Battles

@@ -1,8 +1,6 @@
 """``rules=smaclite``: numbers that follow from its tables, its own habits, and the interface that
 stays SMAC's."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

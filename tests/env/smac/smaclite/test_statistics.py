@@ -1,7 +1,5 @@
 """``rules=smaclite`` against the statistics of 100 SMAClite episodes per map and policy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

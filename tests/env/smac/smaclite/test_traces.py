@@ -6,8 +6,6 @@ then rounding, later the random order of turns, decides what follows: each of th
 long as its end or its first difference.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

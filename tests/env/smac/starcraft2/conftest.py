@@ -1,7 +1,5 @@
 """A stand-in for the SMAC packages and StarCraft II, and environments that run in it."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ What agent 0 does decides what happens: STOP plays on, the moves are the faults.
 ``LIMIT`` steps and is won if agent 1 attacks in the last one.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 STOP, RAISE, EMPTY, DIE, HANG, ATTACK = range(1, 7)

@@ -1,7 +1,5 @@
 """Games that crash: lost episodes, restarts, errors."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any

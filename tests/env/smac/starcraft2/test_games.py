@@ -1,7 +1,5 @@
 """StarCraft II behind SmacVectorEnv, tested with a stand-in package in worker processes."""
 
-from __future__ import annotations
-
 import logging
 import os
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """What of the game is found, what is missing, and what to type."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Worker processes: time limits, groups, and their end."""
 
-from __future__ import annotations
-
 import os
 import select
 import subprocess

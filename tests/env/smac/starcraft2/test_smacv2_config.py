@@ -1,7 +1,5 @@
 """SMACv2 scenarios as options of the smacv2 package."""
 
-from __future__ import annotations
-
 from rltrain.env.smac.data.scenarios import find_scenario
 from rltrain.env.smac.starcraft2.smacv2_config import scenario_options
 

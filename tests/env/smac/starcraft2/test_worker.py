@@ -1,7 +1,5 @@
 """The environment of SMAC in a worker, with workarounds for its bugs."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path
