@@ -1,19 +1,23 @@
-"""The YAML files as data: groups, their options, and every key with its default and comment.
+"""The YAML files as data: groups, their options, every key with its default and comment, and the
+files that a composition consists of.
 
-Help, completion and suggestions read this. It imports neither hydra nor torch, and a file is read
+Hydra alone resolves defaults lists, and is imported when a composition is asked for. A file is read
 when it is asked for.
 """
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from rltrain.config.tree import embedded
 
 PRESETS = ("tuned", "experiment")
 """Groups whose choices set keys of other groups and have none of their own."""
@@ -26,6 +30,8 @@ ONE_OF = {
     "algo.target_update": ("episodes", "env_steps", "updates"),
 }
 """Keys of which exactly one is set, the others are null."""
+RECOMMENDED = "${algo}-${env}"
+"""What ``tuned=auto`` is to Hydra: the file in ``conf/tuned/`` of that name, if there is one."""
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -101,6 +107,25 @@ def leaves(pairs: Any, lines: list[str], prefix: str) -> Iterator[tuple[str, Key
         yield path, Key(text, rest.lstrip("# ") if rest.startswith("#") else "")
 
 
+@dataclass(frozen=True)
+class Layer:
+    """One YAML file of a composition.
+
+    Attributes:
+        file: ``algo/dqn``, ``algo/loss/td``, ``experiment/zoo/cartpole``.
+        package: the dotted path of its keys; "" is the root.
+        tree: its values at their place in the composition, interpolations as they stand.
+    """
+
+    file: str
+    package: str
+    tree: Mapping[str, Any]
+
+    @property
+    def group(self) -> str:
+        return self.file.partition("/")[0]
+
+
 def each_of(option: str) -> list[str]:
     """The options in a choice: ``[csv,wandb]`` has two, ``csv`` is one."""
     if not option.startswith("["):
@@ -165,22 +190,11 @@ class Catalog:
         return file.about[0] if file and file.about else ""
 
     def choices(self, typed: Mapping[str, str]) -> dict[str, str]:
-        """The choice of every group when ``typed`` ones are typed, as Hydra would come to it."""
-        chosen = dict(typed)
-        optional = {}
-        for entry in reversed(self.root.defaults):  # what comes later overrides
-            if not isinstance(entry, dict):
-                continue
-            ((name, option),) = entry.items()
-            option = f"[{','.join(option)}]" if isinstance(option, list) else option
-            if name.startswith("optional "):
-                optional[name.removeprefix("optional ")] = str(option)
-            elif not name.startswith("override "):
-                self._fill(name, chosen.setdefault(name, str(option)), chosen)
-        for name, option in optional.items():  # such as tuned: ${algo}-${env}
-            meant = re.sub(r"\$\{(\w+)\}", lambda match: chosen[match[1]], option)
-            chosen.setdefault(name, meant)
-        return chosen
+        """The choice of every group when ``typed`` ones are typed."""
+        layers, chosen = self._composed(typed)
+        several = {g: [f.file.partition("/")[2] for f in layers if f.group == g] for g in SEVERAL}
+        lists = {group: f"[{','.join(names)}]" for group, names in several.items()}
+        return {group: str(option) for group, option in chosen.items()} | lists
 
     @property
     def root(self) -> File:
@@ -188,25 +202,51 @@ class Catalog:
         assert file is not None
         return file
 
-    def keys(self, group: str, option: str, chosen: Mapping[str, str]) -> dict[str, Key]:
-        """Every key below a choice and its parts, ``chosen`` or its own, by its full path."""
-        parts = dict(chosen)
+    def path(self, file: str) -> Path | None:
+        """Where a file lies, such as ``experiment/zoo/cartpole``."""
+        paths = (folder / f"{file}.yaml" for folder in self.folders)
+        return self.files.get(file) or next((path for path in paths if path.is_file()), None)
+
+    def own_files(self, group: str, option: str) -> Iterator[File]:
+        """The file of a choice after those of its group that it includes."""
+        file = self.file(group, option)
+        for entry in file.defaults if file else ():
+            if isinstance(entry, str) and entry != "_self_":
+                yield from self.own_files(group, entry.partition("@")[0])
+        if file:
+            yield file
+
+    def algo_of(self, env: str) -> str | None:
+        """The algorithm that an environment's file chooses, if it does."""
+        entries = [entry for file in self.own_files("env", env) for entry in file.defaults]
+        chosen = [e.get("override /algo@_global_.algo") for e in entries if isinstance(e, dict)]
+        return next(filter(None, reversed(chosen)), None)
+
+    def own_keys(self, group: str, option: str) -> dict[str, Key]:
+        """The keys that a choice sets, those of parts in other files left out, by their path."""
         out: dict[str, Key] = {}
-        for one in each_of(option):
-            self._fill(group, one, parts)
-            for path, key in self._keys(group, one, parts):
-                out[path] = described(key, out.get(path))
+        for file in self.own_files(group, option):
+            prefix = "" if file.is_global else f"{group.replace('/', '.')}."
+            for path, key in file.keys.items():
+                if not path.endswith("_target_"):
+                    out[prefix + path] = described(key, out.get(prefix + path))
+        return out
+
+    def keys(self, group: str, typed: Mapping[str, str]) -> dict[str, Key]:
+        """The keys of a group and its parts in a composition: "" for those of all groups."""
+        out: dict[str, Key] = {}
+        for layer in self._composed(typed)[0]:
+            within = layer.file.startswith(f"{group}/" if group else "")
+            path = self.path(layer.file) if within else None
+            prefix = f"{layer.package}." if layer.package else ""
+            for name, key in read(path).keys.items() if path else ():
+                if not name.endswith("_target_"):
+                    out[prefix + name] = described(key, out.get(prefix + name))
         return out
 
     def all_keys(self, typed: Mapping[str, str]) -> dict[str, Key]:
         """Every key of the composition that ``typed`` choices give."""
-        chosen = self.choices(typed)
-        out = dict(self.root.keys)
-        for group in sorted(chosen, key=lambda name: (name in PRESETS, name == "experiment")):
-            if "/" not in group:
-                for path, key in self.keys(group, chosen[group], chosen).items():
-                    out[path] = described(key, out.get(path))
-        return out
+        return self.keys("", typed)
 
     def known(self, typed: Mapping[str, str]) -> dict[str, Any]:
         """Every key of that composition with its value."""
@@ -219,47 +259,87 @@ class Catalog:
         found: dict[str, list[str]] = {}
         for group in self.groups:
             for option in self.options(group) if group not in PRESETS else ():
-                for path, _ in self._keys(group, option, None):
+                for path in self.own_keys(group, option):
                     part = "/".join(path.split(".")[:2])
                     if part not in self.groups or part == group:
                         found.setdefault(path, []).append(f"{group}={option}")
         return {path: list(dict.fromkeys(at)) for path, at in found.items()}
 
-    def _fill(self, group: str, option: str, chosen: dict[str, str]) -> None:
-        """Add the choices that a choice makes in other groups, unless they are made already."""
-        own_first = sorted(self._defaults(group, option), key=lambda entry: entry[1] == group)
-        for _, at, name in own_first:
-            if at == group:
-                self._fill(group, name, chosen)
-            elif chosen.setdefault(at, name) == name and at.startswith(f"{group}/"):
-                self._fill(at, name, chosen)
+    @cached_property
+    def loader(self) -> Any:
+        """Hydra's loader of these folders and files."""
+        from hydra import initialize_config_dir
+        from hydra.core.config_search_path import SearchPathQuery
+        from hydra.core.config_store import ConfigStore
+        from hydra.core.global_hydra import GlobalHydra
+        from omegaconf import OmegaConf
 
-    def _defaults(self, group: str, option: str) -> Iterator[tuple[bool, str, str]]:
-        """The defaults list of a choice: is it an override, of which group, which option."""
-        file = self.file(group, option)
-        for entry in file.defaults if file else ():
-            if isinstance(entry, str):
-                if entry != "_self_":
-                    yield False, group, entry.partition("@")[0]
-                continue
-            ((name, value),) = entry.items()
-            override = name.startswith("override ")
-            at = name.removeprefix("override ").removeprefix("optional ").partition("@")[0]
-            yield override, at[1:] if at.startswith("/") else f"{group}/{at}", str(value)
+        main = next(folder for folder in self.folders if (folder / "config.yaml").is_file())
+        with initialize_config_dir(str(main), job_name="rltrain", version_base="1.3"):
+            loader = GlobalHydra.instance().config_loader()
+        search_path = loader.get_search_path()
+        for folder in self.folders:
+            if folder != main:
+                last = SearchPathQuery(provider="schema")
+                search_path.prepend("command-line", f"file://{folder}", anchor=last)
+        for file, path in self.files.items():
+            group, _, name = file.partition("/")
+            ConfigStore.instance().store(
+                group=group,
+                name=name,
+                node=OmegaConf.load(path),
+                package="_global_",
+                provider="command-line",
+            )
+        repository: Any = vars(loader)["repository"]
+        repository.initialize_sources(search_path)
+        vars(repository)["load_config"] = parsed_once(repository.load_config)
+        return loader
 
-    def _keys(
-        self, group: str, option: str, parts: Mapping[str, str] | None
-    ) -> Iterator[tuple[str, Key]]:
-        """The keys of a choice, later ones over earlier ones; without ``parts`` not theirs."""
-        file = self.file(group, option)
-        if file is None:
-            return
-        for override, at, name in self._defaults(group, option):
-            if at == group:
-                yield from self._keys(group, name, parts)
-            elif not override and parts is not None:
-                yield from self._keys(at, parts.get(at, name), parts)
-        prefix = "" if file.is_global else f"{group.replace('/', '.')}."
-        for path, key in file.keys.items():
-            if not path.endswith("_target_"):
-                yield prefix + path, key
+    @cache  # noqa: B019  a catalog is kept as long as the process runs
+    def layers(self, *overrides: str) -> tuple[tuple[Layer, ...], dict[str, str | None]]:
+        """The files that ``group=option`` overrides compose, in order, and the option of every
+        group.
+        """
+        from hydra.types import RunMode
+        from omegaconf import OmegaConf
+
+        found = self.loader.compute_defaults_list("config", list(overrides), RunMode.RUN)
+        layers = []
+        for default in found.defaults:
+            if not default.config_path.startswith("hydra/"):
+                read = self.loader.repository.load_config(default.config_path)
+                keys: Any = OmegaConf.to_container(read.config, resolve=False)
+                keys.pop("hydra", None)
+                package = default.package or ""
+                layers.append(Layer(default.config_path, package, embedded(keys, package)))
+        chosen = found.overrides.known_choices
+        return tuple(layers), {g: o for g, o in chosen.items() if not g.startswith("hydra/")}
+
+    def _composed(
+        self, typed: Mapping[str, str]
+    ) -> tuple[tuple[Layer, ...], dict[str, str | None]]:
+        """The same for choices, without those of parts where these are of another algorithm."""
+        from hydra.errors import HydraException
+
+        known = {g: RECOMMENDED if (g, o) == ("tuned", "auto") else o for g, o in typed.items()}
+        try:
+            return self.layers(*(f"{group}={option}" for group, option in known.items()))
+        except HydraException:
+            whole = (f"{group}={option}" for group, option in known.items() if "/" not in group)
+            return self.layers(*whole)
+
+
+def parsed_once(load: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Hydra's ``load_config`` for files that do not change while a process runs."""
+    parsed = cache(load)
+
+    def load_config(config_path: str) -> Any:
+        result = parsed(config_path)  # a composition changes the entries of defaults lists alone
+        return result and replace(
+            result,
+            defaults_list=copy.deepcopy(result.defaults_list),
+            config=copy.deepcopy(result.config),
+        )
+
+    return load_config

@@ -36,7 +36,7 @@ from rltrain.config.overrides import (
     with_targets,
 )
 from rltrain.config.tree import flat_keys
-from rltrain.config.user_yaml import Own, catalog_of, hydra_loader, own_configuration
+from rltrain.config.user_yaml import Own, catalog_of, own_configuration
 from rltrain.errors import UsageError
 
 NOTHING_OWN = Own()
@@ -230,7 +230,7 @@ def of_choices(
         for o in choices
         if o.key_or_group not in wrong and o.value() is not None  # experiment=null: none
     }
-    config = hydra_loader(own).load_configuration("config", list(right.values()), RunMode.RUN)
+    config = catalog.loader.load_configuration("config", list(right.values()), RunMode.RUN)
     tree, picked = plain_tree(config), dict(config.hydra.runtime.choices)
     picked = {g: option for g, option in picked.items() if not g.startswith("hydra/")}
     picked["logger"] = f"[{','.join(k for k, v in tree['logger'].items() if isinstance(v, dict))}]"

@@ -11,16 +11,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple
 
-from hydra.types import RunMode
-from omegaconf import OmegaConf
-
-from rltrain.config.catalog import ONE_OF, WHOLE
+from rltrain.config.catalog import ONE_OF, WHOLE, Layer
 from rltrain.config.suggest.keys import FREE_FORM
-from rltrain.config.tree import embedded, flat_keys, pick, stacked, targets
-from rltrain.config.user_yaml import Own, hydra_loader
+from rltrain.config.tree import flat_keys, pick, stacked, targets
+from rltrain.config.user_yaml import Own, catalog_of
 from rltrain.errors import UsageError, did_you_mean
 
 SETTERS = ("algo", "experiment", "tuned")
@@ -81,7 +77,7 @@ def exchanged(
     """
     problems: list[str] = []
     both = {"algo", "experiment"} <= set(chosen)
-    preferred = layers(own, f"algo={picked['algo']}")[1] if both else {}
+    preferred = catalog_of(own).layers(f"algo={picked['algo']}")[1] if both else {}
     try:
         changes = partners(picked, set(chosen), preferred, custom)
     except UsageError as error:
@@ -102,7 +98,10 @@ class Change:
 
 
 def partners(
-    picked: Mapping[str, str], typed: Set[str], preferred: Mapping[str, str], custom: Set[str]
+    picked: Mapping[str, str],
+    typed: Set[str],
+    preferred: Mapping[str, str | None],
+    custom: Set[str],
 ) -> list[Change]:
     """The options that must change for the typed ones to work.
 
@@ -156,42 +155,11 @@ def misfit_message(first: str, second: str, chosen: Mapping[str, str]) -> str:
     )
 
 
-@dataclass(frozen=True)
-class Layer:
-    """One YAML file of a composition, its keys at their place in the tree."""
-
-    file: str  # algo/dqn, algo/loss/td, experiment/zoo/cartpole
-    tree: dict[str, Any]
-
-    @property
-    def sets_values(self) -> bool:
-        """Whether it sets values for parts that other files define."""
-        group, _, name = self.file.partition("/")
-        if group == "algo":
-            return "/" not in name and "_target_" not in self.tree["algo"]
-        return group in SETTERS
-
-
-@cache
-def layers(own: Own, *overrides: str) -> tuple[list[Layer], dict[str, str]]:
-    """The files that ``group=option`` overrides compose, in order, and the option of every group.
-
-    Args:
-        own: configuration of the user's own.
-    """
-    loader = hydra_loader(own)
-    found = loader.compute_defaults_list("config", list(overrides), RunMode.RUN)
-    files = []
-    for default in found.defaults:
-        file = str(default.config_path)
-        if not file.startswith("hydra/"):
-            read = loader.repository.load_config(file)
-            assert read is not None
-            keys: Any = OmegaConf.to_container(read.config, resolve=False)
-            keys.pop("hydra", None)
-            files.append(Layer(file, embedded(keys, default.package or "")))
-    picked = found.overrides.known_choices
-    return files, {g: o for g, o in picked.items() if o and not g.startswith("hydra/")}
+def sets_values(layer: Layer) -> bool:
+    """Whether a file sets values for parts that other files define."""
+    if layer.group == "algo":
+        return layer.file.count("/") == 1 and "_target_" not in layer.tree["algo"]
+    return layer.group in SETTERS
 
 
 def fitting_values(own: Own, overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
@@ -201,16 +169,17 @@ def fitting_values(own: Own, overrides: Sequence[str]) -> tuple[dict[str, Any], 
     Returns:
         the composition, and in words which of a preset's values were left out.
     """
-    files, picked = layers(own, *overrides)
+    layers = catalog_of(own).layers
+    files, picked = layers(*overrides)
     if all(word.partition("=")[0] in WHOLE for word in overrides):
         return stacked(layer.tree for layer in files), []
-    chosen = stacked(layer.tree for layer in files if not layer.sets_values)
+    chosen = stacked(layer.tree for layer in files if not sets_values(layer))
     trees, remarks = [], []
     for layer in files:
-        tree = copy.deepcopy(layer.tree)
-        if layer.sets_values and not all(isinstance(v, dict) for v in flat_keys(tree).values()):
-            before, choices = layers(own, *alone(layer.file))
-            written_for = stacked(each.tree for each in before if not each.sets_values)
+        tree = copy.deepcopy(dict(layer.tree))
+        if sets_values(layer) and not all(isinstance(v, dict) for v in flat_keys(tree).values()):
+            before, choices = layers(*alone(layer.file))
+            written_for = stacked(each.tree for each in before if not sets_values(each))
             left_out = leave_out(tree, dict(targets(written_for)), chosen)
             if choices["algo"] != picked["algo"]:
                 left_out += leave_out_counts(tree, dict(targets(written_for)), chosen)
@@ -228,11 +197,12 @@ def require_known_keys(own: Own, overrides: Sequence[str]) -> None:
         UsageError: the keys and the file.
     """
     problems = []
-    for layer in layers(own, *overrides)[0]:
+    layers = catalog_of(own).layers
+    for layer in layers(*overrides)[0]:
         path = own.path_of(layer.file)
-        if path is None or not layer.sets_values:
+        if path is None or not sets_values(layer):
             continue
-        around = [*layers(own, *overrides)[0], *layers(own, *alone(layer.file))[0]]
+        around = [*layers(*overrides)[0], *layers(*alone(layer.file))[0]]
         known = flat_keys(stacked(each.tree for each in around if each.file != layer.file))
         free = (*FREE_FORM, *(at for at, _ in targets(layer.tree)))
         if set(layer.tree) & {"experiment", "tuned"}:

@@ -17,13 +17,14 @@ from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from rltrain.config.catalog import RECOMMENDED
 from rltrain.config.command_line import in_quotes
 from rltrain.config.compose import compose_checked, problem_line
 from rltrain.config.launcher import SEARCH_PATH, Launch, Processes, own_overrides
-from rltrain.config.overrides import RECOMMENDED, is_of_hydra, jobs, parse
+from rltrain.config.overrides import is_of_hydra, jobs, parse
 from rltrain.config.schema import Settings
 from rltrain.config.suggest.keys import for_plugin, numbers
-from rltrain.config.user_yaml import hydra_loader, own_configuration
+from rltrain.config.user_yaml import catalog_of, own_configuration
 from rltrain.config.validate.settings import check_composition
 from rltrain.errors import UsageError
 
@@ -122,7 +123,7 @@ def sweeper_for(overrides: Sequence[str], folder: Path, task: Task) -> Callable[
     of_hydra = [w for w in of_hydra if not w.startswith((SEARCH_PATH, "hydra.sweep.dir="))]
     of_hydra.append(f"hydra.sweep.dir={in_quotes(str(folder))}")
     try:
-        loader = hydra_loader(own_configuration(parsed))
+        loader = catalog_of(own_configuration(parsed)).loader
         config = loader.load_configuration("config", of_hydra, RunMode.RUN, from_shell=False)
         config.hydra.mode = RunMode.MULTIRUN
         config.hydra.overrides.task = words
@@ -131,7 +132,7 @@ def sweeper_for(overrides: Sequence[str], folder: Path, task: Task) -> Callable[
         ]
         config = OmegaConf.masked_copy(config, "hydra")
         context = HydraContext(
-            config_loader=JobLoader(loader.config_search_path), callbacks=Callbacks(config)
+            config_loader=JobLoader(loader.get_search_path()), callbacks=Callbacks(config)
         )
         sweeper = Plugins.instance().instantiate_sweeper(
             hydra_context=context, task_function=task, config=config

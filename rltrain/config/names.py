@@ -7,8 +7,8 @@ from typing import Any
 
 from hydra.core.override_parser.types import Override
 
-from rltrain.config.catalog import SEVERAL, Catalog
-from rltrain.config.overrides import RECOMMENDED, is_file, is_of_hydra
+from rltrain.config.catalog import RECOMMENDED, SEVERAL, Catalog
+from rltrain.config.overrides import is_file, is_of_hydra
 from rltrain.config.suggest.choices import FEW, MANY, for_choice, listed
 from rltrain.config.suggest.keys import (
     FREE_FORM,

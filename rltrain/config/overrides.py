@@ -16,6 +16,7 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from rltrain.common.files import expanded
+from rltrain.config.catalog import RECOMMENDED
 from rltrain.config.command_line import in_quotes
 from rltrain.config.schema.outside import Leaves, leaves
 from rltrain.config.tree import overlaid, pick, put
@@ -39,8 +40,6 @@ MOST_JOBS = 10_000
 """Runs of a sweep."""
 LONGEST_SHOWN = 80
 """Characters of an override in a message that it cannot be read."""
-RECOMMENDED = "${algo}-${env}"
-"""What ``tuned=auto`` is to Hydra: the file in ``conf/tuned/`` of that name, if there is one."""
 
 
 def quoted(word: str) -> str:

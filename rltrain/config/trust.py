@@ -18,9 +18,9 @@ import yaml
 from hydra.core.override_parser.types import Override
 
 from rltrain.common.files import get_json
-from rltrain.config.catalog import LOADER, SEVERAL, Catalog, conf_dir
+from rltrain.config.catalog import LOADER, RECOMMENDED, SEVERAL, Catalog, conf_dir
 from rltrain.config.mapping import typed as as_typed
-from rltrain.config.overrides import RECOMMENDED, contained, is_of_hydra
+from rltrain.config.overrides import contained, is_of_hydra
 from rltrain.config.schema.outside import NAMES, NOT_LOADED, Leaves, is_plain, kind_of, leaves
 from rltrain.config.tree import pick, put
 from rltrain.config.tree import targets as outermost_targets

@@ -4,24 +4,14 @@ path. It composes, is validated and is suggested as ours is.
 
 from __future__ import annotations
 
-import copy
 import importlib.util
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from hydra import version
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.config_repository import ConfigRepository
-from hydra._internal.utils import create_config_search_path
-from hydra.core.config_search_path import SearchPathQuery
-from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.types import Override
-from hydra.core.utils import JobRuntime, setup_globals
-from omegaconf import OmegaConf
 
 from rltrain.common.imports import beside_user
 from rltrain.config.catalog import Catalog, conf_dir
@@ -143,41 +133,3 @@ def catalog_of(own: Own) -> Catalog:
     """Everything that can be typed."""
     files = {} if own.preset is None else {f"experiment/{own.option}": own.preset}
     return Catalog(conf_dir(), *own.folders, files=files)
-
-
-class Files(ConfigRepository):
-    """Configuration files as Hydra reads them, each parsed once."""
-
-    def __init__(self, path: Any) -> None:
-        super().__init__(path)
-        self._parsed: dict[str, Any] = {}
-
-    def load_config(self, config_path: str) -> Any:
-        if config_path not in self._parsed:
-            self._parsed[config_path] = super().load_config(config_path)
-        return copy.deepcopy(self._parsed[config_path])  # a composition changes it
-
-    def __deepcopy__(self, memo: Any) -> Files:
-        return self  # Hydra copies its repository for every composition
-
-
-@cache
-def hydra_loader(own: Own) -> ConfigLoaderImpl:
-    """Hydra's loader of the shipped configuration and the user's own."""
-    path = create_config_search_path(str(conf_dir()))
-    for folder in own.folders:
-        path.prepend("command-line", f"file://{folder}", anchor=SearchPathQuery(provider="schema"))
-    version.setbase("1.3")
-    setup_globals()
-    JobRuntime().set("name", "rltrain")
-    if own.preset is not None:
-        ConfigStore.instance().store(
-            group="experiment",
-            name=own.option,
-            node=OmegaConf.load(own.preset),
-            package="_global_",
-            provider="command-line",
-        )
-    loader = ConfigLoaderImpl(path)
-    loader.repository = Files(path)
-    return loader

@@ -69,9 +69,9 @@ def test_first_folder_hides_the_second(tmp_path):
     (tmp_path / "env/smac.yaml").write_text("# Hidden.\nx: 1\n")
     catalog = Catalog(tmp_path, *CATALOG.folders)
     assert catalog.about("env", "smac") == "Hidden."
-    keys = catalog.keys("env", "mine", {})
+    keys = catalog.keys("env", {"env": "mine"})
     assert keys["env.id"].value == "Mine-v0"
-    assert keys["env.id"].meaning == CATALOG.keys("env", "cartpole", {})["env.id"].meaning
+    assert keys["env.id"].meaning == CATALOG.own_keys("env", "cartpole")["env.id"].meaning
     assert "mine" in catalog.options("env")
 
 

@@ -187,7 +187,10 @@ def first_definitions():
     yield "config.yaml", CATALOG.root.keys
     for group in CATALOG.groups:
         for option in CATALOG.options(group) if group not in PRESETS else ():
-            yield f"{group}={option}", CATALOG.keys(group, option, {})
+            keys = CATALOG.own_keys(group, option).items()
+            parts = {at for at in CATALOG.groups if "/" in at and at != group}
+            own = {p: key for p, key in keys if "/".join(p.split(".")[:2]) not in parts}
+            yield f"{group}={option}", own
 
 
 def test_every_value_has_a_comment_where_it_is_first_defined():

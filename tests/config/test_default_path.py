@@ -37,7 +37,7 @@ def test_a_local_run_imports_no_workers_cluster_or_ranks(tmp_path):
     program = (
         "import sys, rltrain; "
         "rltrain.make_trainer(['algo=iql', 'env=matrix'], run_dir='run').close(); "
-        "own = ('hardware.process', 'hardware.ray', 'hardware.ddp', 'build.workers'); "
+        "own = ('hardware.process', 'hardware.ray', 'hardware.ddp', 'assemble.workers'); "
         "print([n for n in own if 'rltrain.' + n in sys.modules], "
         "[n for n in ('ray', 'torch.distributed.run') if n in sys.modules])"
     )

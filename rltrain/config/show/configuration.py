@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 
+import hydra
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -45,12 +47,10 @@ def ask_hydra(arguments: Sequence[str]) -> None:
     Raises:
         UsageError: what Hydra does not accept.
     """
-    from hydra._internal.utils import _run_hydra, get_args_parser
-
-    parser = get_args_parser()
-    args = parser.parse_args([quoted(word) for word in arguments])
+    program = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors are raised, not printed
+    sys.argv[1:] = [quoted(word) for word in arguments]
     try:
-        _run_hydra(args, parser, lambda config: None, str(conf_dir()), "config")
+        program(lambda config: None)()
     except (HydraException, OmegaConfBaseException) as error:
         raise UsageError(f"Hydra cannot answer: {str(error).splitlines()[0]}") from error

@@ -101,8 +101,7 @@ def _default(group: str, catalog: Catalog) -> str:
     default = catalog.choices({}).get(group, "that of algo")
     if group != "algo":
         return default
-    of_envs = [catalog.choices({"env": env})["algo"] for env in catalog.options("env")]
-    others = sorted(set(of_envs) - {default})
+    others = sorted({a for env in catalog.options("env") if (a := catalog.algo_of(env))})
     return f"{default}; {', '.join(others)} where env has one agent" if others else default
 
 
@@ -152,7 +151,7 @@ def _choice(group: str, option: str, typed: Mapping[str, str], catalog: Catalog)
     if group in PRESETS:
         yield from _preset(group, option, catalog)
         return
-    for path, key in catalog.keys(group, option, catalog.choices(typed)).items():
+    for path, key in catalog.keys(group, typed).items():
         if path.startswith(f"{group.replace('/', '.')}."):
             yield from _wrapped(f"{path}={key.value}", key.meaning, 40)
 
@@ -161,7 +160,7 @@ def _preset(group: str, option: str, catalog: Catalog) -> Iterator[str]:
     """The keys that a preset sets, with their meaning and the preset's reason, if it has one."""
     of_name = dict(zip(("algo", "env"), option.split("-"), strict=False))
     first = catalog.all_keys({group: option, **(of_name if "env" in of_name else {})})
-    for path, key in catalog.keys(group, option, {}).items():
+    for path, key in catalog.own_keys(group, option).items():
         meaning = first[path].meaning
         reason = f"; here: {key.meaning}" if key.meaning not in ("", meaning) else ""
         yield from _wrapped(f"{path}={key.value}", meaning + reason, 40)
@@ -175,7 +174,7 @@ def _keys(name: str, value: str, typed: Mapping[str, str], catalog: Catalog) -> 
     for path, homes in catalog.homes.items() if not found else ():
         if path == name or path.startswith(f"{name}."):
             group, _, option = homes[0].partition("=")
-            found[path] = catalog.keys(group, option, {})[path]
+            found[path] = catalog.own_keys(group, option)[path]
     if not found:
         known = {path: key.value for path, key in here.items()}
         meant = for_key(name, value or "VALUE", known, catalog)
