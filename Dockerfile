@@ -12,7 +12,7 @@ USER 1000
 WORKDIR /runs
 # Compile the kernels once, into the image.
 RUN python -m rltrain.env.smac && python -m rltrain.env.games && \
-    python -m rltrain.algo.kernels && python -m rltrain.buffer
+    python -m rltrain.kernels && python -m rltrain.buffer
 VOLUME /runs/outputs
 ENTRYPOINT ["rltrain"]
 CMD ["--help"]

@@ -27,7 +27,7 @@ install: $(STAMP) ## create .venv, install rltrain, compile its kernels
 	@echo "Compiling for this machine: a few minutes the first time."
 	@$(BIN)/python -m rltrain.env.smac
 	@$(BIN)/python -m rltrain.env.games
-	@$(BIN)/python -m rltrain.algo.kernels
+	@$(BIN)/python -m rltrain.kernels
 	@$(BIN)/python -m rltrain.buffer
 
 train: install ## train QMIX on SMAC's 3m map

@@ -25,6 +25,7 @@ FLOORS = {
     "buffer": 2,
     "hardware": 2,
     "video": 2,
+    "kernels": 2.1,
     "interop": 3,
     "trainer": 3,
     "rank_trainer": 3,
@@ -52,7 +53,7 @@ ONLY_IN = {
     "PIL": {"env", "video"},
     "psutil": {"common", "hardware"},
     "imageio_ffmpeg": {"video"},
-    "numba": {"common", "algo", "env"},  # buffer compiles through rltrain.common.numba_cache
+    "numba": {"common", "kernels", "env"},  # buffer compiles through rltrain.common.numba_cache
     "pettingzoo": {"env"},
     "gymnasium": {"env"},
     "onnxruntime": {"mode"},
@@ -106,6 +107,8 @@ def wrong_imports(path):
             yield f"{module} imports upward: {name}"
         elif there != here and floor(target) == floor(module) == 2:
             yield f"{module}: {here} imports {there}, which stands beside it"
+        elif here == "kernels" and floor(target) == 2 and there not in {"algo", "buffer"}:
+            yield f"{module} imports {there}: kernels are counterparts of algo and buffer"
 
 
 def test_imports_point_down():

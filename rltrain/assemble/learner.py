@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from rltrain.algo import kernels
+from rltrain import kernels
 from rltrain.algo.learner import Learner
 from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.groups import GroupedAgents

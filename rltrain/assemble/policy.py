@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rltrain.algo import kernels
+from rltrain import kernels
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.policy import Policy
 from rltrain.common.conformance import conform

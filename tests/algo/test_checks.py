@@ -17,11 +17,11 @@ from rltrain.algo.checks import (
     require_memory,
     require_observations,
 )
-from rltrain.algo.kernels.feed_forward import NO_POINTS, Block, Stack
-from rltrain.algo.kernels.recurrent.gru import gru
-from rltrain.algo.kernels.td_step import CompiledTDLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.packing import PackedGRU
+from rltrain.kernels.feed_forward import NO_POINTS, Block, Stack
+from rltrain.kernels.recurrent.gru import gru
+from rltrain.kernels.td_step import CompiledTDLoss
 from rltrain.types import Clock, EnvSpec
 from tests.algo import wrong_inputs
 from tests.algo.batches import SPEC, make_batch, make_learner, make_model

@@ -8,11 +8,11 @@ from typing import Any
 
 from torch import nn
 
-from rltrain.algo.kernels import chosen
 from rltrain.assemble.env import n_threads
 from rltrain.callback.training import Training
 from rltrain.common.machine.memory import available_memory
 from rltrain.config.schema import Settings
+from rltrain.kernels import chosen
 from rltrain.types import Plan, torch_device_of
 
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from rltrain.algo.kernels.td_step import CompiledTDLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.targets import rescale, unscale
+from rltrain.kernels.td_step import CompiledTDLoss
 from rltrain.types import Clock, EnvSpec, Model
 from tests.algo.batches import (
     SPEC,

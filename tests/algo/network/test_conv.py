@@ -3,9 +3,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rltrain.algo.kernels.feed_forward import Stack
 from rltrain.algo.network.conv import conv_agents
 from rltrain.algo.network.distribution import Scalar
+from rltrain.kernels.feed_forward import Stack
 from rltrain.types import EnvSpec
 from tests.algo.batches import SPEC, accelerated
 

@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch import nn
 
-from rltrain.algo.kernels.recurrent.gru import gru
 from rltrain.algo.network.distribution import ImplicitQuantile
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.network.head import NoisyLinear
 from rltrain.algo.network.packing import PackedGRU
+from rltrain.kernels.recurrent.gru import gru
 from rltrain.types import inside
 from tests.algo.batches import AGENTS, DISTRIBUTIONS, SPEC, make_batch, spec_of
 

@@ -1,0 +1,109 @@
+"""``python -m rltrain.kernels`` compiles the learner's kernels before the first run."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import cast
+
+import numpy as np
+import torch
+
+from rltrain.interfaces import Loss
+from rltrain.kernels import compile_agents
+from rltrain.types import Batch
+
+
+def compile_recurrence() -> None:
+    """Compile every kernel of the GRU, or load it from the cache."""
+    from rltrain.algo.network.packing import PackedGRU
+    from rltrain.kernels.recurrent import gru, gru_kernel
+
+    n_rows = 2 * gru_kernel.BLOCK
+    first = torch.zeros(n_rows, 2)
+    cell = PackedGRU(2, 2)
+    for n_threads in (1, 2):
+        torch.set_num_threads(n_threads)
+        gru.gru(cell, first.clone(), first, [n_rows]).sum().backward()
+
+
+def compile_td_step() -> None:
+    """Compile the learning step of plain feed-forward agents, or load it from the cache."""
+    from rltrain.algo.exploration.epsilon import FixedEpsilon
+    from rltrain.algo.loss.td import TDLoss
+    from rltrain.algo.mixer.sum import Independent
+    from rltrain.algo.network.distribution import Scalar
+    from rltrain.algo.network.mlp import mlp_agents
+    from rltrain.algo.optimizer import GradientStep, adam
+    from rltrain.kernels.acting import choose
+    from rltrain.kernels.optimizer.gradient_step import adam_step
+    from rltrain.kernels.td_step import CompiledTDLoss
+    from rltrain.types import Clock, EnvSpec, Model
+
+    spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(2,))
+    agents = mlp_agents(
+        spec=spec,
+        distribution=Scalar(),
+        hidden_sizes=[1],
+        head_sizes=[],
+        dueling=False,
+        noisy_sigma=1.0,
+        layer_norm=False,
+        last_action=False,
+        agent_id=False,
+    )
+    model, batch = Model(agents, Independent(spec=spec)), smallest_batch()
+    compile_agents(agents)
+    optimizer = partial(adam, lr=1e-3, betas=[0.9, 0.999], eps=1e-8)
+    loss = cast(Loss, TDLoss(gamma=1.0, double=True, n_step=1))
+    result = CompiledTDLoss(loss)(model, model, batch, Clock())
+    adam_step(GradientStep(model, optimizer, max_grad_norm=None, lr_factors=None), result)
+    with torch.inference_mode():
+        q, _ = agents.step(batch.obs[0], batch.last_action[0], torch.zeros(1, 1, 0))
+    exploration = FixedEpsilon(epsilon=0.0)
+    choose(exploration, q.numpy(), np.ones((1, 1, 2), bool), Clock(), np.random.default_rng(0))
+
+
+def compile_sequence_step() -> None:
+    """Compile acting and the learning step of recurrent teams, or load them from the cache."""
+    from rltrain.algo.loss.td import TDLoss
+    from rltrain.algo.mixer.qmix import QMix
+    from rltrain.algo.network.gru import GRUAgents
+    from rltrain.kernels.recurrent.learning import CompiledSequenceLoss
+    from rltrain.types import Clock, EnvSpec, Model
+
+    spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(2,), state_dim=1)
+    agents = GRUAgents(spec=spec, hidden_dim=1, last_action=True, agent_id=True)
+    model = Model(
+        agents,
+        QMix(spec=spec, embed_dim=1, hypernet_layers=2, hypernet_dim=1),
+    )
+    loss, batch = CompiledSequenceLoss(TDLoss(gamma=1.0, double=True, n_step=1)), smallest_batch()
+    loss(model, model, batch, Clock())
+    compile_agents(agents)
+    with torch.inference_mode():
+        agents.step(batch.obs[0], batch.last_action[0], torch.zeros(1, 1, 1))
+
+
+def smallest_batch() -> Batch:
+    """One transition of one agent."""
+    some = torch.zeros(1, 1, 1, dtype=torch.int64)
+    return Batch(
+        obs=torch.zeros(2, 1, 1, 2),
+        avail_actions=torch.ones(2, 1, 1, 2, dtype=torch.bool),
+        state=torch.zeros(2, 1, 1),
+        last_action=torch.zeros(2, 1, 1, dtype=torch.int64),
+        last=torch.zeros(2, 1, dtype=torch.bool),
+        action=some,
+        reward=torch.zeros(1, 1, 1),
+        terminated=torch.zeros(1, 1, dtype=torch.bool),
+        mask=torch.ones(1, 1, dtype=torch.bool),
+        weight=torch.ones(1),
+        index=some[0, 0],
+    )
+
+
+if __name__ == "__main__":
+    compile_recurrence()
+    compile_td_step()
+    compile_sequence_step()
+    print("the learner is compiled")

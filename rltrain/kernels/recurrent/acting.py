@@ -1,0 +1,103 @@
+"""Acting of recurrent agents, compiled."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rltrain.algo.network.gru import GRUAgents
+from rltrain.algo.policy import Policy
+from rltrain.kernels.recurrent.learning import plain_agents
+from rltrain.kernels.recurrent.weights import agent_weights
+from rltrain.kernels.replace import replace_method
+from rltrain.kernels.twins.watch import Watch
+
+
+def compile_recurrent_step(agents: GRUAgents) -> None:
+    """Let agents act in compiled code, if they are nothing but an input layer, a GRU cell and an
+    output layer.
+    """
+    if plain_agents(agents):
+        replace_method(agents, "step", partial(recurrent_step, RecurrentStep(agents)))
+
+
+def recurrent_step(
+    step: RecurrentStep, agents: GRUAgents, obs: Tensor, last_action: Tensor, hidden: Tensor
+) -> tuple[Tensor, Tensor]:
+    """``GRUAgents.step`` without gradients."""
+    if torch.is_grad_enabled() or not (obs.is_cpu and step.compiles):
+        return GRUAgents.step(agents, obs, last_action, hidden)
+    q, after = step(obs.flatten(2).numpy(), last_action.numpy(), hidden.numpy())
+    return torch.from_numpy(q), torch.from_numpy(after)
+
+
+def recurrent_values(
+    step: RecurrentStep, policy: Policy, agents: nn.Module, obs: np.ndarray, hidden: Tensor
+) -> tuple[np.ndarray, Tensor]:
+    """``Policy.values`` of such agents."""
+    if agents is not policy.agents or not step.compiles:
+        return Policy.values(policy, agents, obs, hidden)
+    if agents.training != policy.noisy:
+        agents.train(policy.noisy)
+    rows = obs.reshape(*obs.shape[:2], -1).astype(np.float32, copy=False)
+    q, after = step(rows, policy.last_action, hidden.numpy())
+    return q, torch.from_numpy(after)
+
+
+class RecurrentStep:
+    """One step of recurrent agents. Their weights are found once, because that takes as long as the
+    step.
+    """
+
+    def __init__(self, agents: GRUAgents) -> None:
+        self.weights, rest = agent_weights(agents), agents.input.rest
+        self.last_action, self.agent_id = rest.last_action, rest.agent_id
+        self.n_inputs, self.scale = agents.input.dim, np.float32(agents.input.scale)
+        self.hidden_dim, self.n_actions = agents.hidden_dim, len(self.weights[-1])
+        self._places: list[int] = []
+        self._arrays: tuple[np.ndarray, ...] = ()
+        self.watch = Watch(agents)
+
+    @property
+    def compiles(self) -> bool:
+        """Whether the weights lie where compiled code can take them, and are nothing but that."""
+        weight = self.weights[0]
+        return weight.is_cpu and weight.dtype == torch.float32 and self.watch.plain()
+
+    def __call__(
+        self, rows: np.ndarray, last_action: np.ndarray, hidden: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Observations [E, N, O], previous actions [E, N] and states [E, N, H] to values [E, N, A]
+        and the next states.
+
+        Raises:
+            ValueError: sizes that do not fit.
+            IndexError: a previous action out of range.
+        """
+        from rltrain.kernels.recurrent import acting_kernel
+
+        n_envs, n_agents, n_obs = rows.shape
+        n_last, n_ids = self.last_action * self.n_actions, self.agent_id * n_agents
+        if n_obs + n_last + n_ids != self.n_inputs or hidden.shape[2] != self.hidden_dim:
+            raise ValueError(
+                f"expected {self.n_inputs - n_last - n_ids} inputs and {self.hidden_dim} units, "
+                f"got {n_obs} and {hidden.shape[2]}."
+            )
+        q = np.empty((n_envs, n_agents, self.n_actions), np.float32)
+        after = np.empty(hidden.shape, np.float32)
+        weights, scale = self.arrays(), self.scale
+        inputs = rows, last_action, hidden
+        if not acting_kernel.step(*inputs, weights, n_last, n_ids, scale, q, after):
+            raise IndexError("a previous action is out of range")
+        return q, after
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """The weights, of the same memory."""
+        places = [weight.data_ptr() for weight in self.weights]
+        if places != self._places:
+            arrays = tuple(weight.detach().numpy() for weight in self.weights)
+            self._places, self._arrays = places, arrays
+        return self._arrays

@@ -1,0 +1,171 @@
+"""Digests of plain code: whether it still is what the compiled counterparts were written for.
+
+A digest is that of the syntax tree, without docstrings, annotations and positions, and of the
+imports and constants of the module that the code names.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+from rltrain.kernels.twins.table import TWINS
+
+FILE = Path(__file__).with_name("digests.json")
+ROOT = Path(__file__).parents[3]
+SKIPPED = {"annotation", "returns", "ctx", "type_comment", "lineno", "kind"}
+
+
+class Code(NamedTuple):
+    """A function, or a class without its functions."""
+
+    digest: str
+    n_decorators: int
+    imported: tuple[tuple[str, str, str], ...]  # name here, module and name there; of rltrain
+
+
+def kernels_of() -> dict[str, list[str]]:
+    """Every piece of plain code of the table and the files of its counterparts."""
+    found: dict[str, list[str]] = {}
+    for kernel, _, plain in TWINS:
+        for place in plain:
+            found.setdefault(place, [])
+            found[place] += [kernel] * (kernel not in found[place])
+    return found
+
+
+def file_of(place: str) -> str:
+    """The file of ``package.module:name``, such as ``rltrain/algo/targets.py``."""
+    return f"rltrain/{place.partition(':')[0].replace('.', '/')}.py"
+
+
+def current() -> dict[str, dict[str, str]]:
+    """Digests of the code as it is, by file and name."""
+    found: dict[str, dict[str, str]] = {}
+    for place in sorted(kernels_of()):
+        own = found.setdefault(file_of(place), {})
+        own |= {name: code.digest for name, code in pieces(sources(file_of(place)), place)}
+    return found
+
+
+@cache
+def known() -> Mapping[str, Mapping[str, str]]:
+    """The digests that the counterparts were written for."""
+    digests: dict[str, dict[str, str]] = json.loads(FILE.read_text())
+    return digests
+
+
+def changed(place: str) -> list[str]:
+    """The functions of a piece of plain code that are not those its counterparts compute, on disk
+    or, replaced while the program runs, in memory.
+    """
+    file, name = file_of(place), place.partition(":")[2]
+    module = importlib.import_module(f"rltrain.{place.partition(':')[0]}")
+    try:
+        codes = dict(pieces(parsed(Path(module.__file__ or "").read_text(), file), place))
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return []  # no source is installed
+    before = {n: d for n, d in known()[file].items() if n == name or n.startswith(f"{name}.")}
+    differ = [n for n in before.keys() | codes.keys() if n not in codes or n not in before]
+    differ += [n for n in before.keys() & codes.keys() if codes[n].digest != before[n]]
+    differ += [n for n, code in codes.items() if n not in differ and not live(module, n, code)]
+    return sorted(differ)
+
+
+def sources(file: str) -> Mapping[str, Code]:
+    """The code of a file of this package."""
+    return parsed((ROOT / file).read_text(), file)
+
+
+def pieces(codes: Mapping[str, Code], place: str) -> Iterator[tuple[str, Code]]:
+    """A function, or a class and its functions."""
+    name = place.partition(":")[2]
+    return ((n, code) for n, code in codes.items() if n == name or n.startswith(f"{name}."))
+
+
+@cache
+def parsed(source: str, file: str) -> Mapping[str, Code]:
+    """Functions and classes of a source file, and the functions of its classes, by name."""
+    outer: dict[str, tuple[str, tuple[str, str, str] | None]] = {}
+    found: dict[str, Code] = {}
+    tree = ast.parse(source, file)
+    for node in tree.body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            there = getattr(node, "module", None) or ""
+            for alias in node.names:
+                here = alias.asname or alias.name.partition(".")[0]
+                live = (here, there, alias.name) if there.startswith("rltrain.") else None
+                outer[here] = f"{there}.{alias.name}", live
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                for part in ast.walk(target):
+                    if isinstance(part, ast.Name):
+                        outer[part.id] = "".join(canonical(node.value, set())), None
+
+    def code(node: Any, *more: str) -> Code:
+        names: set[str] = set()
+        text = [*canonical(node, names), *more]
+        text += [outer[n][0] for n in sorted(names & outer.keys())]
+        imported = tuple(x for n in sorted(names & outer.keys()) if (x := outer[n][1]) is not None)
+        digest = hashlib.sha256("\n".join(text).encode()).hexdigest()[:12]
+        return Code(digest, len(node.decorator_list), imported)
+
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            own = node.body if isinstance(node, ast.ClassDef) else []
+            functions = {part.name: part for part in own if isinstance(part, ast.FunctionDef)}
+            found |= {f"{node.name}.{name}": code(part) for name, part in functions.items()}
+            node.body = [part for part in node.body if part not in functions.values()]
+            found[node.name] = code(node, *functions)
+    return found
+
+
+def canonical(node: Any, names: set[str]) -> Iterator[str]:
+    """A syntax tree as text, the same for every version of Python; adds the names it reads."""
+    if isinstance(node, list):
+        for part in node:
+            if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)):
+                yield from canonical(part, names)
+    elif isinstance(node, ast.AST):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        yield f"({type(node).__name__}"
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if field not in SKIPPED and value not in (None, []):
+                yield field
+                yield from canonical(value, names)
+        yield ")"
+    else:
+        yield repr(node)
+
+
+def live(module: ModuleType, name: str, code: Code) -> bool:
+    """Whether the object in memory is the one of the source: neither it nor what its module
+    imported was replaced.
+    """
+    found: Any = module
+    for part in name.split("."):
+        found = vars(found).get(part)
+    for here, there, original in code.imported:
+        imported = importlib.import_module(there)
+        if vars(module).get(here) is not getattr(imported, original, None):
+            return False
+    if isinstance(found, type):
+        return (found.__module__, found.__qualname__) == (module.__name__, name)
+    for attribute in ("fget", "func", "__func__"):  # of properties and class methods
+        found = getattr(found, attribute, found)
+    for _ in range(code.n_decorators):
+        found = getattr(found, "__wrapped__", found)
+    if not isinstance(found, FunctionType):
+        return False
+    own = inspect.unwrap(found) is found and found.__code__.co_filename == module.__file__
+    return own and found.__code__.co_qualname == name

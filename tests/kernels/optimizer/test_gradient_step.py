@@ -1,0 +1,78 @@
+"""The compiled gradient step against PyTorch's Adam."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from rltrain.algo.optimizer import GradientStep, adam, rmsprop
+from rltrain.kernels import compile_gradient_step
+from rltrain.types import Result
+
+ADAM = partial(adam, lr=1e-2, betas=[0.9, 0.999], eps=1e-8)
+
+
+def made(optimizer=ADAM, bound=None):
+    torch.manual_seed(0)
+    return GradientStep(torch.nn.Linear(37, 3), optimizer, bound, None)
+
+
+def result(gradient, loss=1.0, count=4):
+    return Result(torch.tensor(loss), torch.tensor(count), torch.zeros(1), {}, gradient)
+
+
+def test_weights_and_moments_are_those_of_pytorch_bit_for_bit():
+    plain, compiled = made(), made()
+    compile_gradient_step(compiled)
+    assert "take" in vars(compiled)
+    for seed in range(4):
+        torch.manual_seed(seed)
+        gradient = torch.randn(len(plain.weights))
+        (skipped, norm), (_, plain_norm) = (
+            step.take(result(gradient.clone())) for step in (compiled, plain)
+        )
+        assert skipped == 0
+        torch.testing.assert_close(torch.tensor(norm), plain_norm)
+    assert torch.equal(compiled.weights, plain.weights)
+    for name, moment in plain.state_dict().items():
+        assert torch.equal(compiled.state_dict()[name], moment), name
+
+
+def test_clipping_bounds_the_norm():
+    plain, compiled = made(bound=0.5), made(bound=0.5)
+    compile_gradient_step(compiled)
+    for step in (plain, compiled):
+        step.take(result(torch.full_like(step.weights, 3.0)))
+    torch.testing.assert_close(compiled.weights, plain.weights)
+    torch.testing.assert_close(compiled.flat.gradient.norm(), torch.tensor(0.5))
+
+
+@pytest.mark.parametrize(("loss", "value"), [(torch.inf, 1.0), (1.0, torch.nan)])
+def test_a_step_that_is_not_finite_changes_nothing(loss, value):
+    step = made()
+    compile_gradient_step(step)
+    before = step.weights.clone(), step.state_dict()
+    skipped, _ = step.take(result(torch.full_like(step.weights, value), loss))
+    assert skipped == 1
+    assert torch.equal(step.weights, before[0])
+    assert all(torch.equal(step.state_dict()[name], x) for name, x in before[1].items())
+
+
+def test_a_loss_without_a_gradient_of_its_own_is_differentiated():
+    plain, compiled = made(), made()
+    compile_gradient_step(compiled)
+    for step in (plain, compiled):
+        loss = step.flat.model(torch.ones(2, 37)).sum()
+        step.take(Result(loss, torch.tensor(2), torch.zeros(1), {}))
+    assert torch.equal(compiled.weights, plain.weights)
+
+
+def test_other_optimizers_and_options_are_left_to_pytorch():
+    other = made(partial(rmsprop, lr=1e-2, alpha=0.9, eps=1e-5))
+    compile_gradient_step(other)
+    assert "take" not in vars(other)
+    plain, compiled = (made(partial(ADAM, weight_decay=0.1)) for _ in range(2))
+    compile_gradient_step(compiled)
+    for step in (plain, compiled):
+        step.take(result(torch.ones_like(step.weights)))
+    assert torch.equal(compiled.weights, plain.weights)
