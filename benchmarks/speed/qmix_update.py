@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 import torch
 
-from rltrain.algo import kernels
+from rltrain import kernels
 from rltrain.algo.learner import Learner
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.qmix import QMix

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from rltrain.algo import kernels
+from rltrain import kernels
 from rltrain.algo.learner import Learner
 from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.loss.qtran import QTranCritic, QTranLoss

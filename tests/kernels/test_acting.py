@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from rltrain.algo import kernels
+from rltrain import kernels
 from rltrain.algo.exploration.epsilon import EpsilonGreedy, FixedEpsilon, PerEnvEpsilon
 from rltrain.algo.policy import Policy
 from rltrain.errors import DivergedError

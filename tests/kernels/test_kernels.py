@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import rltrain
-from rltrain.algo import kernels
+from rltrain import kernels
 from rltrain.algo.loss.td import TDLoss
 from rltrain.kernels.recurrent.learning import CompiledSequenceLoss
 from rltrain.kernels.td_step import CompiledTDLoss

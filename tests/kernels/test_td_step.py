@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from rltrain.algo import kernels
+from rltrain import kernels
 from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.feed_forward import FeedForward

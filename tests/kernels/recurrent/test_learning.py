@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import rltrain
-from rltrain.algo import kernels
+from rltrain import kernels
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.target_update import TargetUpdate
