@@ -14,7 +14,7 @@ from benchmarks.runs import folders, record_of
 from benchmarks.tasks import TASKS
 from rltrain.hardware.device import machine
 from rltrain.logger.curve import rows
-from rltrain.report.readers import pymarl
+from rltrain.report.readers import sacred
 
 DATA = Path(__file__).parent / "data"
 RECORDED = (
@@ -48,7 +48,7 @@ def keep_peer(folder: Path, called: str) -> None:
     it has finished.
     """
     files = {path.name for path in folder.iterdir()}
-    run = pymarl.read(folder, files)
+    run = sacred.read(folder, files)
     if run is None or run.status != "finished":
         return
     about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
@@ -61,7 +61,7 @@ def keep_peer(folder: Path, called: str) -> None:
         "git_commit": about["experiment"]["repositories"][0]["commit"],
         "machine": machine(),
         "env_steps": int(run.columns["env_steps"].max()),
-        "seconds": pymarl.moment(about["stop_time"]) - pymarl.moment(about["start_time"]),
+        "seconds": sacred.moment(about["stop_time"]) - sacred.moment(about["start_time"]),
     }
     write(DATA / f"{called}.jsonl.gz", [{"run": head}, *lines])
 

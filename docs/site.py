@@ -38,7 +38,7 @@ REFERENCE = {
     "rltrain.callback": "Callbacks",
     "rltrain.interfaces": "Interfaces",
     "rltrain.types": "Types",
-    "rltrain.interop": "Other libraries",
+    "rltrain.migrate": "Other libraries",
 }
 """Modules of the API reference."""
 LINK = re.compile(r"(?<=\]\()([^)#:\s]+)(?=[)#])")

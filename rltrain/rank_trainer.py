@@ -14,7 +14,7 @@ from rltrain.common.checkpoint import Found
 from rltrain.common.seeding import NOISE_STREAM, seed_key
 from rltrain.common.spec_changes import changes
 from rltrain.errors import EnvError
-from rltrain.stage import Stage, Stop
+from rltrain.stage import Stage, StopRequest
 from rltrain.trainer import Trainer
 from rltrain.types import Steps
 
@@ -51,7 +51,7 @@ class RankTrainer(Trainer):
     def __init__(self, *, ranks: Together, shared: list[Tensor], **parts: Any) -> None:
         super().__init__(**parts)
         self.ranks, self.shared = ranks, shared
-        self.wish: Stop | None = None  # of this rank, to end all of them
+        self.wish: StopRequest | None = None  # of this rank, to end all of them
 
     def start(self) -> None:
         if self.stage is Stage.NEW:
@@ -94,12 +94,12 @@ class RankTrainer(Trainer):
             episodes=self.clock.episodes + episodes,
         )
         if ending:
-            self.asked = self.wish or Stop("another rank ended", interrupted=False)
+            self.asked = self.wish or StopRequest("another rank ended", interrupted=False)
         return 0 if unready else self.update_ratio.due(env_steps, episodes)
 
     def stop(self, why: str, *, interrupted: bool = False) -> None:
         """End all ranks after the next iteration."""
-        self.wish = Stop(why, interrupted or self.interrupted)
+        self.wish = StopRequest(why, interrupted or self.interrupted)
 
     @property
     def interrupted(self) -> bool:

@@ -29,7 +29,7 @@ AFTER: Mapping[str, Mapping[Stage, Stage]] = {
 
 
 @dataclass(frozen=True)
-class Stop:
+class StopRequest:
     """A request to end a run after the present iteration."""
 
     why: str

@@ -16,7 +16,7 @@ from rltrain.callback.training import EvaluationRollouts
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import CONFIG, MODEL, REPLAY, SPEC, TRAINER, Found
 from rltrain.common.checkpoint.fit import UNFIT, check_fits, require_counts
-from rltrain.common.closing import close_all
+from rltrain.common.close_all import close_all
 from rltrain.common.disk import Disk
 from rltrain.common.machine.usage import Usage
 from rltrain.common.metrics import Metrics, episode_metrics
@@ -25,7 +25,7 @@ from rltrain.common.stopwatch import Stopwatch
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.interfaces import Acting, Buffer, Learning, Rollouts
 from rltrain.periodic_tests import PeriodicTests, TestFunction
-from rltrain.stage import AFTER, Stage, Stop
+from rltrain.stage import AFTER, Stage, StopRequest
 from rltrain.step_hooks import TrainingStepHooks
 from rltrain.types import Clock, Episode, Steps
 from rltrain.update_ratio import UpdateRatio
@@ -83,7 +83,7 @@ class Trainer:
         self.latest: dict[str, float] = {}  # every metric's last reported value
         self.progress, self.stopwatch = Progress(), Stopwatch()
         self.stage = Stage.NEW
-        self.asked: Stop | None = None  # to end early
+        self.asked: StopRequest | None = None  # to end early
         self.pretrained = False  # began with weights of another run
         self.rewound = False  # restored from a checkpoint that is not the newest of this run
         self.diverging = False  # the latest updates were all undone
@@ -265,7 +265,7 @@ class Trainer:
     def stop(self, why: str, *, interrupted: bool = False) -> None:
         """End the run after the present iteration; an interrupted one skips its last test."""
         if not self.interrupted:
-            self.asked = Stop(why, interrupted)
+            self.asked = StopRequest(why, interrupted)
 
     @property
     def stopping(self) -> str | None:

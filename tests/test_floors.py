@@ -26,7 +26,7 @@ FLOORS = {
     "hardware": 2,
     "video": 2,
     "kernels": 2.1,
-    "interop": 3,
+    "migrate": 3,
     "trainer": 3,
     "rank_trainer": 3,
     "stage": 0,

@@ -14,7 +14,7 @@ from rltrain.config.schema import Settings
 from rltrain.errors import CONTAINED
 from rltrain.hardware.device import default_threads, resolve_device, set_threads
 from rltrain.interfaces import VectorEnv
-from rltrain.offline.recorder import BehaviorPolicy, RecordedEnv
+from rltrain.offline.dataset_recorder import BehaviorPolicy, RecordedEnv
 from rltrain.offline.writer import Writer
 from rltrain.types import EnvSpec
 

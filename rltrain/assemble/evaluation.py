@@ -20,7 +20,7 @@ from rltrain.common.seeding import TEST_POLICY_STREAM, generator
 from rltrain.config.schema import Settings
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import VectorEnv
-from rltrain.offline.recorder import BehaviorPolicy
+from rltrain.offline.dataset_recorder import BehaviorPolicy
 
 
 def build_test_env(settings: Settings) -> VectorEnv:

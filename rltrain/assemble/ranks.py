@@ -31,9 +31,9 @@ from rltrain.common.seeding import (
 )
 from rltrain.config.schema import Node, Settings
 from rltrain.hardware.ddp.ranks import Ranks, rank_of_environment
+from rltrain.hardware.env_share import Share, shares_of
 from rltrain.hardware.parent_death import kill_with_parent
 from rltrain.hardware.rollout import Rollout
-from rltrain.hardware.share import Share, shares_of
 from rltrain.logger.loggers import Loggers
 from rltrain.rank_trainer import RankTrainer
 

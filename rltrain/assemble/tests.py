@@ -11,8 +11,8 @@ from rltrain.algo.policy import Policy
 from rltrain.assemble.policy import accelerate
 from rltrain.common.seeding import TEST_POLICY_STREAM, generator
 from rltrain.config.schema import Settings
+from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout import Rollout
-from rltrain.hardware.share import Share
 from rltrain.interfaces import VectorEnv
 
 

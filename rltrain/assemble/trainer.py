@@ -37,7 +37,7 @@ from rltrain.config.schema import Settings
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import Buffer, Rollouts, VectorEnv
 from rltrain.logger.loggers import Loggers
-from rltrain.offline.recorder import DatasetRecorder, RecordedEnv
+from rltrain.offline.dataset_recorder import DatasetRecorder, RecordedEnv
 from rltrain.periodic_tests import TestFunction
 from rltrain.trainer import Trainer
 from rltrain.types import EnvSpec

@@ -34,13 +34,13 @@ from rltrain.common.spec_changes import changes
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
 from rltrain.hardware.device import available_cores, set_allocator_policy, set_threads
-from rltrain.hardware.process.memory import SharedExchange
+from rltrain.hardware.env_share import Share, shares_of
 from rltrain.hardware.process.process import WorkerProcess
 from rltrain.hardware.process.rollout import ProcessRollout, RunExchange, layout_of
+from rltrain.hardware.process.shared_memory import SharedExchange
 from rltrain.hardware.process.supervision import StartWorker, Supervision
 from rltrain.hardware.process.tests import ProcessTests
 from rltrain.hardware.rollout import Rollout
-from rltrain.hardware.share import Share, shares_of
 from rltrain.interfaces import Agents, Buffer, VectorEnv
 from rltrain.types import EnvSpec
 

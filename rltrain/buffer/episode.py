@@ -16,7 +16,7 @@ from rltrain.buffer.priorities import Priorities
 from rltrain.buffer.sizes import episode_blocks, require_batch, require_first_blocks
 from rltrain.buffer.step_check import StepCheck
 from rltrain.buffer.store import BLOCK, Store
-from rltrain.common.machine.memory import memory_cap, require_memory
+from rltrain.common.machine.free_memory import memory_cap, require_memory
 from rltrain.common.number_types import Count, Positive, Probability
 from rltrain.types import Batch, Clock, EnvSpec, Plan, Steps
 

@@ -25,7 +25,7 @@ from rltrain.buffer.store import BLOCK, Store
 from rltrain.buffer.window_starts import WindowStarts
 from rltrain.buffer.windows import look_back, seen_in, windows
 from rltrain.common.keywords import flat_keywords
-from rltrain.common.machine.memory import memory_cap, require_memory
+from rltrain.common.machine.free_memory import memory_cap, require_memory
 from rltrain.common.number_types import Count, Whole
 from rltrain.types import Batch, Clock, EnvSpec, Plan, Steps
 

@@ -20,7 +20,7 @@ Convert = Callable[[Any], np.ndarray]
 """From an observation to an array; ValueError for what is not of the space."""
 
 
-class View(NamedTuple):
+class ObsView(NamedTuple):
     """How observations of a space become arrays."""
 
     convert: Convert
@@ -30,7 +30,7 @@ class View(NamedTuple):
     byte_columns: tuple[tuple[int, int, float], ...] = ()  # EnvSpec.obs_bytes
 
 
-def viewed(space: spaces.Space[Any], name: str, channels: Channels = "auto") -> View:
+def viewed(space: spaces.Space[Any], name: str, channels: Channels = "auto") -> ObsView:
     """The view of a space.
 
     Args:
@@ -51,7 +51,7 @@ def viewed(space: spaces.Space[Any], name: str, channels: Channels = "auto") -> 
         ) from error
 
 
-def recorded_view(record: Mapping[str, Any]) -> View:
+def recorded_view(record: Mapping[str, Any]) -> ObsView:
     """The view of a recorded space: numbers as they are, images with their channels first (gray
     ones with one channel), categories one-hot, several entries one after the other.
     """
@@ -60,7 +60,7 @@ def recorded_view(record: Mapping[str, Any]) -> View:
         read, scales = flat(record), np.ones(n, np.float32)
         for start, stop, scale in columns:
             scales[start:stop] = scale
-        return View(lambda obs: read(obs) * scales, (n,), "float32", 1.0, columns)
+        return ObsView(lambda obs: read(obs) * scales, (n,), "float32", 1.0, columns)
     shape, dtype = tuple(record["box"]), np.dtype(record["dtype"])
     name = "uint8" if dtype in (np.uint8, np.bool_) else "float32"
     stored, channels = np.dtype(name), record.get("channels")
@@ -71,7 +71,7 @@ def recorded_view(record: Mapping[str, Any]) -> View:
 
     whole = (1, *shape) if channels == "one" else shape or (1,)
     whole = (shape[2], *shape[:2]) if channels == "last" else whole
-    return View(convert, whole, name, scale_of(record))
+    return ObsView(convert, whole, name, scale_of(record))
 
 
 def flat(record: Mapping[str, Any]) -> Convert:

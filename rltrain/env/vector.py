@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from rltrain.common.closing import close_all
+from rltrain.common.close_all import close_all
 from rltrain.common.conformance import conform
 from rltrain.common.spec_changes import changes
 from rltrain.errors import CONTAINED, STOPS, EnvError, reason

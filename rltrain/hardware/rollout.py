@@ -14,8 +14,8 @@ import numpy as np
 from rltrain.common.seeding import TestSeeds
 from rltrain.errors import CONTAINED, Interrupted
 from rltrain.hardware.env_failure import FAILING_STEP, EnvFailure
-from rltrain.hardware.policy import Policy
-from rltrain.hardware.share import Share
+from rltrain.hardware.env_share import Share
+from rltrain.hardware.rollout_policy import RolloutPolicy
 from rltrain.hardware.steps import first_steps
 from rltrain.interfaces import EpisodeSeeds, VectorEnv, Watch
 from rltrain.types import Clock, Episode, Steps
@@ -49,7 +49,7 @@ class Rollout:
         self,
         *,
         env: VectorEnv,
-        policy: Policy,
+        policy: RolloutPolicy,
         seeds: EpisodeSeeds = no_seeds,
         keeps_hidden: bool = False,
         keeps_values: bool = False,
@@ -132,7 +132,7 @@ class Rollout:
         i % E.
 
         Which episodes count is fixed in advance, because the first to finish would be the short
-        ones. Policy and environment start from scratch, and so does a later ``collect``; the
+        ones. RolloutPolicy and environment start from scratch, and so does a later ``collect``; the
         policy's random stream is then as it was. ``watch`` is called at every time step, ``report``
         with the number of finished episodes.
 

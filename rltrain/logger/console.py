@@ -8,7 +8,7 @@ from rich.console import Console as RichConsole
 
 from rltrain.common.metrics import METRICS
 from rltrain.logger.loggers import Logger
-from rltrain.logger.pace import Pace, Run
+from rltrain.logger.pace import Pace, RunProgress
 from rltrain.logger.screen import duration
 from rltrain.types import Clock
 
@@ -49,9 +49,9 @@ class PlainLines(Logger):
     def __init__(self, console: RichConsole, job: str | None = None) -> None:
         self.console, self.pace = console, Pace()
         self.prefix = f"[{job}] " if job else ""
-        self.run: Run | None = None
+        self.run: RunProgress | None = None
 
-    def follow(self, run: Run) -> None:
+    def follow(self, run: RunProgress) -> None:
         """From now on lines have the run's total and the time to go."""
         self.run = run
         self.pace.observe(run)
@@ -70,7 +70,7 @@ class PlainLines(Logger):
         self.console.print(self.prefix + line, soft_wrap=True, markup=False)
 
 
-def pace_words(pace: Pace, run: Run) -> tuple[str, str]:
+def pace_words(pace: Pace, run: RunProgress) -> tuple[str, str]:
     """Speed and time to go; empty where they are not known yet."""
     speed, left = pace.speed, pace.left(run)
     return (

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from rltrain.logger.console import added_metrics, pace_words, shown_metrics
 from rltrain.logger.loggers import Logger
-from rltrain.logger.pace import Pace, Run, activity
+from rltrain.logger.pace import Pace, RunProgress, activity
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")
@@ -34,7 +34,7 @@ class LivePanel(Logger):
         self.console, self.title, self.pace = console, title, Pace()
         self.values: Mapping[str, float] = {}
         self.widths = [1, 1]  # of the widest metric so far: rltrain's own, added ones
-        self.run: Run | None = None
+        self.run: RunProgress | None = None
         self.closed = threading.Event()
         self.thread = threading.Thread(target=self.redraw_until_closed, name="display", daemon=True)
         self.live = Live(
@@ -45,7 +45,7 @@ class LivePanel(Logger):
             redirect_stderr=sys.stderr is not None and sys.stderr.isatty(),
         )
 
-    def follow(self, run: Run) -> None:
+    def follow(self, run: RunProgress) -> None:
         """Show the panel of this run until ``close``."""
         self.run = run
         self.live.start()
@@ -55,7 +55,7 @@ class LivePanel(Logger):
         self.values = {**self.values, **row}
 
     def redraw_until_closed(self) -> None:
-        """Run by the thread; an exception ends the display, not the run."""
+        """RunProgress by the thread; an exception ends the display, not the run."""
         try:
             self.redraw()
             while not self.closed.wait(self.INTERVAL):
@@ -71,7 +71,7 @@ class LivePanel(Logger):
             self.pace.observe(self.run)
             self.live.update(Group(self.panel(self.run), Text()), refresh=True)
 
-    def panel(self, run: Run) -> Panel:
+    def panel(self, run: RunProgress) -> Panel:
         """Steps done, what happens now, and the metrics."""
         width, lines = self.console.width - 4, [Text()]
         done, total = run.clock.env_steps, run.total_env_steps
@@ -118,7 +118,7 @@ class LivePanel(Logger):
             lines.append(line)
         return lines
 
-    def state(self, run: Run) -> str:
+    def state(self, run: RunProgress) -> str:
         """The current activity of the run, in a word or two."""
         now = activity(run)
         if now is not None:

@@ -9,7 +9,7 @@ from rltrain.common.progress import Activity, Progress, compiling
 from rltrain.types import Clock
 
 
-class Run(Protocol):
+class RunProgress(Protocol):
     """The members of a trainer that displays read, from other threads."""
 
     clock: Clock
@@ -25,7 +25,7 @@ class Run(Protocol):
         """Wall-clock seconds of this run, those before a resume included."""
 
 
-def activity(run: Run) -> Activity | None:
+def activity(run: RunProgress) -> Activity | None:
     """The current activity of a run besides learning."""
     return compiling.activity or run.progress.activity
 
@@ -46,7 +46,7 @@ class Pace:
         self.begin = (0.0, 0.0)  # seconds, learning seconds where learning began
         self.now = (0.0, 0.0)
 
-    def observe(self, run: Run) -> None:
+    def observe(self, run: RunProgress) -> None:
         """Record the current env steps and seconds."""
         clock, seconds = run.clock, run.seconds
         at = seconds - run.progress.seconds - compiling.seconds
@@ -70,7 +70,7 @@ class Pace:
         (begin, first), (end, last) = self.points[0], self.points[-1]
         return (last - first) / (end - begin) if end > begin else None
 
-    def left(self, run: Run) -> float | None:
+    def left(self, run: RunProgress) -> float | None:
         """Seconds to go; None where nothing is known yet, or nothing is left."""
         speed, to_go = self.speed, run.total_env_steps - run.clock.env_steps
         seconds, learning = (now - begin for now, begin in zip(self.now, self.begin, strict=True))

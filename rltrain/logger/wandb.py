@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from rltrain.common.machine.processes import kill_children
+from rltrain.common.machine.child_processes import kill_children
 from rltrain.logger.background import InBackground
 from rltrain.logger.loggers import VIDEO
 from rltrain.types import Clock

@@ -22,8 +22,8 @@ from rltrain.report.comparison import (
     profiles_of,
     ranges_of,
 )
-from rltrain.report.groups import Group, grouped
-from rltrain.report.run import Run
+from rltrain.report.run_data import Run
+from rltrain.report.run_groups import RunGroup, grouped
 from rltrain.report.scores import Curve, common
 from rltrain.report.selection import (
     chosen_metric,
@@ -34,7 +34,7 @@ from rltrain.report.selection import (
     listed,
     nothing,
 )
-from rltrain.report.statistics import Estimate
+from rltrain.report.statistics import Interval
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Analysis:
     ranges: dict[str, tuple[float, float]]
     overall: Sequence[Overall]
     profiles: Profiles
-    improvement: Mapping[tuple[str, str], Estimate]
+    improvement: Mapping[tuple[str, str], Interval]
     warnings: Sequence[str]
 
     @property
@@ -147,7 +147,7 @@ def unlike(
 
 
 def series_of(
-    group: Group,
+    group: RunGroup,
     curves: Mapping[Path, Curve],
     end: float,
     settings: ReportSettings,

@@ -10,11 +10,11 @@ import numpy as np
 
 from rltrain.config.schema import ReportSettings
 from rltrain.errors import UsageError
-from rltrain.report.groups import Group
+from rltrain.report.run_groups import RunGroup
 from rltrain.report.scores import Curve
 from rltrain.report.statistics import (
     STATISTICS,
-    Estimate,
+    Interval,
     estimate,
     improvement,
     performance_profile,
@@ -32,12 +32,12 @@ MANY = 8
 class Series:
     """One configuration on one environment."""
 
-    group: Group
+    group: RunGroup
     curves: Sequence[Curve]
     x: np.ndarray
-    band: Estimate  # [points]
+    band: Interval  # [points]
     finals: np.ndarray  # [runs]
-    final: Estimate
+    final: Interval
 
     @property
     def label(self) -> str:
@@ -54,9 +54,9 @@ class Overall:
 
     label: str
     scores: Sequence[np.ndarray]  # per environment [runs]
-    final: Estimate
+    final: Interval
     x: np.ndarray  # [points], fractions of the training
-    band: Estimate  # [points]
+    band: Interval  # [points]
 
 
 @dataclass(frozen=True)
@@ -64,21 +64,21 @@ class Profiles:
     """Performance profiles: thresholds and, by label, the fraction of runs above them."""
 
     thresholds: np.ndarray
-    fractions: Mapping[str, Estimate]
+    fractions: Mapping[str, Interval]
 
 
 def interval_of(
     scores: Sequence[np.ndarray],
     settings: ReportSettings,
     rng: np.random.Generator,
-) -> Estimate:
+) -> Interval:
     """The chosen statistic and its interval, which one run does not have."""
     runs = resampled_runs(scores, settings.resamples, rng)
     found = estimate(scores, STATISTICS[settings.statistic], runs, settings.confidence)
     if max(map(len, scores)) > 1:
         return found
     unknown = np.full_like(found.value, np.nan)
-    return Estimate(found.value, unknown, unknown)
+    return Interval(found.value, unknown, unknown)
 
 
 def limits_text(envs: Iterable[str]) -> str:
@@ -177,7 +177,7 @@ def improvements(
     labels: Sequence[str],
     settings: ReportSettings,
     rng: np.random.Generator,
-) -> dict[tuple[str, str], Estimate]:
+) -> dict[tuple[str, str], Interval]:
     """Probabilities of improvement, the better on average first: for every pair of at most
     ``MANY`` configurations, of more for the best one and each other.
     """
@@ -192,9 +192,9 @@ def improvements(
         runs_x, runs_y = (resampled_runs(s, settings.resamples, rng) for s in (x, y))
         found = probability_of_improvement(x, y, runs_x, runs_y, settings.confidence)
         if all(len(task) == 1 for task in (*x, *y)):  # one run does not have an interval
-            found = Estimate(found.value, *np.full((2, *np.shape(found.value)), np.nan))
+            found = Interval(found.value, *np.full((2, *np.shape(found.value)), np.nan))
         if found.value < 0.5:
-            found = Estimate(1 - found.value, 1 - found.high, 1 - found.low)
+            found = Interval(1 - found.value, 1 - found.high, 1 - found.low)
             out[b, a] = found
         else:
             out[a, b] = found

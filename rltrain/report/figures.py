@@ -11,7 +11,7 @@ import numpy as np
 
 from rltrain.report.analysis import Analysis
 from rltrain.report.results import AXES, metric_name
-from rltrain.report.statistics import Estimate
+from rltrain.report.statistics import Interval
 
 COLORS = (
     "#0072B2",
@@ -191,14 +191,14 @@ def improvement(analysis: Analysis) -> Any:
     return figure
 
 
-def band(axes: Any, x: np.ndarray, found: Estimate, **style: Any) -> None:
+def band(axes: Any, x: np.ndarray, found: Interval, **style: Any) -> None:
     """A line with its interval; a single point is marked."""
     axes.plot(x, found.value, marker="o" if len(x) == 1 else None, ms=4, **style)
     if np.isfinite(found.low).all():
         axes.fill_between(x, found.low, found.high, color=style["color"], alpha=0.18, lw=0)
 
 
-def interval(axes: Any, found: Estimate, at: float, color: str) -> None:
+def interval(axes: Any, found: Interval, at: float, color: str) -> None:
     """A bar from the lower to the upper end."""
     if np.isfinite(found.low):
         ends = [found.low, found.high]

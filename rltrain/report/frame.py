@@ -9,8 +9,8 @@ import numpy as np
 
 from rltrain.common.install import install_command
 from rltrain.errors import UsageError
-from rltrain.report.groups import grouped
 from rltrain.report.readers import find_runs
+from rltrain.report.run_groups import grouped
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ import numpy as np
 from rltrain.logger.screen import plural, shown
 from rltrain.report.analysis import Analysis
 from rltrain.report.comparison import Series
-from rltrain.report.groups import text
+from rltrain.report.run_groups import text
 from rltrain.report.scores import POINTS
 from rltrain.report.statistics import iqm, mean, optimality_gap
 from rltrain.report.tables import Table

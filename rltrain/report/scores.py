@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rltrain.report.run import Run
+from rltrain.report.run_data import Run
 
 POINTS = 200
 """Points of a curve, at most."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rltrain.config.schema import ReportSettings
 from rltrain.logger.screen import plural
-from rltrain.report.groups import Group
-from rltrain.report.run import CLOCK, Run
+from rltrain.report.run_data import CLOCK, Run
+from rltrain.report.run_groups import RunGroup
 from rltrain.report.scores import Curve, curve_of
 
 Warn = Callable[[str], None]
@@ -81,7 +81,7 @@ def nothing(runs: Sequence[Run], metric: str, settings: ReportSettings) -> str:
     )
 
 
-def few_and_twice(groups: Sequence[Group]) -> Iterator[str]:
+def few_and_twice(groups: Sequence[RunGroup]) -> Iterator[str]:
     """Remarks on how many runs there are and on seeds that occur twice."""
     few = [f"{g.label} on {g.env} ({len(g.runs)})" for g in groups if len(g.runs) < FEW]
     if few:
@@ -99,7 +99,7 @@ def few_and_twice(groups: Sequence[Group]) -> Iterator[str]:
 
 
 def ends_of(
-    groups: Sequence[Group],
+    groups: Sequence[RunGroup],
     curves: Mapping[Path, Curve],
     axis: str,
     warn: Warn,

@@ -18,7 +18,7 @@ Statistic = Callable[[np.ndarray], np.ndarray]
 AT_ONCE = 4_000_000  # resampled numbers that are held at a time
 
 
-class Estimate(NamedTuple):
+class Interval(NamedTuple):
     """A statistic and its confidence interval, numbers or arrays of one shape."""
 
     value: np.ndarray
@@ -59,7 +59,7 @@ def estimate(
     statistic: Statistic,
     runs: Sequence[np.ndarray],
     confidence: float = 0.95,
-) -> Estimate:
+) -> Interval:
     """A statistic of all scores with its percentile bootstrap interval (section 4.1).
 
     Args:
@@ -71,7 +71,7 @@ def estimate(
     for start in range(0, len(runs[0]), size):
         drawn = [task[i[start : start + size]] for task, i in zip(scores, runs, strict=True)]
         parts.append(statistic(np.moveaxis(np.concatenate(drawn, 1), 1, -1)))
-    return Estimate(value, *interval(np.concatenate(parts), confidence))
+    return Interval(value, *interval(np.concatenate(parts), confidence))
 
 
 def interval(samples: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
@@ -86,7 +86,7 @@ def performance_profile(
     thresholds: np.ndarray,
     runs: Sequence[np.ndarray],
     confidence: float = 0.95,
-) -> Estimate:
+) -> Interval:
     """Fraction of runs with a score above each threshold (section 4.2, run-score distribution)."""
     above = [(task[:, None] > thresholds).astype(float) for task in scores]
     return estimate(above, mean, runs, confidence)
@@ -105,12 +105,12 @@ def probability_of_improvement(
     runs_x: Sequence[np.ndarray],
     runs_y: Sequence[np.ndarray],
     confidence: float = 0.95,
-) -> Estimate:
+) -> Interval:
     """``improvement`` with its interval, runs of X and Y resampled independently."""
     drawn = [
         wins(a[i], b[j]) for a, b, i, j in zip(x, y, runs_x, runs_y, strict=True)
     ]  # tasks of [resamples]
-    return Estimate(np.array(improvement(x, y)), *interval(np.mean(drawn, 0), confidence))
+    return Interval(np.array(improvement(x, y)), *interval(np.mean(drawn, 0), confidence))
 
 
 def wins(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rltrain.report.statistics import Estimate
+from rltrain.report.statistics import Interval
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Table:
 
 def shown(cell: Any) -> str:
     """``12.3 [11.8, 12.9]``; an infinite number, which no run reached, is a dash."""
-    if isinstance(cell, Estimate):
+    if isinstance(cell, Interval):
         if math.isnan(float(cell.low)):
             return shown(float(cell.value))
         return f"{shown(float(cell.value))} [{shown(float(cell.low))}, {shown(float(cell.high))}]"
@@ -49,7 +49,7 @@ def shown(cell: Any) -> str:
 def as_csv(table: Table) -> str:
     """The table with all digits, an estimate in three columns."""
     spread = [
-        any(isinstance(row[i], Estimate) for row in table.rows) for i in range(len(table.columns))
+        any(isinstance(row[i], Interval) for row in table.rows) for i in range(len(table.columns))
     ]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -60,7 +60,7 @@ def as_csv(table: Table) -> str:
     for row in table.rows:
         cells: list[Any] = []
         for cell, wide in zip(row, spread, strict=True):
-            if isinstance(cell, Estimate):
+            if isinstance(cell, Interval):
                 cells += [float(cell.value), float(cell.low), float(cell.high)]
             else:
                 cells += [cell, "", ""] if wide else [cell]

@@ -11,7 +11,7 @@ from rltrain.interfaces import VectorEnv, Watch
 from rltrain.types import Episode
 
 
-class GameEnv(VectorEnv, Protocol):
+class Sc2Env(VectorEnv, Protocol):
     """A vector environment that runs in the game."""
 
     def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
@@ -40,11 +40,11 @@ class GameReplays(Watch):
         """Save the replays of episodes that end at the current time step.
 
         Args:
-            env: a ``GameEnv``.
+            env: a ``Sc2Env``.
             numbers: the episode that each environment is in.
             finished: by environment, the episodes that end at this time step.
         """
-        game = cast(GameEnv, env)
+        game = cast(Sc2Env, env)
         for e in finished:
             number = numbers[e]
             if number < self.n_episodes:

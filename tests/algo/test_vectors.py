@@ -15,7 +15,7 @@ from rltrain.algo.mixer.qplex import QPlex
 from rltrain.algo.mixer.sum import Independent, Sum
 from rltrain.algo.optimizer import rmsprop
 from rltrain.algo.target_update import TargetUpdate
-from rltrain.interop import load_pymarl, parts_of
+from rltrain.migrate import load_pymarl, parts_of
 from rltrain.types import (
     Batch,
     Clock,

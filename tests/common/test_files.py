@@ -8,7 +8,7 @@ import pytest
 import rltrain
 
 PACKAGE = Path(rltrain.__file__).parent
-ROOMS = ("mode", "config", "common", "offline", "report", "logger", "interop")
+ROOMS = ("mode", "config", "common", "offline", "report", "logger", "migrate")
 READERS = {
     *("open", "fdopen", "read_text", "read_bytes", "fromfile", "memmap", "loadtxt", "genfromtxt"),
     *("load_file", "safe_open", "ZipFile", "copyfile", "copytree"),
@@ -24,7 +24,7 @@ ALLOWED = {
     "common/files.py": "the helpers; what is copied is a file that was typed",
     "common/install.py": PACKAGE_DATA,
     "common/numba_cache.py": PACKAGE_DATA,
-    "common/machine/memory.py": MACHINE,
+    "common/machine/free_memory.py": MACHINE,
     "common/machine/usage.py": MACHINE,
     "common/streams.py": "/dev/null",
     "common/checkpoint/storage.py": "the sums of its files were made, by a helper",
@@ -34,7 +34,7 @@ ALLOWED = {
     "config/suggest/aliases.py": PACKAGE_DATA,
     "config/user_yaml.py": OWN,
     "config/validate/signature.py": PACKAGE_DATA,
-    "interop/pymarl_files.py": "weights alone, from what a helper has opened",
+    "migrate/pymarl_files.py": "weights alone, from what a helper has opened",
     "logger/jsonl.py": "metrics of a run in which nothing but plain files was found",
     "logger/tensorboard.py": "a recording that this run has made",
     "logger/wandb.py": OWN,

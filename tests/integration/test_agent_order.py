@@ -11,7 +11,7 @@ from rltrain.assemble.agent_order import ordered_as
 from rltrain.assemble.env import build_env
 from rltrain.assemble.workers import make_rollout, make_test_rollout
 from rltrain.errors import UsageError
-from rltrain.hardware.share import Share
+from rltrain.hardware.env_share import Share
 from tests.integration.named_order import NAMES, ORDER, NamedOrder
 from tests.marks import each_once
 

@@ -11,7 +11,7 @@ import rltrain
 from rltrain.api import settings_from
 from rltrain.assemble.workers import make_rollout, make_test_rollout
 from rltrain.errors import UsageError
-from rltrain.hardware.share import Share
+from rltrain.hardware.env_share import Share
 from rltrain.types import EnvSpec
 from tests.marks import each_once
 

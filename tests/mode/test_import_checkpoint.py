@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from rltrain.migrate.pymarl_files import read_folder
 from torch import nn
 from torch.nn import functional as F
 
 import rltrain
 from rltrain.algo import adam, rmsprop
 from rltrain.errors import CheckpointError, UsageError
-from rltrain.interop import parts_of
-from rltrain.interop.pymarl_files import read_folder
+from rltrain.migrate import parts_of
 from rltrain.mode.import_checkpoint import load_files
 from rltrain.types import EnvSpec
 

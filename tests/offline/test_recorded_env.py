@@ -7,7 +7,7 @@ import torch
 import rltrain
 from rltrain.errors import UsageError
 from rltrain.offline.dataset import open_dataset
-from rltrain.offline.recorder import RecordedEnv
+from rltrain.offline.dataset_recorder import RecordedEnv
 from rltrain.offline.shards import read_index
 from tests.helpers import trained, weights
 

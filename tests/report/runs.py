@@ -6,7 +6,7 @@ import numpy as np
 
 from rltrain.config.catalog import Catalog
 from rltrain.config.schema import ReportSettings
-from rltrain.report.run import Run
+from rltrain.report.run_data import Run
 
 
 def run(folder, algo="dqn", env="CartPole-v1", seed=0, values=(0.0, 1.0), **about):

@@ -6,7 +6,7 @@ from PIL import Image
 
 from rltrain.report.analysis import analyze
 from rltrain.report.figures import COLORS, STYLE, curves, draw_all, interval, new_figure, style_of
-from rltrain.report.statistics import Estimate
+from rltrain.report.statistics import Interval
 from tests.marks import slow_except
 from tests.report.runs import run, settings
 
@@ -36,7 +36,7 @@ def test_more_configurations_than_colors_differ_in_their_dashes():
 
 def test_a_bar_ends_where_its_interval_does():
     axes = new_figure(2, 1).subplots()
-    interval(axes, Estimate(0.5, 0.2, 0.9), 0, COLORS[0])
+    interval(axes, Interval(0.5, 0.2, 0.9), 0, COLORS[0])
     (bar,) = axes.lines
     assert (list(bar.get_xdata()), bar.get_solid_capstyle()) == ([0.2, 0.9], "butt")
 

@@ -1,10 +1,10 @@
 import numpy as np
 
-from rltrain.report.statistics import Estimate
+from rltrain.report.statistics import Interval
 from rltrain.report.tables import Table, as_csv, as_latex, shown
 
-E = Estimate(np.array(12.345), np.array(1.0), np.array(20.0))
-ALONE = Estimate(np.array(3.0), np.array(np.nan), np.array(np.nan))
+E = Interval(np.array(12.345), np.array(1.0), np.array(20.0))
+ALONE = Interval(np.array(3.0), np.array(np.nan), np.array(np.nan))
 
 
 def test_cells_as_a_person_reads_them():

@@ -12,10 +12,10 @@ from rltrain.common.number_types import is_finite
 from rltrain.env.gymnasium import FRAMES_PER_SECOND, NO_STATE, as_mask, finite_reward
 from rltrain.env.options import Channels
 from rltrain.env.tasks import begin_task, require_task
+from rltrain.env.team.agent_spaces import MASK, Agent, team_spaces
 from rltrain.env.team.first_episode import first_episode, hides_state, name_of, saves_state
 from rltrain.env.team.named import agents_record
 from rltrain.env.team.returned import outcome_of, require_by_agent
-from rltrain.env.team.spaces import MASK, Agent, team_spaces
 from rltrain.env.vector import Env, Observation
 from rltrain.errors import STOPS, EnvError, reason
 from rltrain.types import EnvSpec

@@ -43,8 +43,8 @@ MAGENT = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """Options of all environments here."""
+class SharedOptions:
+    """SharedOptions of all environments here."""
 
     n_envs: int
     kwargs: Mapping[str, Any]
@@ -59,7 +59,7 @@ def mpe_env(
     game: Literal["spread", "speaker_listener", "adversary", "tag", "reference"],
     opponent: Literal["scripted", "random"],
     record: bool,
-    options: Options,
+    options: SharedOptions,
 ) -> SyncVectorEnv:
     """``n_envs`` multi-particle environments (Lowe et al., 2017).
 
@@ -90,7 +90,7 @@ def magent_env(
     *,
     game: Literal["battle", "battlefield", "adversarial_pursuit"],
     record: bool,
-    options: Options,
+    options: SharedOptions,
 ) -> SyncVectorEnv:
     """``n_envs`` grid worlds of many agents (Zheng et al., 2018) against a random team.
 
@@ -117,7 +117,7 @@ def magent_env(
 def lbf_env(
     *,
     id: str,
-    options: Options,
+    options: SharedOptions,
 ) -> SyncVectorEnv:
     """``n_envs`` environments of Level-Based Foraging (Christianos et al., 2020). Its own time
     limit, which it reports as termination, is off: ``max_episode_steps`` truncates.
@@ -140,7 +140,7 @@ def lbf_env(
 def rware_env(
     *,
     id: str,
-    options: Options,
+    options: SharedOptions,
 ) -> SyncVectorEnv:
     """``n_envs`` multi-robot warehouses (Papoudakis et al., 2021). Their own time limit, which they
     report as termination, is off: ``max_episode_steps`` truncates.
@@ -191,7 +191,7 @@ def registered(
 def lockstep(
     name: str,
     make: Callable[[], Any],
-    options: Options,
+    options: SharedOptions,
     max_episode_steps: int | None = None,
 ) -> SyncVectorEnv:
     """``n_envs`` environments that ``make`` makes.

@@ -15,7 +15,7 @@ from pettingzoo import ParallelEnv
 from rltrain.env.actions import numbered
 from rltrain.env.options import Channels
 from rltrain.env.spaces import viewed
-from rltrain.env.team.spaces import MASK
+from rltrain.env.team.agent_spaces import MASK
 
 Stepped = tuple[dict[str, Any], Any, dict[str, bool], dict[str, bool], dict[str, Any]]
 

@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from rltrain.env.options import Channels
 from rltrain.env.spaces import from_record, to_record
-from rltrain.env.team.spaces import MASK, team_spaces
+from rltrain.env.team.agent_spaces import MASK, team_spaces
 from rltrain.types import EnvSpec
 
 

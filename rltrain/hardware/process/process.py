@@ -19,11 +19,11 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from rltrain.common.machine.processes import without_main
+from rltrain.common.machine.child_processes import without_main
 from rltrain.errors import Interrupted
-from rltrain.hardware.process.memory import SharedExchange
+from rltrain.hardware.env_share import Share
+from rltrain.hardware.process.shared_memory import SharedExchange
 from rltrain.hardware.process.worker import MakeRollout, packed, serve
-from rltrain.hardware.share import Share
 
 ENDS_WITH_RUN = "rltrain.hardware.process.fork_server"
 """Module that lets the fork server end with the thread that has started it."""

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from torch import nn
 
+from rltrain.hardware.env_share import Share
 from rltrain.hardware.process.supervision import Supervision
-from rltrain.hardware.share import Share
 from rltrain.hardware.steps import loaded_steps, saved_steps
 from rltrain.interfaces import VectorEnv
 from rltrain.types import Clock, Episode, Steps

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from rltrain.errors import EnvError, Interrupted
+from rltrain.hardware.env_share import Share
 from rltrain.hardware.process.process import EXIT_TIMEOUT, WorkerLost
-from rltrain.hardware.share import Share
 
 log = logging.getLogger("rltrain")
 HOUR = 3600.0

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from torch import nn
 
-from rltrain.hardware.process.memory import SharedExchange
+from rltrain.hardware.process.shared_memory import SharedExchange
 from rltrain.hardware.process.supervision import Supervision
 from rltrain.interfaces import VectorEnv, Watch
 from rltrain.types import Clock, Episode

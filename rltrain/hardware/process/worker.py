@@ -24,9 +24,9 @@ from torch import nn
 
 from rltrain.common.streams import keep_streams
 from rltrain.errors import EnvError
+from rltrain.hardware.env_share import Share
 from rltrain.hardware.parent_death import kill_with_parent
 from rltrain.hardware.rollout import Rollout
-from rltrain.hardware.share import Share
 from rltrain.hardware.steps import arrays_of
 from rltrain.interfaces import EpisodeSeeds
 from rltrain.types import Clock, Episode

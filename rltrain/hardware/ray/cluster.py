@@ -21,9 +21,9 @@ from torch import nn
 
 from rltrain.errors import Interrupted, UsageError
 from rltrain.hardware.device import available_cores
+from rltrain.hardware.env_share import Share
 from rltrain.hardware.process.process import POLL, WorkerLost, value_of
 from rltrain.hardware.process.worker import Answers, MakeRollout
-from rltrain.hardware.share import Share
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when Ray is imported
 os.environ.setdefault("RAY_worker_niceness", "0")  # … is started here; 15 would starve the workers
@@ -115,7 +115,7 @@ class SentExchange:
         return self.seconds
 
 
-class Actor:
+class RayWorker:
     """A worker on the cluster."""
 
     def __init__(self, make: MakeRollout, share: Share, replaced: int, episodes: int) -> None:
@@ -174,7 +174,7 @@ class WorkerActor:
     ) -> None:
         self.exchange = exchange
         asked = {"num_cpus": cpus, "resources": dict(resources), "scheduling_strategy": "SPREAD"}
-        remote = ray.remote(max_restarts=0)(Actor).options(**asked)
+        remote = ray.remote(max_restarts=0)(RayWorker).options(**asked)
         self.actor = cast(Any, remote.remote(make, share, replaced, episodes))
         self.answer: Any = self.actor.ask.remote(None, "start")
         self.n_steps = 1  # that the answer takes

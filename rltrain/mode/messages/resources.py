@@ -10,7 +10,7 @@ from torch import nn
 
 from rltrain.assemble.env import n_threads
 from rltrain.callback.training import Training
-from rltrain.common.machine.memory import available_memory
+from rltrain.common.machine.free_memory import available_memory
 from rltrain.config.schema import Settings
 from rltrain.kernels import chosen
 from rltrain.types import Plan, torch_device_of

@@ -11,7 +11,7 @@ import yaml
 
 from rltrain.config.compose import Composition, compose_checked
 from rltrain.config.tree import put
-from rltrain.report.run import flat
+from rltrain.report.run_data import flat
 
 LEFT_OUT = ("mode", "seed", "tune", "report", "runs", "logger", "config", "hardware.threads")
 """Keys that a preset does not set."""

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rltrain.errors import UsageError
-from rltrain.report.readers import cleanrl, pymarl, rllib, rltrain_runs, stable_baselines3
-from rltrain.report.run import Run
+from rltrain.report.readers import cleanrl, rllib, rltrain_runs, sacred, stable_baselines3
+from rltrain.report.run_data import Run
 
 log = logging.getLogger("rltrain")
 READERS = (
     rltrain_runs.read,
-    pymarl.read,
+    sacred.read,
     stable_baselines3.read,
     rllib.read,
     cleanrl.read,

@@ -11,8 +11,8 @@ import numpy as np
 
 from rltrain.common.install import install_command
 from rltrain.errors import UsageError
-from rltrain.report.readers.tables import algo_in, env_in, seed_in
-from rltrain.report.run import Run, columns_of
+from rltrain.report.readers.csv_tables import algo_in, env_in, seed_in
+from rltrain.report.run_data import Run, columns_of
 
 EVENTS = "events.out.tfevents"
 NAMES = {

@@ -8,8 +8,8 @@ from typing import Any
 
 from rltrain.common.files import json_object
 from rltrain.common.json_lines import json_lines
-from rltrain.report.readers.tables import algo_in, csv_columns, env_in, header, seed_in
-from rltrain.report.run import Run, columns_of, flat, renamed
+from rltrain.report.readers.csv_tables import algo_in, csv_columns, env_in, header, seed_in
+from rltrain.report.run_data import Run, columns_of, flat, renamed
 
 ALGOS = ("dqn", "apex", "qmix", "ppo", "impala", "appo", "sac", "dreamerv3", "r2d2", "simple_q")
 NAMES = {

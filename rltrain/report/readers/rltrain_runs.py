@@ -10,7 +10,7 @@ import numpy as np
 
 from rltrain.common.files import json_object
 from rltrain.common.json_lines import json_lines, left_out, row_of
-from rltrain.report.run import Run, columns_of, flat
+from rltrain.report.run_data import Run, columns_of, flat
 
 SCENARIO = ("map_name", "game", "maker", "id")
 """Keys of an environment that name what is played in it."""

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from rltrain.common.files import open_plain
-from rltrain.report.readers.tables import algo_in, csv_columns, env_in, header, seed_in
-from rltrain.report.run import Run, renamed
+from rltrain.report.readers.csv_tables import algo_in, csv_columns, env_in, header, seed_in
+from rltrain.report.run_data import Run, renamed
 
 ALGOS = ("dqn", "qrdqn", "ppo", "a2c", "sac", "td3", "ddpg", "tqc", "trpo", "ars", "ppo_lstm")
 NAMES = {

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from rltrain.hardware.env_share import Share, shares_of
 from rltrain.hardware.process.rollout import ProcessRollout
 from rltrain.hardware.process.tests import ProcessTests
 from rltrain.hardware.process.worker import Worker
-from rltrain.hardware.share import Share, shares_of
 from rltrain.types import Clock, Episode
 from tests.hardware.walks import Walk, rollout
 

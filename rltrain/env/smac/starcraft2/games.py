@@ -17,7 +17,7 @@ import numpy as np
 
 from rltrain.env.smac.engine.battles import IllegalAction, check_shape
 from rltrain.env.smac.starcraft2.process import EXIT_TIMEOUT, Crash, GameProcess
-from rltrain.env.smac.starcraft2.worker import Frame, Recipe
+from rltrain.env.smac.starcraft2.worker import GameStep, Recipe
 from rltrain.errors import EnvError
 from rltrain.types import EnvSpec
 
@@ -252,7 +252,7 @@ class Games:
                 crashes[e] = crash
         return answers, crashes
 
-    def _show(self, e: int, frame: Frame) -> None:
+    def _show(self, e: int, frame: GameStep) -> None:
         self.obs[e], self.avail[e], self.state[e] = frame.obs, frame.avail, frame.state
         self.reward[e], self.ended[e] = frame.reward, frame.terminated
         self.timeout[e] = frame.terminated and bool(frame.info.get("episode_limit", False))

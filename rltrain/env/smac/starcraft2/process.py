@@ -10,7 +10,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from rltrain.common.machine.processes import without_main
+from rltrain.common.machine.child_processes import without_main
 from rltrain.env.smac.starcraft2.worker import Recipe, play
 
 EXIT_TIMEOUT = 5.0

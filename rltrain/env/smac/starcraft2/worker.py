@@ -1,7 +1,7 @@
 """One game of StarCraft II in its own process: SMAC's environment behind a pipe to ``games.py``.
 
 This module runs in the child and imports little. An answer is ``(kind, value)`` with the kinds
-``ready`` (sizes), ``frame`` (a ``Frame``), ``value`` (of a call), ``error`` (a call that failed),
+``ready`` (sizes), ``frame`` (a ``GameStep``), ``value`` (of a call), ``error`` (a failed call),
 ``crash`` (this game is over) and ``broken`` (the package makes no game).
 """
 
@@ -37,7 +37,7 @@ class Recipe:
     options: Mapping[str, Any]
 
 
-class Frame(NamedTuple):
+class GameStep(NamedTuple):
     """The outputs of a game after a reset or a step."""
 
     obs: np.ndarray  # [A, O] float32
@@ -67,7 +67,7 @@ class Game:
         self.obs_instead_of_state = bool(options.get("obs_instead_of_state"))
         self.begun = self.finished = False
 
-    def reset(self) -> Frame:
+    def reset(self) -> GameStep:
         """Begin an episode. Raises GameOver if the game died meanwhile."""
         for _ in range(RESET_TRIES):
             if self.begun and not self.finished:
@@ -81,7 +81,7 @@ class Game:
                 return self.frame(0.0, False, {})
         raise GameOver(f"reset() placed no units in {RESET_TRIES} tries")
 
-    def step(self, actions: list[int]) -> Frame:
+    def step(self, actions: list[int]) -> GameStep:
         """One env step. Raises GameOver if the game died: SMAC then returns (0, True, {})."""
         reward, terminated, info = self.env.step(actions)
         if terminated and not info:
@@ -89,13 +89,13 @@ class Game:
         self.finished = self.finished or bool(terminated)
         return self.frame(float(reward), bool(terminated), info)
 
-    def frame(self, reward: float, terminated: bool, info: Mapping[str, Any]) -> Frame:
+    def frame(self, reward: float, terminated: bool, info: Mapping[str, Any]) -> GameStep:
         obs = np.asarray(self.env.get_obs(), np.float32)
         if self.extra_zero:  # SMAC leaves one unused zero before the timestep
             obs = np.delete(obs, -2, axis=1)
         state = obs.reshape(-1) if self.obs_instead_of_state else self.env.get_state()
         avail = np.asarray(self.env.get_avail_actions(), np.uint8)
-        return Frame(obs, avail, np.asarray(state, np.float32), reward, terminated, dict(info))
+        return GameStep(obs, avail, np.asarray(state, np.float32), reward, terminated, dict(info))
 
     def get_env_info(self) -> dict[str, Any]:
         return dict(self.env.get_env_info())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rltrain.common.machine.memory import available_memory, require_memory
+from rltrain.common.machine.free_memory import available_memory, require_memory
 
 
 @pytest.fixture(autouse=True)

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from rltrain.errors import UsageError
-from rltrain.report.groups import grouped
-from rltrain.report.run import flat
+from rltrain.report.run_data import flat
+from rltrain.report.run_groups import grouped
 from tests.report.runs import run
 
 

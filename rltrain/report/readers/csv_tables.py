@@ -13,7 +13,7 @@ import numpy as np
 
 from rltrain.common.files import open_plain
 from rltrain.common.json_lines import LONGEST, bounded_lines
-from rltrain.report.run import columns_of
+from rltrain.report.run_data import columns_of
 
 
 def csv_columns(path: Path, skip: int = 0) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.common.files import json_object
-from rltrain.report.run import Run, columns_of, flat, number
+from rltrain.report.run_data import Run, columns_of, flat, number
 
 NAMES = {"return": "return_mean", "ep_length": "episode_length_mean", "battle_won": "win_rate"}
 LEARN = {

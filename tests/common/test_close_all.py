@@ -1,7 +1,7 @@
 """Everything is closed, whatever some of it raises."""
 
 import rltrain
-from rltrain.common.closing import close_all
+from rltrain.common.close_all import close_all
 
 
 class Door:

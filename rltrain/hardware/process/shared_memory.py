@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rltrain.hardware.share import Share
+from rltrain.hardware.env_share import Share
 
 Layout = Mapping[str, tuple[tuple[int, ...], np.dtype]]
 """Shape and type of arrays by name."""

@@ -2,7 +2,7 @@
 
 import subprocess
 
-from rltrain.common.machine.processes import kill_children
+from rltrain.common.machine.child_processes import kill_children
 
 
 def test_only_children_of_that_name_are_ended():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rltrain.interop import load_pymarl, parts_of
+from rltrain.migrate import load_pymarl, parts_of
 from tests.algo.batches import AGENTS, METHODS, SPEC, make_learner, make_method, make_model
 
 

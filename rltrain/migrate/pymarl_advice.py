@@ -7,8 +7,8 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from rltrain.interop.pymarl import by_agent, renamed
-from rltrain.interop.pymarl_files import PymarlFiles
+from rltrain.migrate.pymarl import by_agent, renamed
+from rltrain.migrate.pymarl_files import PymarlFiles
 from rltrain.types import EnvSpec
 
 Shapes = Mapping[str, Sequence[int]]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.report.run import Run
+from rltrain.report.run_data import Run
 
 Key = tuple[Any, ...]
 LONGEST = 60
@@ -16,7 +16,7 @@ LONGEST = 60
 
 
 @dataclass(frozen=True)
-class Group:
+class RunGroup:
     """Runs of one configuration on one environment, which differ in their seeds."""
 
     label: str
@@ -26,7 +26,7 @@ class Group:
 
 def grouped(
     runs: Sequence[Run], ignore: Sequence[str] = (), rename: Sequence[str] = ()
-) -> list[Group]:
+) -> list[RunGroup]:
     """Groups in the order in which labels and environments sort.
 
     Args:
@@ -59,7 +59,7 @@ def grouped(
             label = numbers.setdefault(label, f"{run.method} #{len(numbers) + 1}")
         place = visible(names.get(run.env, run.env)), visible(names.get(label, label))
         found.setdefault(place, []).append(run)
-    return [Group(label, env, found[env, label]) for env, label in sorted(found)]
+    return [RunGroup(label, env, found[env, label]) for env, label in sorted(found)]
 
 
 def visible(text: str) -> str:

@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from rltrain.env.actions import Actions, numbered
 from rltrain.env.options import Channels
-from rltrain.env.spaces import View, viewed
+from rltrain.env.spaces import ObsView, viewed
 
 MASK = "action_mask"
 """Where PettingZoo's environments say which actions are available: in an agent's Dict observation
@@ -24,7 +24,7 @@ class Agent(NamedTuple):
     """One agent's observations and actions."""
 
     name: str
-    view: View
+    view: ObsView
     convert: Callable[[Any], np.ndarray]  # from its observation to its row, without padding
     actions: Actions
     has_mask: bool  # its observations are a Dict with "action_mask"
@@ -111,7 +111,7 @@ def is_masked(space: Any) -> bool:
     return isinstance(space, spaces.Dict) and MASK in space.spaces and len(space.spaces) > 1
 
 
-def without_mask(space: spaces.Dict, whose: str, channels: Channels) -> View:
+def without_mask(space: spaces.Dict, whose: str, channels: Channels) -> ObsView:
     """The view of what stands beside the mask: one entry as it is, several as a Dict."""
     others = {name: part for name, part in space.spaces.items() if name != MASK}
     if len(others) > 1:
@@ -121,6 +121,6 @@ def without_mask(space: spaces.Dict, whose: str, channels: Channels) -> View:
     return view._replace(convert=lambda obs: view.convert(obs[name]))
 
 
-def scaled(view: View) -> Callable[[Any], np.ndarray]:
+def scaled(view: ObsView) -> Callable[[Any], np.ndarray]:
     """The conversion of a view, with its scale applied."""
     return lambda obs: np.asarray(view.convert(obs), np.float32) * np.float32(view.scale)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import rltrain
-from rltrain.hardware.process.memory import SharedWeights
+from rltrain.hardware.process.shared_memory import SharedWeights
 from rltrain.types import EnvSpec
 from tests.hardware.process.networks import KINDS, Derived
 from tests.marks import each_once

@@ -10,7 +10,7 @@ import numpy as np
 from rltrain.types import Clock
 
 
-class Policy(Protocol):
+class RolloutPolicy(Protocol):
     """Chooses actions; keeps every environment's recurrent state and resets it after ``last``."""
 
     @property

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rltrain.hardware.share import shares_of
+from rltrain.hardware.env_share import shares_of
 
 
 @pytest.mark.parametrize(("total", "n_workers"), [(5, 2), (4, 4), (7, 3), (3, 1)])
