@@ -17,12 +17,12 @@ from rltrain.common.checkpoint.fit import size_words
 from rltrain.common.files import expanded, number_of
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
-from rltrain.migrate.pymarl_advice import advice
-from rltrain.migrate.pymarl_files import AGENT, MIXER, OPTIMIZER, PymarlFiles, read_folder
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
 from rltrain.logger.screen import Screen, shown
 from rltrain.migrate import load_pymarl, parts_of, renamed
+from rltrain.migrate.pymarl_advice import advice
+from rltrain.migrate.pymarl_files import AGENT, MIXER, OPTIMIZER, PymarlFiles, read_folder
 from rltrain.mode.messages.closing import evaluate_command, resume_command
 from rltrain.mode.run_folder import Record, make_folder, now, require_new
 from rltrain.mode.start import built

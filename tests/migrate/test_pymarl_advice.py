@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from rltrain.migrate.pymarl_advice import advice
-from rltrain.migrate.pymarl_files import PymarlFiles
 from torch import nn
 
 import rltrain
 from rltrain.migrate import parts_of
+from rltrain.migrate.pymarl_advice import advice
+from rltrain.migrate.pymarl_files import PymarlFiles
 from rltrain.types import EnvSpec
 
 SPEC = EnvSpec(n_agents=2, n_actions=2, obs_shape=(3,), state_dim=3)

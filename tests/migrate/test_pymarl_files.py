@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from rltrain.migrate.pymarl_files import optimizer_state, tensors
 
 from rltrain.errors import CheckpointError
+from rltrain.migrate.pymarl_files import optimizer_state, tensors
 
 GROUP = {"params": [0], "lr": 5e-4}
 MOMENTS = {"step": 3, "square_avg": torch.zeros(2)}  # step is a number in old versions of PyTorch

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from rltrain.migrate.pymarl_files import read_folder
 from torch import nn
 from torch.nn import functional as F
 
@@ -13,6 +12,7 @@ import rltrain
 from rltrain.algo import adam, rmsprop
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.migrate import parts_of
+from rltrain.migrate.pymarl_files import read_folder
 from rltrain.mode.import_checkpoint import load_files
 from rltrain.types import EnvSpec
 
