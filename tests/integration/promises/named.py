@@ -34,7 +34,7 @@ SAVED_IN = {
     "hardware.rollout.Rollout": "dqn",
     "logger.loggers.Loggers": "dqn",
     "offline.dataset.Reader": "dataset.read",
-    "offline.recorder.DatasetRecorder": "dataset.write",
+    "offline.dataset_recorder.DatasetRecorder": "dataset.write",
     "offline.writer.Writer": "dataset.write",
     "step_hooks.TrainingStepHooks": "penalty",
     "trainer.Trainer": "dqn",
