@@ -187,7 +187,7 @@ class Batch:
     whole: bool = False  # True: nothing is padding
     arrays: ClassVar[Mapping[str, np.ndarray] | None] = None  # of an ``ArrayBatch``
 
-    # twin: kernels/recurrent/learning.py, kernels/td_step.py
+    # twin: kernels/recurrent/team_step.py, kernels/td_step.py
     @cached_property
     def real(self) -> Tensor | None:
         """[T+1, B] bool: steps up to and including their window's first ``last``; None = all.
@@ -195,7 +195,7 @@ class Batch:
         """
         return None if self.whole else inside(self.last)
 
-    # twin: kernels/recurrent/learning.py, kernels/td_step.py
+    # twin: kernels/recurrent/team_step.py, kernels/td_step.py
     @cached_property
     def learned(self) -> Tensor | None:
         """[T, B] bool: real transitions that ``mask`` marks; None = all."""
@@ -221,7 +221,7 @@ class Batch:
         return None if n.is_cpu and not bool(n.any()) else n
 
 
-# twin: kernels/recurrent/learning.py, kernels/td_step.py
+# twin: kernels/recurrent/team_step.py, kernels/td_step.py
 def inside(last: Tensor) -> Tensor:
     """Which steps of a window are real: those up to and including its first ``last``.
 

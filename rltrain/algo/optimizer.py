@@ -139,7 +139,7 @@ class GradientStep:
         self.optimizer.param_groups[0]["lr"] = lr
         return {"lr": torch.tensor(lr)}
 
-    # twin: kernels/optimizer/gradient_step.py
+    # twin: kernels/gradient_step.py
     def take(self, result: Result) -> tuple[Number, Number]:
         """Step on a loss: 1 where it was not finite and the step was undone, else 0; and the norm
         of the gradient before clipping.
@@ -192,7 +192,7 @@ class GradientStep:
         torch.div(whole[:-2], count, out=gradient)
         return whole[-2] / count
 
-    # twin: kernels/optimizer/gradient_step.py
+    # twin: kernels/gradient_step.py
     def _optimize(self) -> None:
         """The optimizer's step, on one thread for few weights: torch's fused kernels call on all
         threads however little there is to do (measured for 11,000: 759 us on 16, 118 us on one).

@@ -1,23 +1,25 @@
 """Faster counterparts of networks and losses, compiled by numba or fused by hand.
 
 Networks and losses are plain PyTorch and do not refer to them. ``hardware.kernels`` chooses once,
-when a learner is built: each counterpart replaces one method of one object and is tested against
-it. ``twins`` notices where the plain code, or an object, is no longer what it computes.
+when a learner is built: each counterpart replaces one object, or one method of it, and is tested
+against it. ``table`` has all of them; ``digests`` and ``watch`` notice where the plain code, or an
+object, is no longer what they compute.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import nn
 
 from rltrain.algo.optimizer import GradientStep
 from rltrain.algo.policy import Policy
 from rltrain.interfaces import Loss
-from rltrain.kernels.twins import doubled
 from rltrain.types import Model
+
+if TYPE_CHECKING:
+    from rltrain.kernels.table import Counterpart
 
 Kernels = Literal["auto", "compiled", "torch"]
 
@@ -40,26 +42,19 @@ def compile_agents(agents: nn.Module, required: bool = False) -> None:
     Raises:
         ValueError: their plain code was changed, and compiled code is required.
     """
-    from rltrain.algo.network.feed_forward import FeedForward
-    from rltrain.algo.network.gru import GRUAgents
-    from rltrain.algo.network.layers import Layers
-    from rltrain.algo.network.packing import PackedGRU
-    from rltrain.kernels.feed_forward import compile_feed_forward
-    from rltrain.kernels.linear import fuse
-    from rltrain.kernels.recurrent.acting import compile_recurrent_step
-    from rltrain.kernels.recurrent.gru import compile_gru
+    for part in list(agents.modules()):
+        _compile(part, list(part.modules()), required)
 
-    counterparts: dict[type, tuple[str, Callable[[Any], None]]] = {
-        Layers: ("linear.py", fuse),
-        PackedGRU: ("recurrent/gru.py", compile_gru),
-        FeedForward: ("feed_forward.py", compile_feed_forward),
-        GRUAgents: ("recurrent/acting.py", compile_recurrent_step),
-    }
-    for part in agents.modules():
-        if type(part) in counterparts:  # a subclass may compute something else
-            kernel, compile_part = counterparts[type(part)]
-            if doubled((kernel,), list(part.modules()), required):
-                compile_part(part)
+
+def compile_policy(policy: Policy, required: bool = False) -> None:
+    """Let a policy act in compiled code, where its parts have counterparts."""
+    _compile(policy, [policy, *policy.agents.modules()], required)
+    _compile(policy.exploration, [policy.exploration], required)
+
+
+def compile_gradient_step(step: GradientStep, required: bool = False) -> None:
+    """Let a gradient step compute in compiled code, if its optimizer has a counterpart."""
+    _compile(step, [step], required)
 
 
 def compile_loss(
@@ -69,10 +64,10 @@ def compile_loss(
     target_cache: int | None = None,
     required: bool = False,
 ) -> Loss:
-    """The counterpart of a loss for these agents and this mixer, if there is one.
+    """The counterpart of a loss for these agents and this mixer; without one the loss itself.
 
     Args:
-        loss, model: what it computes.
+        loss, model: plain PyTorch.
         most_threads: bound where the number of threads is measured; None: PyTorch's number.
         target_cache: bytes of the target network's values that are kept until its next update;
             None: none.
@@ -81,32 +76,38 @@ def compile_loss(
     Raises:
         ValueError: no counterpart of this loss keeps them.
     """
-    from rltrain.kernels.recurrent.learning import compile_sequence_loss
-    from rltrain.kernels.td_step import compile_td_loss
+    from rltrain.kernels.watch import computes_plainly
 
-    parts = [loss, *model.modules()]
-    compiled = compile_td_loss(loss, model)
-    if compiled is not loss and not doubled(("td_step.py", "feed_forward.py"), parts, required):
-        compiled = loss
-    elif compiled is loss:
-        compiled = compile_sequence_loss(loss, model, most_threads, target_cache, required)
+    compiled = loss
+    row = _counterpart(loss, [loss, *model.modules()], required, model)
+    if row is not None and (reason := row.misfit(model)) is not None:
+        computes_plainly(reason, required)
+    elif row is not None:
+        compiled = row.make(loss, most_threads, target_cache)
     if target_cache is not None:
         require_target_values(compiled)
     return compiled
 
 
-def compile_gradient_step(step: GradientStep, required: bool = False) -> None:
-    """Let a gradient step compute in compiled code, if its optimizer has a counterpart."""
-    from rltrain.kernels.optimizer import gradient_step
+def _compile(part: Any, objects: list[Any], required: bool) -> None:
+    """Replace a method of an object, whose parts are ``objects``, if it has a counterpart."""
+    from rltrain.kernels.watch import replace_method
 
-    gradient_step.compile_gradient_step(step, required)
+    row = _counterpart(part, objects, required)
+    if row is not None:
+        replace_method(part, row.method, row.make(part))
 
 
-def compile_policy(policy: Policy, required: bool = False) -> None:
-    """Let a policy act in compiled code, where its parts have counterparts."""
-    from rltrain.kernels import acting
+def _counterpart(
+    part: Any, objects: list[Any], required: bool, *model: Model
+) -> Counterpart | None:
+    from rltrain.kernels.digests import doubled
+    from rltrain.kernels.table import COUNTERPARTS
 
-    acting.compile_policy(policy, required)
+    for row in COUNTERPARTS:
+        if type(part) in row.of and row.applies(part, *model):
+            return row if doubled(row.doubles, objects, required) else None
+    return None
 
 
 def require_target_values(loss: Loss) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import cast
 
 import numpy as np
 import torch
 
-from rltrain.interfaces import Loss
 from rltrain.kernels import compile_agents
 from rltrain.types import Batch
 
@@ -16,14 +14,15 @@ from rltrain.types import Batch
 def compile_recurrence() -> None:
     """Compile every kernel of the GRU, or load it from the cache."""
     from rltrain.algo.network.packing import PackedGRU
-    from rltrain.kernels.recurrent import gru, gru_kernel
+    from rltrain.kernels.recurrent.packed_gru import gru
+    from rltrain.kernels.recurrent.packed_gru_kernel import BLOCK
 
-    n_rows = 2 * gru_kernel.BLOCK
+    n_rows = 2 * BLOCK
     first = torch.zeros(n_rows, 2)
     cell = PackedGRU(2, 2)
     for n_threads in (1, 2):
         torch.set_num_threads(n_threads)
-        gru.gru(cell, first.clone(), first, [n_rows]).sum().backward()
+        gru(cell, first.clone(), first, [n_rows]).sum().backward()
 
 
 def compile_td_step() -> None:
@@ -35,7 +34,7 @@ def compile_td_step() -> None:
     from rltrain.algo.network.mlp import mlp_agents
     from rltrain.algo.optimizer import GradientStep, adam
     from rltrain.kernels.acting import choose
-    from rltrain.kernels.optimizer.gradient_step import adam_step
+    from rltrain.kernels.gradient_step import adam_step
     from rltrain.kernels.td_step import CompiledTDLoss
     from rltrain.types import Clock, EnvSpec, Model
 
@@ -54,7 +53,7 @@ def compile_td_step() -> None:
     model, batch = Model(agents, Independent(spec=spec)), smallest_batch()
     compile_agents(agents)
     optimizer = partial(adam, lr=1e-3, betas=[0.9, 0.999], eps=1e-8)
-    loss = cast(Loss, TDLoss(gamma=1.0, double=True, n_step=1))
+    loss = TDLoss(gamma=1.0, double=True, n_step=1)
     result = CompiledTDLoss(loss)(model, model, batch, Clock())
     adam_step(GradientStep(model, optimizer, max_grad_norm=None, lr_factors=None), result)
     with torch.inference_mode():
@@ -68,7 +67,7 @@ def compile_sequence_step() -> None:
     from rltrain.algo.loss.td import TDLoss
     from rltrain.algo.mixer.qmix import QMix
     from rltrain.algo.network.gru import GRUAgents
-    from rltrain.kernels.recurrent.learning import CompiledSequenceLoss
+    from rltrain.kernels.recurrent.team_step import CompiledSequenceLoss
     from rltrain.types import Clock, EnvSpec, Model
 
     spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(2,), state_dim=1)

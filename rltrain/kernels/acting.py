@@ -2,50 +2,23 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import cast
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
-from rltrain.algo.exploration.epsilon import (
-    EpsilonGreedy,
-    ExponentialEpsilon,
-    FixedEpsilon,
-    PiecewiseEpsilon,
-)
+from rltrain.algo.exploration.epsilon import EpsilonGreedy
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.policy import Policy
-from rltrain.kernels.feed_forward import Stack, outputs_of
-from rltrain.kernels.recurrent.acting import RecurrentStep, recurrent_values
-from rltrain.kernels.recurrent.learning import plain_agents
-from rltrain.kernels.replace import replace_method
-from rltrain.kernels.twins import doubled
-from rltrain.kernels.twins.table import FORWARD
+from rltrain.kernels.recurrent.weights import agent_weights
+from rltrain.kernels.stack import Stack, output_kind
+from rltrain.kernels.watch import ModuleWatch
 from rltrain.types import Clock
 
 
-def compile_policy(policy: Policy, required: bool = False) -> None:
-    """Let a policy act in compiled code, where network and exploration have counterparts."""
-    stack, kinds = Stack.of(policy.agents), (FORWARD, "recurrent/acting.py", "acting.py")
-    recurrent = stack is None and plain_agents(policy.agents)
-    bare = stack is not None and cast(FeedForward, policy.agents).input.bare
-    parts = [policy, *policy.agents.modules()]
-    if (bare or recurrent) and doubled(kinds, parts, required):
-        if stack is not None:
-            replace_method(policy, "values", partial(_values, stack))
-        else:
-            step = RecurrentStep(cast(GRUAgents, policy.agents))
-            replace_method(policy, "values", partial(recurrent_values, step))
-    explorations = EpsilonGreedy, ExponentialEpsilon, FixedEpsilon, PiecewiseEpsilon
-    exploration = policy.exploration
-    # a subclass may compute something else
-    if type(exploration) in explorations and doubled(("acting.py",), [exploration], required):
-        replace_method(exploration, "choose", choose)
-
-
-def _values(
+def stack_values(
     stack: Stack, policy: Policy, agents: nn.Module, obs: np.ndarray, hidden: Tensor
 ) -> tuple[np.ndarray, Tensor]:
     """``Policy.values`` of agents that get observations as they are."""
@@ -54,8 +27,31 @@ def _values(
     if agents.training != policy.noisy:
         agents.train(policy.noisy)
     rows = obs.reshape(obs.shape[0] * obs.shape[1], -1).astype(np.float32, copy=False)
-    kind, points = outputs_of(cast(FeedForward, agents).distribution)
-    return stack.expected(rows, kind, points).reshape(*obs.shape[:2], -1), hidden
+    outputs = output_kind(cast(FeedForward, agents).distribution)
+    return stack.expected(rows, *outputs).reshape(*obs.shape[:2], -1), hidden
+
+
+def recurrent_step(
+    step: RecurrentStep, agents: GRUAgents, obs: Tensor, last_action: Tensor, hidden: Tensor
+) -> tuple[Tensor, Tensor]:
+    """``GRUAgents.step`` without gradients."""
+    if torch.is_grad_enabled() or not (obs.is_cpu and step.compiles):
+        return GRUAgents.step(agents, obs, last_action, hidden)
+    q, after = step(obs.flatten(2).numpy(), last_action.numpy(), hidden.numpy())
+    return torch.from_numpy(q), torch.from_numpy(after)
+
+
+def recurrent_values(
+    step: RecurrentStep, policy: Policy, agents: nn.Module, obs: np.ndarray, hidden: Tensor
+) -> tuple[np.ndarray, Tensor]:
+    """``Policy.values`` of such agents."""
+    if agents is not policy.agents or not step.compiles:
+        return Policy.values(policy, agents, obs, hidden)
+    if agents.training != policy.noisy:
+        agents.train(policy.noisy)
+    rows = obs.reshape(*obs.shape[:2], -1).astype(np.float32, copy=False)
+    q, after = step(rows, policy.last_action, hidden.numpy())
+    return q, torch.from_numpy(after)
 
 
 def choose(
@@ -66,9 +62,65 @@ def choose(
     rng: np.random.Generator,
 ) -> np.ndarray:
     """``EpsilonGreedy.choose``."""
-    from rltrain.kernels import choice_kernel
+    from rltrain.kernels import acting_kernel
 
     action = np.empty(q.shape[:2], np.int64)
     epsilon = np.full(len(q), exploration.epsilon(clock))
-    choice_kernel.choose(q, available, epsilon, rng.random((2, *action.shape)), action)
+    acting_kernel.choose(q, available, epsilon, rng.random((2, *action.shape)), action)
     return action
+
+
+class RecurrentStep:
+    """One step of recurrent agents. Their weights are found once, because that takes as long as the
+    step.
+    """
+
+    def __init__(self, agents: GRUAgents) -> None:
+        self.weights, rest = agent_weights(agents), agents.input.rest
+        self.last_action, self.agent_id = rest.last_action, rest.agent_id
+        self.n_inputs, self.scale = agents.input.dim, np.float32(agents.input.scale)
+        self.hidden_dim, self.n_actions = agents.hidden_dim, len(self.weights[-1])
+        self._places: list[int] = []
+        self._arrays: tuple[np.ndarray, ...] = ()
+        self.watch = ModuleWatch(agents)
+
+    @property
+    def compiles(self) -> bool:
+        """Whether the weights lie where compiled code can take them, and are nothing but that."""
+        weight = self.weights[0]
+        return weight.is_cpu and weight.dtype == torch.float32 and self.watch.plain()
+
+    def __call__(
+        self, rows: np.ndarray, last_action: np.ndarray, hidden: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Observations [E, N, O], previous actions [E, N] and states [E, N, H] to values [E, N, A]
+        and the next states.
+
+        Raises:
+            ValueError: sizes that do not fit.
+            IndexError: a previous action out of range.
+        """
+        from rltrain.kernels import acting_kernel
+
+        n_envs, n_agents, n_obs = rows.shape
+        n_last, n_ids = self.last_action * self.n_actions, self.agent_id * n_agents
+        if n_obs + n_last + n_ids != self.n_inputs or hidden.shape[2] != self.hidden_dim:
+            raise ValueError(
+                f"expected {self.n_inputs - n_last - n_ids} inputs and {self.hidden_dim} units, "
+                f"got {n_obs} and {hidden.shape[2]}."
+            )
+        q = np.empty((n_envs, n_agents, self.n_actions), np.float32)
+        after = np.empty(hidden.shape, np.float32)
+        weights, scale = self.arrays(), self.scale
+        inputs = rows, last_action, hidden
+        if not acting_kernel.step(*inputs, weights, n_last, n_ids, scale, q, after):
+            raise IndexError("a previous action is out of range")
+        return q, after
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """The weights, of the same memory."""
+        places = [weight.data_ptr() for weight in self.weights]
+        if places != self._places:
+            arrays = tuple(weight.detach().numpy() for weight in self.weights)
+            self._places, self._arrays = places, arrays
+        return self._arrays

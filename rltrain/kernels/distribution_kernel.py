@@ -12,13 +12,13 @@ from functools import partial
 import numpy as np
 
 from rltrain.common import numba_cache
-from rltrain.kernels.arithmetic import activation_kernel
+from rltrain.kernels.arithmetic import activation_kernel, tile_kernel
 from rltrain.kernels.arithmetic.activation_kernel import exponential
-from rltrain.kernels.arithmetic.matmul_kernel import F
+from rltrain.kernels.arithmetic.tile_kernel import F
 
 SCALAR, CATEGORICAL, QUANTILE = 0, 1, 2
 HALF, ONE = F(0.5), F(1)
-SOURCES = (__file__, activation_kernel.__file__)
+SOURCES = (__file__, activation_kernel.__file__, tile_kernel.__file__)
 njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
 
 

@@ -11,7 +11,7 @@ import torch
 import rltrain
 from rltrain import kernels
 from rltrain.algo.loss.td import TDLoss
-from rltrain.kernels.recurrent.learning import CompiledSequenceLoss
+from rltrain.kernels.recurrent.team_step import CompiledSequenceLoss
 from rltrain.kernels.td_step import CompiledTDLoss
 from rltrain.types import Clock, EnvSpec
 from tests.algo.batches import AGENTS, SPEC, make_batch

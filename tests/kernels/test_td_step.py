@@ -11,7 +11,7 @@ from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.kernels import td_step
-from rltrain.kernels.feed_forward import Stack
+from rltrain.kernels.stack import Stack
 from rltrain.kernels.td_step import CompiledTDLoss
 from rltrain.types import Clock, EnvSpec
 from tests.algo.batches import (

@@ -16,7 +16,7 @@ from rltrain.common.number_types import Count
 from rltrain.types import EnvSpec
 
 
-# twin: kernels/recurrent/learning.py
+# twin: kernels/recurrent/team_step.py
 class QMix(nn.Module):
     """A monotonic mixing network, its weights from the state (Rashid et al. 2018, § 4): M = 1.
 
@@ -61,7 +61,7 @@ class QMix(nn.Module):
         return (hidden * w_final).sum(-1, keepdim=True) + self.V(state)
 
 
-# twin: kernels/recurrent/learning.py
+# twin: kernels/recurrent/team_step.py
 def two_layers(n_in: int, n_hidden: int, n_out: int, *, bias: bool = True) -> nn.Sequential:
     """Linear, ReLU, Linear; the last one with a bias or not."""
     return nn.Sequential(nn.Linear(n_in, n_hidden), nn.ReLU(), nn.Linear(n_hidden, n_out, bias))

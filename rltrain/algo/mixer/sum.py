@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from rltrain.types import EnvSpec
 
 
-# twin: kernels/recurrent/learning.py, kernels/td_step.py
+# twin: kernels/recurrent/team_step.py, kernels/td_step.py
 class Independent(nn.Module):
     """Every agent learns its own value (IQL; Tan 1993): M = N."""
 
@@ -22,7 +22,7 @@ class Independent(nn.Module):
         return q
 
 
-# twin: kernels/recurrent/learning.py
+# twin: kernels/recurrent/team_step.py
 class Sum(nn.Module):
     """The team's value is the sum of the agents' (VDN; Sunehag et al. 2018): M = 1.
 

@@ -12,7 +12,7 @@ from rltrain.algo.network.normalization import RunningNorm
 from rltrain.types import EnvSpec
 
 
-# twin: kernels/recurrent/acting.py, kernels/recurrent/learning.py
+# twin: kernels/acting.py, kernels/recurrent/team_step.py
 class ActionAndAgent(nn.Module):
     """Appends ``[previous action one-hot ; agent id one-hot]``, each if set; no parameters."""
 
@@ -46,7 +46,7 @@ class ActionAndAgent(nn.Module):
         return torch.cat(parts, -1) if len(parts) > 1 else x
 
 
-# twin: kernels/feed_forward.py, kernels/recurrent/acting.py, kernels/recurrent/learning.py
+# twin: kernels/stack.py, kernels/acting.py, kernels/recurrent/team_step.py
 class AgentInput(nn.Module):
     """Joins ``[obs · obs_scale ; previous action one-hot ; agent id one-hot]``; no parameters.
     With ``normalize_obs`` observations are normalized instead of scaled.

@@ -30,7 +30,7 @@ class Distribution(Protocol):
         """[..., K] to [...]."""
 
 
-# twin: kernels/feed_forward.py
+# twin: kernels/stack.py
 class Scalar(nn.Module):
     """The expected return itself: K = 1."""
 
@@ -41,7 +41,7 @@ class Scalar(nn.Module):
         return dist.squeeze(-1)
 
 
-# twin: kernels/feed_forward.py
+# twin: kernels/stack.py
 class Categorical(nn.Module):
     """Logits over ``atoms`` returns evenly spaced from ``v_min`` to ``v_max`` (C51; Bellemare et
     al. 2017, section 4).
@@ -69,7 +69,7 @@ class Categorical(nn.Module):
         return dist.softmax(-1) @ self.support
 
 
-# twin: kernels/feed_forward.py
+# twin: kernels/stack.py
 class Quantile(nn.Module):
     """``quantiles`` returns at the midpoints of as many equal shares (QR-DQN; Dabney et al. 2018a,
     section 4).
@@ -89,7 +89,7 @@ class Quantile(nn.Module):
         return dist.mean(-1)
 
 
-# twin: kernels/feed_forward.py
+# twin: kernels/stack.py
 class ImplicitQuantile(nn.Module):
     """Returns at quantile levels drawn for every call (IQN; Dabney et al. 2018b); networks in
     evaluation mode use midpoints instead.

@@ -17,7 +17,7 @@ from rltrain.algo.network.packing import zero_outside
 from rltrain.types import Batch, Output
 
 
-# twin: kernels/feed_forward.py
+# twin: kernels/stack.py
 class FeedForward(nn.Module):
     """Agents without memory: input, ``torso`` to features, ``head`` to values.
 
@@ -101,7 +101,7 @@ class FeedForward(nn.Module):
         return values(self.head, self.distribution, features.flatten(0, -2), uses)
 
 
-# twin: kernels/feed_forward.py
+# twin: kernels/stack.py
 def _placed(
     parts: tuple[Tensor | None, ...], shape: tuple[int, ...], around: tuple[int, int]
 ) -> Tensor | None:

@@ -18,7 +18,7 @@ from rltrain.common.number_types import Count, Flag, Positive
 from rltrain.types import Batch, EnvSpec, Output, inside
 
 
-# twin: kernels/recurrent/acting.py, kernels/recurrent/learning.py
+# twin: kernels/acting.py, kernels/recurrent/team_step.py
 class GRUAgents(nn.Module):
     """Linear, ReLU, GRU cell, Linear (DRQN; Hausknecht & Stone 2015, as in Rashid et al. 2018).
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 
-# twin: kernels/feed_forward.py, kernels/linear.py
+# twin: kernels/stack.py, kernels/fused_layers.py
 class Layers(nn.Sequential):
     """A sequence of layers; ``plain`` if all of them are Linear, with ReLU between them."""
 

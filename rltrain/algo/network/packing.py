@@ -14,7 +14,7 @@ from rltrain.types import Batch, Output
 Unroll = Callable[[Batch, Tensor, Tensor], Output]
 
 
-# twin: kernels/feed_forward.py, kernels/recurrent/learning.py, kernels/td_step.py
+# twin: kernels/stack.py, kernels/recurrent/team_step.py, kernels/td_step.py
 def zero_outside(x: Tensor, real: Tensor | None) -> Tensor:
     """``x`` [T+1, B, ...] where ``real`` [T+1, B] is set, 0 elsewhere, whatever is there; None
     stands for a window without padding.
@@ -24,7 +24,7 @@ def zero_outside(x: Tensor, real: Tensor | None) -> Tensor:
     return torch.where(real.view(*real.shape, *[1] * (x.dim() - 2)), x, 0)
 
 
-# twin: kernels/recurrent/learning.py
+# twin: kernels/recurrent/team_step.py
 class Packing:
     """The real steps of a batch as P rows: step 0 of all windows, step 1 of those that have one,
     and so on.
@@ -53,7 +53,7 @@ class Packing:
         return x.unflatten(0, self.shape)
 
 
-# twin: kernels/recurrent/acting.py, kernels/recurrent/gru.py, kernels/recurrent/learning.py
+# twin: kernels/acting.py, kernels/recurrent/packed_gru.py, kernels/recurrent/team_step.py
 class PackedGRU(nn.GRUCell):
     """A GRU cell that also runs over packed sequences (Cho et al. 2014, as PyTorch has it)."""
 

@@ -169,3 +169,10 @@ def packed(weight):
         for k in range(n):
             panel[k, c] = weight[k, j]
     return out.reshape(-1)
+
+
+@njit
+def take_matrix(flat, n_rows, width):
+    """The first elements of an array as a matrix, and the others."""
+    n = n_rows * width
+    return flat[:n].reshape((n_rows, width)), flat[n:]

@@ -17,7 +17,7 @@ import numpy as np
 from rltrain.common import numba_cache
 from rltrain.kernels.arithmetic import activation_kernel, tile_kernel
 from rltrain.kernels.arithmetic.activation_kernel import ONE, TWO, ZERO, sigmoid
-from rltrain.kernels.arithmetic.tile_kernel import COLUMNS, F, add_outer, multiply
+from rltrain.kernels.arithmetic.tile_kernel import COLUMNS, F, add_outer, multiply, take_matrix
 
 SOURCES = (__file__, activation_kernel.__file__, tile_kernel.__file__)
 SLAB = 128
@@ -27,7 +27,7 @@ SLAB = 128
 njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
 
 
-class Agents(NamedTuple):
+class AgentArrays(NamedTuple):
     """Weights as the loops read them; b of ``multiply`` where packed."""
 
     obs: np.ndarray  # packed [O, H], O as it is
@@ -56,6 +56,24 @@ class AgentGradient(NamedTuple):
     bias: np.ndarray  # [4, H]: n, r, z, n's recurrent part
     value_bias: np.ndarray  # [A]
     value_rows: np.ndarray  # [A, H]
+
+
+@njit()
+def agent_gradient(flat, agents, n_obs):
+    """``AgentGradient`` of ``AgentArrays``, in the first elements of ``flat``; and the others."""
+    size, width = agents.bias.shape[1], len(agents.value_bias)
+    obs, flat = take_matrix(flat, n_obs, size)
+    actions, flat = take_matrix(flat, len(agents.actions), size)
+    ids, flat = take_matrix(flat, len(agents.agents), size)
+    reset_update, flat = take_matrix(flat, 2 * size, 2 * size)
+    new, flat = take_matrix(flat, size, size)
+    recurrent, flat = take_matrix(flat, size, size)
+    bias, flat = take_matrix(flat, 4, size)
+    rows, flat = take_matrix(flat, width, size)
+    gradient = AgentGradient(
+        obs, actions, ids, reset_update, new, recurrent, bias, flat[:width], rows
+    )
+    return gradient, flat[width:]
 
 
 class Chunk(NamedTuple):

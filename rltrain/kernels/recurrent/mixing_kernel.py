@@ -17,13 +17,13 @@ import numpy as np
 from rltrain.common import numba_cache
 from rltrain.kernels.arithmetic import activation_kernel, tile_kernel
 from rltrain.kernels.arithmetic.activation_kernel import ONE, ZERO, elu
-from rltrain.kernels.arithmetic.tile_kernel import COLUMNS, F, add_outer, multiply
+from rltrain.kernels.arithmetic.tile_kernel import COLUMNS, F, add_outer, multiply, take_matrix
 
 SOURCES = (__file__, activation_kernel.__file__, tile_kernel.__file__)
 njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
 
 
-class Mixer(NamedTuple):
+class MixerArrays(NamedTuple):
     """Weights as the loops read them; b of ``multiply`` where packed."""
 
     first: np.ndarray  # packed [S, W]
@@ -49,6 +49,20 @@ class MixerGradient(NamedTuple):
     two_bias: np.ndarray  # [E]
     value: np.ndarray  # [E]
     value_bias: np.ndarray  # [1]
+
+
+@njit()
+def mixer_gradient(flat, mixer, n_state):
+    """``MixerGradient`` of ``MixerArrays`` in ``flat``."""
+    total, width, n_one = len(mixer.first_bias), len(mixer.value), len(mixer.one_bias)
+    size = total // 2 - width
+    first, flat = take_matrix(flat, n_state if total else 0, total)
+    one, flat = take_matrix(flat, n_one, size)
+    two, flat = take_matrix(flat, width, size)
+    first_bias, flat = flat[:total], flat[total:]
+    one_bias, flat = flat[:n_one], flat[n_one:]
+    two_bias, value, value_bias = flat[:width], flat[width : 2 * width], flat[2 * width :]
+    return MixerGradient(first, first_bias, one, one_bias, two, two_bias, value, value_bias)
 
 
 class Mixed(NamedTuple):

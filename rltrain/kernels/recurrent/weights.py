@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -31,32 +32,23 @@ class TeamWeights:
             self.n += parameter.numel()
 
     def prepared(self, n_agents: int, n_actions: int) -> tuple[Any, Any]:
-        """``agents_kernel.Agents`` and ``mixing_kernel.Mixer``; empty arrays of other mixers
-        than QMIX.
-        """
-        from rltrain.kernels.recurrent import mixing_kernel
-        from rltrain.kernels.recurrent import weights_kernel as kernel
+        """``AgentArrays`` and ``MixerArrays``; empty arrays of other mixers than QMIX."""
+        from rltrain.kernels.recurrent.mixing_kernel import MixerArrays
 
         n_last, n_ids = self.last_action * n_actions, self.agent_id * n_agents
         sizes = self.n_inputs - n_last - n_ids, n_last, n_ids, n_agents
-        agents = kernel.prepare_agents(*arrays(self.agents), sizes, self.scale)
+        agents = prepare_agents(arrays(self.agents), sizes, self.scale)
         if self.mixer:
-            mixer = kernel.prepare_mixer(*pairs(arrays(self.mixer)))
-        else:
-            nothing = np.zeros(0, np.float32)
-            mixer = mixing_kernel.Mixer(*[nothing] * len(mixing_kernel.Mixer._fields))
-        return agents, mixer
+            return agents, prepare_mixer(arrays(self.mixer))
+        nothing = np.zeros(0, np.float32)
+        return agents, MixerArrays(*[nothing] * len(MixerArrays._fields))
 
-    def gradient(self, gradients: tuple[Any, Any]) -> np.ndarray:
-        """The sum over shares, as the model's parameters follow each other."""
-        from rltrain.kernels.recurrent import weights_kernel as kernel
-
+    def gradient(self, agents: Any, mixer: Any) -> np.ndarray:
+        """``AgentGradient`` and ``MixerGradient`` as the model's parameters follow each other."""
         flat = np.zeros(self.n, np.float32)
-        n_last, n_ids = gradients[0].actions.shape[1] - 1, gradients[0].agents.shape[1]
-        weights = self._parts(flat, self.agents)
-        kernel.write_agents(gradients[0], self.scale, *weights, n_last, n_ids * self.agent_id)
+        write_agents(agents, self._parts(flat, self.agents), self.scale, self.agent_id)
         if self.mixer:
-            kernel.write_mixer(gradients[1], *pairs(self._parts(flat, self.mixer)))
+            write_mixer(mixer, self._parts(flat, self.mixer))
         return flat
 
     def _parts(self, flat: np.ndarray, parameters: list[Tensor]) -> list[np.ndarray]:
@@ -69,15 +61,15 @@ class TeamWeights:
 
 
 def agent_weights(agents: GRUAgents) -> list[Tensor]:
-    """In the order of ``weights_kernel.prepare_agents``."""
+    """Weights and biases of a linear layer, a GRU cell and a linear layer."""
     fc1, cell, fc2 = agents.fc1, agents.rnn, agents.fc2
     recurrent = [cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh]
     return [fc1.weight, fc1.bias, *recurrent, fc2.weight, fc2.bias]
 
 
 def mixer_weights(mixer: nn.Module) -> list[Tensor]:
-    """In the order of ``weights_kernel.prepare_mixer``, weight and bias in turn; none of
-    other mixers than QMIX.
+    """Weights and biases of three networks of two layers, and of one layer; none of other mixers
+    than QMIX.
     """
     if not isinstance(mixer, QMix):
         return []
@@ -85,6 +77,135 @@ def mixer_weights(mixer: nn.Module) -> list[Tensor]:
     layers = [layer for network in networks for layer in (network[0], network[2])]
     linear = cast(list[nn.Linear], [*layers, mixer.hyper_b_1])
     return [x for layer in linear for x in (layer.weight, layer.bias)]
+
+
+def prepare_agents(
+    weights: Sequence[np.ndarray], sizes: tuple[int, int, int, int], scale: np.float32
+) -> Any:
+    """``AgentArrays`` of ``agent_weights``.
+
+    Args:
+        sizes: O, previous actions and agent ids among the inputs (0 = none of them), agents.
+        scale: of observations.
+    """
+    from rltrain.kernels.arithmetic.tile_kernel import packed, padded
+    from rltrain.kernels.recurrent.agents_kernel import AgentArrays
+
+    w_in, b_in, w_ih, w_hh, b_ih, b_hh, w_out, b_out = weights
+    n_obs, n_last, n_ids, n_agents = sizes
+    n, n_actions = w_hh.shape[1], len(b_out)
+    size, width = padded(n), padded(n_actions)
+    obs, actions, agents = zeros(n_obs, size), zeros(1 + n_last, size), zeros(n_agents, size)
+    np.multiply(w_in[:, :n_obs].T, scale, out=obs[:, :n])
+    actions[1:, :n] = w_in[:, n_obs : n_obs + n_last].T
+    agents[:, :n] = b_in + w_in[:, n_obs + n_last :].T if n_ids else b_in
+    from_input, from_state = (w.reshape(3, n, n) for w in (w_ih, w_hh))
+    of_input, of_state = (b.reshape(3, n) for b in (b_ih, b_hh))
+    both, bias = zeros(2, size, 2, size), zeros(4, size)
+    both[0, :n, :, :n] = from_input[:2].transpose(2, 0, 1)
+    both[1, :n, :, :n] = from_state[:2].transpose(2, 0, 1)
+    bias[:2, :n] = of_input[:2] + of_state[:2]
+    bias[2, :n], bias[3, :n] = of_state[2], of_input[2]
+    to_state, to_input = zeros(3, size, size), zeros(3, size, size)
+    to_state[:, :n, :n], to_input[1:, :n, :n] = from_state, from_input[:2]
+    to_input[0, :n, :n] = from_input[2]
+    new, recurrent = zeros(size, size), zeros(size, size)
+    new[:n, :n], recurrent[:n, :n] = from_input[2].T, from_state[2].T
+    rows, columns, value_bias = zeros(width, size), zeros(size, width), zeros(width)
+    rows[:n_actions, :n], columns[:n, :n_actions] = w_out, w_out.T
+    value_bias[:n_actions] = b_out
+    return AgentArrays(
+        packed(obs),
+        actions,
+        agents,
+        packed(both.reshape(2 * size, 2 * size)),
+        packed(new),
+        packed(recurrent),
+        bias,
+        packed(columns),
+        value_bias,
+        rows,
+        packed(to_state.reshape(3 * size, size)),
+        packed(to_input.reshape(3 * size, size)),
+    )
+
+
+def write_agents(
+    gradient: Any, weights: Sequence[np.ndarray], scale: np.float32, agent_id: bool
+) -> None:
+    """Write ``AgentGradient`` to the gradients of the weights that ``prepare_agents`` read."""
+    w_in, b_in, w_ih, w_hh, b_ih, b_hh, w_out, b_out = weights
+    n, n_obs, size = w_hh.shape[1], len(gradient.obs), gradient.bias.shape[1]
+    n_last = len(gradient.actions) - 1
+    b_in[:] = gradient.agents.sum(0)[:n]
+    np.multiply(gradient.obs[:, :n].T, scale, out=w_in[:, :n_obs])
+    w_in[:, n_obs : n_obs + n_last] = gradient.actions[1:, :n].T
+    if agent_id:
+        w_in[:, n_obs + n_last :] = gradient.agents[:, :n].T
+    both = gradient.reset_update.reshape(2, size, 2, size)
+    of_input, of_state = (w.reshape(3, n, n) for w in (w_ih, w_hh))
+    of_input[:2], of_state[:2] = both[:, :n, 0, :n], both[:, :n, 1, :n]
+    of_input[2], of_state[2] = gradient.new[:n, :n], gradient.recurrent[:n, :n]
+    bias = gradient.bias[:, :n]
+    b_ih[: 2 * n] = b_hh[: 2 * n] = bias[1:3].reshape(-1)
+    b_ih[2 * n :], b_hh[2 * n :] = bias[0], bias[3]
+    w_out[:], b_out[:] = gradient.value_rows[: len(b_out), :n], gradient.value_bias[: len(b_out)]
+
+
+def prepare_mixer(weights: Sequence[np.ndarray]) -> Any:
+    """``MixerArrays`` of ``mixer_weights``."""
+    from rltrain.kernels.arithmetic.tile_kernel import packed, padded
+    from rltrain.kernels.recurrent.mixing_kernel import MixerArrays
+
+    one_1, one_2, two_1, two_2, value_1, value_2, bias_1 = pairs(weights)
+    (n, state), units = one_1[0].shape, len(value_1[1])
+    n_agents, size, width = len(one_2[1]) // units, padded(n), padded(units)
+    total, at = 2 * (size + width), 0
+    first, first_bias = zeros(state, total), zeros(total)
+    for weight, bias in (one_1, two_1, value_1, bias_1):
+        first[:, at : at + len(bias)], first_bias[at : at + len(bias)] = weight.T, bias
+        at += padded(len(bias))
+    one, one_bias = zeros(n_agents, width, size), zeros(n_agents, width)
+    one[:, :units, :n] = one_2[0].reshape(n_agents, units, n)
+    one_bias[:, :units] = one_2[1].reshape(n_agents, units)
+    two, two_bias, value = zeros(width, size), zeros(width), zeros(width)
+    two[:units, :n], two_bias[:units], value[:units] = two_2[0], two_2[1], value_2[0][0]
+    one = one.reshape(-1, size)
+    return MixerArrays(
+        packed(first),
+        first_bias,
+        packed(np.ascontiguousarray(one.T)),
+        one_bias.reshape(-1),
+        packed(np.ascontiguousarray(two.T)),
+        two_bias,
+        value,
+        value_2[1].copy(),
+        packed(one),
+        packed(two),
+    )
+
+
+def write_mixer(gradient: Any, weights: Sequence[np.ndarray]) -> None:
+    """Write ``MixerGradient`` to the gradients of the weights that ``prepare_mixer`` read."""
+    from rltrain.kernels.arithmetic.tile_kernel import padded
+
+    one_1, one_2, two_1, two_2, value_1, value_2, bias_1 = pairs(weights)
+    n, units, width = len(one_1[1]), len(value_1[1]), len(gradient.value)
+    at = 0
+    for weight, bias in (one_1, two_1, value_1, bias_1):
+        weight[:] = gradient.first[:, at : at + len(bias)].T
+        bias[:] = gradient.first_bias[at : at + len(bias)]
+        at += padded(len(bias))
+    one = gradient.one.reshape(-1, width, gradient.one.shape[1])
+    one_2[0].reshape(-1, units, n)[:] = one[:, :units, :n]
+    one_2[1].reshape(-1, units)[:] = gradient.one_bias.reshape(-1, width)[:, :units]
+    two_2[0][:], two_2[1][:] = gradient.two[:units, :n], gradient.two_bias[:units]
+    value_2[0][0], value_2[1][:] = gradient.value[:units], gradient.value_bias
+
+
+def zeros(*shape: int) -> np.ndarray:
+    """Single precision."""
+    return np.zeros(shape, np.float32)
 
 
 def misfit(model: Model) -> str | None:
@@ -128,41 +249,6 @@ def arrays(parameters: list[Tensor]) -> list[np.ndarray]:
     return [parameter.detach().numpy() for parameter in parameters]
 
 
-def pairs(arrays: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+def pairs(arrays: Sequence[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
     """Weights and biases in turn as pairs."""
     return list(zip(arrays[::2], arrays[1::2], strict=True))
-
-
-def empty_sums(agents: Any, mixer: Any, n_shares: int, n_obs: int, n_state: int) -> tuple[Any, Any]:
-    """Arrays for the gradients of shares."""
-    from rltrain.kernels.recurrent import agents_kernel, mixing_kernel
-
-    size, width = agents.bias.shape[1], len(mixer.value)
-    total = len(mixer.first_bias)
-    inner = total // 2 - width
-
-    def empty(*shape: int) -> np.ndarray:
-        return np.empty((n_shares, *shape), np.float32)
-
-    of_agents = agents_kernel.AgentGradient(
-        obs=empty(n_obs, size),
-        actions=empty(*agents.actions.shape),
-        agents=empty(*agents.agents.shape),
-        reset_update=empty(2 * size, 2 * size),
-        new=empty(size, size),
-        recurrent=empty(size, size),
-        bias=empty(4, size),
-        value_bias=empty(len(agents.value_bias)),
-        value_rows=empty(*agents.value_rows.shape),
-    )
-    of_mixer = mixing_kernel.MixerGradient(
-        first=empty(n_state, total),
-        first_bias=empty(total),
-        one=empty(len(mixer.one_bias), inner),
-        one_bias=empty(len(mixer.one_bias)),
-        two=empty(width, inner),
-        two_bias=empty(width),
-        value=empty(width),
-        value_bias=empty(len(mixer.value_bias)),
-    )
-    return of_agents, of_mixer

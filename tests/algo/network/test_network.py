@@ -9,7 +9,7 @@ from rltrain.algo.network.distribution import ImplicitQuantile
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.network.head import NoisyLinear
 from rltrain.algo.network.packing import PackedGRU
-from rltrain.kernels.recurrent.gru import gru
+from rltrain.kernels.recurrent.packed_gru import gru
 from rltrain.types import inside
 from tests.algo.batches import AGENTS, DISTRIBUTIONS, SPEC, make_batch, spec_of
 

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sized
+import logging
+from collections.abc import Callable, Sized
+from functools import cache, partial
+from multiprocessing import parent_process
 from typing import Any
 
 from torch import nn
 from torch.nn.modules import module as torch_module
 
-from rltrain.kernels.replace import Counterpart
-from rltrain.kernels.twins import computes_plainly
 from rltrain.types import Model
 
+log = logging.getLogger("rltrain")
 HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
 
 
-class Watch:
+class CompiledMethod(partial[Any]):
+    """A compiled function in the place of a method of one object."""
+
+
+def replace_method(part: Any, name: str, method: Callable[..., Any]) -> None:
+    """Put ``method``, a function of ``part`` and the method's arguments, in the place of one method
+    of this one object.
+    """
+    setattr(part, name, CompiledMethod(method, part))
+
+
+class ModuleWatch:
     """Notices hooks, parametrizations and replaced methods of modules, also later ones; a look
     takes one or two microseconds.
     """
@@ -48,15 +61,15 @@ class Watch:
         for reason in self._replaced:
             computes_plainly(reason)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Watch:
-        return Watch(*copy.deepcopy(self.modules, memo))
+    def __deepcopy__(self, memo: dict[int, Any]) -> ModuleWatch:
+        return ModuleWatch(*copy.deepcopy(self.modules, memo))
 
 
-def watched(watches: dict[Model, Watch], online: Model, target: Model) -> Watch:
+def watched(watches: dict[Model, ModuleWatch], online: Model, target: Model) -> ModuleWatch:
     """The watch over two networks, kept in ``watches`` by the first."""
     found = watches.get(online)
     if found is None or found.modules[1] is not target:
-        found = watches[online] = Watch(online, target)
+        found = watches[online] = ModuleWatch(online, target)
     return found
 
 
@@ -65,8 +78,28 @@ def replaced(part: nn.Module) -> list[str]:
     found = [
         f"{type(part).__name__}.{name} was replaced in an object"
         for name, value in vars(part).items()
-        if callable(value) and hasattr(type(part), name) and type(value) is not Counterpart
+        if callable(value) and hasattr(type(part), name) and type(value) is not CompiledMethod
     ]
     if "parametrizations" in part._modules:
         found.append(f"{type(part).__name__} has a parametrization")
     return found
+
+
+def computes_plainly(reason: str, required: bool = False) -> None:
+    """Log once that PyTorch computes something, and why.
+
+    Raises:
+        ValueError: compiled code is required.
+    """
+    if required:
+        raise ValueError(
+            f"hardware.kernels=compiled: {reason}, so that its compiled counterpart computes "
+            "something else. Type hardware.kernels=auto, with which PyTorch computes it."
+        )
+    if parent_process() is None:  # workers of a run have the same reasons
+        _log_once(reason)
+
+
+@cache
+def _log_once(reason: str) -> None:
+    log.warning("%s: PyTorch computes it, as with hardware.kernels=torch.", reason)

@@ -6,7 +6,6 @@ Small networks spend more time between operations than in them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, cast
 
 import torch
@@ -14,18 +13,11 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from rltrain.algo.network.layers import Layers
-from rltrain.kernels.replace import replace_method
-from rltrain.kernels.twins.watch import Watch
+from rltrain.kernels.watch import ModuleWatch
 
 
-def fuse(layers: Layers) -> None:
-    """Let linear layers with ReLU between them compute as one node."""
-    if layers.plain:
-        replace_method(layers, "forward", partial(_forward, Watch(*layers)))
-
-
-def _forward(watch: Watch, layers: Layers, x: Tensor) -> Tensor:
-    """[..., n_in] to [..., n_out]."""
+def forward(watch: ModuleWatch, layers: Layers, x: Tensor) -> Tensor:
+    """``Layers.forward``: [..., n_in] to [..., n_out]."""
     if not watch.plain():
         return cast(Tensor, Layers.forward(layers, x))
     y = dense(x.flatten(0, -2), layers.linear, layers.ends_in_relu)

@@ -14,9 +14,9 @@ from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.target_update import TargetUpdate
 from rltrain.callback import Callback
 from rltrain.errors import UsageError
-from rltrain.kernels.recurrent import learning
-from rltrain.kernels.recurrent.learning import CompiledSequenceLoss
+from rltrain.kernels.recurrent import team_step
 from rltrain.kernels.recurrent.target_values import TargetValues
+from rltrain.kernels.recurrent.team_step import CompiledSequenceLoss
 from rltrain.kernels.recurrent.threads import MeasuredThreads
 from rltrain.types import Clock, EnvSpec
 from tests.algo import batches
@@ -109,7 +109,7 @@ def test_no_outcome_of_measuring_the_threads_changes_a_byte(monkeypatch):
     for fastest in (None, 1, 2, 4, 8):
         threads = None if fastest is None else MeasuredThreads(8)
         if threads is not None:
-            monkeypatch.setattr(learning, "perf_counter", clock_of(threads, fastest))
+            monkeypatch.setattr(team_step, "perf_counter", clock_of(threads, fastest))
         learner = make_learner(
             make_model("gru", "qmix"), loss=CompiledSequenceLoss(td_loss(), threads)
         )

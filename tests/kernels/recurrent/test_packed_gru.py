@@ -9,7 +9,7 @@ import torch
 
 from rltrain.algo.network.packing import PackedGRU
 from rltrain.common import numba_cache
-from rltrain.kernels.recurrent.gru import gru
+from rltrain.kernels.recurrent.packed_gru import gru
 
 ROOT = Path(__file__).parents[3]
 RAGGED = [37] * 3 + [36, 33, 20, 20, 17, 16, 15, 4, 3, 1, 1]
@@ -125,7 +125,7 @@ def test_other_types_take_the_plain_recurrence():
 def test_numba_is_imported_by_the_first_call_only():
     code = (
         "import sys; from rltrain.algo import learner, loss, mixer; "
-        "from rltrain.kernels import td_step; from rltrain.kernels.recurrent import gru; "
+        "from rltrain.kernels import td_step; from rltrain.kernels.recurrent import packed_gru; "
         "assert 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

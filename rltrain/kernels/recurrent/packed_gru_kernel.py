@@ -15,21 +15,20 @@ from functools import partial
 import numpy as np
 
 from rltrain.common import numba_cache
-from rltrain.kernels.arithmetic import activation_kernel
-from rltrain.kernels.arithmetic import matmul_kernel as shared
+from rltrain.kernels.arithmetic import activation_kernel, tile_kernel
 from rltrain.kernels.arithmetic.activation_kernel import ONE, TWO, sigmoid
-from rltrain.kernels.arithmetic.matmul_kernel import COLUMNS, F, product
+from rltrain.kernels.arithmetic.tile_kernel import COLUMNS, F, multiply, padded
 
 BLOCK = 16
-"""Rows of a block, a multiple of four. Larger blocks read the weights less often, smaller ones
+"""Rows of a block. Larger blocks read the weights less often, smaller ones
 balance the threads better."""
 
 # Not "reassoc", which would undo the rounding tricks, nor "nnan": NaN has to propagate.
 njit = partial(
     numba_cache.njit,
     __file__,
-    shared.__file__,
     activation_kernel.__file__,
+    tile_kernel.__file__,
     fastmath={"contract", "nsz"},
 )
 
@@ -47,13 +46,15 @@ def forward_rows(low, gates, h_n, hidden, first, bias_n, weight, starts, n_rows)
         hidden: [P, H], becomes the result.
         first: [R, H], the states before step 0.
         bias_n: [H], the recurrent bias of n.
-        weight: [panels, H, COLUMNS], the recurrent weights transposed, as ``product`` takes them.
+        weight: packed [H, 3H], the recurrent weights transposed.
         starts, n_rows: [T], of every step.
     """
     size = first.shape[1]
     both, keep = 2 * size, len(h_n) > 0
-    total = np.empty((BLOCK, weight.shape[0] * COLUMNS), F)
+    total, zeros = np.empty((BLOCK, padded(3 * size)), F), np.zeros(padded(3 * size), F)
     h = np.zeros((BLOCK, size), F)
+    sums, of_h = (total.reshape(-1), 0, total.shape[1]), (h.reshape(-1), 0, size, 1)
+    weights = weight, 0, COLUMNS * size, COLUMNS
     for i in range(min(BLOCK, n_rows[0] - low)):
         for j in range(size):
             h[i, j] = first[low + i, j]
@@ -62,7 +63,7 @@ def forward_rows(low, gates, h_n, hidden, first, bias_n, weight, starts, n_rows)
         if n_alive <= 0:
             break
         start = starts[t] + low
-        product(total, h, weight, n_alive)
+        multiply(sums, (zeros, 0, 0), of_h, weights, n_alive, total.shape[1], size)
         for i in range(n_alive):
             p = start + i
             for j in range(both):
@@ -97,14 +98,16 @@ def backward_rows(
         grad_first: [R, H], becomes the gradient of the first states.
         grad: [P, H], that of the result.
         gates, h_n, hidden, first: as ``forward_rows`` left them.
-        weight: [panels, 3H, COLUMNS], the recurrent weights, as ``product`` takes them.
+        weight: packed [3H, H], the recurrent weights.
         starts, n_rows: [T], of every step.
     """
     size = first.shape[1]
     both = 2 * size
     of_gates = np.zeros((BLOCK, 3 * size), F)
     of_h = np.zeros((BLOCK, size), F)
-    total = np.empty((BLOCK, weight.shape[0] * COLUMNS), F)
+    total, zeros = np.empty((BLOCK, padded(size)), F), np.zeros(padded(size), F)
+    to, factors = (total.reshape(-1), 0, total.shape[1]), (of_gates.reshape(-1), 0, 3 * size, 1)
+    weights = weight, 0, 3 * COLUMNS * size, COLUMNS
     for t in range(len(n_rows) - 1, -1, -1):
         n_alive = min(BLOCK, n_rows[t] - low)
         if n_alive <= 0:
@@ -132,7 +135,7 @@ def backward_rows(
                 of_gates[i, size + j] = of_h[i, j] * difference * z * (ONE - z)
             for j in range(both):
                 sums[p, j] = of_gates[i, j]
-        product(total, of_gates, weight, n_alive)
+        multiply(to, (zeros, 0, 0), factors, weights, n_alive, total.shape[1], 3 * size)
         for i in range(n_alive):
             for j in range(size):
                 of_h[i, j] = of_h[i, j] * gates[start + i, size + j] + total[i, j]

@@ -11,21 +11,10 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
-from rltrain.algo.optimizer import FEW_WEIGHTS, GradientStep
-from rltrain.kernels.replace import replace_method
-from rltrain.kernels.twins import doubled
+from rltrain.algo.optimizer import GradientStep
 from rltrain.types import Number, Result
 
 PLAIN = {"weight_decay": 0, "amsgrad": False, "maximize": False, "decoupled_weight_decay": False}
-
-
-def compile_gradient_step(step: GradientStep, required: bool = False) -> None:
-    """Let clipping and optimizer compute in compiled code, if it is Adam on few weights."""
-    weights = step.weights
-    few = weights.is_cpu and weights.dtype == torch.float32 and weights.numel() < FEW_WEIGHTS
-    adam = torch.optim.Adam in type(step.optimizer).__bases__
-    if few and adam and doubled(("optimizer/gradient_step.py",), [step], required):
-        replace_method(step, "take", adam_step)
 
 
 def hooked(optimizer: Optimizer) -> bool:
@@ -49,7 +38,7 @@ def adam_step(step: GradientStep, result: Result) -> tuple[Number, Number]:
         or any(options[k] != v for k, v in PLAIN.items())
     ):
         return GradientStep.take(step, result)
-    from rltrain.kernels.optimizer import gradient_step_kernel as kernel
+    from rltrain.kernels import gradient_step_kernel as kernel
 
     gradient, count = step.flat.gradient.numpy(), max(float(result.count), 1.0)
     source = gradient

@@ -11,8 +11,8 @@ from torch.nn.utils import parametrize, prune
 import rltrain
 from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.network.gru import GRUAgents
-from rltrain.kernels import twins
-from rltrain.kernels.recurrent.learning import CompiledSequenceLoss
+from rltrain.kernels import watch
+from rltrain.kernels.recurrent.team_step import CompiledSequenceLoss
 from rltrain.kernels.recurrent.weights import misfit
 from rltrain.kernels.td_step import CompiledTDLoss
 from rltrain.types import Clock, EnvSpec, Model
@@ -26,7 +26,7 @@ TINY = ["hardware.threads=1", "logger=[]", "algo.max_grad_norm=null"]
 @pytest.fixture(autouse=True)
 def lines(caplog):
     """The lines that are logged, each for the first time."""
-    twins._log_once.cache_clear()
+    watch._log_once.cache_clear()
     caplog.set_level(logging.WARNING, "rltrain")
     return caplog
 

@@ -9,7 +9,6 @@ threads meet once, and their number changes no byte. Letters as in ``types``.
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -17,43 +16,18 @@ from numba import types
 from numba.extending import intrinsic
 
 from rltrain.common import numba_cache
+from rltrain.kernels import td_error_kernel
 from rltrain.kernels.arithmetic.tile_kernel import F
-from rltrain.kernels.recurrent import agents_kernel, mixing_kernel, td_error_kernel
-from rltrain.kernels.recurrent.agents_kernel import backward, forward, make_chunk
-from rltrain.kernels.recurrent.mixing_kernel import empty_mixed, mix, unmix
-from rltrain.kernels.recurrent.td_error_kernel import errors
+from rltrain.kernels.recurrent import agents_kernel, mixing_kernel
+from rltrain.kernels.recurrent.agents_kernel import agent_gradient, backward, forward, make_chunk
+from rltrain.kernels.recurrent.mixing_kernel import empty_mixed, mix, mixer_gradient, unmix
+from rltrain.kernels.td_error_kernel import best_action, ends, errors
 
 SOURCES = (__file__, *agents_kernel.SOURCES, mixing_kernel.__file__, td_error_kernel.__file__)
 njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
 ROWS = 32
 """Rows of one step that a chunk has at least, where its share is as large."""
 INDEPENDENT, SUM, MIX = 0, 1, 2
-
-
-class Arrays(NamedTuple):
-    """The fields of a batch that the loss reads; steps after a window's end may hold anything."""
-
-    obs: np.ndarray  # [T+1, B, N, O]
-    avail_actions: np.ndarray  # [T+1, B, N, A]
-    state: np.ndarray  # [T+1, B, S]
-    last_action: np.ndarray  # [T+1, B, N]
-    action: np.ndarray  # [T, B, N]
-    reward: np.ndarray  # [T, B, R]
-    terminated: np.ndarray  # [T, B]
-    learned: np.ndarray  # [T, B], none behind a window's end
-    weight: np.ndarray  # [B]
-
-
-class Options(NamedTuple):
-    """Of ``TDLoss``; plain numbers."""
-
-    gamma: np.float32
-    double: bool
-    n_step: int
-    trace: np.float32  # λ, or -1 for n-step returns
-    huber: np.float32  # its bound, or -1 for squared errors
-    eta: np.float32
-    mixer: int  # INDEPENDENT, SUM or MIX
 
 
 @intrinsic
@@ -69,20 +43,21 @@ def take(typing, counter):
 
 @njit(nogil=True)
 def step(
-    counter, shares, lengths, batch, nets, mixers, options, target_values, gradients, priority, sums
-):
+    counter, shares, lengths, batch, nets, mixers, mixer, options, target_values, gradients,
+    priority, sums,
+):  # fmt: skip
     """Compute shares until there is none left; every thread calls this.
 
     Args:
         counter: [1], the next share.
         shares: [K, 2], first and last + 1 of the places in ``lengths[1]``.
         lengths: [2, B]: transitions of every window; windows, longest first.
-        batch: ``Arrays``.
-        nets, mixers: ``Agents`` and ``Mixer``, online and target.
-        options: ``Options``.
+        batch: ``BatchArrays``.
+        nets, mixers: ``AgentArrays`` and ``MixerArrays``, online and target.
+        mixer: INDEPENDENT, SUM or MIX.
+        options: ``LossOptions``.
         target_values: ``Places``; values that are not known are computed.
-        gradients: ``AgentGradient`` and ``MixerGradient`` with the shares as first axis of every
-            array; zeros, become those of the loss sum.
+        gradients: zeros [K, …], become ``agent_gradient`` and ``mixer_gradient`` of the loss sum.
         priority: zeros [B], become eta times the largest and 1 - eta times the mean |error| of the
             steps of every window.
         sums: zeros [K, 5], become loss, count, |error|, value of what was done, target.
@@ -100,8 +75,8 @@ def step(
             if chunk.length[0] > 0:
                 evaluate_target(chunk, lengths[0], batch, nets[1], target_values)
                 learn(
-                    chunk, share, batch, nets, mixers, options, target_values, gradients, priority,
-                    sums[share],
+                    chunk, batch, nets, mixers, mixer, options, target_values, gradients[share],
+                    priority, sums[share],
                 )  # fmt: skip
 
 
@@ -110,13 +85,11 @@ def windows(last, action, last_action, n_actions):
     """[2, B]: the real transitions of every window, those before its first ``last``; and the
     windows, longest first. Whether every action of theirs is an index of ``n_actions``.
     """
-    n_steps, n_windows = len(action), action.shape[1]
-    out, in_range = np.empty((2, n_windows), np.int64), True
+    n_windows, in_range = action.shape[1], True
+    out = np.empty((2, n_windows), np.int64)
+    out[0] = ends(last)
     for b in range(n_windows):
-        t = 0
-        while t < n_steps and not last[t, b]:
-            t += 1
-        out[0, b] = t
+        t = out[0, b]
         for s in range(t + 1):
             for n in range(action.shape[2]):
                 in_range &= -1 <= last_action[s, b, n] < n_actions
@@ -131,7 +104,7 @@ def windows(last, action, last_action, n_actions):
 
 
 @njit(inline="always")
-def learn(chunk, share, batch, nets, mixers, options, target_values, gradients, priority, sums):
+def learn(chunk, batch, nets, mixers, mixer, options, target_values, gradient, priority, sums):
     """Forward and backward of a chunk of episodes."""
     obs, last_action = batch.obs, batch.last_action
     n_rows, size = chunk.start[-1], nets[0].bias.shape[1]
@@ -142,10 +115,13 @@ def learn(chunk, share, batch, nets, mixers, options, target_values, gradients, 
     n_episodes, n_steps = len(chunk.episodes), chunk.length[0]
     of_q = np.empty((n_episodes, n_steps, n_agents), F)
     taken, best = np.empty((n_steps, n_agents), F), np.empty((n_steps, n_agents), F)
-    n_streams = n_agents if options.mixer == INDEPENDENT else 1
+    n_streams = n_agents if mixer == INDEPENDENT else 1
     value, bootstrap = np.empty((n_steps, n_streams), F), np.empty((n_steps, n_streams), F)
     slope = np.empty((n_steps, n_streams), F)
-    mixed = empty_mixed(mixers[0], n_steps if options.mixer == MIX else 0)
+    of_agents, of_mixer = split_gradient(
+        gradient, nets[0], mixers[0], obs.shape[3], batch.state.shape[2]
+    )
+    mixed = empty_mixed(mixers[0], n_steps if mixer == MIX else 0)
     for i in range(n_episodes):
         b, length = chunk.episodes[i], chunk.length[i]
         if length == 0:  # products need a step
@@ -154,7 +130,7 @@ def learn(chunk, share, batch, nets, mixers, options, target_values, gradients, 
         target_q = target_values.values[place : place + (length + 1) * n_agents * width]
         target_q = target_q.reshape((length + 1, n_agents, width))
         choose(chunk, i, batch, q, target_q, options.double, taken, best)
-        if options.mixer == MIX:
+        if mixer == MIX:
             for net in (1, 0):  # the online network last: its layers are needed again
                 mix(mixers[net], batch.state, net, b, taken if net == 0 else best, length, mixed)
                 for t in range(length):
@@ -162,15 +138,13 @@ def learn(chunk, share, batch, nets, mixers, options, target_values, gradients, 
         else:
             combine(best, length, bootstrap)
             combine(taken, length, value)
-        errors(batch, b, length, value, bootstrap, options, slope, priority, sums)
-        if options.mixer == MIX:
-            gradient = of_share_mixer(gradients[1], share)
-            unmix(mixers[0], batch.state, b, taken, length, mixed, slope, of_q[i], gradient)
+        errors(batch, b, length, length, value, bootstrap, options, slope, priority, sums)
+        if mixer == MIX:
+            unmix(mixers[0], batch.state, b, taken, length, mixed, slope, of_q[i], of_mixer)
         else:
             for t in range(length):
                 for n in range(n_agents):
                     of_q[i, t, n] = slope[t, n if n_streams > 1 else 0]
-    of_agents = of_share_agents(gradients[0], share)
     backward(nets[0], chunk, obs, last_action, batch.action, inputs, gates, of_q, of_agents)
 
 
@@ -215,18 +189,6 @@ def choose(chunk, i, batch, q, target_q, double, taken, best):
 
 
 @njit()
-def best_action(values, available):
-    """The best available action, ties to the lowest; NaN is the largest, as for ``argmax``."""
-    best, highest = 0, F(-np.inf)
-    for a in range(len(available)):
-        if available[a] and not values[a] <= highest:
-            best, highest = a, values[a]
-            if highest != highest:
-                break
-    return best
-
-
-@njit()
 def combine(q, n_steps, out):
     """Values [T, N] to streams: one of each agent, or the sum."""
     for t in range(n_steps):
@@ -240,20 +202,16 @@ def combine(q, n_steps, out):
 
 
 @njit()
-def of_share_agents(gradient, k):
-    """The gradient of one share."""
-    g = gradient
-    return agents_kernel.AgentGradient(
-        g.obs[k], g.actions[k], g.agents[k], g.reset_update[k], g.new[k], g.recurrent[k],
-        g.bias[k], g.value_bias[k], g.value_rows[k],
-    )  # fmt: skip
+def split_gradient(flat, agents, mixer, n_obs, n_state):
+    """``AgentGradient`` and ``MixerGradient`` in an array of ``n_weights`` elements."""
+    of_agents, rest = agent_gradient(flat, agents, n_obs)
+    return of_agents, mixer_gradient(rest, mixer, n_state)
 
 
-@njit()
-def of_share_mixer(gradient, k):
-    """The gradient of one share."""
-    g = gradient
-    return mixing_kernel.MixerGradient(
-        g.first[k], g.first_bias[k], g.one[k], g.one_bias[k], g.two[k], g.two_bias[k],
-        g.value[k], g.value_bias[k],
-    )  # fmt: skip
+def n_weights(agents, mixer, n_obs, n_state):
+    """Elements of the gradients by ``AgentArrays`` and ``MixerArrays``."""
+    size, width = agents.bias.shape[1], len(agents.value_bias)
+    n_rows = n_obs + len(agents.actions) + len(agents.agents) + width + 6 * size + 4
+    total, units, n_one = len(mixer.first_bias), len(mixer.value), len(mixer.one_bias)
+    n_mixer = (n_state * total + total) + (n_one + units) * (total // 2 - units + 1)
+    return n_rows * size + width + n_mixer + units + min(units, 1)

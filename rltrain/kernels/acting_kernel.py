@@ -1,7 +1,7 @@
-"""One step of recurrent agents in machine code, for acting.
+"""Acting in machine code: one step of recurrent agents, and epsilon-greedy actions.
 
-Everything is transposed, [features, rows]: so the weights, [outputs, inputs], are the left side of
-each product as they are, and acting needs no copy of weights that change with every update.
+Values of the step are transposed, [features, rows]: so the weights, [outputs, inputs], are the left
+side of each product as they are, and acting needs no copy of weights that change with every update.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -12,17 +12,13 @@ from functools import partial
 import numpy as np
 
 from rltrain.common import numba_cache
-from rltrain.kernels.arithmetic import activation_kernel, tile_kernel
+from rltrain.kernels.arithmetic import activation_kernel, linear_kernel
 from rltrain.kernels.arithmetic.activation_kernel import ONE, TWO, ZERO, sigmoid
-from rltrain.kernels.arithmetic.tile_kernel import COLUMNS, F, multiply, padded
+from rltrain.kernels.arithmetic.linear_kernel import add_product
+from rltrain.kernels.arithmetic.tile_kernel import F, padded
 
-njit = partial(
-    numba_cache.njit,
-    __file__,
-    activation_kernel.__file__,
-    tile_kernel.__file__,
-    fastmath={"contract", "nsz"},
-)
+SOURCES = (__file__, activation_kernel.__file__, *linear_kernel.SOURCES)
+njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
 
 
 @njit()
@@ -60,14 +56,14 @@ def step(obs, last_action, hidden, weights, n_last, n_ids, scale, q, after):
             if with_id:
                 start += w_in[j, n_obs + n_last + n]
             inner[j, r] = start
-    add(inner, w_in, seen)
+    add_product(inner, (w_in.reshape(-1), 0, w_in.shape[1], 1), seen)
     for j in range(size):
         for r in range(width):
             inner[j, r] = ZERO if inner[j, r] < ZERO else inner[j, r]
     fill(of_input, b_ih)
-    add(of_input, w_ih, inner)
+    add_product(of_input, (w_ih.reshape(-1), 0, w_ih.shape[1], 1), inner)
     fill(of_state, b_hh)
-    add(of_state, w_hh, state)
+    add_product(of_state, (w_hh.reshape(-1), 0, w_hh.shape[1], 1), state)
     for j in range(2 * size):
         for r in range(width):
             of_input[j, r] = sigmoid(of_input[j, r] + of_state[j, r])
@@ -79,7 +75,7 @@ def step(obs, last_action, hidden, weights, n_last, n_ids, scale, q, after):
         for r in range(width):
             line[r] = new[r] + update[r] * (line[r] - new[r])
     fill(values, b_out)
-    add(values, w_out, state)
+    add_product(values, (w_out.reshape(-1), 0, w_out.shape[1], 1), state)
     for r in range(n_rows):
         e, n = r // n_agents, r % n_agents
         for a in range(n_actions):
@@ -98,16 +94,33 @@ def fill(out, bias):
 
 
 @njit()
-def add(out, weight, x):
-    """Add the product of weights [M, K or more] and x [K, R]."""
-    n, width = x.shape
-    flat = out.reshape(-1)
-    multiply(
-        (flat, 0, width),
-        (flat, 0, width),
-        (weight.reshape(-1), 0, weight.shape[1], 1),
-        (x.reshape(-1), 0, COLUMNS, width),
-        len(out),
-        width,
-        n,
-    )
+def choose(q, available, epsilon, drawn, action):
+    """Fill ``action`` [E, N]: the best available one, the first of equals, or where ``drawn[0]`` is
+    below ``epsilon`` [E] the available one that ``drawn[1]`` stands for; 0 where none is available.
+
+    Args:
+        q, available: [E, N, A].
+        drawn: [2, E, N] from 0 to 1.
+    """
+    n_envs, n_agents, n_actions = q.shape
+    for e in range(n_envs):
+        for n in range(n_agents):
+            values, may = q[e, n], available[e, n]
+            chosen = 0
+            if drawn[0, e, n] < epsilon[e]:
+                count = 0
+                for a in range(n_actions):
+                    count += may[a]
+                left = np.int64(drawn[1, e, n] * count)
+                for a in range(n_actions):
+                    if may[a]:
+                        if left == 0:
+                            chosen = a
+                            break
+                        left -= 1
+            else:
+                highest = -np.inf
+                for a in range(n_actions):
+                    if may[a] and values[a] > highest:
+                        chosen, highest = a, values[a]
+            action[e, n] = chosen

@@ -1,7 +1,8 @@
 """Digests of plain code: whether it still is what the compiled counterparts were written for.
 
-A digest is that of the syntax tree, without docstrings, annotations and positions, and of the
-imports and constants of the module that the code names.
+Where it is not, PyTorch computes it: what one reads is what runs. A digest is that of the syntax
+tree, without docstrings, annotations and positions, and of the imports and constants of the module
+that the code names. ``python -m rltrain.kernels.digests`` writes those of the code as it is.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ import hashlib
 import importlib
 import inspect
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from rltrain.kernels.twins.table import TWINS
+from rltrain.kernels.table import TWINS, Twin
+from rltrain.kernels.watch import computes_plainly
 
 FILE = Path(__file__).with_name("digests.json")
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 SKIPPED = {"annotation", "returns", "ctx", "type_comment", "lineno", "kind"}
 
 
@@ -32,14 +34,34 @@ class Code(NamedTuple):
     imported: tuple[tuple[str, str, str], ...]  # name here, module and name there; of rltrain
 
 
+def doubled(twins: Sequence[Twin], objects: Sequence[Any], required: bool) -> bool:
+    """Whether a counterpart still computes what the plain code of these objects does.
+
+    Args:
+        twins: rows of the table.
+        objects: whose classes are looked up in them.
+        required: whether to refuse instead.
+
+    Raises:
+        ValueError: it does not, and it is required.
+    """
+    classes = {f"{c.__module__}:{c.__name__}" for x in objects for c in type(x).__mro__}
+    used = [twin for twin in twins if f"rltrain.{twin.of}" in classes]
+    places = dict.fromkeys(place for twin in used for place in twin.plain)
+    differ = [(file_of(place), name) for place in places for name in changed(place)]
+    for file, name in dict.fromkeys(differ):
+        computes_plainly(f"{file}: {name} was changed", required)
+    return not differ
+
+
 def kernels_of() -> dict[str, list[str]]:
     """Every piece of plain code of the table and the files of its counterparts."""
-    found: dict[str, list[str]] = {}
+    kernels: dict[str, list[str]] = {}
     for kernel, _, plain in TWINS:
         for place in plain:
-            found.setdefault(place, [])
-            found[place] += [kernel] * (kernel not in found[place])
-    return found
+            kernels.setdefault(place, [])
+            kernels[place] += [kernel] * (kernel not in kernels[place])
+    return kernels
 
 
 def file_of(place: str) -> str:
@@ -169,3 +191,8 @@ def live(module: ModuleType, name: str, code: Code) -> bool:
         return False
     own = inspect.unwrap(found) is found and found.__code__.co_filename == module.__file__
     return own and found.__code__.co_qualname == name
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(current(), indent=1) + "\n")
+    print(f"wrote {FILE}")

@@ -1,4 +1,5 @@
-"""A linear layer and its layer normalization in machine code, forward and backward.
+"""The layers of feed-forward networks in machine code, forward and backward: linear, noisy,
+convolution, and layer normalization.
 
 Weights are W [n_out, n_in] and b [n_out], one after the other in a flat array. Everything else has
 a column for every row of a batch, [features, R]: then the weights are the left side of a product as
@@ -17,46 +18,13 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 from rltrain.common import numba_cache
-from rltrain.kernels.arithmetic import matmul_kernel as shared
 from rltrain.kernels.arithmetic import tile_kernel
-from rltrain.kernels.arithmetic.matmul_kernel import COLUMNS, F
-from rltrain.kernels.arithmetic.tile_kernel import COLUMNS as PANEL
-from rltrain.kernels.arithmetic.tile_kernel import WIDTH, multiply
-from rltrain.kernels.arithmetic.tile_kernel import padded as padded_columns
+from rltrain.kernels.arithmetic.tile_kernel import COLUMNS, WIDTH, F, multiply, padded
 
 EPS = F(1e-5)  # of PyTorch's LayerNorm
-SOURCES = (__file__, shared.__file__, tile_kernel.__file__)
+SOURCES = (__file__, tile_kernel.__file__)
 # not "nnan": NaN has to propagate
 njit = partial(numba_cache.njit, *SOURCES, fastmath={"contract", "nsz"})
-
-
-@njit()
-def padded(n, multiple):
-    """The next multiple."""
-    return (n + multiple - 1) // multiple * multiple
-
-
-@njit()
-def panels(weight):
-    """[K, M] as ``matmul_kernel.product`` takes it."""
-    n, width = weight.shape
-    out = np.empty((width // COLUMNS, n, COLUMNS), F)
-    for j in range(len(out)):
-        panel = out[j]
-        for k in range(n):
-            for c in range(COLUMNS):
-                panel[k, c] = weight[k, j * COLUMNS + c]
-    return out
-
-
-@njit()
-def turned_panels(flat, n_in, n_out):
-    """W [n_out, n_in] as ``matmul_kernel.product`` takes it, for sums over outputs."""
-    out = np.zeros((padded(n_in, COLUMNS) // COLUMNS, padded(n_out, COLUMNS), COLUMNS), F)
-    for o in range(n_out):
-        for i in range(n_in):
-            out[i // COLUMNS, o, i % COLUMNS] = flat[o * n_in + i]
-    return out
 
 
 @intrinsic
@@ -120,7 +88,7 @@ def columns(rows, width):
     """The first ``width`` features of rows [R, ≥ width] as columns [width, padded R], zeros after
     the last.
     """
-    out = np.zeros((width, padded_columns(len(rows))), F)
+    out = np.zeros((width, padded(len(rows))), F)
     turn_into(np.ascontiguousarray(rows), len(rows), width, out)
     return out
 
@@ -132,7 +100,7 @@ def add_product(out, a, b):
     """
     n, width = b.shape
     flat = out.reshape(-1)
-    to, terms = (flat, 0, width), (b.reshape(-1), 0, PANEL, width)
+    to, terms = (flat, 0, width), (b.reshape(-1), 0, COLUMNS, width)
     multiply(to, to, a, terms, len(out), width, n)
 
 
@@ -156,13 +124,13 @@ def dense_gradient(x, of_output, n_rows, gradient):
     ``n_rows`` columns count.
     """
     n_in, n_out = len(x), len(of_output)
-    width = padded_columns(n_in + 1)
+    width = padded(n_in + 1)
     seen = np.zeros((n_rows, width), F)
     turn_into(x, n_in, n_rows, seen)
     seen[:, n_in] = F(1)  # whose sum is the bias's gradient
     out = np.zeros(n_out * width, F)
     of = of_output.reshape(-1), 0, of_output.shape[1], 1
-    to, terms = (out, 0, width), (seen.reshape(-1), 0, PANEL, width)
+    to, terms = (out, 0, width), (seen.reshape(-1), 0, COLUMNS, width)
     multiply(to, to, of, terms, n_out, width, n_rows)
     of_bias = gradient[n_out * n_in :]
     for o in range(n_out):
@@ -233,3 +201,77 @@ def normalize_gradient(of_output, kept, weights, n_rows, gradient):
         for r in range(n_rows):
             rest = of_output[o, r] - (mean[r] + kept[o, r] * product[r]) / F(n)
             of_output[o, r] = inverse[r] * rest
+
+
+@njit()
+def patches(x, shape):
+    """The patches under a convolution's filters, whose product with its weights is a linear layer:
+    images [C · H · W, R] to [C · kernel · kernel, places · R]. The outputs of that layer [filters,
+    places · R] are images [filters · places, R] as they lie in memory.
+
+    Args:
+        shape: channels, height, width, kernel and stride; kernels are square.
+    """
+    pixels, width = patch_pixels(shape), x.shape[1]
+    out = np.empty((len(pixels), pixels.shape[1] * width), F)
+    for i in range(len(pixels)):
+        for p in range(pixels.shape[1]):
+            pixel, to = x[pixels[i, p]], out[i, p * width :]
+            for r in range(width):
+                to[r] = pixel[r]
+    return out
+
+
+@njit()
+def patches_gradient(of_patches, shape):
+    """The gradient by the images [C · H · W, R], from that by the patches."""
+    pixels = patch_pixels(shape)
+    width = of_patches.shape[1] // pixels.shape[1]
+    of_x = np.zeros((shape[0] * shape[1] * shape[2], width), F)
+    for i in range(len(pixels)):
+        for p in range(pixels.shape[1]):
+            of_pixel, of_patch = of_x[pixels[i, p]], of_patches[i, p * width :]
+            for r in range(width):
+                of_pixel[r] += of_patch[r]
+    return of_x
+
+
+@njit()
+def patch_pixels(shape):
+    """Pixels of every patch: [C · kernel · kernel, places]."""
+    channels, height, width, kernel, stride = shape
+    down, across = (height - kernel) // stride + 1, (width - kernel) // stride + 1
+    out = np.empty((channels * kernel * kernel, down * across), np.uint32)  # never counts backwards
+    for i in range(out.shape[0]):
+        c, top, left = i // (kernel * kernel), i // kernel % kernel, i % kernel
+        for p in range(out.shape[1]):
+            row, column = p // across * stride + top, p % across * stride + left
+            out[i, p] = (c * height + row) * width + column
+    return out
+
+
+@njit()
+def with_noise(parameters, places, noise, weights):
+    """Fill ``weights`` [n], those that a network without noise would have: W + sigma · f(out) f(in)
+    (Fortunato et al. 2018, equations 10 and 11).
+
+    Args:
+        places: [n, 4], of a weight's mean and sigma in ``parameters``, a negative one where it is
+            not noisy, and of the factors of its output and input in ``noise``.
+        noise: f of normal numbers, and 1 for the input of a bias.
+    """
+    for i in range(len(places)):
+        mean, sigma, of_out, of_in = places[i]
+        weights[i] = parameters[mean]
+        if sigma >= 0:
+            weights[i] += parameters[sigma] * (noise[of_out] * noise[of_in])
+
+
+@njit()
+def noise_gradient(of_weights, places, noise, gradient):
+    """Fill ``gradient``, by the parameters, from that by the weights of ``with_noise``."""
+    for i in range(len(places)):
+        mean, sigma, of_out, of_in = places[i]
+        gradient[mean] = of_weights[i]
+        if sigma >= 0:
+            gradient[sigma] = of_weights[i] * (noise[of_out] * noise[of_in])

@@ -12,7 +12,7 @@ import rltrain
 PACKAGE = Path(rltrain.__file__).parent
 RUN = """
 import json, logging, sys
-from tests.kernels.twins.edits import replace_module
+from tests.kernels.edits import replace_module
 name, path, folder, *words = sys.argv[1:]
 if path:
     replace_module(name, path)

@@ -1,6 +1,6 @@
 """The GRU over a whole window on the CPU, forward and backward, without computing padding.
 
-A compiled kernel (``gru_kernel``) iterates over time; matrix products over all steps are PyTorch's.
+A compiled kernel iterates over time; matrix products over all steps are PyTorch's.
 ``PackedGRU.unroll`` gives the same numbers: tests compare the two, and other devices and types than
 float32 use it.
 """
@@ -13,15 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 
 from rltrain.algo.network.packing import PackedGRU
-from rltrain.kernels.replace import replace_method
-
-
-def compile_gru(cell: PackedGRU) -> None:
-    """Let a cell run over packed sequences in compiled code."""
-    replace_method(cell, "unroll", gru)
 
 
 def gru(cell: PackedGRU, x: Tensor, first: Tensor, n_rows: list[int]) -> Tensor:
@@ -93,19 +86,17 @@ class _GRU(torch.autograd.Function):
 def _run(name: str, n_rows: list[int], weight: Tensor, *tensors: Tensor) -> None:
     """One of the kernels over all rows, on as many threads as PyTorch may use."""
     from rltrain.common import numba_cache
-    from rltrain.kernels.arithmetic import matmul_kernel
-    from rltrain.kernels.recurrent import gru_kernel
+    from rltrain.kernels.arithmetic import tile_kernel
+    from rltrain.kernels.recurrent import packed_gru_kernel as kernel
 
-    weight = F.pad(weight, (0, -weight.shape[1] % matmul_kernel.COLUMNS))
-    weight = weight.unflatten(1, (-1, matmul_kernel.COLUMNS)).transpose(0, 1)
     # what a kernel writes to is contiguous, so that only inputs are ever copied
     arrays = [t.detach().contiguous().numpy() for t in (*tensors, weight)]
     counts = np.array(n_rows, np.int64)
-    arrays += [counts.cumsum() - counts, counts]
-    n_blocks = -(-n_rows[0] // gru_kernel.BLOCK)
+    arrays[-1:] = [tile_kernel.packed(arrays[-1]), counts.cumsum() - counts, counts]
+    n_blocks = -(-n_rows[0] // kernel.BLOCK)
     n_threads = min(torch.get_num_threads(), numba_cache.MAX_THREADS, n_blocks)
     if n_threads == 1:
-        getattr(gru_kernel, name)(0, 1, tuple(arrays))
+        getattr(kernel, name)(0, 1, tuple(arrays))
     else:
         numba_cache.set_num_threads(n_threads)
-        getattr(gru_kernel, f"{name}_parallel")(n_threads, tuple(arrays))
+        getattr(kernel, f"{name}_parallel")(n_threads, tuple(arrays))

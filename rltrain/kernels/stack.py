@@ -5,7 +5,6 @@ takes them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -17,37 +16,31 @@ from rltrain.algo.network.distribution import Categorical, ImplicitQuantile, Qua
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.algo.network.head import Head, NoisyLinear, draw_levels
 from rltrain.algo.network.layers import Layers
-from rltrain.kernels.replace import replace_method
-from rltrain.kernels.twins.watch import Watch
+from rltrain.kernels.watch import ModuleWatch
 
 Layer = nn.Linear | nn.Conv2d | NoisyLinear
 EPS = 1e-5  # of layer normalization, as ``linear_kernel`` has it
 NO_POINTS = np.zeros(0, np.float32)
 
 
-def compile_feed_forward(agents: FeedForward) -> None:
-    """Let agents act in compiled code, if they are nothing but layers."""
-    stack = Stack.of(agents)
-    if stack is not None:
-        replace_method(agents, "step", partial(_step, stack))
-
-
-def _step(
+def compiled_step(
     stack: Stack, agents: FeedForward, obs: Tensor, last_action: Tensor, hidden: Tensor
 ) -> tuple[Tensor, Tensor]:
+    """``FeedForward.step`` without gradients."""
     if not stack.compiles or torch.is_grad_enabled():
         return FeedForward.step(agents, obs, last_action, hidden)
     rows = network_input(agents, obs, last_action).flatten(0, 1)
-    return stack.output(rows, *outputs_of(agents.distribution)).view(*last_action.shape, -1), hidden
+    q = stack.expected(rows.flatten(1).numpy(), *output_kind(agents.distribution))
+    return torch.from_numpy(q).view(*last_action.shape, -1), hidden
 
 
 def network_input(agents: FeedForward, obs: Tensor, last_action: Tensor) -> Tensor:
-    """What the first layer gets, [X, N, …]."""
+    """The input of the first layer, [X, N, …]."""
     return obs if agents.input.bare else agents.input(obs, last_action, None)
 
 
-def outputs_of(distribution: nn.Module) -> tuple[int, np.ndarray]:
-    """What an action's outputs are, as ``distribution_kernel`` takes it: kind and points [K]."""
+def output_kind(distribution: object) -> tuple[int, np.ndarray]:
+    """Kind and points [K] of an action's outputs, as in ``distribution_kernel``."""
     if isinstance(distribution, Categorical):
         return 1, distribution.support.numpy()
     if isinstance(distribution, Quantile):
@@ -66,9 +59,8 @@ class Stack:
     """Layers of the trunk, which ends in a ReLU, of the head's one or two streams, and of the
     embedding of quantile levels.
 
-    ``shapes`` and ``cut`` describe them for ``feed_forward_kernel`` or ``implicit_kernel``.
-    ``sides`` [height, width] are those of the images that come in; convolutions come first, with
-    square kernels.
+    ``shapes`` and ``cut`` describe them for ``stack_kernel``. ``sides`` [height, width] are those
+    of the images that come in; convolutions come first, with square kernels.
     """
 
     head: Head | None = None  # of an implicit distribution
@@ -84,8 +76,7 @@ class Stack:
     ) -> None:
         blocks = [*trunk, *advantage, *value, *embedding]
         self.layers = [block.layer for block in blocks]
-        apart = value or embedding
-        self.cut = (len(trunk), len(advantage)) if apart else (len(trunk) + len(advantage), 0)
+        self.cut = len(trunk), len(advantage)
         rows = []
         self.n_products = 0  # multiplications for one row
         height, width = sides
@@ -102,14 +93,12 @@ class Stack:
         self.shapes = np.array(rows)
         fan_in, _, channels, height, width, *_ = rows[0]
         self.n_inputs = channels * height * width if channels else fan_in
-        self.noisy = np.array([isinstance(layer, NoisyLinear) for layer in self.layers])
-        self.n_weights = sum((n_in + 1 + 2 * norm) * n_out for n_in, n_out, *_, norm in rows)
-        self.draws_noise = bool(self.noisy.any())
-        self._noise = torch.zeros(sum(sum(row[:2]) for row in self.shapes[self.noisy].tolist()))
+        self.draws_noise = any(isinstance(layer, NoisyLinear) for layer in self.layers)
+        self._places = noise_places(blocks) if self.draws_noise else None
         parts = [part for block in blocks for part in block if part is not None]
         self._tables: list[dict[str, Any]] = [part._parameters for part in parts]
-        self._found: tuple[list[int], np.ndarray] = [], NO_POINTS
-        self.watch = Watch()
+        self._known: tuple[list[int], np.ndarray] = [], NO_POINTS
+        self.watch = ModuleWatch()
 
     @classmethod
     def of(cls, agents: nn.Module) -> Stack | None:
@@ -131,19 +120,24 @@ class Stack:
             return None
         embedding = [] if head.embed is None else [Block(cast(nn.Linear, head.embed[0]))]
         stack = cls(trunk, advantage, value, sides, embedding)
-        stack.watch = Watch(agents)
+        stack.watch = ModuleWatch(agents)
         if head.embed is not None:
             stack.head, stack.levels = head, cast(ImplicitQuantile, distribution).levels
         return stack
 
+    @classmethod
+    def required(cls, agents: nn.Module) -> Stack:
+        """The layers of agents that are nothing but layers."""
+        stack = cls.of(agents)
+        assert stack is not None
+        return stack
+
     def draw_levels(self, n_rows: int, use: str) -> np.ndarray:
-        """Quantile levels [n_rows, K] as the network draws them."""
-        assert self.head is not None
-        assert self.levels is not None
-        found: np.ndarray = draw_levels(
-            self.head, n_rows, self.levels[use], torch.device("cpu")
-        ).numpy()
-        return found
+        """Quantile levels [n_rows, K] as the network draws them; K = 0 if it has none."""
+        if self.head is None or self.levels is None:
+            return np.empty((n_rows, 0), np.float32)
+        levels = draw_levels(self.head, n_rows, self.levels[use], torch.device("cpu"))
+        return levels.contiguous().numpy()
 
     @property
     def compiles(self) -> bool:
@@ -151,30 +145,20 @@ class Stack:
         weight = self._tables[0]["weight"]
         return bool(weight.is_cpu and weight.dtype == torch.float32) and self.watch.plain()
 
-    def output(self, x: Tensor, kind: int, points: np.ndarray) -> Tensor:
-        """[X, …] to expected returns [X, A], without a gradient; ``outputs_of`` a distribution.
+    def expected(self, rows: np.ndarray, kind: int, points: np.ndarray) -> np.ndarray:
+        """Rows [X, n_inputs] to expected returns [X, A]; ``output_kind`` of a distribution.
 
         Raises:
             ValueError: rows of another width than the network's input.
         """
-        return torch.from_numpy(self.expected(x.flatten(1).numpy(), kind, points))
-
-    def expected(self, rows: np.ndarray, kind: int, points: np.ndarray) -> np.ndarray:
-        """``output`` of arrays."""
-        from rltrain.kernels import feed_forward_kernel
+        from rltrain.kernels import stack_kernel
 
         if rows.shape[1] != self.n_inputs:
             raise ValueError(f"expected {self.n_inputs} inputs, got {rows.shape[1]}.")
-        shapes, cut = self.shapes, self.cut
-        q: np.ndarray
-        if self.levels is not None:
-            from rltrain.kernels import implicit_kernel
-
-            tau = self.draw_levels(len(rows), "acting")
-            q = implicit_kernel.output(rows, tau, self.drawn()[0], shapes, cut)
-        else:
-            weights, _ = self.drawn()
-            q = feed_forward_kernel.output(rows, weights, shapes, cut, kind, points)
+        tau, (weights, _) = self.draw_levels(len(rows), "acting"), self.drawn()
+        q: np.ndarray = stack_kernel.expected(
+            rows, tau, weights, self.shapes, self.cut, kind, points
+        )
         return q
 
     def parameters(self) -> np.ndarray:
@@ -183,41 +167,65 @@ class Stack:
         """
         tensors = [tensor for table in self._tables for tensor in table.values()]
         places = [tensor.data_ptr() for tensor in tensors]
-        if places == self._found[0]:
-            return self._found[1]
+        if places == self._known[0]:
+            return self._known[1]
         flat = flat_view(tensors)
         if flat is None:
             return torch.cat([tensor.detach().flatten() for tensor in tensors]).numpy()
-        self._found = places, flat
+        self._known = places, flat
         return flat
 
     def drawn(self) -> tuple[np.ndarray, np.ndarray]:
-        """Weights [n_weights] with noise as a forward pass draws it, and the noise."""
+        """Weights with noise as a forward pass draws it, and the noise."""
         parameters = self.parameters()
-        if not self.draws_noise:
+        if self._places is None:
             return parameters, NO_POINTS
-        from rltrain.kernels import noise_kernel
+        from rltrain.kernels.arithmetic import linear_kernel
 
-        noise, start = self._noise.clone(), 0
-        for layer in self.layers:
-            if isinstance(layer, NoisyLinear):
-                for n in (layer.n_in, layer.n_out):  # one by one: as the layer draws them
-                    if layer.training:
-                        noise[start : start + n].normal_()
-                    start += n
-        weights, drawn = np.empty(self.n_weights, np.float32), noise.numpy()
-        noise_kernel.with_noise(parameters, self.shapes, self.noisy, drawn, weights)
-        return weights, drawn
+        drawn = [
+            torch.randn(n) if layer.training else torch.zeros(n)  # one by one: as the layer draws
+            for layer in self.layers
+            if isinstance(layer, NoisyLinear)
+            for n in (layer.n_in, layer.n_out)
+        ]
+        normal = torch.cat(drawn).numpy()
+        noise = np.append(np.copysign(np.sqrt(np.abs(normal)), normal), np.float32(1))
+        weights = np.empty(len(self._places), np.float32)
+        linear_kernel.with_noise(parameters, self._places, noise, weights)
+        return weights, noise
 
     def of_parameters(self, of_weights: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """The gradient by ``parameters`` from that by the weights ``drawn``."""
-        if not self.draws_noise:
+        if self._places is None:
             return of_weights
-        from rltrain.kernels import noise_kernel
+        from rltrain.kernels.arithmetic import linear_kernel
 
         gradient = np.empty_like(self.parameters())
-        noise_kernel.of_parameters(of_weights, self.shapes, self.noisy, noise, gradient)
+        linear_kernel.noise_gradient(of_weights, self._places, noise, gradient)
         return gradient
+
+
+def noise_places(blocks: Sequence[Block]) -> np.ndarray:
+    """``places`` of ``linear_kernel.with_noise``; the noise of a layer is that of its inputs, then
+    of its outputs.
+    """
+    sizes = [(b.layer.n_in, b.layer.n_out) for b in blocks if isinstance(b.layer, NoisyLinear)]
+    one, at, drawn, places = sum(map(sum, sizes)), 0, 0, []
+    for layer, norm in blocks:
+        n_out, n_in = len(layer.weight), layer.weight[0].numel()
+        n, n_norm = (n_in + 1) * n_out, 0 if norm is None else 2 * n_out
+        place = np.full((n + n_norm, 4), -1)
+        place[:, 0] = at + np.arange(n + n_norm)
+        if isinstance(layer, NoisyLinear):
+            place[:n, 1], place[n:, 0] = place[:n, 0] + n, place[n:, 0] + n
+            outputs = drawn + n_in + np.arange(n_out)
+            place[:n, 2] = np.append(outputs.repeat(n_in), outputs)
+            inputs = drawn + np.arange(n_in)
+            place[:n, 3] = np.append(np.tile(inputs, n_out), np.full(n_out, one))
+            at, drawn = at + n, drawn + n_in + n_out
+        at += n + n_norm
+        places.append(place)
+    return np.concatenate(places)
 
 
 def plain_layers(layers: nn.Module, ends_in_relu: bool) -> list[Block] | None:

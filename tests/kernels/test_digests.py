@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import rltrain
-from rltrain.kernels.twins import digests
-from rltrain.kernels.twins.table import TWINS
-from tests.kernels.twins.edits import edited, n_edits
+from rltrain.kernels import digests
+from rltrain.kernels.table import TWINS
+from tests.kernels.edits import edited, n_edits
 
 PACKAGE = Path(rltrain.__file__).parent
 KNOWN = json.loads(digests.FILE.read_text())
@@ -21,7 +21,7 @@ NAMES = [(file, name) for file, names in KNOWN.items() for name in names]
 COMMAND = (
     "Plain code was changed that compiled code computes instead. Change the kernel that the line "
     "'# twin: …' above it names in the same way, run the test that compares the two "
-    "(tests/kernels), then: python -m rltrain.kernels.twins"
+    "(tests/kernels), then: python -m rltrain.kernels.digests"
 )
 CALLED_BY_KERNELS = {
     "algo.return_settings:Returns": "its settings are read, two of its methods doubled",

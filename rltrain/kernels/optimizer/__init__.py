@@ -1,1 +1,0 @@
-"""Gradient steps in machine code."""

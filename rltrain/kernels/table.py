@@ -1,0 +1,265 @@
+"""The table of compiled counterparts: instead of which plain code each of them computes, and under
+which conditions.
+
+The comment ``# twin: …`` above each of these functions and classes names the counterparts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import nn
+
+from rltrain.algo.exploration.epsilon import (
+    EpsilonGreedy,
+    ExponentialEpsilon,
+    FixedEpsilon,
+    PiecewiseEpsilon,
+)
+from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss
+from rltrain.algo.loss.td import TDLoss
+from rltrain.algo.mixer.qmix import QMix
+from rltrain.algo.mixer.sum import Independent
+from rltrain.algo.network.agent_input import ActionAndAgent, AgentInput
+from rltrain.algo.network.feed_forward import FeedForward
+from rltrain.algo.network.gru import GRUAgents
+from rltrain.algo.network.layers import Layers
+from rltrain.algo.network.packing import PackedGRU
+from rltrain.algo.optimizer import FEW_WEIGHTS, GradientStep
+from rltrain.algo.policy import Policy
+from rltrain.kernels import acting, fused_layers, gradient_step, stack
+from rltrain.kernels.recurrent.packed_gru import gru
+from rltrain.kernels.recurrent.team_step import MIXERS, team_loss
+from rltrain.kernels.recurrent.weights import misfit
+from rltrain.kernels.stack import Stack
+from rltrain.kernels.td_step import CompiledTDLoss
+from rltrain.kernels.watch import ModuleWatch
+from rltrain.types import Model
+
+
+class Twin(NamedTuple):
+    """Plain code that a counterpart doubles for objects of one class.
+
+    Functions and classes are written ``package.module:name`` below ``rltrain``; a class stands for
+    all its methods.
+    """
+
+    kernel: str  # file below rltrain/kernels
+    of: str  # class
+    plain: tuple[str, ...]
+
+
+class Counterpart(NamedTuple):
+    """The counterpart of the objects of some classes; subclasses may compute something else."""
+
+    of: tuple[type, ...]
+    method: str  # the one that is replaced; "" = the object itself
+    applies: Callable[..., bool]  # to an object, and for a loss its model
+    make: Callable[..., Any]  # from the object the function, or what takes the object's place
+    doubles: tuple[Twin, ...]
+    misfit: Callable[[Any], str | None] = lambda model: None  # why it cannot read its weights
+
+
+def _itself(kernel: str, of: str, *names: str) -> Twin:
+    """A class that is doubled whole, and functions of the same module."""
+    module = of.partition(":")[0]
+    return Twin(kernel, of, (of, *(f"{module}:{name}" for name in names)))
+
+
+TD = (
+    *("algo.loss.td:TDLoss.__call__", "algo.loss.td:TDLoss._td_target", "algo.loss.td:taken_value"),
+    *("algo.loss.td:joint_value", "algo.loss.td:pick_greedy", "algo.loss.td:real"),
+    *("algo.loss.td:result_of", "algo.loss.td:total"),
+    *("algo.return_settings:Returns.__call__", "algo.return_settings:Returns.first"),
+    *("algo.targets:pick", "algo.targets:greedy", "algo.targets:n_step_target"),
+    *("algo.targets:huber", "algo.network.packing:zero_outside"),
+    *("types:Batch.real", "types:Batch.learned", "types:inside"),
+)
+BELLMAN = (
+    *("algo.loss.distributional:_Bellman", "algo.loss.distributional:outputs_of"),
+    *("algo.loss.distributional:n_step_bootstrap", "algo.loss.td:total", "algo.targets:greedy"),
+    *("algo.targets:at_step", "algo.network.packing:zero_outside"),
+    *("types:Batch.real", "types:Batch.learned", "types:inside"),
+)
+CATEGORICAL = (
+    *(*BELLMAN, "algo.loss.distributional:CategoricalLoss.__call__"),
+    *("algo.loss.distributional:clipped_mass", "algo.loss.distributional:categorical_projection"),
+)
+QUANTILE = (
+    *(*BELLMAN, "algo.loss.distributional:QuantileLoss.__call__"),
+    *("algo.loss.distributional:quantile_huber", "algo.targets:huber"),
+)
+CHOICE = (
+    *("algo.exploration.epsilon:EpsilonGreedy.choose", "algo.exploration.choice:epsilon_greedy"),
+    *("algo.exploration.choice:greedy", "algo.exploration.choice:explore"),
+    "algo.exploration.choice:_nth_available",
+)
+
+
+FUSED = (_itself("fused_layers.py", "algo.network.layers:Layers"),)
+PACKED = (_itself("recurrent/packed_gru.py", "algo.network.packing:PackedGRU"),)
+STACK = (
+    _itself("stack.py", "algo.network.feed_forward:FeedForward", "_placed"),
+    Twin(
+        "stack.py", "algo.network.feed_forward:FeedForward", ("algo.network.packing:zero_outside",)
+    ),
+    _itself("stack.py", "algo.network.agent_input:AgentInput"),
+    _itself("stack.py", "algo.network.convolutions:PictureInput"),
+    _itself("stack.py", "algo.network.convolutions:Convolutions"),
+    _itself("stack.py", "algo.network.layers:Layers"),
+    _itself("stack.py", "algo.network.head:Head", "values"),
+    _itself("stack.py", "algo.network.head:NoisyLinear", "_signed_root"),
+    _itself("stack.py", "algo.network.distribution:Scalar"),
+    _itself("stack.py", "algo.network.distribution:Categorical"),
+    _itself("stack.py", "algo.network.distribution:Quantile"),
+    _itself("stack.py", "algo.network.distribution:ImplicitQuantile"),
+)
+TD_STEP = (
+    Twin("td_step.py", "algo.loss.td:TDLoss", TD),
+    Twin("td_step.py", "algo.loss.distributional:CategoricalLoss", CATEGORICAL),
+    Twin("td_step.py", "algo.loss.distributional:QuantileLoss", QUANTILE),
+    _itself("td_step.py", "algo.mixer.sum:Independent"),
+)
+TEAM_STEP = (
+    Twin("recurrent/team_step.py", "algo.loss.td:TDLoss", (*TD, "algo.targets:lambda_return")),
+    _itself("recurrent/team_step.py", "algo.mixer.sum:Independent"),
+    _itself("recurrent/team_step.py", "algo.mixer.sum:Sum"),
+    _itself("recurrent/team_step.py", "algo.mixer.qmix:QMix", "two_layers"),
+    _itself("recurrent/team_step.py", "algo.network.gru:GRUAgents"),
+    _itself("recurrent/team_step.py", "algo.network.packing:PackedGRU", "Packing"),
+    _itself("recurrent/team_step.py", "algo.network.agent_input:AgentInput"),
+    _itself("recurrent/team_step.py", "algo.network.agent_input:ActionAndAgent"),
+)
+RECURRENT = (
+    _itself("acting.py", "algo.network.gru:GRUAgents"),
+    _itself("acting.py", "algo.network.packing:PackedGRU"),
+    _itself("acting.py", "algo.network.agent_input:AgentInput"),
+    _itself("acting.py", "algo.network.agent_input:ActionAndAgent"),
+)
+ACTING = (
+    Twin("acting.py", "algo.policy:Policy", ("algo.policy:Policy.values",)),
+    Twin("acting.py", "algo.exploration.epsilon:EpsilonGreedy", CHOICE),
+)
+STEP = (
+    Twin(
+        "gradient_step.py",
+        "algo.optimizer:GradientStep",
+        ("algo.optimizer:GradientStep.take", "algo.optimizer:GradientStep._optimize"),
+    ),
+)
+TWINS = (*FUSED, *PACKED, *STACK, *TD_STEP, *TEAM_STEP, *RECURRENT, *ACTING, *STEP)
+
+
+def layers_only(agents: nn.Module) -> bool:
+    """Whether agents are nothing but layers."""
+    return Stack.of(agents) is not None
+
+
+def recurrent_only(agents: nn.Module) -> bool:
+    """Whether agents are a linear layer, a GRU cell and a linear layer."""
+    if type(agents) is not GRUAgents:
+        return False
+    if agents.norm is not None or agents.head is not None or agents.input.norm is not None:
+        return False
+    parts = agents.fc1, agents.rnn, agents.fc2, agents.input, agents.input.rest
+    kinds = nn.Linear, PackedGRU, nn.Linear, AgentInput, ActionAndAgent
+    return all(type(x) is kind for x, kind in zip(parts, kinds, strict=True))
+
+
+def bare_layers(policy: Policy) -> bool:
+    """Whether a policy's agents are layers that get observations as they are."""
+    return layers_only(policy.agents) and cast(FeedForward, policy.agents).input.bare
+
+
+def independent_layers(loss: Any, model: Model) -> bool:
+    """Whether agents are layers whose values are learned by themselves, with n-step returns."""
+    more = (
+        (loss.rescale, loss.returns.trace, loss.returns.munchausen) if type(loss) is TDLoss else ()
+    )
+    independent = type(model.mixer) is Independent and layers_only(model.agents)
+    return independent and all(x is None for x in more)
+
+
+def recurrent_team(loss: TDLoss, model: Model) -> bool:
+    """Whether a mixing network of two-layer hyper-networks, a sum, or nothing joins the values of
+    recurrent agents.
+    """
+    mixer, returns = model.mixer, loss.returns
+    extended = loss.rescale is not None or returns.munchausen is not None or returns.corrected
+    if extended or model.critic is not None or type(mixer) not in MIXERS:
+        return False
+    two_layers = type(mixer) is not QMix or isinstance(mixer.hyper_w_1, nn.Sequential)
+    return two_layers and recurrent_only(model.agents)
+
+
+def adam_on_few_weights(step: GradientStep) -> bool:
+    """Whether the optimizer is Adam, and its weights are few, in single precision on the CPU."""
+    weights = step.weights
+    few = weights.is_cpu and weights.dtype == torch.float32 and weights.numel() < FEW_WEIGHTS
+    return few and torch.optim.Adam in type(step.optimizer).__bases__
+
+
+def always(part: Any) -> bool:
+    """Whatever an object is set to."""
+    return True
+
+
+COUNTERPARTS = (
+    Counterpart(
+        (Layers,),
+        "forward",
+        lambda layers: layers.plain,
+        lambda layers: partial(fused_layers.forward, ModuleWatch(*layers)),
+        FUSED,
+    ),
+    Counterpart((PackedGRU,), "unroll", always, lambda cell: gru, PACKED),
+    Counterpart(
+        (FeedForward,),
+        "step",
+        layers_only,
+        lambda agents: partial(stack.compiled_step, Stack.required(agents)),
+        STACK,
+    ),
+    Counterpart(
+        (GRUAgents,),
+        "step",
+        recurrent_only,
+        lambda agents: partial(acting.recurrent_step, acting.RecurrentStep(agents)),
+        RECURRENT,
+    ),
+    Counterpart(
+        (TDLoss, CategoricalLoss, QuantileLoss),
+        "",
+        independent_layers,
+        lambda loss, *options: CompiledTDLoss(loss),
+        (*TD_STEP, *STACK),
+    ),
+    Counterpart((TDLoss,), "", recurrent_team, team_loss, TEAM_STEP, misfit),
+    Counterpart(
+        (Policy,),
+        "values",
+        bare_layers,
+        lambda policy: partial(acting.stack_values, Stack.required(policy.agents)),
+        (*ACTING, *STACK),
+    ),
+    Counterpart(
+        (Policy,),
+        "values",
+        lambda policy: recurrent_only(policy.agents),
+        lambda policy: partial(acting.recurrent_values, acting.RecurrentStep(policy.agents)),
+        (*ACTING, *RECURRENT),
+    ),
+    Counterpart(
+        (EpsilonGreedy, ExponentialEpsilon, FixedEpsilon, PiecewiseEpsilon),
+        "choose",
+        always,
+        lambda exploration: acting.choose,
+        ACTING,
+    ),
+    Counterpart(
+        (GradientStep,), "take", adam_on_few_weights, lambda step: gradient_step.adam_step, STEP
+    ),
+)
