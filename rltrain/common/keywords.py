@@ -22,8 +22,7 @@ def flat_keywords(function: Callable[..., Made]) -> Callable[..., Made]:
         @flat_keywords
         def __init__(self, *, map_name: str, options: Options) -> None: ...
 
-    is called as ``(map_name="3m", step_mul=8)``. The signature lists the fields, and
-    ``rltrain.config.validate.signature`` reads them from the source.
+    is called as ``(map_name="3m", step_mul=8)``. The signature lists the fields.
     """
     hints = get_type_hints(function, include_extras=True)
     written = inspect.signature(function)

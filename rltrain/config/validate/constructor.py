@@ -7,8 +7,8 @@ from __future__ import annotations
 import inspect
 import json
 import types
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -26,7 +26,7 @@ from rltrain.common.number_types import (
     Real,
     Whole,
 )
-from rltrain.config.validate.signature import UnreadableError, read_arguments
+from rltrain.config.validate.signatures import Constructor, from_file
 
 EXPECTED: tuple[tuple[Any, str], ...] = (
     (Whole, "a whole number, 0 or more"),
@@ -47,18 +47,9 @@ EXPECTED: tuple[tuple[Any, str], ...] = (
 BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 
 
-@dataclass(frozen=True)
-class Constructor:
-    """The keywords of a class or function."""
-
-    annotations: Mapping[str, Any]  # Any where there is none that can be read
-    defaults: Mapping[str, Any]  # of the keywords that can be left out
-    free: bool  # it takes any other keyword too
-
-
 def constructor_at(target: str, n_given: int = 0, facts: Sequence[str] = ()) -> Constructor:
-    """The keywords of what a ``_target_`` names, without those in ``facts``; a class or function of
-    rltrain's own is not imported for it.
+    """The keywords of what a ``_target_`` names, without those in ``facts``; a class or function
+    that rltrain ships is not imported for it.
 
     Args:
         n_given: how many of a function's first arguments its caller fills.
@@ -66,13 +57,11 @@ def constructor_at(target: str, n_given: int = 0, facts: Sequence[str] = ()) -> 
     Raises:
         UsageError: no such module or name.
     """
-    try:
-        read = read_arguments(target, n_given, set(facts))
-    except UnreadableError:
-        found = constructor_of(locate(target), n_given)
-        known = {name: a for name, a in found.annotations.items() if name not in facts}
-        return Constructor(known, found.defaults, found.free)
-    return Constructor(read.annotations, read.defaults, read.free)
+    found = None if n_given else from_file(target)
+    found = found or constructor_of(locate(target), n_given)
+    return replace(
+        found, annotations={name: a for name, a in found.annotations.items() if name not in facts}
+    )
 
 
 def constructor_of(call: Callable[..., Any], n_given: int = 0) -> Constructor:
