@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator
+from functools import cache
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 
@@ -38,9 +39,10 @@ def conform(part: Any, interface: type, name: str) -> Any:
     return part
 
 
-def attributes(interface: type) -> Iterator[tuple[str, Any]]:
+@cache
+def attributes(interface: type) -> tuple[tuple[str, Any], ...]:
     """The annotated attributes of a protocol, inherited ones included."""
-    yield from get_type_hints(interface, include_extras=True).items()
+    return tuple(get_type_hints(interface, include_extras=True).items())
 
 
 def methods(interface: type) -> Iterator[tuple[str, Any]]:

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
 from hydra.core.override_parser.types import Override, Sweep
-from omegaconf import OmegaConf
 
 from rltrain.common.files import kept_file
-from rltrain.config.catalog import Catalog, conf_dir
+from rltrain.config.catalog import LOADER, Catalog, conf_dir
 from rltrain.config.names import key_problem
 from rltrain.config.overrides import parse, set_value, typed_leaves, typed_targets, with_targets
 from rltrain.config.schema.outside import FILES, NOT_LOADED
@@ -59,8 +59,8 @@ def load_config(
     choices = saved.pop("choices", None)
     if not isinstance(choices, dict) or not {"algo", "env"} <= set(choices):
         raise CheckpointError(f"{file} has no choices of algo and env.")
-    shipped = OmegaConf.to_container(OmegaConf.load(conf_dir() / "config.yaml"), resolve=False)
-    assert isinstance(shipped, dict)
+    text = (conf_dir() / "config.yaml").read_text(encoding="utf-8")
+    shipped = yaml.load(text, Loader=LOADER)  # 20 times as fast as OmegaConf.load
     saved |= {name: shipped[name] for name in NOT_LOADED}
     if not learns:  # callbacks, datasets and test functions concern training alone
         saved |= {"callbacks": [], "dataset": shipped["dataset"], "stop": shipped["stop"]}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache, partial
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import ValidationError
@@ -18,6 +19,8 @@ from rltrain.config.schema import Node, facts_of
 from rltrain.config.tree import overlaid, pick
 from rltrain.config.validate.constructor import constructor_at, convert, expected
 from rltrain.errors import UsageError, did_you_mean
+
+hints_of_fields = cache(partial(get_type_hints, include_extras=True))
 
 
 def literals(annotation: Any) -> list[str]:
@@ -80,7 +83,7 @@ class Checker:
         if not isinstance(node, Mapping):
             self.problems.append(f"{path}={show(node)}: expected keys below it, got a value.")
             return None
-        hints = get_type_hints(kind, include_extras=True)
+        hints = hints_of_fields(kind)
         values = {}
         for f in fields(kind):
             key = f"{path}.{f.name}" if path else f.name
