@@ -2,16 +2,19 @@
 
 import gc
 import itertools
+import logging
 import os
 import shutil
 import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # many processes read what one has compiled
 
 import pytest
 
 from rltrain import main as entry
 
+sys.dont_write_bytecode = False
 SMALL = [
     "env=two_step",
     "total_env_steps=150",
@@ -37,8 +40,14 @@ def pytest_configure(config):
 
 
 def pytest_collection_finish(session):
+    """pytest attaches its handlers in every test to all loggers that do not propagate: torch has
+    forty.
+    """
     gc.freeze()
     gc.enable()
+    for name in [*logging.root.manager.loggerDict]:
+        if name.startswith("torch"):
+            logging.getLogger(name).propagate = True
 
 
 @pytest.fixture(scope="session")
@@ -82,6 +91,12 @@ def curves_not_drawn(monkeypatch):
     """Runs leave an empty learning_curve.png; the run of ``trained`` and test_curve.py draw it."""
     path = "rltrain.logger.curve.draw"
     monkeypatch.setattr(path, lambda run_dir, title: (run_dir / "learning_curve.png").touch())
+
+
+@pytest.fixture
+def figures_not_drawn(monkeypatch):
+    """Reports are written without their figures."""
+    monkeypatch.setattr("rltrain.mode.report.draw_all", lambda analysis, folder: [])
 
 
 @pytest.fixture

@@ -19,38 +19,15 @@ def curves_drawn_again(monkeypatch):
     monkeypatch.setattr(curve, "make_figure", curve.make_figure)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "n_cases"),
-    [
-        ("overrides", None),
-        ("lines", None),
-        ("hostile", None),
-        ("foreign", None),
-        ("misplaced", None),
-        ("corruptions", None),
-        ("kills", 1),
-        ("sweeps", 3),
-        ("determinism", 3),
-    ],
-)
-def test_every_fault_is_answered_as_promised(kind, n_cases, tmp_path):
-    wrong = {name: text for name, text in KINDS[kind](tmp_path, 1, n_cases) if text is not None}
-    assert not wrong, json.dumps(wrong, indent=1)
+ALL = dict.fromkeys(("overrides", "lines", "hostile", "foreign", "misplaced", "corruptions"))
+FEW = {"kills": 1, "sweeps": 3, "determinism": 3}
+CASES = [pytest.param(kind, 1, n, marks=pytest.mark.slow) for kind, n in {**ALL, **FEW}.items()]
+SAMPLE = [("lines", 2, 12), ("foreign", 1, 4), ("misplaced", 1, 4)]
 
 
-def test_drawn_command_lines_end_without_a_traceback(tmp_path):
-    wrong = {name: text for name, text in KINDS["lines"](tmp_path, 2, 12) if text is not None}
-    assert not wrong, json.dumps(wrong, indent=1)
-
-
-def test_commands_on_a_configuration_of_a_stranger(tmp_path):
-    wrong = {name: text for name, text in KINDS["foreign"](tmp_path, 1, 4) if text is not None}
-    assert not wrong, json.dumps(wrong, indent=1)
-
-
-def test_something_else_in_the_place_of_a_file(tmp_path):
-    wrong = {k: text for k, text in KINDS["misplaced"](tmp_path, 1, 4) if text is not None}
+@pytest.mark.parametrize(("kind", "seed", "n_cases"), [*CASES, *SAMPLE])
+def test_every_fault_is_answered_as_promised(kind, seed, n_cases, tmp_path):
+    wrong = {name: text for name, text in KINDS[kind](tmp_path, seed, n_cases) if text is not None}
     assert not wrong, json.dumps(wrong, indent=1)
 
 

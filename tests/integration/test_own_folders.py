@@ -105,6 +105,7 @@ def test_a_folder_that_is_as_good_as_empty_is_taken(command, small, own_folder, 
     assert command(*small, "hydra.run.dir=run") == 0
 
 
+@pytest.mark.usefixtures("figures_not_drawn")
 def test_a_report_is_written_again_in_its_own_folder(command, trained):
     words = ["mode=report", f"runs={trained}", "report.dir=here", "report.resamples=50"]
     assert command(*words) == 0

@@ -74,6 +74,7 @@ def test_torch_is_not_needed(runs):
     subprocess.run(command, check=True, capture_output=True)
 
 
+@pytest.mark.usefixtures("figures_not_drawn")
 def test_labels_may_have_brackets(runs, capsys):
     """Defect: they were read as markup, and [/…] ended in a traceback."""
     words = ["mode=report", "runs=outputs", "report.resamples=50"]
@@ -81,6 +82,7 @@ def test_labels_may_have_brackets(runs, capsys):
     assert "DQN [/ours]" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("figures_not_drawn")
 def test_a_file_that_a_pattern_matches_adds_no_runs(runs, capsys):
     """Defect: it stood for its folder, with everything below."""
     (runs / "outputs/dqn-notes.txt").touch()
