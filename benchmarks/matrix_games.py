@@ -28,7 +28,6 @@ from rltrain.api import settings_from
 from rltrain.assemble.learner import build_learner
 from rltrain.env.games.lockstep import GameEnv
 from rltrain.env.games.matrix import PAYOFFS, TwoStepGames, matrix_game, two_step_game
-from rltrain.interfaces import Agents
 from rltrain.types import Batch, Clock
 
 ALGOS = ("iql", "vdn", "qmix", "cw_qmix", "ow_qmix", "qtran", "qplex")
@@ -126,7 +125,7 @@ def greedy_return(learner: Learner, game: str) -> float:
     """The return of one episode of greedy actions."""
     env, total = make_env(game, 1), 0.0
     env.reset(lambda env, episode: 0)
-    agents = cast(Agents, learner.online.agents)
+    agents = learner.online.agents
     last_action, hidden = torch.full((1, 2), -1), torch.zeros(1, 2, agents.hidden_dim)
     while not env.last.all():
         with torch.no_grad():
@@ -142,7 +141,7 @@ def tables(learner: Learner, batch: Batch, game: str) -> np.ndarray:
     """[n, A, A] Q_tot of every joint action: in each of the states of the two-step game, or in the
     only one; for IQL the sum of both agents' values, as for VDN.
     """
-    q = cast(Agents, learner.online.agents).unroll(batch).q
+    q = learner.online.agents.unroll(batch).q
     value = taken_value(learner.online, q[:-1], batch, batch.state[:-1]).sum(-1)  # [T, B]
     if game != "two_step":
         size = len(PAYOFFS[game])

@@ -10,13 +10,14 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 import rltrain
+from rltrain.interfaces import Mixer
 from rltrain.types import EnvSpec
 
 
-class WeightedSum(nn.Module):
+class WeightedSum(Mixer):
     """Q_tot = Σ_i |w_i(s)| Q_i + b(s)."""
 
-    n_streams, uses_greedy, penalty = 1, False, None
+    n_streams, uses_greedy = 1, False
 
     def __init__(self, *, spec: EnvSpec) -> None:
         super().__init__()

@@ -1,24 +1,25 @@
-"""Protocols of environments, agents, losses, buffers and rollouts.
+"""Base classes of agents, mixers and losses; protocols of environments, buffers and rollouts.
 
-A part of a user's own is checked against its protocol once, when it is built. Members with a value
-and ``optional`` methods may be left out.
+A part of a user's own is checked against its interface once, when it is built. Members with a
+value, and methods that are neither abstract nor, of a protocol, without ``optional``, may be left
+out.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, Protocol, TypeVar
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from rltrain.types import (
     Batch,
     Clock,
     EnvSpec,
     Episode,
-    Model,
     Output,
     Plan,
     Result,
@@ -141,53 +142,85 @@ class DecisionFunction(Protocol):
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
 
-class Agents(Protocol):
-    """Per-agent action values with shared parameters; an ``nn.Module``."""
+class Agents(nn.Module):
+    """Per-agent action values with shared parameters."""
 
     hidden_dim: Annotated[int, "size of the recurrent state, 0 for feed-forward agents"]
-    uses_last_action: bool = False  # the previous action is an input
-    draws_noise: bool = False  # values differ from call to call in training mode
-    obs_norm: Any = None  # a RunningNorm of observations, updated with all collected steps
 
+    @property
+    def uses_last_action(self) -> bool:
+        """Whether the previous action is an input."""
+        return False
+
+    @property
+    def draws_noise(self) -> bool:
+        """Whether the same observation gets different values in training mode."""
+        return False
+
+    @property
+    def obs_norm(self) -> Any:
+        """A ``RunningNorm`` of observations, updated with all collected steps; None: none."""
+        return None
+
+    @abstractmethod
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
         """The values of a window. Only time steps ``start … stop`` are used; feed-forward agents
         need not compute the others.
         """
 
+    @abstractmethod
     def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """One time step of acting: obs [E, N, *O], last_action [E, N], hidden [E, N, H] to
         (q [E, N, A], next hidden).
         """
 
 
-class Mixer(Protocol):
-    """Per-agent values to value streams; an ``nn.Module``. Simple mixers read only q."""
+class Mixer(nn.Module):
+    """Per-agent values to value streams. Simple mixers read only q.
+
+    ``forward`` takes q, greedy_q and action [T, B, N] and state [T, B, S] to [T, B, M].
+    """
 
     n_streams: Annotated[int, "M, value streams after mixing: 1, or n_agents"]
     uses_greedy: bool = True  # False: it does not read greedy_q
     penalty: Callable[[Tensor], Tensor] | None = None  # states [T, B, S] to [T, B], for the loss
 
-    def __call__(self, q: Tensor, greedy_q: Tensor, action: Tensor, state: Tensor) -> Tensor:
-        """q, greedy_q and action [T, B, N], state [T, B, S] to [T, B, M]."""
+
+class Critic(nn.Module):
+    """Networks that only a loss uses, called by that loss alone."""
+
+    @property
+    def obs_norm(self) -> Any:
+        """A ``RunningNorm`` of observations, updated with all collected steps; None: none."""
+        return None
 
 
-class Critic(Protocol):
-    """Networks that only a loss uses; an ``nn.Module``, called by that loss alone."""
+class Model(nn.Module):
+    """All trained parts of an algorithm; the target network is a copy of it."""
 
-    obs_norm: Any = None  # a RunningNorm of observations, updated with all collected steps
+    agents: Agents
+    mixer: Mixer
+    critic: nn.Module | None
+
+    def __init__(self, agents: Agents, mixer: Mixer, critic: nn.Module | None = None) -> None:
+        super().__init__()
+        self.agents, self.mixer, self.critic = agents, mixer, critic
 
 
-class Loss(Protocol):
+class Loss:
     """The loss of a batch. One for a distribution of returns has the keyword ``distribution``."""
 
     n_step: Annotated[int, "rewards summed before the bootstrap"]
     per_agent: bool = False  # every agent's values are trained independently, without a mixer
     of_team: bool = False  # it needs one value stream of the whole team
     targets: Callable[..., Tensor] | None = None  # (online, transitions, last), all steps at once
-    acted_error: Callable[..., Tensor] | None = (
-        None  # |TD error| by the values that agents acted with
-    )
 
+    @property
+    def acted_error(self) -> Callable[..., Tensor] | None:
+        """|TD error| by the values that agents acted with; None where it needs other values."""
+        return None
+
+    @abstractmethod
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
         """Loss sum, count (transitions trained on × M), priority [B] and metrics."""
 

@@ -242,16 +242,6 @@ class Output(NamedTuple):
     tau: Tensor | None = None  # [T+1, B, N, K], quantile levels, if they were drawn
 
 
-class Model(nn.Module):
-    """All trained parts of an algorithm; the target network is a copy of it."""
-
-    def __init__(
-        self, agents: nn.Module, mixer: nn.Module, critic: nn.Module | None = None
-    ) -> None:
-        super().__init__()
-        self.agents, self.mixer, self.critic = agents, mixer, critic
-
-
 @dataclass(frozen=True)
 class Result:
     """The output of a loss: sum and count (which ranks can add up), a priority per window, and

@@ -16,8 +16,8 @@ from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.optimizer import rmsprop
 from rltrain.algo.target_update import TargetUpdate
-from rltrain.interfaces import Loss
-from rltrain.types import Batch, EnvSpec, Model
+from rltrain.interfaces import Loss, Model
+from rltrain.types import Batch, EnvSpec
 
 N_EPISODES = 32
 

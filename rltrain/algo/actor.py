@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from rltrain.algo.checks import available_or_all, require_memory, require_observations
 from rltrain.algo.exploration.epsilon import FixedEpsilon
@@ -32,7 +31,7 @@ class Actor:
     def __init__(
         self,
         *,
-        agents: nn.Module,
+        agents: Agents,
         exploration: Exploration,
         spec: EnvSpec,
         rng: np.random.Generator,
@@ -40,7 +39,7 @@ class Actor:
     ) -> None:
         self.agents, self.exploration, self.spec, self.rng = agents, exploration, spec, rng
         self.view = view or np.asarray
-        network = cast(Agents, agents)
+        network = agents
         self.remembers = network.hidden_dim > 0 or network.uses_last_action or spec.frame_stack > 1
 
     def act(

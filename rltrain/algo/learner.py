@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +16,8 @@ from rltrain.algo.optimizer import GradientStep
 from rltrain.algo.reward_norm import RewardNorm
 from rltrain.algo.target_update import TargetUpdate
 from rltrain.common.number_types import Positive
-from rltrain.interfaces import Agents, Loss, Mixer
-from rltrain.types import Batch, Clock, EnvSpec, Model, UpdateResult
+from rltrain.interfaces import Loss, Model
+from rltrain.types import Batch, Clock, EnvSpec, UpdateResult
 
 
 class Learner:
@@ -55,8 +55,8 @@ class Learner:
         self._buffers = Buffers(self.online, self.target)
         self.check = BatchCheck(
             spec=spec,
-            hidden_dim=cast(Agents, model.agents).hidden_dim,
-            n_streams=cast(Mixer, model.mixer).n_streams,
+            hidden_dim=model.agents.hidden_dim,
+            n_streams=model.mixer.n_streams,
             device=self._target_weights.device,
         )
 

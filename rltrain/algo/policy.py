@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from rltrain.algo.exploration.choice import greedy
 from rltrain.algo.exploration.interface import Exploration
@@ -32,7 +32,7 @@ class Policy:
     def __init__(
         self,
         *,
-        agents: nn.Module,
+        agents: Agents,
         exploration: Exploration,
         spec: EnvSpec,
         n_envs: int,
@@ -43,7 +43,7 @@ class Policy:
         self.exploration, self.rng = exploration, rng
         self._device = torch_device_of(agents)
         shape = (n_envs, spec.n_agents)
-        self._hidden = torch.zeros(*shape, cast(Agents, agents).hidden_dim, device=self._device)
+        self._hidden = torch.zeros(*shape, agents.hidden_dim, device=self._device)
         self.last_action = np.full(shape, -1, np.int64)  # [E, N]
         self._frames = Frames(spec, n_envs) if spec.frame_stack > 1 else None
         self._acted: tuple[np.ndarray, np.ndarray, np.ndarray, Clock] | None = None
@@ -105,19 +105,17 @@ class Policy:
         """
         assert self._acted is not None, "nothing was chosen yet"
         q, available, action, clock = self._acted
-        if self.noisy and cast(Agents, self.agents).draws_noise:
+        if self.noisy and self.agents.draws_noise:
             return np.full(action.shape, np.nan)
         return self.exploration.probability(q, available, action, clock)
 
     # twin: kernels/acting.py
-    def values(
-        self, agents: nn.Module, obs: np.ndarray, hidden: Tensor
-    ) -> tuple[np.ndarray, Tensor]:
+    def values(self, agents: Agents, obs: np.ndarray, hidden: Tensor) -> tuple[np.ndarray, Tensor]:
         """The values [E, N, A] of observations [E, N, *O], and the next hidden state."""
         if agents.training != self.noisy:  # a learner or a test came in between
             agents.train(self.noisy)
         with torch.inference_mode():
-            q, after = cast(Agents, agents).step(
+            q, after = agents.step(
                 self._tensor(obs).float(), self._tensor(self.last_action), hidden
             )
             return q.cpu().numpy(), after

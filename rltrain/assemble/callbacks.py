@@ -19,7 +19,7 @@ from rltrain.callback import (
     Test,
 )
 from rltrain.config.schema import Settings
-from rltrain.interfaces import Agents, Critic, VectorEnv
+from rltrain.interfaces import Critic, VectorEnv
 from rltrain.logger.loggers import Loggers
 
 
@@ -61,7 +61,7 @@ def obs_statistics(learner: Learner) -> list[Callback]:
     """What keeps the statistics of networks that normalize observations, those of a critic
     included; before user operators, so that they count as they were seen.
     """
-    norms = [cast(Agents, learner.online.agents).obs_norm]
+    norms = [learner.online.agents.obs_norm]
     if learner.online.critic is not None:
         norms.append(cast(Critic, learner.online.critic).obs_norm)
     return [ObsStatistics(update=norm.update) for norm in norms if norm is not None]

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from torch import nn
-
 from rltrain.assemble.agent_order import ordered_as_saved
 from rltrain.assemble.env import build_env, prepare_machine, recorded
 from rltrain.assemble.learner import load_agents
@@ -19,7 +17,7 @@ from rltrain.callback.training import EvaluationRollouts
 from rltrain.common.seeding import TEST_POLICY_STREAM, generator
 from rltrain.config.schema import Settings
 from rltrain.hardware.rollout import Rollout
-from rltrain.interfaces import VectorEnv
+from rltrain.interfaces import Agents, VectorEnv
 from rltrain.offline.dataset_recorder import BehaviorPolicy
 
 
@@ -30,7 +28,7 @@ def build_test_env(settings: Settings) -> VectorEnv:
 
 
 def build_tests(
-    settings: Settings, agents: nn.Module, env: VectorEnv, callbacks: Callbacks
+    settings: Settings, agents: Agents, env: VectorEnv, callbacks: Callbacks
 ) -> EvaluationRollouts:
     """Test episodes in this process, or in ``test.n_workers`` others.
 

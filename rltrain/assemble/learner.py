@@ -26,8 +26,8 @@ from rltrain.common.conformance import conform
 from rltrain.common.seeding import NETWORK_STREAM, seed_key
 from rltrain.config.schema import Settings
 from rltrain.hardware.device import available_cores, seed_networks
-from rltrain.interfaces import Agents, Critic, Loss, Mixer, Optimizer, TargetUpdates
-from rltrain.types import EnvSpec, Model
+from rltrain.interfaces import Agents, Critic, Loss, Mixer, Model, Optimizer, TargetUpdates
+from rltrain.types import EnvSpec
 
 
 def build_learner(settings: Settings, spec: EnvSpec, device: torch.device) -> Learner:
@@ -70,7 +70,7 @@ def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Mode
         critic = settings.nodes["algo.critic"].build(
             spec=spec,
             make_agents=partial(build_agents, settings, spec),
-            hidden_dim=cast(Agents, agents).hidden_dim,
+            hidden_dim=agents.hidden_dim,
         )
     model = Model(
         agents,
@@ -85,7 +85,7 @@ def build_model(settings: Settings, spec: EnvSpec, device: torch.device) -> Mode
     return model.to(device)
 
 
-def build_agents(settings: Settings, spec: EnvSpec) -> nn.Module:
+def build_agents(settings: Settings, spec: EnvSpec) -> Agents:
     """The network that acts.
 
     Raises:
@@ -96,10 +96,10 @@ def build_agents(settings: Settings, spec: EnvSpec) -> nn.Module:
     node = replace(whole, kwargs={k: v for k, v in whole.kwargs.items() if k != "groups"})
     distribution = build_distribution(settings)
 
-    def make(spec: EnvSpec) -> nn.Module:
+    def make(spec: EnvSpec) -> Agents:
         built = module(node.build(spec=spec, distribution=distribution), "algo.network")
-        conform(built, Agents, "algo.network")
-        return built
+        agents: Agents = conform(built, Agents, "algo.network")
+        return agents
 
     agents = make(spec)
     if groups is not None:
@@ -214,7 +214,7 @@ def spec_of(record: Mapping[str, Any]) -> EnvSpec:
         raise ValueError(f"{where}: {first['msg']}") from error
 
 
-def load_agents(settings: Settings, spec: EnvSpec, device: torch.device, folder: Path) -> nn.Module:
+def load_agents(settings: Settings, spec: EnvSpec, device: torch.device, folder: Path) -> Agents:
     """The network that acts, with the weights of a checkpoint; nothing else of the run is built.
 
     Raises:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from torch import nn
-
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.exploration.share import ExplorationOfShare
@@ -13,7 +11,7 @@ from rltrain.common.seeding import TEST_POLICY_STREAM, generator
 from rltrain.config.schema import Settings
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout import Rollout
-from rltrain.interfaces import VectorEnv
+from rltrain.interfaces import Agents, VectorEnv
 
 
 def n_test_envs(settings: Settings) -> int:
@@ -22,7 +20,7 @@ def n_test_envs(settings: Settings) -> int:
 
 
 def build_test_rollout(
-    settings: Settings, agents: nn.Module, env: VectorEnv, share: Share | None = None
+    settings: Settings, agents: Agents, env: VectorEnv, share: Share | None = None
 ) -> Rollout:
     """Test episodes in ``env``, with their own exploration.
 

@@ -9,10 +9,8 @@ import pickle
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import cast
 
 import torch
-from torch import nn
 
 from rltrain.algo.exploration.share import ExplorationOfShare
 from rltrain.algo.learner import Learner
@@ -84,7 +82,7 @@ def build_process_rollout(
     exchange: RunExchange
     start_worker: StartWorker
     if settings.cluster is None:
-        hidden_dim = cast(Agents, agents).hidden_dim if buffer.keeps_hidden else None
+        hidden_dim = agents.hidden_dim if buffer.keeps_hidden else None
         sizes = hardware.n_envs, algo.steps_per_collect, hidden_dim
         layout = layout_of(env, *sizes, buffer.keeps_values)
         exchange = shared = SharedExchange(layout, agents, len(shares))
@@ -114,7 +112,7 @@ def build_process_rollout(
 
 def make_rollout(
     settings: Settings, keeps: Mapping[str, bool], spec: EnvSpec, share: Share, replaced: int
-) -> tuple[Rollout, nn.Module]:
+) -> tuple[Rollout, Agents]:
     """Run in a worker: its rollout, and the agents that act in it.
 
     Args:
@@ -151,7 +149,7 @@ def make_rollout(
 
 
 def build_process_tests(
-    settings: Settings, agents: nn.Module, env: VectorEnv, *, watched: bool = False
+    settings: Settings, agents: Agents, env: VectorEnv, *, watched: bool = False
 ) -> ProcessTests:
     """Test episodes in worker processes.
 
@@ -183,7 +181,7 @@ def build_process_tests(
 
 def make_test_rollout(
     settings: Settings, spec: EnvSpec, share: Share, replaced: int
-) -> tuple[Rollout, nn.Module]:
+) -> tuple[Rollout, Agents]:
     """Run in a worker: its test rollout, and the agents that act in it."""
     set_threads(1)
     set_allocator_policy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Iterator
 from functools import cache
@@ -12,8 +13,9 @@ def conform(part: Any, interface: type, name: str) -> Any:
     """A part with every member of its interface, those that it may leave out with their defaults.
 
     Args:
-        interface: a protocol. Attributes without a value and methods that are not ``optional`` are
-            required; a string in an attribute's ``Annotated`` describes it.
+        interface: a base class, or a protocol, of which it need not be a subclass. Attributes
+            without a value and methods without a default are required; a string in an attribute's
+            ``Annotated`` describes it.
         name: what the part is in a configuration, such as algo.loss.
 
     Raises:
@@ -26,8 +28,12 @@ def conform(part: Any, interface: type, name: str) -> Any:
         problem = attribute_problem(part, member, annotation)
         problems += [problem] if problem else []
     for member, method in methods(interface):
-        there = callable(getattr(part, member, None))
-        if not there and getattr(method, "optional", False):
+        own = getattr(part, member, None)
+        there = callable(own) and not getattr(own, "__isabstractmethod__", False)
+        if isinstance(method, property):
+            if not hasattr(part, member) and method.fget is not None:
+                give(part, member, method.fget(part), name)
+        elif not there and has_default(interface, method):
             give(part, member, types.MethodType(method, part), name)
         elif not there:
             problems.append(f"{member}{'' if member != '__call__' else ': it cannot be called'}")
@@ -39,19 +45,35 @@ def conform(part: Any, interface: type, name: str) -> Any:
     return part
 
 
+def has_default(interface: type, method: Any) -> bool:
+    """Whether a method may be left out."""
+    if getattr(interface, "_is_protocol", False):
+        return bool(getattr(method, "optional", False))
+    return not getattr(method, "__isabstractmethod__", False)
+
+
 @cache
 def attributes(interface: type) -> tuple[tuple[str, Any], ...]:
-    """The annotated attributes of a protocol, inherited ones included."""
-    return tuple(get_type_hints(interface, include_extras=True).items())
+    """The annotated attributes of an interface, inherited ones included."""
+    hints = get_type_hints(interface, include_extras=True)
+    names = (name for each in parents(interface) for name in inspect.get_annotations(each))
+    return tuple((name, hints[name]) for name in names)
 
 
 def methods(interface: type) -> Iterator[tuple[str, Any]]:
-    """The methods of a protocol, inherited ones included."""
-    for each in reversed(interface.__mro__):
+    """The methods and properties of an interface, inherited ones included."""
+    for each in parents(interface):
         for name, member in vars(each).items():
-            public = not name.startswith("_") or name == "__call__"
-            if isinstance(member, types.FunctionType) and public and each.__module__ != "typing":
+            if isinstance(member, (types.FunctionType, property)) and (
+                not name.startswith("_") or name == "__call__"
+            ):
                 yield name, member
+
+
+def parents(interface: type) -> Iterator[type]:
+    """The classes that an interface is made of, without those of libraries."""
+    libraries = ("typing", "builtins", "torch")
+    return (c for c in reversed(interface.__mro__) if c.__module__.split(".")[0] not in libraries)
 
 
 def attribute_problem(part: Any, member: str, annotation: Any) -> str:

@@ -15,8 +15,7 @@ from torch import nn
 
 from rltrain.algo.optimizer import GradientStep
 from rltrain.algo.policy import Policy
-from rltrain.interfaces import Loss
-from rltrain.types import Model
+from rltrain.interfaces import Loss, Model
 
 if TYPE_CHECKING:
     from rltrain.kernels.table import Counterpart

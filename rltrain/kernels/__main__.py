@@ -33,10 +33,11 @@ def compile_td_step() -> None:
     from rltrain.algo.network.distribution import Scalar
     from rltrain.algo.network.mlp import mlp_agents
     from rltrain.algo.optimizer import GradientStep, adam
+    from rltrain.interfaces import Model
     from rltrain.kernels.acting import choose
     from rltrain.kernels.gradient_step import adam_step
     from rltrain.kernels.td_step import CompiledTDLoss
-    from rltrain.types import Clock, EnvSpec, Model
+    from rltrain.types import Clock, EnvSpec
 
     spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(2,))
     agents = mlp_agents(
@@ -67,8 +68,9 @@ def compile_sequence_step() -> None:
     from rltrain.algo.loss.td import TDLoss
     from rltrain.algo.mixer.qmix import QMix
     from rltrain.algo.network.gru import GRUAgents
+    from rltrain.interfaces import Model
     from rltrain.kernels.recurrent.team_step import CompiledSequenceLoss
-    from rltrain.types import Clock, EnvSpec, Model
+    from rltrain.types import Clock, EnvSpec
 
     spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(2,), state_dim=1)
     agents = GRUAgents(spec=spec, hidden_dim=1, last_action=True, agent_id=True)

@@ -6,12 +6,13 @@ from typing import cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from rltrain.algo.exploration.epsilon import EpsilonGreedy
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.policy import Policy
+from rltrain.interfaces import Agents
 from rltrain.kernels.recurrent.weights import agent_weights
 from rltrain.kernels.stack import Stack, output_kind
 from rltrain.kernels.watch import ModuleWatch
@@ -19,7 +20,7 @@ from rltrain.types import Clock
 
 
 def stack_values(
-    stack: Stack, policy: Policy, agents: nn.Module, obs: np.ndarray, hidden: Tensor
+    stack: Stack, policy: Policy, agents: Agents, obs: np.ndarray, hidden: Tensor
 ) -> tuple[np.ndarray, Tensor]:
     """``Policy.values`` of agents that get observations as they are."""
     if agents is not policy.agents or not stack.compiles:
@@ -42,7 +43,7 @@ def recurrent_step(
 
 
 def recurrent_values(
-    step: RecurrentStep, policy: Policy, agents: nn.Module, obs: np.ndarray, hidden: Tensor
+    step: RecurrentStep, policy: Policy, agents: Agents, obs: np.ndarray, hidden: Tensor
 ) -> tuple[np.ndarray, Tensor]:
     """``Policy.values`` of such agents."""
     if agents is not policy.agents or not step.compiles:

@@ -30,6 +30,7 @@ from rltrain.algo.network.layers import Layers
 from rltrain.algo.network.packing import PackedGRU
 from rltrain.algo.optimizer import FEW_WEIGHTS, GradientStep
 from rltrain.algo.policy import Policy
+from rltrain.interfaces import Model
 from rltrain.kernels import acting, fused_layers, gradient_step, stack
 from rltrain.kernels.recurrent.packed_gru import gru
 from rltrain.kernels.recurrent.team_step import MIXERS, team_loss
@@ -37,7 +38,6 @@ from rltrain.kernels.recurrent.weights import misfit
 from rltrain.kernels.stack import Stack
 from rltrain.kernels.td_step import CompiledTDLoss
 from rltrain.kernels.watch import ModuleWatch
-from rltrain.types import Model
 
 
 class Twin(NamedTuple):

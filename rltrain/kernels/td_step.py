@@ -13,30 +13,32 @@ from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.common.array_batch import array_of
+from rltrain.interfaces import Loss, Model
 from rltrain.kernels.stack import NO_POINTS, Stack, output_kind
 from rltrain.kernels.watch import ModuleWatch, watched
-from rltrain.types import Batch, Clock, Model, Number, Result
+from rltrain.types import Batch, Clock, Number, Result
 
 MOST_PRODUCTS = 50_000_000
 """Multiplications of a forward pass above which PyTorch learns faster, on one thread."""
 NAMES = "td_error_abs", "q_taken_mean", "target_mean", "clipped_target_mass"
 
 
-class CompiledTDLoss:
+class CompiledTDLoss(Loss):
     """``TDLoss``, ``CategoricalLoss`` or ``QuantileLoss`` with values, errors and gradient from one
     compiled function, which uses one thread. Large networks are left to PyTorch and its threads.
     """
 
-    per_agent = of_team = False
-    targets: Callable[..., Tensor] | None = None
-
     def __init__(self, loss: TDLoss | CategoricalLoss | QuantileLoss) -> None:
         self.loss, self.n_step = loss, loss.n_step
-        self.acted_error = loss.acted_error
         distribution = None if isinstance(loss, TDLoss) else loss.bellman.distribution
         self.outputs = (0, NO_POINTS) if distribution is None else output_kind(distribution)
         self._stacks: dict[nn.Module, Stack] = {}  # by agents: online and target
         self._watches: dict[Model, ModuleWatch] = {}  # by online model
+
+    @property
+    def acted_error(self) -> Callable[..., Tensor] | None:
+        """That of the loss."""
+        return self.loss.acted_error
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
         """As the loss; with ``gradient``, that of the flat parameters."""

@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 from torch.nn.modules import module as torch_module
 
-from rltrain.types import Model
+from rltrain.interfaces import Model
 
 log = logging.getLogger("rltrain")
 HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from rltrain.algo.learner import Learner
 from rltrain.algo.network.groups import GroupedAgents
-from rltrain.types import Model
+from rltrain.interfaces import Model
 
 Weights = Mapping[str, Any]
 FEED_FORWARD = ("torso.0", "torso.2", "head.advantage.0")

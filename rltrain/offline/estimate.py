@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.policy import Frames
@@ -56,7 +55,7 @@ class Estimate(Callback):
 
 
 def probabilities(
-    agents: nn.Module,
+    agents: Agents,
     episodes: Sequence[Mapping[str, np.ndarray]],
     exploration: Exploration,
     dataset: Dataset,
@@ -69,7 +68,7 @@ def probabilities(
     device = torch_device_of(agents)
     length = np.array([len(e["last"]) - 1 for e in episodes])
     frames = Frames(spec, n) if spec.frame_stack > 1 else None
-    hidden = torch.zeros(n, spec.n_agents, cast(Agents, agents).hidden_dim, device=device)
+    hidden = torch.zeros(n, spec.n_agents, agents.hidden_dim, device=device)
     last_action = np.full((n, spec.n_agents), -1, np.int64)
     probability = np.empty((int(length.max()), n, spec.n_agents))
     agents.eval()  # the learner switches it back
@@ -77,7 +76,7 @@ def probabilities(
         step = {name: at(episodes, name, t, length) for name in ("obs", "avail_actions", "action")}
         obs = step["obs"] if frames is None else frames.push(step["obs"])
         with torch.inference_mode():
-            values, hidden = cast(Agents, agents).step(
+            values, hidden = agents.step(
                 torch.from_numpy(obs).to(device).float(),
                 torch.from_numpy(last_action).to(device),
                 hidden,

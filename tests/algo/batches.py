@@ -29,13 +29,8 @@ from rltrain.algo.network.mlp import mlp_agents
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.optimizer import rmsprop
 from rltrain.algo.target_update import TargetUpdate
-from rltrain.types import (
-    Batch,
-    Clock,
-    EnvSpec,
-    Model,
-    Output,
-)
+from rltrain.interfaces import Model
+from rltrain.types import Batch, Clock, EnvSpec, Output
 
 SPEC = EnvSpec(n_agents=2, n_actions=4, obs_shape=(3,), state_dim=5)
 MAPS = {  # name: agents, actions, obs, state

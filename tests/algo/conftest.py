@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from rltrain.algo.mixer.sum import Independent
-from rltrain.types import EnvSpec, Model
+from rltrain.interfaces import Model
+from rltrain.types import EnvSpec
 from tests.algo import batches
 from tests.algo.batches import Table, make_batch
 

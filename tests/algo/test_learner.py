@@ -10,7 +10,8 @@ from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.sum import Independent
 from rltrain.algo.optimizer import adam, radam, rmsprop
 from rltrain.algo.target_update import TargetUpdate
-from rltrain.types import Clock, Model, Output
+from rltrain.interfaces import Model
+from rltrain.types import Clock, Output
 from tests.algo.batches import (
     MIXERS,
     SPEC,

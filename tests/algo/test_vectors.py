@@ -15,13 +15,9 @@ from rltrain.algo.mixer.qplex import QPlex
 from rltrain.algo.mixer.sum import Independent, Sum
 from rltrain.algo.optimizer import rmsprop
 from rltrain.algo.target_update import TargetUpdate
+from rltrain.interfaces import Model
 from rltrain.migrate import load_pymarl, parts_of
-from rltrain.types import (
-    Batch,
-    Clock,
-    EnvSpec,
-    Model,
-)
+from rltrain.types import Batch, Clock, EnvSpec
 from tests.algo.batches import AGENTS, make_learner
 
 DATA = Path(__file__).parents[1] / "data"

@@ -11,11 +11,12 @@ from torch.nn.utils import parametrize, prune
 import rltrain
 from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.network.gru import GRUAgents
+from rltrain.interfaces import Model
 from rltrain.kernels import watch
 from rltrain.kernels.recurrent.team_step import CompiledSequenceLoss
 from rltrain.kernels.recurrent.weights import misfit
 from rltrain.kernels.td_step import CompiledTDLoss
-from rltrain.types import Clock, EnvSpec, Model
+from rltrain.types import Clock, EnvSpec
 from tests.algo.batches import SPEC, make_batch
 from tests.marks import each_once
 

@@ -9,12 +9,13 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from rltrain.algo.exploration.choice import greedy
 from rltrain.algo.exploration.epsilon import EpsilonGreedy
 from rltrain.algo.exploration.interface import AgentNoise
 from rltrain.common.number_types import Count, Positive, Probability
+from rltrain.interfaces import Agents
 from rltrain.types import Clock
 
 
@@ -33,7 +34,7 @@ class ParameterNoise(EpsilonGreedy):
     ) -> None:
         super().__init__(start=start, end=end, env_steps=env_steps)
         self.stddev = stddev
-        self.noisy: nn.Module | None = None
+        self.noisy: Agents | None = None
         self.divergence, self.n_compared = 0.0, 0  # sum and number of the current noise
 
     def noise(self) -> AgentNoise:
@@ -54,7 +55,7 @@ class ParameterNoise(EpsilonGreedy):
     def metrics(self, clock: Clock) -> dict[str, float]:
         return {**super().metrics(clock), "noise_stddev": self.stddev}
 
-    def perturbed(self, agents: nn.Module, rng: np.random.Generator) -> nn.Module:
+    def perturbed(self, agents: Agents, rng: np.random.Generator) -> Agents:
         """The agents to act with, with their first noise at the first call."""
         if self.noisy is None:
             self.noisy = copy.deepcopy(agents).requires_grad_(False)
@@ -67,9 +68,7 @@ class ParameterNoise(EpsilonGreedy):
         self.divergence += float(divergences.sum())
         self.n_compared += divergences.size
 
-    def draw(
-        self, agents: nn.Module, n_actions: int, clock: Clock, rng: np.random.Generator
-    ) -> None:
+    def draw(self, agents: Agents, n_actions: int, clock: Clock, rng: np.random.Generator) -> None:
         """New noise on the current weights; its size is adapted to the measured divergence."""
         noisy = self.perturbed(agents, rng)
         if self.n_compared:
@@ -80,7 +79,7 @@ class ParameterNoise(EpsilonGreedy):
         self.divergence, self.n_compared = 0.0, 0
         self._add_noise(noisy, agents, rng)
 
-    def _add_noise(self, noisy: nn.Module, agents: nn.Module, rng: np.random.Generator) -> None:
+    def _add_noise(self, noisy: Agents, agents: Agents, rng: np.random.Generator) -> None:
         with torch.no_grad():
             for weight, clean in zip(noisy.parameters(), agents.parameters(), strict=True):
                 noise = rng.standard_normal(tuple(clean.shape), np.float32)
@@ -97,7 +96,7 @@ class ParameterNoise(EpsilonGreedy):
             "noisy": {k: v.clone() for k, v in weights.items()},
         }
 
-    def load_state_dict(self, state: Mapping[str, Any], agents: nn.Module) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], agents: Agents) -> None:
         self.stddev, self.divergence = float(state["stddev"]), float(state["divergence"])
         self.n_compared = int(state["n_compared"])
         self.noisy = None

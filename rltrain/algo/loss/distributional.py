@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from rltrain.algo.loss.td import total
 from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.targets import at_step, greedy, huber
 from rltrain.common.number_types import Count, Flag, NonNegative, Probability
-from rltrain.interfaces import Agents
-from rltrain.types import Batch, Clock, Model, Output, Result
+from rltrain.interfaces import Loss, Model
+from rltrain.types import Batch, Clock, Output, Result
 
 
 # twin: kernels/td_step.py
@@ -29,7 +29,7 @@ class _Bellman:
     def taken(self, online: Model, batch: Batch) -> tuple[Output, Tensor]:
         """The online agents' outputs, and those of the actions taken [T, B, N, K]."""
         stop = None if self.double and not self.chooses_apart else len(batch.action)
-        output = cast(Agents, online.agents).unroll(batch, stop=stop)
+        output = online.agents.unroll(batch, stop=stop)
         assert output.dist is not None, "the agents give no distribution"
         return output, outputs_of(output.dist[:-1], batch.action)
 
@@ -40,10 +40,10 @@ class _Bellman:
         """reward_sum and discount [T, B, N] and the target agents' outputs [T, B, N, K] for the
         action taken next, n steps ahead.
         """
-        ahead = cast(Agents, target.agents).unroll(batch, start=1)
+        ahead = target.agents.unroll(batch, start=1)
         chooser = output if self.double else ahead
         if self.chooses_apart:
-            chooser = cast(Agents, online.agents).unroll(batch, start=1)
+            chooser = online.agents.unroll(batch, start=1)
         best = greedy(chooser.q, batch.avail_actions)  # [T+1, B, N]
         assert ahead.dist is not None
         dist = outputs_of(ahead.dist, best)
@@ -62,7 +62,7 @@ def outputs_of(dist: Tensor, action: Tensor) -> Tensor:
     return dist.gather(-2, index).squeeze(-2)
 
 
-class CategoricalLoss:
+class CategoricalLoss(Loss):
     """Cross entropy to the projected target distribution (C51; Bellemare et al. 2017, algorithm 1),
     n steps deep; the priority is the cross entropy, as in Rainbow (Hessel et al. 2018).
 
@@ -74,7 +74,6 @@ class CategoricalLoss:
     """
 
     per_agent = True  # no mixer
-    acted_error = None  # priorities are not the errors of means
 
     def __init__(
         self,
@@ -82,15 +81,15 @@ class CategoricalLoss:
         gamma: Probability,
         double: Flag,
         n_step: Count,
-        distribution: nn.Module,
+        distribution: Distribution,
     ) -> None:
-        if cast(Distribution, distribution).support is None:
+        if distribution.support is None:
             raise ValueError(
                 "the categorical loss needs algo/distribution=categorical, got "
                 f"{type(distribution).__name__.lower()}."
             )
-        self.n_step, self.distribution = n_step, cast(Distribution, distribution)
-        self.bellman = _Bellman(gamma, double, n_step, cast(Distribution, distribution))
+        self.n_step, self.distribution = n_step, distribution
+        self.bellman = _Bellman(gamma, double, n_step, distribution)
 
     # twin: kernels/td_step.py
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
@@ -119,7 +118,7 @@ def clipped_mass(prob: Tensor, support: Tensor, reward_sum: Tensor, discount: Te
     return (prob * outside).sum(-1)
 
 
-class QuantileLoss:
+class QuantileLoss(Loss):
     """Quantile Huber loss, summed over the learned quantiles and averaged over the target's
     (QR-DQN, Dabney et al. 2018a, algorithm 1; IQN, Dabney et al. 2018b, equation 3); the priority
     is the mean absolute error of all pairs. The next action of IQN is the best by K levels of its
@@ -130,7 +129,6 @@ class QuantileLoss:
     """
 
     per_agent = True  # no mixer
-    acted_error = None  # priorities are not the errors of means
 
     def __init__(
         self,
@@ -139,16 +137,16 @@ class QuantileLoss:
         double: Flag,
         n_step: Count,
         kappa: NonNegative,
-        distribution: nn.Module,
+        distribution: Distribution,
     ) -> None:
-        tau = cast(Distribution, distribution).tau
-        if tau is None and not cast(Distribution, distribution).implicit:
+        tau = distribution.tau
+        if tau is None and not distribution.implicit:
             raise ValueError(
                 "the quantile loss needs algo/distribution=quantile or implicit_quantile, got "
                 f"{type(distribution).__name__.lower()}."
             )
         self.n_step, self.kappa, self.tau = n_step, kappa, tau
-        self.bellman = _Bellman(gamma, double, n_step, cast(Distribution, distribution))
+        self.bellman = _Bellman(gamma, double, n_step, distribution)
 
     # twin: kernels/td_step.py
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import torch
 from torch import Tensor
 
@@ -11,11 +9,11 @@ from rltrain.algo.loss.td import result_of
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.targets import greedy, lambda_return, pick
 from rltrain.common.number_types import Probability
-from rltrain.interfaces import Agents, Mixer
-from rltrain.types import Batch, Clock, Model, Result
+from rltrain.interfaces import Loss, Model
+from rltrain.types import Batch, Clock, Result
 
 
-class LambdaLoss:
+class LambdaLoss(Loss):
     """Squared error to Q(λ) returns of the present network; no target network (PQN; Gallici et al.
     2025, algorithm 1).
 
@@ -33,18 +31,18 @@ class LambdaLoss:
         """Loss sum, count (learned transitions × M), priority [B]; ``batch.td_target`` is set."""
         assert batch.td_target is not None, "Q(λ) needs buffer=on_policy"
         state = zero_outside(batch.state, batch.real)
-        q = cast(Agents, online.agents).unroll(batch, stop=len(batch.action)).q[:-1]
+        q = online.agents.unroll(batch, stop=len(batch.action)).q[:-1]
         best = pick(q.detach(), greedy(q.detach(), batch.avail_actions[:-1]))
-        q_taken = cast(Mixer, online.mixer)(pick(q, batch.action), best, batch.action, state[:-1])
+        q_taken = online.mixer(pick(q, batch.action), best, batch.action, state[:-1])
         return result_of(q_taken, batch.td_target, batch, None)
 
     @torch.no_grad()
     def targets(self, online: Model, transitions: Batch, last: Tensor) -> Tensor:
         """[T, E, M] for ``transitions`` (T = 1, B = T · E, step by step) and ``last`` [T+1, E]."""
-        q = cast(Agents, online.agents).unroll(transitions, start=1).q[1:]
+        q = online.agents.unroll(transitions, start=1).q[1:]
         action = greedy(q, transitions.avail_actions[1:])
         best = pick(q, action)
-        value = cast(Mixer, online.mixer)(best, best, action, transitions.state[1:])
+        value = online.mixer(best, best, action, transitions.state[1:])
         shape = (len(last) - 1, last.shape[1])
         return lambda_return(
             transitions.reward[0].view(*shape, -1),

@@ -16,11 +16,11 @@ from rltrain.algo.return_settings import Returns
 from rltrain.algo.targets import greedy, huber
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count, NonNegative, Positive
-from rltrain.interfaces import Agents
-from rltrain.types import Batch, Clock, EnvSpec, Model, Result
+from rltrain.interfaces import Critic, Loss, Model
+from rltrain.types import Batch, Clock, EnvSpec, Result
 
 
-class QTranCritic(nn.Module):
+class QTranCritic(Critic):
     """Joint value Q_jt(s, h, u) and state value V(s) (Son et al. 2019, section 4.1).
 
     Q_jt reads the state and the sum over agents of an encoding of [hidden state ; action].
@@ -58,7 +58,7 @@ def three_layers(n_in: int, width: int) -> nn.Sequential:
     return nn.Sequential(*layers, nn.Linear(width, 1))
 
 
-class QTranLoss:
+class QTranLoss(Loss):
     """The three losses of QTRAN-base (Son et al. 2019, equations 4 to 6). Q' is the mixed value of
     the agents (their sum), ū their greedy joint action.
 
@@ -96,7 +96,7 @@ class QTranLoss:
         """Loss sum, count (learned transitions), priority [B] (a window's mean |TD error|)."""
         critic = cast(QTranCritic, online.critic)
         state = zero_outside(batch.state, batch.real)  # [T+1, B, S]
-        output = cast(Agents, online.agents).unroll(batch)
+        output = online.agents.unroll(batch)
         q, hidden, now = output.q[:-1], output.hidden[:-1], state[:-1]
         best = greedy(output.q.detach(), batch.avail_actions)  # [T+1, B, N]
         q_taken = critic(hidden, batch.action, now)  # [T, B, 1]
@@ -125,7 +125,7 @@ class QTranLoss:
     def _td_target(self, target: Model, batch: Batch, best: Tensor, state: Tensor) -> Tensor:
         """TD targets [T, B, 1]; ``best`` [T, B, N] are the online agents' greedy actions."""
         critic, returns = cast(QTranCritic, target.critic), self.returns
-        output = cast(Agents, target.agents).unroll(batch, start=returns.first)
+        output = target.agents.unroll(batch, start=returns.first)
         q, hidden = output.q, output.hidden
         best = best if returns.double else greedy(q[1:], batch.avail_actions[1:])
         value = critic(hidden[1:], best, state[1:])

@@ -6,7 +6,6 @@ A new one is a callable of (online, target, batch, clock) that gives a ``Result`
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
 import torch
 from torch import Tensor
@@ -16,11 +15,11 @@ from rltrain.algo.return_settings import Returns
 from rltrain.algo.targets import greedy, huber, n_step_target, pick, rescale, unscale
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Positive
-from rltrain.interfaces import Agents, Mixer
-from rltrain.types import Batch, Clock, Model, Result
+from rltrain.interfaces import Loss, Mixer, Model
+from rltrain.types import Batch, Clock, Result
 
 
-class TDLoss:
+class TDLoss(Loss):
     """Squared or Huber TD error of the mixed values: DQN (T = N = 1), DRQN, R2D2, IQL, VDN, QMIX,
     QPLEX, Qatten; Munchausen DQN.
 
@@ -55,12 +54,12 @@ class TDLoss:
         state = zero_outside(batch.state, batch.real)  # [T+1, B, S]
         looks_ahead = self.returns.double and batch.td_target is None
         stop = None if looks_ahead else len(batch.action)
-        output = cast(Agents, online.agents).unroll(batch, stop=stop)
+        output = online.agents.unroll(batch, stop=stop)
         mixed = taken_value(online, output.q[:-1], batch, state[:-1])  # [T, B, M]
         td_target = batch.td_target
         if td_target is None:
             td_target = self._td_target(target, batch, output.q.detach()[1:], state)
-        penalty = cast(Mixer, online.mixer).penalty
+        penalty = online.mixer.penalty
         extra = None if penalty is None else penalty(state[:-1])
         return result_of(mixed, td_target, batch, self.huber, extra)
 
@@ -99,7 +98,7 @@ class TDLoss:
     def _td_target(self, target: Model, batch: Batch, online_q: Tensor, state: Tensor) -> Tensor:
         """TD targets [T, B, M]."""
         returns, available = self.returns, batch.avail_actions[1:]
-        q = cast(Agents, target.agents).unroll(batch, start=returns.first).q
+        q = target.agents.unroll(batch, start=returns.first).q
         best = greedy(online_q if returns.double else q[1:], available)  # [T, B, N]
         value = joint_value(target, q[1:], best, available, state[1:])
         taken = taken_value(target, q[:-1], batch, state[:-1]) if returns.corrected else None
@@ -121,7 +120,7 @@ def joint_value(
     model: Model, q: Tensor, action: Tensor, available: Tensor, state: Tensor
 ) -> Tensor:
     """The mixed value [T, B, M] of actions [T, B, N]."""
-    mixer, chosen = cast(Mixer, model.mixer), pick(q, action)
+    mixer, chosen = model.mixer, pick(q, action)
     best = pick_greedy(q.detach(), available, mixer, chosen)
     return mixer(chosen, best, action, state)
 

@@ -18,11 +18,11 @@ from rltrain.algo.return_settings import Returns
 from rltrain.algo.targets import greedy, huber, pick
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count, Positive, Probability
-from rltrain.interfaces import Agents
-from rltrain.types import Batch, Clock, EnvSpec, Model, Result
+from rltrain.interfaces import Agents, Critic, Loss, Model
+from rltrain.types import Batch, Clock, EnvSpec, Result
 
 
-class CentralCritic(nn.Module):
+class CentralCritic(Critic):
     """Q̂*: agents of their own and a feed-forward mixer without constraint (Rashid et al. 2020,
     section 5.1).
 
@@ -35,7 +35,7 @@ class CentralCritic(nn.Module):
     """
 
     def __init__(
-        self, *, spec: EnvSpec, make_agents: Callable[[], nn.Module], embed_dim: Count
+        self, *, spec: EnvSpec, make_agents: Callable[[], Agents], embed_dim: Count
     ) -> None:
         super().__init__()
         need_team_reward("CentralCritic", spec)
@@ -45,7 +45,7 @@ class CentralCritic(nn.Module):
     @property
     def obs_norm(self) -> RunningNorm | None:
         """The running statistics of observations of its agents, if they normalize them."""
-        return cast(Agents, self.agents).obs_norm
+        return self.agents.obs_norm
 
 
 class CentralMixer(nn.Module):
@@ -66,7 +66,7 @@ class CentralMixer(nn.Module):
         return value
 
 
-class WeightedLoss:
+class WeightedLoss(Loss):
     """w(s, u) (Q_tot − y)² + (Q̂* − y)² with y from the target network's Q̂*, at the next greedy
     actions of the agents (Rashid et al. 2020, sections 4 and 5).
 
@@ -104,10 +104,10 @@ class WeightedLoss:
         """Loss sum, count (learned transitions), priority [B] (a window's mean |TD error|)."""
         critic = cast(CentralCritic, online.critic)
         state = zero_outside(batch.state, batch.real)  # [T+1, B, S]
-        q = cast(Agents, online.agents).unroll(batch).q
+        q = online.agents.unroll(batch).q
         best = greedy(q.detach(), batch.avail_actions)  # [T+1, B, N]
         q_taken = taken_value(online, q[:-1], batch, state[:-1])  # [T, B, 1]
-        central_q = cast(Agents, critic.agents).unroll(batch, stop=len(batch.action)).q[:-1]
+        central_q = critic.agents.unroll(batch, stop=len(batch.action)).q[:-1]
         central = critic.mixer(pick(central_q, batch.action), state[:-1])
         td_target, q_best = self._td_target(target, batch, best, state)
         td_error = real(q_taken - td_target, batch)
@@ -144,10 +144,10 @@ class WeightedLoss:
             best: [T+1, B, N], the online agents' greedy actions.
         """
         critic, returns = cast(CentralCritic, target.critic), self.returns
-        central_q = cast(Agents, critic.agents).unroll(batch).q
+        central_q = critic.agents.unroll(batch).q
         policy = None
         if returns.munchausen is not None or not returns.double:
-            policy = cast(Agents, target.agents).unroll(batch).q
+            policy = target.agents.unroll(batch).q
             best = best if returns.double else greedy(policy, batch.avail_actions)
         value = critic.mixer(pick(central_q, best), state)  # [T+1, B, 1]
         taken = None

@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from rltrain.algo.mixer.qmix import need_state, two_layers
 from rltrain.algo.mixer.sum import need_team_reward
 from rltrain.common.number_types import Count, Flag
+from rltrain.interfaces import Mixer
 from rltrain.types import EnvSpec
 
 
-class Qatten(nn.Module):
+class Qatten(Mixer):
     """Monotonic multi-head attention mixer (Yang et al. 2020, equations 9 to 12): M = 1.
 
     Q_tot = Σ_h |w_h(s)| Σ_i softmax_i(query_h(s) · key(unit_i) / √d) Q_i + c(s).
@@ -29,7 +30,7 @@ class Qatten(nn.Module):
         ValueError: more than one reward stream, or no global state.
     """
 
-    n_streams, uses_greedy, penalty = 1, False, None
+    n_streams, uses_greedy = 1, False
 
     def __init__(
         self,

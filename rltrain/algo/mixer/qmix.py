@@ -13,11 +13,12 @@ from torch.nn import functional as F
 
 from rltrain.algo.mixer.sum import need_team_reward
 from rltrain.common.number_types import Count
+from rltrain.interfaces import Mixer
 from rltrain.types import EnvSpec
 
 
 # twin: kernels/recurrent/team_step.py
-class QMix(nn.Module):
+class QMix(Mixer):
     """A monotonic mixing network, its weights from the state (Rashid et al. 2018, § 4): M = 1.
 
     Q_tot = elu(q |W_1(s)| + b_1(s)) · |w_final(s)| + V(s). ``hypernet_layers`` is the depth of the
@@ -27,7 +28,7 @@ class QMix(nn.Module):
         ValueError: more than one reward stream, or no global state.
     """
 
-    n_streams, uses_greedy, penalty = 1, False, None
+    n_streams, uses_greedy = 1, False
 
     def __init__(
         self,

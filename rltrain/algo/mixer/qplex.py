@@ -13,13 +13,14 @@ from rltrain.algo.mixer.qatten import StateAttention
 from rltrain.algo.mixer.qmix import need_state, two_layers
 from rltrain.algo.mixer.sum import need_team_reward
 from rltrain.common.number_types import Count, Flag, NonNegative
+from rltrain.interfaces import Mixer
 from rltrain.types import EnvSpec
 
 SMALLEST = 1e-10
 """Added to weights that must be above zero."""
 
 
-class QPlex(nn.Module):
+class QPlex(Mixer):
     """Duplex dueling mixer (Wang et al. 2021, equations 8 to 12): M = 1.
 
     Q_tot = Σ_i Q̃_i + Σ_i (λ_i(s, u) − 1) Ã_i with Q̃_i = w_i(s) Q_i + b_i(s), the advantages
@@ -35,7 +36,7 @@ class QPlex(nn.Module):
         ValueError: more than one reward stream, or no global state.
     """
 
-    n_streams, uses_greedy, penalty = 1, True, None
+    n_streams = 1
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class QPlex(nn.Module):
         return duplex(q, greedy_q, weight, self.V(state), self.si_weight(action, state))
 
 
-class QPlexAttention(nn.Module):
+class QPlexAttention(Mixer):
     """QPLEX whose weights w are attention over the agents' features in the state (Wang et al. 2021,
     appendix B; ``dmaq_qatten`` of its authors): M = 1.
 
@@ -72,7 +73,7 @@ class QPlexAttention(nn.Module):
         ValueError: more than one reward stream, or no global state.
     """
 
-    n_streams, uses_greedy = 1, True
+    n_streams = 1
 
     def __init__(
         self,

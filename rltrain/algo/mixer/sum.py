@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
+from rltrain.interfaces import Mixer
 from rltrain.types import EnvSpec
 
 
 # twin: kernels/recurrent/team_step.py, kernels/td_step.py
-class Independent(nn.Module):
+class Independent(Mixer):
     """Every agent learns its own value (IQL; Tan 1993): M = N."""
 
-    uses_greedy, penalty = False, None
+    uses_greedy = False
 
     def __init__(self, *, spec: EnvSpec) -> None:
         super().__init__()
@@ -23,14 +24,14 @@ class Independent(nn.Module):
 
 
 # twin: kernels/recurrent/team_step.py
-class Sum(nn.Module):
+class Sum(Mixer):
     """The team's value is the sum of the agents' (VDN; Sunehag et al. 2018): M = 1.
 
     Raises:
         ValueError: the environment gives more than one reward stream.
     """
 
-    n_streams, uses_greedy, penalty = 1, False, None
+    n_streams, uses_greedy = 1, False
 
     def __init__(self, *, spec: EnvSpec) -> None:
         super().__init__()

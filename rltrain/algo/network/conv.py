@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
-from torch import nn
-
 from rltrain.algo.network.agent_input import ActionAndAgent
 from rltrain.algo.network.convolutions import Convolutions, PictureInput
 from rltrain.algo.network.distribution import Distribution
@@ -18,7 +14,7 @@ from rltrain.types import EnvSpec
 def conv_agents(
     *,
     spec: EnvSpec,
-    distribution: nn.Module,
+    distribution: Distribution,
     filters: list[list[Count]],
     hidden_sizes: list[Count],
     dueling: Flag,
@@ -38,7 +34,7 @@ def conv_agents(
     head = Head(
         n_in=torso.n_features + rest.dim,
         n_actions=spec.n_actions,
-        distribution=cast(Distribution, distribution),
+        distribution=distribution,
         hidden_sizes=hidden_sizes,
         dueling=dueling,
         sigma=noisy_sigma,

@@ -6,8 +6,8 @@ levels.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -15,34 +15,42 @@ from torch import Tensor, nn
 from rltrain.common.number_types import Count, Real
 
 
-class Distribution(Protocol):
+class Distribution(nn.Module):
     """How K outputs per action describe its return."""
 
     n_outputs: int  # K
-    implicit: bool  # the outputs belong to quantile levels that are passed in
+    implicit: bool = False  # the outputs belong to quantile levels that are passed in
     scalar: bool = False  # the only output is the expected return
-    support: Tensor | None = None  # [K], the returns whose probabilities are the outputs
-    tau: Tensor | None = None  # [K], the quantile levels of the outputs
     levels: Mapping[str, int] | None = None  # of an implicit one: how many, by use
     cosines: int = 0  # of an implicit one: terms of a level's embedding
 
+    @property
+    def support(self) -> Tensor | None:
+        """[K], the returns whose probabilities are the outputs."""
+        return None
+
+    @property
+    def tau(self) -> Tensor | None:
+        """[K], the quantile levels of the outputs."""
+        return None
+
+    @abstractmethod
     def mean(self, dist: Tensor) -> Tensor:
         """[..., K] to [...]."""
 
 
 # twin: kernels/stack.py
-class Scalar(nn.Module):
+class Scalar(Distribution):
     """The expected return itself: K = 1."""
 
-    n_outputs, implicit, scalar = 1, False, True
-    support, tau, levels, cosines = None, None, None, 0
+    n_outputs, scalar = 1, True
 
     def mean(self, dist: Tensor) -> Tensor:
         return dist.squeeze(-1)
 
 
 # twin: kernels/stack.py
-class Categorical(nn.Module):
+class Categorical(Distribution):
     """Logits over ``atoms`` returns evenly spaced from ``v_min`` to ``v_max`` (C51; Bellemare et
     al. 2017, section 4).
 
@@ -50,9 +58,7 @@ class Categorical(nn.Module):
         ValueError: ``v_min`` is not below ``v_max``, or fewer than two atoms.
     """
 
-    implicit, scalar = False, False
-    tau, levels, cosines = None, None, 0
-    support: Tensor  # [K]
+    _support: Tensor
 
     def __init__(self, *, atoms: Count, v_min: Real, v_max: Real) -> None:
         super().__init__()
@@ -63,34 +69,42 @@ class Categorical(nn.Module):
                 "algo.distribution.v_max to the least and the greatest return to expect."
             )
         self.n_outputs = atoms
-        self.register_buffer("support", torch.linspace(v_min, v_max, atoms), persistent=False)
+        self.register_buffer("_support", torch.linspace(v_min, v_max, atoms), persistent=False)
+
+    @property
+    def support(self) -> Tensor:
+        """[K], in order."""
+        return self._support
 
     def mean(self, dist: Tensor) -> Tensor:
         return dist.softmax(-1) @ self.support
 
 
 # twin: kernels/stack.py
-class Quantile(nn.Module):
+class Quantile(Distribution):
     """``quantiles`` returns at the midpoints of as many equal shares (QR-DQN; Dabney et al. 2018a,
     section 4).
     """
 
-    implicit, scalar = False, False
-    support, levels, cosines = None, None, 0
-    tau: Tensor  # [K]
+    _tau: Tensor
 
     def __init__(self, *, quantiles: Count) -> None:
         super().__init__()
         self.n_outputs = quantiles
         tau = (torch.arange(quantiles) + 0.5) / quantiles
-        self.register_buffer("tau", tau, persistent=False)
+        self.register_buffer("_tau", tau, persistent=False)
+
+    @property
+    def tau(self) -> Tensor:
+        """[K], in order."""
+        return self._tau
 
     def mean(self, dist: Tensor) -> Tensor:
         return dist.mean(-1)
 
 
 # twin: kernels/stack.py
-class ImplicitQuantile(nn.Module):
+class ImplicitQuantile(Distribution):
     """Returns at quantile levels drawn for every call (IQN; Dabney et al. 2018b); networks in
     evaluation mode use midpoints instead.
 
@@ -100,9 +114,8 @@ class ImplicitQuantile(nn.Module):
         cosines: terms of a level's embedding (equation 4).
     """
 
-    implicit, scalar = True, False
+    implicit = True
     n_outputs = 1  # per level
-    support, tau = None, None
 
     def __init__(self, *, online: Count, target: Count, acting: Count, cosines: Count) -> None:
         super().__init__()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -14,11 +13,12 @@ from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.head import Head, values
 from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.network.packing import zero_outside
+from rltrain.interfaces import Agents
 from rltrain.types import Batch, Output
 
 
 # twin: kernels/stack.py
-class FeedForward(nn.Module):
+class FeedForward(Agents):
     """Agents without memory: input, ``torso`` to features, ``head`` to values.
 
     ``rest`` joins previous action and agent id to the features (of images).
@@ -38,7 +38,7 @@ class FeedForward(nn.Module):
         embed: AgentInput | PictureInput,
         torso: nn.Module,
         head: Head,
-        distribution: nn.Module,
+        distribution: Distribution,
         rest: ActionAndAgent | None = None,
     ) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class FeedForward(nn.Module):
     @property
     def draws_noise(self) -> bool:
         """Whether the same observation gets different values in training mode."""
-        return self.head.noisy or cast(Distribution, self.distribution).implicit
+        return self.head.noisy or self.distribution.implicit
 
     @property
     def uses_last_action(self) -> bool:

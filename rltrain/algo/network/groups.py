@@ -13,7 +13,7 @@ from rltrain.interfaces import Agents
 from rltrain.types import Batch, EnvSpec, Output
 
 
-class GroupedAgents(nn.Module):
+class GroupedAgents(Agents):
     """One network for each group of agents; every network sees and answers for its own agents.
 
     Where agents have observations and actions of different sizes, a network is as large as those of
@@ -34,7 +34,7 @@ class GroupedAgents(nn.Module):
         *,
         spec: EnvSpec,
         groups: Sequence[Sequence[int]],
-        make: Callable[[EnvSpec], nn.Module],
+        make: Callable[[EnvSpec], Agents],
     ) -> None:
         super().__init__()
         listed = sorted(agent for group in groups for agent in group)
@@ -47,7 +47,7 @@ class GroupedAgents(nn.Module):
             )
         self.n_actions, self.specs = spec.n_actions, [spec_of(spec, group) for group in groups]
         self.networks = nn.ModuleList(make(each) for each in self.specs)
-        if any(cast(Agents, network).obs_norm is not None for network in self.networks):
+        if any(network.obs_norm is not None for network in self._agents()):
             raise ValueError(
                 "algo.network.normalize_obs=true keeps one set of statistics, and "
                 "algo.network.groups has several networks. Type algo.network.normalize_obs=false."
@@ -55,18 +55,20 @@ class GroupedAgents(nn.Module):
         order = [agent for group in groups for agent in group]
         self.members = [torch.tensor(group) for group in groups]
         self.inverse = torch.tensor(order).argsort()
-        self.hidden_dim = cast(Agents, self.networks[0]).hidden_dim
-        self.obs_norm = None
+        self.hidden_dim = self._agents()[0].hidden_dim
+
+    def _agents(self) -> list[Agents]:
+        return cast(list[Agents], list(self.networks))
 
     @property
     def uses_last_action(self) -> bool:
         """Whether the previous action is an input."""
-        return any(cast(Agents, network).uses_last_action for network in self.networks)
+        return any(network.uses_last_action for network in self._agents())
 
     @property
     def draws_noise(self) -> bool:
         """Whether the same observation gets different values in training mode."""
-        return any(cast(Agents, network).draws_noise for network in self.networks)
+        return any(network.draws_noise for network in self._agents())
 
     def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
         """The values of whole windows, group by group."""
@@ -75,8 +77,8 @@ class GroupedAgents(nn.Module):
                 "algo.network.groups needs windows of the whole team. Type buffer.agents=lockstep."
             )
         found = [
-            cast(Agents, network).unroll(part, start=start, stop=stop)
-            for network, part in zip(self.networks, self._parts(batch), strict=True)
+            network.unroll(part, start=start, stop=stop)
+            for network, part in zip(self._agents(), self._parts(batch), strict=True)
         ]
         dists, taus = [each.dist for each in found], [each.tau for each in found]
         return Output(
@@ -91,11 +93,11 @@ class GroupedAgents(nn.Module):
     def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Acting: obs [E, N, *O], last_action [E, N], hidden [E, N, H] to (q, next hidden)."""
         found = []
-        for network, members, spec in zip(self.networks, self.members, self.specs, strict=True):
+        for network, members, spec in zip(self._agents(), self.members, self.specs, strict=True):
             own = members.to(obs.device)
             seen = narrowed(obs.index_select(1, own), spec)
             actions, state = last_action.index_select(1, own), hidden.index_select(1, own)
-            found.append(cast(Agents, network).step(seen, actions, state))
+            found.append(network.step(seen, actions, state))
         q = self._joined([self._padded(each[0], 2) for each in found], 1)
         return q, self._joined([each[1] for each in found], 1)
 

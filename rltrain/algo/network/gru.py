@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +15,12 @@ from rltrain.algo.network.layers import initialize_orthogonally
 from rltrain.algo.network.normalization import RunningNorm
 from rltrain.algo.network.packing import PackedGRU, Packing, unroll_warmed_up, zero_outside
 from rltrain.common.number_types import Count, Flag, Positive
+from rltrain.interfaces import Agents
 from rltrain.types import Batch, EnvSpec, Output, inside
 
 
 # twin: kernels/acting.py, kernels/recurrent/team_step.py
-class GRUAgents(nn.Module):
+class GRUAgents(Agents):
     """Linear, ReLU, GRU cell, Linear (DRQN; Hausknecht & Stone 2015, as in Rashid et al. 2018).
 
     On the CPU only the real steps are computed, as packed sequences; elsewhere the whole window is
@@ -42,7 +43,7 @@ class GRUAgents(nn.Module):
         normalize_obs: Flag = False,
         layer_norm: Flag = False,
         orthogonal: Positive | None = None,
-        distribution: nn.Module | None = None,
+        distribution: Distribution | None = None,
     ) -> None:
         super().__init__()
         self.width, self.hidden_dim = hidden_dim, hidden_dim * self.cell.n_states
@@ -54,13 +55,13 @@ class GRUAgents(nn.Module):
         self.norm = nn.LayerNorm(hidden_dim) if layer_norm else None
         self.distribution = Scalar() if distribution is None else distribution
         self.head: Head | None = None
-        if cast(Distribution, self.distribution).scalar:
+        if self.distribution.scalar:
             self.fc2 = nn.Linear(hidden_dim, spec.n_actions)
         else:
             self.head = Head(
                 n_in=hidden_dim,
                 n_actions=spec.n_actions,
-                distribution=cast(Distribution, self.distribution),
+                distribution=self.distribution,
                 hidden_sizes=[],
                 dueling=False,
                 sigma=None,
@@ -79,7 +80,7 @@ class GRUAgents(nn.Module):
     @property
     def draws_noise(self) -> bool:
         """Whether the same observation gets different values in training mode."""
-        return cast(Distribution, self.distribution).implicit
+        return self.distribution.implicit
 
     @property
     def uses_last_action(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -119,7 +118,7 @@ class Head(nn.Module):
 
 # twin: kernels/stack.py
 def values(
-    head: Head, distribution: nn.Module, features: Tensor, uses: Sequence[str]
+    head: Head, distribution: Distribution, features: Tensor, uses: Sequence[str]
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Features [X, F] to means [X, A], and for a distribution its outputs [X, A, K]; for an
     implicit one also the quantile levels [X, K] that were drawn for them.
@@ -128,7 +127,7 @@ def values(
         uses: what levels are drawn for (online, target, acting): the outputs are those of the
             first, the means those of the last.
     """
-    described = cast(Distribution, distribution)
+    described = distribution
     mean = described.mean
     if not described.implicit:
         dist = head(features)

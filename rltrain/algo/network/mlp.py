@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
-from torch import nn
-
 from rltrain.algo.network.agent_input import AgentInput
 from rltrain.algo.network.distribution import Distribution
 from rltrain.algo.network.feed_forward import FeedForward
@@ -18,7 +14,7 @@ from rltrain.types import EnvSpec
 def mlp_agents(
     *,
     spec: EnvSpec,
-    distribution: nn.Module,
+    distribution: Distribution,
     hidden_sizes: list[Count],
     head_sizes: list[Count],
     dueling: Flag,
@@ -42,7 +38,7 @@ def mlp_agents(
     head = Head(
         n_in=sizes[-1],
         n_actions=spec.n_actions,
-        distribution=cast(Distribution, distribution),
+        distribution=distribution,
         hidden_sizes=head_sizes,
         dueling=dueling,
         sigma=noisy_sigma,

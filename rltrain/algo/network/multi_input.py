@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +21,7 @@ from rltrain.types import EnvSpec
 def multi_input_agents(
     *,
     spec: EnvSpec,
-    distribution: nn.Module,
+    distribution: Distribution,
     filters: list[list[Count]],
     vector_sizes: list[Count],
     hidden_sizes: list[Count],
@@ -51,7 +50,7 @@ def multi_input_agents(
     head = Head(
         n_in=torso.n_features + rest.dim,
         n_actions=spec.n_actions,
-        distribution=cast(Distribution, distribution),
+        distribution=distribution,
         hidden_sizes=hidden_sizes,
         dueling=dueling,
         sigma=noisy_sigma,

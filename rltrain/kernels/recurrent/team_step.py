@@ -16,13 +16,13 @@ from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.mixer.sum import Independent, Sum
 from rltrain.algo.network.gru import GRUAgents
-from rltrain.interfaces import Loss
+from rltrain.interfaces import Loss, Model
 from rltrain.kernels.recurrent.target_values import Places, TargetValues
 from rltrain.kernels.recurrent.threads import MeasuredThreads
 from rltrain.kernels.recurrent.weights import TeamWeights, arrays
 from rltrain.kernels.td_step import loss_options
 from rltrain.kernels.watch import ModuleWatch, watched
-from rltrain.types import Batch, Clock, Model, Result
+from rltrain.types import Batch, Clock, Result
 
 NAMES = "loss", "", "td_error_abs", "q_taken_mean", "target_mean"
 N_SHARES = 8
@@ -45,7 +45,7 @@ def team_loss(loss: TDLoss, most_threads: int | None, target_cache: int | None) 
     return CompiledSequenceLoss(loss, threads, target_cache)
 
 
-class CompiledSequenceLoss:
+class CompiledSequenceLoss(Loss):
     """``TDLoss`` with values, errors and gradient from one compiled function.
 
     Args:
@@ -54,9 +54,6 @@ class CompiledSequenceLoss:
         target_cache: bytes of ``TargetValues``; the batches' ``index`` is that of an episode.
     """
 
-    per_agent = of_team = False
-    targets: Callable[..., Tensor] | None = None
-
     def __init__(
         self,
         loss: TDLoss,
@@ -64,11 +61,15 @@ class CompiledSequenceLoss:
         target_cache: int | None = None,
     ) -> None:
         self.loss, self.n_step, self.threads = loss, loss.n_step, threads
-        self.acted_error = loss.acted_error
         self.target_values = TargetValues(target_cache)
         self._weights: dict[Model, TeamWeights] = {}  # online and target
         self._watches: dict[Model, ModuleWatch] = {}  # by online model
         self._gradients = np.empty((0, 0), np.float32)  # of shares, used again
+
+    @property
+    def acted_error(self) -> Callable[..., Tensor] | None:
+        """That of the loss."""
+        return self.loss.acted_error
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
         """As ``TDLoss``; with ``gradient``, that of the flat parameters."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.network.gru import GRUAgents
-from rltrain.types import Model
+from rltrain.interfaces import Model
 
 
 class TeamWeights:

@@ -33,7 +33,7 @@ from rltrain.errors import Interrupted, UsageError, usage_errors
 from rltrain.interfaces import Agents
 from rltrain.logger.screen import Screen, shown
 from rltrain.mode.evaluate import home, open_checkpoint
-from rltrain.types import Clock, EnvSpec
+from rltrain.types import Batch, Clock, EnvSpec, Output
 
 POLICY, SCRIPT, RECORD = "policy.onnx", "act.py", "export.json"
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
@@ -57,9 +57,9 @@ class ActingNetwork(nn.Module):
     that the agents do not use are left out.
     """
 
-    def __init__(self, agents: nn.Module, spec: EnvSpec) -> None:
+    def __init__(self, agents: Agents, spec: EnvSpec) -> None:
         super().__init__()
-        self.agents, network = agents, cast(Agents, agents)
+        self.agents, network = agents, agents
         n_agents = spec.n_agents
         self.examples = {  # two environments: sizes of 1 would become constants of the graph
             "obs": torch.zeros(2, n_agents, *stacked_shape(spec), dtype=dtype_of(spec)),
@@ -77,24 +77,30 @@ class ActingNetwork(nn.Module):
         obs, shape = given["obs"].float(), given["avail_actions"].shape[:2]
         last_action = given.get("last_action", obs.new_full(shape, -1, dtype=torch.int64))
         hidden = given.get("hidden", obs.new_zeros(*shape, 0))
-        q, hidden = cast(Agents, self.agents).step(obs, last_action, hidden)
+        q, hidden = self.agents.step(obs, last_action, hidden)
         action = q.masked_fill(~given["avail_actions"], -torch.inf).argmax(-1)
         return (action, q, hidden)[: len(self.outputs)]
 
 
-class ComparedAgents(nn.Module):
+class ComparedAgents(Agents):
     """Agents that compute every step with the exported file as well, and keep the largest
     difference.
     """
+
+    uses_last_action = True
 
     def __init__(self, network: ActingNetwork, file: Path) -> None:
         import onnxruntime
 
         super().__init__()
-        self.network, self.agents = network, cast(Agents, network.agents)
-        self.hidden_dim, self.uses_last_action = self.agents.hidden_dim, True
+        self.network, self.agents = network, network.agents
+        self.hidden_dim = self.agents.hidden_dim
         self.session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
         self.n_steps, self.difference = 0, 0.0
+
+    def unroll(self, batch: Batch, start: int = 0, stop: int | None = None) -> Output:
+        """The agents' own values."""
+        return self.agents.unroll(batch, start, stop)
 
     def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """The agents' own values."""

@@ -18,12 +18,8 @@ from rltrain.algo.network.distribution import (
     Quantile,
     Scalar,
 )
-from rltrain.types import (
-    Clock,
-    EnvSpec,
-    Model,
-    Output,
-)
+from rltrain.interfaces import Model
+from rltrain.types import Clock, EnvSpec, Output
 from tests.algo.batches import make_batch
 
 SPEC = EnvSpec(n_agents=1, n_actions=2, obs_shape=(1,))

@@ -6,7 +6,8 @@ import torch
 
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.sum import Independent, Sum
-from rltrain.types import Clock, EnvSpec, Model
+from rltrain.interfaces import Model
+from rltrain.types import Clock, EnvSpec
 from tests.algo.batches import Table, make_batch
 
 SPEC = EnvSpec(n_agents=1, n_actions=3, obs_shape=(1,))

@@ -7,7 +7,8 @@ import torch
 from rltrain.algo.loss.q_lambda import LambdaLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.sum import Independent
-from rltrain.types import Clock, EnvSpec, Model
+from rltrain.interfaces import Model
+from rltrain.types import Clock, EnvSpec
 from tests.algo.batches import (
     Table,
     make_batch,

@@ -8,8 +8,9 @@ from torch.nn import functional as F
 
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.targets import rescale, unscale
+from rltrain.interfaces import Model
 from rltrain.kernels.td_step import CompiledTDLoss
-from rltrain.types import Clock, EnvSpec, Model
+from rltrain.types import Clock, EnvSpec
 from tests.algo.batches import (
     SPEC,
     Table,
