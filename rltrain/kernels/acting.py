@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from rltrain.algo.exploration.epsilon import EpsilonGreedy
-from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.policy import Policy
 from rltrain.interfaces import Agents
 from rltrain.kernels.recurrent.weights import agent_weights
-from rltrain.kernels.stack import Stack, output_kind
+from rltrain.kernels.stack import Stack
 from rltrain.kernels.watch import ModuleWatch
 from rltrain.types import Clock
-
-
-def stack_values(
-    stack: Stack, policy: Policy, agents: Agents, obs: np.ndarray, hidden: Tensor
-) -> tuple[np.ndarray, Tensor]:
-    """``Policy.values`` of agents that get observations as they are."""
-    if agents is not policy.agents or not stack.compiles:
-        return Policy.values(policy, agents, obs, hidden)
-    if agents.training != policy.noisy:
-        agents.train(policy.noisy)
-    rows = obs.reshape(obs.shape[0] * obs.shape[1], -1).astype(np.float32, copy=False)
-    outputs = output_kind(cast(FeedForward, agents).distribution)
-    return stack.expected(rows, *outputs).reshape(*obs.shape[:2], -1), hidden
 
 
 def recurrent_step(
@@ -42,16 +26,20 @@ def recurrent_step(
     return torch.from_numpy(q), torch.from_numpy(after)
 
 
-def recurrent_values(
-    step: RecurrentStep, policy: Policy, agents: Agents, obs: np.ndarray, hidden: Tensor
+def compiled_values(
+    compiled: Stack | RecurrentStep,
+    policy: Policy,
+    agents: Agents,
+    obs: np.ndarray,
+    hidden: Tensor,
 ) -> tuple[np.ndarray, Tensor]:
-    """``Policy.values`` of such agents."""
-    if agents is not policy.agents or not step.compiles:
+    """``Policy.values`` of agents that get observations as they are."""
+    if agents is not policy.agents or not compiled.compiles:
         return Policy.values(policy, agents, obs, hidden)
     if agents.training != policy.noisy:
         agents.train(policy.noisy)
     rows = obs.reshape(*obs.shape[:2], -1).astype(np.float32, copy=False)
-    q, after = step(rows, policy.last_action, hidden.numpy())
+    q, after = compiled(rows, policy.last_action, hidden.numpy())
     return q, torch.from_numpy(after)
 
 

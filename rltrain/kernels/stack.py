@@ -30,7 +30,7 @@ def compiled_step(
     if not stack.compiles or torch.is_grad_enabled():
         return FeedForward.step(agents, obs, last_action, hidden)
     rows = network_input(agents, obs, last_action).flatten(0, 1)
-    q = stack.expected(rows.flatten(1).numpy(), *output_kind(agents.distribution))
+    q = stack.expected(rows.flatten(1).numpy())
     return torch.from_numpy(q).view(*last_action.shape, -1), hidden
 
 
@@ -65,6 +65,7 @@ class Stack:
 
     head: Head | None = None  # of an implicit distribution
     levels: Mapping[str, int] | None = None  # its numbers of quantile levels, by use
+    outputs: tuple[int, np.ndarray] = 0, NO_POINTS  # ``output_kind`` of the distribution
 
     def __init__(
         self,
@@ -120,7 +121,7 @@ class Stack:
             return None
         embedding = [] if head.embed is None else [Block(cast(nn.Linear, head.embed[0]))]
         stack = cls(trunk, advantage, value, sides, embedding)
-        stack.watch = ModuleWatch(agents)
+        stack.watch, stack.outputs = ModuleWatch(agents), output_kind(distribution)
         if head.embed is not None:
             stack.head, stack.levels = head, cast(ImplicitQuantile, distribution).levels
         return stack
@@ -145,8 +146,15 @@ class Stack:
         weight = self._tables[0]["weight"]
         return bool(weight.is_cpu and weight.dtype == torch.float32) and self.watch.plain()
 
-    def expected(self, rows: np.ndarray, kind: int, points: np.ndarray) -> np.ndarray:
-        """Rows [X, n_inputs] to expected returns [X, A]; ``output_kind`` of a distribution.
+    def __call__(
+        self, rows: np.ndarray, last_action: np.ndarray, hidden: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs [E, N, n_inputs] to values [E, N, A], as ``RecurrentStep``."""
+        q = self.expected(rows.reshape(-1, rows.shape[2]))
+        return q.reshape(*rows.shape[:2], -1), hidden
+
+    def expected(self, rows: np.ndarray) -> np.ndarray:
+        """Inputs [X, n_inputs] to expected returns [X, A].
 
         Raises:
             ValueError: rows of another width than the network's input.
@@ -157,7 +165,7 @@ class Stack:
             raise ValueError(f"expected {self.n_inputs} inputs, got {rows.shape[1]}.")
         tau, (weights, _) = self.draw_levels(len(rows), "acting"), self.drawn()
         q: np.ndarray = stack_kernel.expected(
-            rows, tau, weights, self.shapes, self.cut, kind, points
+            rows, tau, weights, self.shapes, self.cut, *self.outputs
         )
         return q
 

@@ -242,14 +242,14 @@ COUNTERPARTS = (
         (Policy,),
         "values",
         bare_layers,
-        lambda policy: partial(acting.stack_values, Stack.required(policy.agents)),
+        lambda policy: partial(acting.compiled_values, Stack.required(policy.agents)),
         (*ACTING, *STACK),
     ),
     Counterpart(
         (Policy,),
         "values",
         lambda policy: recurrent_only(policy.agents),
-        lambda policy: partial(acting.recurrent_values, acting.RecurrentStep(policy.agents)),
+        lambda policy: partial(acting.compiled_values, acting.RecurrentStep(policy.agents)),
         (*ACTING, *RECURRENT),
     ),
     Counterpart(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -23,16 +24,13 @@ MOST_PRODUCTS = 50_000_000
 NAMES = "td_error_abs", "q_taken_mean", "target_mean", "clipped_target_mass"
 
 
-class CompiledTDLoss(Loss):
-    """``TDLoss``, ``CategoricalLoss`` or ``QuantileLoss`` with values, errors and gradient from one
-    compiled function, which uses one thread. Large networks are left to PyTorch and its threads.
+class CompiledLoss(Loss):
+    """A loss whose values, errors and gradient come from one compiled function, where that can
+    compute a batch; else from PyTorch.
     """
 
     def __init__(self, loss: TDLoss | CategoricalLoss | QuantileLoss) -> None:
         self.loss, self.n_step = loss, loss.n_step
-        distribution = None if isinstance(loss, TDLoss) else loss.bellman.distribution
-        self.outputs = (0, NO_POINTS) if distribution is None else output_kind(distribution)
-        self._stacks: dict[nn.Module, Stack] = {}  # by agents: online and target
         self._watches: dict[Model, ModuleWatch] = {}  # by online model
 
     @property
@@ -41,28 +39,85 @@ class CompiledTDLoss(Loss):
         return self.loss.acted_error
 
     def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
-        """As the loss; with ``gradient``, that of the flat parameters."""
-        stack = self._stack(online.agents)
-        mask_end = batch.mask_end
-        if mask_end is None:
-            mask_end = len(batch.action)
-        separate = batch.agent is None and batch.td_target is None
-        one_noise = mask_end == 1 or not stack.draws_noise  # in all that is learned
+        """As the loss; if compiled, with ``gradient``, that of the flat parameters."""
+        plain = watched(self._watches, online, target).plain()  # logs why not, whatever the batch
+        if plain and self.computes(online, batch):
+            return self.step(online, target, batch)
+        return self.loss(online, target, batch, clock)
+
+    @abstractmethod
+    def computes(self, online: Model, batch: Batch) -> bool:
+        """Whether compiled code can compute a batch."""
+
+    @abstractmethod
+    def step(self, online: Model, target: Model, batch: Batch) -> Result:
+        """The loss in compiled code.
+
+        Raises:
+            IndexError: an action out of range.
+        """
+
+
+class CompiledTDLoss(CompiledLoss):
+    """A loss of independent agents that are nothing but layers, on one thread. Large networks are
+    left to PyTorch and its threads.
+    """
+
+    def __init__(self, loss: TDLoss | CategoricalLoss | QuantileLoss) -> None:
+        super().__init__(loss)
+        self.outputs = 0, NO_POINTS
+        if not isinstance(loss, TDLoss):
+            self.outputs = output_kind(loss.bellman.distribution)
+        self._stacks: dict[nn.Module, Stack] = {}  # by agents: online and target
+
+    def computes(self, online: Model, batch: Batch) -> bool:
+        """One noise in all that is learned, and a small network."""
+        stack, mask_end = self._stack(online.agents), end_of_mask(batch)
+        one_noise = mask_end == 1 or not stack.draws_noise
         n_learned = mask_end * batch.action[0].numel()
         small = stack.n_products * n_learned * torch.get_num_threads() <= MOST_PRODUCTS
-        compiles = stack.compiles and watched(self._watches, online, target).plain()
-        if not (small and compiles and separate and one_noise and mask_end > 0):
-            return self.loss(online, target, batch, clock)
-        agents = cast(FeedForward, online.agents)
-        arrays = batch_arrays(agents, batch)
+        separate = batch.agent is None and batch.td_target is None
+        return small and separate and one_noise and mask_end > 0 and stack.compiles
+
+    def step(self, online: Model, target: Model, batch: Batch) -> Result:
+        """All networks and errors in one call."""
+        from rltrain.kernels import td_step_kernel
+
+        stack, mask_end = self._stack(online.agents), end_of_mask(batch)
+        arrays = batch_arrays(cast(FeedForward, online.agents), batch)
         options = loss_options(self.loss, batch.eta)
-        target_stack = self._stack(target.agents)
-        return td_step(stack, target_stack, arrays, mask_end, options, self.outputs)
+        networks, levels, noise = draw(
+            stack, self._stack(target.agents), arrays.action.shape, mask_end, options.double
+        )
+        gradient = np.empty_like(networks[0])
+        priority, sums = np.zeros(len(arrays.weight), np.float32), np.zeros(2 + len(NAMES))
+        results = gradient, priority, sums
+        if not td_step_kernel.step(
+            arrays, levels, mask_end, networks, options, *self.outputs, *results
+        ):
+            raise IndexError("the batch does not fit the network, or an action is out of range")
+        names = NAMES if self.outputs[0] == 1 else NAMES[:-1]
+        return loss_result(sums, names, priority, stack.of_parameters(gradient, noise))
 
     def _stack(self, agents: nn.Module) -> Stack:
         if agents not in self._stacks:
             self._stacks[agents] = Stack.required(agents)
         return self._stacks[agents]
+
+
+def end_of_mask(batch: Batch) -> int:
+    """The step from which on nothing is learned."""
+    return len(batch.action) if batch.mask_end is None else batch.mask_end
+
+
+def loss_result(
+    sums: np.ndarray, names: Sequence[str], priority: np.ndarray, gradient: np.ndarray
+) -> Result:
+    """The result of a loss whose ``sums`` are loss, count, and those of the metrics ``names``."""
+    means = (sums / max(sums[1], 1)).astype(np.float32)
+    metrics: dict[str, Number] = {"loss": means[0], **dict(zip(names, means[2:], strict=False))}
+    known = torch.from_numpy(priority), metrics, torch.from_numpy(gradient)
+    return Result(np.float32(sums[0]), np.float32(sums[1]), *known)
 
 
 def loss_options(loss: TDLoss | CategoricalLoss | QuantileLoss, eta: float) -> Any:
@@ -81,40 +136,6 @@ def loss_options(loss: TDLoss | CategoricalLoss | QuantileLoss, eta: float) -> A
         bound=np.float32(-1 if bound is None else bound),
         eta=np.float32(eta),
     )
-
-
-def td_step(
-    online: Stack,
-    target: Stack,
-    batch: Any,
-    mask_end: int,
-    options: Any,
-    outputs: tuple[int, np.ndarray],
-) -> Result:
-    """The loss of independent agents whose outputs are those of a stack of layers.
-
-    Args:
-        batch, options: ``BatchArrays`` and ``LossOptions``.
-        outputs: ``output_kind`` of the distribution.
-
-    Raises:
-        IndexError: sizes that do not fit, or an action out of range.
-    """
-    from rltrain.kernels import td_step_kernel
-
-    networks, levels, noise = draw(online, target, batch.action.shape, mask_end, options.double)
-    gradient = np.empty_like(networks[0])
-    priority, sums = np.zeros(len(batch.weight), np.float32), np.zeros(2 + len(NAMES))
-    results = gradient, priority, sums
-    if not td_step_kernel.step(batch, levels, mask_end, networks, options, *outputs, *results):
-        raise IndexError("the batch does not fit the network, or an action is out of range")
-    means = (sums / max(sums[1], 1)).astype(np.float32)
-    metrics: dict[str, Number] = {"loss": means[0]}
-    names = NAMES if outputs[0] == 1 else NAMES[:-1]
-    metrics.update(zip(names, means[2:], strict=False))
-    known = torch.from_numpy(online.of_parameters(gradient, noise))
-    loss_sum, count = np.float32(sums[0]), np.float32(sums[1])
-    return Result(loss_sum, count, torch.from_numpy(priority), metrics, known)
 
 
 def draw(

@@ -20,7 +20,7 @@ from rltrain.algo.checks import (
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.packing import PackedGRU
 from rltrain.kernels.recurrent.packed_gru import gru
-from rltrain.kernels.stack import NO_POINTS, Block, Stack
+from rltrain.kernels.stack import Block, Stack
 from rltrain.kernels.td_step import CompiledTDLoss
 from rltrain.types import Clock, EnvSpec
 from tests.algo import wrong_inputs
@@ -144,7 +144,7 @@ def test_a_compiled_loss_called_without_a_learner_checks_sizes_too(change):
 def test_other_compiled_parts_check_sizes_too():
     stack = Stack([], [Block(torch.nn.Linear(4, 2))], [])
     with pytest.raises(ValueError, match="expected 4 inputs, got 5"):
-        stack.expected(np.zeros((1, 5), np.float32), 0, NO_POINTS)
+        stack.expected(np.zeros((1, 5), np.float32))
     cell = PackedGRU(2, 3)
     for first, n_rows in (((2, 4), [2]), ((1, 3), [2]), ((2, 3), [2, 2])):
         with pytest.raises(ValueError, match="expected 3 units"):

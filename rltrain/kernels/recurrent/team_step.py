@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from time import perf_counter
@@ -10,7 +9,6 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.qmix import QMix
@@ -20,11 +18,9 @@ from rltrain.interfaces import Loss, Model
 from rltrain.kernels.recurrent.target_values import Places, TargetValues
 from rltrain.kernels.recurrent.threads import MeasuredThreads
 from rltrain.kernels.recurrent.weights import TeamWeights, arrays
-from rltrain.kernels.td_step import loss_options
-from rltrain.kernels.watch import ModuleWatch, watched
-from rltrain.types import Batch, Clock, Result
+from rltrain.kernels.td_step import NAMES, CompiledLoss, loss_options, loss_result
+from rltrain.types import Batch, Result
 
-NAMES = "loss", "", "td_error_abs", "q_taken_mean", "target_mean"
 N_SHARES = 8
 """Parts of a batch whose gradients are summed one after the other: the most threads of use."""
 
@@ -45,14 +41,16 @@ def team_loss(loss: TDLoss, most_threads: int | None, target_cache: int | None) 
     return CompiledSequenceLoss(loss, threads, target_cache)
 
 
-class CompiledSequenceLoss(Loss):
-    """``TDLoss`` with values, errors and gradient from one compiled function.
+class CompiledSequenceLoss(CompiledLoss):
+    """``TDLoss`` of recurrent teams.
 
     Args:
-        loss: what it computes.
+        loss: plain PyTorch.
         threads: how many; None: as many as PyTorch may use.
         target_cache: bytes of ``TargetValues``; the batches' ``index`` is that of an episode.
     """
+
+    loss: TDLoss
 
     def __init__(
         self,
@@ -60,28 +58,20 @@ class CompiledSequenceLoss(Loss):
         threads: MeasuredThreads | None = None,
         target_cache: int | None = None,
     ) -> None:
-        self.loss, self.n_step, self.threads = loss, loss.n_step, threads
-        self.target_values = TargetValues(target_cache)
+        super().__init__(loss)
+        self.threads, self.target_values = threads, TargetValues(target_cache)
         self._weights: dict[Model, TeamWeights] = {}  # online and target
-        self._watches: dict[Model, ModuleWatch] = {}  # by online model
         self._gradients = np.empty((0, 0), np.float32)  # of shares, used again
 
-    @property
-    def acted_error(self) -> Callable[..., Tensor] | None:
-        """That of the loss."""
-        return self.loss.acted_error
-
-    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
-        """As ``TDLoss``; with ``gradient``, that of the flat parameters."""
+    def computes(self, online: Model, batch: Batch) -> bool:
+        """Whole windows of the whole team, in single precision on the CPU."""
         weight = cast(GRUAgents, online.agents).fc1.weight
         others = batch.agent, batch.td_target, batch.hidden, batch.warm_up
         plain = all(field is None for field in others)
-        plain = plain and watched(self._watches, online, target).plain()
-        if not (plain and weight.is_cpu and weight.dtype == torch.float32):
-            return self.loss(online, target, batch, clock)
-        return self._step(online, target, batch)
+        return plain and weight.is_cpu and weight.dtype == torch.float32
 
-    def _step(self, online: Model, target: Model, batch: Batch) -> Result:
+    def step(self, online: Model, target: Model, batch: Batch) -> Result:
+        """All shares of the batch, on several threads."""
         from rltrain.kernels.recurrent import team_step_kernel as kernel
 
         fields = batch_arrays(batch)
@@ -112,12 +102,7 @@ class CompiledSequenceLoss(Loss):
         gradient = weights[0].gradient(
             *kernel.split_gradient(gradients[0], agents[0], mixers[0], *inputs)
         )
-        whole = sums.sum(0)
-        loss_sum, count, *_ = torch.from_numpy(whole.astype(np.float32)).unbind()
-        means = torch.from_numpy((whole / max(whole[1], 1)).astype(np.float32)).unbind()
-        metrics = {name: mean for name, mean in zip(NAMES, means, strict=True) if name}
-        known = torch.from_numpy(gradient)
-        return Result(loss_sum, count, torch.from_numpy(priority), metrics, known)
+        return loss_result(sums.sum(0), NAMES[:3], priority, gradient)
 
     def _run(self, arguments: tuple[Any, ...]) -> None:
         if self.threads is None:
