@@ -18,12 +18,7 @@ from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.mixer.qplex import QPlex, QPlexAttention
 from rltrain.algo.mixer.sum import Independent, Sum
 from rltrain.algo.network.conv import conv_agents
-from rltrain.algo.network.distribution import (
-    Categorical,
-    ImplicitQuantile,
-    Quantile,
-    Scalar,
-)
+from rltrain.algo.network.distribution import Categorical, ImplicitQuantile, Quantile, Scalar
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.network.mlp import mlp_agents
 from rltrain.algo.network.packing import zero_outside
@@ -81,7 +76,7 @@ OF_IMAGES = {
         layer_norm=False,
         last_action=False,
         agent_id=True,
-    ),
+    )
 }
 MIXERS = {
     "independent": Independent,

@@ -11,12 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from rltrain.algo.checks import (
-    BatchCheck,
-    require_available,
-    require_memory,
-    require_observations,
-)
+from rltrain.algo.checks import BatchCheck, require_available, require_memory, require_observations
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.packing import PackedGRU
 from rltrain.kernels.recurrent.packed_gru import gru

@@ -1,20 +1,9 @@
 import pytest
 import torch
 
-from rltrain.algo.loss.distributional import (
-    at_step,
-    n_step_bootstrap,
-)
+from rltrain.algo.loss.distributional import at_step, n_step_bootstrap
 from rltrain.algo.network.packing import Packing
-from rltrain.algo.targets import (
-    greedy,
-    huber,
-    lambda_return,
-    n_step_target,
-    pick,
-    rescale,
-    unscale,
-)
+from rltrain.algo.targets import greedy, huber, lambda_return, n_step_target, pick, rescale, unscale
 from rltrain.types import inside
 
 

@@ -8,12 +8,7 @@ import torch
 from rltrain.buffer.episode import EpisodeBuffer
 from rltrain.buffer.fields import bytes_per_step
 from rltrain.common.seeding import generator
-from rltrain.types import (
-    STEP_FIELDS,
-    Batch,
-    Clock,
-    Steps,
-)
+from rltrain.types import STEP_FIELDS, Batch, Clock, Steps
 from tests.buffer.streams import SPEC, stack_frames
 
 STEP_BYTES = bytes_per_step(SPEC, "float32")

@@ -7,22 +7,13 @@ import pytest
 import torch
 
 from rltrain.buffer.store import BLOCK
-from rltrain.types import (
-    EnvSpec,
-)
-from tests.buffer.episodes import (
-    CLOCK,
-    STEP_BYTES,
-    PlainBuffer,
-    assert_holds_the_newest,
-    make,
-)
+from rltrain.types import EnvSpec
+from tests.buffer.episodes import CLOCK, STEP_BYTES, PlainBuffer, assert_holds_the_newest, make
 from tests.buffer.streams import SPEC, Stream
+from tests.marks import slow_except
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 8))]
-)
+@pytest.mark.parametrize("seed", slow_except([0, 1], range(8)))
 def test_random_streams_are_stored_as_plain_lists_store_them(seed: int) -> None:
     rng = np.random.default_rng(seed)
     capacity = int(rng.integers(1, 40))
@@ -35,7 +26,7 @@ def test_random_streams_are_stored_as_plain_lists_store_them(seed: int) -> None:
     assert_holds_the_newest(buffer, plain)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", slow_except([0, 1], range(4)))
 def test_a_byte_limit_keeps_the_newest_that_fit(seed: int) -> None:
     max_bytes = 14 * BLOCK * STEP_BYTES
     buffer, plain, stream = make(capacity=1000, max_bytes=max_bytes), PlainBuffer(3), Stream(seed)
@@ -73,10 +64,7 @@ def test_a_crashed_environment_drops_its_open_episode_only() -> None:
     stream = Stream(0, n_envs=2)
     stream.left[:] = 9
     buffer.add(stream.steps(4))
-    stream.left[:] = (
-        3,
-        5,
-    )  # environment 0 crashed and begins an episode of 3; environment 1 has 5 to go
+    stream.left[:] = (3, 5)  # environment 0 crashed and begins an episode of 3; 1 has 5 to go
     after = stream.steps(6)
     buffer.add(replace(after, lost=np.array([True, False])))
     batch = buffer.sample(2, CLOCK)
@@ -154,10 +142,10 @@ def test_padding_leaves_action_0_available() -> None:
 def test_every_episode_is_equally_likely() -> None:
     buffer, stream = make(capacity=10), Stream(1)
     buffer.add(stream.steps(200))
-    drawn = torch.cat([buffer.sample(3, CLOCK).index for _ in range(2000)])
+    drawn = torch.cat([buffer.sample(3, CLOCK).index for _ in range(1000)])
     count = torch.unique(drawn, return_counts=True)[1]
     assert len(count) == 10
-    assert float((count - 600).abs().max()) < 100  # five standard deviations
+    assert float((count - 300).abs().max()) < 72  # five standard deviations
 
 
 def test_update_priority_changes_nothing() -> None:

@@ -47,10 +47,7 @@ def test_stored_recurrent_states_are_loaded() -> None:
 
 
 REFUSED = [
-    (
-        {"n_envs": 2, "capacity": 200},
-        r"3 environments, this run has 2: set hardware\.n_envs=3",
-    ),
+    ({"n_envs": 2, "capacity": 200}, r"3 environments, this run has 2: set hardware\.n_envs=3"),
     ({"capacity": 400}, r"has 100 steps per environment, this one 134: use the buffer\.capacity"),
     ({"n_step": 3}, r"has 1 transitions in a window, this one 3: use the algo\.loss\.n_step"),
     ({"sampler": "proportional"}, r"use the buffer\.sampler and buffer\.agents"),

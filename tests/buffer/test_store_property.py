@@ -11,8 +11,8 @@ from rltrain.types import Clock, EnvSpec, Steps
 
 SPEC = EnvSpec(n_agents=1, n_actions=5, obs_shape=(2,), state_dim=1)
 CASES = [
-    pytest.param(range(50), id="sample"),
-    pytest.param(range(50, 2_050), id="all", marks=pytest.mark.slow),
+    pytest.param(range(25), id="sample"),
+    pytest.param(range(25, 2_050), id="all", marks=pytest.mark.slow),
 ]
 
 

@@ -111,10 +111,7 @@ BROUGHT = [
 
 @pytest.mark.parametrize(
     ("words", "found"),
-    [
-        *(pytest.param(*more, marks=pytest.mark.slow) for more in BROUGHT[:-3]),
-        *BROUGHT[-3:],
-    ],
+    [*(pytest.param(*more, marks=pytest.mark.slow) for more in BROUGHT[:-3]), *BROUGHT[-3:]],
     ids=" ".join,
 )
 def test_options_that_only_work_together_are_chosen_together(words, found):

@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 
 from rltrain.common import checkpoint
-from rltrain.env.minatar import (
-    CELL,
-    COLORS,
-    MinAtarGame,
-    minatar_env,
-    plain,
-)
+from rltrain.env.minatar import CELL, COLORS, MinAtarGame, minatar_env, plain
 from rltrain.env.vector import SyncVectorEnv
 
 needs_package = pytest.mark.skipif(

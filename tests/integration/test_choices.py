@@ -204,10 +204,7 @@ REFUSED = [
         "Type algo/mixer=independent",
     ),
     (["algo=dqn", "algo.learning_starts=65"], r"learning_starts=65 .*buffer\.capacity=64"),
-    (
-        ["algo=dqn", "buffer.capacity=6"],
-        r"buffer\.capacity=6 .* set buffer\.capacity=\d+ or more",
-    ),
+    (["algo=dqn", "buffer.capacity=6"], r"buffer\.capacity=6 .* set buffer\.capacity=\d+ or more"),
     (["algo=dqn", "buffer.capacity=1e12"], r"needs .* TB .* set buffer\.capacity=\d+ or less"),
     (["buffer=on_policy", "algo/loss=td"], r"Type algo/loss=td buffer=replay"),
     (["algo=dqn", "buffer=on_policy"], r"Type algo\.learning_starts=0"),

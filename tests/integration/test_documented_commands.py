@@ -108,12 +108,13 @@ def on_other_maps(lines):
     return {line for same in found.values() for line in same[1:]}
 
 
-TEXT = "\n".join([*(page.read_text(encoding="utf-8") for page in PAGES), help_text([])])
+HELP = help_text([])
+TEXT = "\n".join([*(page.read_text(encoding="utf-8") for page in PAGES), HELP])
 COOKBOOK = commands((ROOT / "docs/cookbook.md").read_text(encoding="utf-8"))
 ALL = [line for line in commands(TEXT) if not ELSEWHERE.search(line)]
 RUNNABLE = sorted(line for line in {*ALL} - WRONG - {*LEVELS} if not OF_READERS.search(line))
 OTHER_MAPS = on_other_maps(ALL)
-FIRST_READ = {*COOKBOOK[::4], *commands((ROOT / "README.md").read_text("utf-8") + help_text([]))}
+FIRST_READ = {*COOKBOOK[::4], *commands((ROOT / "README.md").read_text("utf-8") + HELP)}
 
 
 @pytest.mark.parametrize("line", slow_except(FIRST_READ - OTHER_MAPS, sorted(set(ALL) - WRONG)))

@@ -102,11 +102,7 @@ def test_what_a_script_cannot_do_is_refused(command, own_folder, overrides, what
 
 
 def test_a_checkpoint_cannot_be_a_script(command, trained):
-    forged(
-        trained,
-        algo={"_target_": "rltrain.algo.Scripted", "policy": "random"},
-        mode="evaluate",
-    )
+    forged(trained, algo={"_target_": "rltrain.algo.Scripted", "policy": "random"}, mode="evaluate")
     with pytest.raises(CheckpointError, match="without weights"):
         command("mode=evaluate", f"checkpoint={trained}")
 

@@ -14,12 +14,7 @@ from rltrain.kernels import td_step
 from rltrain.kernels.stack import Stack
 from rltrain.kernels.td_step import CompiledTDLoss
 from rltrain.types import Clock, EnvSpec
-from tests.algo.batches import (
-    DISTRIBUTIONS,
-    loss_and_grads,
-    make_batch,
-    make_model,
-)
+from tests.algo.batches import DISTRIBUTIONS, loss_and_grads, make_batch, make_model
 from tests.marks import each_once
 
 LOSS = TDLoss(gamma=0.9, double=True, n_step=1)
@@ -194,11 +189,7 @@ def test_compiled_acting_equals_the_tensor_operations(network, n_rows):
 
 @pytest.mark.parametrize(
     ("agents", "more"),
-    [
-        ("conv", {"layer_norm": True}),
-        ("conv", {"agent_id": True}),
-        ("conv", {"last_action": True}),
-    ],
+    [("conv", {"layer_norm": True}), ("conv", {"agent_id": True}), ("conv", {"last_action": True})],
 )
 def test_networks_that_are_more_than_layers_are_not_compiled(agents, more):
     spec = EnvSpec(n_agents=2, n_actions=3, obs_shape=(2, 9, 8))

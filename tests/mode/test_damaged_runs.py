@@ -169,8 +169,7 @@ def test_a_deleted_folder_is_named(own_folder, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "word",
-    ["hardware.n_envs=1000000000", "test.n_envs=1000000000", "hardware.threads=1000000000"],
+    "word", ["hardware.n_envs=1000000000", "test.n_envs=1000000000", "hardware.threads=1000000000"]
 )
 def test_numbers_that_no_machine_has_are_refused(small, word):
     assert word.partition("=")[0] in refused(*small, word)
@@ -181,8 +180,7 @@ def test_networks_that_no_machine_holds_are_refused(small):
 
 
 @pytest.mark.parametrize(
-    "make",
-    [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path), lambda path: None],
+    "make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path), lambda path: None]
 )
 def test_what_is_no_file_is_not_read(own_folder, make):
     make(own_folder / "x.json")

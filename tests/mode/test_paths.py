@@ -86,9 +86,7 @@ def test_ctrl_c_while_the_command_is_imported_is_quiet(own_folder):
     quiet = []
     for moment in (0.15, 0.25, 0.35, 0.5):
         process = subprocess.Popen(
-            [sys.executable, *NEW, *QUIET],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            [sys.executable, *NEW, *QUIET], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         time.sleep(moment)
         process.send_signal(signal.SIGINT)

@@ -12,12 +12,7 @@ from rltrain.algo.loss.distributional import (
     outputs_of,
 )
 from rltrain.algo.mixer.sum import Independent
-from rltrain.algo.network.distribution import (
-    Categorical,
-    ImplicitQuantile,
-    Quantile,
-    Scalar,
-)
+from rltrain.algo.network.distribution import Categorical, ImplicitQuantile, Quantile, Scalar
 from rltrain.interfaces import Model
 from rltrain.types import Clock, EnvSpec, Output
 from tests.algo.batches import make_batch

@@ -17,12 +17,7 @@ Q = [TAU * math.log(x) for x in (1.0, 3.0, 4.0)]  # policy 1/8, 3/8, 4/8; 1/4, 3
 
 def loss_of(floor=-5.0, n_step=1, alpha=ALPHA):
     return TDLoss(
-        gamma=GAMMA,
-        double=False,
-        n_step=n_step,
-        munchausen=alpha,
-        temperature=TAU,
-        floor=floor,
+        gamma=GAMMA, double=False, n_step=n_step, munchausen=alpha, temperature=TAU, floor=floor
     )
 
 

@@ -9,10 +9,7 @@ from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.mixer.sum import Independent
 from rltrain.interfaces import Model
 from rltrain.types import Clock, EnvSpec
-from tests.algo.batches import (
-    Table,
-    make_batch,
-)
+from tests.algo.batches import Table, make_batch
 
 LOSS = TDLoss(gamma=0.9, double=True, n_step=1)
 

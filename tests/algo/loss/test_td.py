@@ -11,13 +11,7 @@ from rltrain.algo.targets import rescale, unscale
 from rltrain.interfaces import Model
 from rltrain.kernels.td_step import CompiledTDLoss
 from rltrain.types import Clock, EnvSpec
-from tests.algo.batches import (
-    SPEC,
-    Table,
-    gradients,
-    make_batch,
-    make_model,
-)
+from tests.algo.batches import SPEC, Table, gradients, make_batch, make_model
 
 LOSS = TDLoss(gamma=0.9, double=True, n_step=1)
 

@@ -21,13 +21,7 @@ def gru_agents(spec=SPEC, hidden_dim=8):
 
 @pytest.mark.parametrize(
     ("name", "count"),
-    [
-        ("5m_vs_6m", 30412),
-        ("8m", 32462),
-        ("3s5z", 35534),
-        ("MMM2", 39250),
-        ("2c_vs_64zg", 55430),
-    ],
+    [("5m_vs_6m", 30412), ("8m", 32462), ("3s5z", 35534), ("MMM2", 39250), ("2c_vs_64zg", 55430)],
 )
 def test_gru_agents_have_the_published_number_of_parameters(name, count):
     agents = gru_agents(spec_of(name), hidden_dim=64)

@@ -74,8 +74,7 @@ def test_the_two_step_game_is_the_one_written_out():
 
 @pytest.mark.parametrize("n_before", range(4))
 @pytest.mark.parametrize(
-    "make",
-    [lambda: two_step_game(n_envs=2), lambda: matrix_game(game="qplex", length=3, n_envs=2)],
+    "make", [lambda: two_step_game(n_envs=2), lambda: matrix_game(game="qplex", length=3, n_envs=2)]
 )
 def test_a_loaded_game_goes_on_exactly(make, n_before):
     one, other, action = make(), make(), np.array([[1, 1], [0, 1]])

@@ -67,7 +67,7 @@ def enlist(battles: Battles, *names: str) -> None:
     battles.refresh()
 
 
-def place(battles: Battles, points: dict[int, tuple[float, float]]) -> None:
+def place(battles: Battles, points: dict[int, tuple[float, float]]) -> Battles:
     """Puts the units of ``points`` there and leaves all others dead in a corner."""
     unit = battles.world.unit[0]
     for i in range(unit.shape[1]):
@@ -78,6 +78,7 @@ def place(battles: Battles, points: dict[int, tuple[float, float]]) -> None:
             battles.world.mark[0, M.BURST, i] = 1
     battles.world.mark[0, M.PHASE] = 0
     battles.refresh()
+    return battles
 
 
 def actions(battles: Battles, **chosen: int) -> np.ndarray:

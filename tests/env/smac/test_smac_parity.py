@@ -19,8 +19,7 @@ def env_of(map_name: str = "3m", **options) -> StarCraft2Env:
 
 
 def test_recovered_shields_give_reward_by_absolute_value(battle) -> None:
-    b = battle("2s3z", reward_scale=False)
-    place(b, {0: (5.0, 10.0), 7: (28.0, 22.0)})
+    b = place(battle("2s3z", reward_scale=False), {0: (5.0, 10.0), 7: (28.0, 22.0)})
     b.world.unit[0, U.SHIELD] = 0
     b.world.unit[0, U.SHIELD, 7] = 20
     b.step(actions(b))
@@ -30,16 +29,14 @@ def test_recovered_shields_give_reward_by_absolute_value(battle) -> None:
 
 @pytest.mark.parametrize(("scale", "expected"), [(True, -20 / 365), (False, -1.0)])
 def test_sparse_defeat_is_scaled_too(battle, scale: bool, expected: float) -> None:
-    b = battle(reward_sparse=True, reward_scale=scale)
-    place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
+    b = place(battle(reward_sparse=True, reward_scale=scale), {0: (14.0, 16.0), 3: (19.0, 16.0)})
     b.world.unit[0, U.HEALTH, 0] = 6
     b.step(actions(b))
     assert b.reward[0] == pytest.approx(expected)
 
 
 def test_defeat_in_the_last_step_beats_the_time_limit(battle) -> None:
-    b = battle(reward_defeat=-7.0, reward_scale=False)
-    place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
+    b = place(battle(reward_defeat=-7.0, reward_scale=False), {0: (14.0, 16.0), 3: (19.0, 16.0)})
     b.world.unit[0, U.HEALTH, 0] = 6
     b.world.clock[0] = 59
     b.step(actions(b))
@@ -84,8 +81,7 @@ def test_win_gives_no_reward_for_a_surviving_medivac(battle) -> None:
 
 
 def test_double_death_with_medivacs_is_a_defeat(battle) -> None:
-    b = battle("MMM", reward_scale=False, reward_defeat=-7.0)
-    place(b, {9: (14.0, 16.0)})
+    b = place(battle("MMM", reward_scale=False, reward_defeat=-7.0), {9: (14.0, 16.0)})
     b.step(actions(b))
     assert b.world.outcome[0] == Outcome.DEFEAT
     assert b.reward[0] == -7.0
@@ -102,8 +98,7 @@ def test_max_reward_does_not_grow_with_resets() -> None:
 
 
 def test_overkill_gives_reward_for_the_remaining_health_only(battle) -> None:
-    b = battle(reward_scale=False)
-    place(b, {0: (14.0, 16.0), 3: (19.0, 16.0), 4: (29.0, 8.0)})
+    b = place(battle(reward_scale=False), {0: (14.0, 16.0), 3: (19.0, 16.0), 4: (29.0, 8.0)})
     b.world.unit[0, U.HEALTH, 3] = 0.5  # of the six points of the hit
     b.step(actions(b, a0=ATTACK))
     assert b.world.unit[0, U.HEALTH, 3] == 0

@@ -57,10 +57,7 @@ def test_both_teams_are_placed_alike_and_not_mirrored(map_name: str) -> None:
 
 
 def test_known_positions_replace_those_of_the_map_and_agents_are_numbered_again() -> None:
-    known = {
-        "allies": {"marine": [(10, 17), (8, 15)]},
-        "enemies": {"zealot": [(22, 15)]},
-    }
+    known = {"allies": {"marine": [(10, 17), (8, 15)]}, "enemies": {"zealot": [(22, 15)]}}
     assert start_points(find_map("2m_vs_1z"), known=known) == [(8, 15), (10, 17), (22, 15)]
 
 

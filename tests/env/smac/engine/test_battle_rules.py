@@ -27,8 +27,7 @@ def strike(b, i: int, j: int) -> None:
 
 @pytest.mark.parametrize(("distance", "stands"), [(5.74, 1), (5.76, 0)])
 def test_marine_shoots_from_5_75_its_range_and_both_radii(battle, distance, stands) -> None:
-    b = battle(step_mul=1)
-    place(b, {0: (14.0, 16.0), 3: (14.0 + distance, 16.0)})
+    b = place(battle(step_mul=1), {0: (14.0, 16.0), 3: (14.0 + distance, 16.0)})
     b.step(actions(b, a0=ATTACK))
     assert b.world.mark[0, M.STANDS, 0] == stands
     assert (b.world.unit[0, U.X, 0] > 14) != bool(stands)
@@ -39,8 +38,7 @@ def test_marine_shoots_from_5_75_its_range_and_both_radii(battle, distance, stan
     [("corridor", 0, 6, 1.125), ("bane_vs_bane", 4, 24, 1.477)],
 )
 def test_attack_from_six_cells_away_is_a_pursuit(battle, map_name, agent, foe, walk) -> None:
-    b = battle(map_name)
-    place(b, {agent: (13.0, 20.0), foe: (19.0, 20.0)})
+    b = place(battle(map_name), {agent: (13.0, 20.0), foe: (19.0, 20.0)})
     assert b.avail[0, agent, ATTACK] == 1
     b.world.unit[0, U.HEALTH, [agent, foe]] = 1e6
     b.step(actions(b, **{f"a{agent}": ATTACK}))
@@ -51,8 +49,7 @@ def test_attack_from_six_cells_away_is_a_pursuit(battle, map_name, agent, foe, w
 
 @pytest.mark.parametrize(("distance", "stands"), [(1.09, 1), (1.11, 0)])
 def test_zealots_fight_edge_to_edge_at_centers_1_1_apart(battle, distance, stands) -> None:
-    b = battle("2s3z", step_mul=1)
-    place(b, {2: (14.0, 16.0), 7: (14.0 + distance, 16.0)})
+    b = place(battle("2s3z", step_mul=1), {2: (14.0, 16.0), 7: (14.0 + distance, 16.0)})
     b.step(actions(b, a2=ATTACK + 2))
     assert b.world.mark[0, M.STANDS, 2] == stands
     zealot = UNITS["zealot"]
@@ -61,24 +58,21 @@ def test_zealots_fight_edge_to_edge_at_centers_1_1_apart(battle, distance, stand
 
 @pytest.mark.parametrize(("shield", "left"), [(50, (34, 100)), (5, (0, 91)), (0, (0, 86))])
 def test_both_hits_of_a_zealot_lose_armor_behind_the_shield(battle, shield, left) -> None:
-    b = battle("2s3z")
-    place(b, {2: (14.0, 16.0), 7: (15.0, 16.0)})
+    b = place(battle("2s3z"), {2: (14.0, 16.0), 7: (15.0, 16.0)})
     b.world.unit[0, U.SHIELD, 7] = shield
     strike(b, 2, 7)
     assert b.world.unit[0, [U.SHIELD, U.HEALTH], 7].tolist() == list(left)
 
 
 def test_order_to_move_goes_two_cells_and_its_mask_looks_at_one(battle) -> None:
-    b = battle(step_mul=40)
-    place(b, {0: (5.0, 16.0), 1: (28.9, 16.0), 3: (29.0, 8.0)})
+    b = place(battle(step_mul=40), {0: (5.0, 16.0), 1: (28.9, 16.0), 3: (29.0, 8.0)})
     assert b.avail[0, :2, EAST].tolist() == [1, 1]  # 30.9 would be in the wall
     b.step(actions(b, a0=EAST, a1=EAST))
     assert b.world.unit[0, U.X, :2] == pytest.approx([7.0, 30 - DISC], abs=1e-3)
 
 
 def test_move_is_available_with_an_ally_in_the_way(battle) -> None:
-    b = battle()
-    place(b, {0: (5.0, 16.0), 1: (5.8, 16.0), 3: (29.0, 8.0)})
+    b = place(battle(), {0: (5.0, 16.0), 1: (5.8, 16.0), 3: (29.0, 8.0)})
     assert b.avail[0, 0, EAST] == 1
     b.step(actions(b, a0=EAST))
     assert b.world.unit[0, U.X, 0] > 5.8  # it has walked around the other one
@@ -125,8 +119,7 @@ def test_baneling_does_80_to_structures_only() -> None:
 
 
 def test_colossus_shoots_from_seven_and_not_from_eight(battle) -> None:
-    b = battle("1c3s5z", step_mul=1)
-    place(b, {1: (10.0, 16.0), 9: (19.0, 16.0)})
+    b = place(battle("1c3s5z", step_mul=1), {1: (10.0, 16.0), 9: (19.0, 16.0)})
     b.world.unit[0, U.HEALTH, 1] = 1e6
     loops = 0
     while not b.world.mark[0, M.STANDS, 9]:
@@ -139,8 +132,7 @@ def test_colossus_shoots_from_seven_and_not_from_eight(battle) -> None:
 
 
 def test_colossus_walks_over_zerglings_and_they_hit_it(battle) -> None:
-    b = battle("2c_vs_64zg")
-    place(b, {0: (12.0, 16.0), 2: (13.0, 16.0), 3: (13.8, 16.0)})
+    b = place(battle("2c_vs_64zg"), {0: (12.0, 16.0), 2: (13.0, 16.0), 3: (13.8, 16.0)})
     b.step(actions(b, a0=EAST))
     assert b.world.unit[0, [U.X, U.Y], 0] == pytest.approx([13.125, 16.0], abs=1e-4)
     b.step(actions(b))
@@ -160,8 +152,7 @@ def test_enemies_are_sent_to_the_point_of_the_maps_script(map_name, point) -> No
 
 
 def test_medivacs_moves_are_masked_by_the_ground_that_it_ignores(battle) -> None:
-    b = battle("MMM", step_mul=32)
-    place(b, {2: (10.0, 23.9), 9: (16.0, 23.9), 10: (29.0, 8.0)})
+    b = place(battle("MMM", step_mul=32), {2: (10.0, 23.9), 9: (16.0, 23.9), 10: (29.0, 8.0)})
     north = {"a2": NORTH, "a9": NORTH}
     assert b.avail[0, [2, 9], NORTH].tolist() == [1, 1]
     b.step(actions(b, **north))

@@ -17,8 +17,7 @@ def test_start_positions_and_agent_order(battle) -> None:
 
 
 def test_one_step_is_half_a_normal_second_of_walking(battle) -> None:
-    b = battle()
-    place(b, {0: (5.0, 16.0), 3: (29.0, 8.0)})
+    b = place(battle(), {0: (5.0, 16.0), 3: (29.0, 8.0)})
     for k in range(10):
         b.step(actions(b, a0=EAST))
         assert b.world.unit[0, U.X, 0] == pytest.approx(5.0 + 1.125 * (k + 1), abs=1e-4)
@@ -26,8 +25,7 @@ def test_one_step_is_half_a_normal_second_of_walking(battle) -> None:
 
 
 def test_wall_is_reached_without_braking_and_not_entered(battle) -> None:
-    b = battle()
-    place(b, {0: (4.0, 16.0), 3: (29.0, 8.0)})
+    b = place(battle(), {0: (4.0, 16.0), 3: (29.0, 8.0)})
     b.step(actions(b, a0=WEST))
     assert b.world.unit[0, U.X, 0] == pytest.approx(2.875, abs=1e-4)
     assert b.avail[0, 0, WEST] == 0  # the cell one away is blocked
@@ -36,22 +34,19 @@ def test_wall_is_reached_without_braking_and_not_entered(battle) -> None:
 
 
 def test_walk_into_a_wall_stops_at_the_disc(battle) -> None:
-    b = battle()
-    place(b, {0: (3.05, 16.0), 3: (29.0, 8.0)})
+    b = place(battle(), {0: (3.05, 16.0), 3: (29.0, 8.0)})
     b.step(actions(b, a0=WEST))
     assert b.world.unit[0, U.X, 0] == pytest.approx(2 + 0.375 - 1 / 32, abs=1e-3)
 
 
 def test_move_availability_reads_one_cell_with_truncation(battle) -> None:
-    b = battle()
-    place(b, {0: (3.0, 16.0), 1: (2.99, 12.0), 3: (29.0, 24.2)})
+    b = place(battle(), {0: (3.0, 16.0), 1: (2.99, 12.0), 3: (29.0, 24.2)})
     assert b.avail[0, 0, WEST] == 1  # 2.0 is in cell 2
     assert b.avail[0, 1, WEST] == 0  # 1.99 is in cell 1
 
 
 def test_eight_marine_hits_kill_a_marine(battle) -> None:
-    b = battle()
-    place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
+    b = place(battle(), {0: (14.0, 16.0), 3: (19.0, 16.0)})
     b.world.unit[0, U.HEALTH, 0] = 1e6
     seen = [45.0]
     while b.world.outcome[0] == Outcome.RUNNING:
@@ -63,8 +58,7 @@ def test_eight_marine_hits_kill_a_marine(battle) -> None:
 
 
 def test_mean_firing_period_of_a_marine_carries_the_remainder(battle) -> None:
-    b = battle(step_mul=1)
-    place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
+    b = place(battle(step_mul=1), {0: (14.0, 16.0), 3: (19.0, 16.0)})
     b.scene.damage[0, 3] = 0.0  # the enemy does not hurt
     shots, loops = [], 10_000
     for k in range(loops):
@@ -79,8 +73,7 @@ def test_mean_firing_period_of_a_marine_carries_the_remainder(battle) -> None:
 
 
 def test_shot_hits_one_loop_after_the_attack_starts(battle) -> None:
-    b = battle(step_mul=1)
-    place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
+    b = place(battle(step_mul=1), {0: (14.0, 16.0), 3: (19.0, 16.0)})
     b.step(actions(b, a0=ATTACK))
     assert b.world.unit[0, U.WINDUP, 0] > 0
     assert b.world.unit[0, U.HEALTH, 3] == 45
@@ -90,8 +83,7 @@ def test_shot_hits_one_loop_after_the_attack_starts(battle) -> None:
 
 
 def test_another_order_cancels_a_windup_without_a_cooldown(battle) -> None:
-    b = battle(step_mul=1)
-    place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
+    b = place(battle(step_mul=1), {0: (14.0, 16.0), 3: (19.0, 16.0)})
     b.step(actions(b, a0=ATTACK))
     b.step(actions(b, a0=STOP))
     assert b.world.unit[0, U.HEALTH, 3] == 45
@@ -99,8 +91,7 @@ def test_another_order_cancels_a_windup_without_a_cooldown(battle) -> None:
 
 
 def test_marine_ordered_to_attack_from_5_9_walks_first(battle) -> None:
-    b = battle(step_mul=1)
-    place(b, {0: (14.0, 16.0), 3: (19.9, 16.0)})
+    b = place(battle(step_mul=1), {0: (14.0, 16.0), 3: (19.9, 16.0)})
     b.world.mark[0, M.TARGET, 3] = NO_ONE
     b.step(actions(b, a0=ATTACK))
     assert b.world.unit[0, U.X, 0] > 14.0
@@ -127,8 +118,7 @@ def test_first_contact_with_standing_agents_around_step_seven(battle) -> None:
 
 
 def test_enemies_walk_to_the_allied_spawn_and_do_not_hunt(battle) -> None:
-    b = battle()
-    place(b, {0: (28.0, 24.0), 3: (14.0, 16.0), 4: (14.0, 15.0)})
+    b = place(battle(), {0: (28.0, 24.0), 3: (14.0, 16.0), 4: (14.0, 15.0)})
     for _ in range(12):
         b.step(actions(b))
     unit = b.world.unit[0]
@@ -138,8 +128,7 @@ def test_enemies_walk_to_the_allied_spawn_and_do_not_hunt(battle) -> None:
 
 
 def test_enemy_shot_from_beyond_its_scan_range_pursues_the_attacker(battle) -> None:
-    b = battle()
-    place(b, {0: (14.0, 16.0), 3: (21.0, 16.0), 4: (24.0, 16.0)})
+    b = place(battle(), {0: (14.0, 16.0), 3: (21.0, 16.0), 4: (24.0, 16.0)})
     b.world.unit[0, U.HEALTH, 0] = 1e6
     b.world.mark[0, M.ATTACKER, 3] = 0
     b.world.unit[0, 8:10, 3:] = 29.0  # they are on their way elsewhere
@@ -159,8 +148,7 @@ def test_attacked_unit_calls_allies_within_four_cells(battle) -> None:
 
 
 def test_enemy_keeps_its_target_when_another_comes_nearer(battle) -> None:
-    b = battle()
-    place(b, {0: (14.0, 16.0), 1: (15.0, 20.0), 3: (18.0, 16.0)})
+    b = place(battle(), {0: (14.0, 16.0), 1: (15.0, 20.0), 3: (18.0, 16.0)})
     b.world.unit[0, U.HEALTH, :2] = 1e6
     b.step(actions(b))
     assert b.world.mark[0, M.TARGET, 3] == 0
@@ -185,8 +173,7 @@ def test_flawless_win_returns_exactly_twenty(battle) -> None:
 
 @pytest.mark.parametrize(("scale", "expected"), [(True, 20 / 365), (False, 1.0)])
 def test_sparse_win_is_scaled_too(battle, scale: bool, expected: float) -> None:
-    b = battle(reward_sparse=True, reward_scale=scale)
-    place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
+    b = place(battle(reward_sparse=True, reward_scale=scale), {0: (14.0, 16.0), 3: (19.0, 16.0)})
     b.world.unit[0, U.HEALTH, 3] = 1
     b.step(actions(b, a0=ATTACK))
     assert b.reward[0] == pytest.approx(expected)
@@ -194,16 +181,14 @@ def test_sparse_win_is_scaled_too(battle, scale: bool, expected: float) -> None:
 
 def test_own_losses_count_only_without_reward_only_positive(battle) -> None:
     kwargs = {"reward_only_positive": False, "reward_scale": False, "reward_defeat": -5.0}
-    b = battle(**kwargs)
-    place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
+    b = place(battle(**kwargs), {0: (14.0, 16.0), 3: (19.0, 16.0)})
     b.world.unit[0, U.HEALTH, 0] = 6
     b.step(actions(b))
     assert b.reward[0] == pytest.approx(-0.5 * 6 - 0.5 * 10 - 5)
 
 
 def test_regeneration_of_enemies_gives_reward_by_absolute_value(battle) -> None:
-    b = battle(reward_scale=False)
-    place(b, {0: (24.0, 16.0), 3: (29.0, 16.0)})
+    b = place(battle(reward_scale=False), {0: (24.0, 16.0), 3: (29.0, 16.0)})
     b.scene.damage[0, 0] = -1.0  # a hit that gives one point of shield
     b.step(actions(b, a0=ATTACK))
     assert b.world.unit[0, U.SHIELD, 3] == 1.0
@@ -211,8 +196,7 @@ def test_regeneration_of_enemies_gives_reward_by_absolute_value(battle) -> None:
 
 
 def test_double_death_is_neither_win_nor_defeat(battle) -> None:
-    b = battle(reward_scale=False, reward_defeat=-7.0)
-    place(b, {})
+    b = place(battle(reward_scale=False, reward_defeat=-7.0), {})
     b.step(np.zeros((1, 3), np.int64))
     assert b.ended[0]
     assert b.results([0])[0]["win"] is False
@@ -221,8 +205,7 @@ def test_double_death_is_neither_win_nor_defeat(battle) -> None:
 
 
 def test_win_in_the_last_step_beats_the_time_limit(battle) -> None:
-    b = battle()
-    place(b, {0: (14.0, 16.0), 3: (19.0, 16.0)})
+    b = place(battle(), {0: (14.0, 16.0), 3: (19.0, 16.0)})
     b.world.unit[0, U.HEALTH, 3] = 1
     b.world.clock[0] = 59
     b.step(actions(b, a0=ATTACK))
@@ -230,8 +213,7 @@ def test_win_in_the_last_step_beats_the_time_limit(battle) -> None:
 
 
 def test_time_limit_ends_without_reward_defeat(battle) -> None:
-    b = battle(reward_defeat=-7.0)
-    place(b, {0: (28.0, 24.0), 3: (5.0, 8.0)})
+    b = place(battle(reward_defeat=-7.0), {0: (28.0, 24.0), 3: (5.0, 8.0)})
     b.world.clock[0] = 59
     b.step(actions(b))
     assert b.timeout[0]
@@ -239,8 +221,7 @@ def test_time_limit_ends_without_reward_defeat(battle) -> None:
 
 
 def test_battle_is_frozen_after_its_end_until_it_is_reset(battle) -> None:
-    b = battle()
-    place(b, {0: (28.0, 24.0), 3: (5.0, 8.0)})
+    b = place(battle(), {0: (28.0, 24.0), 3: (5.0, 8.0)})
     b.world.clock[0] = 59
     b.step(actions(b))
     before = b.state_dict()
@@ -254,12 +235,10 @@ def test_battle_is_frozen_after_its_end_until_it_is_reset(battle) -> None:
 
 
 def test_step_mul_and_move_amount_set_loops_and_distance(battle) -> None:
-    b = battle(step_mul=4)
-    place(b, {0: (5.0, 16.0), 3: (29.0, 8.0)})
+    b = place(battle(step_mul=4), {0: (5.0, 16.0), 3: (29.0, 8.0)})
     b.step(actions(b, a0=EAST))
     assert b.world.unit[0, U.X, 0] == pytest.approx(5.5625, abs=1e-4)
-    b = battle(move_amount=1.0)
-    place(b, {0: (5.0, 16.0), 3: (29.0, 8.0)})
+    b = place(battle(move_amount=1.0), {0: (5.0, 16.0), 3: (29.0, 8.0)})
     b.step(actions(b, a0=EAST))
     assert b.world.unit[0, U.X, 0] == pytest.approx(6.0, abs=1e-4)
 

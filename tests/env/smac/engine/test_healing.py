@@ -10,8 +10,7 @@ from tests.env.smac.conftest import ATTACK, EAST, WEST, actions, place
 
 
 def test_medivac_heals_on_order_for_energy(battle) -> None:
-    b = battle("MMM")
-    place(b, {0: (10.0, 16.0), 2: (12.0, 16.0), 9: (10.0, 19.0), 10: (28.0, 8.0)})
+    b = place(battle("MMM"), {0: (10.0, 16.0), 2: (12.0, 16.0), 9: (10.0, 19.0), 10: (28.0, 8.0)})
     b.world.unit[0, U.HEALTH, 2] = 20
     b.step(actions(b))
     assert b.world.unit[0, U.HEALTH, 2] == 20  # agents' healers wait for orders
@@ -59,8 +58,7 @@ def test_only_biological_allies_can_be_healed(battle) -> None:
 
 
 def test_enemy_medivac_heals_the_unit_with_the_smallest_health_share(battle) -> None:
-    b = battle("MMM")
-    place(b, {2: (5.0, 10.0), 10: (24.0, 16.0), 17: (25.0, 16.0), 19: (26.0, 18.0)})
+    b = place(battle("MMM"), {2: (5.0, 10.0), 10: (24.0, 16.0), 17: (25.0, 16.0), 19: (26.0, 18.0)})
     b.world.unit[0, U.HEALTH, [10, 17]] = 40, 30
     b.step(actions(b))
     assert b.world.mark[0, M.TARGET, 19] == 17
@@ -77,8 +75,7 @@ def test_healing_of_enemies_gives_reward_by_absolute_value(battle) -> None:
 
 
 def test_medivac_flies_over_units_and_accelerates(battle) -> None:
-    b = battle("MMM")
-    place(b, {0: (12.0, 16.0), 9: (10.0, 16.0), 10: (28.0, 8.0)})
+    b = place(battle("MMM"), {0: (12.0, 16.0), 9: (10.0, 16.0), 10: (28.0, 8.0)})
     b.step(actions(b, a9=EAST))
     first = float(b.world.unit[0, U.X, 9]) - 10
     assert first < 0.9

@@ -30,8 +30,7 @@ def test_first_frame_of_3m_by_hand(battle) -> None:
 
 
 def test_distance_nine_is_invisible_and_six_is_attackable(battle) -> None:
-    b = battle()
-    place(b, {0: (10.0, 16.0), 3: (19.0, 16.0), 4: (16.0, 16.0), 5: (16.25, 16.0)})
+    b = place(battle(), {0: (10.0, 16.0), 3: (19.0, 16.0), 4: (16.0, 16.0), 5: (16.25, 16.0)})
     assert (b.obs[0, 0, 4:9] == 0).all()
     assert b.obs[0, 0, 9:14].tolist() == pytest.approx([1, 6 / 9, 6 / 9, 0, 1])
     assert b.obs[0, 0, 14] == 0
@@ -40,8 +39,7 @@ def test_distance_nine_is_invisible_and_six_is_attackable(battle) -> None:
 
 
 def test_dead_agent_is_all_zero_and_has_only_no_op(battle) -> None:
-    b = battle()
-    place(b, {0: (14.0, 16.0), 2: (14.0, 20.0), 3: (19.0, 16.0)})
+    b = place(battle(), {0: (14.0, 16.0), 2: (14.0, 20.0), 3: (19.0, 16.0)})
     b.step(actions(b))
     assert (b.obs[0, 1] == 0).all()
     assert b.avail[0, 1].tolist() == [1] + [0] * 8
@@ -64,8 +62,7 @@ def test_cooldown_is_divided_by_smacs_constant_and_not_clipped(battle) -> None:
 
 
 def test_health_is_a_fraction(battle) -> None:
-    b = battle()
-    place(b, {0: (10.0, 16.0), 1: (12.0, 16.0), 3: (15.0, 16.0)})
+    b = place(battle(), {0: (10.0, 16.0), 1: (12.0, 16.0), 3: (15.0, 16.0)})
     b.world.unit[0, U.HEALTH, [0, 1, 3]] = 9.0, 18.0, 27.0
     b.refresh()
     assert b.obs[0, 0, [8, 23, 29]].tolist() == pytest.approx([0.6, 0.4, 0.2])
@@ -133,8 +130,7 @@ def test_shields_and_reversed_enemy_type_bits_of_2s3z() -> None:
 
 
 def test_availability_of_attack_needs_no_cooldown_and_no_weapon_range(battle) -> None:
-    b = battle()
-    place(b, {0: (10.0, 16.0), 3: (15.95, 16.0)})
+    b = place(battle(), {0: (10.0, 16.0), 3: (15.95, 16.0)})
     b.world.unit[0, U.COOLDOWN, 0] = 10.0
     b.refresh()
     assert b.avail[0, 0, ATTACK] == 1

@@ -33,8 +33,7 @@ def test_neighbors_that_walk_alike_do_not_disturb_each_other(make, direction) ->
 
 @pytest.mark.parametrize("aside", [-0.5, -0.3, -0.1, 0.0, 0.1, 0.3, 0.5])
 def test_two_units_pass_head_on_within_a_step(battle, aside) -> None:
-    b = battle()
-    place(b, {0: (10.0, 16.0), 1: (10.8, 16.0 + aside), 3: FAR})
+    b = place(battle(), {0: (10.0, 16.0), 1: (10.8, 16.0 + aside), 3: FAR})
     by = moved(b, 0, 1)(a0=EAST, a1=WEST)
     assert by[0, 0] > 0.7 * STEP
     assert by[1, 0] < -0.7 * STEP
@@ -43,8 +42,7 @@ def test_two_units_pass_head_on_within_a_step(battle, aside) -> None:
 
 
 def test_both_give_way_to_the_right_where_they_meet_exactly(battle) -> None:
-    b = battle()
-    place(b, {0: (10.0, 16.0), 1: (11.5, 16.0), 3: FAR})
+    b = place(battle(), {0: (10.0, 16.0), 1: (11.5, 16.0), 3: FAR})
     by = moved(b, 0, 1)(a0=EAST, a1=WEST)
     assert by[0, 1] < -0.1
     assert by[1, 1] > 0.1
@@ -52,8 +50,7 @@ def test_both_give_way_to_the_right_where_they_meet_exactly(battle) -> None:
 
 
 def test_a_unit_walks_around_a_friend_that_stands(battle) -> None:
-    b = battle()
-    place(b, {0: (10.0, 16.0), 1: (11.0, 16.05), 3: FAR})
+    b = place(battle(), {0: (10.0, 16.0), 1: (11.0, 16.05), 3: FAR})
     by = moved(b, 0)
     for _ in range(2):
         by(a0=EAST, a1=STOP)
@@ -62,8 +59,7 @@ def test_a_unit_walks_around_a_friend_that_stands(battle) -> None:
 
 def test_units_walk_around_friends_that_fire_at_most_of_their_speed(battle) -> None:
     """The third of three enemies behind two that fire gets to fire, too."""
-    b = battle()
-    place(b, {0: (10.0, 15.6), 3: (15.6, 15.3), 4: (15.6, 16.0), 5: (16.4, 15.7)})
+    b = place(battle(), {0: (10.0, 15.6), 3: (15.6, 15.3), 4: (15.6, 16.0), 5: (16.4, 15.7)})
     b.world.unit[0, U.HEALTH, [0, 3, 4, 5]] = 1e6
     before = b.world.unit[0, [U.X, U.Y], 5].copy()
     for _ in range(4):
@@ -75,8 +71,7 @@ def test_units_walk_around_friends_that_fire_at_most_of_their_speed(battle) -> N
 
 
 def test_units_slide_along_walls(battle) -> None:
-    b = battle("8m")
-    place(b, {0: (10.0, 7.4), 8: (28.0, 20.0)})
+    b = place(battle("8m"), {0: (10.0, 7.4), 8: (28.0, 20.0)})
     b.world.unit[0, [U.GOAL_X, U.GOAL_Y], 0] = 12.0, 6.0
     b.step(actions(b, a0=EAST))
     assert b.world.unit[0, U.Y, 0] >= 7 + b.scene.param[0, P.DISC, 0] - 1e-4

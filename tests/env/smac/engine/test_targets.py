@@ -71,8 +71,7 @@ def test_target_out_of_weapon_range_gives_way_to_a_nearer_one_at_the_next_scan(b
 
 
 def test_target_that_leaves_scan_range_is_dropped_and_the_unit_walks_on(battle) -> None:
-    b = battle("2s3z", step_mul=1)
-    place(b, {2: (14.0, 20.0), 7: (18.0, 16.0)})
+    b = place(battle("2s3z", step_mul=1), {2: (14.0, 20.0), 7: (18.0, 16.0)})
     b.step(actions(b))
     assert b.world.mark[0, M.TARGET, 7] == 2
     b.world.unit[0, [U.X, U.Y], 2] = 28.0, 24.0
@@ -106,8 +105,7 @@ def test_blocked_melee_unit_goes_to_its_own_target_whoever_commands_it(battle, o
 
 
 def test_an_ordered_attack_is_never_given_up_for_a_nearer_enemy(battle) -> None:
-    b = battle("2s3z", step_mul=1)
-    place(b, {2: (14.0, 16.0), 7: (18.0, 16.0), 8: (15.5, 16.0)})
+    b = place(battle("2s3z", step_mul=1), {2: (14.0, 16.0), 7: (18.0, 16.0), 8: (15.5, 16.0)})
     b.world.unit[0, U.HEALTH, [2, 7, 8]] = 1e6
     for _ in range(16):
         b.step(actions(b, a2=ATTACK + 2))

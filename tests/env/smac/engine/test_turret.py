@@ -89,8 +89,7 @@ def test_turret_turns_360_degrees_a_second_the_shorter_way(
 
 
 def test_turret_does_not_wind_up_before_it_points_at_its_target(battle) -> None:
-    b = battle("2s_vs_1sc", step_mul=1)
-    place(b, {0: (14.0, 15.0), SPINE: (14.0, 20.0)})
+    b = place(battle("2s_vs_1sc", step_mul=1), {0: (14.0, 15.0), SPINE: (14.0, 20.0)})
     unit = b.world.unit[0]
     unit[U.FACING, SPINE] = math.pi / 2  # half a turn away: eight loops
     loops = 0

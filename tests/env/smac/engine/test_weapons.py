@@ -62,8 +62,7 @@ def test_second_hit_of_a_zealot_comes_five_loops_later_and_dies_with_it(battle) 
         b.step(actions(b))
         health.append(float(b.world.unit[0, U.HEALTH, 0]))
     assert health[1:] == [37] * 5 + [29] * 2
-    b = battle("2m_vs_1z", step_mul=1)
-    place(b, {0: (14.0, 16.0), 1: (20.0, 16.0), 2: (14.97, 16.0)})
+    b = place(battle("2m_vs_1z", step_mul=1), {0: (14.0, 16.0), 1: (20.0, 16.0), 2: (14.97, 16.0)})
     b.step(actions(b))
     b.world.unit[0, U.HEALTH, 2] = 0
     for _ in range(6):
@@ -72,8 +71,7 @@ def test_second_hit_of_a_zealot_comes_five_loops_later_and_dies_with_it(battle) 
 
 
 def test_missile_takes_its_time_outlives_its_shooter_and_misses_the_dead(battle) -> None:
-    b = battle("2s3z", step_mul=1)
-    place(b, {0: (12.0, 16.0), 1: (5.0, 16.0), 7: (18.0, 16.0)})
+    b = place(battle("2s3z", step_mul=1), {0: (12.0, 16.0), 1: (5.0, 16.0), 7: (18.0, 16.0)})
     for _ in range(4):  # 2.7 loops of windup
         b.step(actions(b, a0=ATTACK + 2))
     assert b.world.mark[0, M.PENDING_ON, 0] == 7
@@ -104,8 +102,7 @@ def test_battle_continues_exactly_with_missiles_in_flight(battle) -> None:
 
 
 def test_shields_recover_ten_seconds_after_the_last_hit(battle) -> None:
-    b = battle("2s3z")
-    place(b, {0: (5.0, 10.0), 7: (28.0, 22.0)})
+    b = place(battle("2s3z"), {0: (5.0, 10.0), 7: (28.0, 22.0)})
     b.world.unit[0, U.SHIELD, 0], b.world.unit[0, U.SHIELD_WAIT, 0] = 0, 160
     for _ in range(20):
         b.step(actions(b))
@@ -118,8 +115,7 @@ def test_shields_recover_ten_seconds_after_the_last_hit(battle) -> None:
 
 
 def test_zerg_regenerate_and_armor_counts_for_the_rest_behind_a_shield(battle) -> None:
-    b = battle("6h_vs_8z")
-    place(b, {0: (9.0, 9.0), 6: (20.0, 18.0)})
+    b = place(battle("6h_vs_8z"), {0: (9.0, 9.0), 6: (20.0, 18.0)})
     b.world.unit[0, U.HEALTH, 0], b.world.unit[0, U.SHIELD, 6] = 70, 5
     fire(*tables(b), b.scene.affects[0], 6, 0, np.int32(0), np.int32(6))
     for loop in range(20):
@@ -139,8 +135,7 @@ def test_colossus_hits_enemies_on_a_line_across_its_shot_twice(battle) -> None:
 
 
 def test_colossus_steps_over_the_cliff_but_not_off_the_map(battle) -> None:
-    b = battle("2c_vs_64zg")
-    place(b, {0: (16.0, 14.0), 2: (3.0, 19.0)})
+    b = place(battle("2c_vs_64zg"), {0: (16.0, 14.0), 2: (3.0, 19.0)})
     b.world.unit[0, U.HEALTH, :3] = 1e6
     for _ in range(3):
         assert b.avail[0, 0, SOUTH] == 1
@@ -168,8 +163,7 @@ def test_baneling_explodes_when_killed_too_but_only_once(battle) -> None:
 
 
 def test_baneling_dies_of_its_own_attack(battle) -> None:
-    b = battle("so_many_baneling")
-    place(b, {0: (11.0, 8.0), 7: (13.0, 8.0)})
+    b = place(battle("so_many_baneling"), {0: (11.0, 8.0), 7: (13.0, 8.0)})
     b.step(actions(b))
     assert b.world.unit[0, U.HEALTH, 7] == 0
     assert b.world.unit[0, U.SHIELD, 0] == 15
@@ -189,8 +183,7 @@ def test_chain_of_killed_banelings_ends(battle) -> None:
 
 
 def test_marauder_ordered_to_attack_a_medivac_stops(battle) -> None:
-    b = battle("MMM")
-    place(b, {0: (10.0, 16.0), 19: (14.0, 16.0), 10: (28.0, 8.0)})
+    b = place(battle("MMM"), {0: (10.0, 16.0), 19: (14.0, 16.0), 10: (28.0, 8.0)})
     assert b.avail[0, 0, ATTACK + 9] == 1
     b.step(actions(b, a0=ATTACK + 9))
     assert b.world.mark[0, M.TARGET, 0] == NO_ONE

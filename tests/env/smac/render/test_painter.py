@@ -63,8 +63,7 @@ def test_plateau_is_lighter_and_its_ramps_between(battle) -> None:
 
 
 def test_units_are_drawn_at_their_positions_in_team_colors(battle) -> None:
-    b = battle()
-    place(b, {0: (10.0, 16.0), 3: (20.0, 12.0)})
+    b = place(battle(), {0: (10.0, 16.0), 3: (20.0, 12.0)})
     image = picture(b)
     ally, enemy = TEAMS
     assert tuple(image[pixel_of(b, 9.8, 16.0)]) == ally["body"]
@@ -73,8 +72,7 @@ def test_units_are_drawn_at_their_positions_in_team_colors(battle) -> None:
 
 
 def test_length_of_bars_is_the_remaining_share(battle) -> None:
-    b = battle()
-    place(b, {0: (10.0, 16.0)})
+    b = place(battle(), {0: (10.0, 16.0)})
     lengths = []
     for health, color in ((45.0, GREEN), (22.5, YELLOW), (9.0, RED)):
         b.world.unit[0, U.HEALTH, 0] = health
@@ -84,8 +82,7 @@ def test_length_of_bars_is_the_remaining_share(battle) -> None:
 
 
 def test_shields_and_energy_have_their_own_bars(battle) -> None:
-    b = battle("2s3z")
-    place(b, {0: (10.0, 16.0)})
+    b = place(battle("2s3z"), {0: (10.0, 16.0)})
     full = longest_run(picture(b), SHIELD_BAR)
     b.world.unit[0, U.SHIELD, 0] = 40.0  # of 80
     assert longest_run(picture(b), SHIELD_BAR) == full // 2 > 5
@@ -122,8 +119,7 @@ def happened(b, steps: int = 1, **orders: int) -> list[tuple[str, int, int]]:
 
 
 def test_shots_and_targets_follow_from_cooldowns(battle) -> None:
-    b = battle()
-    place(b, {0: (10.0, 16.0), 1: (5.0, 16.0), 3: (14.0, 16.0)})
+    b = place(battle(), {0: (10.0, 16.0), 1: (5.0, 16.0), 3: (14.0, 16.0)})
     assert happened(b, a0=ATTACK, a1=STOP) == [("instant", 0, 3), ("instant", 3, 0)]
     assert happened(b, a0=STOP, a1=STOP) == []  # 13.8 loops from shot to shot
 
@@ -139,8 +135,7 @@ def test_events_have_the_kind_of_the_weapon(battle) -> None:
     found = set(happened(b, 2, **orders))
     wanted = {("beam", colossus, foe), ("missile", stalker, foe), ("twice", zealot, foe)}
     assert wanted <= found
-    b = battle("corridor")
-    place(b, {0: (18.0, 19.0), 6: (18.9, 19.0)})
+    b = place(battle("corridor"), {0: (18.0, 19.0), 6: (18.9, 19.0)})
     assert ("claw", 6, 0) in happened(b, 2)
 
 
@@ -150,15 +145,13 @@ def test_healing_explosions_and_deaths_are_events(battle) -> None:
     place(b, {marine: (10.0, 16.0), medivac: (11.0, 16.0)})
     b.world.unit[0, U.HEALTH, marine] = 20
     assert happened(b, **{f"a{medivac}": ATTACK + marine}) == [("heal", medivac, marine)]
-    b = battle("so_many_baneling")
-    place(b, {0: (14.0, 16.0), 7: (14.6, 16.0)})
+    b = place(battle("so_many_baneling"), {0: (14.0, 16.0), 7: (14.6, 16.0)})
     b.world.unit[0, [U.HEALTH, U.SHIELD], 0] = 1
     assert happened(b) == [("blast", 7, -1), ("death", 0, -1)]
 
 
 def test_shot_is_drawn_between_attacker_and_target(battle) -> None:
-    b = battle()
-    place(b, {0: (10.0, 16.0), 3: (14.0, 16.0)})
+    b = place(battle(), {0: (10.0, 16.0), 3: (14.0, 16.0)})
     painter = Painter(b, 0)
     middle = pixel_of(b, 12.0, 16.0)
     assert int(painter.frame()[middle].min()) < 120

@@ -38,8 +38,7 @@ def test_unknown_scripted_policy_lists_the_known_ones(make) -> None:
 
 
 def test_stop_chooses_stop_and_dead_agents_no_op(battle) -> None:
-    b = battle(MARINE_MAP)
-    place(b, {0: (10.0, 16.0), 8: (14.0, 16.0)})
+    b = place(battle(MARINE_MAP), {0: (10.0, 16.0), 8: (14.0, 16.0)})
     assert choose(b, "stop") == [STOP] + [0] * 7
 
 
@@ -63,8 +62,7 @@ def test_focus_attacks_the_weakest_in_reach_and_the_first_of_equals(battle) -> N
 )
 @pytest.mark.parametrize("name", ["closest", "focus", "heuristic"])
 def test_walks_along_the_longer_axis_if_out_of_reach(battle, name, foe, move) -> None:
-    b = battle(MARINE_MAP)
-    place(b, {0: (11.0, 16.0), 8: foe})
+    b = place(battle(MARINE_MAP), {0: (11.0, 16.0), 8: foe})
     assert choose(b, name)[0] == move
 
 
@@ -84,15 +82,13 @@ def test_marauders_do_not_target_the_medivac(battle) -> None:
 
 @pytest.mark.parametrize("name", ["closest", "focus"])
 def test_healers_heal_the_unit_in_reach_with_the_smallest_health_share(battle, name) -> None:
-    b = battle("MMM")
-    place(b, {0: (11.0, 16.0), 2: (14.0, 16.0), 3: (25.0, 16.0), 9: (10.0, 16.0)})
+    b = place(battle("MMM"), {0: (11.0, 16.0), 2: (14.0, 16.0), 3: (25.0, 16.0), 9: (10.0, 16.0)})
     b.world.unit[0, U.HEALTH, [0, 2, 3]] = 60, 30, 1  # of 125, 45, 45
     assert choose(b, name)[9] == ATTACK + 0
 
 
 def test_healers_walk_to_injured_units_otherwise_with_the_team(battle) -> None:
-    b = battle("MMM")
-    place(b, {0: (11.0, 16.0), 3: (25.0, 16.0), 9: (13.0, 16.0)})
+    b = place(battle("MMM"), {0: (11.0, 16.0), 3: (25.0, 16.0), 9: (13.0, 16.0)})
     b.world.unit[0, U.HEALTH, 3] = 1
     assert choose(b, "closest")[9] == EAST
     b.world.unit[0, U.HEALTH, 3] = 45
@@ -101,8 +97,7 @@ def test_healers_walk_to_injured_units_otherwise_with_the_team(battle) -> None:
 
 
 def test_heuristic_keeps_its_target_until_it_is_dead(battle) -> None:
-    b = battle(MARINE_MAP)
-    place(b, {0: (10.0, 16.0), 8: (14.0, 16.0), 9: (15.0, 16.0)})
+    b = place(battle(MARINE_MAP), {0: (10.0, 16.0), 8: (14.0, 16.0), 9: (15.0, 16.0)})
     decide = BattleDecisions(b, "heuristic")
     assert decide()[0, 0] == ATTACK + 0
     b.world.clock[0] = 1
@@ -123,8 +118,7 @@ def test_memory_is_cleared_when_a_battle_begins(battle) -> None:
 
 
 def test_memory_is_restored_from_the_state_dict(battle) -> None:
-    b = battle(MARINE_MAP)
-    place(b, {0: (10.0, 16.0), 8: (14.0, 16.0), 9: (15.0, 16.0)})
+    b = place(battle(MARINE_MAP), {0: (10.0, 16.0), 8: (14.0, 16.0), 9: (15.0, 16.0)})
     decide, other = BattleDecisions(b, "heuristic"), BattleDecisions(b, "heuristic")
     decide()
     b.world.clock[0] = 1
@@ -134,24 +128,21 @@ def test_memory_is_restored_from_the_state_dict(battle) -> None:
 
 
 def test_kite_shoots_when_ready_and_runs_while_it_is_not(battle) -> None:
-    b = battle("3s_vs_3z")
-    place(b, {0: (16.0, 16.0), 3: (19.0, 16.0)})
+    b = place(battle("3s_vs_3z"), {0: (16.0, 16.0), 3: (19.0, 16.0)})
     assert choose(b, "kite")[0] == ATTACK
     b.world.unit[0, U.COOLDOWN, 0] = 10
     assert choose(b, "kite")[0] == WEST
 
 
 def test_spread_moves_away_from_neighbors_and_then_stops(battle) -> None:
-    b = battle("so_many_baneling")
-    place(b, {0: (7.0, 7.0), 1: (7.0, 8.5), 7: (28.0, 28.0)})
+    b = place(battle("so_many_baneling"), {0: (7.0, 7.0), 1: (7.0, 8.5), 7: (28.0, 28.0)})
     assert choose(b, "spread")[:2] == [SOUTH, NORTH]
     place(b, {0: (5.0, 4.0), 1: (5.0, 9.5), 7: (28.0, 28.0)})
     assert choose(b, "spread")[:2] == [STOP, STOP]
 
 
 def test_alternate_holds_fire_of_the_unit_that_an_enemy_aims_at(battle) -> None:
-    b = battle("2s_vs_1sc")
-    place(b, {0: (12.0, 15.0), 1: (15.0, 15.0), 2: (13.92, 20.04)})
+    b = place(battle("2s_vs_1sc"), {0: (12.0, 15.0), 1: (15.0, 15.0), 2: (13.92, 20.04)})
     b.world.mark[0, M.TARGET, 2], b.world.unit[0, U.COOLDOWN, 2] = 0, 9
     assert choose(b, "alternate") == [ATTACK, ATTACK]
     b.world.unit[0, U.WINDUP, 2] = 3

@@ -54,10 +54,7 @@ def play(map_name: str, policy: str) -> tuple[float, float, float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("map_name", "policy"),
-    [(m, p) for m in MEASURED for p in POLICIES],
-)
+@pytest.mark.parametrize(("map_name", "policy"), [(m, p) for m in MEASURED for p in POLICIES])
 def test_episodes_are_distributed_as_measured(map_name: str, policy: str) -> None:
     wins, mean_return, length = MEASURED[map_name][POLICIES.index(policy)]
     my_wins, my_return, my_length = play(map_name, policy)

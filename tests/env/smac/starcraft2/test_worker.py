@@ -21,9 +21,7 @@ def test_unused_zero_before_the_timestep_is_removed(make_game: Callable[..., Gam
     assert frame.obs[:, -1].tolist() == [0.25] * 3
 
 
-def test_obs_instead_of_state_equals_the_observations(
-    make_game: Callable[..., Game],
-) -> None:
+def test_obs_instead_of_state_equals_the_observations(make_game: Callable[..., Game]) -> None:
     frame = make_game(obs_timestep_number=True, obs_instead_of_state=True).reset()
     assert frame.state.tolist() == frame.obs.reshape(-1).tolist()
 
