@@ -39,20 +39,13 @@ def test_n_step_target_sums_to_the_windows_end(n_step, expected):
     assert y == expected
 
 
-@pytest.mark.parametrize(
-    ("n_step", "expected"), [(1, [6, 2]), (2, [1 + 0.5 * 2, 2]), (3, [1 + 0.5 * 2, 2])]
-)
-def test_n_step_target_stops_at_termination(n_step, expected):
-    y = target([1, 2, 4], [0, 1, 0], [0, 0, 1, 1], [10, 20, 40], 0.5, n_step)
-    assert y[:2] == expected
-
-
-@pytest.mark.parametrize(
-    ("n_step", "expected"), [(1, [6, 12]), (2, [1 + 0.5 * 12, 12]), (3, [1 + 0.5 * 12, 12])]
-)
-def test_n_step_target_bootstraps_from_a_cut_off_episodes_last_slot(n_step, expected):
-    y = target([1, 2, 4], [0, 0, 0], [0, 0, 1, 1], [10, 20, 40], 0.5, n_step)
-    assert y[:2] == expected
+@pytest.mark.parametrize("n_step", [1, 2, 3])
+@pytest.mark.parametrize(("terminated", "end"), [(1, 2), (0, 12)], ids=["terminated", "cut off"])
+def test_n_step_target_bootstraps_from_an_episodes_last_slot_unless_it_terminated(
+    n_step, terminated, end
+):
+    y = target([1, 2, 4], [0, terminated, 0], [0, 0, 1, 1], [10, 20, 40], 0.5, n_step)
+    assert y[:2] == [6 if n_step == 1 else 1 + 0.5 * end, end]
 
 
 def test_n_step_target_is_untouched_by_nan_behind_the_end():
@@ -180,33 +173,16 @@ def test_lambda_return_equals_the_recursion_written_out(trace):
         assert y[t, 0, 0].item() == pytest.approx(expected(t), abs=1e-6)
 
 
-def test_lambda_return_by_hand():
-    """γ = ½, λ = ½, rewards 1, 2, bootstraps 4, 8: y₁ = 2 + 4, y₀ = 1 + ½ (½ 4 + ½ 6)."""
-    open_ends = torch.zeros(3, 1, dtype=torch.bool)
-    y = lambda_return(
-        torch.tensor([[[1.0]], [[2.0]]]),
-        open_ends[:-1],
-        open_ends,
-        torch.tensor([[[4.0]], [[8.0]]]),
-        0.5,
-        0.5,
-    )
-    assert y.flatten().tolist() == [3.5, 6]
-
-
-def test_q_lambda_with_correction_by_hand():
-    """As above, the action taken at step 1 worth 3: y₁ = 2 + 4, y₀ = 1 + ½ (4 + ½ (6 - 3))."""
-    open_ends = torch.zeros(3, 1, dtype=torch.bool)
-    y = lambda_return(
-        torch.tensor([[[1.0]], [[2.0]]]),
-        open_ends[:-1],
-        open_ends,
-        torch.tensor([[[4.0]], [[8.0]]]),
-        0.5,
-        0.5,
-        baseline=torch.tensor([[[3.0]], [[8.0]]]),
-    )
-    assert y.flatten().tolist() == [3.75, 6]
+@pytest.mark.parametrize(("taken", "first"), [(None, 3.5), (3.0, 3.75)])
+def test_lambda_return_and_q_lambda_with_correction_by_hand(taken, first):
+    """γ = ½, λ = ½, rewards 1, 2, bootstraps 4, 8: y₁ = 2 + 4, y₀ = 1 + ½ (½ 4 + ½ 6); with the
+    correction, the action taken at step 1 worth 3: y₀ = 1 + ½ (4 + ½ (6 - 3)).
+    """
+    baseline = {} if taken is None else {"baseline": torch.tensor([[[taken]], [[8.0]]])}
+    open_ends, bootstrap = torch.zeros(3, 1, dtype=torch.bool), torch.tensor([[[4.0]], [[8.0]]])
+    rewards = torch.tensor([[[1.0]], [[2.0]]])
+    y = lambda_return(rewards, open_ends[:-1], open_ends, bootstrap, 0.5, 0.5, **baseline)
+    assert y.flatten().tolist() == [first, 6]
 
 
 @pytest.mark.parametrize(

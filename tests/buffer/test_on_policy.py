@@ -152,20 +152,13 @@ def test_final_steps_are_never_shown() -> None:
         assert not bool(final[batch.index].any())
 
 
-def test_the_carried_step_of_a_lost_environment_leads_nowhere() -> None:
+def test_the_carried_step_of_a_lost_environment_leads_nowhere_and_its_next_has_no_action() -> None:
     buffer, stream = make(), Stream(0, longest=50)
     stream.left[:] = 40
     buffer.add(stream.steps(4))
     buffer.add(replace(stream.steps(3), lost=np.array([False, True, False])))
     index = buffer.sample(buffer.n_steps, CLOCK).index.tolist()
     assert sorted(index) == [0, 2, 3, 4, 5, 6, 7, 8]  # t * 3 + environment; 1 is the carried step
-
-
-def test_a_lost_environment_begins_without_a_previous_action() -> None:
-    buffer, stream = make(), Stream(0, longest=50)
-    stream.left[:] = 40
-    buffer.add(stream.steps(4))
-    buffer.add(replace(stream.steps(3), lost=np.array([False, True, False])))
     assert (buffer.last_action[1, :, 0] == -1).tolist() == [False, True, False]
 
 

@@ -70,22 +70,16 @@ def test_weights_undo_the_sampling_and_are_at_most_one(beta: float) -> None:
     assert batch.weight.dtype == torch.float32
 
 
+OVER_THE_RUN = {"beta_env_steps": None, "total_env_steps": 100}  # the default
+
+
+@pytest.mark.parametrize("over", [{"beta_env_steps": 100}, OVER_THE_RUN], ids=["100", "the run"])
 @pytest.mark.parametrize(("env_steps", "beta"), [(0, 0.4), (50, 0.7), (100, 1.0), (900, 1.0)])
-def test_beta_follows_the_clock(env_steps: int, beta: float) -> None:
-    buffer, _, _ = prioritized(beta=0.4, beta_end=1.0, beta_env_steps=100, priority_floor=1e-12)
+def test_beta_follows_the_clock(env_steps: int, beta: float, over: dict[str, int | None]) -> None:
+    buffer, _, _ = prioritized(beta=0.4, beta_end=1.0, priority_floor=1e-12, **over)
     buffer.update_priority(torch.arange(10), torch.arange(1.0, 11))
     batch = buffer.sample(6, Clock(env_steps=env_steps))
     weight = (batch.index + 1.0) ** -beta
-    torch.testing.assert_close(batch.weight, weight / weight.max())
-
-
-def test_beta_rises_over_the_whole_run_by_default() -> None:
-    buffer, _, _ = prioritized(
-        beta=0.4, beta_end=1.0, beta_env_steps=None, total_env_steps=100, priority_floor=1e-12
-    )
-    buffer.update_priority(torch.arange(10), torch.arange(1.0, 11))
-    batch = buffer.sample(6, Clock(env_steps=50))
-    weight = (batch.index + 1.0) ** -0.7
     torch.testing.assert_close(batch.weight, weight / weight.max())
 
 

@@ -25,17 +25,16 @@ def reason(metric=None, mode="max", value=None, hours=None, **facts):
     return trainer.why
 
 
-@pytest.mark.parametrize(
-    ("now", "stops"), [(0.89, False), (0.9, True), (1.0, True), (float("nan"), False)]
-)
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(("now", "stops"), [(0.89, False), (0.9, True), (1.0, True), (NAN, False)])
 def test_a_run_stops_once_its_metric_reaches_the_value(now, stops):
     why = reason(metric="test/win_rate", value=0.9, test_win_rate=now)
     assert (why is not None) is stops
 
 
-@pytest.mark.parametrize(
-    ("now", "stops"), [(0.31, False), (0.3, True), (0.1, True), (float("nan"), False)]
-)
+@pytest.mark.parametrize(("now", "stops"), [(0.31, False), (0.3, True), (0.1, True), (NAN, False)])
 def test_a_metric_that_is_to_fall_stops_the_run_when_it_is_low_enough(now, stops):
     why = reason(metric="learn/loss", mode="min", value=0.3, learn_loss=now)
     assert (why is not None) is stops

@@ -45,14 +45,10 @@ def test_spine_crawler_drops_its_target_for_an_attacker_and_targets_it_at_the_ne
     assert target_after(siege, 1, a1=ATTACK) == 1
 
 
-def test_spine_crawler_keeps_a_target_that_attacks_it(siege) -> None:
+@pytest.mark.parametrize("attackers", [{"a0": ATTACK, "a1": ATTACK}, {}], ids=["both", "none"])
+def test_spine_crawler_keeps_a_target_that_attacks_it_or_if_none_does(siege, attackers) -> None:
     target_after(siege, 1, a1=ATTACK)
-    assert target_after(siege, 9, a0=ATTACK, a1=ATTACK) == 1
-
-
-def test_spine_crawler_keeps_its_target_if_no_unit_attacks_it(siege) -> None:
-    target_after(siege, 1, a1=ATTACK)
-    assert target_after(siege, 9) == 1
+    assert target_after(siege, 9, **attackers) == 1
 
 
 def test_spine_crawler_drops_a_target_out_of_reach(siege) -> None:
