@@ -67,7 +67,7 @@ class PlainLines(Logger):
         metrics = shown_metrics(row) + added_metrics(row)
         pairs = [f"{name.removeprefix(kind + ' ')} {value}" for name, value in metrics]
         line = "  ".join([f"{kind:5} {steps} env steps", *pairs, *filter(None, ends)])
-        self.console.print(self.prefix + line, soft_wrap=True, markup=False)
+        self.console.print(self.prefix + line, soft_wrap=True)
 
 
 def pace_words(pace: Pace, run: RunProgress) -> tuple[str, str]:

@@ -11,7 +11,6 @@ from rich.cells import cell_len
 from rich.console import Console as RichConsole
 from rich.console import Group
 from rich.live import Live
-from rich.markup import escape
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -80,7 +79,7 @@ class LivePanel(Logger):
         bar.add_column(ratio=1)
         bar.add_column(no_wrap=True, justify="right")
         bar.add_row(
-            f"[bold]{done:,}[/] / {total:,} env steps",
+            Text.assemble((f"{done:,}", "bold"), f" / {total:,} env steps"),
             ProgressBar(total=max(total, 1), completed=min(done, total)),
             f"{min(1.0, done / max(total, 1)):.0%}",
         )
@@ -98,7 +97,7 @@ class LivePanel(Logger):
             lines += self.grid(group, some, width)
         return Panel(
             Group(bar, *filter(None, lines)),
-            title=escape(self.title),
+            title=Text(self.title),
             title_align="left",
             border_style="cyan",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderableType
@@ -16,8 +16,11 @@ from rltrain.errors import printable
 
 class Screen(RichConsole):
     """A console that nothing fails to be printed on: where its output is closed, full or gone,
-    what is printed is lost. Control characters in what is printed are shown as text.
+    what is printed is lost. Markup, emoji codes and control characters are shown as text.
     """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, **options)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None

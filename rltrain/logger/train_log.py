@@ -89,11 +89,11 @@ class ScreenHandler(logging.Handler):
         super().__init__(NOTICE)
         self.prefix = f"[{job}] " if job else ""
         self.addFilter(lambda record: record.levelno < logging.ERROR)
-        errors = Screen(stderr=True, highlight=False)
+        errors = Screen(stderr=True)
         shared = screen.is_terminal and errors.is_terminal and not screen.quiet
         self.console = screen if shared else errors
 
     def emit(self, record: logging.LogRecord) -> None:
         kind = "" if record.levelno == NOTICE else f"{record.levelname.lower()}: "
         text = self.prefix + kind + printable(record.getMessage())
-        self.console.print(text, markup=False, soft_wrap=not self.console.is_terminal)
+        self.console.print(text, soft_wrap=not self.console.is_terminal)

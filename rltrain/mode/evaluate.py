@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from rich.markup import escape
 from rich.table import Table
 
 from rltrain.assemble.evaluation import Evaluated, build_evaluation, build_scripted_evaluation
@@ -259,9 +258,9 @@ def write(place: Path, record: Mapping[str, Any]) -> Path:
 
 def show(evaluation: Evaluation) -> None:
     """The table a person reads."""
-    console = Screen(highlight=False)
+    console = Screen()
     for remark in evaluation.remarks:
-        console.print(remark, markup=False, soft_wrap=True)
+        console.print(remark, soft_wrap=True)
     m = evaluation.metrics
     source = f", checkpoint {evaluation.step:,}" if evaluation.record["checkpoint"] else ""
     table = Table(title=f"{evaluation.record['what']}{source}")
@@ -277,12 +276,11 @@ def show(evaluation: Evaluation) -> None:
     table.add_row("episode length", f"{m['test/episode_length_mean']:.1f}", "")
     for name in sorted({name for e in evaluation.episodes for name in e.info.get("metrics", {})}):
         if (mean := m.get(f"test/{name}_mean")) is not None:  # it may be NaN in every episode
-            table.add_row(escape(name.replace("_", " ")), f"{mean:.4g}", "")
+            table.add_row(name.replace("_", " "), f"{mean:.4g}", "")
     console.print(table)
     about = "".join(f"{name} {fact}, " for name, fact in evaluation.record["environment"].items())
     console.print(
         f"{plural(len(evaluation.episodes), 'episode')}, {about}seed {evaluation.record['seed']}, "
         f"{evaluation.record['seconds']:.1f} s; every episode is in {shown(evaluation.path)}",
-        markup=False,
         soft_wrap=True,
     )

@@ -73,9 +73,9 @@ def evaluate_all(
 
 def show_all(done: Evaluations) -> None:
     """The table a person reads, a row per checkpoint."""
-    console, first = Screen(highlight=False), done.each[0]
+    console, first = Screen(), done.each[0]
     for remark in done.remarks:
-        console.print(remark, markup=False, soft_wrap=True)
+        console.print(remark, soft_wrap=True)
     table = Table(title=first.record["what"])
     wins = any("test/win_rate" in one.metrics for one in done.each)
     for name in (
@@ -98,6 +98,5 @@ def show_all(done: Evaluations) -> None:
         f"{plural(len(done.each), 'checkpoint')}, {plural(len(first.episodes), 'episode')} each, "
         f"seed {first.record['seed']}; every episode is in {shown(done.path)}, the curve in "
         f"{shown(done.curve)}",
-        markup=False,
         soft_wrap=True,
     )

@@ -206,7 +206,7 @@ def other_options(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterato
 
 def show(done: Imported) -> None:
     """What was written, and what to type next."""
-    console, files = Screen(highlight=False), done.files
+    console, files = Screen(), done.files
     path, more = shown(done.run_dir), None
     if done.total_env_steps <= files.env_steps:
         more = 2 * files.env_steps
@@ -221,4 +221,4 @@ def show(done: Imported) -> None:
         f"  {evaluate_command(path, None)}",
         f"  {resume_command(path, None, more)}",
     ):
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)

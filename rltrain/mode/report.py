@@ -9,7 +9,6 @@ from datetime import datetime
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
-from rich.markup import escape
 from rich.table import Table as RichTable
 
 from rltrain.common.files import expanded, require_plain, require_writable
@@ -88,32 +87,31 @@ def write(path: Path, text: str) -> None:
 
 def show(done: Report) -> None:
     """Print the main tables, the warnings and what was written."""
-    screen = Screen(highlight=False)
+    screen = Screen()
     for table in done.tables:
         if table.name in ("final_scores", "overall", "improvement"):
             screen.print(rich_table(table))
     for warning in done.analysis.warnings:
-        screen.print(f"Warning: {warning}", style="yellow", markup=False)
+        screen.print(f"Warning: {warning}", style="yellow")
     screen.print(
         f"{size_text(done.analysis)}. Open {shown(done.folder / 'report.html')}; figures/ (PNG, "
         "SVG, PDF) and tables/ (CSV, LaTeX) are beside it.",
         soft_wrap=True,
-        markup=False,
     )
 
 
 def rich_table(table: Table) -> RichTable:
     """A table for the terminal, without the columns that only the files have."""
-    out = RichTable(title=escape(table.title), title_justify="left", box=SIMPLE_HEAD)
+    out = RichTable(title=table.title, title_justify="left", box=SIMPLE_HEAD)
     kept = [i for i, column in enumerate(table.columns) if column not in DETAILS]
     for i in kept:
         numbers = not any(isinstance(row[i], str) for row in table.rows)
         out.add_column(
-            escape(table.columns[i]),
+            table.columns[i],
             justify="right" if numbers else "left",
             no_wrap=numbers,
             overflow="fold",
         )
     for row in table.texts():
-        out.add_row(*(escape(row[i]) for i in kept))
+        out.add_row(*(row[i] for i in kept))
     return out

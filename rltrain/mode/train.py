@@ -108,7 +108,7 @@ def run_training(
     if settings.run.dataset.write is not None and not resume:
         require_free(expanded(settings.run.dataset.write))
     loud = loud and settings.logger.console
-    screen = Screen(highlight=False, quiet=not loud)
+    screen = Screen(quiet=not loud)
     name = None if job is None else job.name
     with ExitStack() as stack, train_log(screen, name) as keep_log, Interrupts() as interrupts:
         loggers = Loggers([JsonLines(run_dir / "metrics.jsonl"), TrainLog()])
@@ -144,14 +144,14 @@ def run_training(
             if job is None:
                 screen.print(banner(settings, trainer, record.facts["plan"], origin))
             else:
-                screen.print(job_line(settings, trainer, job), soft_wrap=True, markup=False)
+                screen.print(job_line(settings, trainer, job), soft_wrap=True)
             warn(settings, trainer)
             if loud:
                 display.follow(trainer)
 
         code, status = trained(trainer, record, loggers, interrupts, introduce)
         words = conclusion(settings, run_dir, trainer, record, status, job)
-        screen.print(words, soft_wrap=True, markup=False)
+        screen.print(words, soft_wrap=True)
     return Result(run_dir, dict(trainer.latest), code)
 
 

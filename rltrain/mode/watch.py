@@ -39,14 +39,14 @@ def watch(path: str | Path, words: Sequence[str], load_step: int | Literal["best
     found, settings = open_checkpoint(path, words, load_step, plays=True)
     with usage_errors():
         rollout = build_local_evaluation(settings, found.folder)
-    play(settings, rollout, home(found), found.step, Screen(highlight=False))
+    play(settings, rollout, home(found), found.step, Screen())
 
 
 def watch_script(settings: Settings) -> None:
     """The same with a scripted policy."""
     with usage_errors():
         rollout = build_scripted_evaluation(settings)
-    play(settings, rollout, new_folder, 0, Screen(highlight=False))
+    play(settings, rollout, new_folder, 0, Screen())
 
 
 def play(
@@ -81,8 +81,8 @@ def play(
     finally:
         rollout.close()
     for remark in recorder.remarks:
-        screen.print(remark, markup=False, soft_wrap=True)
-    screen.print(f"The recordings are in {shown(folder)}.", markup=False, soft_wrap=True)
+        screen.print(remark, soft_wrap=True)
+    screen.print(f"The recordings are in {shown(folder)}.", soft_wrap=True)
 
 
 class Stage(Watch):

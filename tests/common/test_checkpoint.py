@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import struct
 import weakref
 
 import numpy as np
@@ -179,6 +180,36 @@ def test_arrays_of_objects_are_not_read(tmp_path):
     assert "evil" not in checkpoint.read(folder, "model")  # the manifest does not list it
     seal(folder, "full")
     with pytest.raises(CheckpointError):
+        checkpoint.read(folder, "model")
+
+
+HEADERS = [
+    "",
+    "(",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 9)}",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999999,)}",
+    "{'descr': '|O', 'fortran_order': False, 'shape': (1,)}",
+    "{'descr': 'nonsense', 'fortran_order': False, 'shape': (1,)}",
+    "{'descr': [('a', '<f4', 10**9)], 'fortran_order': 3, 'shape': 'x'}",
+    "{'descr': " + "[" * 3000 + "]" * 3000 + ", 'fortran_order': False, 'shape': ()}",
+    "1 if 1 else\n 2",
+    "\t\n'",
+]
+FILES = [b"", b"\x93", b"\x93NUMPY", b"\x93NUMPY\x09\x09\xff\xff", b"PK\x03\x04", b"\x80\x04N."] + [
+    b"\x93NUMPY" + version + struct.pack(size, len(header)) + header.encode()
+    for version, size in ((b"\x01\x00", "<H"), (b"\x02\x00", "<I"), (b"\x03\x00", "<I"))
+    for header in HEADERS
+]
+
+
+@pytest.mark.parametrize("text", FILES, ids=range(len(FILES)))
+def test_what_is_no_array_is_refused(tmp_path, text):
+    folder = make(tmp_path, 5)
+    (folder / "model.odd.npy").write_bytes(text)
+    seal(folder, "full")
+    with pytest.raises(CheckpointError, match="model"):
         checkpoint.read(folder, "model")
 
 

@@ -210,7 +210,7 @@ def test_control_characters_are_shown_as_text(capsys):
     for kind in (CheckpointError, UsageError, errors.EnvError):
         assert str(kind(HOSTILE)) == SHOWN
     say(HOSTILE)
-    Screen(highlight=False).print(HOSTILE.replace("\t", ""), markup=False, soft_wrap=True)
+    Screen().print(HOSTILE.replace("\t", ""), soft_wrap=True)
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert out.count(r"\u202e") == 2

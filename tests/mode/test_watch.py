@@ -11,7 +11,7 @@ from rltrain.mode.watch import play
 from tests.helpers import nothing_written
 from tests.video.test_recorder import rollout
 
-SCREEN = {"highlight": False, "width": 60, "height": 12}
+SCREEN = {"width": 60, "height": 12}
 
 
 def watched(folder, screen):

@@ -107,13 +107,25 @@ def read(folder: Path, part: str) -> dict[str, Any]:
         for name in listed:
             if name.startswith(f"{part}.") and name.endswith(".npy"):
                 path = name.removeprefix(f"{part}.").removesuffix(".npy")
-                tensors[path] = np.load(folder / name, mmap_mode="r", allow_pickle=False)
+                tensors[path] = get_array(folder / name)
         out = join(tree, tensors)
     except (OSError, ValueError, TypeError, RecursionError, MemoryError, SafetensorError) as error:
         raise CheckpointError(f"{folder}: '{part}' cannot be read ({error}).") from error
     if not isinstance(out, dict):
         raise CheckpointError(f"{folder / part}.json: expected a JSON object.")
     return out
+
+
+def get_array(path: Path) -> np.ndarray:
+    """An array mapped from a file that somebody else may have written.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception as error:  # the parsers of NumPy and Python raise many kinds
+        raise ValueError(f"{path.name}: {type(error).__name__}: {error}") from error
 
 
 def get_tensors(path: Path) -> dict[str, np.ndarray]:

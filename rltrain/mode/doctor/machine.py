@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from packaging.requirements import Requirement
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 import rltrain
 from rltrain.common.install import (
@@ -246,21 +246,21 @@ def wandb_key_known(environment: Mapping[str, str]) -> bool:
 
 def show(findings: list[Finding]) -> None:
     """Print the table, and below it what is missing and whether the main job runs."""
-    console = Screen(highlight=False)
+    console = Screen()
     table = Table(title="rltrain mode=doctor")
     table.add_column("")
     table.add_column("what")
     table.add_column("found", overflow="fold")
-    marks = {"ok": "[green]✓[/]", "optional": "[yellow]–[/]", "missing": "[red]✗[/]"}
+    marks = {"ok": ("✓", "green"), "optional": ("–", "yellow"), "missing": ("✗", "red")}
     for each in findings:
-        table.add_row(marks[each.verdict], escape(each.what), escape(each.found))
+        table.add_row(Text(*marks[each.verdict]), each.what, each.found)
     console.print(table)
     for verdict, words in (("missing", "Needed:"), ("optional", "Optional:")):
         fixes = [f for f in findings if f.verdict == verdict and f.fix]
         if fixes:
             console.print(f"\n{words}")
         for each in fixes:
-            console.print(f"  {each.what}: {each.fix}", markup=False, soft_wrap=True)
+            console.print(f"  {each.what}: {each.fix}", soft_wrap=True)
     console.print(
         "\nThe main job (rltrain algo=qmix env=smac) runs here."
         if runs(findings)

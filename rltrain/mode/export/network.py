@@ -290,9 +290,9 @@ def described(example: Tensor) -> str:
 
 def show(done: Export) -> None:
     """What was written, and what to do with it."""
-    console, record = Screen(highlight=False), done.record
+    console, record = Screen(), done.record
     for remark in done.remarks:
-        console.print(remark, markup=False, soft_wrap=True)
+        console.print(remark, soft_wrap=True)
     inputs = ", ".join(f"{name} {size}" for name, size in record["inputs"].items())
     for line in (
         f"Wrote {record['what']}, env step {int(record['env_steps']):,}, as {shown(done.folder)}/"
@@ -302,4 +302,4 @@ def show(done: Export) -> None:
         f"environment (largest relative difference {record['largest_relative_difference']:.1e}).",
         f"{shown(done.folder)}/{SCRIPT} acts with it: Policy().act(obs, avail_actions).",
     ):
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)

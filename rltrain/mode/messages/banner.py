@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 from rich.filesize import decimal
-from rich.markup import escape
 from rich.panel import Panel
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
 
 import rltrain
 from rltrain.common.files import number_of
@@ -159,7 +159,7 @@ def loggers(settings: Settings) -> str:
 
 def facts_panel(title: str, facts: Mapping[str, str]) -> Panel:
     """One line per fact."""
-    table = Table.grid(padding=(0, 2))
+    table = Table.grid(Column(style="dim"), Column(), padding=(0, 2))
     for name, value in facts.items():
-        table.add_row(f"[dim]{name}[/]", escape(value))
-    return Panel(table, title=title, border_style="cyan", expand=False)
+        table.add_row(name, value)
+    return Panel(table, title=Text(title), border_style="cyan", expand=False)

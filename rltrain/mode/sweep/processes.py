@@ -38,7 +38,7 @@ class Lines:
     def line(self, text: str, stream: Literal["stdout", "stderr"]) -> None:
         """Print a line of a job."""
         console = self.screen if stream == "stdout" else self.errors
-        console.print(text, soft_wrap=True, markup=False)
+        console.print(text, soft_wrap=True)
 
     def note(self, text: str) -> None:
         """Print a message about the sweep."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from rich.markup import escape
 from rich.table import Table
 
 from rltrain.common.files import put_text
@@ -61,7 +60,7 @@ def summarize(plan: Plan, stopped: str | None = None) -> int:
     Args:
         stopped: the signal that ended it.
     """
-    console = Screen(highlight=False)
+    console = Screen()
     jobs = outcomes(plan)
     console.print(job_table(jobs, f"Sweep in {shown(plan.folder)}"))
     groups = configurations(jobs) if plan.jobs else {}  # other launchers do not name overrides
@@ -70,9 +69,7 @@ def summarize(plan: Plan, stopped: str | None = None) -> int:
     put_text(plan.folder / FILE, csv_text(jobs))
     for job in jobs:
         if job.status == "failed":
-            console.print(
-                f"{job.name} failed: {job.record.get('error')}", markup=False, soft_wrap=True
-            )
+            console.print(f"{job.name} failed: {job.record.get('error')}", soft_wrap=True)
     n_begun = sum(job.status != "not started" for job in jobs)
     codes = [int(job.record.get("exit_code", 1)) for job in jobs if job.record]
     if n_begun < plan.n_jobs:
@@ -82,7 +79,6 @@ def summarize(plan: Plan, stopped: str | None = None) -> int:
         console.print(
             f"The same command, or resume={shown(plan.folder)}, goes on with the runs that have "
             "not finished.",
-            markup=False,
             soft_wrap=True,
         )
     return worst(codes)
@@ -100,7 +96,7 @@ def job_table(jobs: Sequence[Outcome], title: str) -> Table:
             format(job.test[metric], form) if metric in job.test else ""
             for metric, form in columns.values()
         ]
-        table.add_row(escape(job.name), job.status, f"{job.env_steps:,}", *values)
+        table.add_row(job.name, job.status, f"{job.env_steps:,}", *values)
     return table
 
 
@@ -130,7 +126,7 @@ def configuration_table(groups: Mapping[str, Sequence[Outcome]]) -> Table:
             interval_text([job.test[metric] for job in jobs if metric in job.test], form)
             for metric, form in columns.values()
         ]
-        table.add_row(escape(name), f"{len(jobs)} of {len(groups[name])}", *values)
+        table.add_row(name, f"{len(jobs)} of {len(groups[name])}", *values)
     return table
 
 

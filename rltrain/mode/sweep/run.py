@@ -149,7 +149,7 @@ class Local:
         share = shares(self.settings.jobs, settings)
         at_once = min(share.at_once, len(jobs))
         loud = any(each.logger.console for each in settings)
-        screen = Screen(highlight=False, quiet=not loud)
+        screen = Screen(quiet=not loud)
         where = f", on {plural(len(share.gpus), 'GPU')}" if share.gpus else ""
         screen.print(
             f"{plural(len(jobs), 'run')}, {at_once} at once{where}, in {shown(self.plan.folder)}",
@@ -164,7 +164,7 @@ class Local:
             at_once=at_once,
             retries=self.settings.retries,
             fail_fast=self.settings.fail_fast,
-            display=Lines(screen, Screen(stderr=True, highlight=False)),
+            display=Lines(screen, Screen(stderr=True)),
             command=command,
             environment=share.environment,
             lock=self.lock,

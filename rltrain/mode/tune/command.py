@@ -51,13 +51,12 @@ def tune(settings: Settings, overrides: Sequence[str]) -> int:
     require_writable(folder, "tune.dir")
     known = begin(folder, overrides, run)
     study = open_study(folder, run)
-    screen = Screen(highlight=False)
+    screen = Screen()
     before = f"goes on after {plural(len(study.trials), 'trial')}" if known else "begins"
     screen.print(
         f"Study {shown(folder)} {before}: {run.tune.trials} trials of {len(space)} keys, "
         f"{plural(run.tune.jobs, 'process')}.",
         soft_wrap=True,
-        markup=False,
     )
     code = start(Job(folder, tuple(overrides), tuple(space), run), run.tune.jobs)
     return write_results(folder, run, overrides, screen) or code

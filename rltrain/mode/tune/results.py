@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.markup import escape
 from rich.table import Table
 
 from rltrain.common.files import put_text
@@ -30,7 +29,7 @@ def write_results(folder: Path, run: RunSettings, overrides: Sequence[str], scre
     write_trials(folder / "trials.csv", trials)
     scored = [t for t in trials if t.value is not None and t.state.name == "COMPLETE"]
     if not scored:
-        screen.print(f"None of {plural(len(trials), 'trial')} came to a score.", markup=False)
+        screen.print(f"None of {plural(len(trials), 'trial')} came to a score.")
         return int(bool(trials) and all(t.state.name == "FAIL" for t in trials))
     best = study.best_trial
     words = [f"{key}={value}" for key, value in best.params.items()]
@@ -51,7 +50,6 @@ def write_results(folder: Path, run: RunSettings, overrides: Sequence[str], scre
         f"Best: trial {best.number} with {best.value:g}. Confirm it on other seeds:\n"
         f"  rltrain -m {preset} 'seed=range(100,105)'",
         soft_wrap=True,
-        markup=False,
     )
     return 0
 
@@ -76,7 +74,7 @@ def best_table(scored: Sequence[Any], run: RunSettings) -> Table:
         table.add_column(column, justify="right")
     table.add_column("settings", overflow="fold")
     for t in ordered[:SHOWN]:
-        table.add_row(str(t.number), f"{t.value:g}", escape(settings_text(t)))
+        table.add_row(str(t.number), f"{t.value:g}", settings_text(t))
     return table
 
 

@@ -84,7 +84,7 @@ def metric_name(metric: str, value: Any) -> str:
 def work(job: Job) -> int:
     """Run trials until the study has enough; returns the exit code."""
     study = open_study(job.folder, job.run)
-    screen = Screen(highlight=False)
+    screen = Screen()
     while (found := next_trial(study, job.folder, job.run)) is not None:
         trial, lock = found
         try:
@@ -176,4 +176,4 @@ def ended() -> Sequence[Any]:
 
 def show(screen: Screen, line: str) -> None:
     """Print one line."""
-    screen.print(line, soft_wrap=True, markup=False)
+    screen.print(line, soft_wrap=True)

@@ -5,8 +5,8 @@ import os
 import signal
 
 import pytest
-from rich.console import Console
 
+from rltrain.logger.screen import Screen
 from rltrain.mode.sweep.processes import Lines
 from tests.mode.sweep.jobs import Seen, jobs, processes
 
@@ -89,7 +89,7 @@ def test_an_interrupted_job_does_not_end_the_others(seen, own_folder):
 
 
 def test_lines_of_jobs_are_passed_on_whole():
-    out, errors = (Console(file=io.StringIO(), width=40) for _ in range(2))
+    out, errors = (Screen(file=io.StringIO(), width=40) for _ in range(2))
     lines = Lines(out, errors)
     lines.line("[0_seed-1] test " + "x" * 50, "stdout")
     lines.line("[0_seed-1] warning: [y]", "stderr")
