@@ -15,7 +15,6 @@ from rltrain.algo.network.convolutions import Convolutions
 from rltrain.algo.network.distribution import Categorical, ImplicitQuantile, Quantile, Scalar
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.algo.network.head import Head, NoisyLinear, draw_levels
-from rltrain.algo.network.layers import Layers
 from rltrain.kernels.watch import ModuleWatch
 
 Layer = nn.Linear | nn.Conv2d | NoisyLinear
@@ -242,7 +241,7 @@ def plain_layers(layers: nn.Module, ends_in_relu: bool) -> list[Block] | None:
     """
     blocks: list[Block] = []
     relu = True  # before the next layer
-    for part in layers if type(layers) is Layers else ():
+    for part in layers if type(layers) is nn.Sequential else ():
         if type(part) in (nn.Linear, NoisyLinear) and relu:
             blocks.append(Block(cast(Layer, part)))
             relu = False

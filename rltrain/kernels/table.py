@@ -26,18 +26,16 @@ from rltrain.algo.mixer.sum import Independent
 from rltrain.algo.network.agent_input import ActionAndAgent, AgentInput
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.algo.network.gru import GRUAgents
-from rltrain.algo.network.layers import Layers
 from rltrain.algo.network.packing import PackedGRU
 from rltrain.algo.optimizer import FEW_WEIGHTS, GradientStep
 from rltrain.algo.policy import Policy
 from rltrain.interfaces import Model
-from rltrain.kernels import acting, fused_layers, gradient_step, stack
+from rltrain.kernels import acting, gradient_step, stack
 from rltrain.kernels.recurrent.packed_gru import gru
 from rltrain.kernels.recurrent.team_step import MIXERS, team_loss
 from rltrain.kernels.recurrent.weights import misfit
 from rltrain.kernels.stack import Stack
 from rltrain.kernels.td_step import CompiledTDLoss
-from rltrain.kernels.watch import ModuleWatch
 
 
 class Twin(NamedTuple):
@@ -99,7 +97,6 @@ CHOICE = (
 )
 
 
-FUSED = (_itself("fused_layers.py", "algo.network.layers:Layers"),)
 PACKED = (_itself("recurrent/packed_gru.py", "algo.network.packing:PackedGRU"),)
 STACK = (
     _itself("stack.py", "algo.network.feed_forward:FeedForward", "_placed"),
@@ -109,7 +106,6 @@ STACK = (
     _itself("stack.py", "algo.network.agent_input:AgentInput"),
     _itself("stack.py", "algo.network.convolutions:PictureInput"),
     _itself("stack.py", "algo.network.convolutions:Convolutions"),
-    _itself("stack.py", "algo.network.layers:Layers"),
     _itself("stack.py", "algo.network.head:Head", "values"),
     _itself("stack.py", "algo.network.head:NoisyLinear", "_signed_root"),
     _itself("stack.py", "algo.network.distribution:Scalar"),
@@ -150,7 +146,7 @@ STEP = (
         ("algo.optimizer:GradientStep.take", "algo.optimizer:GradientStep._optimize"),
     ),
 )
-TWINS = (*FUSED, *PACKED, *STACK, *TD_STEP, *TEAM_STEP, *RECURRENT, *ACTING, *STEP)
+TWINS = (*PACKED, *STACK, *TD_STEP, *TEAM_STEP, *RECURRENT, *ACTING, *STEP)
 
 
 def layers_only(agents: nn.Module) -> bool:
@@ -208,13 +204,6 @@ def always(part: Any) -> bool:
 
 
 COUNTERPARTS = (
-    Counterpart(
-        (Layers,),
-        "forward",
-        lambda layers: layers.plain,
-        lambda layers: partial(fused_layers.forward, ModuleWatch(*layers)),
-        FUSED,
-    ),
     Counterpart((PackedGRU,), "unroll", always, lambda cell: gru, PACKED),
     Counterpart(
         (FeedForward,),

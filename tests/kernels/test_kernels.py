@@ -50,7 +50,6 @@ def test_the_switch_chooses_loss_and_network(choice, compiled):
     assert isinstance(learner.loss, CompiledTDLoss) is compiled
     assert isinstance(learner.loss, TDLoss) is not compiled
     assert ("step" in vars(learner.online.agents)) is compiled
-    assert ("forward" in vars(learner.online.agents.torso)) is compiled
     learner = rltrain.make_learner(["algo=qmix", f"hardware.kernels={choice}", *TINY], SPEC)
     assert isinstance(learner.loss, CompiledSequenceLoss) is compiled
     assert ("unroll" in vars(learner.online.agents.rnn)) is compiled

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rltrain.algo.network.distribution import Distribution
-from rltrain.algo.network.layers import Layers
 
 
 # twin: kernels/stack.py
@@ -47,7 +46,7 @@ def _signed_root(x: Tensor) -> Tensor:
     return x.sign() * x.abs().sqrt()
 
 
-def perceptron(sizes: Sequence[int], sigma: float | None, layer_norm: bool) -> Layers:
+def perceptron(sizes: Sequence[int], sigma: float | None, layer_norm: bool) -> nn.Sequential:
     """Linear (noisy with ``sigma``), LayerNorm if asked for, ReLU, for each pair of ``sizes``."""
     layers: list[nn.Module] = []
     for n_in, n_out in pairwise(sizes):
@@ -55,7 +54,7 @@ def perceptron(sizes: Sequence[int], sigma: float | None, layer_norm: bool) -> L
         if layer_norm:
             layers.append(nn.LayerNorm(n_out))
         layers.append(nn.ReLU())
-    return Layers(*layers)
+    return nn.Sequential(*layers)
 
 
 def _linear(n_in: int, n_out: int, sigma: float | None) -> nn.Module:
@@ -87,9 +86,9 @@ class Head(nn.Module):
         self.n_actions, self.n_outputs = n_actions, distribution.n_outputs
         sizes = [n_in, *hidden_sizes]
 
-        def stream(n_out: int) -> Layers:
+        def stream(n_out: int) -> nn.Sequential:
             body = perceptron(sizes, sigma, layer_norm)
-            return Layers(*body, _linear(sizes[-1], n_out, sigma))
+            return nn.Sequential(*body, _linear(sizes[-1], n_out, sigma))
 
         self.advantage = stream(n_actions * self.n_outputs)
         self.value = stream(self.n_outputs) if dueling else None
