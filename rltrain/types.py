@@ -289,6 +289,6 @@ class Plan:
     steps: int | None = None  # steps stored at most, if the buffer counts steps
 
 
-def torch_device_of(module: nn.Module) -> torch.device:
+def module_device(module: nn.Module) -> torch.device:
     """The device of a module's parameters."""
     return next((p.device for p in module.parameters()), torch.device("cpu"))

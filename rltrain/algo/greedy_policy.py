@@ -13,7 +13,7 @@ from rltrain.algo.policy import Policy
 from rltrain.types import Clock, EnvSpec
 
 
-class NamedAgents(Protocol):
+class AgentsByName(Protocol):
     """Conversion of a team's observations and actions by the names of agents."""
 
     def seen(
@@ -41,7 +41,7 @@ class GreedyPolicy:
         spec: EnvSpec,
         step: int,
         view: Callable[[Any], np.ndarray] | None,
-        named: NamedAgents | None,
+        named: AgentsByName | None,
     ) -> None:
         self.policy, self.spec, self.step = policy, spec, step
         self.view, self.named = view, named
@@ -85,7 +85,7 @@ class GreedyPolicy:
         """Observations [N, *O]; and whether one came as a single agent's environment gives it."""
         spec = self.spec
         shape = (spec.n_agents, *spec.obs_shape)
-        single = spec.n_agents == 1 and shape_of(obs) != shape
+        single = spec.n_agents == 1 and given_shape(obs) != shape
         try:
             given = self._viewed(obs) if single else obs
             return require_observations(given, shape, spec.obs_dtype), single
@@ -106,7 +106,7 @@ class GreedyPolicy:
             raise ValueError(f"observations: {type(error).__name__}: {error}") from error
 
 
-def shape_of(given: Any) -> tuple[int, ...] | None:
+def given_shape(given: Any) -> tuple[int, ...] | None:
     """The shape of what makes an array of numbers; None of anything else."""
     try:
         return np.shape(given)

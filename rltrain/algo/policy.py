@@ -14,7 +14,7 @@ from rltrain.algo.exploration.choice import greedy
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.errors import DivergedError
 from rltrain.interfaces import Agents
-from rltrain.types import Clock, EnvSpec, torch_device_of
+from rltrain.types import Clock, EnvSpec, module_device
 
 
 class Policy:
@@ -41,7 +41,7 @@ class Policy:
     ) -> None:
         self.agents, self.noisy = agents, noisy
         self.exploration, self.rng = exploration, rng
-        self._device = torch_device_of(agents)
+        self._device = module_device(agents)
         shape = (n_envs, spec.n_agents)
         self._hidden = torch.zeros(*shape, agents.hidden_dim, device=self._device)
         self.last_action = np.full(shape, -1, np.int64)  # [E, N]
@@ -141,7 +141,7 @@ class Policy:
         self.forget(np.ones(len(self.last_action), bool))
 
     def memory(self) -> dict[str, Any]:
-        """What is carried between steps (copies)."""
+        """Copies of the state that is carried between steps."""
         state: dict[str, Any] = {
             "hidden": torch.from_numpy(self.hidden),
             "last_action": torch.from_numpy(self.last_action.copy()),
@@ -158,7 +158,7 @@ class Policy:
             self._frames.load_state_dict(state["frames"])
 
     def state_dict(self) -> dict[str, Any]:
-        """What is carried between steps, and the state of the random stream."""
+        """The state that is carried between steps, and that of the random stream."""
         state = {**self.memory(), "rng": copied(self.rng.bit_generator.state)}
         if (noise := self.exploration.noise()) is not None:
             state["exploration"] = noise.state_dict()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rltrain.algo.exploration.epsilon import FixedEpsilon
-from rltrain.algo.greedy_policy import GreedyPolicy, NamedAgents
+from rltrain.algo.greedy_policy import AgentsByName, GreedyPolicy
 from rltrain.algo.policy import Policy
 from rltrain.assemble.env import prepare_machine
 from rltrain.assemble.learner import load_agents, spec_of
@@ -52,7 +52,7 @@ def view_of(spec: EnvSpec) -> Callable[[Any], np.ndarray] | None:
     return lambda obs: convert(obs)[None]
 
 
-def named_agents_of(spec: EnvSpec) -> NamedAgents | None:
+def named_agents_of(spec: EnvSpec) -> AgentsByName | None:
     """The conversion of observations and actions by the names of agents; None where they have
     none.
     """

@@ -16,7 +16,7 @@ from torch.nn.parameter import is_lazy
 from rltrain import kernels
 from rltrain.algo.learner import Learner
 from rltrain.algo.network.distribution import Distribution
-from rltrain.algo.network.groups import GroupedAgents
+from rltrain.algo.network.grouped import GroupedAgents
 from rltrain.algo.reward_norm import RewardNorm
 from rltrain.assemble.env import announce_compilation
 from rltrain.common import checkpoint

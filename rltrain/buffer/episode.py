@@ -215,7 +215,7 @@ class EpisodeBuffer:
             "length": self._length[row],
             "open_length": open_length,
             **self._priority_state(row),
-            **store_state.pieces_of(self.store, rows),
+            **store_state.saved_pieces(self.store, rows),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Fields of a stored time step: names, shapes, types. To store one more, extend ``fields_of``."""
+"""Fields of a stored time step: names, shapes, types. To store one more, extend ``step_fields``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRANSITION = ("action", "reward", "terminated")
 """Fields of a transition: zero at an episode's final step, which has none."""
 
 
-def fields_of(
+def step_fields(
     spec: EnvSpec, storage: Storage, hidden_dim: int = 0, keeps_values: bool = False
 ) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
     """Shape and stored type of every field of a time step; ``hidden`` only where H is not 0,
@@ -45,7 +45,7 @@ def bytes_per_step(
     spec: EnvSpec, storage: Storage, hidden_dim: int = 0, keeps_values: bool = False
 ) -> int:
     """Bytes of one stored time step."""
-    return n_bytes(fields_of(spec, storage, hidden_dim, keeps_values))
+    return n_bytes(step_fields(spec, storage, hidden_dim, keeps_values))
 
 
 def n_bytes(fields: Mapping[str, tuple[tuple[int, ...], np.dtype]]) -> int:

@@ -177,5 +177,5 @@ class ActedPriorities:
         return mean.lerp(error.amax(0), self.eta).T.reshape(-1).double().numpy()
 
     def _read(self, name: str, rows: np.ndarray) -> Tensor:
-        found = self.store.arrays[name][rows]
-        return torch.from_numpy(found.reshape(*rows.shape, *self.store.shapes[name]))
+        stored = self.store.arrays[name][rows]
+        return torch.from_numpy(stored.reshape(*rows.shape, *self.store.shapes[name]))

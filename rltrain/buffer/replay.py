@@ -233,21 +233,21 @@ class ReplayBuffer:
         start = step
         if self.burn_in > 0:
             start = look_back(store, self.starts.oldest, env, step, self.burn_in)
-        found = windows(store, env, start, self.length, step - start, n_learned)
+        read = windows(store, env, start, self.length, step - start, n_learned)
         ones = np.ones(len(item), np.float32)
         fields = {
-            **seen_in(store, env, start, found),
-            "last_action": found.last_action,
-            "last": found.last,
-            "action": found.action,
-            "reward": found.reward,
-            "terminated": found.terminated,
-            "mask": found.mask,
+            **seen_in(store, env, start, read),
+            "last_action": read.last_action,
+            "last": read.last,
+            "action": read.action,
+            "reward": read.reward,
+            "terminated": read.terminated,
+            "mask": read.mask,
             "weight": ones if weight is None else weight.astype(np.float32),
             "index": item,
         }
         settings = {
-            "hidden": store.tensor("hidden", found.rows[0]) if self.keeps_hidden else None,
+            "hidden": store.tensor("hidden", read.rows[0]) if self.keeps_hidden else None,
             "mask_end": self.burn_in + n_learned,
             "burn_in": self.burn_in,
             "eta": self.eta,
@@ -269,7 +269,7 @@ class ReplayBuffer:
             "end": self.store.end.copy(),
             "open": self._open.copy(),
             **self.starts.state_dict(),
-            **store_state.pieces_of(self.store, rows),
+            **store_state.saved_pieces(self.store, rows),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ import torch
 from rich.filesize import decimal
 from torch import Tensor
 
-from rltrain.buffer.fields import TRANSITION, bytes_per_step, fields_of
+from rltrain.buffer.fields import TRANSITION, bytes_per_step, step_fields
 from rltrain.buffer.packed_obs import PackedObs, Storage
 from rltrain.common.array_batch import ArrayBatch
 from rltrain.types import Batch, EnvSpec
@@ -53,7 +53,7 @@ class Store:
         self.bytes_per_step = bytes_per_step(spec, storage, hidden_dim, keeps_values)
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.arrays: dict[str, np.ndarray] = {}  # [n_blocks * BLOCK + 1, features]
-        fields = fields_of(spec, storage, hidden_dim, keeps_values)
+        fields = step_fields(spec, storage, hidden_dim, keeps_values)
         for name, (shape, dtype) in fields.items():
             self.shapes[name] = shape
             self.arrays[name] = _reserve(self.padding + 1, math.prod(shape), dtype)

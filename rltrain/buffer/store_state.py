@@ -58,7 +58,7 @@ def require_windows(
     require_fields(state, store)
 
 
-def pieces_of(store: Store, rows: np.ndarray) -> dict[str, Pieces]:
+def saved_pieces(store: Store, rows: np.ndarray) -> dict[str, Pieces]:
     """Every field at ``rows``, read from the store only when the pieces are taken."""
 
     def field(name: str) -> Pieces:
@@ -78,11 +78,11 @@ def require_fields(state: Mapping[str, Any], store: Store) -> None:
         ValueError: the first field that does not fit.
     """
     for name, array in store.arrays.items():
-        shape, found = store.shapes[name], state[f"steps.{name}"]
-        if found.shape[1:] != shape or found.dtype != array.dtype:
+        shape, saved = store.shapes[name], state[f"steps.{name}"]
+        if saved.shape[1:] != shape or saved.dtype != array.dtype:
             raise ValueError(
                 f"The saved buffer does not fit: '{name}' of a step should be {array.dtype} "
-                f"{shape}, got {found.dtype} {found.shape[1:]}. Use the env and the "
+                f"{shape}, got {saved.dtype} {saved.shape[1:]}. Use the env and the "
                 "buffer.storage that it was written with."
             )
 

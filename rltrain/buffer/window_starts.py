@@ -102,10 +102,10 @@ class WindowStarts:
         if self._edges is None:
             self._edges = np.maximum(self.stop - self.oldest, 0).cumsum()
         edges, starts = self._edges, np.empty((3, n), np.int64)
-        found, last, table = 0, self.store.arrays["last"], self.store.table
-        while found < n:  # final steps are rejected
+        n_found, last, table = 0, self.store.arrays["last"], self.store.table
+        while n_found < n:  # final steps are rejected
             drawn = rng.integers(0, edges[-1], n + n // 8 + 8)
-            found = take_starts(table, last, edges, self.stop, drawn, self.ring, starts, found)
+            n_found = take_starts(table, last, edges, self.stop, drawn, self.ring, starts, n_found)
         return starts
 
     def _items(self, env: np.ndarray, step: np.ndarray) -> np.ndarray:

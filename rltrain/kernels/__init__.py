@@ -2,8 +2,8 @@
 
 Networks and losses are plain PyTorch and do not refer to them. ``hardware.kernels`` chooses once,
 when a learner is built: each counterpart replaces one object, or one method of it, and is tested
-against it. ``table`` has all of them; ``digests`` and ``watch`` notice where the plain code, or an
-object, is no longer what they compute.
+against it. ``table`` has all of them; ``digests`` and ``module_watch`` notice where the plain code,
+or an object, is no longer what they compute.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def compile_loss(
     Raises:
         ValueError: no counterpart of this loss keeps them.
     """
-    from rltrain.kernels.watch import computes_plainly
+    from rltrain.kernels.module_watch import computes_plainly
 
     compiled = loss
     row = _counterpart(loss, [loss, *model.modules()], required, model)
@@ -90,7 +90,7 @@ def compile_loss(
 
 def _compile(part: Any, objects: list[Any], required: bool) -> None:
     """Replace a method of an object, whose parts are ``objects``, if it has a counterpart."""
-    from rltrain.kernels.watch import replace_method
+    from rltrain.kernels.module_watch import replace_method
 
     row = _counterpart(part, objects, required)
     if row is not None:

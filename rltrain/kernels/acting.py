@@ -10,9 +10,9 @@ from rltrain.algo.exploration.epsilon import EpsilonGreedy
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.algo.policy import Policy
 from rltrain.interfaces import Agents
+from rltrain.kernels.module_watch import ModuleWatch
 from rltrain.kernels.recurrent.weights import agent_weights
 from rltrain.kernels.stack import Stack
-from rltrain.kernels.watch import ModuleWatch
 from rltrain.types import Clock
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
+from rltrain.kernels.module_watch import computes_plainly
 from rltrain.kernels.table import TWINS, Twin
-from rltrain.kernels.watch import computes_plainly
 
 FILE = Path(__file__).with_name("digests.json")
 ROOT = Path(__file__).parents[2]
@@ -48,13 +48,13 @@ def doubled(twins: Sequence[Twin], objects: Sequence[Any], required: bool) -> bo
     classes = {f"{c.__module__}:{c.__name__}" for x in objects for c in type(x).__mro__}
     used = [twin for twin in twins if f"rltrain.{twin.of}" in classes]
     places = dict.fromkeys(place for twin in used for place in twin.plain)
-    differ = [(file_of(place), name) for place in places for name in changed(place)]
+    differ = [(source_file(place), name) for place in places for name in changed(place)]
     for file, name in dict.fromkeys(differ):
         computes_plainly(f"{file}: {name} was changed", required)
     return not differ
 
 
-def kernels_of() -> dict[str, list[str]]:
+def kernels_by_place() -> dict[str, list[str]]:
     """Every piece of plain code of the table and the files of its counterparts."""
     kernels: dict[str, list[str]] = {}
     for kernel, _, plain in TWINS:
@@ -64,18 +64,18 @@ def kernels_of() -> dict[str, list[str]]:
     return kernels
 
 
-def file_of(place: str) -> str:
+def source_file(place: str) -> str:
     """The file of ``package.module:name``, such as ``rltrain/algo/targets.py``."""
     return f"rltrain/{place.partition(':')[0].replace('.', '/')}.py"
 
 
 def current() -> dict[str, dict[str, str]]:
     """Digests of the code as it is, by file and name."""
-    found: dict[str, dict[str, str]] = {}
-    for place in sorted(kernels_of()):
-        own = found.setdefault(file_of(place), {})
-        own |= {name: code.digest for name, code in pieces(sources(file_of(place)), place)}
-    return found
+    digests: dict[str, dict[str, str]] = {}
+    for place in sorted(kernels_by_place()):
+        own = digests.setdefault(source_file(place), {})
+        own |= {name: code.digest for name, code in pieces(sources(source_file(place)), place)}
+    return digests
 
 
 @cache
@@ -89,7 +89,7 @@ def changed(place: str) -> list[str]:
     """The functions of a piece of plain code that are not those its counterparts compute, on disk
     or, replaced while the program runs, in memory.
     """
-    file, name = file_of(place), place.partition(":")[2]
+    file, name = source_file(place), place.partition(":")[2]
     module = importlib.import_module(f"rltrain.{place.partition(':')[0]}")
     try:
         codes = dict(pieces(parsed(Path(module.__file__ or "").read_text(), file), place))
@@ -117,7 +117,7 @@ def pieces(codes: Mapping[str, Code], place: str) -> Iterator[tuple[str, Code]]:
 def parsed(source: str, file: str) -> Mapping[str, Code]:
     """Functions and classes of a source file, and the functions of its classes, by name."""
     outer: dict[str, tuple[str, tuple[str, str, str] | None]] = {}
-    found: dict[str, Code] = {}
+    codes: dict[str, Code] = {}
     tree = ast.parse(source, file)
     for node in tree.body:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -144,10 +144,10 @@ def parsed(source: str, file: str) -> Mapping[str, Code]:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             own = node.body if isinstance(node, ast.ClassDef) else []
             functions = {part.name: part for part in own if isinstance(part, ast.FunctionDef)}
-            found |= {f"{node.name}.{name}": code(part) for name, part in functions.items()}
+            codes |= {f"{node.name}.{name}": code(part) for name, part in functions.items()}
             node.body = [part for part in node.body if part not in functions.values()]
-            found[node.name] = code(node, *functions)
-    return found
+            codes[node.name] = code(node, *functions)
+    return codes
 
 
 def canonical(node: Any, names: set[str]) -> Iterator[str]:
@@ -174,23 +174,23 @@ def live(module: ModuleType, name: str, code: Code) -> bool:
     """Whether the object in memory is the one of the source: neither it nor what its module
     imported was replaced.
     """
-    found: Any = module
+    value: Any = module
     for part in name.split("."):
-        found = vars(found).get(part)
+        value = vars(value).get(part)
     for here, there, original in code.imported:
         imported = importlib.import_module(there)
         if vars(module).get(here) is not getattr(imported, original, None):
             return False
-    if isinstance(found, type):
-        return (found.__module__, found.__qualname__) == (module.__name__, name)
+    if isinstance(value, type):
+        return (value.__module__, value.__qualname__) == (module.__name__, name)
     for attribute in ("fget", "func", "__func__"):  # of properties and class methods
-        found = getattr(found, attribute, found)
+        value = getattr(value, attribute, value)
     for _ in range(code.n_decorators):
-        found = getattr(found, "__wrapped__", found)
-    if not isinstance(found, FunctionType):
+        value = getattr(value, "__wrapped__", value)
+    if not isinstance(value, FunctionType):
         return False
-    own = inspect.unwrap(found) is found and found.__code__.co_filename == module.__file__
-    return own and found.__code__.co_qualname == name
+    own = inspect.unwrap(value) is value and value.__code__.co_filename == module.__file__
+    return own and value.__code__.co_qualname == name
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from rltrain.algo.network.convolutions import Convolutions
 from rltrain.algo.network.distribution import Categorical, ImplicitQuantile, Quantile, Scalar
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.algo.network.head import Head, NoisyLinear, draw_levels
-from rltrain.kernels.watch import ModuleWatch
+from rltrain.kernels.module_watch import ModuleWatch
 
 Layer = nn.Linear | nn.Conv2d | NoisyLinear
 EPS = 1e-5  # of layer normalization, as ``linear_kernel`` has it
@@ -201,7 +201,7 @@ class Stack:
         linear_kernel.with_noise(parameters, self._places, noise, weights)
         return weights, noise
 
-    def of_parameters(self, of_weights: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    def parameter_gradient(self, of_weights: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """The gradient by ``parameters`` from that by the weights ``drawn``."""
         if self._places is None:
             return of_weights

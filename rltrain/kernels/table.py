@@ -70,14 +70,14 @@ def _itself(kernel: str, of: str, *names: str) -> Twin:
 TD = (
     *("algo.loss.td:TDLoss.__call__", "algo.loss.td:TDLoss._td_target", "algo.loss.td:taken_value"),
     *("algo.loss.td:joint_value", "algo.loss.td:pick_greedy", "algo.loss.td:real"),
-    *("algo.loss.td:result_of", "algo.loss.td:total"),
+    *("algo.loss.td:td_result", "algo.loss.td:total"),
     *("algo.return_settings:Returns.__call__", "algo.return_settings:Returns.first"),
     *("algo.targets:pick", "algo.targets:greedy", "algo.targets:n_step_target"),
     *("algo.targets:huber", "algo.network.packing:zero_outside"),
     *("types:Batch.real", "types:Batch.learned", "types:inside"),
 )
 BELLMAN = (
-    *("algo.loss.distributional:_Bellman", "algo.loss.distributional:outputs_of"),
+    *("algo.loss.distributional:_Bellman", "algo.loss.distributional:taken_outputs"),
     *("algo.loss.distributional:n_step_bootstrap", "algo.loss.td:total", "algo.targets:greedy"),
     *("algo.targets:at_step", "algo.network.packing:zero_outside"),
     *("types:Batch.real", "types:Batch.learned", "types:inside"),

@@ -15,8 +15,8 @@ from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.common.array_batch import array_of
 from rltrain.interfaces import Loss, Model
+from rltrain.kernels.module_watch import ModuleWatch, watched
 from rltrain.kernels.stack import NO_POINTS, Stack, output_kind
-from rltrain.kernels.watch import ModuleWatch, watched
 from rltrain.types import Batch, Clock, Number, Result
 
 MOST_PRODUCTS = 50_000_000
@@ -97,7 +97,7 @@ class CompiledTDLoss(CompiledLoss):
         ):
             raise IndexError("the batch does not fit the network, or an action is out of range")
         names = NAMES if self.outputs[0] == 1 else NAMES[:-1]
-        return loss_result(sums, names, priority, stack.of_parameters(gradient, noise))
+        return loss_result(sums, names, priority, stack.parameter_gradient(gradient, noise))
 
     def _stack(self, agents: nn.Module) -> Stack:
         if agents not in self._stacks:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from rltrain.algo.learner import Learner
-from rltrain.algo.network.groups import GroupedAgents
+from rltrain.algo.network.grouped import GroupedAgents
 from rltrain.interfaces import Model
 
 Weights = Mapping[str, Any]

@@ -16,7 +16,7 @@ from rltrain.callback.training import Training
 from rltrain.interfaces import Agents
 from rltrain.offline.dataset import Dataset
 from rltrain.offline.importance import estimates
-from rltrain.types import Clock, torch_device_of
+from rltrain.types import Clock, module_device
 
 AT_ONCE = 32
 """Episodes that are unrolled side by side."""
@@ -65,7 +65,7 @@ def probabilities(
     episode.
     """
     spec, n = dataset.spec, len(episodes)
-    device = torch_device_of(agents)
+    device = module_device(agents)
     length = np.array([len(e["last"]) - 1 for e in episodes])
     frames = Frames(spec, n) if spec.frame_stack > 1 else None
     hidden = torch.zeros(n, spec.n_agents, agents.hidden_dim, device=device)

@@ -37,7 +37,7 @@ def fields_of(spec: EnvSpec) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
     """
     action = np.dtype(np.int16 if spec.n_actions < 1 << 15 else np.int32)
     return {
-        **fields.fields_of(spec, "float32"),
+        **fields.step_fields(spec, "float32"),
         "action": ((spec.n_agents,), action),
         "probability": ((spec.n_agents,), np.dtype(np.float32)),
     }

@@ -5,7 +5,7 @@ import psutil
 import pytest
 import torch
 
-from rltrain.buffer.fields import bytes_per_step, fields_of
+from rltrain.buffer.fields import bytes_per_step, step_fields
 from rltrain.buffer.store import BLOCK, Store
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.types import EnvSpec
@@ -23,7 +23,7 @@ def numbered(first: int, n_steps: int, n_envs: int = 2) -> dict[str, np.ndarray]
     name = first + np.arange(n_steps)[:, None] + 1000 * np.arange(n_envs)  # [T, E]
     fields = {
         key: np.zeros((n_steps, n_envs, *shape), dtype)
-        for key, (shape, dtype) in fields_of(SPEC, "float32").items()
+        for key, (shape, dtype) in step_fields(SPEC, "float32").items()
     }
     fields["state"][:] = name[:, :, None]
     return fields
@@ -42,8 +42,8 @@ def test_bytes_per_step_is_the_sum_of_its_fields() -> None:
 
 def test_many_actions_take_two_bytes() -> None:
     few, many = (EnvSpec(n_agents=1, n_actions=a, obs_shape=(1,)) for a in (256, 257))
-    assert fields_of(few, "float32")["action"][1] == np.uint8
-    assert fields_of(many, "float32")["action"][1] == np.int16
+    assert step_fields(few, "float32")["action"][1] == np.uint8
+    assert step_fields(many, "float32")["action"][1] == np.int16
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_restart_takes_the_blocks_of_the_given_numbers() -> None:
 
 def test_uint8_observations_stay_uint8_and_float16_halves_the_rest() -> None:
     spec = EnvSpec(n_agents=1, n_actions=2, obs_shape=(8, 8), obs_dtype="uint8", state_dim=2)
-    types = {name: dtype for name, (_, dtype) in fields_of(spec, "float16").items()}
+    types = {name: dtype for name, (_, dtype) in step_fields(spec, "float16").items()}
     assert (types["obs"], types["state"], types["reward"]) == (np.uint8, np.float16, np.float32)
 
 
@@ -150,7 +150,7 @@ def test_memory_follows_the_written_steps_not_the_cap() -> None:
     assert reserved - before < 32 << 20
     fields = {
         name: np.ones((BLOCK, 1, *shape), dtype)
-        for name, (shape, dtype) in fields_of(spec, "float32").items()
+        for name, (shape, dtype) in step_fields(spec, "float32").items()
     }
     with_fields = process.memory_info().rss
     s.append(fields)

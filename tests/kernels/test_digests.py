@@ -152,8 +152,8 @@ def test_nothing_that_doubled_code_calls_is_missing_in_the_table():
 def test_plain_code_names_its_kernels():
     """And nothing else has such a line."""
     wanted = sorted(
-        (digests.file_of(place), place.rpartition(":")[2].rpartition(".")[2], kernel)
-        for place, kernels in digests.kernels_of().items()
+        (digests.source_file(place), place.rpartition(":")[2].rpartition(".")[2], kernel)
+        for place, kernels in digests.kernels_by_place().items()
         for kernel in kernels
     )
     line = re.compile(r"^ *# twin: (.*)\n(?: *@.*\n)* *(?:def|class) (\w+)", re.M)
@@ -170,7 +170,7 @@ def test_plain_code_names_its_kernels():
 
 FUNCTIONS = [
     place
-    for place in digests.kernels_of()
+    for place in digests.kernels_by_place()
     if place.split(":")[1][0].islower() or "." in place.split(":")[1]
 ]
 
@@ -200,7 +200,7 @@ def test_methods_of_classes_and_imported_names_that_are_replaced_are_noticed(mon
     monkeypatch.setattr(QMix, "forward", lambda *x: x)
     assert digests.changed("algo.mixer.qmix:QMix") == ["QMix.forward"]
     monkeypatch.setattr(td, "huber", lambda error, delta: error)
-    assert digests.changed("algo.loss.td:result_of") == ["result_of"]
+    assert digests.changed("algo.loss.td:td_result") == ["td_result"]
 
 
 def test_without_source_nothing_is_changed(monkeypatch):

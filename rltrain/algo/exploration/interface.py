@@ -32,7 +32,7 @@ class Exploration:
     """How values become actions."""
 
     def noise(self) -> AgentNoise | None:
-        """What adds noise to the parameters of the agents that act; None if nothing does."""
+        """Noise on the parameters of the agents that act; None if there is none."""
         return None
 
     @abstractmethod

@@ -31,7 +31,7 @@ class _Bellman:
         stop = None if self.double and not self.chooses_apart else len(batch.action)
         output = online.agents.unroll(batch, stop=stop)
         assert output.dist is not None, "the agents give no distribution"
-        return output, outputs_of(output.dist[:-1], batch.action)
+        return output, taken_outputs(output.dist[:-1], batch.action)
 
     @torch.no_grad()
     def target(
@@ -46,7 +46,7 @@ class _Bellman:
             chooser = online.agents.unroll(batch, start=1)
         best = greedy(chooser.q, batch.avail_actions)  # [T+1, B, N]
         assert ahead.dist is not None
-        dist = outputs_of(ahead.dist, best)
+        dist = taken_outputs(ahead.dist, best)
         # NaN in the padding would reach gradients through products, despite later masks
         reward = zero_outside(batch.reward, None if batch.real is None else batch.real[1:])
         step = n_step_bootstrap(reward, batch.terminated, batch.last, self.gamma, self.n_step)
@@ -56,7 +56,7 @@ class _Bellman:
 
 
 # twin: kernels/td_step.py
-def outputs_of(dist: Tensor, action: Tensor) -> Tensor:
+def taken_outputs(dist: Tensor, action: Tensor) -> Tensor:
     """[T, B, N, A, K] at actions [T, B, N]: [T, B, N, K]."""
     index = action[..., None, None].expand(*action.shape, 1, dist.shape[-1])
     return dist.gather(-2, index).squeeze(-2)

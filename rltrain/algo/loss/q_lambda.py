@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rltrain.algo.loss.td import result_of
+from rltrain.algo.loss.td import td_result
 from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.targets import greedy, lambda_return, pick
 from rltrain.common.number_types import Probability
@@ -34,7 +34,7 @@ class LambdaLoss(Loss):
         q = online.agents.unroll(batch, stop=len(batch.action)).q[:-1]
         best = pick(q.detach(), greedy(q.detach(), batch.avail_actions[:-1]))
         q_taken = online.mixer(pick(q, batch.action), best, batch.action, state[:-1])
-        return result_of(q_taken, batch.td_target, batch, None)
+        return td_result(q_taken, batch.td_target, batch, None)
 
     @torch.no_grad()
     def targets(self, online: Model, transitions: Batch, last: Tensor) -> Tensor:

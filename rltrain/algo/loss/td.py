@@ -61,7 +61,7 @@ class TDLoss(Loss):
             td_target = self._td_target(target, batch, output.q.detach()[1:], state)
         penalty = online.mixer.penalty
         extra = None if penalty is None else penalty(state[:-1])
-        return result_of(mixed, td_target, batch, self.huber, extra)
+        return td_result(mixed, td_target, batch, self.huber, extra)
 
     @property
     def acted_error(self) -> Callable[..., Tensor] | None:
@@ -142,7 +142,7 @@ def real(x: Tensor, batch: Batch) -> Tensor:
 
 
 # twin: kernels/recurrent/team_step.py, kernels/td_step.py
-def result_of(
+def td_result(
     q_taken: Tensor,
     td_target: Tensor,
     batch: Batch,

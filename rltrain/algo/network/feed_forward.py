@@ -68,7 +68,7 @@ class FeedForward(Agents):
         learning = torch.is_grad_enabled()
         learned = n_steps - 1 if batch.mask_end is None else batch.mask_end
         parts = ((0, learned), (learned, n_steps)) if learning else ((0, n_steps),)
-        found = []
+        outputs = []
         uses = ("online",) if learning else ("target", "acting")
         for number, (first, end) in enumerate(parts):
             first, end = max(start, first), min(stop, end)
@@ -79,10 +79,10 @@ class FeedForward(Agents):
                 agent = agent.expand(end - first, n_windows, n_agents).flatten(0, 1)
             rows = obs[first:end].flatten(0, 1), batch.last_action[first:end].flatten(0, 1)
             with torch.set_grad_enabled(learning and number == 0):
-                found.append(self._evaluate(*rows, agent, uses))
+                outputs.append(self._evaluate(*rows, agent, uses))
         shape = (stop - start, n_windows, n_agents)
         full = (start, n_steps - stop)
-        q, dist, tau = (_placed(x, shape, full) for x in zip(*found, strict=True))
+        q, dist, tau = (_placed(x, shape, full) for x in zip(*outputs, strict=True))
         assert q is not None
         return Output(q, q.new_empty(n_steps, n_windows, n_agents, 0), dist, tau)
 

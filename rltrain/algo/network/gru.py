@@ -159,8 +159,8 @@ class GRUAgents(Agents):
         if self.head is None:
             return self.fc2(hidden), None, None
         uses = {None: ("acting",), True: ("online",), False: ("target", "acting")}[learning]
-        found = values(self.head, self.distribution, hidden.flatten(0, -2), uses)
-        q, dist, tau = (None if x is None else x.unflatten(0, hidden.shape[:-1]) for x in found)
+        outputs = values(self.head, self.distribution, hidden.flatten(0, -2), uses)
+        q, dist, tau = (None if x is None else x.unflatten(0, hidden.shape[:-1]) for x in outputs)
         assert q is not None
         return q, dist, tau
 

@@ -38,7 +38,7 @@ def multi_input_agents(
     Raises:
         ValueError: the observations are no Dict.
     """
-    parts = list(parts_of(spec))
+    parts = list(observation_parts(spec))
     torso = Encoders(
         parts=parts,
         n_frames=spec.frame_stack,
@@ -70,7 +70,7 @@ class Part:
     channels_last: bool = False
 
 
-def parts_of(spec: EnvSpec) -> Iterator[Part]:
+def observation_parts(spec: EnvSpec) -> Iterator[Part]:
     """The keys of a Dict observation, in the order in which they are flattened.
 
     Raises:

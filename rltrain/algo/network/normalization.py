@@ -71,7 +71,7 @@ class RunningNorm(nn.Module):
         return squares / count if count >= 2 else np.ones_like(squares)
 
     def _refresh(self) -> None:
-        """What ``forward`` needs, from the statistics."""
+        """Compute shift and scale from the statistics."""
         shift, scale = self.mean.cpu().numpy(), 1 / np.sqrt(self.variance + EPSILON)
         for buffer, values in ((self.shift, shift), (self.scale, scale)):
             buffer.copy_(torch.from_numpy(np.tile(values, self.n_frames)))

@@ -66,7 +66,7 @@ def mixer_gradient(flat, mixer, n_state):
 
 
 class Mixed(NamedTuple):
-    """What ``mix`` computes."""
+    """The results of ``mix``."""
 
     first: np.ndarray  # [T, W] outputs of the first layers
     one: np.ndarray  # [T, N, E] weights of layer 1, with their sign

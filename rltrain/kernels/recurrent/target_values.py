@@ -63,8 +63,7 @@ class TargetValues:
             else:
                 place[k] = end
                 end += size
-        found = self._unkept(place, end)
-        return found._replace(known=known)
+        return self._unkept(place, end)._replace(known=known)
 
     def _unkept(self, place: np.ndarray, end: int) -> Places:
         """Places up to ``end``; the next batch overwrites what lies behind ``capacity``."""

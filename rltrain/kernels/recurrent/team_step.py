@@ -81,7 +81,7 @@ class CompiledSequenceLoss(CompiledLoss):
         )
         if not in_range:
             raise IndexError("an action is out of range")
-        weights = [self._weights_of(model) for model in (online, target)]
+        weights = [self._team_weights(model) for model in (online, target)]
         sizes = fields.avail_actions.shape[2:]
         agents, mixers = zip(*(each.prepared(*sizes) for each in weights), strict=True)
         bounds = np.linspace(0, n_windows, min(N_SHARES, n_windows) + 1).astype(np.int64)
@@ -112,7 +112,7 @@ class CompiledSequenceLoss(CompiledLoss):
         run(arguments, self.threads.n)
         self.threads.took(perf_counter() - begun, int(arguments[1][0].sum()))
 
-    def _weights_of(self, model: Model) -> TeamWeights:
+    def _team_weights(self, model: Model) -> TeamWeights:
         if model not in self._weights:
             self._weights[model] = TeamWeights(model)
         return self._weights[model]

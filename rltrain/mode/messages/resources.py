@@ -13,7 +13,7 @@ from rltrain.callback.training import Training
 from rltrain.common.machine.free_memory import available_memory
 from rltrain.config.schema import Settings
 from rltrain.kernels import chosen
-from rltrain.types import Plan, torch_device_of
+from rltrain.types import Plan, module_device
 
 
 def resource_plan(settings: Settings, trainer: Training) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def resource_plan(settings: Settings, trainer: Training) -> dict[str, Any]:
     testers = run.test.n_workers or 0
     plan = trainer.buffer.plan()
     return {
-        "device": str(torch_device_of(online)),
+        "device": str(module_device(online)),
         "processes": 1 + workers + testers + (sum(n_envs.values()) if games else 0),
         "workers": workers,
         "test_workers": testers,

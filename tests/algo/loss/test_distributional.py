@@ -9,7 +9,7 @@ from rltrain.algo.loss.distributional import (
     CategoricalLoss,
     QuantileLoss,
     categorical_projection,
-    outputs_of,
+    taken_outputs,
 )
 from rltrain.algo.mixer.sum import Independent
 from rltrain.algo.network.distribution import Categorical, ImplicitQuantile, Quantile, Scalar
@@ -257,7 +257,7 @@ def test_weight_scales_a_windows_loss_and_not_its_priority(kind):
 
 def test_outputs_of_takes_the_row_of_the_action():
     dist = torch.arange(12.0).view(1, 1, 2, 2, 3)  # two agents, two actions
-    taken = outputs_of(dist, torch.tensor([[[1, 0]]]))
+    taken = taken_outputs(dist, torch.tensor([[[1, 0]]]))
     assert taken.tolist() == [[[[3, 4, 5], [6, 7, 8]]]]
 
 

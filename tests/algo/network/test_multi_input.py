@@ -8,7 +8,7 @@ import torch
 from gymnasium import spaces
 
 from rltrain.algo.network.distribution import Scalar
-from rltrain.algo.network.multi_input import multi_input_agents, parts_of
+from rltrain.algo.network.multi_input import multi_input_agents, observation_parts
 from rltrain.env.spaces import to_record, viewed
 from rltrain.types import EnvSpec
 
@@ -45,7 +45,7 @@ def agents(spec=SPEC, **changes):
 
 
 def test_parts_are_the_columns_of_the_flattened_observation():
-    parts = list(parts_of(SPEC))
+    parts = list(observation_parts(SPEC))
     assert [part.image for part in parts] == [(3, 6, 7), (1, 5, 8), None, (2, 5, 5), None, None]
     sizes = [spaces.flatdim(space) for space in SPACE.values()]
     assert [part.stop - part.start for part in parts] == sizes
@@ -77,7 +77,7 @@ def test_values_depend_on_every_key():
     obs = torch.rand(1, 1, *VIEW.shape, requires_grad=True)
     q, _ = network.step(obs, torch.zeros(1, 1, dtype=torch.int64), torch.zeros(1, 1, 0))
     q.sum().backward()
-    for part in parts_of(spec):
+    for part in observation_parts(spec):
         assert obs.grad[..., part.start : part.stop].abs().sum() > 0
 
 

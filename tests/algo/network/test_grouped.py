@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from rltrain.algo.network.groups import GroupedAgents
+from rltrain.algo.network.grouped import GroupedAgents
 from tests.algo.batches import AGENTS, SPEC, make_batch
 
 TRIO = replace(SPEC, n_agents=3)

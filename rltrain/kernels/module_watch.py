@@ -67,22 +67,22 @@ class ModuleWatch:
 
 def watched(watches: dict[Model, ModuleWatch], online: Model, target: Model) -> ModuleWatch:
     """The watch over two networks, kept in ``watches`` by the first."""
-    found = watches.get(online)
-    if found is None or found.modules[1] is not target:
-        found = watches[online] = ModuleWatch(online, target)
-    return found
+    watch = watches.get(online)
+    if watch is None or watch.modules[1] is not target:
+        watch = watches[online] = ModuleWatch(online, target)
+    return watch
 
 
 def replaced(part: nn.Module) -> list[str]:
     """The methods of a module that are this object's own, and its parametrized weights."""
-    found = [
+    reasons = [
         f"{type(part).__name__}.{name} was replaced in an object"
         for name, value in vars(part).items()
         if callable(value) and hasattr(type(part), name) and type(value) is not CompiledMethod
     ]
     if "parametrizations" in part._modules:
-        found.append(f"{type(part).__name__} has a parametrization")
-    return found
+        reasons.append(f"{type(part).__name__} has a parametrization")
+    return reasons
 
 
 def computes_plainly(reason: str, required: bool = False) -> None:

@@ -45,7 +45,7 @@ class GroupedAgents(Agents):
                 f"0 to {spec.n_agents - 1} in exactly one group. Type algo.network.groups=null to "
                 f"share all parameters, or algo.network.groups={everyone} to share none."
             )
-        self.n_actions, self.specs = spec.n_actions, [spec_of(spec, group) for group in groups]
+        self.n_actions, self.specs = spec.n_actions, [group_spec(spec, group) for group in groups]
         self.networks = nn.ModuleList(make(each) for each in self.specs)
         if any(network.obs_norm is not None for network in self._agents()):
             raise ValueError(
@@ -76,14 +76,14 @@ class GroupedAgents(Agents):
             raise ValueError(
                 "algo.network.groups needs windows of the whole team. Type buffer.agents=lockstep."
             )
-        found = [
+        outputs = [
             network.unroll(part, start=start, stop=stop)
             for network, part in zip(self._agents(), self._parts(batch), strict=True)
         ]
-        dists, taus = [each.dist for each in found], [each.tau for each in found]
+        dists, taus = [each.dist for each in outputs], [each.tau for each in outputs]
         return Output(
-            self._joined([self._padded(each.q, 3) for each in found], 2),
-            self._joined([each.hidden for each in found], 2),
+            self._joined([self._padded(each.q, 3) for each in outputs], 2),
+            self._joined([each.hidden for each in outputs], 2),
             self._joined([self._padded(x, 3) for x in dists if x is not None], 2)
             if dists[0] is not None
             else None,
@@ -92,14 +92,14 @@ class GroupedAgents(Agents):
 
     def step(self, obs: Tensor, last_action: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Acting: obs [E, N, *O], last_action [E, N], hidden [E, N, H] to (q, next hidden)."""
-        found = []
+        outputs = []
         for network, members, spec in zip(self._agents(), self.members, self.specs, strict=True):
             own = members.to(obs.device)
             seen = narrowed(obs.index_select(1, own), spec)
             actions, state = last_action.index_select(1, own), hidden.index_select(1, own)
-            found.append(network.step(seen, actions, state))
-        q = self._joined([self._padded(each[0], 2) for each in found], 1)
-        return q, self._joined([each[1] for each in found], 1)
+            outputs.append(network.step(seen, actions, state))
+        q = self._joined([self._padded(each[0], 2) for each in outputs], 1)
+        return q, self._joined([each[1] for each in outputs], 1)
 
     def _parts(self, batch: Batch) -> list[Batch]:
         """The batch of each group."""
@@ -133,7 +133,7 @@ class GroupedAgents(Agents):
         return torch.cat(parts, axis).index_select(axis, self.inverse.to(parts[0].device))
 
 
-def spec_of(spec: EnvSpec, group: Sequence[int]) -> EnvSpec:
+def group_spec(spec: EnvSpec, group: Sequence[int]) -> EnvSpec:
     """The sizes that the network of a group has."""
     n_actions, obs_shape = spec.n_actions, spec.obs_shape
     if spec.action_sizes is not None:

@@ -12,7 +12,7 @@ import rltrain
 from rltrain.algo.mixer.qmix import QMix
 from rltrain.algo.network.gru import GRUAgents
 from rltrain.interfaces import Model
-from rltrain.kernels import watch
+from rltrain.kernels import module_watch
 from rltrain.kernels.recurrent.team_step import CompiledSequenceLoss
 from rltrain.kernels.recurrent.weights import misfit
 from rltrain.kernels.td_step import CompiledTDLoss
@@ -27,7 +27,7 @@ TINY = ["hardware.threads=1", "logger=[]", "algo.max_grad_norm=null"]
 @pytest.fixture(autouse=True)
 def lines(caplog):
     """The lines that are logged, each for the first time."""
-    watch._log_once.cache_clear()
+    module_watch._log_once.cache_clear()
     caplog.set_level(logging.WARNING, "rltrain")
     return caplog
 
