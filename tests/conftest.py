@@ -16,20 +16,10 @@ from rltrain import main as entry
 
 sys.dont_write_bytecode = False
 SMALL = [
-    "env=two_step",
-    "total_env_steps=150",
-    "test.interval=50",
-    "test.episodes=4",
-    "test.n_envs=2",
-    "save.interval=50",
-    "log.interval=25",
-    "algo.batch_size=8",
-    "buffer.capacity=64",
-    "algo.exploration.env_steps=75",
-    "hardware.n_envs=3",
-    "hardware.threads=1",
-    "logger.console=false",
-    "logger.wandb.mode=disabled",
+    *("env=two_step", "total_env_steps=150", "test.interval=50", "test.episodes=4"),
+    *("test.n_envs=2", "save.interval=50", "log.interval=25", "algo.batch_size=8"),
+    *("buffer.capacity=64", "algo.exploration.env_steps=75", "hardware.n_envs=3"),
+    *("hardware.threads=1", "logger.console=false", "logger.wandb.mode=disabled"),
 ]
 """A whole run in less than a second."""
 

@@ -9,7 +9,6 @@ from tests.algo.batches import make_batch, make_learner, make_model
 
 BATCH = make_batch([4, 3, 2])
 
-
 REPLACEMENTS = {
     "a parameter": lambda m: setattr(m.agents.fc2, "weight", nn.Parameter(m.agents.fc2.weight * 1)),
     "its data": lambda m: setattr(m.agents.fc2.weight, "data", m.agents.fc2.weight.data * 1),

@@ -15,16 +15,9 @@ from rltrain.types import Clock
 from tests.helpers import nothing_written, weights
 
 TINY = [
-    "env=cartpole",
-    "total_env_steps=60",
-    "test.interval=20",
-    "test.episodes=2",
-    "log.interval=20",
-    "algo.learning_starts=8",
-    "algo.batch_size=4",
-    "hardware.n_envs=1",
-    "hardware.threads=1",
-    "logger=[]",
+    *("env=cartpole", "total_env_steps=60", "test.interval=20", "test.episodes=2"),
+    *("log.interval=20", "algo.learning_starts=8", "algo.batch_size=4", "hardware.n_envs=1"),
+    *("hardware.threads=1", "logger=[]"),
 ]
 
 

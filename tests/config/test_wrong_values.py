@@ -13,7 +13,6 @@ from tests.marks import each_once
 CARTPOLE = ["algo=dqn", "env=cartpole"]
 PRESET = "# @package _global_\nalgo:\n  {key}: 3\n"
 
-
 SWEEPS = {
     "interval": (["seed=1,2", "algo.optimizer.lr=interval(1e-4,1e-2)"], "can be listed"),
     "step of 0": (["seed=range(1,2,0)"], "can be listed"),

@@ -28,38 +28,25 @@ def three_iterations(overrides, folder):
 
 CARTPOLE = ["env=cartpole", "algo.learning_starts=10", "test.n_envs=1"]
 
-
 TEAMS = {
     algo
     for algo in options("algo")
     if "recurrent_team" in (conf_dir() / "algo" / f"{algo}.yaml").read_text(encoding="utf-8")
 }
-
-
 """Methods for teams: test_every_team_method.py runs them; all others play CartPole."""
 
-
 BELONGS = {"buffer": {"prioritized": "dqn", "replay": "dqn"}}
-
-
 """Parts that only some methods can use, with one that can."""
 
-
 OF_METHODS = {"on_policy", "sequence", "prioritized_sequence"}
-
-
 """Buffers that run with the method that brings them."""
 
-
 IMAGES = {"conv"}  # networks that see nothing else
-
 
 OF_OBSERVATIONS = {"hpn", "multi_input"}
 """Networks for observations of units and of keys, which have tests of their own."""
 
-
 NEEDS = {"lunarlander": "Box2D", "minatar": "minatar", "atari": "ale_py"}  # of environments
-
 
 OWN_SPACES = {
     "acrobot",
@@ -72,16 +59,11 @@ OWN_SPACES = {
     "trading",
 }
 
-
 CLUSTERS = {"ddp", "ray"}
 """They need torchrun or Ray; tests/hardware has their runs."""
 
-
 LEARNING = [a for a in options("algo") if a not in TEAMS and a != "scripted"]
-
-
 """Methods for one agent; each brings a loss, a distribution and a buffer."""
-
 
 PAIRS = [
     *[
@@ -220,8 +202,6 @@ REFUSED = [
     (["algo=dqn", "buffer.max_bytes=1e15", "buffer.capacity=1e12"], r"memory are free here"),
     (["algo=qmix"], r"QMix needs a global state"),
 ]
-
-
 """Commands for CartPole, and what is said of them."""
 
 
@@ -241,9 +221,7 @@ def test_parts_that_do_not_belong_together_are_refused(small, tmp_path, override
 
 MAPS = ["3m"]
 
-
 MORE_MAPS = ["27m_vs_30m", "8m", "25m", "5m_vs_6m", "8m_vs_9m", "10m_vs_11m"]
-
 
 MAPS += [pytest.param(name, marks=pytest.mark.slow) for name in MORE_MAPS]
 

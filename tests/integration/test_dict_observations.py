@@ -10,24 +10,12 @@ import rltrain
 from tests.helpers import weights
 
 OVERRIDES = [
-    "algo=dqn",
-    "algo/network=multi_input",
-    "algo.network.filters=[[4,3,3]]",
-    "algo.network.vector_sizes=[8]",
-    "algo.network.hidden_sizes=[32]",
-    "algo.optimizer.lr=5e-3",
-    "algo.learning_starts=100",
-    "algo.updates_per_env_step=0.5",
-    "algo.exploration.env_steps=500",
-    "hardware.n_envs=2",
-    "hardware.threads=1",
-    "total_env_steps=1000",
-    "test.interval=10_000",
-    "test.episodes=40",
-    "test.n_envs=4",
-    "buffer.capacity=5000",
-    "logger.console=false",
-    "logger.wandb.mode=disabled",
+    *("algo=dqn", "algo/network=multi_input", "algo.network.filters=[[4,3,3]]"),
+    *("algo.network.vector_sizes=[8]", "algo.network.hidden_sizes=[32]", "algo.optimizer.lr=5e-3"),
+    *("algo.learning_starts=100", "algo.updates_per_env_step=0.5"),
+    *("algo.exploration.env_steps=500", "hardware.n_envs=2", "hardware.threads=1"),
+    *("total_env_steps=1000", "test.interval=10_000", "test.episodes=40", "test.n_envs=4"),
+    *("buffer.capacity=5000", "logger.console=false", "logger.wandb.mode=disabled"),
 ]
 
 

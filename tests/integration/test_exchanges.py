@@ -31,13 +31,8 @@ ALGOS = [name for name in CATALOG.options("algo") if name != "scripted"]
 REFUSED = Path(__file__).parents[1] / "data" / "exchanges.json"
 """The refused exchanges, each with what its message says to type instead."""
 TINY = (
-    "total_env_steps=1000",
-    "test.n_envs=1",
-    "algo.batch_size=4",
-    "algo.steps_per_collect=4",
-    "hardware.n_envs=2",
-    "hardware.threads=1",
-    "logger.console=false",
+    *("total_env_steps=1000", "test.n_envs=1", "algo.batch_size=4", "algo.steps_per_collect=4"),
+    *("hardware.n_envs=2", "hardware.threads=1", "logger.console=false"),
     "logger.wandb.mode=disabled",
 )
 

@@ -31,7 +31,7 @@ TRAINS = [
 @pytest.mark.parametrize(("part", "name", "word"), TRAINS)
 def test_a_part_of_ones_own_trains(small, tmp_path, part, name, word):
     trainer = rltrain.make_trainer(words_for(small, part, name, word), run_dir=tmp_path)
-    trainer.run(100)
+    trainer.run(40)
     trainer.test(episodes=2)
     trainer.close()
     assert trainer.clock.updates > 0

@@ -134,7 +134,6 @@ UNKNOWN = (
     "algo.gamma=0.5 env.length=2 env=matrix algo=vdn buffer=replay +algo.loss.extra=1 nothing=3"
 )
 
-
 MAPPINGS = ["dataset={write: data}", "algo.optimizer={lr: 0.1}"]
 
 

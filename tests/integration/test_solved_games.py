@@ -13,7 +13,6 @@ from rltrain.types import Clock
 
 UNIFORM = ["algo.exploration.start=1", "algo.exploration.end=1", "test.interval=1000000"]
 
-
 UNIFORM += ["hardware.threads=1", "save.interval=100000000", "log.interval=1000000"]
 
 
@@ -43,7 +42,6 @@ def solved(overrides, folder, env_steps):
 
 
 TWO_STEP = ["env=two_step", "buffer.capacity=500", "algo.target_update.episodes=100"]
-
 
 TWO_STEP += ["algo.mixer.embed_dim=8"]
 
@@ -96,8 +94,6 @@ VDN_TABLES = {
     "wqmix": [[7.78, 3.78, 10.44], [3.78, -0.22, 6.44], [10.44, 6.44, 13.11]],
     "climbing": [[-9.22, -8.56, -1.22], [-10.56, -9.89, -2.56], [0.78, 1.44, 8.78]],
 }
-
-
 """VDN's least-squares limits on uniform data."""
 
 

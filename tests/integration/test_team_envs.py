@@ -69,7 +69,6 @@ SMALLEST = {
     "stag_hunt": ["env.max_episode_steps=4"],
 }
 
-
 TRAINED = [
     (env, "qmix") if algo == "qmix" else pytest.param(env, algo, marks=pytest.mark.slow)
     for env in SMALLEST

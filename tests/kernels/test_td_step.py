@@ -19,9 +19,7 @@ from tests.marks import each_once
 
 LOSS = TDLoss(gamma=0.9, double=True, n_step=1)
 
-
 BARE = {"last_action": False, "agent_id": False}
-
 
 PLAIN = {
     "mlp": ("mlp", (3,), {**BARE, "hidden_sizes": [8, 5]}),

@@ -24,7 +24,6 @@ NAMES = (
 )
 """Names of folders that a shell, Hydra, a pattern or an encoding reads as something else."""
 
-
 SAMPLE = ("back\\slash", "it's", "a=b,c", "{x}", "[x]", "x" * 255, "not\udc80utf8")
 
 

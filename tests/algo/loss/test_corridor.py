@@ -24,9 +24,7 @@ from tests.algo.batches import (
 # a corridor: right, right, right ends with reward 1; left ends at once with 0.1
 N_CELLS, GAMMA = 3, 0.9
 
-
 CORRIDOR = EnvSpec(n_agents=1, n_actions=2, obs_shape=(N_CELLS + 1,))
-
 
 SOLUTION = torch.tensor([[0.1, GAMMA**2], [0.1, GAMMA], [0.1, 1.0]])
 

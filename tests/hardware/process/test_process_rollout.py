@@ -12,17 +12,9 @@ from tests.hardware.process import faults
 from tests.marks import slow_except
 
 SMALL = [
-    "algo=dqn",
-    "tuned=none",
-    "hardware.threads=1",
-    "hardware.n_envs=5",
-    "test.episodes=2",
-    "test.interval=1000000",
-    "algo.learning_starts=32",
-    "algo.batch_size=8",
-    "algo.exploration.env_steps=100",
-    "algo.network.hidden_sizes=[16]",
-    "total_env_steps=200",
+    *("algo=dqn", "tuned=none", "hardware.threads=1", "hardware.n_envs=5", "test.episodes=2"),
+    *("test.interval=1000000", "algo.learning_starts=32", "algo.batch_size=8"),
+    *("algo.exploration.env_steps=100", "algo.network.hidden_sizes=[16]", "total_env_steps=200"),
 ]
 PROCESS = ["hardware=process", "hardware.n_workers=2"]
 
@@ -84,7 +76,6 @@ APEX = [
     *("buffer=prioritized", "buffer.initial_priority=td_error", "algo/exploration=per_env"),
     *("algo.loss.n_step=3", "algo.network.dueling=true"),
 ]
-
 
 NORMALIZED = [*SMALL, "algo.network.normalize_obs=true"]
 BOTH = [*APEX, "algo.network.normalize_obs=true"]

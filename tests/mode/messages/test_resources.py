@@ -12,11 +12,7 @@ from rltrain.mode.messages.resources import replay_bytes, resource_plan
 from rltrain.types import Plan
 
 CARTPOLE = [
-    "algo=dqn",
-    "env=cartpole",
-    "tuned=none",
-    "hardware.n_envs=3",
-    "test.n_envs=5",
+    *("algo=dqn", "env=cartpole", "tuned=none", "hardware.n_envs=3", "test.n_envs=5"),
     "test.episodes=4",
 ]
 CARTPOLE += ["buffer.capacity=1000", "hardware.threads=1", "logger.wandb.mode=disabled"]

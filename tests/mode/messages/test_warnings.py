@@ -19,11 +19,7 @@ def heard(caplog, overrides, folder):
 
 
 DQN = [
-    "algo=dqn",
-    "env=cartpole",
-    "tuned=none",
-    "buffer.capacity=2000",
-    "hardware.n_envs=2",
+    *("algo=dqn", "env=cartpole", "tuned=none", "buffer.capacity=2000", "hardware.n_envs=2"),
     "test.n_envs=1",
 ]
 SHORT = "algo.exploration.env_steps=100"

@@ -12,17 +12,9 @@ from rltrain.errors import UsageError
 from rltrain.main import run
 
 TINY = [
-    "mode=tune",
-    "algo=dqn",
-    "env=cartpole",
-    "total_env_steps=300",
-    "test.interval=100",
-    "test.episodes=2",
-    "test.n_envs=2",
-    "algo.learning_starts=50",
-    "hardware.threads=1",
-    "logger.wandb.mode=disabled",
-    "tune.dir=study",
+    *("mode=tune", "algo=dqn", "env=cartpole", "total_env_steps=300", "test.interval=100"),
+    *("test.episodes=2", "test.n_envs=2", "algo.learning_starts=50", "hardware.threads=1"),
+    *("logger.wandb.mode=disabled", "tune.dir=study"),
 ]
 
 
