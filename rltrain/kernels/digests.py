@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
+from rltrain.common.streams import say
 from rltrain.kernels.module_watch import computes_plainly
 from rltrain.kernels.table import TWINS, Twin
 
@@ -195,4 +196,4 @@ def live(module: ModuleType, name: str, code: Code) -> bool:
 
 if __name__ == "__main__":
     FILE.write_text(json.dumps(current(), indent=1) + "\n")
-    print(f"wrote {FILE}")
+    say(f"wrote {FILE}")
