@@ -23,7 +23,7 @@ def ordered_as(settings: Settings, record: Mapping[str, Any]) -> Settings:
     """
     try:
         names = tuple(str(name) for name, *_ in record["agents"] or ())
-    except (KeyError, TypeError, ValueError):  # whoever compares the specs says it
+    except (KeyError, TypeError, ValueError):  # the comparison of the specs reports it
         return settings
     return replace(settings, agent_order=names) if names else settings
 
@@ -32,5 +32,5 @@ def ordered_as_saved(settings: Settings, folder: Path) -> Settings:
     """The same for the spec of a checkpoint, if it can be read."""
     try:
         return ordered_as(settings, checkpoint.read(folder, SPEC))
-    except CheckpointError:  # whoever takes it up says it
+    except CheckpointError:  # the restore reports it
         return settings

@@ -160,6 +160,7 @@ def test_a_command_of_its_own_ends_as_usual(small, own_folder, where, what):
     )
     words = [word for word in small if not word.startswith(("logger.console", "env="))]
     words += ["env=gymnasium", "env.id=talks:Talks", "env.max_episode_steps=10", "algo=dqn"]
+    words += ["algo.learning_starts=20", "buffer.capacity=1000"]
     if what == "tune":
         pytest.importorskip("optuna")
     more = {"train": ["hydra.run.dir=run"], "sweep": SWEEP, "tune": TUNE}[what]

@@ -74,8 +74,10 @@ def accepted(answers: Iterable[Answer], refusal: Refusal) -> Answer:
             return answer if kept == answer.typed else replace(answer, typed=kept)
         if not names.why:
             first = answer.typed[0]
-            key = re.split(r"[=\s]", first.strip("'+"))[0]
-            names = Answer(why=f"Here it is {key}. {refusal(first).rstrip('.')}")
+            choices = re.sub(r"(?<!\S)[^/\s]+=.*", "", first)  # of groups, which stand first
+            key = re.split(r"[=\s]", first[len(choices) :].strip("'+"))[0]
+            why = refusal(first).rstrip(".").replace(" Type ", f" Type {choices}")
+            names = Answer(why=f"Here it is {key}. {why}")
     return names
 
 

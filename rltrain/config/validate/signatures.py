@@ -29,7 +29,9 @@ NAMES: Mapping[str, Any] = {
     "Field": Field,
 }
 """What annotations in the file are made of, beside built-in types."""
-WRITTEN = re.compile(r"^(?: *(?:def|class) | +\w+: |\w+ = ).*", re.MULTILINE)
+WRITTEN = re.compile(
+    r"^(?: *(?:def|class) | +(?:self|\*), | +\w+: | +['\"]\w|\w+ = ).*", re.MULTILINE
+)
 """Lines of a module that a signature may consist of."""
 
 

@@ -44,7 +44,7 @@ MAGENT = {
 
 @dataclass(frozen=True, kw_only=True)
 class SharedOptions:
-    """SharedOptions of all environments here."""
+    """Options of all environments here."""
 
     n_envs: int
     kwargs: Mapping[str, Any]
@@ -113,6 +113,18 @@ def magent_env(
     return lockstep("magent", make, options, options.max_episode_steps)
 
 
+class NoTraces(gymnasium.Wrapper):
+    """Foraging whose episodes follow from their seeds alone: lbforaging places agents and food
+    where no agent of the episode before ended.
+    """
+
+    def reset(self, **options: Any) -> Any:
+        """A new episode, from an empty field."""
+        for player in self.unwrapped.players:  # type: ignore[attr-defined]
+            player.position = None
+        return self.env.reset(**options)
+
+
 @flat_keywords
 def lbf_env(
     *,
@@ -131,7 +143,7 @@ def lbf_env(
     def make() -> gymnasium.Env:
         env = registered("lbforaging", id, options.max_episode_steps, options.kwargs)
         env.unwrapped._max_episode_steps = math.inf  # type: ignore[attr-defined]
-        return Drawn(env, draw_foraging)
+        return Drawn(NoTraces(env), draw_foraging)
 
     return lockstep("lbf", make, options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 import pytest
@@ -28,6 +29,23 @@ def test_what_is_read_is_what_the_class_says():
         assert read.defaults == imported.defaults, target
         # torch.nn.Module has a constructor that takes anything and refuses it when it is called
         assert read.free == (imported.free and target != "rltrain.algo.Scalar"), target
+
+
+@pytest.mark.parametrize("module", sorted(signatures._saved()["modules"]))
+def test_every_line_of_a_signature_counts(module):
+    text = (signatures.PACKAGE / module).read_text(encoding="utf-8")
+    counted, lines = {*signatures.WRITTEN.findall(text)}, text.splitlines()
+    for node in ast.walk(ast.parse(text)):
+        parts = []
+        if isinstance(node, ast.ClassDef):
+            fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
+            parts = [part for each in fields for part in (each.annotation, each.value)]
+        elif isinstance(node, ast.FunctionDef):
+            every = [*node.args.args, *node.args.kwonlyargs]
+            parts = [*node.args.defaults, *node.args.kw_defaults, *(a.annotation for a in every)]
+        for part in filter(None, parts):
+            for line in lines[part.lineno - 1 : part.end_lineno]:
+                assert line in counted or line.strip() in ("]", "],", "| None,"), line
 
 
 @pytest.mark.parametrize(
