@@ -37,7 +37,7 @@ ROOTS = (
     *filter(None, sys.path),
 )
 FILES = ("/dev/null", "/dev/urandom", "/etc/localtime", "/etc/mime.types", "/dev/shm")
-CACHE = str(Path.home() / ".cache")
+CACHE = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
 OF_PACKAGES = (str(Path.home() / ".config/matplotlib"),)
 """Where packages keep their settings."""
 LOADED = ("evaluate", "export.network", "hub.push", "report", "sweep.run")

@@ -223,7 +223,8 @@ def load_agents(settings: Settings, spec: EnvSpec, device: torch.device, folder:
     with seed_networks(seed_key(settings.run.seed, NETWORK_STREAM)):
         agents = build_agents(settings, spec).to(device)
     saved = checkpoint.read(folder, MODEL).get("online", {})
-    own = {name: tensor for name, tensor in saved.items() if name.startswith("agents.")}
+    tensors = saved if isinstance(saved, Mapping) else {}
+    own = {name: tensor for name, tensor in tensors.items() if name.startswith("agents.")}
     have = {f"agents.{name}": tensor for name, tensor in agents.state_dict().items()}
     check_fits({"online": have}, {"online": own}, folder, about(settings, spec))
     agents.load_state_dict({name.removeprefix("agents."): t for name, t in own.items()})

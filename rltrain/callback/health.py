@@ -86,5 +86,5 @@ class Health(Callback):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.undone, self.read_at = state["undone"], state["read_at"]
-        self.warned_of_support = state["warned_of_support"]
+        self.undone, self.read_at = float(state["undone"]), int(state["read_at"])
+        self.warned_of_support = bool(state["warned_of_support"])

@@ -76,6 +76,6 @@ class Log(Callback):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.due.at, self.env_restarts = state["at"], int(state["env_restarts"])
+        self.due.at, self.env_restarts = int(state["at"]), int(state["env_restarts"])
         self.written_at = int(state["written_at"])
         self.loggers.load_state_dict(state["loggers"])

@@ -62,7 +62,7 @@ class Save(Callback):
         return {"at": self.due.at, "saved_at": self.saved_at}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.due.at, self.saved_at = state["at"], state["saved_at"]
+        self.due.at, self.saved_at = int(state["at"]), int(state["saved_at"])
 
 
 def require_folder(trainer: Training) -> None:

@@ -83,6 +83,6 @@ class Test(Callback):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.due.at, self.tested_at = state["at"], state["tested_at"]
+        self.due.at, self.tested_at = int(state["at"]), int(state["tested_at"])
         self.began_at = self.tested_at
         self.best, self.best_untrained = list(state["best"]), state["best_untrained"]

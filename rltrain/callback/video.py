@@ -45,4 +45,4 @@ class RecordVideo(Callback):
         return {"at": self.due.at}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.due.at = state["at"]
+        self.due.at = int(state["at"])

@@ -42,11 +42,11 @@ def _flag(value: Any) -> Any:
     return value
 
 
-Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
+Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**63)]
 """0, 1, 2, …"""
 Seed = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**63)]
 """0, 1, 2, … that every random generator takes."""
-Count = Annotated[int, BeforeValidator(_whole), Field(ge=1)]
+Count = Annotated[int, BeforeValidator(_whole), Field(ge=1, lt=2**63)]
 """1, 2, 3, …"""
 Envs = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=100_000)]
 """Environments: 1, 2, 3, …, not more than a machine can hold."""

@@ -156,8 +156,8 @@ def link_latest(run_dir: Path) -> None:
 
 
 def is_test(value: Any) -> bool:
-    """Whether a value is the result of a test: numbers by name."""
-    numbers = value.values() if isinstance(value, dict) else [None]
+    """Whether a value is the result of a test: numbers by name, with its env steps."""
+    numbers = value.values() if isinstance(value, dict) and "env_steps" in value else [None]
     return all(type(number) in (int, float) for number in numbers)
 
 

@@ -26,6 +26,9 @@ from rltrain.config.tree import flat_keys, overlaid, pick, put
 from rltrain.config.validate.values import ALGO_NODES, Checker, show
 from rltrain.errors import UsageError
 
+MOST = 8
+"""Problems that are listed."""
+
 
 def check(
     plain: Mapping[str, Any],
@@ -40,7 +43,7 @@ def check(
         defaults: the same composition without the typed values, for hints.
 
     Raises:
-        UsageError: every problem at once.
+        UsageError: every problem at once; of more than ``MOST``, which only files have, the first.
     """
     values = [n for n in ("algo", "logger", "test") if not isinstance(plain.get(n, {}), Mapping)]
     if values:
@@ -88,7 +91,9 @@ def check(
             "one you want and set the other to null."
         )
     if checker.problems:
-        raise UsageError("\n".join(checker.problems))
+        shown, n_more = checker.problems[:MOST], len(checker.problems) - MOST
+        more = [f"There are {n_more} more problems of this kind."] if n_more > 0 else []
+        raise UsageError("\n".join(shown + more))
     keys, before = flat_keys(plain), flat_keys(defaults)
     return Settings(
         run=run,
