@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,8 @@ class ArrayBatch(Batch):
         return tensor
 
 
-def array_of(batch: Batch, name: str) -> np.ndarray:
-    """A field of a batch on the CPU."""
-    found: np.ndarray = getattr(batch, name).numpy() if batch.arrays is None else batch.arrays[name]
-    return found
+def arrays_of(batch: Batch, names: Sequence[str]) -> Iterator[np.ndarray]:
+    """Fields of a batch on the CPU."""
+    if batch.arrays is None:
+        return (getattr(batch, name).numpy() for name in names)
+    return map(batch.arrays.__getitem__, names)

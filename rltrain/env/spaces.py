@@ -139,11 +139,13 @@ def numbers(obs: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         ValueError: they are not.
     """
     array = np.asarray(obs)
+    if array.dtype == dtype and array.shape == shape:
+        return array
     if array.dtype.kind not in "biuf" or array.shape != shape:
         raise ValueError(
             f"expected numbers of the shape {shape}, got {array.dtype} of the shape {array.shape}"
         )
-    if dtype.kind == "f" or array.dtype == dtype:
+    if dtype.kind == "f":
         return array
     with np.errstate(invalid="ignore"):
         exact = array.astype(dtype)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Sized
 from functools import cache, partial
 from multiprocessing import parent_process
+from operator import attrgetter
 from typing import Any
 
 from torch import nn
@@ -16,6 +17,7 @@ from rltrain.interfaces import Model
 
 log = logging.getLogger("rltrain")
 HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
+tensor_hooks = attrgetter("_backward_hooks")
 
 
 class CompiledMethod(partial[Any]):
@@ -42,7 +44,7 @@ class ModuleWatch:
         """Whether PyTorch would call nothing but the classes' own code; logs why not, once."""
         if self._hooks is None or sum(map(len, self._tables)) != self._size:
             self._look()
-        hooked = any(self._hooks or ()) or any(p._backward_hooks for p in self._parameters)
+        hooked = any(self._hooks or ()) or any(map(tensor_hooks, self._parameters))
         if hooked:
             computes_plainly(f"a hook of {self._name}")
         return not (hooked or self._replaced)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from rltrain.algo.loss.distributional import CategoricalLoss, QuantileLoss
 from rltrain.algo.loss.td import TDLoss
 from rltrain.algo.network.feed_forward import FeedForward
-from rltrain.common.array_batch import array_of
+from rltrain.common.array_batch import arrays_of
 from rltrain.interfaces import Loss, Model
 from rltrain.kernels.module_watch import ModuleWatch, watched
 from rltrain.kernels.stack import NO_POINTS, Stack, output_kind
@@ -47,7 +47,7 @@ class CompiledLoss(Loss):
 
     @abstractmethod
     def computes(self, online: Model, batch: Batch) -> bool:
-        """Whether compiled code can compute a batch."""
+        """Whether compiled code can compute a batch of plain networks."""
 
     @abstractmethod
     def step(self, online: Model, target: Model, batch: Batch) -> Result:
@@ -77,7 +77,7 @@ class CompiledTDLoss(CompiledLoss):
         n_learned = mask_end * batch.action[0].numel()
         small = stack.n_products * n_learned * torch.get_num_threads() <= MOST_PRODUCTS
         separate = batch.agent is None and batch.td_target is None
-        return small and separate and one_noise and mask_end > 0 and stack.compiles
+        return small and separate and one_noise and mask_end > 0 and stack.reachable
 
     def step(self, online: Model, target: Model, batch: Batch) -> Result:
         """All networks and errors in one call."""
@@ -168,9 +168,10 @@ def batch_arrays(agents: FeedForward, batch: Batch) -> Any:
     """``BatchArrays`` whose observations are the inputs of the first layer, [T+1, B, N, …]."""
     from rltrain.kernels.td_error_kernel import BatchArrays
 
-    fields = {name: array_of(batch, name) for name in BatchArrays._fields if name != "obs"}
+    arrays = BatchArrays(*arrays_of(batch, BatchArrays._fields))
     if agents.input.bare:
-        obs = array_of(batch, "obs")
-        return BatchArrays(obs=obs.reshape(*obs.shape[:3], -1), **fields)
-    inputs = agents.input(batch.obs.flatten(0, 1), batch.last_action.flatten(0, 1), None)
-    return BatchArrays(obs=inputs.reshape(*batch.obs.shape[:3], -1).numpy(), **fields)
+        inputs = arrays.obs
+    else:
+        rows = agents.input(batch.obs.flatten(0, 1), batch.last_action.flatten(0, 1), None)
+        inputs = rows.reshape(*batch.obs.shape[:3], -1).numpy()
+    return arrays._replace(obs=inputs.reshape(*arrays.obs.shape[:3], -1))
