@@ -1,5 +1,7 @@
 import json
+import tracemalloc
 
+from rltrain.common.json_lines import LONGEST
 from rltrain.report.readers import find_runs
 from rltrain.report.readers.rltrain_runs import env_name
 from tests.report.runs import write_run
@@ -32,6 +34,20 @@ def test_broken_lines_are_reported(tmp_path):
     (run,) = find_runs([folder])
     assert run.problems == ["lines of metrics.jsonl that cannot be read are left out: 2, 3"]
     assert run.series("test/return_mean")[1].tolist() == [0, 1]
+
+
+def test_of_rows_only_the_numbers_are_kept(tmp_path):
+    folder = write_run(tmp_path / "r")
+    row = {f"learn/metric_{i}": i / 3 for i in range(20)} | {"text": "x" * 500}
+    n_rows, n_columns = 20_000, 22  # env steps, and NaN for the text
+    with (folder / "metrics.jsonl").open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps({"env_steps": i, **row}) + "\n" for i in range(n_rows))
+    tracemalloc.start()
+    (run,) = find_runs([folder])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(run.columns["learn/metric_19"]) == n_rows
+    assert peak < 2 * 8 * n_rows * n_columns + 1.1 * LONGEST
 
 
 def test_two_runs_in_one_file_are_not_mixed(tmp_path):
