@@ -1,10 +1,16 @@
-"""Write the tables of the from_*.md pages from config/suggest/names/: python docs/tables.py"""
+"""Write the tables of the from_*.md pages from config/suggest/names/, and combinations.md from
+config/combinations.yaml: python docs/tables.py
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from rltrain.config.combinations import table as combinations
+from rltrain.config.combinations import together
 from rltrain.config.suggest.aliases import Row, tables
 
 PAGES = {
@@ -44,7 +50,46 @@ def written(page: str, text: str) -> str:
     return text
 
 
+def plain(text: str, row: Mapping[str, Any]) -> str:
+    """A message of the table of combinations, N and names in the place of values."""
+    text = text.replace("{key}", str(row.get("key")))
+    text = re.sub(r"\{\w+!t\}", "NAME", text)
+    return re.sub(r"\{[^}]*\}", "N", text).replace("<", "&lt;").replace("|", "\\|")
+
+
+def refused() -> str:
+    """The page about combinations."""
+    lines = [
+        "# What fits what",
+        "",
+        "Refusals and suggestions come from the rows of `rltrain/config/combinations.yaml`, as",
+        "this page (`python docs/tables.py`). N and NAME stand for what a run has.",
+        "",
+        "## Options that work with each other",
+        "",
+        "If one of two that do not is typed, the other is replaced by the first that does.",
+        "",
+        "| | with |",
+        "| --- | --- |",
+    ]
+    for row in together():
+        sides = [f"`{group}` = {', '.join(names)}" for group, names in row.items()]
+        lines.append(f"| {' | '.join(sides)} |")
+    lines += [
+        "",
+        "## What is refused",
+        "",
+        "| for | message | type instead |",
+        "| --- | --- | --- |",
+    ]
+    for stage, rows in combinations()["refused"].items():
+        texts = dict.fromkeys((plain(r["why"], r), plain(r.get("type", ""), r)) for r in rows)
+        lines += [f"| {stage} | {why} | {typed} |" for why, typed in texts]
+    return "\n".join(lines) + "\n"
+
+
 if __name__ == "__main__":
+    (Path(__file__).parent / "combinations.md").write_text(refused(), encoding="utf-8")
     for page in PAGES:
         path = Path(__file__).parent / page
         path.write_text(written(page, path.read_text(encoding="utf-8")), encoding="utf-8")

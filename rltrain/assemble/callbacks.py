@@ -18,6 +18,7 @@ from rltrain.callback import (
     Stop,
     Test,
 )
+from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
 from rltrain.interfaces import Critic, VectorEnv
 from rltrain.logger.loggers import Loggers
@@ -49,11 +50,7 @@ def build_callbacks(
             *last,
         ]
     )
-    if settings.hardware.target_cache is not None and watchers.changes_batches:
-        raise ValueError(
-            "hardware.target_cache reuses the target network's values of an episode, which a "
-            "callback with on_batch may change. Type hardware.target_cache=null."
-        )
+    require_fit("callbacks", settings, watchers=watchers)
     return watchers
 
 

@@ -15,6 +15,7 @@ from rltrain.assemble.tests import build_test_rollout, n_test_envs
 from rltrain.callback import Callbacks
 from rltrain.callback.training import EvaluationRollouts
 from rltrain.common.seeding import TEST_POLICY_STREAM, generator
+from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import Agents, VectorEnv
@@ -86,11 +87,7 @@ def build_scripted_evaluation(settings: Settings) -> Rollout:
         ValueError: the environments have no such policy, or workers were asked for.
     """
     run = settings.run
-    if run.test.n_workers is not None:
-        raise ValueError(
-            f"test.n_workers={run.test.n_workers}: scripted policies are played in this process. "
-            "Type test.n_workers=null."
-        )
+    require_fit("scripted policies", settings)
     prepare_machine(settings)
     scripted = settings.nodes["algo"].kwargs["policy"] != "random"
     env = build_env(settings, n_test_envs(settings), training=False, scripted=scripted)

@@ -24,6 +24,7 @@ from rltrain.common.checkpoint import CONFIG, MODEL, SPEC
 from rltrain.common.checkpoint.fit import check_fits
 from rltrain.common.conformance import conform
 from rltrain.common.seeding import NETWORK_STREAM, seed_key
+from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
 from rltrain.hardware.device import available_cores, seed_networks
 from rltrain.interfaces import Agents, Critic, Loss, Mixer, Model, Optimizer, TargetUpdates
@@ -104,12 +105,13 @@ def build_agents(settings: Settings, spec: EnvSpec) -> Agents:
     agents = make(spec)
     if groups is not None:
         agents = GroupedAgents(spec=spec, groups=groups, make=make)
-    if not is_scalar(distribution) and not node.asks_for("distribution"):
-        raise ValueError(
-            f"{type(agents).__name__} (algo.network) outputs expected returns only: its "
-            "constructor asks for no distribution, but algo.distribution is "
-            f"{type(distribution).__name__}. Type algo/distribution=scalar algo/loss=td."
-        )
+    require_fit(
+        "network",
+        settings,
+        agents=agents,
+        distribution=distribution,
+        asks=node.asks_for("distribution"),
+    )
     if kernels.chosen(settings.hardware.kernels) == "compiled":
         announce_compilation()
         kernels.compile_agents(agents, required(settings))
@@ -119,11 +121,6 @@ def build_agents(settings: Settings, spec: EnvSpec) -> Agents:
 def build_distribution(settings: Settings) -> Any:
     """The distribution of returns that the network outputs."""
     return conform(settings.nodes["algo.distribution"].build(), Distribution, "algo.distribution")
-
-
-def is_scalar(distribution: Distribution) -> bool:
-    """Whether a distribution is the expected return alone."""
-    return distribution.n_outputs == 1 and not distribution.implicit
 
 
 def module(part: Any, name: str) -> nn.Module:
@@ -151,22 +148,15 @@ def build_loss(settings: Settings, spec: EnvSpec, model: Model) -> Loss:
     """
     node, distribution = settings.nodes["algo.loss"], build_distribution(settings)
     loss: Loss = conform(node.build(spec=spec, distribution=distribution), Loss, "algo.loss")
-    name = type(loss).__name__
-    if not is_scalar(distribution) and not node.asks_for("distribution"):
-        raise ValueError(
-            f"{name} (algo.loss) learns expected returns only: its constructor asks for no "
-            f"distribution, but algo.distribution is {type(distribution).__name__}, of which only "
-            "the mean would be learned. Type algo/distribution=scalar."
-        )
-    if loss.per_agent:
-        to_keep = "algo/loss=td algo/distribution=scalar"
-        need_independent(f"{name} (algo.loss) learns", model, spec, to_keep)
-    if loss.of_team and model.mixer.n_streams != 1:
-        raise ValueError(
-            f"{name} (algo.loss) learns one value of the whole team, but the mixer "
-            f"{type(model.mixer).__name__} gives {model.mixer.n_streams}. Type algo/mixer=sum, or "
-            "to keep the mixer algo/loss=td."
-        )
+    require_fit(
+        "loss",
+        settings,
+        loss=loss,
+        distribution=distribution,
+        asks=node.asks_for("distribution"),
+        mixer=model.mixer,
+        spec=spec,
+    )
     if kernels.chosen(settings.hardware.kernels) == "compiled":
         measured = settings.hardware.threads == "auto"
         most, cache = available_cores() if measured else None, settings.hardware.target_cache
@@ -174,18 +164,6 @@ def build_loss(settings: Settings, spec: EnvSpec, model: Model) -> Loss:
     if settings.hardware.target_cache is not None:
         kernels.require_target_values(loss)
     return loss
-
-
-def need_independent(part: str, model: Model, spec: EnvSpec, to_keep: str) -> None:
-    """ValueError unless every agent has a value stream of its own; ``to_keep`` are the overrides
-    with which the mixer can stay.
-    """
-    if model.mixer.n_streams != spec.n_agents:
-        raise ValueError(
-            f"{part} every agent's values by themselves, but the mixer "
-            f"{type(model.mixer).__name__} joins them. Type algo/mixer=independent, or to keep the "
-            f"mixer {to_keep}."
-        )
 
 
 def required(settings: Settings) -> bool:

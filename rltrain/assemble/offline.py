@@ -28,6 +28,7 @@ from rltrain.common.seeding import (
     generator,
     seed_key,
 )
+from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
 from rltrain.interfaces import Buffer
 from rltrain.logger.loggers import Loggers
@@ -60,11 +61,7 @@ def build_offline_trainer(
     run, algo = settings.run, settings.algo
     assert algo is not None, "check() refuses to train what does not learn"
     assert run.dataset.read is not None, "dataset.read is not set"
-    if settings.workers is not None:
-        raise ValueError(
-            "dataset.read learns without collecting, so there is nothing for the workers of "
-            "hardware=process to do. Type hardware=auto."
-        )
+    require_fit("dataset", settings)
     device = prepare_machine(settings)
     torch.manual_seed(seed_key(run.seed, NOISE_STREAM))  # noisy layers and quantile levels
     folder = expanded(run.dataset.read)
@@ -134,21 +131,7 @@ def require_readable(
     Raises:
         ValueError: what does not fit, and what to type.
     """
-    if buffer.targets is not None:
-        raise ValueError(
-            f"algo={settings.choices['algo']} learns only from what it has just played itself, so "
-            "dataset.read cannot be used: choose a method with a replay, such as algo=dqn."
-        )
-    if buffer.keeps_hidden:
-        raise ValueError(
-            "buffer.first_hidden=stored needs the recurrent states of acting, which a dataset does "
-            "not hold: set buffer.first_hidden=zero (and buffer.burn_in)."
-        )
-    if buffer.keeps_values:
-        raise ValueError(
-            "buffer.initial_priority=td_error needs the values of acting, which a dataset does not "
-            "hold: set buffer.initial_priority=max."
-        )
+    require_fit("dataset", settings, replay=buffer)
     algo, n_left = settings.algo, int((~held_out).sum())
     assert algo is not None
     counts_episodes = buffer.plan().steps is None

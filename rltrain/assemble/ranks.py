@@ -29,6 +29,7 @@ from rltrain.common.seeding import (
     generator,
     seed_key,
 )
+from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Node, Settings
 from rltrain.hardware.ddp.ranks import Ranks, rank_of_environment
 from rltrain.hardware.env_share import Share, shares_of
@@ -63,11 +64,7 @@ def build_rank_trainer(
     test_env = build_test_env(ordered_as(settings, env.spec.record))
     need_same_sizes(env.spec, test_env.spec)
     learner = build_learner(own, env.spec, device)
-    if obs_statistics(learner):
-        raise ValueError(
-            "algo.network.normalize_obs=true keeps statistics of the observations of one process, "
-            "which would differ between those of torchrun. Type algo.network.normalize_obs=false."
-        )
+    check_ranks(settings, world_size, statistics=bool(obs_statistics(learner)))
     exploration = build_exploration(settings)
     buffer = build_buffer(own, env.spec, learner, device, key=(rank,))
     policy = Policy(
@@ -164,40 +161,21 @@ def shared_tensors(learner: Learner) -> list[torch.Tensor]:
     return [step.weights, *(tensor.data for tensor in buffers), *step.moments.values()]
 
 
-def check_ranks(settings: Settings, world_size: int) -> None:
-    """ValueError for settings that do not fit ``hardware=ddp`` with so many processes."""
-    algo, n_envs, run = settings.algo, settings.hardware.n_envs, settings.run
-    assert algo is not None
-    if n_envs < world_size:
-        raise ValueError(
-            f"hardware.n_envs={n_envs}: expected one environment at least for each of the "
-            f"{world_size} processes of torchrun. Type hardware.n_envs={world_size}."
-        )
-    if algo.batch_size % world_size:
-        nearest = -(-algo.batch_size // world_size) * world_size
-        raise ValueError(
-            f"algo.batch_size={algo.batch_size} is divided among the {world_size} processes of "
-            f"torchrun: expected a multiple of {world_size}. Type algo.batch_size={nearest}."
-        )
-    capacity = settings.nodes["buffer"].kwargs.get("capacity")
-    if capacity is not None and capacity < world_size:
-        raise ValueError(
-            f"buffer.capacity={capacity} is divided among the {world_size} processes of torchrun: "
-            f"expected {world_size} at least. Type buffer.capacity={world_size}."
-        )
-    refused = {
-        "save.replay_buffer=true": (run.save.replay_buffer, "save.replay_buffer=false"),
-        "dataset.read": (run.dataset.read is not None, "dataset.read=null"),
-        "dataset.write": (run.dataset.write is not None, "dataset.write=null"),
-        "algo.reward_norm": (algo.reward_norm is not None, "algo.reward_norm=null"),
-        "callbacks=[…]": (bool(settings.callbacks), "callbacks=[]"),
-    }
-    for key, (given, instead) in refused.items():
-        if given:
-            raise ValueError(
-                f"{key} is about the data of one process, and with hardware=ddp each of the "
-                f"{world_size} has its own. Type {instead}, or hardware=auto."
-            )
+def check_ranks(settings: Settings, world_size: int, *, statistics: bool = False) -> None:
+    """ValueError for settings that do not fit ``hardware=ddp`` with so many processes.
+
+    Args:
+        statistics: the networks keep statistics of the observations.
+    """
+    assert settings.algo is not None
+    require_fit(
+        "ranks",
+        settings,
+        world_size=world_size,
+        divisible=-(-settings.algo.batch_size // world_size) * world_size,
+        given_callbacks=bool(settings.callbacks),
+        statistics=statistics,
+    )
 
 
 def is_first() -> bool:

@@ -29,6 +29,7 @@ from rltrain.common.seeding import (
     seed_key,
 )
 from rltrain.common.spec_changes import changes
+from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
 from rltrain.hardware.device import available_cores, set_allocator_policy, set_threads
@@ -205,63 +206,37 @@ def check_workers(settings: Settings, buffer: Buffer) -> None:
     workers = settings.workers
     assert workers is not None
     cores = available_cores() if settings.cluster is None else None
-    check_number(workers.n_workers, settings.hardware.n_envs, "hardware", cores)
+    check_number(settings, workers.n_workers, settings.hardware.n_envs, "hardware", cores)
     if settings.cluster is not None:
         require_extra("ray", "ray", "hardware=ray")
-    if workers.overlap and buffer.targets is not None:
-        raise ValueError(
-            "hardware.overlap=true collects with weights of one iteration before, and "
-            f"buffer={settings.choices['buffer']} learns on-policy, from steps of the present "
-            "weights. Type hardware.overlap=false."
-        )
-    if settings.run.dataset.write is not None:
-        raise ValueError(
-            "dataset.write records environments of this process, and hardware=process has them in "
-            "others. Type hardware=auto, or dataset.write=null."
-        )
+    require_fit("workers", settings, replay=buffer)
 
 
-def check_number(n_workers: int, n_envs: int, node: str, cores: int | None) -> None:
+def check_number(
+    settings: Settings, n_workers: int, n_envs: int, node: str, cores: int | None
+) -> None:
     """ValueError for a number of workers that does not fit environments or cores; None if those of
     other machines count.
     """
-    if n_workers > n_envs:
-        raise ValueError(
-            f"{node}.n_workers={n_workers}: expected at most {node}.n_envs={n_envs}, since "
-            "every worker has one environment at least. Type "
-            f"{node}.n_workers={n_envs}, or {node}.n_envs={n_workers}."
-        )
-    if cores is not None and n_workers > (most := MOST_PER_CORE * cores):
-        raise ValueError(
-            f"{node}.n_workers={n_workers}: expected at most {most}, {MOST_PER_CORE} for each of "
-            f"the {cores} cores that this process may use. Type "
-            f"{node}.n_workers={most}; {node}.n_envs={n_envs} can stay."
-        )
+    require_fit(
+        "number of workers",
+        settings,
+        node=node,
+        n_workers=n_workers,
+        n_envs=n_envs,
+        cores=cores,
+        per_core=MOST_PER_CORE,
+        most=None if cores is None else MOST_PER_CORE * cores,
+    )
 
 
 def check_test_workers(settings: Settings, watched: bool) -> None:
     """ValueError for settings that do not fit ``test.n_workers``."""
-    run, test = settings.run, settings.run.test
+    test = settings.run.test
     assert test.n_workers is not None
-    if test.episodes < min(test.n_workers, test.n_envs):
-        raise ValueError(
-            f"test.n_workers={test.n_workers}: expected at most test.episodes={test.episodes}, "
-            f"since every worker plays one episode at least. Type test.n_workers={test.episodes}."
-        )
-    check_number(test.n_workers, test.n_envs, "test", available_cores())
-    in_this_process = {
-        "record=true": run.record,
-        "test.video_interval": test.video_interval is not None,
-        "test.function": test.function is not None,
-        "dataset.write": run.mode != "train" and run.dataset.write is not None,
-        "a callback that watches the steps of tests": watched,
-    }
-    for reason, given in in_this_process.items():
-        if given:
-            raise ValueError(
-                f"test.n_workers={test.n_workers} plays tests in other processes, but {reason} "
-                "needs them in this one. Type test.n_workers=null."
-            )
+    require_fit("few tests", settings)
+    check_number(settings, test.n_workers, test.n_envs, "test", available_cores())
+    require_fit("tests", settings, watched=watched)
 
 
 def sendable(settings: Settings) -> Settings:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rltrain.config.catalog import ONE_OF, WHOLE, Layer
+from rltrain.config.combinations import together
 from rltrain.config.suggest.keys import FREE_FORM
 from rltrain.config.tree import flat_keys, pick, stacked, targets
 from rltrain.config.user_yaml import Own, catalog_of
@@ -23,35 +24,6 @@ SETTERS = ("algo", "experiment", "tuned")
 """Groups whose files set values for parts that other groups choose."""
 TASK_KEYS = {"algo.loss": ("gamma", "n_step")}
 """Values that mean the same in every part that has them, and stay when the part is exchanged."""
-TOGETHER: tuple[Mapping[str, tuple[str, ...]], ...] = (
-    {
-        "algo/loss": ("td", "munchausen", "q_lambda", "qtran", "weighted"),
-        "algo/distribution": ("scalar",),
-    },
-    {"algo/loss": ("categorical",), "algo/distribution": ("categorical",)},
-    {"algo/loss": ("quantile",), "algo/distribution": ("quantile", "implicit_quantile")},
-    {"algo/loss": ("q_lambda",), "buffer": ("on_policy",)},
-    {
-        "algo/loss": ("td", "munchausen", "categorical", "quantile", "qtran", "weighted"),
-        "buffer": (
-            "replay",
-            "prioritized",
-            "sequence",
-            "prioritized_sequence",
-            "episode",
-            "prioritized_episode",
-        ),
-    },
-    {
-        "algo/loss": ("td", "munchausen", "q_lambda", "categorical", "quantile"),
-        "algo/critic": ("none",),
-    },
-    {"algo/loss": ("qtran",), "algo/critic": ("qtran",)},
-    {"algo/loss": ("weighted",), "algo/critic": ("central",)},
-)
-"""Rows of options of two groups that work with each other. Where one of two that do not was typed,
-the other is replaced by the first that does. Options that stand in no row are not checked here.
-"""
 
 
 class Exchanged(NamedTuple):
@@ -119,10 +91,14 @@ def partners(
     changes: dict[str, Change] = {}
     while pair := misfit(chosen, custom):
         first, second = sorted(pair, key=lambda group: -rank[group])
+        a, b = chosen[first], chosen[second]
+        option = fitting(first, a, second)[0]
         if rank[first] == rank[second]:
-            raise UsageError(misfit_message(first, second, chosen))
-        option, before = fitting(first, chosen[first], second)[0], chosen[second]
-        remark = f"{second}={option} is used with {first}={chosen[first]}, not {before}."
+            raise UsageError(
+                f"{first}={a} and {second}={b} do not work together. Type {first}={a} "
+                f"{second}={option}, or {first}={fitting(second, b, first)[0]} {second}={b}."
+            )
+        remark = f"{second}={option} is used with {first}={a}, not {b}."
         changes[second] = Change(second, option, remark)
         chosen[second], rank[second] = option, rank[first]
     return list(changes.values())
@@ -130,7 +106,7 @@ def partners(
 
 def misfit(chosen: Mapping[str, str], custom: Set[str]) -> tuple[str, str] | None:
     """Two groups whose options do not work together, or None."""
-    for first, second in dict.fromkeys(tuple(row) for row in TOGETHER):
+    for first, second in dict.fromkeys(tuple(row) for row in together()):
         if {first, second} <= set(chosen) - custom:
             fits = fitting(first, chosen[first], second)
             known = fitting(second, chosen[second], first)
@@ -141,18 +117,8 @@ def misfit(chosen: Mapping[str, str], custom: Set[str]) -> tuple[str, str] | Non
 
 def fitting(group: str, option: str, other: str) -> list[str]:
     """Options of ``other`` that work with this one, the usual one first."""
-    rows = (row for row in TOGETHER if other in row and option in row.get(group, ()))
+    rows = (row for row in together() if other in row and option in row.get(group, ()))
     return [fit for row in rows for fit in row[other]]
-
-
-def misfit_message(first: str, second: str, chosen: Mapping[str, str]) -> str:
-    """What does not work together, and the two pairs that do."""
-    a, b = chosen[first], chosen[second]
-    return (
-        f"{first}={a} and {second}={b} do not work together. Type {first}={a} "
-        f"{second}={fitting(first, a, second)[0]}, or {first}={fitting(second, b, first)[0]} "
-        f"{second}={b}."
-    )
 
 
 def sets_values(layer: Layer) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.common.streams import say
+from rltrain.config.combinations import Facts
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import original_cwd, typed_value
 from rltrain.config.schema import Settings
@@ -109,11 +110,7 @@ def evaluate_mode(overrides: Sequence[str]) -> int:
 
 def evaluate_script(settings: Settings) -> int:
     """Evaluate a scripted policy."""
-    if settings.algo is not None:
-        raise UsageError(
-            "mode=evaluate needs a checkpoint: type mode=evaluate checkpoint=RUN_FOLDER "
-            "(outputs/<algo>-<env>/<run>), or algo=scripted for a policy without weights."
-        )
+    require_checkpoint("evaluate", None, scripted=settings.algo is None)
     from rltrain.mode.evaluate import evaluate_script as evaluate
     from rltrain.mode.evaluate import show
 
@@ -131,11 +128,7 @@ def watch_mode(overrides: Sequence[str]) -> int:
     words = [*others, *episodes, "test.n_envs=1", "record=true"]
     if path is None:
         _, settings = one_job(["mode=watch", *words])
-        if settings.algo is not None:
-            raise UsageError(
-                "mode=watch needs a checkpoint: type mode=watch checkpoint=RUN_FOLDER or "
-                "checkpoint=latest, or algo=scripted for a policy without weights."
-            )
+        require_checkpoint("watch", None, scripted=settings.algo is None)
         from rltrain.mode.watch import watch_script
 
         watch_script(settings)
@@ -149,11 +142,7 @@ def watch_mode(overrides: Sequence[str]) -> int:
 def export_mode(overrides: Sequence[str]) -> int:
     """Write a checkpoint's network as ONNX."""
     path, load_step, others = loaded(overrides)
-    if path is None:
-        raise UsageError(
-            "mode=export needs a checkpoint: type mode=export checkpoint=RUN_FOLDER "
-            "(outputs/<algo>-<env>/<run>), or checkpoint=latest for the newest run."
-        )
+    path = require_checkpoint("export", path)
     from rltrain.mode.export.network import export, show
 
     show(export(path, others, load_step))
@@ -163,11 +152,7 @@ def export_mode(overrides: Sequence[str]) -> int:
 def push_mode(overrides: Sequence[str]) -> int:
     """Send a run to the Hugging Face Hub."""
     path, load_step, others = loaded(overrides)
-    if path is None:
-        raise UsageError(
-            "mode=push needs a checkpoint: type mode=push checkpoint=RUN_FOLDER hub.repo=owner/"
-            "name, or checkpoint=latest for the newest run."
-        )
+    path = require_checkpoint("push", path)
     from rltrain.mode.hub.push import push
 
     say(f"The run is on the Hub: checkpoint={push(path, others, load_step)}")
@@ -177,12 +162,7 @@ def push_mode(overrides: Sequence[str]) -> int:
 def import_mode(overrides: Sequence[str]) -> int:
     """Make a run of a checkpoint of PyMARL."""
     path, load_step, others = loaded(overrides)
-    if path is None or load_step == "best":
-        raise UsageError(
-            "mode=import needs a checkpoint folder of PyMARL: type mode=import checkpoint=DIR "
-            "algo=… env=…, for example with DIR=results/models/<run>/<env_steps>; of a run's "
-            "folder the newest one is taken, or that which load_step=N names."
-        )
+    path = require_checkpoint("import", path, load_step=load_step)
     composed, settings = one_job(others)
     from rltrain.mode.import_checkpoint import import_run, show
     from rltrain.mode.run_folder import new_run_dir
@@ -257,6 +237,17 @@ MODES: Mapping[Any, Callable[[Sequence[str]], int]] = {
     "resume": resume_mode,
 }
 """All modes but training."""
+
+
+def require_checkpoint(mode: str, path: str | None, **facts: Any) -> str:
+    """Return the path of a checkpoint, of which some modes can do without.
+
+    Raises:
+        UsageError: this mode cannot, and none was typed.
+    """
+    for message in Facts({"mode": mode, "checkpoint": path}, **facts).refusals("checkpoint"):
+        raise UsageError(message)
+    return str(path)
 
 
 def require_single(overrides: Sequence[str], mode: str, multirun: bool) -> None:

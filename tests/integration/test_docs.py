@@ -165,6 +165,7 @@ def test_no_key_of_theirs_is_forgotten(page, theirs):
 def test_tables_are_those_of_the_aliases(page):
     """``python docs/tables.py`` writes them."""
     tables = runpy.run_path(str(DOCS / "tables.py"))
+    assert (DOCS / "combinations.md").read_text() == tables["refused"]()
     text = (DOCS / page).read_text(encoding="utf-8")
     assert tables["written"](page, text) == text
 

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from rltrain.common.metrics import METRICS
+from rltrain.config.combinations import Facts
 from rltrain.config.schema import (
     AlgoSettings,
     ClusterSettings,
@@ -79,17 +80,10 @@ def check(
         listed = []
     callbacks = [checker.node(node, f"callbacks[{i}]") for i, node in enumerate(listed)]
     if run:
-        checker.problems += contradictions(run)
-    if run and scripted and run.mode == "train":
-        checker.problems.append(
-            f"algo={choices.get('algo')} has nothing to learn: type mode=evaluate to see it play."
-        )
-    if algo and (algo.updates_per_episode is None) == (algo.updates_per_env_step is None):
-        checker.problems.append(
-            "algo.updates_per_episode and algo.updates_per_env_step: expected exactly one of them, "
-            f"got {show(algo.updates_per_episode)} and {show(algo.updates_per_env_step)}. Type the "
-            "one you want and set the other to null."
-        )
+        checker.problems += metric_problem(run)
+    facts = {**({} if run is None else asdict(run)), "algo": {} if algo is None else asdict(algo)}
+    given = Facts(facts, choices=choices, scripted=scripted, learns=algo is not None)
+    checker.problems += given.refusals("settings")
     if checker.problems:
         shown, n_more = checker.problems[:MOST], len(checker.problems) - MOST
         more = [f"There are {n_more} more problems of this kind."] if n_more > 0 else []
@@ -140,35 +134,14 @@ def supervised(
     return rest, checker.record(SupervisionSettings, own, "env")
 
 
-def contradictions(run: RunSettings) -> Iterator[str]:
-    """What is wrong between settings of a run that are right one by one."""
+def metric_problem(run: RunSettings) -> Iterator[str]:
+    """Yield the message about a ``stop.metric`` that no run reports."""
     if run.stop.metric is not None and not known_metric(run):
         from rltrain.config.suggest.keys import for_metric
 
         yield (
             f"stop.metric={run.stop.metric}: expected a metric of metrics.jsonl, such as "
             f"test/return_mean, or custom/NAME.{for_metric(run.stop.metric, METRICS)}"
-        )
-    if (run.stop.metric is None) != (run.stop.value is None):
-        yield (
-            "stop.metric and stop.value belong together: expected both or neither, got "
-            f"{show(run.stop.metric)} and {show(run.stop.value)}."
-        )
-    if run.load_step is not None and run.checkpoint is None:
-        yield (
-            f"load_step={run.load_step} selects a checkpoint of a run, but checkpoint= is not set."
-        )
-    if run.record and run.mode == "train":
-        yield (
-            "record=true makes videos of test episodes: expected mode=evaluate, got mode=train. "
-            "While training, test.video_interval=100_000 makes one every 100,000 env steps."
-        )
-    if run.dataset.read is not None and run.mode != "train":
-        yield f"dataset.read is for learning: expected mode=train, got mode={run.mode}."
-    if run.dataset.read is not None and run.dataset.write is not None:
-        yield (
-            "dataset.read and dataset.write: a run that reads plays nothing that could be "
-            "written. Keep one of them."
         )
 
 

@@ -1,0 +1,99 @@
+"""What fits what: the table in ``combinations.yaml``, from which exchanges of parts, refusals and
+``docs/combinations.md`` come. To refuse one more combination, add a row to it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from string import Formatter
+from typing import Any
+
+import yaml
+
+from rltrain.config.catalog import LOADER
+from rltrain.config.schema import Settings
+from rltrain.config.validate.values import show
+
+FILE = Path(__file__).with_suffix(".yaml")
+COMPARED = {">": operator.gt, "<": operator.lt, "!=": operator.ne}
+
+
+@cache
+def table() -> Mapping[str, Any]:
+    """The whole table, as the comments at the top of its file describe it."""
+    return dict(yaml.load(FILE.read_text(encoding="utf-8"), Loader=LOADER))
+
+
+@cache
+def together() -> tuple[Mapping[str, list[str]], ...]:
+    """Rows of options that work with each other, by group."""
+    return tuple({g: names.split() for g, names in row.items()} for row in table()["together"])
+
+
+class Facts(Formatter):
+    """A configuration and facts about it, by dotted names, and messages about them.
+
+    Args:
+        plain: the configuration; a missing key is null.
+        facts: parts that were built, and what else a row may name.
+    """
+
+    def __init__(self, plain: Mapping[str, Any], **facts: Any) -> None:
+        self.plain, self.facts = plain, facts
+
+    def value(self, name: str) -> Any:
+        """The value of a key, or of an attribute of a fact."""
+        first, *others = name.split(".")
+        found = self.facts[first] if first in self.facts else self.plain.get(first)
+        for part in others:
+            found = found.get(part) if isinstance(found, Mapping) else getattr(found, part, None)
+        return found
+
+    def applies(self, condition: Mapping[str, Any]) -> bool:
+        """Whether every value is as the condition of a row names it."""
+        return all(self.fits(self.value(name), wanted) for name, wanted in condition.items())
+
+    def fits(self, value: Any, wanted: Any) -> bool:
+        """Whether a value is as one entry of a condition names it."""
+        if wanted is None or wanted == "given":
+            return (value is None) == (wanted is None)
+        if isinstance(wanted, bool):
+            return bool(value) is wanted
+        sign, _, name = str(wanted).partition(" ")
+        if sign not in COMPARED:
+            return bool(value == wanted)
+        other = self.value(name) if "." in name or name in self.facts else name
+        other = int(name) if name.isdecimal() else other
+        return value is not None and other is not None and bool(COMPARED[sign](value, other))
+
+    def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:
+        return kwargs[field_name] if field_name in kwargs else self.value(field_name), field_name
+
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        return type(value).__name__ if conversion == "t" else value
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return format(value, format_spec) if format_spec else show(value)
+
+    def refusals(self, stage: str) -> Iterator[str]:
+        """Yield the message of every row of a stage that applies."""
+        for row in table()["refused"][stage]:
+            if self.applies(row["if"]):
+                text = f"{row['why']}. Type {row['type']}." if "type" in row else f"{row['why']}."
+                yield self.vformat(text, (), row)
+
+
+def require_fit(stage: str, settings: Settings, **facts: Any) -> None:
+    """Refuse settings and parts that do not fit each other.
+
+    Raises:
+        ValueError: the first combination of the table that is refused.
+    """
+    plain, buffer = dict(settings.plain), settings.nodes.get("buffer")
+    if settings.algo is not None and buffer is not None:  # a process of several has its share
+        plain |= {"algo": {**plain["algo"], **vars(settings.algo)}, "buffer": buffer.kwargs}
+    for message in Facts(plain, choices=settings.choices, **facts).refusals(stage):
+        raise ValueError(message)

@@ -1,0 +1,64 @@
+"""The table of what fits what: its rows name what there is."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from rltrain.config.catalog import Catalog
+from rltrain.config.combinations import Facts, table, together
+
+GIVEN = {
+    *("agents", "asks", "capacity", "choices", "distribution", "divisible", "given_callbacks"),
+    *("learns", "loss", "loss_name", "mixer", "most", "n_envs", "n_workers", "replay", "scripted"),
+    *("spec", "statistics", "watched", "watchers", "world_size", "key", "node", "cores"),
+    "per_core",
+}
+"""Facts that callers give beside the keys of a configuration."""
+ROWS = [(stage, row) for stage, rows in table()["refused"].items() for row in rows]
+
+
+def test_every_option_and_group_exists():
+    catalog = Catalog()
+    for row in together():
+        for group, names in row.items():
+            assert set(names) <= set(catalog.options(group))
+
+
+@pytest.mark.parametrize(("stage", "row"), ROWS, ids=lambda each: str(each)[:60])
+def test_a_row_names_keys_and_facts_that_there_are(stage, row):
+    catalog = Catalog()
+    keys = {*catalog.all_keys({}), *catalog.homes}
+    names = [*row["if"], *re.findall(r"\{([\w.]+)", row["why"] + row.get("type", ""))]
+    names += [v.split()[1] for v in row["if"].values() if re.match("[<>] [a-z]|!= .*[._]", str(v))]
+    assert [n for n in names if n not in keys and n.split(".")[0] not in GIVEN] == []
+    assert set(row) <= {"if", "why", "type", "key"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "values"),
+    [
+        (None, [None]),
+        ("given", [0, False, "x", 7]),
+        (True, ["x", 7]),
+        (False, [None, 0, False]),
+        ("x", ["x"]),
+        ("> 0", [7]),
+        ("< limit", [0, False]),
+        ("!= x", [0, False, 7]),
+        ("!= part.size", [0, False, "x"]),
+        ("> nothing", []),
+    ],
+)
+def test_a_condition_holds_for_these_values_alone(wanted, values):
+    facts = Facts({}, limit=5, nothing=None, part=SimpleNamespace(size=7))
+    tried = [None, 0, False, "x", 7]
+    if str(wanted)[:1] in "<>":
+        tried.remove("x")
+    assert [value for value in tried if facts.fits(value, wanted)] == values
+
+
+def test_a_message_shows_values_as_they_are_typed_and_names_of_classes():
+    facts = Facts({"algo": {"x": None, "y": 0.5}}, part=SimpleNamespace(), on=True)
+    shown = facts.format("{algo.x} {algo.y:g} {part!t} {on}")
+    assert shown == "null 0.5 SimpleNamespace true"
