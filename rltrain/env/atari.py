@@ -17,6 +17,7 @@ from rltrain.common.number_types import (
     Probability,
     Whole,
 )
+from rltrain.env.vector import require_envs
 from rltrain.errors import did_you_mean
 from rltrain.interfaces import EpisodeSeeds
 from rltrain.types import EnvSpec
@@ -172,11 +173,7 @@ class AtariVectorEnv:
         Raises:
             ValueError: the state was written with another number of environments.
         """
-        if len(state["episode"]) != self.n_envs:
-            raise ValueError(
-                f"The saved state has {len(state['episode'])} environments, this run has "
-                f"{self.n_envs}: set hardware.n_envs={len(state['episode'])}."
-            )
+        require_envs(len(state["episode"]), self.n_envs)
         self._game[:] = np.asarray(state["episode"]) + 1
         self.last[:], self._over[:] = False, False
         self._begin(np.ones(self.n_envs, np.bool_), seeded=True)

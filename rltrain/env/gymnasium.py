@@ -78,24 +78,22 @@ class GymnasiumEnv(Env):
             first_action=int(getattr(env.action_space, "start", 0)) if discrete else 0,
             action_components=None if discrete else components(env.action_space),
         )
-        self._seed, self._t, self._return = 0, 0, 0.0
+        self._seed, self.t, self._return = 0, 0, 0.0
         if env.render_mode == "rgb_array":
             self.frames_per_second = float(env.metadata.get("render_fps") or FRAMES_PER_SECOND)
         self._all = np.ones((1, self.spec.n_actions), np.uint8)
 
     def reset(self, seed: int) -> Observation:
-        self._seed, self._t, self._return = seed % 2**32, 0, 0.0
+        self._seed, self.t, self._return = seed % 2**32, 0, 0.0
         begin_task(self.env.unwrapped, self.task)
         try:
             found = self.env.reset(seed=self._seed)
         except STOPS:
             raise
         except BaseException as error:
-            raise EnvError(f"{self._where()} failed: {reason(error)}") from error
+            raise EnvError(f"{self.where()} failed: {reason(error)}") from error
         if not returns(found, 2):
-            raise EnvError(
-                f"{self._where()}: reset must return (observation, info), got {found!r}."
-            )
+            raise EnvError(f"{self.where()}: reset must return (observation, info), got {found!r}.")
         obs, info = found
         return self._observation(obs, info, final=False)
 
@@ -105,24 +103,24 @@ class GymnasiumEnv(Env):
         """Raises EnvError where the environment fails, a reward or an observation is not a
         finite number, an observation has another shape than it should, or no action is available.
         """
-        self._t += 1
+        self.t += 1
         try:
             happened = self.env.step(self._actions.own(int(action[0])))
         except STOPS:
             raise
         except BaseException as error:
-            raise EnvError(f"{self._where()} failed: {reason(error)}") from error
+            raise EnvError(f"{self.where()} failed: {reason(error)}") from error
         if not returns(happened, 5):
             raise EnvError(
-                f"{self._where()}: step must return (observation, reward, terminated, truncated, "
+                f"{self.where()}: step must return (observation, reward, terminated, truncated, "
                 f"info), got {happened!r}."
             )
         obs, reward, terminated, truncated, info = happened
-        reward = finite_reward(reward, self._where)
+        reward = finite_reward(reward, self.where)
         self._return += reward
         terminated, truncated = bool(terminated), bool(truncated)
         final = terminated or truncated
-        outcome = outcome_of(info, self._where) if final else {}
+        outcome = outcome_of(info, self.where) if final else {}
         if self.reward_clip is not None:
             reward = min(max(reward, -self.reward_clip), self.reward_clip)
             if final:
@@ -152,18 +150,18 @@ class GymnasiumEnv(Env):
             seen = self._view.convert(obs)
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise EnvError(
-                f"{self._where()} gave the observation {obs}, which is not of its space "
+                f"{self.where()} gave the observation {obs}, which is not of its space "
                 f"({reason(error)})."
             ) from error
         if seen.dtype != np.uint8 and not is_finite(seen):
-            raise EnvError(f"{self._where()} gave the observation {obs}.")
+            raise EnvError(f"{self.where()} gave the observation {obs}.")
         available = self._all
         if "action_mask" in info:
             mask = as_mask(info["action_mask"])
             if mask is None or mask.size != available.size or not (mask.any() or final):
                 combined = "" if self.spec.action_components is None else COMBINED
                 raise EnvError(
-                    f"{self._where()} gave the action_mask {info['action_mask']}: expected "
+                    f"{self.where()} gave the action_mask {info['action_mask']}: expected "
                     f"{self.spec.n_actions} entries of 0 and 1{combined}, of which one at least "
                     "is 1."
                 )
@@ -171,8 +169,9 @@ class GymnasiumEnv(Env):
                 available = mask.reshape(1, -1)
         return Observation(seen[None], available, NO_STATE)
 
-    def _where(self) -> str:
-        return f"{self.name} at step {self._t} of the episode with seed {self._seed}"
+    def where(self) -> str:
+        """The environment, step and episode, for messages."""
+        return f"{self.name} at step {self.t} of the episode with seed {self._seed}"
 
 
 def need_spaces(env: gymnasium.Env, name: str) -> None:

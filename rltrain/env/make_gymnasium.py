@@ -13,6 +13,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -20,6 +21,7 @@ import gymnasium
 from rltrain.common.imports import beside_user
 from rltrain.common.keywords import flat_keywords
 from rltrain.env.adapt import adapted
+from rltrain.env.classic_control import NAMES, RULES, ClassicControl, rules_of
 from rltrain.env.gymnasium_advice import advice, missing_packages
 from rltrain.env.options import EnvOptions
 from rltrain.env.vector import SyncVectorEnv
@@ -65,15 +67,22 @@ def gymnasium_env(
         made_with.setdefault("render_mode", "rgb_array")
         draw_without_display()
         try_to_draw(make(), id)
-    return in_lockstep(make, n_envs, training, options)
+    return in_lockstep(make, n_envs, training, options, classic=id.partition("-")[0] in NAMES)
 
 
 def in_lockstep(
-    make: Callable[[], Any], n_envs: int, training: bool, options: EnvOptions
+    make: Callable[[], Any], n_envs: int, training: bool, options: EnvOptions, classic: bool
 ) -> SyncVectorEnv:
-    """``n_envs`` environments that ``make`` makes; rewards are clipped in training only."""
-    seen = vars(options) if training else {**vars(options), "reward_clip": None}
-    return SyncVectorEnv(
+    """``n_envs`` environments that ``make`` makes; rewards are clipped in training only.
+
+    Args:
+        classic: whether they may be those of ``classic_control``.
+    """
+    clip = options.reward_clip if training else None
+    rules = rules_of(make()) if classic and options.compiled and clip is None else None
+    vector = SyncVectorEnv if rules is None else partial(ClassicControl, rules)
+    seen = {**vars(options), "reward_clip": clip}
+    return vector(
         make=lambda: adapted(make(), **seen), n_envs=n_envs, time_limit=options.time_limit
     )
 
@@ -180,7 +189,7 @@ def from_class(
             env = gymnasium.wrappers.TimeLimit(env, options.max_episode_steps)
         return env
 
-    return in_lockstep(make, n_envs, training, options)
+    return in_lockstep(make, n_envs, training, options, classic=single and maker in RULES)
 
 
 def draws(maker: Callable[..., Any]) -> bool:

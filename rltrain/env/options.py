@@ -39,7 +39,9 @@ class EnvOptions(TeamOptions):
     Attributes:
         reward_clip: rewards of a single agent are clipped to ± this in training; None = not at all.
         factored: every component of MultiDiscrete actions is an agent of its own.
+        compiled: environments of ``classic_control`` are stepped in machine code.
     """
 
     reward_clip: Positive | None = None
     factored: Flag = False
+    compiled: Flag = True

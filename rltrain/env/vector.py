@@ -219,11 +219,7 @@ class SyncVectorEnv(VectorEnv):
         Raises:
             ValueError: the state was written with another number of environments.
         """
-        if len(state["episode"]) != self.n_envs:
-            raise ValueError(
-                f"The saved state has {len(state['episode'])} environments, this run has "
-                f"{self.n_envs}: set hardware.n_envs={len(state['episode'])}."
-            )
+        require_envs(len(state["episode"]), self.n_envs)
         assert self.lost is not None
         for e, env in enumerate(self.envs):
             if state["envs"][e] is None:
@@ -308,3 +304,12 @@ class SyncVectorEnv(VectorEnv):
             self.state[e] = observation.state
         self.last[e] = last
         self._infos[e] = info
+
+
+def require_envs(n_saved: int, n_envs: int) -> None:
+    """ValueError unless as many environments were saved as there are."""
+    if n_saved != n_envs:
+        raise ValueError(
+            f"The saved state has {n_saved} environments, this run has {n_envs}: set "
+            f"hardware.n_envs={n_saved}."
+        )

@@ -272,7 +272,7 @@ def test_a_spec_is_what_a_checkpoint_can_hold() -> None:
 def test_what_reset_and_step_return_is_checked(method, returned, match) -> None:
     """Defect: the number of values was unpacked as it was, with a text about unpacking."""
     policy: Any = Zeros()
-    env = made("CartPole-v1")
+    env = made("CartPole-v1", compiled=False)
     rollout = Rollout(env=env, policy=policy, seeds=lambda i, k: 6)
     setattr(env.envs[0].env, method, lambda *args, **kwargs: returned)
     with pytest.raises(EnvError, match=match):

@@ -1,4 +1,6 @@
-"""``python -m rltrain.env.games`` compiles the games' kernels before the first run."""
+"""``python -m rltrain.env.games`` compiles the kernels of games and of classic control before the
+first run.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,17 @@ import numpy as np
 
 from rltrain.env.games.stag_hunt import StagHunt
 from rltrain.env.games.stag_hunt_kernel import STAY
+from rltrain.env.make_gymnasium import gymnasium_env
 
 
 def compile_kernels() -> None:
-    """Compile what stag hunt calls, or load it from the cache."""
+    """Compile what the environments call, or load it from the cache."""
+    for id in ("CartPole-v1", "Acrobot-v1", "MountainCar-v0"):
+        classic = gymnasium_env(
+            id=id, n_envs=1, training=True, record=False, compiled=True, kwargs={}
+        )
+        classic.reset(lambda e, k: 0)
+        classic.step(np.zeros((1, 1), np.int64))
     env = StagHunt(
         n_envs=1,
         n_agents=2,

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rltrain.env.vector import require_envs
 from rltrain.interfaces import EpisodeSeeds, VectorEnv
 from rltrain.types import EnvSpec
 
@@ -84,11 +85,7 @@ class GameEnv(VectorEnv):
         Raises:
             ValueError: the state was written with another number of environments.
         """
-        if len(state["episode"]) != self.n_envs:
-            raise ValueError(
-                f"The saved state has {len(state['episode'])} environments, this run has "
-                f"{self.n_envs}: set hardware.n_envs={len(state['episode'])}."
-            )
+        require_envs(len(state["episode"]), self.n_envs)
         for name in ("obs", "avail_actions", "state", "last", "_episode", *self.remembers):
             getattr(self, name)[...] = state[name.lstrip("_")]
 

@@ -1,0 +1,232 @@
+"""Gymnasium's CartPole, Acrobot and MountainCar, stepped in machine code in batches: the same
+observations, rewards and ends, to the last bit, at a tenth of the time.
+
+Episodes begin in Gymnasium's own objects, which also draw the images and whose attributes, such as
+``gravity``, are in force (``set_task``).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import gymnasium
+import numpy as np
+from gymnasium.envs.classic_control import AcrobotEnv, CartPoleEnv, MountainCarEnv
+from gymnasium.wrappers import OrderEnforcing, TimeLimit
+
+from rltrain.env.gymnasium import GymnasiumEnv
+from rltrain.env.vector import ARRAYS, Env, SyncVectorEnv, require_envs
+from rltrain.errors import EnvError
+
+log = logging.getLogger("rltrain")
+
+
+class Rules(NamedTuple):
+    """A compiled environment."""
+
+    kernel: str  # of ``classic_control_kernel``
+    values: Callable[[Any], Sequence[float]]  # that a Gymnasium environment is stepped with
+
+
+def cart_pole(env: Any) -> Sequence[float]:
+    """The values that ``CartPoleEnv.step`` reads."""
+    names = "gravity masspole total_mass length polemass_length force_mag tau x_threshold"
+    numbers = [getattr(env, name) for name in names.split()]
+    semi_implicit = env.kinematics_integrator != "euler"
+    return [*numbers, env.theta_threshold_radians, semi_implicit, env._sutton_barto_reward]
+
+
+def mountain_car(env: Any) -> Sequence[float]:
+    """The values that ``MountainCarEnv.step`` reads."""
+    names = "min_position max_position max_speed goal_position goal_velocity force gravity"
+    return [getattr(env, name) for name in names.split()]
+
+
+def acrobot(env: Any) -> Sequence[float]:
+    """The values that ``AcrobotEnv.step`` reads.
+
+    Raises:
+        EnvError: noise, which is not compiled.
+    """
+    if env.torque_noise_max > 0:
+        raise EnvError(
+            f"torque_noise_max={env.torque_noise_max} of Acrobot is not compiled: type "
+            "env.compiled=false."
+        )
+    names = "LINK_MASS_1 LINK_MASS_2 LINK_LENGTH_1 LINK_COM_POS_1 LINK_COM_POS_2 LINK_MOI"
+    numbers = [getattr(env, name) for name in names.split()]
+    speeds, nips = (env.MAX_VEL_1, env.MAX_VEL_2), env.book_or_nips == "nips"
+    return [env.dt, *speeds, *env.AVAIL_TORQUE, *numbers, nips, 2.0]
+
+
+RULES: Mapping[type, Rules] = {
+    AcrobotEnv: Rules("acrobot", acrobot),
+    CartPoleEnv: Rules("cart_pole", cart_pole),
+    MountainCarEnv: Rules("mountain_car", mountain_car),
+}
+
+
+NAMES = "Acrobot", "CartPole", "MountainCar"
+"""Their ids in Gymnasium, without versions."""
+
+
+def rules_of(env: gymnasium.Env) -> Rules | None:
+    """The compiled counterpart of an environment as ``gymnasium.make`` returns it; None if it is
+    another one, is wrapped, opens a window, or is not the same to the last bit as installed here.
+    """
+    while type(env) in (OrderEnforcing, TimeLimit):
+        env = env.env  # type: ignore[attr-defined]
+    rules = None if env.render_mode == "human" else RULES.get(type(env))
+    if rules is None or agrees(env, rules):
+        return rules
+    log.warning("%s differs from its machine code: Gymnasium steps it.", type(env).__name__)
+    return None
+
+
+def agrees(env: Any, rules: Rules) -> bool:
+    """Whether both make the same steps from 20 drawn states."""
+    rng, kernel = np.random.default_rng(0), kernel_of(rules)
+    n_actions, state = int(env.action_space.n), np.zeros((1, 4))
+    obs, reward = (
+        np.zeros((1, 1, *env.observation_space.shape), np.float32),
+        np.zeros(1, np.float32),
+    )
+    terminated = np.zeros(1, np.bool_)
+    for _ in range(20):
+        env.reset(seed=0)
+        env.state = rng.uniform(-0.3, 0.3, len(env.state))
+        state[0, : len(env.state)] = env.state
+        action = int(rng.integers(n_actions))
+        values = np.array([rules.values(env)], float)
+        kernel(values, state, np.array([[action]]), np.ones(1, np.bool_), obs, reward, terminated)
+        theirs = env.step(action)[:3]
+        same = obs.tobytes() == theirs[0].tobytes() and state[0, : len(env.state)].tolist() == [
+            *env.state
+        ]
+        if not same or (reward[0], terminated[0]) != theirs[1:]:
+            return False
+    return True
+
+
+def kernel_of(rules: Rules) -> Callable[..., int]:
+    """The compiled function."""
+    from rltrain.env import classic_control_kernel
+
+    function: Callable[..., int] = getattr(classic_control_kernel, rules.kernel)
+    return function
+
+
+class ClassicControl(SyncVectorEnv):
+    """``n_envs`` environments made by ``make``, stepped together.
+
+    Args:
+        rules: the compiled counterpart.
+        make: builds one environment, a ``GymnasiumEnv`` of those in ``RULES``.
+        n_envs: environments, E.
+        time_limit: as ``SyncVectorEnv``.
+    """
+
+    envs: list[GymnasiumEnv]  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        rules: Rules,
+        *,
+        make: Callable[[], Env],
+        n_envs: int,
+        time_limit: Literal["bootstrap", "terminal"],
+    ) -> None:
+        super().__init__(make=make, n_envs=n_envs, time_limit=time_limit)
+        self._rules, self._kernel = rules, kernel_of(rules)
+        values = rules.values(self.envs[0].env.unwrapped)
+        self._values = np.zeros((n_envs, len(values)))
+        self._states = np.zeros((n_envs, 4))
+        self._t = np.zeros(n_envs, np.int64)  # env steps of the current episodes
+        limit = self.spec.max_steps
+        self._limit = np.iinfo(np.int64).max if limit is None else limit
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """``action`` [E, N] to (reward [E, R], terminated [E]); a new episode where ``last``."""
+        assert self._seeds is not None, "step before reset"
+        assert self.lost is not None
+        self.lost[:] = False
+        playing = ~self.last
+        reward, terminated = np.zeros((self.n_envs, 1), np.float32), np.empty(self.n_envs, np.bool_)
+        results = self.obs, reward[:, 0], terminated
+        failed = self._kernel(self._values, self._states, action, playing, *results)
+        if failed >= 0:
+            env = self.envs[failed]
+            env.t = int(self._t[failed]) + 1
+            raise EnvError(
+                f"Environment {failed}: {env.where()} gave the observation {self.obs[failed, 0]} "
+                f"after the action {action[failed, 0]}."
+            )
+        self._t += playing
+        truncated = (self._t >= self._limit) & playing
+        begins = np.flatnonzero(self.last)
+        np.logical_or(terminated, truncated, out=self.last)
+        for e in begins.tolist():
+            self._begin(e, int(self._episode[e]) + 1)
+        if self.time_limit == "terminal":
+            terminated |= truncated
+        return reward, terminated
+
+    def call(self, method: str, *args: Any) -> list[Any]:
+        """Call a method of every environment; attributes that it sets are in force at once."""
+        if self._seeds is None:
+            return super().call(method, *args)
+        self._to_gymnasium(range(self.n_envs))
+        results = super().call(method, *args)
+        for e in range(self.n_envs):
+            self._from_gymnasium(e)
+        return results
+
+    def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
+        """The images, uint8 [H, W, 3], of the last step of these environments."""
+        self._to_gymnasium(envs)
+        return super().render(envs)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Every array, and the tasks."""
+        return {
+            "episode": self._episode.copy(),
+            **{name: getattr(self, name).copy() for name in ARRAYS},
+            "t": self._t.copy(),
+            "states": self._states.copy(),
+            "began_with": list(self._tasks),
+            "tasks": [env.task for env in self.envs],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue exactly, after ``reset`` with the same seeds.
+
+        Raises:
+            ValueError: the state was written with another number of environments.
+        """
+        require_envs(len(state["episode"]), self.n_envs)
+        for e, env in enumerate(self.envs):
+            if state["began_with"][e] is not None:
+                env.set_task(state["began_with"][e])
+            self._begin(e, int(state["episode"][e]))
+            if state["tasks"][e] is not None:
+                env.set_task(state["tasks"][e])
+        for name in ARRAYS:
+            getattr(self, name)[...] = state[name]
+        self._t[:], self._states[:] = state["t"], state["states"]
+
+    def _begin(self, e: int, k: int) -> None:
+        super()._begin(e, k)
+        self._t[e] = 0
+        self._from_gymnasium(e)
+
+    def _from_gymnasium(self, e: int) -> None:
+        inner: Any = self.envs[e].env.unwrapped
+        self._values[e] = self._rules.values(inner)
+        self._states[e, : len(inner.state)] = inner.state
+
+    def _to_gymnasium(self, envs: Sequence[int]) -> None:
+        for e in envs:
+            inner: Any = self.envs[e].env.unwrapped
+            inner.state = self._states[e, : len(inner.state)].copy()

@@ -1,0 +1,185 @@
+"""CartPole, Acrobot and MountainCar in machine code, compared with Gymnasium's own objects."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from rltrain.env.classic_control import ClassicControl, rules_of
+from rltrain.env.make_gymnasium import gymnasium_env
+from rltrain.env.vector import SyncVectorEnv
+from rltrain.errors import EnvError
+
+IDS = {"CartPole-v1": 2, "Acrobot-v1": 3, "MountainCar-v0": 3}
+TASKS: dict[str, list[dict[str, Any]]] = {
+    "CartPole-v1": [
+        {"gravity": 3.7, "force_mag": 4.0},
+        {"kinematics_integrator": "semi-implicit", "tau": 0.05},
+        {"_sutton_barto_reward": True, "x_threshold": 0.1},
+        {"masspole": 0.3, "length": 0.2, "theta_threshold_radians": 0.5},
+    ],
+    "Acrobot-v1": [
+        {"book_or_nips": "nips"},
+        {"LINK_MASS_1": 0.7, "LINK_LENGTH_1": 1.3, "LINK_COM_POS_1": 0.6, "LINK_MOI": 0.8},
+        {"MAX_VEL_1": 1.0, "MAX_VEL_2": 2.0, "AVAIL_TORQUE": [-3.0, 0.5, 4.0], "dt": 0.1},
+    ],
+    "MountainCar-v0": [
+        {"gravity": 0.001, "force": 0.002},
+        {"goal_velocity": 0.01, "min_position": -0.7, "max_speed": 0.03},
+    ],
+}
+
+
+def made(id: str, compiled: bool = True, n_envs: int = 4, **more: Any) -> Any:
+    known = {"training": True, "record": False, "kwargs": {}, **more}
+    return gymnasium_env(id=id, n_envs=n_envs, compiled=compiled, **known)
+
+
+def seeds(e: int, k: int) -> int:
+    return (e + 1) * 2**40 + 7_919 * k
+
+
+def require_equal(ours: Any, theirs: Any, id: str, n_steps: int, seed: int = 0) -> None:
+    draws = np.random.default_rng(seed).integers(0, IDS[id], (n_steps, ours.n_envs, 1))
+    for t, action in enumerate(draws):
+        for mine, other in zip(ours.step(action), theirs.step(action), strict=True):
+            assert mine.dtype == other.dtype, t
+            assert mine.tobytes() == other.tobytes(), t
+        for name in ("obs", "last", "avail_actions", "state"):
+            assert getattr(ours, name).tobytes() == getattr(theirs, name).tobytes(), (t, name)
+
+
+@pytest.mark.parametrize("time_limit", ["bootstrap", "terminal"])
+@pytest.mark.parametrize("id", IDS)
+def test_every_bit_is_gymnasiums(id, time_limit):
+    ours, theirs = (made(id, compiled, time_limit=time_limit) for compiled in (True, False))
+    assert type(ours) is ClassicControl
+    assert type(theirs) is SyncVectorEnv
+    assert ours.spec == theirs.spec
+    for env in (ours, theirs):
+        env.reset(seeds)
+    assert ours.obs.tobytes() == theirs.obs.tobytes()
+    require_equal(ours, theirs, id, 700)  # past the time limits
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("id", IDS)
+def test_every_bit_of_100_000_steps_is_gymnasiums(id):
+    ours, theirs = (made(id, compiled, n_envs=32) for compiled in (True, False))
+    for env in (ours, theirs):
+        env.reset(seeds)
+    require_equal(ours, theirs, id, 3_200, seed=1)
+
+
+@pytest.mark.parametrize(("id", "task"), [(id, task) for id in TASKS for task in TASKS[id]])
+def test_attributes_of_a_task_are_in_force(id, task):
+    ours, theirs = made(id), made(id, compiled=False)
+    for env in (ours, theirs):
+        env.reset(seeds)
+        env.call("set_task", task)
+    require_equal(ours, theirs, id, 530)
+
+
+def test_an_attribute_that_is_set_within_an_episode_is_in_force_at_once():
+    ours, theirs = made("CartPole-v1"), made("CartPole-v1", compiled=False)
+    for env in (ours, theirs):
+        env.reset(seeds)
+    require_equal(ours, theirs, "CartPole-v1", 3)
+    for env in (ours, theirs):
+        env.call("__setattr__", "force_mag", -25.0)
+    require_equal(ours, theirs, "CartPole-v1", 3)
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_a_saved_state_is_continued_exactly(id):
+    ours, again, theirs = made(id), made(id), made(id, compiled=False)
+    for env in (ours, theirs):
+        env.reset(seeds)
+    require_equal(ours, theirs, id, 100)
+    for env in (ours, theirs):
+        env.call("set_task", TASKS[id][0])
+    require_equal(ours, theirs, id, 450, seed=1)
+    saved = ours.state_dict()
+    ours.step(np.zeros((4, 1), np.int64))
+    again.reset(seeds)
+    again.load_state_dict(saved)
+    require_equal(again, theirs, id, 600, seed=2)
+    with pytest.raises(ValueError, match=r"hardware\.n_envs=4"):
+        made(id, n_envs=2).load_state_dict(saved)
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_images_show_the_present_state(id):
+    pytest.importorskip("pygame")
+    ours, theirs = (made(id, compiled, record=True) for compiled in (True, False))
+    for env in (ours, theirs):
+        env.reset(seeds)
+    assert type(ours) is ClassicControl
+    require_equal(ours, theirs, id, 5)
+    (mine,), (other,) = ours.render([2])[0], theirs.render([2])[0]
+    assert np.array_equal(mine, other)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kwargs": {"render_mode": "human"}},
+        {"compiled": False},
+        {"reward_clip": 0.5},
+        {"factored": False, "id": "FrozenLake-v1"},
+    ],
+)
+def test_other_environments_are_stepped_by_gymnasium(change, monkeypatch):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    assert type(made(**{"id": "CartPole-v1", **change})) is SyncVectorEnv
+
+
+def test_a_wrapper_or_a_subclass_has_no_compiled_counterpart():
+    class Heavier(type(gymnasium.make("CartPole-v1").unwrapped)):  # type: ignore[misc]
+        pass
+
+    env = gymnasium.make("CartPole-v1", disable_env_checker=True)
+    assert rules_of(env) is not None
+    assert rules_of(gymnasium.wrappers.TransformReward(env, lambda r: 2 * r)) is None
+    assert rules_of(Heavier()) is None
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_another_version_of_gymnasium_is_noticed(id, monkeypatch, caplog):
+    kind = type(gymnasium.make(id).unwrapped)
+    step = kind.step
+
+    def changed(self: Any, action: Any) -> Any:
+        obs, reward, *rest = step(self, action)
+        return np.nextafter(obs, np.float32(2)), reward, *rest
+
+    monkeypatch.setattr(kind, "step", changed)
+    assert type(made(id)) is SyncVectorEnv
+    assert f"{kind.__name__} differs from its machine code" in caplog.text
+
+
+def test_noise_that_is_not_compiled_is_refused():
+    env = made("Acrobot-v1")
+    env.reset(seeds)
+    with pytest.raises(EnvError, match=r"type env\.compiled=false"):
+        env.call("__setattr__", "torque_noise_max", 0.5)
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_what_is_no_number_names_environment_and_step(id):
+    env = made(id)
+    env.reset(seeds)
+    env.step(np.zeros((4, 1), np.int64))
+    env._states[2] = np.nan
+    with pytest.raises(EnvError, match=rf"^Environment 2: {id} at step 2 .* gave the observation"):
+        env.step(np.zeros((4, 1), np.int64))
+
+
+@pytest.mark.parametrize("id", IDS)
+@pytest.mark.parametrize("action", [-1, 3])
+def test_an_action_out_of_range_is_refused(id, action):
+    env = made(id)
+    env.reset(seeds)
+    with pytest.raises(EnvError, match=f"after the action {action}"):
+        env.step(np.full((4, 1), action))
