@@ -11,7 +11,7 @@ RUN pip install --no-cache-dir --index-url https://download.pytorch.org/whl/cpu 
 USER 1000
 WORKDIR /runs
 # Compile the kernels once, into the image.
-RUN python -m rltrain.env.smac && python -m rltrain.env.games && \
+RUN python -m rltrain.battles && python -m rltrain.env.games && \
     python -m rltrain.kernels && python -m rltrain.buffer
 VOLUME /runs/outputs
 ENTRYPOINT ["rltrain"]

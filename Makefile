@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 install: $(STAMP) ## create .venv, install rltrain, compile its kernels
 	@echo "Compiling for this machine: a few minutes the first time."
-	@$(BIN)/python -m rltrain.env.smac
+	@$(BIN)/python -m rltrain.battles
 	@$(BIN)/python -m rltrain.env.games
 	@$(BIN)/python -m rltrain.kernels
 	@$(BIN)/python -m rltrain.buffer

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from benchmarks.variant_battles import Variant, open_battles
-from rltrain.env.smac.data.spawn import Layout, lattice
-from rltrain.env.smac.data.units import LOOPS_PER_SECOND, UNITS
-from rltrain.env.smac.engine.world import M, P, U
+from rltrain.battles.data.spawn import Layout, lattice
+from rltrain.battles.data.units import LOOPS_PER_SECOND, UNITS
+from rltrain.battles.engine.world import M, P, U
 
 SECONDS = (1, 2, 3)
 BATTLES = 32

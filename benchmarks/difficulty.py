@@ -19,11 +19,11 @@ from typing import Any
 
 from rltrain.api import settings_from
 from rltrain.assemble.evaluation import build_scripted_evaluation
+from rltrain.battles.data.maps import find_map, map_names
+from rltrain.battles.engine.battles import Battles
+from rltrain.battles.native import RULES_VERSION
+from rltrain.battles.options import Options
 from rltrain.env import smac
-from rltrain.env.smac.data.maps import find_map, map_names
-from rltrain.env.smac.engine.battles import Battles
-from rltrain.env.smac.native import RULES_VERSION
-from rltrain.env.smac.options import Options
 from rltrain.mode.evaluate import summary
 from rltrain.types import Clock
 
@@ -165,7 +165,7 @@ def first_frame(map_name: str) -> str:
     """Draw the first frame of a map; returns its Markdown line, or nothing without a renderer."""
     path = PICTURES / f"{map_name}.png"
     try:
-        picture: Any = importlib.import_module("rltrain.env.smac.render.painter").picture
+        picture: Any = importlib.import_module("rltrain.battles.render.painter").picture
         from PIL import Image
     except ImportError:
         return ""

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rltrain.battles.data.maps import MapData
+from rltrain.battles.data.spawn import Layout, attack_goals, start_points
+from rltrain.battles.engine.battles import Battles
+from rltrain.battles.engine.world import M, Outcome, P, Scene, U
+from rltrain.battles.options import Options
+from rltrain.battles.scripted.policies import BattleDecisions, HeuristicOrders
 from rltrain.common.seeding import seed_key
-from rltrain.env.smac.data.maps import MapData
-from rltrain.env.smac.data.spawn import Layout, attack_goals, start_points
-from rltrain.env.smac.engine.battles import Battles
-from rltrain.env.smac.engine.world import M, Outcome, P, Scene, U
-from rltrain.env.smac.options import Options
-from rltrain.env.smac.scripted.policies import BattleDecisions, HeuristicOrders
 
 THREADS = 2
 HEURISTIC = "heuristic_ai"  # the player that gives orders in place of actions

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.game.data import Folder
 from benchmarks.game.parts import PARTS, Row, criterion
 from benchmarks.game.policies import play
-from rltrain.env.smac.native import RULES_VERSION
+from rltrain.battles.native import RULES_VERSION
 from rltrain.mode.run_folder import git_state
 
 KEPT = Path(__file__).parents[1] / "data" / "game.jsonl"

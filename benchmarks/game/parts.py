@@ -21,9 +21,9 @@ from benchmarks.game.play import (
     places_of,
 )
 from benchmarks.game.policies import mean_rates, play
-from rltrain.env.smac.data.maps import find_map
-from rltrain.env.smac.engine.battles import Battles
-from rltrain.env.smac.engine.world import U
+from rltrain.battles.data.maps import find_map
+from rltrain.battles.engine.battles import Battles
+from rltrain.battles.engine.world import U
 
 WALKED = ("8m_mappo", "2s3z_qmix", "2s3z_coma", "3m_coma", "3m_qmix")
 REPLAYED = ("3m_qmix", "2s3z_qmix", "8m_mappo", "2s3z_coma", "3m_coma")

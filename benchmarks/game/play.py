@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.game.data import Orders, Starts, first_places, layout_of, types_of
-from rltrain.env.smac.engine.battles import Battles
-from rltrain.env.smac.engine.world import NO_ONE, U
-from rltrain.env.smac.options import Options
+from rltrain.battles.engine.battles import Battles
+from rltrain.battles.engine.world import NO_ONE, U
+from rltrain.battles.options import Options
 
 NO_OP, STOP, FIRST_TARGET, LOOPS = 0, 1, 6, 8
 MOVES = {"N": 2, "S": 3, "E": 4, "W": 5}

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from benchmarks.game.data import Folder
 from benchmarks.game.play import open_battles
-from rltrain.env.smac.engine.world import Outcome
+from rltrain.battles.engine.world import Outcome
 
 
 class Rate(NamedTuple):

@@ -16,9 +16,9 @@ import rltrain
 from benchmarks.speed.free_env import FreeEnv
 from benchmarks.speed.plain_learner import PlainLearner
 from benchmarks.speed.qmix_update import MAPS, make_batch, make_learner, smac_like
+from rltrain.battles.engine.kernel import draw, njit
 from rltrain.buffer.priorities import Priorities
 from rltrain.common.seeding import seed_key
-from rltrain.env.smac.engine.kernel import draw, njit
 from rltrain.env.smac.vector import SmacVectorEnv
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.types import Clock

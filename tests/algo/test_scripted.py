@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rltrain.algo.scripted import Scripted
+from rltrain.battles.scripted.policies import DECISIONS
 from rltrain.env.games.matrix import two_step_game
-from rltrain.env.smac.scripted.policies import DECISIONS
 from rltrain.types import Clock, EnvSpec
 
 

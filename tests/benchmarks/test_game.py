@@ -15,7 +15,7 @@ from benchmarks.game.data import CENTER, MAX_DISTANCE, Folder, layout_of
 from benchmarks.game.parts import MOST, PARTS, Row, criterion, order_shares
 from benchmarks.game.play import health_of, open_battles, places_of
 from benchmarks.game.policies import Rate, mean_rates
-from rltrain.env.smac.engine.world import U
+from rltrain.battles.engine.world import U
 
 STEPS, EAST, STOP, ATTACK = 20, 4, 1, 6
 START = {

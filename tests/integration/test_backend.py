@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from rltrain import main as entry
-from rltrain.env.smac.native import RULES_VERSION
+from rltrain.battles.native import RULES_VERSION
 from rltrain.errors import CheckpointError, UsageError
 from tests.conftest import SMALL
 from tests.env.smac.starcraft2.stand_in import install_game, install_package

@@ -9,10 +9,10 @@ from benchmarks import calibrate
 from benchmarks.anchors import heuristic_anchors
 from benchmarks.crowding import geometric_maximum
 from benchmarks.variant_battles import Variant, open_battles, win_rates
-from rltrain.env.smac.data.spawn import Layout
-from rltrain.env.smac.engine.battles import Battles
-from rltrain.env.smac.engine.world import P, U
-from rltrain.env.smac.options import Options
+from rltrain.battles.data.spawn import Layout
+from rltrain.battles.engine.battles import Battles
+from rltrain.battles.engine.world import P, U
+from rltrain.battles.options import Options
 
 
 def test_the_halves_are_disjoint_and_cover_all_comparable_anchors() -> None:

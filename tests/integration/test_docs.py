@@ -11,11 +11,11 @@ import yaml
 
 from benchmarks import results
 from benchmarks.tasks import TASKS
+from rltrain.battles.native import RULES_VERSION
 from rltrain.common.metrics import METRICS
 from rltrain.config.catalog import conf_dir
 from rltrain.config.names import OF_A_RUN
 from rltrain.config.suggest.keys import FREE_FORM
-from rltrain.env.smac.native import RULES_VERSION
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ["from_pymarl.md", "from_rllib.md", "from_sb3.md"]
@@ -236,5 +236,5 @@ def test_the_files_and_constants_of_the_battle_engine_exist():
     named = re.findall(r"`((?:data|engine|smaclite)/\w+\.py)(?:: ([^`]+))?`", text)
     assert len(named) > 20
     for file, constants in named:
-        source = (DOCS.parent / "rltrain/env/smac" / file).read_text(encoding="utf-8")
+        source = (DOCS.parent / "rltrain/battles" / file).read_text(encoding="utf-8")
         assert [name for name in constants.split(", ") if name not in source] == [], file

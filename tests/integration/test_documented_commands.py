@@ -13,9 +13,9 @@ import pytest
 
 import rltrain
 from rltrain.api import settings_from
+from rltrain.battles.smaclite.maps import find_map_under
 from rltrain.config.overrides import jobs, parse
 from rltrain.config.show.help import help_text
-from rltrain.env.smac.smaclite.maps import find_map_under
 from rltrain.errors import UsageError
 from tests.marks import slow_except
 

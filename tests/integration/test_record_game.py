@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks import record_game
-from rltrain.env.smac.data.maps import find_map
-from rltrain.env.smac.engine.world import U
+from rltrain.battles.data.maps import find_map
+from rltrain.battles.engine.world import U
 from rltrain.env.smac.vector import SmacVectorEnv
 from tests.env.smac.starcraft2.stand_in import LIMIT, install_game, install_package
 

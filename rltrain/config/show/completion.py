@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from rltrain.battles.data.maps import map_names
+from rltrain.battles.data.scenarios import SCENARIOS
 from rltrain.config.catalog import Catalog, Key
 from rltrain.config.suggest.choices import ATARI_GAMES
-from rltrain.env.smac.data.maps import map_names
-from rltrain.env.smac.data.scenarios import SCENARIOS
 
 FLAGS = ("-m", "--help", "--version", "--cfg", "--config-dir", "--multirun", "--resolve")
 PATHS = ("checkpoint", "resume", "config", "runs", "dataset.write", "dataset.read")

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rltrain.battles.data.maps import MAPS
+from rltrain.battles.data.scenarios import is_scenario
 from rltrain.config.catalog import Catalog
 from rltrain.config.suggest.aliases import choice_aliases
-from rltrain.env.smac.data.maps import MAPS
-from rltrain.env.smac.data.scenarios import is_scenario
 from rltrain.errors import closest, normal, one_edit
 
 FEW = 8

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rltrain.battles.native import NativeBattles
 from rltrain.common.number_types import Count, Flag, Positive
-from rltrain.env.smac.native import NativeBattles
 from rltrain.env.smac.starcraft2.games import Games
 from rltrain.env.smac.starcraft2.installation import Backend, about_game, choose_backend
 from rltrain.env.smac.starcraft2.worker import Recipe

@@ -8,15 +8,15 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, Literal
 
+from rltrain.battles.data.scenarios import RACES, find_scenario
+from rltrain.battles.data.smacv2_config import MAP_FILE, scenario_options
+from rltrain.battles.native import NativeBattles
+from rltrain.battles.options import Smacv2Options, spec_of
+from rltrain.battles.starcraft2_env import StarCraft2Env
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count
 from rltrain.env.smac.backend import BackendOptions, open_battles
-from rltrain.env.smac.data.scenarios import RACES, find_scenario
-from rltrain.env.smac.native import NativeBattles
-from rltrain.env.smac.options import Smacv2Options, spec_of
-from rltrain.env.smac.starcraft2.smacv2_config import MAP_FILE, scenario_options
 from rltrain.env.smac.starcraft2.worker import Recipe
-from rltrain.env.smac.starcraft2_env import StarCraft2Env
 from rltrain.env.smac.vector import TIME_LIMITS, SmacVectorEnv, check_choice
 
 

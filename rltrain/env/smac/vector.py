@@ -10,11 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rltrain.common.keywords import flat_keywords
-from rltrain.common.number_types import Count, Flag
-from rltrain.env.smac.backend import BackendOptions, BattleBackend, open_battles
-from rltrain.env.smac.native import NativeBattles
-from rltrain.env.smac.options import (
+from rltrain.battles.native import NativeBattles
+from rltrain.battles.options import (
     STARTS,
     Options,
     ProgramOptions,
@@ -22,7 +19,10 @@ from rltrain.env.smac.options import (
     StartOptions,
     spec_of,
 )
-from rltrain.env.smac.smaclite.maps import RULES, find_map_under
+from rltrain.battles.smaclite.maps import RULES, find_map_under
+from rltrain.common.keywords import flat_keywords
+from rltrain.common.number_types import Count, Flag
+from rltrain.env.smac.backend import BackendOptions, BattleBackend, open_battles
 from rltrain.env.smac.starcraft2.worker import Recipe
 from rltrain.interfaces import DecisionFunction, EpisodeSeeds
 from rltrain.types import EnvSpec

@@ -22,15 +22,15 @@ from rich.table import Table
 from rich.text import Text
 
 import rltrain
+from rltrain.battles.data.maps import map_names
+from rltrain.battles.data.smacv2_config import MAP_FILE
 from rltrain.common.install import (
     install_command,
     install_extra,
     installed_version,
     requirements,
 )
-from rltrain.env.smac.data.maps import map_names
 from rltrain.env.smac.starcraft2 import installation
-from rltrain.env.smac.starcraft2.smacv2_config import MAP_FILE
 from rltrain.logger.screen import Screen
 from rltrain.video.ffmpeg import find_ffmpeg
 
@@ -143,11 +143,11 @@ def compiler() -> Iterator[Finding]:
     """
     import numpy as np
 
+    from rltrain.battles.engine.combat import nearest_living
+    from rltrain.battles.engine.env_step import advance_serial
+    from rltrain.battles.engine.world import U
     from rltrain.common.compilation import compile_problem
     from rltrain.common.numba_cache import is_compiled
-    from rltrain.env.smac.engine.combat import nearest_living
-    from rltrain.env.smac.engine.env_step import advance_serial
-    from rltrain.env.smac.engine.world import U
 
     if is_compiled(advance_serial):
         return
@@ -159,9 +159,9 @@ def compiler() -> Iterator[Finding]:
 
 def engine_cache() -> Iterator[Finding]:
     """Where machine code is kept, and whether the battle engine is in it."""
+    from rltrain.battles.engine.env_step import advance_serial
+    from rltrain.battles.engine.kernel import SOURCES
     from rltrain.common.numba_cache import cache_folder, is_compiled
-    from rltrain.env.smac.engine.env_step import advance_serial
-    from rltrain.env.smac.engine.kernel import SOURCES
 
     folder = cache_folder(*SOURCES)
     if folder.name.startswith("rltrain-numba-"):
@@ -171,7 +171,7 @@ def engine_cache() -> Iterator[Finding]:
         yield finding("compile cache", True, f"the battle engine is compiled, in {folder}")
     else:
         found = f"writable ({folder}); the first run compiles for a minute or two"
-        yield finding("compile cache", False, found, "python -m rltrain.env.smac")
+        yield finding("compile cache", False, found, "python -m rltrain.battles")
 
 
 def disk(outputs: Path) -> Iterator[Finding]:

@@ -13,11 +13,11 @@ from typing import Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 import yaml
 
+from rltrain.battles.data.maps import map_names
 from rltrain.common.imports import locate
 from rltrain.config.catalog import Catalog
 from rltrain.config.schema import AlgoSettings, HardwareSettings, RunSettings
 from rltrain.config.show.completion import complete
-from rltrain.env.smac.data.maps import map_names
 
 CATALOG = Catalog()
 

@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rltrain.battles.native import NativeBattles
+from rltrain.battles.options import Options, env_spec
 from rltrain.env.smac.backend import BattleBackend
-from rltrain.env.smac.native import NativeBattles
-from rltrain.env.smac.options import Options, env_spec
 from rltrain.env.smac.starcraft2.games import Games
 from rltrain.env.smac.starcraft2.worker import Recipe
 
 MEMBERS = {*BattleBackend.__annotations__, *vars(BattleBackend)} - {*vars(type), "_is_protocol"}
-ENGINE = Path(__file__).parents[3] / "rltrain" / "env" / "smac" / "engine"
+ENGINE = Path(__file__).parents[3] / "rltrain" / "battles" / "engine"
 
 
 def native() -> NativeBattles:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from pettingzoo.test import parallel_api_test
 
+from rltrain.battles.engine import battles as battles_module
+from rltrain.battles.engine.field_of_view import IN_RANGE
+from rltrain.battles.engine.world import NO_ONE, M, Order, P, U
 from rltrain.env.smac import Smacv2VectorEnv, StarCraftCapabilityEnv, parallel_env
-from rltrain.env.smac.engine import battles as battles_module
-from rltrain.env.smac.engine.field_of_view import IN_RANGE
-from rltrain.env.smac.engine.world import NO_ONE, M, Order, P, U
-from tests.env.smac.conftest import NORTH, STOP, actions, enlist, place, random_legal, seeds
+from tests.battles.conftest import NORTH, STOP, actions, enlist, place, random_legal, seeds
 from tests.marks import each_once
 
 PUBLISHED: dict[str, Any] = {

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from rltrain.battles.data.maps import map_names
+from rltrain.battles.engine import battles as battles_module
+from rltrain.battles.starcraft2_env import StarCraft2Env
 from rltrain.common.seeding import seed_key
-from rltrain.env.smac.data.maps import map_names
-from rltrain.env.smac.engine import battles as battles_module
-from rltrain.env.smac.starcraft2_env import StarCraft2Env
 from rltrain.env.smac.vector import SmacVectorEnv
-from tests.env.smac.conftest import STOP, random_legal, seeds
+from tests.battles.conftest import STOP, random_legal, seeds
 
 
 def play(env: SmacVectorEnv, steps: int, seed: int = 0) -> list[bytes]:

@@ -23,8 +23,8 @@ SAVED_IN = {
     "common.metrics.Metrics": "dqn",
     "env.classic_control.ClassicControl": "dqn",
     "env.games.lockstep.GameEnv": "qmix",
-    "env.smac.engine.battles.Battles": "battle",
-    "env.smac.native.NativeBattles": "battle",
+    "battles.engine.battles.Battles": "battle",
+    "battles.native.NativeBattles": "battle",
     "env.smac.vector.SmacVectorEnv": "battle",
     "env.team.adapter.TeamEnv": "own team",
     "env.vector.SyncVectorEnv": "conv",
@@ -48,7 +48,7 @@ NOT_SAVED_IN_RUNS = {
     "callback.hooks.Callback": "the empty state of a callback that keeps nothing",
     "env.atari.AtariVectorEnv": "the package is an extra: tests/env/test_atari.py",
     "env.minatar.MinAtarGame": "the package is an extra: tests/env/test_minatar.py",
-    "env.smac.scripted.policies.BattleDecisions": "policies without learning are only evaluated",
+    "battles.scripted.policies.BattleDecisions": "policies without learning are only evaluated",
     "env.smac.starcraft2.games.Games": "StarCraft II cannot save a game: its state says so",
 }
 """Others, and why."""

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from rltrain import main as entry
+from rltrain.battles.data.maps import map_names
 from rltrain.common.install import install_command
 from rltrain.common.numba_cache import cache_folder, is_compiled
-from rltrain.env.smac.data.maps import map_names
 from rltrain.errors import UsageError
 from rltrain.mode.doctor import machine
 from rltrain.mode.doctor.machine import (

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from rltrain.env.smac.engine.battles import IllegalAction, check_shape
+from rltrain.battles.engine.battles import IllegalAction, check_shape
 from rltrain.env.smac.starcraft2.process import EXIT_TIMEOUT, Crash, GameProcess
 from rltrain.env.smac.starcraft2.worker import GameStep, Recipe
 from rltrain.errors import EnvError

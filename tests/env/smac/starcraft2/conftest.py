@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rltrain.env.smac.options import Options
+from rltrain.battles.options import Options
 from rltrain.env.smac.starcraft2.worker import Game, Recipe
 from rltrain.env.smac.vector import SmacVectorEnv
 from tests.env.smac.starcraft2.stand_in import (

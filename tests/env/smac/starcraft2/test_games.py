@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rltrain.env.smac.engine.battles import IllegalAction
-from rltrain.env.smac.options import SmacOptions
+from rltrain.battles.engine.battles import IllegalAction
+from rltrain.battles.options import SmacOptions
 from rltrain.env.smac.vector import SmacVectorEnv
 from rltrain.types import Episode
 from rltrain.video.sc2_replay import GameReplays

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.env.smac.data.maps import MAPS
-from rltrain.env.smac.native import RULES_VERSION
+from rltrain.battles.data.maps import MAPS
+from rltrain.battles.native import RULES_VERSION
 from rltrain.env.smac.starcraft2 import installation
 from rltrain.env.smac.starcraft2.installation import (
     about_game,

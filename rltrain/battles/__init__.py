@@ -1,0 +1,1 @@
+"""StarCraft II micromanagement: a compiled battle engine with SMAC's maps and interface."""

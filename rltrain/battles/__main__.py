@@ -1,0 +1,33 @@
+"""``python -m rltrain.battles`` compiles the battle engine once, so that the first run does not
+have to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+MAPS = ("3m", "terran_5_vs_5")
+"""A map with fixed and one with drawn teams, which together call every kernel."""
+
+
+def compile_engine() -> None:
+    """Compile every kernel, or load it from the cache."""
+    from rltrain.battles.engine.battles import UNITS_PER_CALL, Battles
+    from rltrain.battles.options import Options
+    from rltrain.common import numba_cache
+
+    for map_name in MAPS:
+        for n_envs, n_threads in ((2, 1), (UNITS_PER_CALL, 2)):
+            battles = Battles(
+                map_name=map_name,
+                n_envs=n_envs,
+                options=Options(),
+                n_threads=min(n_threads, numba_cache.MAX_THREADS),
+            )
+            battles.reset({e: e for e in range(n_envs)})
+            battles.step(np.where(battles.avail[:, :, 0] == 1, 0, 1))
+            battles.refresh()
+
+
+if __name__ == "__main__":
+    compile_engine()
+    print("the battle engine is compiled")

@@ -1,0 +1,96 @@
+"""SMACv2's scenarios as data (Ellis et al., 2023): teams of one race drawn for every battle.
+
+A scenario is ``<race>_<n>_vs_<m>``, n agents against m enemies; 15 of them are published. A new
+race is one more row of ``RACES``. Nothing here is compiled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rltrain.battles.data.maps import MAPS, Group, MapData
+from rltrain.errors import closest
+
+LIMIT = 200  # env steps
+MAX_UNITS = 64  # of one side
+REFLECT = 0.5  # probability that the teams face each other, else the agents begin surrounded
+SURROUND_AT = 14.0  # west and south side of the square around the center that groups keep out of
+MAX_GROUPS = 4  # of enemies around the agents, one on each diagonal
+SHOOT_RANGES: Mapping[str, float] = {
+    "stalker": 6, "zealot": 0.1, "colossus": 7, "zergling": 0.1, "baneling": 0.25, "hydralisk": 5,
+    "marine": 5, "marauder": 6, "medivac": 4,
+}  # fmt: skip
+"""Center distances, cells: where attacks (a healer's healing) become available, weapons aside."""
+
+
+@dataclass(frozen=True)
+class Race:
+    """The distribution of a team."""
+
+    letter: str  # T, P or Z
+    weights: Mapping[str, float]  # unit type to probability
+    exception: str | None  # a team of nothing else is drawn again
+
+
+RACES: Mapping[str, Race] = {
+    "terran": Race("T", {"marine": 0.45, "marauder": 0.45, "medivac": 0.1}, "medivac"),
+    "protoss": Race("P", {"stalker": 0.45, "zealot": 0.45, "colossus": 0.1}, None),
+    "zerg": Race("Z", {"zergling": 0.45, "hydralisk": 0.45, "baneling": 0.1}, "baneling"),
+}
+COUNTS = ((5, 5), (10, 10), (20, 20), (10, 11), (20, 23))  # published
+SCENARIOS = tuple(f"{race}_{n}_vs_{m}" for race in RACES for n, m in COUNTS)
+_PATTERN = re.compile(r"([a-z]+)_(\d{1,3})_vs_(\d{1,3})")
+
+
+def is_scenario(name: str) -> bool:
+    """Whether this is a scenario's name, published or not."""
+    match = _PATTERN.fullmatch(str(name))
+    return (
+        match is not None
+        and match[1] in RACES
+        and all(1 <= int(count) <= MAX_UNITS for count in match.groups()[1:])
+    )
+
+
+def find_scenario(name: str) -> MapData:
+    """The scenario's row; ValueError with the nearest names if there is none."""
+    if not is_scenario(name):
+        match = _PATTERN.fullmatch(str(name))
+        if match is not None and match[1] in RACES:
+            raise ValueError(
+                f"SMACv2 scenario {name!r}: expected 1 to {MAX_UNITS} units a side, got {match[2]} "
+                f"and {match[3]}."
+            )
+        if name in MAPS:
+            raise ValueError(
+                f"{name!r} is a map of SMAC, not a scenario of SMACv2: type env=smac "
+                f"env.map_name={name}."
+            )
+        near = closest(str(name), SCENARIOS)
+        published = f" Published: {', '.join(SCENARIOS)}."
+        raise ValueError(
+            f"unknown SMACv2 scenario {name!r}: expected <race>_<agents>_vs_<enemies> with race "
+            f"{', '.join(RACES)} and 1 to {MAX_UNITS} units a side."
+            + (f" Did you mean {' or '.join(near)}?" if near else published)
+        )
+    race, agents, enemies = name.replace("_vs_", "_").split("_")
+    types, letter = tuple(RACES[race].weights), RACES[race].letter
+    return MapData(
+        name=f"{race}_{int(agents)}_vs_{int(enemies)}",
+        limit=LIMIT,
+        races=letter * 2,
+        map_type=f"{race}_gen",
+        terrain="open",
+        attack_point=None,
+        chases=True,
+        drawn_from=types,
+        allies=(Group(types[0], int(agents), 8, 16),),
+        enemies=(Group(types[0], int(enemies), 24, 16),),
+    )
+
+
+def race_of(map_data: MapData) -> Race:
+    """The distributions of a scenario's teams."""
+    return RACES[map_data.map_type.removesuffix("_gen")]

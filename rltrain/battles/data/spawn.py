@@ -1,0 +1,182 @@
+"""Start positions: what is measured in the game, and its way of placing units for the rest.
+
+A map creates all units of a team at one point, and the game puts each on the nearest free place:
+the places of a square lattice by their distance from the point, at equal distances
+counter-clockwise from the south, for both teams alike. docs/calibration.md has the evidence.
+Nothing here is compiled.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from rltrain.battles.data.maps import Group, MapData
+from rltrain.battles.data.recorded import Point, Positions
+from rltrain.battles.data.terrain import SIZE, pathable_cells, wall_segments
+from rltrain.battles.data.units import UnitType
+
+MEASURED = Path(__file__).with_name("start_positions.json")
+OVERLAP = 1 / 16  # cells by which the radii of units of different types may overlap
+CLOSER = 252 / 4096  # cells by which the four places right beside the first unit are nearer
+PLACES_PER_CELL = 4  # where the goal of a unit that would end in a wall is put, along each axis
+DIRECTIONS: Mapping[str, float] = {"E": 0.0, "N": 0.5 * math.pi, "W": math.pi, "S": 1.5 * math.pi}
+
+
+class Layout(NamedTuple):
+    """The order of the places around a point, and whether measured positions are used. The defaults
+    are the game's."""
+
+    first: str = "S"  # direction of the first of several places at one distance, of DIRECTIONS
+    turn: str = "ccw"  # the way to the others: ccw or cw
+    mirrored: bool = False  # the enemies' places are turned by half a circle
+    measured: bool = True
+
+
+class Ground:
+    """Where units fit on a terrain."""
+
+    def __init__(self, terrain: str) -> None:
+        self.cells = pathable_cells(terrain)
+        self.walls = wall_segments(self.cells).astype(np.float64)
+
+    def fits(self, unit: UnitType, x: float, y: float) -> bool:
+        """Whether the disc of a unit lies in pathable cells; those in the air fit everywhere."""
+        if unit.layer != "ground":
+            return True
+        if not (0 <= x < SIZE and 0 <= y < SIZE) or not self.cells[int(x), int(y)]:
+            return False
+        start, along = self.walls[:, :2], self.walls[:, 2:] - self.walls[:, :2]
+        share = ((np.array([x, y]) - start) * along).sum(1) / (along * along).sum(1)
+        nearest = start + share.clip(0, 1)[:, None] * along
+        gap = np.hypot(nearest[:, 0] - x, nearest[:, 1] - y).min()
+        return bool(gap >= unit.separation_radius - 1e-6)
+
+    def connects(self, a: Point, b: Point) -> bool:
+        """Whether no wall lies on the straight line between two points; true if one begins in a
+        wall."""
+        if not self.cells[int(a[0]), int(a[1])]:
+            return True
+        n = 2 + math.ceil(PLACES_PER_CELL * math.dist(a, b))
+        x, y = np.linspace(a, b, n).astype(int).T
+        return bool(self.cells[x, y].all())
+
+
+def start_points(
+    map_data: MapData,
+    layout: Layout = Layout(),  # noqa: B008
+    known: Positions | None = None,
+) -> list[Point]:
+    """Start positions in the order of ids: agents sorted by (type, x, y) as SMAC numbers them,
+    enemies in creation order. ``known`` positions replace the measured ones."""
+    if known is None:
+        known = measured_points().get(map_data.name, {}) if layout.measured else {}
+    allies = _place_team(map_data, map_data.allies, layout, known.get("allies", {}))
+    order = list(dict.fromkeys(map_data.ally_types))
+    allies.sort(key=lambda row: (order.index(row[0]), *row[1]))
+    enemies = _place_team(
+        map_data, map_data.enemies, layout, known.get("enemies", {}), turned=layout.mirrored
+    )
+    return [point for _, point in allies + enemies]
+
+
+def attack_goals(map_data: MapData, points: list[Point]) -> list[Point]:
+    """Where units walk to: enemies to the point of their attack order, each at the offset that it
+    has from the middle of its team, as the game moves groups. Agents have no goal but their place.
+    """
+    agents = map_data.n_agents
+    if map_data.attack_point is None:
+        return points
+    middle = np.mean(points[agents:], axis=0)
+    ends = np.array(points[agents:]) - middle + map_data.attack_point
+    ground = Ground(map_data.terrain)
+    units = map_data.unit_types[agents:]
+    return points[:agents] + [
+        _inside(ground, u, tuple(e)) for u, e in zip(units, ends, strict=True)
+    ]
+
+
+def _inside(ground: Ground, unit: UnitType, point: Point) -> Point:
+    """The point, or the nearest one at which the unit fits."""
+    if ground.fits(unit, *point):
+        return point
+    grid = np.arange(PLACES_PER_CELL * SIZE) / PLACES_PER_CELL
+    places = [(float(x), float(y)) for x in grid for y in grid]
+    places.sort(key=lambda place: math.dist(place, point))
+    return next(place for place in places if ground.fits(unit, *place))
+
+
+def _place_team(
+    map_data: MapData,
+    groups: tuple[Group, ...],
+    layout: Layout,
+    known: Mapping[str, list[Point]],
+    *,
+    turned: bool = False,
+) -> list[tuple[str, Point]]:
+    """Types and points of a team in creation order."""
+    ground, placed = Ground(map_data.terrain), list[tuple[str, Point]]()
+    left = {name: list(points) for name, points in known.items()}
+    for group in groups:
+        unit = map_data.units[group.unit]
+        others = [(map_data.units[name], point) for name, point in placed]
+        taken = [(u.radius, point) for u, point in others if u.layer == unit.layer]
+        points = left.get(group.unit, [])[: group.count]
+        if points:
+            del left[group.unit][: group.count]
+        else:
+            points = _free_places(group, unit, ground, taken, layout, turned)
+        placed += [(group.unit, (x, y)) for x, y in points]
+    return placed
+
+
+def _free_places(
+    group: Group,
+    unit: UnitType,
+    ground: Ground,
+    taken: list[tuple[float, Point]],
+    layout: Layout,
+    turned: bool,
+) -> list[Point]:
+    """Places of the units of a group: the nearest to its point that are free of walls and of units
+    in ``taken`` (radius and point), on this side of all walls."""
+    points: list[Point] = []
+    blocked = list(taken)
+    for dx, dy in lattice(unit.radius, layout.first, layout.turn):
+        x, y = (group.x - dx, group.y - dy) if turned else (group.x + dx, group.y + dy)
+        gaps = (math.dist((x, y), point) - radius for radius, point in blocked)
+        if any(gap < unit.radius - OVERLAP for gap in gaps) or not ground.fits(unit, x, y):
+            continue
+        if unit.layer == "ground" and not ground.connects((group.x, group.y), (x, y)):
+            continue
+        points.append((x, y))
+        blocked.append((unit.radius, (x, y)))
+        if len(points) == group.count:
+            return points
+    raise ValueError(f"no room for {group.count} units of type {group.unit!r} at one point")
+
+
+def lattice(step: float, first: str, turn: str) -> Iterator[Point]:
+    """Offsets of the places of a square lattice: by distance, ties by angle."""
+    n = int(SIZE / step)
+    i, j = (axis.ravel() for axis in np.mgrid[-n : n + 1, -n : n + 1])
+    sign = 1 if turn == "ccw" else -1
+    angle = np.round(sign * (np.arctan2(j, i) - DIRECTIONS[first]), 9) % round(2 * math.pi, 9)
+    for k in np.lexsort((angle, i * i + j * j)):
+        beside = i[k] * j[k] == 0 and abs(i[k] + j[k]) == 2
+        length = step - CLOSER / 2 if beside else step
+        yield float(i[k] * length), float(j[k] * length)
+
+
+@cache
+def measured_points() -> Mapping[str, Positions]:
+    """Measured positions by map."""
+    maps: Mapping[str, Positions]
+    maps = json.loads(MEASURED.read_text(encoding="utf-8"))["maps"]
+    return maps

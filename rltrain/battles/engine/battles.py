@@ -1,0 +1,220 @@
+"""``Battles``: E battles of one map side by side, the Python interface of the compiled engine.
+
+``SmacVectorEnv`` and ``StarCraft2Env`` are built on this class. To place units oneself,
+write into ``world`` and call ``refresh``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rltrain.battles.data import terrain
+from rltrain.battles.data.recorded import Positions
+from rltrain.battles.data.roster import build_drawn_scene, build_roster
+from rltrain.battles.data.scenarios import find_scenario, is_scenario
+from rltrain.battles.data.units import UNITS, UnitType
+from rltrain.battles.engine import env_step, teams
+from rltrain.battles.engine.episode import reset_battle
+from rltrain.battles.engine.tables import build_reward, build_scene, build_view
+from rltrain.battles.engine.world import Outcome, U, World, build_frame, build_world
+from rltrain.battles.options import Options, max_reward_against, sizes_of
+from rltrain.battles.smaclite.maps import find_map_under
+from rltrain.battles.smaclite.scene import build_lite_scene
+from rltrain.common import numba_cache
+
+UNITS_PER_CALL = 512
+"""Fewer units than this in one call are stepped faster by one thread than threads can be woken."""
+
+
+class IllegalAction(ValueError):
+    """An agent chose an action that is not available to it; nothing was changed."""
+
+    @classmethod
+    def of(cls, e: int, agent: int, chosen: int, legal: Sequence[int]) -> IllegalAction:
+        """The error for one agent of environment e."""
+        return cls(
+            f"illegal action in environment {e}: agent {agent} chose {chosen}, "
+            f"available are {legal}"
+        )
+
+
+def check_shape(action: np.ndarray, avail: np.ndarray) -> None:
+    """Raise ValueError unless actions [E, A] fit ``avail`` [E, A, n_actions]."""
+    if action.shape != avail.shape[:2]:
+        raise ValueError(
+            f"actions have the wrong shape: expected {avail.shape[:2]} (environments, agents), got "
+            f"{action.shape}"
+        )
+
+
+class Battles:
+    """Arrays obs [E, A, O], avail [E, A, n_actions], state [E, S], reward [E] show the current step
+    of E battles.
+
+    ``sorts_agents=False`` numbers units as SMAClite does, for battles with ``rules="smaclite"``.
+    ``jitter`` moves start positions by up to so many cells along each axis, drawn per battle.
+    ``starts`` replace the start positions of the map; of several each battle draws one.
+    """
+
+    def __init__(
+        self,
+        *,
+        map_name: str,
+        n_envs: int,
+        options: Options,
+        n_threads: int = 1,
+        rules: str = "sc2",
+        sorts_agents: bool = True,
+        jitter: float = 0.0,
+        starts: Sequence[Positions] = (),
+    ) -> None:
+        if is_scenario(map_name):
+            if rules != "sc2":
+                raise ValueError(
+                    f"the scenario {map_name!r} cannot be played with rules={rules}: it has no "
+                    "drawn teams. Choose rules=sc2, or one of the maps of SMAC."
+                )
+            self.map_data = find_scenario(map_name)
+        else:
+            self.map_data = find_map_under(rules, map_name, sorts_agents=sorts_agents)
+        self.options, self.n_envs = options, n_envs
+        self.sizes = sizes_of(self.map_data, options)
+        self.roster = build_roster(self.map_data, options) if self.map_data.drawn_from else None
+        if self.roster is not None:
+            self.scene = build_drawn_scene(self.map_data, options, n_envs)
+        elif rules == "smaclite":
+            self.scene = build_lite_scene(self.map_data, options)
+        else:
+            self.scene = build_scene(self.map_data, options, starts)
+        self.scene = self.scene._replace(jitter=np.float32(jitter))
+        self.max_distance = terrain.PLAYABLE if rules == "sc2" else terrain.SIZE
+        self.shown = build_view(self.map_data, options, self.max_distance, int(rules == "sc2"))
+        self.rule = build_reward(self.map_data, options)
+        self.world = build_world(self.scene, n_envs)
+        self.frame = build_frame(self.scene, self.sizes, n_envs)
+        self.obs, self.avail, self.state = self.frame.obs, self.frame.avail, self.frame.state
+        self.reward = self.frame.reward
+        self.orders: Callable[[], np.ndarray] | None = None  # of the current step, [E, A]
+        self.n_threads = min(n_threads, numba_cache.MAX_THREADS, n_envs)
+        self._seed = np.zeros(n_envs, np.uint64)
+        self._restart = np.zeros(n_envs, np.bool_)
+
+    def reset(self, seeds: Mapping[int, int]) -> None:
+        """Restart the battles e of ``seeds``, each with its own seed; the others stay as they
+        are."""
+        restart = np.zeros(self.n_envs, np.bool_)
+        for e, seed in seeds.items():
+            restart[e], self._seed[e] = True, seed
+        self._recruit(restart)
+        for e in seeds:
+            reset_battle(self.scene, self.shown, self.world, self.frame, e, self._seed[e])
+
+    def step(self, action: np.ndarray, restarts: Mapping[int, int] | None = None) -> None:
+        """One env step with action [E, A]; battles in ``restarts`` (e to seed) restart instead.
+
+        Finished battles that are not restarted stay frozen with reward 0. If ``self.orders`` is
+        set, what it returns (in SMAC's numbers, attacks from 6 on) is carried out in place of the
+        actions; neither need be available then. Raises ``IllegalAction``.
+        """
+        orders = None if self.orders is None else self.orders()
+        action = np.ascontiguousarray(action, np.int64)
+        check_shape(action, self.avail)
+        self._restart[:] = False
+        for e, seed in (restarts or {}).items():
+            self._restart[e], self._seed[e] = True, seed
+        self._check(action, any_action=orders is not None)
+        if restarts:
+            self._recruit(self._restart)
+        advance = env_step.advance_serial
+        if self.n_threads > 1 and self.world.unit.shape[2] * self.n_envs >= UNITS_PER_CALL:
+            numba_cache.set_num_threads(self.n_threads)
+            advance = env_step.advance_parallel
+        advance(
+            self.scene,
+            self.shown,
+            self.rule,
+            self.world,
+            self.frame,
+            action,
+            action if orders is None else orders,
+            orders is not None,
+            self._restart,
+            self._seed,
+        )
+
+    def _recruit(self, restart: np.ndarray) -> None:
+        if self.roster is not None:
+            teams.recruit(self.roster, self.scene, self.world, restart, self._seed)
+
+    def unit_types(self, e: int) -> tuple[UnitType, ...]:
+        """Agents, then enemies, as battle e has them."""
+        if self.roster is None:
+            return self.map_data.unit_types
+        return tuple(UNITS[self.map_data.drawn_from[k]] for k in self.world.kind[e])
+
+    def max_reward(self, e: int) -> float:
+        """Unscaled reward of a win in battle e in which every enemy dies once."""
+        return max_reward_against(self.unit_types(e)[self.map_data.n_agents :], self.options)
+
+    def table(self, name: str, e: int) -> np.ndarray:
+        """The table of this name in ``scene`` for battle e."""
+        table: np.ndarray = getattr(self.scene, name)[e * self.scene.per_battle]
+        return table
+
+    def _check(self, action: np.ndarray, *, any_action: bool) -> None:
+        wrong = env_step.find_illegal(self.world, self.avail, action, self._restart, any_action)
+        if wrong < 0:
+            return
+        e, agent = divmod(wrong, self.map_data.n_agents)
+        legal = np.flatnonzero(self.avail[e, agent]).tolist()
+        if any_action:
+            legal = list(range(self.sizes.n_actions))
+        raise IllegalAction.of(e, agent, int(action[e, agent]), legal)
+
+    @property
+    def ended(self) -> np.ndarray:
+        """bool [E]."""
+        return self.world.outcome != Outcome.RUNNING
+
+    @property
+    def timeout(self) -> np.ndarray:
+        """bool [E]: ended by the time limit only."""
+        return self.world.outcome == Outcome.TIMEOUT
+
+    def results(self, envs: Sequence[int]) -> list[dict[str, Any]]:
+        """How these battles stand: won, dead allies and enemies, timed out."""
+        dead = self.world.unit[envs, U.HEALTH] <= 0
+        agents, outcome = self.map_data.n_agents, self.world.outcome[envs]
+        columns = {
+            "win": outcome == Outcome.WIN,
+            "dead_allies": np.count_nonzero(dead[:, :agents], axis=1),
+            "dead_enemies": np.count_nonzero(dead[:, agents:], axis=1),
+            "timeout": outcome == Outcome.TIMEOUT,
+        }
+        rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in rows]
+
+    def refresh(self) -> None:
+        """Write all observations, masks and states again from ``world``."""
+        env_step.write_frames(self.scene, self.shown, self.world, self.frame)
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Copies of all arrays of ``World``."""
+        return {name: array.copy() for name, array in self.world._asdict().items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue exactly where ``state_dict`` was taken."""
+        for name in World._fields:
+            mine, given = getattr(self.world, name), np.asarray(state[name])
+            if mine.shape != given.shape:
+                raise ValueError(
+                    f"battle state {name!r} does not fit: expected shape {mine.shape}, got "
+                    f"{given.shape}; use the map and the number of environments it was saved with"
+                )
+            mine[...] = given
+        if self.roster is not None:
+            teams.fit_all(self.roster, self.scene, self.world)
+        self.refresh()

@@ -1,0 +1,120 @@
+"""Start of a battle, and the first and last part of every env step (compiled)."""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+from rltrain.battles.engine.combat import SCAN_EVERY, choose_desires
+from rltrain.battles.engine.field_of_view import forget_all, register
+from rltrain.battles.engine.kernel import F, draw, njit, stream_of
+from rltrain.battles.engine.movement.motion import LOOP, push_apart
+from rltrain.battles.engine.observe import write_frame
+from rltrain.battles.engine.outcome import outcome_of, reward_of
+from rltrain.battles.engine.world import M, Outcome, P, U
+
+ZERO, ONE, TWO = F(0), F(1), F(2)
+
+
+@njit()
+def reset_battle(scene, shown, world, frame, e, seed):
+    """Set start positions, full health and a new random stream; write the first frame."""
+    unit, mark = world.unit[e], world.mark[e]
+    world.rng[e] = stream_of(seed)
+    own = e * scene.per_battle
+    for i in range(unit.shape[1]):
+        for row in range(unit.shape[0]):
+            unit[row, i] = scene.first_unit[own, row, i]
+        for row in range(mark.shape[0]):
+            mark[row, i] = scene.first_mark[own, row, i]
+    if scene.starts.shape[0] > 0:
+        k = int(draw(world.rng, e) * F(scene.starts.shape[0]))
+        for i in range(unit.shape[1]):
+            unit[U.X, i], unit[U.Y, i] = scene.starts[k, 0, i], scene.starts[k, 1, i]
+            unit[U.GOAL_X, i], unit[U.GOAL_Y, i] = scene.starts[k, 2, i], scene.starts[k, 3, i]
+    for i in range(unit.shape[1]):
+        mark[M.PHASE, i] = int(draw(world.rng, e) * F(SCAN_EVERY))
+    if scene.span_x != ZERO or scene.span_y != ZERO:
+        share = draw(world.rng, e)
+        for i in range(unit.shape[1]):
+            unit[U.GOAL_X, i] += share * scene.span_x
+            unit[U.GOAL_Y, i] += share * scene.span_y
+    if scene.jitter != ZERO:
+        jitter_starts(scene, unit, mark, world.rng, e)
+    if not scene.smaclite:
+        set_out(unit, mark, scene.param[own], scene.hops, scene.n_agents)
+    world.last_action[e, :] = -1
+    world.clock[e] = 0
+    world.outcome[e] = Outcome.RUNNING
+    frame.reward[e] = 0.0
+    forget_all(world.facing[e], world.watcher[e], world.watches[e])
+    show(scene, shown, world, frame, e)
+
+
+@njit()
+def set_out(unit, mark, param, hops, n_agents):
+    """The enemies begin their attack-move one loop before the first observation."""
+    choose_desires(unit, mark, param, hops, n_agents)
+    for i in range(n_agents, unit.shape[1]):
+        unit[U.VX, i], unit[U.VY, i] = unit[U.UX, i], unit[U.UY, i]
+        unit[U.X, i] += unit[U.VX, i] * LOOP
+        unit[U.Y, i] += unit[U.VY, i] * LOOP
+
+
+@njit()
+def jitter_starts(scene, unit, mark, rng, e):
+    """Moves every unit, and the end of its attack-move with it, by up to ``scene.jitter`` cells
+    along each axis; numbers the agents of each type by position again."""
+    own = e * scene.per_battle
+    param, n_agents = scene.param[own], scene.n_agents
+    for i in range(unit.shape[1]):
+        dx = scene.jitter * (TWO * draw(rng, e) - ONE)
+        dy = scene.jitter * (TWO * draw(rng, e) - ONE)
+        x, y = unit[U.X, i] + dx, unit[U.Y, i] + dy
+        if param[P.SPEED, i] != ZERO and scene.pathable[int(x), int(y)] != 0:
+            unit[U.X, i], unit[U.Y, i] = x, y
+            unit[U.GOAL_X, i] += dx
+            unit[U.GOAL_Y, i] += dy
+    push_apart(unit, mark, param, False)
+    for i in range(1, n_agents):
+        k = i
+        while (
+            k > 0
+            and scene.type_bit[own, k] == scene.type_bit[own, k - 1]
+            and (unit[U.X, k] < unit[U.X, k - 1])
+        ):
+            for row in (U.X, U.Y, U.GOAL_X, U.GOAL_Y):
+                unit[row, k], unit[row, k - 1] = unit[row, k - 1], unit[row, k]
+            k -= 1
+
+
+@njit(forceinline=True)
+def show(scene, shown, world, frame, e):
+    """Write the frame of battle e after a reset or a step."""
+    if shown.limited:
+        register(
+            shown, world.unit[e], scene.param[e * scene.per_battle], world.facing[e],
+            world.watcher[e], world.watches[e], world.blank[e], frame.queue[e], world.rng, e,
+        )  # fmt: skip
+    write_frame(scene, shown, world, frame, e)
+
+
+@njit(forceinline=True)
+def begin_step(world, e, action, n_agents):
+    """Record what the reward and the next observations need from before the step."""
+    unit = world.unit[e]
+    for i in range(unit.shape[1]):
+        unit[U.BEFORE, i] = unit[U.HEALTH, i] + unit[U.SHIELD, i]
+    for i in range(n_agents):
+        world.last_action[e, i] = action[e, i]
+
+
+@njit(forceinline=True)
+def end_step(scene, shown, rule, world, frame, e):
+    """Outcome, reward and frame after the loops of a step."""
+    unit, param, A = world.unit[e], scene.param[e * scene.per_battle], scene.n_agents
+    world.clock[e] += 1
+    world.outcome[e] = outcome_of(unit, param, A, scene.heals, scene.limit, world.clock[e])
+    frame.reward[e] = reward_of(rule, unit, A, world.outcome[e]) * world.factor[e]
+    for i in range(unit.shape[1]):
+        if unit[U.HEALTH, i] <= ZERO:
+            unit[U.SHIELD, i] = ZERO
+    show(scene, shown, world, frame, e)

@@ -1,0 +1,118 @@
+"""``NativeBattles``: the built-in engine as a backend of ``SmacVectorEnv``, with SMAC's methods,
+scripted policies and rendering."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rltrain.battles.battle_view import BattleView
+from rltrain.battles.data.recorded import RecordedStarts
+from rltrain.battles.engine.battles import Battles
+from rltrain.battles.options import Options
+from rltrain.battles.scripted.policies import BattleDecisions, HeuristicOrders
+
+if TYPE_CHECKING:
+    from rltrain.battles.render.painter import Painter
+
+
+RULES_VERSION = "4"
+"""Of ``rules=sc2``; increased when a change of a rule or a start position changes win rates."""
+
+
+class NativeBattles(Battles):
+    """E battles of the built-in engine; see ``BattleBackend``.
+
+    With ``heuristic_ai`` SMAC's heuristic policy gives the orders in place of the actions.
+    """
+
+    exact = True
+
+    def __init__(
+        self,
+        *,
+        map_name: str,
+        n_envs: int,
+        options: Options,
+        n_threads: int = 1,
+        rules: str = "sc2",
+        heuristic_ai: bool = False,
+        heuristic_rest: bool = False,
+        jitter: float = 0.0,
+        recorded: RecordedStarts | None = None,
+    ) -> None:
+        super().__init__(
+            map_name=map_name,
+            n_envs=n_envs,
+            options=options,
+            n_threads=n_threads,
+            rules=rules,
+            jitter=jitter,
+            starts=recorded.starts if recorded else (),
+        )
+        about = {"backend": "native"}
+        if rules == "sc2":
+            about["rules_version"] = RULES_VERSION
+        else:
+            about["rules"] = rules
+        if recorded:
+            about["start_positions"] = recorded.file
+        self.about: Mapping[str, str] = about
+        self.lost = np.zeros(n_envs, np.bool_)
+        self._heuristic = HeuristicOrders(self, rest=heuristic_rest) if heuristic_ai else None
+        self.orders = self._heuristic
+        self._painters: dict[int, Painter] = {}
+
+    def start(self, seeds: Mapping[int, int]) -> None:
+        """Begin the first episodes; with ``fixed_max_reward`` their teams scale the rewards."""
+        if self.roster is not None:
+            self.world.factor[:] = 0.0
+        self.reset(seeds)
+
+    def reset(self, seeds: Mapping[int, int]) -> None:
+        """As in ``Battles``; images start again, too."""
+        super().reset(seeds)
+        for e in seeds:
+            if self._painters.pop(e, None):
+                self.painter(e)
+
+    def call(self, method: str, *args: Any) -> list[Any]:
+        """Call a method of ``BattleView`` on every battle."""
+        return [getattr(BattleView(self, e), method)(*args) for e in range(self.n_envs)]
+
+    def render(self, envs: Sequence[int]) -> list[list[np.ndarray]]:
+        """Images [H, W, 3] of these battles since they were rendered last."""
+        return [self.painter(e).frames() for e in envs]
+
+    def painter(self, e: int) -> Painter:
+        """The painter of battle e."""
+        from rltrain.battles.render.painter import Painter
+
+        if e not in self._painters:
+            self._painters[e] = Painter(self, e)
+        return self._painters[e]
+
+    def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
+        """Only StarCraft II writes them."""
+        raise RuntimeError("save_replay: .SC2Replay files are written by env.backend=sc2 only")
+
+    def scripted(self, name: str) -> BattleDecisions:
+        """The decision function of this name, one of ``scripted.policies.DECISIONS``. Raises
+        ValueError for an unknown one."""
+        return BattleDecisions(self, name)
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Copies of all arrays of the battles and of the heuristic policy."""
+        targets = {} if self._heuristic is None else {"targets": self._heuristic.memory.copy()}
+        return {**targets, **super().state_dict()}
+
+    def resume(self, state: Mapping[str, Any], seed_of: Callable[[int], int]) -> None:
+        """Continue exactly where ``state_dict`` was taken."""
+        self.load_state_dict(state)
+        if self._heuristic is not None:
+            self._heuristic.memory[:] = state["targets"]
+
+    def close(self) -> None:
+        """Do nothing: there is no process and no file to close."""

@@ -1,0 +1,131 @@
+"""Scripted policies, as baselines for trained teams.
+
+A new one is a function and a row of ``DECISIONS``. Its arguments are a ``BattleObservation`` and a
+memory [E, A] int64, one number per agent, to read and overwrite; ``NO_TARGET`` where a battle
+begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from rltrain.battles.engine.battles import Battles
+from rltrain.battles.engine.observe import FIRST_ATTACK, STOP
+from rltrain.battles.scripted.observation import (
+    NO_TARGET,
+    BattleObservation,
+    approach,
+    attack,
+    fight,
+    observe_battles,
+    of_target,
+    pick,
+    toward,
+)
+from rltrain.battles.scripted.tactics import alternate, kite, spread
+
+
+def stop(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
+    """Stand still; agents attack only when ordered to."""
+    return np.full(memory.shape, STOP)
+
+
+def closest(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
+    """Attack the nearest enemy in reach, else walk to the nearest one."""
+    return fight(seen, seen.distance)
+
+
+def focus(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
+    """Attack the weakest enemy in reach, else walk to the nearest one."""
+    return fight(seen, seen.strength)
+
+
+def heuristic(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
+    """SMAC's heuristic policy: attack the nearest enemy wherever it is, until it is dead; healers
+    heal the nearest injured ally until its health is full.
+
+    An attack out of range is not an available action, so as a policy it walks there first.
+    """
+    target = heuristic_targets(seen, memory)
+    return attack(seen, target, approach(seen, target))
+
+
+def heuristic_orders(seen: BattleObservation, memory: np.ndarray, *, rest: bool) -> np.ndarray:
+    """Orders of SMAC's heuristic policy [E, A], in SMAC's numbers, available or not:
+    attack from any distance, or with ``rest`` walk along the longer axis, walls or not, while the
+    attack is not available; 0 for agents without a target.
+    """
+    target = heuristic_targets(seen, memory)
+    order = FIRST_ATTACK + target
+    if rest:
+        may = of_target(seen.avail[:, :, seen.first_attack :], target)
+        order = np.where(may, order, toward(seen, target)[0])
+    return np.where((target == NO_TARGET) | seen.avail[:, :, 0], 0, order)
+
+
+def heuristic_targets(seen: BattleObservation, memory: np.ndarray) -> np.ndarray:
+    """The target of each agent [E, A], kept in ``memory``."""
+    keeps = (memory != NO_TARGET) & of_target(seen.wanted, memory)
+    memory[:] = np.where(keeps, memory, pick(seen.distance, seen.wanted))
+    return memory
+
+
+DECISIONS: Mapping[str, Callable[[BattleObservation, np.ndarray], np.ndarray]] = {
+    "stop": stop,
+    "closest": closest,
+    "focus": focus,
+    "heuristic": heuristic,
+    "kite": kite,
+    "spread": spread,
+    "alternate": alternate,
+}
+
+
+class HeuristicOrders:
+    """The orders of SMAC's heuristic policy for these battles; each call returns those of their
+    current time step. ``rest``: see ``heuristic_orders``.
+    """
+
+    def __init__(self, battles: Battles, *, rest: bool) -> None:
+        self.battles, self.rest = battles, rest
+        self.memory = np.full(battles.avail.shape[:2], NO_TARGET)  # [E, A]
+
+    def __call__(self) -> np.ndarray:
+        """[E, A] int64, in SMAC's numbers, available or not."""
+        seen = observe_battles(self.battles)
+        self.memory[self.battles.world.clock == 0] = NO_TARGET
+        return heuristic_orders(seen, self.memory, rest=self.rest)
+
+
+class BattleDecisions:
+    """The decisions ``name`` of these battles; each call returns the actions of their current time
+    step.
+
+    Raises:
+        ValueError: an unknown name.
+    """
+
+    def __init__(self, battles: Battles, name: str) -> None:
+        if name not in DECISIONS:
+            raise ValueError(
+                f"unknown scripted policy {name!r}: expected one of {', '.join(DECISIONS)}"
+            )
+        self.battles, self._decide = battles, DECISIONS[name]
+        self._memory = np.full(battles.avail.shape[:2], NO_TARGET)  # [E, A]
+
+    def __call__(self) -> np.ndarray:
+        """Available actions [E, A] int64, without meaning in finished battles."""
+        seen = observe_battles(self.battles)
+        self._memory[self.battles.world.clock == 0] = NO_TARGET
+        return np.where(seen.avail[:, :, 0], 0, self._decide(seen, self._memory))
+
+    def state_dict(self) -> dict[str, Any]:
+        """The remembered targets."""
+        return {"memory": self._memory.copy()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load what ``state_dict`` returned."""
+        self._memory[:] = state["memory"]

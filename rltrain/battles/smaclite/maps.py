@@ -1,0 +1,83 @@
+"""The maps of ``rules=smaclite``: SMAC's rows with SMAClite's units, terrains and unit order.
+
+SMAClite has 12 scenarios; SMAC's other maps for which it has units and terrains are built the
+same way. A terrain of SMAClite is one more row of ``terrain.PATHABLE`` and of ``TERRAINS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rltrain.battles.data.maps import MAPS, Group, MapData, find_map
+from rltrain.battles.smaclite.units import LITE_UNITS
+
+RULES = ("sc2", "smaclite")
+
+TERRAINS: Mapping[str, str] = {
+    "field": "lite_field",
+    "open": "lite_open",
+    "octagon": "lite_octagon",
+    "ravine": "lite_ravine",
+    "pentagon": "lite_pentagon",
+    "corridor": "lite_corridor",
+}
+"""A SMAC map's terrain to SMAClite's for it."""
+
+_ATTACK_POINTS: Mapping[str, tuple[float, float]] = {
+    "2c_vs_64zg": (16, 16),
+    "corridor": (4.47, 4.33),
+}
+_HEALERS_FIRST = ("medivac", "marine", "marauder")
+
+
+def find_map_under(rules: str, name: str, *, sorts_agents: bool = True) -> MapData:
+    """The map's row under ``rules``. ValueError for an unknown map, or one SMAClite's data do not
+    have.
+
+    Without ``sorts_agents`` all ids are SMAClite's own: units in the order of creation, healers
+    first.
+    """
+    row = find_map(name)
+    if rules != "smaclite":
+        return row
+    if not _is_possible(row):
+        names = ", ".join(other.name for other in MAPS.values() if _is_possible(other))
+        raise ValueError(
+            f"map {row.name!r} cannot be played with rules=smaclite: SMAClite has no "
+            f"{_what_lacks(row)}. Maps with these rules: {names}. Choose one of them, or rules=sc2."
+        )
+    changes: dict[str, Any] = {"units": LITE_UNITS, "terrain": TERRAINS[row.terrain]}
+    if row.name in _ATTACK_POINTS:
+        changes["attack_point"] = _ATTACK_POINTS[row.name]
+    return replace(
+        row,
+        allies=_as_created(row.allies),
+        enemies=_as_created(row.enemies),
+        hunts=False,
+        sorts_agents=sorts_agents,
+        enemy_order=tuple(dict.fromkeys(row.enemy_types)) if sorts_agents else (),
+        knows_walls=False,
+        **changes,
+    )
+
+
+def _is_possible(row: MapData) -> bool:
+    return row.terrain in TERRAINS and _types(row) <= LITE_UNITS.keys()
+
+
+def _what_lacks(row: MapData) -> str:
+    units = sorted(_types(row) - LITE_UNITS.keys())
+    return f"{units[0]}" if units else "terrain for it"
+
+
+def _types(row: MapData) -> set[str]:
+    return {*row.ally_types, *row.enemy_types}
+
+
+def _as_created(team: tuple[Group, ...]) -> tuple[Group, ...]:
+    """SMAClite lists a team with healers in its own order; places in the spawn grid follow it."""
+    if not any(group.unit == "medivac" for group in team):
+        return team
+    return tuple(sorted(team, key=lambda group: _HEALERS_FIRST.index(group.unit)))

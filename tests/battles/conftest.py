@@ -1,0 +1,94 @@
+"""Battles with hand-placed units, and a player for them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rltrain.battles.engine import teams
+from rltrain.battles.engine.battles import Battles
+from rltrain.battles.engine.world import M, Order, P, U
+from rltrain.battles.options import Options
+from rltrain.env.smac.vector import SmacVectorEnv
+
+STOP, NORTH, SOUTH, EAST, WEST, ATTACK = range(1, 7)
+
+
+def seeds(copy: int, k: int) -> int:
+    return 1000 * copy + k
+
+
+@pytest.fixture
+def make() -> Callable[..., SmacVectorEnv]:
+    """A vector environment after its reset."""
+
+    def build(map_name: str = "3m", n_envs: int = 1, **options: Any) -> SmacVectorEnv:
+        env = SmacVectorEnv(map_name=map_name, n_envs=n_envs, **options)
+        env.reset(seeds)
+        return env
+
+    return build
+
+
+@pytest.fixture
+def battle() -> Callable[..., Battles]:
+    """One battle after its reset."""
+
+    def build(map_name: str = "3m", seed: int = 0, **options: Any) -> Battles:
+        battles = Battles(map_name=map_name, n_envs=1, options=Options(**options))
+        battles.reset({0: seed})
+        return battles
+
+    return build
+
+
+@pytest.fixture
+def scenario() -> Callable[..., Battles]:
+    """Battles of a SMACv2 scenario after their resets, copy e with seed e, published settings."""
+
+    def build(map_name: str = "protoss_5_vs_5", n_envs: int = 1, **options: Any) -> Battles:
+        chosen = Options(**({"obs_own_pos": True, "use_unit_ranges": True} | options))
+        battles = Battles(map_name=map_name, n_envs=n_envs, options=chosen)
+        battles.reset({e: e for e in range(n_envs)})
+        return battles
+
+    return build
+
+
+def enlist(battles: Battles, *names: str) -> None:
+    """Makes the units of battle 0 be of these types, unhurt."""
+    battles.world.kind[0] = [battles.map_data.drawn_from.index(name) for name in names]
+    teams.fit_all(battles.roster, battles.scene, battles.world)
+    unit, param = battles.world.unit[0], battles.scene.param[0]
+    unit[[U.HEALTH, U.SHIELD, U.ENERGY]] = param[[P.HEALTH, P.SHIELD, P.ENERGY]]
+    for i in range(battles.map_data.n_agents, len(names)):
+        battles.world.mark[0, M.ORDER, i] = Order.HEAL_MOVE if param[P.ENERGY, i] else Order.CHASE
+    battles.refresh()
+
+
+def place(battles: Battles, points: dict[int, tuple[float, float]]) -> Battles:
+    """Puts the units of ``points`` there and leaves all others dead in a corner."""
+    unit = battles.world.unit[0]
+    for i in range(unit.shape[1]):
+        if i in points:
+            unit[U.X, i], unit[U.Y, i] = points[i]
+        else:
+            unit[U.HEALTH, i] = unit[U.WINDUP, i] = 0
+            battles.world.mark[0, M.BURST, i] = 1
+    battles.world.mark[0, M.PHASE] = 0
+    battles.refresh()
+    return battles
+
+
+def actions(battles: Battles, **chosen: int) -> np.ndarray:
+    """``actions(b, a0=EAST)``: the named agents' actions, no-op for the dead, stop for the rest."""
+    out = np.where(battles.avail[:, :, 0] == 1, 0, STOP)
+    for name, action in chosen.items():
+        out[0, int(name[1:])] = action
+    return out
+
+
+def random_legal(avail: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """[E, A] uniformly drawn available actions."""
+    return np.where(avail == 1, rng.random(avail.shape), -1.0).argmax(-1)

@@ -1,0 +1,108 @@
+"""Start positions: the game's lattice, what is measured, and where groups walk to."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from rltrain.battles.data.maps import find_map
+from rltrain.battles.data.spawn import Ground, Layout, attack_goals, lattice, start_points
+
+
+def created(map_name: str, first: int, count: int) -> set[tuple[float, float]]:
+    return set(start_points(find_map(map_name))[first : first + count])
+
+
+def test_places_are_taken_by_distance_and_counter_clockwise_from_the_south() -> None:
+    two = 2 - 252 / 4096
+    assert list(islice(lattice(1.0, "S", "ccw"), 21)) == [
+        (0, 0), (0, -1), (1, 0), (0, 1), (-1, 0), (1, -1), (1, 1), (-1, 1), (-1, -1),
+        (0, -two), (two, 0), (0, two), (-two, 0),
+        (1, -2), (2, -1), (2, 1), (1, 2), (-1, 2), (-2, 1), (-2, -1), (-1, -2),
+    ]  # fmt: skip
+
+
+def test_other_layouts_begin_elsewhere_or_turn_the_other_way() -> None:
+    assert list(islice(lattice(1.0, "E", "cw"), 5)) == [(0, 0), (1, 0), (0, -1), (-1, 0), (0, 1)]
+
+
+BESIDE = 0.75 - 252 / 4096  # cells from the point to the four places beside it, as recorded
+
+
+def test_marines_stand_around_the_point_of_their_map_as_they_were_recorded() -> None:
+    cross = {(9, 16), (9, 16 - BESIDE), (9 + BESIDE, 16), (9, 16 + BESIDE), (9 - BESIDE, 16)}
+    corners = {(9.75, 15.25), (9.75, 16.75), (8.25, 16.75)}
+    assert created("3m", 0, 3) == {(9, 16), (9, 16 - BESIDE), (9 + BESIDE, 16)}
+    assert created("3m", 3, 3) == {(23, 16), (23, 16 - BESIDE), (23 + BESIDE, 16)}
+    assert created("8m", 0, 8) == cross | corners
+    assert created("10m_vs_11m", 0, 10) == cross | corners | {(8.25, 15.25), (9, 14.5)}
+
+
+def test_zerglings_and_banelings_stand_as_they_were_recorded() -> None:
+    ring = {(0, -1.5), (1.5, 0), (0, 1.5), (-1.5, 0), (0.75, -1.5), (1.5, 0.75), (-0.75, 1.5)}
+    ring |= {(-1.5, -0.75), (1.5, -0.75), (0.75, 1.5), (-1.5, 0.75)}
+    ring |= {(x, y) for x in (-0.75, 0.75) for y in (-0.75, 0.75)}
+    cross = {(0, 0), (0, -BESIDE), (BESIDE, 0), (0, BESIDE), (-BESIDE, 0)}
+    assert created("bane_vs_bane", 4, 20) == {(16 + x, 11 + y) for x, y in cross | ring}
+    assert created("bane_vs_bane", 0, 4) == {(16 + x, 8 + y) for x, y in cross - {(-BESIDE, 0)}}
+
+
+@pytest.mark.parametrize("map_name", ["3m", "8m", "25m", "2s3z", "3s5z", "1c3s5z", "MMM"])
+def test_both_teams_are_placed_alike_and_not_mirrored(map_name: str) -> None:
+    points = np.array(start_points(find_map(map_name)))
+    agents, enemies = points[: len(points) // 2], points[len(points) // 2 :] - (14, 0)
+    assert {(round(x, 6), round(y, 6)) for x, y in agents} == {
+        (round(x, 6), round(y, 6)) for x, y in enemies
+    }
+
+
+def test_known_positions_replace_those_of_the_map_and_agents_are_numbered_again() -> None:
+    known = {"allies": {"marine": [(10, 17), (8, 15)]}, "enemies": {"zealot": [(22, 15)]}}
+    assert start_points(find_map("2m_vs_1z"), known=known) == [(8, 15), (10, 17), (22, 15)]
+
+
+def test_zealots_of_2s3z_stand_where_they_were_measured() -> None:
+    assert created("2s3z", 0, 2) == {(9, 16), (9, 16 - 1.25 + 252 / 4096)}
+    assert created("2s3z", 2, 3) == {(9.7517, 16.7517), (8.248, 16.7517), (9.9414, 15.5054)}
+    unknown = start_points(find_map("2s3z"), Layout(measured=False))
+    assert set(unknown[2:5]) != created("2s3z", 2, 3)
+
+
+def test_enemies_of_a_mirrored_layout_are_turned_by_half_a_circle() -> None:
+    points = start_points(find_map("3m"), Layout(mirrored=True))
+    assert points[3:] == [(23, 16), (23, 16 + BESIDE), (23 - BESIDE, 16)]
+
+
+def test_marines_are_created_before_marauders_and_numbered_after_them() -> None:
+    points = start_points(find_map("MMM"))
+    assert find_map("MMM").ally_types[:3] == ("marauder", "marauder", "marine")
+    assert points[:2] == [(8.1, 15.0), (8.1, 17.0)]
+    assert (9, 16) in points[2:9]
+    assert points[10:12] == [(23, 16), (23, 16 - BESIDE)]  # enemies keep the order of creation
+
+
+def test_places_in_walls_are_skipped() -> None:
+    row = find_map("corridor")
+    ground, points = Ground(row.terrain), start_points(row)
+    assert len(set(points)) == 30
+    for unit, point in zip(row.unit_types, points, strict=True):
+        assert ground.fits(unit, *point)
+    assert (27.91, 29.74) not in points  # the tenth place would touch the edge of the map
+
+
+def test_units_of_an_attack_order_keep_their_offsets() -> None:
+    row = find_map("10m_vs_11m")
+    points = start_points(row)
+    goals = attack_goals(row, points)
+    assert goals[:10] == points[:10]
+    assert np.mean(goals[10:], axis=0) == pytest.approx((9, 16))
+    moved = np.array(goals[10:]) - points[10:]
+    assert moved == pytest.approx(np.broadcast_to(moved[0], moved.shape))
+
+
+@pytest.mark.parametrize("map_name", ["corridor", "so_many_baneling", "6h_vs_8z", "bane_vs_bane"])
+def test_no_unit_is_sent_into_a_wall(map_name: str) -> None:
+    row = find_map(map_name)
+    ground, goals = Ground(row.terrain), attack_goals(row, start_points(row))
+    for unit, goal in zip(row.unit_types, goals, strict=True):
+        assert ground.fits(unit, *goal)

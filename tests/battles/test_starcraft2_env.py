@@ -1,0 +1,248 @@
+"""StarCraft2Env and parallel_env: SMAC's and PettingZoo's manners."""
+
+import numpy as np
+import pytest
+from pettingzoo.test import parallel_api_test
+
+from rltrain.battles.engine.world import U
+from rltrain.env.smac import StarCraft2Env, parallel_env
+from tests.battles.conftest import ATTACK, STOP, place
+
+
+def stop_until_over(env: StarCraft2Env) -> tuple[float, dict]:
+    total, over, info = 0.0, False, {}
+    while not over:
+        assert not info.get("battle_won", False)
+        reward, over, info = env.step([STOP if row[STOP] else 0 for row in env.get_avail_actions()])
+        total += reward
+    return total, info
+
+
+def test_env_info_works_before_reset() -> None:
+    env = StarCraft2Env(map_name="3m", rules="sc2", seed=0)
+    info = env.get_env_info()
+    assert info["agent_features"] == ["health", "energy/cooldown", "rel_x", "rel_y"]
+    assert info["enemy_features"] == ["health", "rel_x", "rel_y"]
+    sizes = [info[key] for key in ("state_shape", "obs_shape", "n_actions", "n_agents")]
+    assert (*sizes, info["episode_limit"]) == (48, 30, 9, 3, 60)
+    assert env.get_stats()["win_rate"] == 0.0
+    assert env.max_reward == 365
+    assert env.seed() == 0
+
+
+def test_reset_and_step_return_what_smac_returns() -> None:
+    env = StarCraft2Env(map_name="3m", seed=0)
+    obs, state = env.reset()
+    assert [o.shape for o in obs] == [(30,)] * 3
+    assert state.shape == (48,)
+    reward, terminated, info = env.step(np.array([1, 1, 1]))
+    assert type(reward) is float
+    assert terminated is False
+    assert info == {"battle_won": False, "dead_allies": 0, "dead_enemies": 0}
+    assert all(isinstance(a, int) for row in env.get_avail_actions() for a in row)
+    assert env.get_obs_agent(1).tobytes() == env.get_obs()[1].tobytes()
+
+
+def test_do_nothing_loses_with_reward_zero_and_counts_once() -> None:
+    env = StarCraft2Env(map_name="3m", seed=0)
+    for played in (1, 2):
+        env.reset()
+        total, info = stop_until_over(env)
+        assert total == 0
+        assert info == {"battle_won": False, "dead_allies": 3, "dead_enemies": 0}
+        assert env.step([0, 0, 0])[:2] == (0.0, True)
+        assert env.get_stats()["battles_game"] == played
+    assert env.death_tracker_ally.tolist() == [1, 1, 1]
+
+
+def test_illegal_action_is_an_assertion_error() -> None:
+    env = StarCraft2Env(map_name="3m", seed=0)
+    env.reset()
+    with pytest.raises(AssertionError, match="agent 0 chose 0"):
+        env.step([0, 1, 1])
+
+
+@pytest.mark.parametrize("continuing", [False, True])
+def test_episode_limit_is_in_info_only_for_continuing_episodes(continuing: bool) -> None:
+    env = StarCraft2Env(map_name="3m", seed=0, continuing_episode=continuing)
+    env.reset()
+    env.battles.world.clock[0] = 59
+    _, terminated, info = env.step([1, 1, 1])
+    assert terminated
+    assert info.get("episode_limit", False) is continuing
+    assert env.get_stats() | {"battles_draw": 1, "timeouts": 1} == env.get_stats()
+
+
+def test_state_dict_parts_make_up_the_state() -> None:
+    env = StarCraft2Env(map_name="3m", seed=0, state_timestep_number=True)
+    env.reset()
+    env.step([1, 2, 3])
+    parts = env.get_state_dict()
+    flat = [parts["allies"], parts["enemies"], parts["last_action"], parts["timestep"]]
+    assert np.concatenate([np.ravel(p) for p in flat]).tobytes() == env.get_state().tobytes()
+    assert env.last_action.argmax(1).tolist() == [1, 2, 3]
+
+
+def test_visibility_matrix() -> None:
+    env = StarCraft2Env(map_name="3m", seed=0)
+    env.reset()
+    place(env.battles, {0: (10.0, 16.0), 1: (12.0, 16.0), 3: (20.0, 16.0)})
+    assert np.argwhere(env.get_visibility_matrix()).tolist() == [[0, 1], [1, 0], [1, 3]]
+
+
+def test_units_and_sizes_helpers() -> None:
+    env = StarCraft2Env(map_name="3m", seed=0)
+    with pytest.warns(UserWarning, match="after the first reset"):
+        assert env.get_unit_types() is None
+    env.reset()
+    assert env.get_unit_types()[3:] == [48, 48, 48]
+    unit = env.get_unit_by_id(0)
+    assert (unit.health, unit.health_max, unit.shield_max) == (45, 45, 0)
+    assert (env.unit_shoot_range(0), env.unit_sight_range(0)) == (6, 9)
+    assert (env.unit_max_cooldown(unit), env.unit_max_shield(unit)) == (15, 0)
+    assert env.get_obs_move_feats_size() == 4
+    assert env.get_obs_enemy_feats_size() == (3, 5)
+    assert env.get_obs_ally_feats_size() == (2, 5)
+    assert env.get_obs_own_feats_size() == 1
+    assert (env.get_ally_num_attributes(), env.get_enemy_num_attributes()) == (4, 3)
+    assert env.get_total_actions() == 9
+
+
+def test_same_seed_same_episodes() -> None:
+    def episode(seed: int) -> list[bytes]:
+        env = StarCraft2Env(map_name="8m", seed=seed)
+        env.reset()
+        stop_until_over(env)
+        env.reset()
+        stop_until_over(env)
+        return [env.get_state().tobytes()]
+
+    assert episode(3) == episode(3) != episode(4)
+
+
+@pytest.mark.parametrize("rest", [False, True])
+def test_heuristic_ai_replaces_the_actions_and_last_action_records_them(rest: bool) -> None:
+    env = StarCraft2Env(map_name="3m", seed=0, heuristic_ai=True, heuristic_rest=rest)
+    env.reset()
+    total, _ = stop_until_over(env)
+    assert total > 5
+    assert set(env.last_action.argmax(1)) <= {0, STOP}
+
+
+@pytest.mark.parametrize("action", [-1, 9, 10**8])
+def test_actions_must_exist_with_heuristic_ai(action: int) -> None:
+    env = StarCraft2Env(map_name="3m", seed=0, heuristic_ai=True)
+    env.reset()
+    with pytest.raises(
+        AssertionError, match=rf"agent 0 chose {action}, available are \[0, .*, 8\]"
+    ):
+        env.step([action, 1, 1])
+
+
+def test_no_replay_without_starcraft() -> None:
+    with pytest.raises(RuntimeError, match="written by StarCraft II itself"):
+        StarCraft2Env(map_name="3m", seed=0).save_replay()
+
+
+def test_unknown_option() -> None:
+    with pytest.raises(TypeError, match=r"no option 'obs_pathing_grit'.*'obs_pathing_grid'"):
+        StarCraft2Env(map_name="3m", obs_pathing_grit=True)
+
+
+def test_full_restart_is_counted() -> None:
+    env = StarCraft2Env(map_name="3m", seed=0)
+    env.full_restart()
+    assert env.get_stats()["restarts"] == 1
+
+
+def test_pettingzoo_api() -> None:
+    parallel_api_test(parallel_env(map_name="3m"), num_cycles=200)
+
+
+def test_parallel_environments_play_their_own_battles_unless_seeded() -> None:
+    def first_states(**seed: int) -> np.ndarray:
+        env = parallel_env(map_name="3m", **seed)
+        env.reset()
+        for _ in range(12):  # into the fight: who fires first is drawn
+            env.step(dict.fromkeys(env.agents, STOP))
+        return env.state()
+
+    assert (first_states(seed=5) == first_states(seed=5)).all()
+    assert (first_states() != first_states()).any()
+
+
+def test_dead_agents_terminate_and_vanish() -> None:
+    env = parallel_env(map_name="3m")
+    env.reset(seed=0)
+    env.env.battles.world.unit[0, U.HEALTH, 1] = 0
+    env.env.battles.refresh()
+    actions = {"marine_0": STOP, "marine_1": 0, "marine_2": STOP}
+    obs, _, terminated, truncated, _ = env.step(actions)
+    assert terminated == {"marine_0": False, "marine_1": True, "marine_2": False}
+    assert not any(truncated.values())
+    assert (obs["marine_1"]["observation"] == 0).all()
+    assert env.agents == ["marine_0", "marine_2"]
+    assert env.state().shape == (48,)
+
+
+def test_parallel_time_limit_truncates_and_missing_actions_are_named() -> None:
+    env = parallel_env(map_name="3m")
+    env.reset(seed=0)
+    with pytest.raises(AssertionError, match="no action for \\['marine_2'\\]"):
+        env.step({"marine_0": STOP, "marine_1": STOP})
+    env.env.battles.world.clock[0] = 59
+    _, _, terminated, truncated, _ = env.step(dict.fromkeys(env.agents, STOP))
+    assert not any(terminated.values())
+    assert all(truncated.values())
+    assert env.agents == []
+
+
+def test_attack_is_carried_out() -> None:
+    env = StarCraft2Env(map_name="3m", seed=0)
+    env.reset()
+    place(env.battles, {0: (14.0, 16.0), 3: (19.0, 16.0)})
+    reward, *_ = env.step([ATTACK, 0, 0])
+    assert reward == pytest.approx(6 * 20 / 365)
+
+
+def test_what_pymarl_passes_is_accepted():
+    env = StarCraft2Env(
+        map_name="3m",
+        difficulty="7",
+        game_version=None,
+        replay_dir="",
+        replay_prefix="",
+        window_size_x=1920,
+        window_size_y=1200,
+        debug=False,
+        seed=3,
+        step_mul=8,
+        reward_scale_rate=20,
+    )
+    assert env.get_env_info()["obs_shape"] == 30
+
+
+TYPES = {
+    "3m": {"marine"},
+    "MMM": {"marauder", "marine", "medivac"},
+    "2s3z": {"stalker", "zealot"},
+    "1c3s5z": {"colossus", "stalker", "zealot"},
+    "3s_vs_5z": {"stalker"},
+    "bane_vs_bane": {"baneling", "zergling"},
+}
+
+
+@pytest.mark.parametrize("map_name", TYPES)
+def test_unit_types_have_smacs_attributes(map_name):
+    env = StarCraft2Env(map_name=map_name)
+    env.reset()
+    own = {f"{name}_id" for name in TYPES[map_name]}
+    assert {getattr(env, name) for name in own} == {u.unit_type for u in env.agents.values()}
+    assert env.marine_id == 0 or "marine_id" in own
+
+
+def test_parallel_env_takes_smacv2s_names():
+    config = {"n_units": 5, "n_enemies": 6}
+    env = parallel_env(map_name="10gen_terran", capability_config=config)
+    assert len(env.reset(seed=0)[0]) == 5
+    assert env.env.map_name == parallel_env(map_name="terran_5_vs_6").env.map_name
