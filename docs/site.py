@@ -25,6 +25,7 @@ COPIED = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
     "CHANGELOG.md": "changelog.md",
+    "rltrain/battles/README.md": "battle_package.md",
 }
 """Pages of the repository outside docs/, and their names on the site."""
 GROUPS = {"algorithms": "algo", "environments": "env"}
@@ -34,6 +35,7 @@ REFERENCE = {
     "rltrain.algo": "Algorithms",
     "rltrain.env": "Environments",
     "rltrain.env.smac": "SMAC",
+    "rltrain.battles": "Battles",
     "rltrain.buffer": "Buffers",
     "rltrain.callback": "Callbacks",
     "rltrain.interfaces": "Interfaces",

@@ -19,6 +19,7 @@ FLOORS = {
     "common.number_types": 0,
     "common.imports": 0,
     "common": 1,
+    "battles": 1,
     "logger": 1,
     "algo": 2,
     "env": 2,
@@ -50,12 +51,12 @@ ONLY_IN = {
     "omegaconf": {"main", "config"},
     "wandb": {"logger"},
     "matplotlib": {"logger", "report"},
-    "PIL": {"env", "video"},
+    "PIL": {"battles", "env", "video"},
     "psutil": {"common", "hardware"},
     "imageio_ffmpeg": {"video"},
-    "numba": {"common", "kernels", "env"},  # buffer compiles through rltrain.common.numba_cache
-    "pettingzoo": {"env"},
-    "gymnasium": {"env"},
+    "numba": {"battles", "common", "kernels"},  # buffer compiles through rltrain.common.numba_cache
+    "pettingzoo": {"battles", "env"},
+    "gymnasium": {"battles", "env"},
     "onnxruntime": {"mode"},
     "optuna": {"mode"},
     "pandas": {"report"},
@@ -113,6 +114,18 @@ def wrong_imports(path):
 
 def test_imports_point_down():
     assert [problem for path in [*FILES, *STUBS] for problem in wrong_imports(path)] == []
+
+
+def test_battles_import_nothing_else_of_rltrain():
+    files = [path for path in [*FILES, *STUBS] if part(path) == "battles"]
+    assert len(files) > 40
+    for path in files:
+        others = {name for name in imports(path) if name.partition(".")[0] == "rltrain"}
+        assert [name for name in others if not f"{name}.".startswith("rltrain.battles.")] == [], (
+            path
+        )
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        assert not any(isinstance(node, ast.ImportFrom) and node.level for node in nodes), path
 
 
 def test_no_import_cycles():

@@ -12,8 +12,8 @@ MAPS = ("3m", "terran_5_vs_5")
 def compile_engine() -> None:
     """Compile every kernel, or load it from the cache."""
     from rltrain.battles.engine.battles import UNITS_PER_CALL, Battles
+    from rltrain.battles.engine.compile_cache import MAX_THREADS
     from rltrain.battles.options import Options
-    from rltrain.common import numba_cache
 
     for map_name in MAPS:
         for n_envs, n_threads in ((2, 1), (UNITS_PER_CALL, 2)):
@@ -21,7 +21,7 @@ def compile_engine() -> None:
                 map_name=map_name,
                 n_envs=n_envs,
                 options=Options(),
-                n_threads=min(n_threads, numba_cache.MAX_THREADS),
+                n_threads=min(n_threads, MAX_THREADS),
             )
             battles.reset({e: e for e in range(n_envs)})
             battles.step(np.where(battles.avail[:, :, 0] == 1, 0, 1))

@@ -96,7 +96,9 @@ class NativeBattles(Battles):
 
     def save_replay(self, e: int, folder: str, prefix: str) -> list[str]:
         """Only StarCraft II writes them."""
-        raise RuntimeError("save_replay: .SC2Replay files are written by env.backend=sc2 only")
+        raise RuntimeError(
+            "save_replay: .SC2Replay files are written by StarCraft II, with env.backend=sc2 only"
+        )
 
     def scripted(self, name: str) -> BattleDecisions:
         """The decision function of this name, one of ``scripted.policies.DECISIONS``. Raises

@@ -13,9 +13,17 @@ from typing import Any, Literal
 from rltrain.battles.data.maps import MapData
 from rltrain.battles.data.recorded import RecordedStarts, read_starts
 from rltrain.battles.data.units import UnitType
+from rltrain.battles.option_checks import (
+    Count,
+    Flag,
+    NonNegative,
+    Positive,
+    Probability,
+    Real,
+    check_choice,
+    check_ranges,
+)
 from rltrain.battles.smaclite.maps import find_map_under
-from rltrain.common.number_types import Count, Flag, NonNegative, Positive, Probability, Real
-from rltrain.types import EnvSpec
 
 N_ACTIONS_NO_ATTACK, N_ACTIONS_MOVE = 6, 4
 STARTS = ("fixed", "jittered")
@@ -44,6 +52,9 @@ class SmacOptions:
     reward_negative_scale: NonNegative = 0.5  # weight of ally damage and deaths
     reward_scale: Flag = True  # divide by max_reward / reward_scale_rate
     reward_scale_rate: Positive = 20.0
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,14 +104,18 @@ class StartOptions:
     start_jitter: Positive = 0.25  # jittered: cells along each axis, at most
     start_positions: str | None = None  # file of recorded ones; None: those of the map
 
+    def __post_init__(self) -> None:
+        check_choice("start", self.start, STARTS)
+        check_ranges(self)
+
     def recorded(self, map_name: str, rules: str) -> RecordedStarts | None:
         """The start positions of the file for a map. Raises ValueError if it cannot be used."""
         if self.start_positions is None:
             return None
         if rules != "sc2":
             raise ValueError(
-                f"env.start_positions replaces the start positions of StarCraft II, and "
-                f"env.rules={rules} has its own: type env.rules=sc2, or env.start_positions=null."
+                f"start_positions replaces the start positions of StarCraft II, and rules={rules} "
+                "has its own: choose rules=sc2, or leave start_positions out."
             )
         return read_starts(self.start_positions, find_map_under(rules, map_name))
 
@@ -204,24 +219,3 @@ def _blocks(*rows: tuple[str, int, int]) -> dict[str, dict[str, int]]:
             blocks[name] = {"start": start, "count": count, "size": size}
         start += count * size
     return blocks
-
-
-def env_spec(map_name: str, options: Options | None = None, rules: str = "sc2") -> EnvSpec:
-    """The spec of any of the 23 maps, from tables only."""
-    return spec_of(find_map_under(rules, map_name), options or Options())
-
-
-def spec_of(map_data: MapData, options: Options) -> EnvSpec:
-    """The spec of a map or scenario with these options."""
-    sizes = sizes_of(map_data, options)
-    return EnvSpec(
-        n_agents=map_data.n_agents,
-        n_actions=sizes.n_actions,
-        obs_shape=(sizes.obs,),
-        state_dim=sizes.state,
-        n_rewards=1,
-        max_steps=map_data.limit,
-        reports_win=True,
-        masks_actions=True,
-        layout=layout_of(map_data, options),
-    )

@@ -8,9 +8,9 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
+from rltrain.battles.capability_env import StarCraftCapabilityEnv
 from rltrain.battles.data.scenarios import is_scenario
 from rltrain.battles.starcraft2_env import StarCraft2Env
-from rltrain.env.smac.smacv2 import StarCraftCapabilityEnv
 
 
 class SmacParallelEnv(ParallelEnv):  # type: ignore[misc]  # it has no types
@@ -21,7 +21,7 @@ class SmacParallelEnv(ParallelEnv):  # type: ignore[misc]  # it has no types
     The last step of an episode terminates all agents; at the time limit it truncates instead.
     """
 
-    seed_bits = 64  # that ``reset`` takes; see rltrain.env.team.adapter
+    seed_bits = 64  # that ``reset`` takes
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class SmacParallelEnv(ParallelEnv):  # type: ignore[misc]  # it has no types
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A new episode; ``seed`` determines it, as in ``env=smac``, and those that follow it."""
+        """A new episode; ``seed`` determines it and those that follow it."""
         if seed is None:
             self.env.reset()
         else:

@@ -21,11 +21,9 @@ from rltrain.battles.data.terrain import SIZE
 from rltrain.battles.engine.battles import IllegalAction
 from rltrain.battles.engine.world import U
 from rltrain.battles.native import NativeBattles
+from rltrain.battles.option_checks import check_choice, did_you_mean
 from rltrain.battles.options import N_ACTIONS_MOVE, STARTS, Options, ProgramOptions, StartOptions
 from rltrain.battles.smaclite.maps import RULES
-from rltrain.common.seeding import seed_key
-from rltrain.env.smac.vector import check_choice
-from rltrain.errors import did_you_mean
 
 PROGRAM_OPTIONS = frozenset(f.name for f in fields(ProgramOptions))
 """Accepted and not used: this environment has no window, log or replay file."""
@@ -109,7 +107,7 @@ class StarCraft2Env(BattleView):
 
     def reset(self) -> tuple[list[np.ndarray], np.ndarray]:
         """Start the next episode; returns (obs list, state)."""
-        self.battles.reset({0: seed_key(self._seed, self._episode)})
+        self.battles.reset({0: episode_seed(self._seed, self._episode)})
         self._episode += 1
         self.reward = 0.0
         return self.get_obs(), self.get_state()
@@ -257,3 +255,9 @@ class StarCraft2Env(BattleView):
 
     def close(self) -> None:
         """Do nothing: there is no game process."""
+
+
+def episode_seed(seed: int, k: int) -> int:
+    """The 63-bit seed of episode k of an environment with this seed."""
+    (state,) = np.random.SeedSequence(seed, spawn_key=(k,)).generate_state(1, np.uint64)
+    return int(state >> np.uint64(1))

@@ -56,10 +56,3 @@ def njit(*sources: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
             settings.CACHE_DIR = before
 
     return decorate
-
-
-def is_compiled(function: Any) -> bool:
-    """Whether the machine code of a function of ``njit`` is in the cache, from this very checkout:
-    Numba keeps that of every path apart."""
-    name = function.py_func.__qualname__
-    return any(Path(function.stats.cache_path).glob(f"*.{name}-*.nbc"))

@@ -22,10 +22,10 @@ from rltrain.battles.options import (
     Options,
     SmacOptions,
     Smacv2Options,
-    env_spec,
     max_reward_of,
     sizes_of,
 )
+from rltrain.env.smac.spec import env_spec
 
 # map: agents, enemies, limit, type bits, shield bits, max_reward,
 #      n_actions, enemy, ally, own, obs, state ally, state enemy, state
@@ -160,7 +160,7 @@ def test_field_terrain_is_28_by_18_cells() -> None:
 @pytest.mark.slow
 def test_sizes_need_no_numba() -> None:
     code = (
-        "import sys; from rltrain.battles.options import env_spec; "
+        "import sys; from rltrain.env.smac.spec import env_spec; "
         "import rltrain.battles.data.units; "
         "assert env_spec('MMM2').obs_shape == (176,); assert 'numba' not in sys.modules"
     )

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 import rltrain
-from rltrain.battles.options import env_spec
+from rltrain.env.smac.spec import env_spec
 from rltrain.types import Clock, EnvSpec
 from tests.algo.batches import make_batch, with_garbage
 from tests.marks import each_once

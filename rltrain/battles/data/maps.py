@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rltrain.battles.data.units import UNITS, UnitType
-from rltrain.errors import closest
+from rltrain.battles.option_checks import closest
 
 # Index of a unit type's bit, allies and enemies, per map type. Enemies of stalkers_and_zealots are
 # reversed in SMAC.
@@ -221,7 +221,8 @@ def find_map(name: str) -> MapData:
     if name in MAPS:
         return MAPS[name]
     if re.fullmatch(r"(terran|protoss|zerg)_\d+_vs_\d+", str(name)):
-        hint = f"it is a scenario of SMACv2, type env=smacv2 env.map_name={name}."
+        hint = "it is a scenario of SMACv2: make a StarCraftCapabilityEnv, or for rltrain "
+        hint += f"type env=smacv2 env.map_name={name}."
     elif near := closest(str(name), MAPS):
         hint = f"did you mean {' or '.join(near)}?"
     else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +17,6 @@ from typing import Any, NamedTuple
 
 from rltrain.battles.data.maps import MapData
 from rltrain.battles.data.terrain import SIZE
-from rltrain.common.files import expanded
 
 Point = tuple[float, float]
 Positions = Mapping[str, Mapping[str, list[Point]]]
@@ -37,7 +37,7 @@ def read_starts(path: str, map_data: MapData) -> RecordedStarts:
         ValueError: the file cannot be read, lacks the map, or does not fit its teams.
     """
     try:
-        text = expanded(path).read_bytes()
+        text = Path(os.path.expanduser(path)).read_bytes()
         maps = dict(json.loads(text)["maps"])
     except OSError as error:
         raise refusal(path, f"cannot be read: {error.strerror}") from None
@@ -93,6 +93,6 @@ def is_point(value: Any) -> bool:
 def refusal(path: str, why: str) -> ValueError:
     """The error for a file that cannot be used."""
     return ValueError(
-        f"env.start_positions: the file {path} {why}. Record one where StarCraft II is installed "
-        "(python -m benchmarks.record_game), or leave env.start_positions=null."
+        f"start_positions: the file {path} {why}. Record one where StarCraft II is installed "
+        "(python -m benchmarks.record_game), or leave start_positions out."
     )

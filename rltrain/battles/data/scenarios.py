@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rltrain.battles.data.maps import MAPS, Group, MapData
-from rltrain.errors import closest
+from rltrain.battles.option_checks import closest
 
 LIMIT = 200  # env steps
 MAX_UNITS = 64  # of one side
@@ -65,8 +65,8 @@ def find_scenario(name: str) -> MapData:
             )
         if name in MAPS:
             raise ValueError(
-                f"{name!r} is a map of SMAC, not a scenario of SMACv2: type env=smac "
-                f"env.map_name={name}."
+                f"{name!r} is a map of SMAC, not a scenario of SMACv2: make a StarCraft2Env, or "
+                f"for rltrain type env=smac env.map_name={name}."
             )
         near = closest(str(name), SCENARIOS)
         published = f" Published: {', '.join(SCENARIOS)}."

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numba
 import numpy as np
 
 from rltrain.battles.data import terrain
@@ -17,13 +18,13 @@ from rltrain.battles.data.roster import build_drawn_scene, build_roster
 from rltrain.battles.data.scenarios import find_scenario, is_scenario
 from rltrain.battles.data.units import UNITS, UnitType
 from rltrain.battles.engine import env_step, teams
+from rltrain.battles.engine.compile_cache import MAX_THREADS
 from rltrain.battles.engine.episode import reset_battle
 from rltrain.battles.engine.tables import build_reward, build_scene, build_view
 from rltrain.battles.engine.world import Outcome, U, World, build_frame, build_world
 from rltrain.battles.options import Options, max_reward_against, sizes_of
 from rltrain.battles.smaclite.maps import find_map_under
 from rltrain.battles.smaclite.scene import build_lite_scene
-from rltrain.common import numba_cache
 
 UNITS_PER_CALL = 512
 """Fewer units than this in one call are stepped faster by one thread than threads can be woken."""
@@ -98,7 +99,7 @@ class Battles:
         self.obs, self.avail, self.state = self.frame.obs, self.frame.avail, self.frame.state
         self.reward = self.frame.reward
         self.orders: Callable[[], np.ndarray] | None = None  # of the current step, [E, A]
-        self.n_threads = min(n_threads, numba_cache.MAX_THREADS, n_envs)
+        self.n_threads = min(n_threads, MAX_THREADS, n_envs)
         self._seed = np.zeros(n_envs, np.uint64)
         self._restart = np.zeros(n_envs, np.bool_)
 
@@ -130,7 +131,7 @@ class Battles:
             self._recruit(self._restart)
         advance = env_step.advance_serial
         if self.n_threads > 1 and self.world.unit.shape[2] * self.n_envs >= UNITS_PER_CALL:
-            numba_cache.set_num_threads(self.n_threads)
+            numba.set_num_threads(self.n_threads)
             advance = env_step.advance_parallel
         advance(
             self.scene,

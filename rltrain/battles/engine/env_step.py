@@ -8,6 +8,8 @@ restarted.
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
+from numba import prange
+
 from rltrain.battles.engine.combat import (
     choose_desires,
     choose_targets,
@@ -27,7 +29,6 @@ from rltrain.battles.engine.turret import turn_turrets
 from rltrain.battles.engine.weapons import explode_killed, land_hits, use_weapons
 from rltrain.battles.engine.world import NO_ONE, Effect, M, Order, Outcome, P, U
 from rltrain.battles.smaclite.env_step import step_battle as step_smaclite
-from rltrain.common.numba_cache import prange
 
 ZERO = F(0)
 

@@ -6,50 +6,22 @@ Kernels call each other across files, so all are compiled again when one of thei
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from rltrain.common import numba_cache
-
-KERNEL_FILES = (
-    "data/terrain",
-    "engine/combat",
-    "engine/env_step",
-    "engine/episode",
-    "engine/field_of_view",
-    "engine/healing",
-    "engine/kernel",
-    "engine/movement/crowding",
-    "engine/movement/motion",
-    "engine/movement/sliding",
-    "engine/observe",
-    "engine/outcome",
-    "engine/simd",
-    "engine/teams",
-    "engine/turret",
-    "engine/weapons",
-    "engine/world",
-    "smaclite/avoidance",
-    "smaclite/combat",
-    "smaclite/env_step",
-    "smaclite/units",
-    "smaclite/walls",
-    "smaclite/weapons",
-)
-"""The modules whose code or constants end up in machine code."""
-SOURCES = tuple(str(Path(__file__).parents[1] / f"{name}.py") for name in KERNEL_FILES)
+from rltrain.battles.engine.compile_cache import compiled
 
 
 def njit(*, allocates: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """``rltrain.common.numba_cache.njit`` for the kernels of the battle engine.
+    """``numba.njit`` for the kernels of the battle engine.
 
     Small helpers of the inner loops add ``forceinline=True``: passing array arguments costs more
     than what they do (measured: 13% of a step). Code that makes no array needs no reference
     counts; keeping them, atomically, for every part of an array took 10% of a step.
     """
-    return numba_cache.njit(*SOURCES, _nrt=allocates, **options)
+    return partial(compiled, _nrt=allocates, **options)
 
 
 # Every constant of the inner loops is float32: one float64 would promote whole expressions.

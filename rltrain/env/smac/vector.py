@@ -11,18 +11,18 @@ from typing import Any, Literal
 import numpy as np
 
 from rltrain.battles.native import NativeBattles
+from rltrain.battles.option_checks import check_choice
 from rltrain.battles.options import (
-    STARTS,
     Options,
     ProgramOptions,
     SmacOptions,
     StartOptions,
-    spec_of,
 )
 from rltrain.battles.smaclite.maps import RULES, find_map_under
-from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count, Flag
 from rltrain.env.smac.backend import BackendOptions, BattleBackend, open_battles
+from rltrain.env.smac.checked_keywords import checked_keywords
+from rltrain.env.smac.spec import spec_of
 from rltrain.env.smac.starcraft2.worker import Recipe
 from rltrain.interfaces import DecisionFunction, EpisodeSeeds
 from rltrain.types import EnvSpec
@@ -41,7 +41,7 @@ class SmacVectorEnv:
 
     frames_per_second = 12.5  # of videos: an env step, half a game second, takes a third of one
 
-    @flat_keywords
+    @checked_keywords
     def __init__(
         self,
         *,
@@ -58,7 +58,6 @@ class SmacVectorEnv:
     ) -> None:
         check_choice("rules", rules, RULES)
         check_choice("time_limit", time_limit, TIME_LIMITS)
-        check_choice("start", begin.start, STARTS)
         row = find_map_under(rules, map_name)
         if rules != "sc2":
             if play.backend == "sc2":
@@ -202,9 +201,3 @@ class SmacVectorEnv:
     def _seed(self, e: int) -> int:
         assert self._seeds is not None, "an episode before reset"
         return self._seeds(e, int(self.episode[e]))
-
-
-def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """ValueError unless ``value`` is one of the choices."""
-    if value not in choices:
-        raise ValueError(f"unknown {name} {value!r}: expected one of {', '.join(choices)}")

@@ -144,10 +144,10 @@ def compiler() -> Iterator[Finding]:
     import numpy as np
 
     from rltrain.battles.engine.combat import nearest_living
+    from rltrain.battles.engine.compile_cache import is_compiled
     from rltrain.battles.engine.env_step import advance_serial
     from rltrain.battles.engine.world import U
     from rltrain.common.compilation import compile_problem
-    from rltrain.common.numba_cache import is_compiled
 
     if is_compiled(advance_serial):
         return
@@ -159,12 +159,11 @@ def compiler() -> Iterator[Finding]:
 
 def engine_cache() -> Iterator[Finding]:
     """Where machine code is kept, and whether the battle engine is in it."""
+    from rltrain.battles.engine.compile_cache import cache_folder, is_compiled
     from rltrain.battles.engine.env_step import advance_serial
-    from rltrain.battles.engine.kernel import SOURCES
-    from rltrain.common.numba_cache import cache_folder, is_compiled
 
-    folder = cache_folder(*SOURCES)
-    if folder.name.startswith("rltrain-numba-"):
+    folder = cache_folder()
+    if folder.name.startswith("rltrain-battles-"):
         found = "cannot be written: every run compiles again, a minute or two"
         yield finding("compile cache", False, found, "export XDG_CACHE_HOME=A_WRITABLE_FOLDER")
     elif is_compiled(advance_serial):

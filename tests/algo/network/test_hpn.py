@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rltrain.algo.network.hpn import HPNAgents
-from rltrain.battles.options import env_spec
+from rltrain.env.smac.spec import env_spec
 from tests.algo.batches import SPEC, accelerated, make_batch, with_garbage
 
 MAP = env_spec("2s3z")

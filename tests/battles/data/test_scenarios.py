@@ -4,7 +4,8 @@ import pytest
 
 from rltrain.battles.data.maps import find_map
 from rltrain.battles.data.scenarios import SCENARIOS, find_scenario
-from rltrain.battles.options import Options, sizes_of, spec_of
+from rltrain.battles.options import Options, sizes_of
+from rltrain.env.smac.spec import spec_of
 
 # counts: n_actions, obs, state, then the same with a conic field of view
 MORTALS = {

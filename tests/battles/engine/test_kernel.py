@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.battles.engine import kernel
-from rltrain.env import smac
+from rltrain import battles
+from rltrain.battles.engine import compile_cache
 
-PACKAGE = Path(smac.__file__).parent
+PACKAGE = Path(battles.__file__).parent
 
 
 def test_every_module_with_compiled_code_is_in_the_hash() -> None:
@@ -20,33 +20,33 @@ def test_every_module_with_compiled_code_is_in_the_hash() -> None:
         tree = ast.parse(path.read_text())
         decorated = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
         if any("njit" in ast.dump(d) for node in decorated for d in node.decorator_list):
-            assert str(path.relative_to(PACKAGE).with_suffix("")) in kernel.KERNEL_FILES
+            assert str(path.relative_to(PACKAGE).with_suffix("")) in compile_cache.KERNEL_FILES
             for node in tree.body:
-                if isinstance(node, ast.ImportFrom) and "smac." in (node.module or ""):
-                    module = node.module.partition("smac.")[2].replace(".", "/")
-                    assert module in kernel.KERNEL_FILES
+                if isinstance(node, ast.ImportFrom) and "battles." in (node.module or ""):
+                    module = node.module.partition("battles.")[2].replace(".", "/")
+                    assert module in compile_cache.KERNEL_FILES
 
 
 def test_importing_the_package_is_cheap() -> None:
-    code = "import sys, rltrain.env.smac; assert not {'numba', 'torch'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=PACKAGE.parents[2])
+    code = "import sys, rltrain.battles, rltrain.env.smac\n"
+    code += "assert not {'numba', 'numpy', 'torch'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=PACKAGE.parents[1])
 
 
 def test_unknown_name_of_the_package() -> None:
     with pytest.raises(AttributeError, match="no attribute 'StarCraft3Env'"):
-        smac.StarCraft3Env  # noqa: B018
+        battles.StarCraft3Env  # noqa: B018
 
 
 @pytest.mark.slow
 def test_change_in_another_file_is_seen(tmp_path: Path) -> None:
     """A constant of world.py inside a kernel of outcome.py: Numba alone would run the old code."""
     copy = tmp_path / "rltrain"
-    shutil.copytree(PACKAGE.parents[1], copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE.parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     code = (
-        "import numpy as np; from rltrain.common.numba_cache import cache_folder; "
-        "from rltrain.battles.engine import kernel, outcome; "
+        "import numpy as np; from rltrain.battles.engine import compile_cache, outcome; "
         "z = np.zeros((24, 2), np.float32); "
-        "print(outcome.outcome_of(z, z, 1, False, 60, 1), cache_folder(*kernel.SOURCES))"
+        "print(outcome.outcome_of(z, z, 1, False, 60, 1), compile_cache.cache_folder())"
     )
 
     def run() -> list[str]:
@@ -58,7 +58,7 @@ def test_change_in_another_file_is_seen(tmp_path: Path) -> None:
     draw, folder = run()
     assert draw == "3"
     assert Path(folder).is_relative_to(tmp_path / "cache" / "rltrain")
-    helper = copy / "env" / "smac" / "engine" / "world.py"
+    helper = copy / "battles" / "engine" / "world.py"
     helper.write_text(helper.read_text().replace("    DRAW = 3\n", "    DRAW = 13\n"))
     draw, other_folder = run()
     assert draw == "13"

@@ -142,7 +142,7 @@ def test_battles_begin_at_one_of_the_recorded_starts(make, recorded: str) -> Non
 
 
 def test_recorded_starts_are_refused_by_other_rules_and_by_the_game(recorded: str) -> None:
-    with pytest.raises(ValueError, match=r"env\.rules=smaclite has its own"):
+    with pytest.raises(ValueError, match=r"rules=smaclite has its own"):
         SmacVectorEnv(map_name="3m", n_envs=1, start_positions=recorded, rules="smaclite")
     with pytest.raises(ValueError, match=r"env\.start_positions change"):
         SmacVectorEnv(map_name="3m", n_envs=1, start_positions=recorded, backend="sc2")

@@ -14,13 +14,14 @@ from rltrain.battles.data.terrain import pathable_cells
 from rltrain.battles.data.units import WEAPONS, damage_per_hit
 from rltrain.battles.engine.battles import Battles
 from rltrain.battles.engine.world import M, P, U
-from rltrain.battles.options import Options, env_spec
+from rltrain.battles.options import Options
 from rltrain.battles.render.events import events_between, fighters_of, snapshot
 from rltrain.battles.smaclite.maps import find_map_under
 from rltrain.battles.smaclite.units import LITE_UNITS
 from rltrain.battles.smaclite.walls import wall_edges
 from rltrain.battles.smaclite.weapons import GONE, act, mend
 from rltrain.env.smac import SmacVectorEnv, StarCraft2Env
+from rltrain.env.smac.spec import env_spec
 from tests.battles.conftest import ATTACK, EAST, NORTH, actions, place, random_legal, seeds
 
 POSSIBLE = [name for name in map_names() if name not in ("6h_vs_8z", "so_many_baneling")]

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from rltrain.battles.native import NativeBattles
-from rltrain.battles.options import Options, env_spec
+from rltrain.battles.options import Options
 from rltrain.env.smac.backend import BattleBackend
+from rltrain.env.smac.spec import env_spec
 from rltrain.env.smac.starcraft2.games import Games
 from rltrain.env.smac.starcraft2.worker import Recipe
 

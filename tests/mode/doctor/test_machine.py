@@ -8,8 +8,8 @@ import pytest
 
 from rltrain import main as entry
 from rltrain.battles.data.maps import map_names
+from rltrain.battles.engine.compile_cache import cache_folder, is_compiled
 from rltrain.common.install import install_command
-from rltrain.common.numba_cache import cache_folder, is_compiled
 from rltrain.errors import UsageError
 from rltrain.mode.doctor import machine
 from rltrain.mode.doctor.machine import (
@@ -93,6 +93,9 @@ def test_a_folder_that_cannot_be_written_is_missing(own_folder, monkeypatch):
     )
 
 
+CACHE = "rltrain.battles.engine.compile_cache"
+
+
 @pytest.fixture
 def no_folder_known():
     cache_folder.cache_clear()
@@ -102,13 +105,13 @@ def no_folder_known():
 
 @pytest.mark.parametrize(("compiled", "verdict"), [(True, "ok"), (False, "optional")])
 def test_doctor_says_whether_the_engine_is_compiled(monkeypatch, compiled, verdict):
-    monkeypatch.setattr("rltrain.common.numba_cache.is_compiled", lambda function: compiled)
+    monkeypatch.setattr(f"{CACHE}.is_compiled", lambda function: compiled)
     (finding,) = machine.engine_cache()
     assert finding.verdict == verdict
 
 
 def test_a_compiler_that_fails_is_missing_and_one_that_works_is_not(monkeypatch):
-    monkeypatch.setattr("rltrain.common.numba_cache.is_compiled", lambda function: False)
+    monkeypatch.setattr(f"{CACHE}.is_compiled", lambda function: False)
     (works,) = machine.compiler()
     monkeypatch.setattr("numba.njit", lambda function: lambda *arguments: 1 / 0)
     (fails,) = machine.compiler()

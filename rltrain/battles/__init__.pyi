@@ -1,0 +1,6 @@
+from rltrain.battles.__main__ import compile_engine as compile_engine
+from rltrain.battles.capability_env import StarCraftCapabilityEnv as StarCraftCapabilityEnv
+from rltrain.battles.engine.battles import Battles as Battles
+from rltrain.battles.options import Options as Options
+from rltrain.battles.pettingzoo import parallel_env as parallel_env
+from rltrain.battles.starcraft2_env import StarCraft2Env as StarCraft2Env

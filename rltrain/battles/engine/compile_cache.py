@@ -1,0 +1,84 @@
+"""Numba's cache of the engine's machine code.
+
+Numba notices a change in the file of a function but not in the files of its helpers, so the cache
+folder carries a hash of all kernel files and of Numba's version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+
+settings: Any = numba.config
+MAX_THREADS: int = settings.NUMBA_NUM_THREADS
+KERNEL_FILES = (
+    "data/terrain",
+    "engine/combat",
+    "engine/compile_cache",
+    "engine/env_step",
+    "engine/episode",
+    "engine/field_of_view",
+    "engine/healing",
+    "engine/kernel",
+    "engine/movement/crowding",
+    "engine/movement/motion",
+    "engine/movement/sliding",
+    "engine/observe",
+    "engine/outcome",
+    "engine/simd",
+    "engine/teams",
+    "engine/turret",
+    "engine/weapons",
+    "engine/world",
+    "smaclite/avoidance",
+    "smaclite/combat",
+    "smaclite/env_step",
+    "smaclite/units",
+    "smaclite/walls",
+    "smaclite/weapons",
+)
+"""The modules whose code or constants end up in machine code."""
+
+
+@cache
+def cache_folder() -> Path:
+    """The user's cache folder for the kernel files as they are now; one for this process if that
+    cannot be written."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    for name in KERNEL_FILES:
+        digest.update((Path(__file__).parents[1] / f"{name}.py").read_bytes())
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    folder = Path(base).expanduser() / "rltrain" / f"battles-{digest.hexdigest()[:12]}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK)
+    except OSError:
+        writable = False
+    return folder if writable else Path(tempfile.mkdtemp(prefix="rltrain-battles-"))
+
+
+def compiled(function: Any, **options: Any) -> Any:
+    """``numba.njit`` of a function, kept in ``cache_folder``.
+
+    Numba's cache folder is one setting for the process, read when a function is decorated; other
+    compiled code may have set its own, so it is put back.
+    """
+    before = settings.CACHE_DIR
+    settings.CACHE_DIR = str(cache_folder())
+    try:
+        return numba.njit(cache=True, error_model="numpy", **options)(function)
+    finally:
+        settings.CACHE_DIR = before
+
+
+def is_compiled(function: Any) -> bool:
+    """Whether the machine code of a kernel is in the cache, from this very checkout:
+    Numba keeps that of every path apart."""
+    name = function.py_func.__qualname__
+    return any(Path(function.stats.cache_path).glob(f"*.{name}-*.nbc"))

@@ -1,0 +1,72 @@
+"""Checks of options: ranges of numbers, choices, and the nearest names for a misspelled one."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from dataclasses import fields
+from functools import cache
+from typing import Annotated, Any, NamedTuple, get_type_hints
+
+
+class Range(NamedTuple):
+    """The numbers that an option may be, both ends included."""
+
+    expected: str
+    low: float = -math.inf
+    high: float = math.inf
+    whole: bool = False
+
+    def holds(self, value: Any) -> bool:
+        """Whether ``value`` is a finite number in the range."""
+        try:
+            fits = math.isfinite(value) and self.low <= value <= self.high
+            return fits and (not self.whole or value == int(value))
+        except (TypeError, OverflowError):  # no number, or one of more than 308 digits
+            return False
+
+
+Flag = Annotated[bool, Range("True or False", 0, 1, whole=True)]
+Count = Annotated[int, Range("1, 2, 3, …", 1, 2**63 - 1, whole=True)]
+Real = Annotated[float, Range("a finite number")]
+Positive = Annotated[float, Range("a finite number above 0", math.ulp(0.0))]
+NonNegative = Annotated[float, Range("a finite number, 0 or more", 0)]
+Probability = Annotated[float, Range("a number from 0 to 1", 0, 1)]
+
+
+def check_ranges(options: Any) -> None:
+    """Raise ValueError unless all numbers of a dataclass are in the ranges of their annotations."""
+    kind: Any = type(options)
+    for name, limits in _ranges(kind).items():
+        value = getattr(options, name)
+        if not limits.holds(value):
+            raise ValueError(f"{name}={value!r}: expected {limits.expected}")
+
+
+@cache
+def _ranges(options: type) -> dict[str, Range]:
+    hints = get_type_hints(options, include_extras=True)
+    metadata = {f.name: getattr(hints[f.name], "__metadata__", ()) for f in fields(options)}
+    return {name: found[0] for name, found in metadata.items() if found}
+
+
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raise ValueError unless ``value`` is one of the choices."""
+    if value not in choices:
+        raise ValueError(f"unknown {name} {value!r}: expected one of {', '.join(choices)}")
+
+
+def closest(name: str, known: Iterable[str]) -> list[str]:
+    """Up to three known names that ``name`` may have been meant as."""
+    lower = {k.lower(): k for k in known}
+    if name.lower() in lower:
+        return [lower[name.lower()]]
+    near = difflib.get_close_matches(name.lower(), lower, cutoff=0.5)
+    return [k for low, k in lower.items() if low in near]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`` Did you mean 'step_mul'?`` for the nearest known name, or nothing."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,29 @@
+"""The specs of SMAC's maps and of SMACv2's scenarios, from tables only."""
+
+from __future__ import annotations
+
+from rltrain.battles.data.maps import MapData
+from rltrain.battles.options import Options, layout_of, sizes_of
+from rltrain.battles.smaclite.maps import find_map_under
+from rltrain.types import EnvSpec
+
+
+def env_spec(map_name: str, options: Options | None = None, rules: str = "sc2") -> EnvSpec:
+    """The spec of any of the 23 maps."""
+    return spec_of(find_map_under(rules, map_name), options or Options())
+
+
+def spec_of(map_data: MapData, options: Options) -> EnvSpec:
+    """The spec of a map or scenario with these options."""
+    sizes = sizes_of(map_data, options)
+    return EnvSpec(
+        n_agents=map_data.n_agents,
+        n_actions=sizes.n_actions,
+        obs_shape=(sizes.obs,),
+        state_dim=sizes.state,
+        n_rewards=1,
+        max_steps=map_data.limit,
+        reports_win=True,
+        masks_actions=True,
+        layout=layout_of(map_data, options),
+    )

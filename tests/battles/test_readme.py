@@ -1,0 +1,57 @@
+"""The package on its own: the examples of its README, without the libraries of rltrain."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rltrain import battles
+
+README = (Path(battles.__file__).parent / "README.md").read_text(encoding="utf-8")
+EXAMPLES = dict(re.findall(r"## [^\n]*`(\w+)`\n.*?```python\n(.*?)```", README, flags=re.DOTALL))
+LEARNING = ("torch", "hydra", "omegaconf", "pydantic", "yaml", "rich", "psutil", "safetensors")
+SPACES = ("gymnasium", "pettingzoo", "PIL")
+
+
+def run(code, missing):
+    """What ``code`` prints where these libraries cannot be imported."""
+    hide = f"import sys; sys.modules.update(dict.fromkeys({missing}))\n"
+    command = [sys.executable, "-c", hide + code]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_run_without_the_libraries_of_rltrain(name):
+    assert EXAMPLES[name].count("\n") <= 12
+    needs_spaces = name == "parallel_env"
+    out = run(EXAMPLES[name], LEARNING if needs_spaces else LEARNING + SPACES)
+    assert needs_spaces or re.search("True|False", out)
+
+
+def test_there_is_an_example_of_every_interface():
+    assert [*EXAMPLES] == ["StarCraft2Env", "parallel_env", "Battles"]
+
+
+def test_the_command_compiles_the_engine_without_them():
+    (module,) = re.findall(r"^python -m (\S+)", README, flags=re.MULTILINE)
+    code = f"import runpy; runpy.run_module({module!r}, run_name='__main__')"
+    assert run(code, LEARNING + SPACES) == "the battle engine is compiled\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ({"step_mul": 0}, r"step_mul=0: expected 1, 2, 3, …"),
+        ({"step_mul": 1.5}, r"step_mul=1.5: expected 1, 2, 3"),
+        ({"move_amount": 0.0}, r"move_amount=0.0: expected a finite number above 0"),
+        ({"reward_win": float("nan")}, r"reward_win=nan: expected a finite number"),
+        ({"reward_scale": "no"}, r"reward_scale='no': expected True or False"),
+        ({"prob_obs_enemy": 1.1}, r"prob_obs_enemy=1.1: expected a number from 0 to 1"),
+        ({"start_jitter": 10**400}, r"start_jitter=1000.*: expected a finite number above 0"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(option, expected):
+    with pytest.raises(ValueError, match=expected):
+        battles.StarCraft2Env(map_name="3m", **option)
