@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable
 from dataclasses import fields
+from difflib import SequenceMatcher
 from functools import cache
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
@@ -58,15 +58,12 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 
 
 def closest(name: str, known: Iterable[str]) -> list[str]:
-    """Up to three known names that ``name`` may have been meant as."""
-    lower = {k.lower(): k for k in known}
-    if name.lower() in lower:
-        return [lower[name.lower()]]
-    near = difflib.get_close_matches(name.lower(), lower, cutoff=0.5)
-    return [k for low, k in lower.items() if low in near]
+    """The known names, three at most, that are most like ``name``; none if no one is."""
+    alike = {k: SequenceMatcher(None, k.lower(), name.lower()).ratio() for k in known}
+    best = max(alike.values(), default=0.0)
+    return [k for k, likeness in alike.items() if likeness == best >= 0.5][:3]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`` Did you mean 'step_mul'?`` for the nearest known name, or nothing."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    return "".join(f" Did you mean {near!r}?" for near in closest(name, known)[:1])
