@@ -18,8 +18,7 @@ from torch import nn
 from rltrain.common.imports import locate
 from rltrain.config.catalog import conf_dir
 from rltrain.config.schema import FACTS
-from rltrain.config.validate.constructor import constructor_of
-from rltrain.config.validate.signatures import FILE, NAMES, digest
+from rltrain.config.validate.constructor import FILE, NAMES, constructor_of, digest
 
 GIVEN = {name for names in FACTS.values() for name in names}
 """Keywords that the running program supplies. Annotations of theirs that import torch are Any."""

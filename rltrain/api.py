@@ -19,7 +19,6 @@ from rltrain.config.mapping import Overrides, as_texts
 from rltrain.config.overrides import typed_value
 from rltrain.config.python_objects import env_overrides, with_callbacks, with_env
 from rltrain.config.schema import Settings
-from rltrain.config.validate.settings import check_composition
 from rltrain.errors import UsageError
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
@@ -52,7 +51,7 @@ def settings_from(overrides: Overrides) -> Settings:
     Raises:
         UsageError: unknown names, wrong types or ranges.
     """
-    return check_composition(compose_checked(as_texts(overrides)))
+    return compose_checked(as_texts(overrides)).settings()
 
 
 def train(
@@ -79,7 +78,7 @@ def train(
         KeyboardInterrupt: Ctrl-C, after everything was saved; SystemExit for other signals.
     """
     composed = compose_checked(env_overrides(as_texts(overrides), env))
-    settings = handed(check_composition(composed), env, callbacks)
+    settings = handed(composed.settings(), env, callbacks)
     if settings.run.mode != "train" or settings.run.resume is not None:
         raise UsageError(
             "rltrain.train starts a new run: use rltrain.evaluate for mode=evaluate, and "

@@ -95,12 +95,11 @@ def answer(line: CommandLine, arguments: Sequence[str]) -> None:
         require_overrides(line, arguments)
         from rltrain.config.compose import compose_checked
         from rltrain.config.show.configuration import config_text
-        from rltrain.config.validate.settings import check_composition
 
         package, resolve = line.values.get("package"), "resolve" in line.switches
         for title, overrides in jobs_of(line).items():
             composed = compose_checked(overrides)
-            check_composition(composed)
+            composed.settings()
             say(title + config_text(composed, package, resolve=resolve), end="")
 
 

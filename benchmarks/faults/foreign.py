@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks.faults.attacks import BEFORE_TRAINING, NODES, OVERRIDES, PARTS, VALUES
 from benchmarks.faults.hostile import checkpoints, every
 from benchmarks.faults.runs import FORK, SMALL, command, digests, warm_up
-from rltrain.config.tree import put
+from rltrain.config.overrides import put
 from rltrain.main import run
 
 STARTS = ("resume={run}", "config={run} hydra.run.dir=new")

@@ -16,7 +16,7 @@ from unittest.mock import patch
 from benchmarks.faults.overrides import clear
 from rltrain.config.catalog import Catalog
 from rltrain.config.compose import compose_checked
-from rltrain.config.tree import flat_keys
+from rltrain.config.overrides import flat_keys
 from rltrain.errors import RltrainError, UsageError
 from rltrain.main import run
 from rltrain.mode.train import Result

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rltrain.config.compose import compose_checked
-from rltrain.config.tree import flat_keys
+from rltrain.config.overrides import flat_keys
 from rltrain.errors import RltrainError
 from rltrain.main import run
 
@@ -147,9 +147,8 @@ def clear(folder: Path) -> None:
 
 def check(words: list[str]) -> None:
     """Compose and validate."""
-    from rltrain.config.validate.settings import check_composition
 
-    check_composition(compose_checked(words))
+    compose_checked(words).settings()
 
 
 def edited(key: str, rng: random.Random) -> str:

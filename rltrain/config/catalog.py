@@ -17,8 +17,6 @@ from typing import Any
 
 import yaml
 
-from rltrain.config.tree import embedded
-
 PRESETS = ("tuned", "experiment")
 """Groups whose choices set keys of other groups and have none of their own."""
 SEVERAL = ("logger",)
@@ -124,6 +122,13 @@ class Layer:
     @property
     def group(self) -> str:
         return self.file.partition("/")[0]
+
+
+def embedded(tree: dict[str, Any], path: str) -> dict[str, Any]:
+    """A tree below a dotted path; "" is the root."""
+    for name in reversed(path.split(".") if path else []):
+        tree = {name: tree}
+    return tree
 
 
 def each_of(option: str) -> list[str]:

@@ -15,7 +15,7 @@ import yaml
 
 from rltrain.config.catalog import LOADER
 from rltrain.config.schema import Settings
-from rltrain.config.validate.values import show
+from rltrain.config.validate.constructor import show
 
 FILE = Path(__file__).with_suffix(".yaml")
 COMPARED = {">": operator.gt, "<": operator.lt, "!=": operator.ne}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from yaml import YAMLError
 
 from rltrain.config.catalog import SEVERAL, WHOLE, Catalog
 from rltrain.config.overrides import (
+    flat_keys,
     group_of,
     is_of_hydra,
     original_cwd,
@@ -35,7 +36,7 @@ from rltrain.config.overrides import (
     typed_value,
     with_targets,
 )
-from rltrain.config.tree import flat_keys
+from rltrain.config.schema import Settings
 from rltrain.config.user_yaml import Own, catalog_of, own_configuration
 from rltrain.errors import UsageError
 
@@ -73,6 +74,17 @@ class Composition:
     def plain(self) -> dict[str, Any]:
         """The configuration, resolved."""
         return resolved(self.tree, lambda: self.hydra)
+
+    def settings(self) -> Settings:
+        """Check types and ranges.
+
+        Raises:
+            UsageError: every problem at once.
+        """
+        from rltrain.config.validate.check import check
+
+        settings = check(self.plain, self.choices, self.defaults)
+        return replace(settings, remarks=self.remarks, algo_of_env=self.algo_of_env)
 
     def run_dir(self) -> Path | None:
         """The folder that ``hydra.run.dir`` names, where it was typed."""
@@ -146,7 +158,7 @@ def refusal(own: Own, choices: Sequence[Override], typed: str) -> str:
     Args:
         typed: the overrides as a shell takes them.
     """
-    from rltrain.config.validate.whole import check
+    from rltrain.config.validate.check import check
 
     try:
         parsed = parse(shlex.split(typed))

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from rltrain.config.catalog import ONE_OF, WHOLE, Layer
 from rltrain.config.combinations import together
+from rltrain.config.overrides import flat_keys, pick, stacked, targets
 from rltrain.config.suggest.keys import FREE_FORM
-from rltrain.config.tree import flat_keys, pick, stacked, targets
 from rltrain.config.user_yaml import Own, catalog_of
 from rltrain.errors import UsageError, did_you_mean
 

@@ -7,27 +7,33 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from hydra._internal.callbacks import Callbacks
 from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_dirname
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.plugins import Plugins
+from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
-from hydra.types import HydraContext, RunMode
-from omegaconf import DictConfig, OmegaConf
+from hydra.plugins.launcher import Launcher
+from hydra.types import HydraContext, RunMode, TaskFunction
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from rltrain.config.catalog import RECOMMENDED
 from rltrain.config.command_line import in_quotes
 from rltrain.config.compose import compose_checked, problem_line
-from rltrain.config.launcher import SEARCH_PATH, Launch, Processes, own_overrides
 from rltrain.config.overrides import is_of_hydra, jobs, parse
 from rltrain.config.schema import Settings
 from rltrain.config.suggest.keys import for_plugin, numbers
 from rltrain.config.user_yaml import catalog_of, own_configuration
-from rltrain.config.validate.settings import check_composition
 from rltrain.errors import UsageError
 
+Launch = Callable[[Sequence[tuple[Sequence[str], Path]]], None]
+"""Runs jobs: the overrides of each, as those of a single run, and its folder."""
+
+
+SEARCH_PATH = "hydra.searchpath"
 JOB_NAME_LENGTH = 100
 
 
@@ -38,6 +44,11 @@ def job_name(dirname: str) -> str:
 
 
 OmegaConf.register_new_resolver("rltrain_job_name", job_name, replace=True)
+
+
+def own_overrides(hydra: Any) -> list[str]:
+    """The overrides of a sweep that name folders of the user's own; every job has them."""
+    return [word for word in hydra.overrides.hydra if word.startswith(SEARCH_PATH)]
 
 
 class JobLoader(ConfigLoaderImpl):
@@ -78,6 +89,38 @@ def job_overrides(overrides: Sequence[str]) -> list[list[str]]:
     return jobs([o for o in parsed if not is_of_hydra(o) or o.key_or_group == SEARCH_PATH])
 
 
+class ProcessLauncher(Launcher):
+    """The launcher of a sweep's jobs on this machine, where no other one is typed: it composes the
+    jobs, which gives each its folder, and has ``run`` run them as processes.
+
+    Hydra builds launchers of the package ``hydra_plugins`` only: this one is handed to its sweeper.
+    """
+
+    def __init__(self, run: Launch) -> None:
+        self.run = run
+
+    def setup(
+        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    ) -> None:
+        self.context, self.config = hydra_context, config
+
+    def launch(
+        self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
+    ) -> Sequence[JobReturn]:
+        jobs = []
+        for number, overrides in enumerate(job_overrides, initial_job_idx):
+            config = self.context.config_loader.load_sweep_config(self.config, list(overrides))
+            with open_dict(config):
+                config.hydra.job.id = f"{initial_job_idx}_{number}"
+                config.hydra.job.num = number
+            HydraConfig.instance().set_config(config)
+            sweep = config.hydra.sweep
+            words = [*overrides, *own_overrides(config.hydra)]
+            jobs.append((words, Path(sweep.dir) / sweep.subdir))
+        self.run(jobs)
+        return [JobReturn(overrides=o, status=JobStatus.COMPLETED) for o in job_overrides]
+
+
 @dataclass(frozen=True)
 class Task:
     """What a sweep does with its jobs.
@@ -94,7 +137,7 @@ class Task:
     def __call__(self, config: DictConfig) -> None:
         about = HydraConfig.get()
         composed = compose_checked([*about.overrides.task, *own_overrides(about)])
-        self.train(check_composition(composed), Path(about.runtime.output_dir))
+        self.train(composed.settings(), Path(about.runtime.output_dir))
 
 
 def other_launcher(overrides: Sequence[str]) -> str | None:
@@ -141,7 +184,7 @@ def sweeper_for(overrides: Sequence[str], folder: Path, task: Task) -> Callable[
         problem = problem_line(error)
         raise UsageError(f"The sweep cannot begin: {problem}{for_plugin(problem)}") from error
     if task.launch is not None:
-        launcher = Processes(task.launch)
+        launcher = ProcessLauncher(task.launch)
         launcher.setup(hydra_context=context, task_function=task, config=config)
         vars(sweeper)["launcher"] = launcher
     return partial(sweeper.sweep, arguments=words)

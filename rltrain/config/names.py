@@ -8,7 +8,7 @@ from typing import Any
 from hydra.core.override_parser.types import Override
 
 from rltrain.config.catalog import RECOMMENDED, SEVERAL, Catalog
-from rltrain.config.overrides import is_file, is_of_hydra
+from rltrain.config.overrides import flat_keys, is_file, is_of_hydra, pick
 from rltrain.config.suggest.choices import FEW, MANY, for_choice, listed
 from rltrain.config.suggest.keys import (
     FREE_FORM,
@@ -18,7 +18,6 @@ from rltrain.config.suggest.keys import (
     for_node,
     not_tried,
 )
-from rltrain.config.tree import flat_keys, pick
 from rltrain.errors import UsageError
 
 OF_A_RUN = ("hydra.run.dir", "hydra.searchpath")

@@ -15,9 +15,17 @@ from hydra.core.override_parser.types import Override, Sweep
 from rltrain.common.files import kept_file
 from rltrain.config.catalog import LOADER, Catalog, conf_dir
 from rltrain.config.names import key_problem
-from rltrain.config.overrides import parse, set_value, typed_leaves, typed_targets, with_targets
-from rltrain.config.schema.outside import FILES, NOT_LOADED
-from rltrain.config.tree import differing, pick, put
+from rltrain.config.outside import FILES, NOT_LOADED
+from rltrain.config.overrides import (
+    differing,
+    parse,
+    pick,
+    put,
+    set_value,
+    typed_leaves,
+    typed_targets,
+    with_targets,
+)
 from rltrain.config.trust import gate, leave_out, not_built, read_config
 from rltrain.errors import CheckpointError, UsageError
 

@@ -3,7 +3,7 @@ checkpoint, the jobs of a sweep. Nothing passes but what is listed: for each par
 own group, environments by ids without a module, values that stay inside the run.
 
 What was trained with classes of the user's own needs ``trust=[package]``, and what reaches outside
-(``schema/outside.py``) needs to be typed again.
+(``outside.py``) needs to be typed again.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from hydra.core.override_parser.types import Override
 from rltrain.common.files import get_json
 from rltrain.config.catalog import LOADER, RECOMMENDED, SEVERAL, Catalog, conf_dir
 from rltrain.config.mapping import typed as as_typed
-from rltrain.config.overrides import contained, is_of_hydra
-from rltrain.config.schema.outside import NAMES, NOT_LOADED, Leaves, is_plain, kind_of, leaves
-from rltrain.config.tree import pick, put
-from rltrain.config.tree import targets as outermost_targets
+from rltrain.config.outside import NAMES, NOT_LOADED, Leaves, is_plain, kind_of, leaves
+from rltrain.config.overrides import contained, is_of_hydra, pick, put
+from rltrain.config.overrides import targets as outermost_targets
 from rltrain.errors import CheckpointError, NotTypedError
 
 NOWHERE = "rltrain.config.trust.nowhere"

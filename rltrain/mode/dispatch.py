@@ -14,7 +14,6 @@ from rltrain.config.combinations import Facts
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import original_cwd, typed_value
 from rltrain.config.schema import Settings
-from rltrain.config.validate.settings import check_composition
 from rltrain.errors import UsageError
 from rltrain.mode.read_overrides import (
     loaded,
@@ -62,7 +61,7 @@ def sweep_mode(overrides: Sequence[str]) -> int:
     from rltrain.config.hydra_sweep import job_overrides
 
     jobs = job_overrides(overrides)
-    settings = [check_composition(compose_checked(words)) for words in jobs]
+    settings = [compose_checked(words).settings() for words in jobs]
     for each in settings:
         require_training(each)
     require_effect(overrides)

@@ -11,7 +11,6 @@ from rltrain.common.files import require_possible
 from rltrain.config.compose import Composition, compose_checked
 from rltrain.config.overrides import PATH_KEYS, require_one_value, typed_value
 from rltrain.config.schema import Settings
-from rltrain.config.validate.settings import check_composition
 from rltrain.errors import UsageError
 
 OF_MODES = {"runs": "report", "report": "report", "tune": "tune", "hub": "push"}
@@ -89,7 +88,7 @@ def one_job(overrides: Sequence[str]) -> tuple[Composition, Settings]:
             f"{', '.join(of_sweep)}: only for sweeps. Type rltrain -m … with several values for a "
             "key, or leave it out."
         )
-    return composed, check_composition(composed)
+    return composed, composed.settings()
 
 
 def loaded(

@@ -31,10 +31,10 @@ from rltrain.common.files import (
 )
 from rltrain.common.folders import require_empty
 from rltrain.common.metrics import test_score
+from rltrain.config.outside import FILES
+from rltrain.config.overrides import pick
 from rltrain.config.saved_config import NEW_RUN
 from rltrain.config.schema import Settings
-from rltrain.config.schema.outside import FILES
-from rltrain.config.tree import pick
 from rltrain.errors import UsageError
 from rltrain.hardware.device import machine
 from rltrain.mode.messages.resources import resource_plan

@@ -19,7 +19,7 @@ from rltrain.common.files import expanded, refused_writes, require_writable
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.trust import packages
-from rltrain.config.validate.settings import check
+from rltrain.config.validate.check import check
 from rltrain.errors import exit_code_of, usage_errors
 from rltrain.logger.console import PlainLines
 from rltrain.logger.curve import history

@@ -4,14 +4,13 @@ import pytest
 
 from rltrain.config.catalog import Catalog, each_of
 from rltrain.config.compose import compose_checked
-from rltrain.config.validate.settings import check_composition
 from rltrain.errors import UsageError
 
 CATALOG = Catalog()
 
 
 def loggers(*overrides):
-    nodes = check_composition(compose_checked(overrides)).nodes
+    nodes = compose_checked(overrides).settings().nodes
     return [path.partition(".")[2] for path in nodes if path.startswith("logger.")]
 
 
@@ -66,5 +65,5 @@ def test_each_logger_is_a_choice_with_its_keys():
 )
 def test_what_to_type_instead(overrides, message):
     with pytest.raises(UsageError) as error:
-        check_composition(compose_checked(overrides))
+        compose_checked(overrides).settings()
     assert message in str(error.value)

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.faults.attacks import NODES, OVERRIDES
 from rltrain.config.catalog import Catalog
 from rltrain.config.compose import compose_checked
-from rltrain.config.tree import flat_keys, pick, put
+from rltrain.config.overrides import flat_keys, pick, put
 from rltrain.config.trust import NOWHERE, gate, leave_out
 from rltrain.errors import CheckpointError, NotTypedError, RltrainError, UsageError
 from rltrain.mode.sweep.plan import Job, Plan

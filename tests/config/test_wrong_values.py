@@ -6,7 +6,6 @@ from rltrain import main as entry
 from rltrain.callback import Callback
 from rltrain.callback.hooks import Callbacks
 from rltrain.config.compose import compose_checked
-from rltrain.config.validate.settings import check_composition
 from rltrain.errors import UsageError
 from tests.marks import each_once
 
@@ -94,13 +93,13 @@ def test_a_wrong_key_of_a_preset_names_the_file(own_folder, algo, typed):
 def test_a_number_as_text_says_how_it_becomes_a_number(key, monkeypatch):
     monkeypatch.setenv("NUMBER", "1")
     with pytest.raises(UsageError, match=r"It is text\. Type .*=1; .*oc\.decode"):
-        check_composition(compose_checked([*CARTPOLE, f"{key}=${{oc.env:NUMBER}}"]))
+        compose_checked([*CARTPOLE, f"{key}=${{oc.env:NUMBER}}"]).settings()
 
 
 @pytest.mark.parametrize("key", ["buffer.alpha", "dataset.held_out", "test.epsilon", "seed"])
 def test_numbers_of_hundreds_of_digits_are_refused(key):
     with pytest.raises(UsageError, match=f"{key}=999"):
-        check_composition(compose_checked([*CARTPOLE, f"{key}={'9' * 400}"]))
+        compose_checked([*CARTPOLE, f"{key}={'9' * 400}"]).settings()
 
 
 @pytest.mark.parametrize("word", ["~resume=1", "~checkpoint=x", "~mode=evaluate", "~config=x"])

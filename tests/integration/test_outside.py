@@ -9,7 +9,7 @@ import pytest
 
 import rltrain
 from rltrain.common.checkpoint.manifest import seal, stored_manifest
-from rltrain.config.tree import put
+from rltrain.config.overrides import put
 from rltrain.errors import CheckpointError, NotTypedError, UsageError
 from rltrain.mode.sweep.plan import Job, Plan
 from rltrain.mode.sweep.saved import job_command, saved_jobs

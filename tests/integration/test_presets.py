@@ -8,7 +8,7 @@ import yaml
 import rltrain
 from rltrain.api import settings_from
 from rltrain.config.catalog import Catalog, conf_dir
-from rltrain.config.tree import pick
+from rltrain.config.overrides import pick
 from tests.helpers import weights
 from tests.marks import slow_except
 

@@ -13,8 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rltrain.config.catalog import Catalog, conf_dir
 from rltrain.config.compose import Composition
-from rltrain.config.overrides import quoted
-from rltrain.config.tree import flat_keys
+from rltrain.config.overrides import flat_keys, quoted
 from rltrain.errors import UsageError
 
 

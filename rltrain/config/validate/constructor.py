@@ -1,20 +1,28 @@
-"""What a class or function can be given by keyword, its annotations in words, and values converted
-to them.
+"""The keywords of classes and functions, their annotations in words, and values converted to them.
+
+Those of the shipped configuration are read from ``signatures.json``, so that values are checked
+without importing torch; ``python docs/signatures.py`` writes that file.
 """
 
 from __future__ import annotations
 
+import collections.abc
+import hashlib
 import inspect
 import json
+import re
 import types
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
+from rltrain.common import number_types
 from rltrain.common.imports import locate
 from rltrain.common.number_types import (
     Count,
@@ -26,7 +34,56 @@ from rltrain.common.number_types import (
     Real,
     Whole,
 )
-from rltrain.config.validate.signatures import Constructor, from_file
+
+FILE = Path(__file__).with_name("signatures.json")
+PACKAGE = Path(__file__).parents[2]
+NAMES: Mapping[str, Any] = {
+    **{name: getattr(typing, name) for name in ("Annotated", "Any", "Literal")},
+    **{name: getattr(collections.abc, name) for name in ("Mapping", "Sequence")},
+    **{name: value for name, value in vars(number_types).items() if name[0].isupper()},
+    "Field": Field,
+}
+"""What annotations in the file are made of, beside built-in types."""
+WRITTEN = re.compile(
+    r"^(?: *(?:def|class) | +(?:self|\*), | +\w+: | +['\"]\w|\w+ = ).*", re.MULTILINE
+)
+"""Lines of a module that a signature may consist of."""
+
+
+@dataclass(frozen=True)
+class Constructor:
+    """The keywords of a class or function."""
+
+    annotations: Mapping[str, Any]  # Any where there is none that can be read
+    defaults: Mapping[str, Any]  # of the keywords that can be left out
+    free: bool  # it takes any other keyword too
+
+
+@cache
+def from_file(target: str) -> Constructor | None:
+    """What a ``_target_`` takes; None if it is not in the file, or its module has been edited since
+    the file was written.
+    """
+    saved = _saved()["targets"].get(target)
+    if saved is None or any(_saved()["modules"][m] != digest(m) for m in saved["modules"]):
+        return None
+    texts = types.SimpleNamespace(__annotations__=saved["annotations"])
+    annotations = typing.get_type_hints(texts, globalns=dict(NAMES), include_extras=True)
+    return Constructor(annotations, saved["defaults"], saved["free"])
+
+
+@cache
+def _saved() -> dict[str, Any]:
+    return dict(json.loads(FILE.read_text(encoding="utf-8")))
+
+
+@cache
+def digest(module: str) -> str:
+    """A digest of the definitions in a module of rltrain, such as ``algo/loss/td.py``."""
+    path = PACKAGE / module
+    lines: Iterable[str] = WRITTEN.findall(path.read_text("utf-8")) if path.is_file() else ()
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+
 
 EXPECTED: tuple[tuple[Any, str], ...] = (
     (Whole, "a whole number, 0 or more"),
@@ -176,3 +233,31 @@ def bounds(metadata: tuple[Any, ...]) -> list[str]:
         for name, words in BOUNDS.items()
         if hasattr(each, name)
     ]
+
+
+def show(value: Any) -> str:
+    """A value as it would be typed."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k}: {show(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(show(v) for v in value) + "]"
+    return str(value)
+
+
+def literals(annotation: Any) -> list[str]:
+    """The values of an enumeration, as they are typed."""
+    if get_origin(annotation) is Literal:
+        return [str(value) for value in get_args(annotation)]
+    return [value for part in get_args(annotation) for value in literals(part)]
+
+
+def number_in(text: str) -> float | int | None:
+    """The number that a text holds, or None."""
+    try:
+        return int(text) if text.strip("+-").isdecimal() else float(text)
+    except ValueError:
+        return None

@@ -8,7 +8,6 @@ from rltrain.assemble.env import build_env
 from rltrain.common.space_record import channel_words
 from rltrain.common.streams import say
 from rltrain.config.compose import compose_checked
-from rltrain.config.validate.settings import check_composition
 from rltrain.errors import usage_errors
 from rltrain.logger.screen import plural
 
@@ -23,7 +22,7 @@ def examine_env(overrides: Sequence[str]) -> bool:
     """
     from rltrain.env.check import check
 
-    settings = check_composition(compose_checked(list(overrides)))
+    settings = compose_checked(list(overrides)).settings()
     with usage_errors():
         env = build_env(settings, 1, training=True)
     spec = env.spec

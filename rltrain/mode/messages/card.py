@@ -11,7 +11,7 @@ import yaml
 
 from rltrain.common.files import put_text
 from rltrain.config.schema import Settings
-from rltrain.config.validate.values import show
+from rltrain.config.validate.constructor import show
 from rltrain.logger.screen import duration, shown
 
 COLUMNS = {

@@ -14,7 +14,6 @@ from rltrain.config.compose import compose_checked
 from rltrain.config.hydra_sweep import Task, other_launcher, sweeper_for
 from rltrain.config.overrides import original_cwd, typed_value
 from rltrain.config.schema import Settings, SweepSettings
-from rltrain.config.validate.settings import check_composition
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.sweep.lock import locked
@@ -94,7 +93,7 @@ def go_on(folder: Path, overrides: Sequence[str]) -> int:
 
 def settings_of(overrides: Sequence[str]) -> Settings:
     """The settings of one job."""
-    return check_composition(compose_checked(overrides))
+    return compose_checked(overrides).settings()
 
 
 def continued(plan: Plan) -> str:

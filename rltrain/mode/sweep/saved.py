@@ -12,7 +12,7 @@ from rltrain.config.overrides import parse, typed_leaves
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.trust import as_words, chooses_or_sets, gate, outside, packages
-from rltrain.config.validate.settings import check, check_composition
+from rltrain.config.validate.check import check
 from rltrain.errors import CheckpointError, NotTypedError, UsageError
 from rltrain.mode.run_folder import holds_run, refuse_changes
 from rltrain.mode.sweep.plan import FILE, Job, Plan
@@ -78,7 +78,7 @@ def checked(job: Job, plan: Plan, typed: Sequence[str]) -> Settings:
     trust = composed.plain["trust"]
     trusted = trust if isinstance(trust, list) else []
     gate(composed.plain, plan.folder / FILE, trust=trusted, typed=typed_leaves(parse(typed)))
-    return check_composition(composed)
+    return composed.settings()
 
 
 def job_command(

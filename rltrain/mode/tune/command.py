@@ -21,7 +21,6 @@ from rltrain.common.folders import require_empty
 from rltrain.common.streams import keep_streams, say
 from rltrain.config.compose import compose_checked
 from rltrain.config.schema import RunSettings, Settings
-from rltrain.config.validate.settings import check_composition
 from rltrain.errors import RltrainError, UsageError
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.signals import SIGNAL_CODES
@@ -45,7 +44,7 @@ def tune(settings: Settings, overrides: Sequence[str]) -> int:
     run = settings.run
     space = read_space(run.tune.space or [])
     for extremes in zip(*(p.extremes for p in space), strict=True):
-        check_composition(compose_checked([*overrides, *extremes]))
+        compose_checked([*overrides, *extremes]).settings()
     folder = expanded(run.tune.dir) if run.tune.dir else study_dir(settings, overrides)
     folder = folder.absolute()
     require_writable(folder, "tune.dir")

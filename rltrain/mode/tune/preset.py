@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from rltrain.config.compose import Composition, compose_checked
-from rltrain.config.tree import put
+from rltrain.config.overrides import put
 from rltrain.report.run_data import flat
 
 LEFT_OUT = ("mode", "seed", "tune", "report", "runs", "logger", "config", "hardware.threads")

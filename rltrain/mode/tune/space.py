@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rltrain.config.validate.values import show
+from rltrain.config.validate.constructor import show
 from rltrain.errors import UsageError
 
 FORM = "expected {key: NAME, low: NUMBER, high: NUMBER} or {key: NAME, choices: [VALUE, …]}"

@@ -14,7 +14,6 @@ from rltrain.callback import Callback
 from rltrain.callback.training import Training
 from rltrain.config.compose import compose_checked
 from rltrain.config.schema import RunSettings
-from rltrain.config.validate.settings import check_composition
 from rltrain.errors import RltrainError
 from rltrain.logger.curve import rows
 from rltrain.logger.screen import Screen
@@ -105,7 +104,7 @@ def run_trial(job: Job, study: Any, trial: Any, screen: Screen) -> int:
     show(screen, f"trial {trial.number} {verb}: {settings_text(trial)}")
     try:
         composed = compose_checked([*job.overrides, *overrides])
-        settings = check_composition(composed)
+        settings = composed.settings()
         report = ReportTests(trial, job.run.tune.metric)
         files = composed.files(run_dir)
         done = run_training(

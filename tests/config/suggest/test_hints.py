@@ -6,9 +6,8 @@ import shlex
 import pytest
 
 from rltrain.config.compose import compose_checked
+from rltrain.config.overrides import flat_keys
 from rltrain.config.suggest.aliases import tables
-from rltrain.config.tree import flat_keys
-from rltrain.config.validate.settings import check_composition
 from rltrain.errors import RltrainError
 from tests.marks import slow_except
 
@@ -20,7 +19,7 @@ SUGGESTION = re.compile(r"(?:Type|Did you mean) (.+?)(?: \([^()]*\))?(?:[.?]$|\.
 
 def refusal(words):
     try:
-        check_composition(compose_checked(words))
+        compose_checked(words).settings()
     except RltrainError as error:
         return str(error)
     return None

@@ -1,7 +1,6 @@
 import yaml
 
 from rltrain.config.compose import compose_checked
-from rltrain.config.validate.settings import check_composition
 from rltrain.mode.messages.card import card, write_card
 
 FACTS = {
@@ -18,7 +17,7 @@ COMMANDS = ["rltrain mode=evaluate checkpoint=RUN", "RUN/learning_curve.png"]
 
 
 def settings(*overrides):
-    return check_composition(compose_checked(["algo=qmix", "env=smac", *overrides]))
+    return compose_checked(["algo=qmix", "env=smac", *overrides]).settings()
 
 
 def test_card_has_tests_settings_and_commands(tmp_path, monkeypatch):

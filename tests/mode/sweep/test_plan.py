@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from rltrain.config.compose import compose_checked
-from rltrain.config.validate.settings import check_composition
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.mode.sweep.plan import Job, plan_for, read_plan, require_own_datasets
 
@@ -15,7 +14,7 @@ TYPED = ["env=two_step", "seed=1,2"]
 
 @pytest.fixture(scope="module")
 def settings():
-    return [check_composition(compose_checked(["env=two_step", f"seed={n}"])) for n in (1, 2)]
+    return [compose_checked(["env=two_step", f"seed={n}"]).settings() for n in (1, 2)]
 
 
 def begun(plan, *statuses):
@@ -110,7 +109,7 @@ def test_a_job_lies_in_the_folder_of_its_sweep(own_folder, settings, name):
 
 def test_the_dataset_that_two_jobs_would_write_is_named():
     written = [
-        check_composition(compose_checked(["env=two_step", f"dataset.write={folder}"]))
+        compose_checked(["env=two_step", f"dataset.write={folder}"]).settings()
         for folder in ("a", "b", "b")
     ]
     require_own_datasets(written[:2])

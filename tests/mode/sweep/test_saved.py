@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from rltrain.config.compose import compose_checked
-from rltrain.config.validate.settings import check_composition
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.mode.sweep.plan import Job, Plan
 from rltrain.mode.sweep.saved import job_command, saved_jobs
@@ -20,7 +19,7 @@ def plan(*overrides):
 
 def begun(job, status="interrupted", **changes):
     """Write the files of a run that has begun."""
-    settings = check_composition(compose_checked([o for o in job.overrides if o != OWN]))
+    settings = compose_checked([o for o in job.overrides if o != OWN]).settings()
     job.folder.mkdir(parents=True)
     record = {**settings.record, **changes}
     (job.folder / "config.json").write_text(json.dumps(record))
@@ -73,7 +72,7 @@ def test_a_finished_run_goes_on_only_if_an_override_changes_it(own_folder):
 
 def test_a_job_begins_in_its_folder_and_goes_on_with_the_classes_that_were_typed(own_folder):
     (job,) = plan("seed=1").jobs
-    settings = check_composition(compose_checked([*job.overrides, OWN]))
+    settings = compose_checked([*job.overrides, OWN]).settings()
     threads = ["hardware.threads=1"]
     assert job_command(job, settings, [], threads) == [
         "env=two_step",

@@ -4,13 +4,12 @@ import pytest
 import torch
 
 from rltrain.config.compose import compose_checked
-from rltrain.config.validate.settings import check_composition
 from rltrain.mode.sweep import shares as room
 from rltrain.mode.sweep.shares import shares
 
 
 def settings(n, *overrides):
-    one = check_composition(compose_checked(["env=two_step", *overrides]))
+    one = compose_checked(["env=two_step", *overrides]).settings()
     return [one] * n
 
 

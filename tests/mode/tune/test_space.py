@@ -2,7 +2,6 @@ import pytest
 
 from rltrain.config.catalog import Catalog
 from rltrain.config.compose import compose_checked
-from rltrain.config.validate.settings import check_composition
 from rltrain.errors import UsageError
 from rltrain.mode.tune.space import read_space
 
@@ -78,9 +77,9 @@ def test_every_wrong_entry_is_reported():
 
 @pytest.mark.parametrize("name", Catalog().options("tune"))
 def test_shipped_spaces_fit_their_algorithm(name):
-    settings = check_composition(compose_checked([f"algo={name}", f"tune={name}", *env_of(name)]))
+    settings = compose_checked([f"algo={name}", f"tune={name}", *env_of(name)]).settings()
     for extremes in zip(*(p.extremes for p in read_space(settings.run.tune.space)), strict=True):
-        check_composition(compose_checked([f"algo={name}", *env_of(name), *extremes]))
+        compose_checked([f"algo={name}", *env_of(name), *extremes]).settings()
 
 
 def env_of(name):

@@ -5,14 +5,13 @@ import pytest
 pytest.importorskip("optuna")
 
 from rltrain.config.compose import compose_checked
-from rltrain.config.validate.settings import check_composition
 from rltrain.mode.tune.space import Parameter
 from rltrain.mode.tune.study import next_trial, open_study, pruner, suggest, trial_dir
 
 
 def run_settings(*overrides):
     composed = compose_checked(["algo=dqn", "env=cartpole", *overrides])
-    return check_composition(composed).run
+    return composed.settings().run
 
 
 @pytest.fixture

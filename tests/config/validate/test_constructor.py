@@ -9,19 +9,19 @@ import pytest
 
 from docs.signatures import GIVEN, shipped, written
 from rltrain.common.imports import locate
-from rltrain.config.validate import signatures
+from rltrain.config.validate import constructor
 from rltrain.config.validate.constructor import constructor_at, constructor_of
 from rltrain.errors import UsageError
 
 
 def test_the_file_is_current():
-    saved = signatures.FILE.read_text(encoding="utf-8")
+    saved = constructor.FILE.read_text(encoding="utf-8")
     assert saved == written(), "signatures were edited: type python docs/signatures.py"
 
 
 def test_what_is_read_is_what_the_class_says():
     for target in shipped():
-        read, imported = signatures.from_file(target), constructor_of(locate(target))
+        read, imported = constructor.from_file(target), constructor_of(locate(target))
         expected = {k: repr(v) for k, v in imported.annotations.items() if k not in GIVEN}
         found = {k: repr(v) for k, v in read.annotations.items() if k not in GIVEN}
         assert found == expected, target
@@ -31,10 +31,10 @@ def test_what_is_read_is_what_the_class_says():
         assert read.free == (imported.free and target != "rltrain.algo.Scalar"), target
 
 
-@pytest.mark.parametrize("module", sorted(signatures._saved()["modules"]))
+@pytest.mark.parametrize("module", sorted(constructor._saved()["modules"]))
 def test_every_line_of_a_signature_counts(module):
-    text = (signatures.PACKAGE / module).read_text(encoding="utf-8")
-    counted, lines = {*signatures.WRITTEN.findall(text)}, text.splitlines()
+    text = (constructor.PACKAGE / module).read_text(encoding="utf-8")
+    counted, lines = {*constructor.WRITTEN.findall(text)}, text.splitlines()
     for node in ast.walk(ast.parse(text)):
         parts = []
         if isinstance(node, ast.ClassDef):
@@ -58,21 +58,21 @@ def test_every_line_of_a_signature_counts(module):
 )
 def test_a_module_whose_signatures_were_edited_is_imported(monkeypatch, tmp_path, body, edited):
     target, module = "rltrain.algo.Sum", "algo/mixer/sum.py"
-    text = (signatures.PACKAGE / module).read_text(encoding="utf-8")
+    text = (constructor.PACKAGE / module).read_text(encoding="utf-8")
     (tmp_path / module).parent.mkdir(parents=True)
     (tmp_path / module).write_text(f"{text}\n        {body}\n", encoding="utf-8")
-    monkeypatch.setattr(signatures, "PACKAGE", tmp_path)
-    for cached in (signatures.from_file, signatures.digest):
+    monkeypatch.setattr(constructor, "PACKAGE", tmp_path)
+    for cached in (constructor.from_file, constructor.digest):
         cached.cache_clear()
-    assert (signatures.from_file(target) is None) == edited
+    assert (constructor.from_file(target) is None) == edited
     assert constructor_at(target, facts=["spec"]).annotations == {}
-    for cached in (signatures.from_file, signatures.digest):
+    for cached in (constructor.from_file, constructor.digest):
         cached.cache_clear()
 
 
 @pytest.mark.parametrize("target", ["tests.helpers.Failing", "rltrain.algo.NoSuchThing", "rltrain"])
 def test_what_is_not_shipped_is_not_in_the_file(target):
-    assert signatures.from_file(target) is None
+    assert constructor.from_file(target) is None
 
 
 def test_what_is_not_in_the_file_is_imported():
@@ -82,6 +82,6 @@ def test_what_is_not_in_the_file_is_imported():
 
 
 def test_the_file_names_ranges_by_their_names():
-    text = signatures.FILE.read_text(encoding="utf-8")
+    text = constructor.FILE.read_text(encoding="utf-8")
     assert '"Probability"' in text
     assert not re.search("BeforeValidator|object at", text)

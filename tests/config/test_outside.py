@@ -7,8 +7,8 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 from rltrain.config import schema
-from rltrain.config.schema.node import facts_of
-from rltrain.config.schema.outside import FILES, OUTSIDE, is_plain, kind_of
+from rltrain.config.outside import FILES, OUTSIDE, is_plain, kind_of
+from rltrain.config.schema import facts_of
 from rltrain.config.trust import MODULE, REGISTERED, shipped_parts
 from rltrain.config.validate.constructor import constructor_at
 
@@ -87,7 +87,7 @@ def is_known(key: str) -> bool:
 
 def test_keys_of_any_text_are_marked_or_known_to_stay_inside(keys):
     assert [key for key in keys if not is_known(key)] == [], (
-        "They can hold any text: mark them in rltrain/config/schema/outside.py if that may be a "
+        "They can hold any text: mark them in rltrain/config/outside.py if that may be a "
         "path, an address or of any form, or list them here with the reason why they stay inside."
     )
 

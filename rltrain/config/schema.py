@@ -1,0 +1,306 @@
+"""The typed form of a configuration: settings of the run and of the groups, and the ``_target_``
+nodes from which parts are built.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from rltrain.common.imports import locate
+from rltrain.common.number_types import (
+    Count,
+    Envs,
+    Flag,
+    NonNegative,
+    Positive,
+    Probability,
+    Real,
+    Seed,
+    Threads,
+    Whole,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestSettings:
+    """The node ``test``: periodic tests."""
+
+    interval: Count
+    episodes: Count
+    epsilon: Probability
+    n_envs: Envs
+    n_workers: Count | None
+    env: dict[str, Any]
+    function: str | dict[str, Any] | None
+    video_interval: Count | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaveSettings:
+    """The node ``save``: checkpoints."""
+
+    interval: Count
+    keep_last: Count
+    replay_buffer: Flag
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetSettings:
+    """The node ``dataset``: recording and offline training."""
+
+    write: str | None
+    shard_bytes: Count
+    max_bytes: Count | None
+    read: str | None
+    held_out: Probability
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSettings:
+    """The node ``log``."""
+
+    interval: Count
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopSettings:
+    """The node ``stop``: when a run ends early."""
+
+    metric: str | None
+    mode: Literal["max", "min"]
+    value: Real | None
+    hours: Positive | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepSettings:
+    """The node ``sweep``: how the runs of -m are run; no run's own record has it."""
+
+    jobs: Count | Literal["auto"]
+    retries: Whole
+    fail_fast: Flag
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportSettings:
+    """The node ``report``: statistics over runs."""
+
+    dir: str | None
+    metric: str
+    axis: Literal["env_steps", "updates", "minutes"]
+    statistic: Literal["mean", "iqm"]
+    confidence: Annotated[Positive, Field(lt=1)]
+    resamples: Count
+    last_tests: Count
+    normalize: Literal["none", "min_max", "ranges"]
+    ranges: dict[str, list[Real]]
+    ignore: list[str]
+    rename: list[str]
+    unfinished: Flag
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneSettings:
+    """The node ``tune``: hyperparameter search."""
+
+    space: list[dict[str, Any]] | None
+    trials: Count
+    jobs: Count
+    metric: str
+    mode: Literal["max", "min"]
+    last_tests: Count
+    sampler: Literal["tpe", "gp", "random"]
+    pruner: Literal["median", "successive_halving", "hyperband", "none"]
+    dir: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HubSettings:
+    """The node ``hub``: where mode=push sends a run."""
+
+    repo: str | None
+    private: Flag
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """The top level of a configuration."""
+
+    mode: Literal[
+        "train", "evaluate", "watch", "push", "export", "import", "doctor", "list", "report", "tune"
+    ]
+    seed: Seed
+    total_env_steps: Count
+    test: TestSettings
+    save: SaveSettings
+    dataset: DatasetSettings
+    log: LogSettings
+    stop: StopSettings
+    sweep: SweepSettings
+    config: str | None
+    checkpoint: str | None
+    load_step: Whole | Literal["best", "all"] | None
+    resume: str | None
+    record: Flag
+    trust: list[str]
+    runs: str | None
+    report: ReportSettings
+    tune: TuneSettings
+    hub: HubSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlgoSettings:
+    """The scalars of the node ``algo``."""
+
+    batch_size: Count
+    steps_per_collect: Count
+    updates_per_episode: Positive | None
+    updates_per_env_step: Positive | None
+    learning_starts: Whole
+    max_grad_norm: Positive | None
+    lr_factors: list[list[NonNegative]] | None
+    reward_norm: Literal["scale", "standardize"] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardwareSettings:
+    """The node ``hardware``."""
+
+    device: Literal["auto", "cpu", "cuda"]
+    threads: Threads | Literal["auto"]
+    kernels: Literal["auto", "compiled", "torch"]
+    target_cache: Count | None
+    n_envs: Envs
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerSettings:
+    """The keys of the node ``hardware`` that ``hardware=process`` adds."""
+
+    n_workers: Count
+    overlap: Flag
+    max_restarts: Whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSettings:
+    """The keys of the node ``hardware`` that ``hardware=ray`` adds to those of workers."""
+
+    address: str | None
+    worker_cpus: NonNegative
+    worker_resources: dict[str, NonNegative]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankSettings:
+    """The key of the node ``hardware`` that ``hardware=ddp`` adds."""
+
+    rank_timeout: Positive
+
+
+@dataclass(frozen=True, kw_only=True)
+class SupervisionSettings:
+    """The key of the node ``env`` that ``hardware=process`` adds."""
+
+    timeout: Positive
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggerSettings:
+    """The node ``logger``."""
+
+    console: Flag
+
+
+FACTS: Mapping[str, tuple[str, ...]] = {
+    "env": ("n_envs", "n_threads", "training", "scripted", "record"),
+    "test.env": ("n_envs", "n_threads", "training", "scripted", "record"),
+    "buffer": (
+        *("spec", "n_envs", "device", "rng"),
+        *("n_step", "hidden_dim", "total_env_steps", "targets", "acted_error"),
+    ),
+    "algo": ("env", "epsilon", "rng"),
+    "algo.network": ("spec", "distribution"),
+    "algo.mixer": ("spec",),
+    "algo.critic": ("spec", "make_agents", "hidden_dim"),
+    "algo.loss": ("spec", "distribution"),
+    "algo.optimizer": ("params",),
+    "algo.exploration": ("n_envs",),
+    "logger.*": ("run_dir", "config"),
+}
+"""Constructor keywords of each part that are not in YAML: the running program supplies them."""
+
+
+def facts_of(path: str) -> tuple[str, ...]:
+    """The keywords of the part at a dotted path that the running program supplies."""
+    return FACTS.get(path) or FACTS.get(f"{path.rpartition('.')[0]}.*", ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """A checked ``_target_`` node: what to call, with which keywords."""
+
+    path: str
+    target: str
+    kwargs: Mapping[str, Any]
+
+    def asks_for(self, fact: str) -> bool:
+        """Whether the constructor has a keyword of this name."""
+        return fact in inspect.signature(locate(self.target)).parameters
+
+    def build(self, **facts: Any) -> Any:
+        """Call the target with its keywords, completed by those facts that it asks for."""
+        assert set(facts) <= set(facts_of(self.path)), f"FACTS of {self.path}"
+        wanted = {name: fact for name, fact in facts.items() if self.asks_for(name)}
+        return locate(self.target)(**self.kwargs, **wanted)
+
+
+OF_COMMANDS = ("sweep", "report", "hub")
+"""Nodes that concern a command and no run: a run's own record does not have them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """A checked configuration. ``plain`` is its JSON form, with the converted values; ``typed`` are
+    the dotted keys whose values differ from those of the chosen groups.
+    """
+
+    run: RunSettings
+    algo: AlgoSettings | None  # None: a scripted policy, built from the node "algo"
+    hardware: HardwareSettings
+    workers: WorkerSettings | None  # None: the environments run in this process
+    cluster: ClusterSettings | None  # None: workers are processes of this machine
+    ranks: RankSettings | None  # None: one process learns
+    env: SupervisionSettings | None
+    logger: LoggerSettings
+    nodes: Mapping[str, Node]
+    callbacks: tuple[Node, ...]
+    choices: Mapping[str, str]
+    plain: Mapping[str, Any]
+    remarks: tuple[str, ...] = ()  # what a person should know about the choices
+    algo_of_env: bool = False  # no algorithm was typed: it is the one of the environment's file
+    typed: frozenset[str] = frozenset()
+    agent_order: tuple[str, ...] = ()  # of a team's agents, if it is known; see build.agent_order
+
+    @property
+    def title(self) -> str:
+        """``qmix on smac 3m, seed 0``, ``scripted closest on smac 3m, seed 0``."""
+        env, scripted = self.nodes["env"].kwargs, self.nodes.get("algo")
+        preset = self.choices["env"] not in ("gymnasium", "pettingzoo", "lbf", "rware", "own")
+        keys = ("map_name", "game") if preset else ("maker", "id")
+        scenario = str(next((env[key] for key in keys if env.get(key)), ""))
+        name = " ".join(filter(None, [self.choices["env"], scenario]))
+        algo = self.choices["algo"] + (f" {scripted.kwargs['policy']}" if scripted else "")
+        return f"{algo} on {name}, seed {self.run.seed}"
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """``config.json``: what the run resolved to, and the chosen option of each group."""
+        run = {key: value for key, value in self.plain.items() if key not in OF_COMMANDS}
+        return {"choices": dict(self.choices), **run}

@@ -1,0 +1,356 @@
+"""Validate a configuration: convert plain containers to settings, or report all problems.
+
+Types, ranges and finiteness are the annotations of dataclass fields and constructor arguments;
+pydantic reads them without constructing anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass
+from functools import cache, partial
+from typing import Any, get_args, get_type_hints
+
+from pydantic import ValidationError
+from pydantic_core import to_jsonable_python
+
+from rltrain.common.metrics import METRICS
+from rltrain.common.number_types import Whole
+from rltrain.config.combinations import Facts
+from rltrain.config.overrides import flat_keys, overlaid, pick, put
+from rltrain.config.schema import (
+    AlgoSettings,
+    ClusterSettings,
+    HardwareSettings,
+    LoggerSettings,
+    Node,
+    RankSettings,
+    RunSettings,
+    Settings,
+    SupervisionSettings,
+    WorkerSettings,
+    facts_of,
+)
+from rltrain.config.validate.constructor import (
+    constructor_at,
+    convert,
+    expected,
+    literals,
+    number_in,
+    show,
+)
+from rltrain.errors import UsageError, did_you_mean
+
+MOST = 8
+"""Problems that are listed."""
+
+
+def check(
+    plain: Mapping[str, Any],
+    choices: Mapping[str, str],
+    defaults: Mapping[str, Any],
+) -> Settings:
+    """Types and ranges of a whole configuration.
+
+    Args:
+        plain: the configuration in plain containers, names already known to be valid.
+        choices: group to chosen option.
+        defaults: the same composition without the typed values, for hints.
+
+    Raises:
+        UsageError: every problem at once; of more than ``MOST``, which only files have, the first.
+    """
+    values = [n for n in ("algo", "logger", "test") if not isinstance(plain.get(n, {}), Mapping)]
+    if values:
+        problems = (f"{n}={show(plain[n])}: expected keys below it, got a value." for n in values)
+        raise UsageError("\n".join(problems))
+    checker = Checker(defaults)
+    run = checker.record(RunSettings, plain, "")
+    scripted = "_target_" in plain.get("algo", {})
+    algo = None if scripted else checker.record(AlgoSettings, plain.get("algo", {}), "algo")
+    env, supervision = supervised(plain, checker)
+    hardware, workers, cluster, ranks = machine_settings(plain.get("hardware", {}), checker)
+    chosen = {k: v for k, v in plain.get("logger", {}).items() if isinstance(v, Mapping)}
+    others = {k: v for k, v in plain.get("logger", {}).items() if k not in chosen}
+    logger = checker.record(LoggerSettings, others, "logger")
+    nodes = {"env": checker.node(env, "env")}
+    nodes["buffer"] = checker.node(plain.get("buffer"), "buffer")
+    tests = plain.get("test", {})
+    nodes["test.env"] = checker.test_env(env, tests.get("env"), nodes["env"])
+    if function := tests.get("function"):
+        named = {"_target_": function} if isinstance(function, str) else function
+        nodes["test.function"] = checker.node(named, "test.function", n_given=2)
+    if scripted:
+        nodes["algo"] = checker.node(plain["algo"], "algo")
+    for name in () if scripted else ALGO_NODES:
+        nodes[f"algo.{name}"] = checker.node(pick(plain, f"algo.{name}"), f"algo.{name}")
+    nodes |= {f"logger.{name}": checker.node(chosen[name], f"logger.{name}") for name in chosen}
+    listed = plain.get("callbacks")
+    if not isinstance(listed, list):
+        checker.problems.append(
+            f"callbacks={show(listed)}: expected a list, such as "
+            "callbacks=[{_target_: my_package.MyCallback}]."
+        )
+        listed = []
+    callbacks = [checker.node(node, f"callbacks[{i}]") for i, node in enumerate(listed)]
+    if run:
+        checker.problems += metric_problem(run)
+    facts = {**({} if run is None else asdict(run)), "algo": {} if algo is None else asdict(algo)}
+    given = Facts(facts, choices=choices, scripted=scripted, learns=algo is not None)
+    checker.problems += given.refusals("settings")
+    if checker.problems:
+        shown, n_more = checker.problems[:MOST], len(checker.problems) - MOST
+        more = [f"There are {n_more} more problems of this kind."] if n_more > 0 else []
+        raise UsageError("\n".join(shown + more))
+    keys, before = flat_keys(plain), flat_keys(defaults)
+    return Settings(
+        run=run,
+        algo=algo,
+        hardware=hardware,
+        workers=workers,
+        cluster=cluster,
+        ranks=ranks,
+        env=supervision,
+        logger=logger,
+        nodes={k: n for k, n in nodes.items() if n is not None},
+        callbacks=tuple(n for n in callbacks if n is not None),
+        choices=dict(choices),
+        plain=converted(plain, run, algo, (hardware, workers, cluster, ranks), supervision, nodes),
+        typed=frozenset(key for key, value in keys.items() if value != before.get(key, value)),
+    )
+
+
+def machine_settings(node: Any, checker: Checker) -> tuple[Any, ...]:
+    """The settings of ``hardware``, and those of its workers, cluster and ranks, where it has
+    some.
+    """
+    kinds = (WorkerSettings, ClusterSettings, RankSettings)
+    if not isinstance(node, Mapping):
+        return checker.record(HardwareSettings, node, "hardware"), *(None for _ in kinds)
+    rest, added = dict(node), []
+    for kind in kinds:
+        names = [f.name for f in fields(kind) if f.name in rest]
+        own = {name: rest.pop(name) for name in names}
+        added.append(checker.record(kind, own, "hardware") if own else None)
+    return checker.record(HardwareSettings, rest, "hardware"), *added
+
+
+def supervised(
+    plain: Mapping[str, Any], checker: Checker
+) -> tuple[Any, SupervisionSettings | None]:
+    """The node ``env`` without the key that workers add to it, and that key."""
+    node, hardware = plain.get("env"), plain.get("hardware")
+    has_workers = isinstance(hardware, Mapping) and "n_workers" in hardware
+    if not has_workers or not isinstance(node, Mapping):
+        return node, None
+    rest = {name: value for name, value in node.items() if name != "timeout"}
+    own = {name: value for name, value in node.items() if name == "timeout"}
+    return rest, checker.record(SupervisionSettings, own, "env")
+
+
+def metric_problem(run: RunSettings) -> Iterator[str]:
+    """Yield the message about a ``stop.metric`` that no run reports."""
+    if run.stop.metric is not None and not known_metric(run):
+        from rltrain.config.suggest.keys import for_metric
+
+        yield (
+            f"stop.metric={run.stop.metric}: expected a metric of metrics.jsonl, such as "
+            f"test/return_mean, or custom/NAME.{for_metric(run.stop.metric, METRICS)}"
+        )
+
+
+def known_metric(run: RunSettings) -> bool:
+    """Whether ``stop.metric`` is one that a run reports, or a callback or test function may."""
+    own = "custom|test" if run.test.function else "custom"
+    name = str(run.stop.metric)
+    return name in METRICS or re.fullmatch(rf"({own})/\w+", name) is not None
+
+
+def converted(
+    plain: Mapping[str, Any],
+    run: Any,
+    algo: Any,
+    machine: tuple[Any, ...],
+    supervision: Any,
+    nodes: Mapping[str, Node | None],
+) -> dict[str, Any]:
+    """``plain`` with the values as converted: 1e6 has become 1000000."""
+    hardware = {k: v for part in machine if part is not None for k, v in asdict(part).items()}
+    given = {"hardware": hardware, **({} if algo is None else {"algo": asdict(algo)})}
+    out = overlaid(plain, {**asdict(run), **given})
+    test_env = nodes["test.env"]
+    assert test_env is not None
+    out["test"]["env"] = {
+        name: value if isinstance(value, Mapping) else test_env.kwargs[name]
+        for name, value in plain["test"]["env"].items()
+    }
+    for path, node in nodes.items():
+        if path.startswith("test."):  # as typed: not the whole environment again
+            continue
+        assert node is not None
+        put(out, path, {"_target_": node.target, **to_jsonable_python(node.kwargs)})
+    if supervision is not None:
+        out["env"] |= asdict(supervision)
+    return out
+
+
+hints_of_fields = cache(partial(get_type_hints, include_extras=True))
+
+
+class Checker:
+    """Converts values by their annotations and collects every problem it meets."""
+
+    def __init__(self, defaults: Mapping[str, Any]) -> None:
+        self.problems: list[str] = []
+        self.defaults = defaults
+
+    def value(self, annotation: Any, value: Any, path: str) -> Any:
+        if is_dataclass(annotation):
+            return self.record(annotation, value, path)
+        try:
+            return convert(annotation, value)
+        except ValidationError:
+            self.problems.append(
+                f"{path}={show(value)}: expected {expected(annotation)}, got {show(value)}."
+                f"{self.hint(annotation, value, path)}"
+            )
+            return value
+
+    def hint(self, annotation: Any, value: Any, path: str) -> str:
+        """What was probably meant, or else the default."""
+        from rltrain.config.suggest.keys import alternatives, for_value
+
+        if isinstance(value, (int, float)) and str in (annotation, *get_args(annotation)):
+            return f" For a number as text type {path}=\"'…'\", with both kinds of quotes."
+
+        def accepts(other: Any) -> bool:
+            if other is None and alternatives(path):
+                return False
+            try:
+                convert(annotation, other)
+            except ValidationError:
+                return False
+            return True
+
+        number = number_in(value) if isinstance(value, str) else None
+        if number is not None and accepts(number):
+            return (
+                f" It is text. Type {path}={show(number)}; an environment variable is read as a "
+                "number by ${oc.decode:${oc.env:NAME}}."
+            )
+        listed, default = literals(annotation), pick(self.defaults, path)
+        meant = str(for_value(path, value, listed, accepts))
+        if meant or listed or default in (None, value):
+            return meant
+        return f" The default is {show(default)}."
+
+    def record(self, kind: Any, node: Any, path: str) -> Any:
+        """A dataclass from a mapping, field by field; None if a field is missing or wrong."""
+        before = len(self.problems)
+        if not isinstance(node, Mapping):
+            self.problems.append(f"{path}={show(node)}: expected keys below it, got a value.")
+            return None
+        hints = hints_of_fields(kind)
+        values = {}
+        for f in fields(kind):
+            key = f"{path}.{f.name}" if path else f.name
+            if f.name not in node:
+                self.problems.append(f"{key} is missing: expected {expected(hints[f.name])}.")
+            else:
+                values[f.name] = self.value(hints[f.name], node[f.name], key)
+        known = [f.name for f in fields(kind)] + list(PARTS.get(path, ()))
+        for name in node:
+            if name not in known:
+                self.problems.append(unknown(f"{path}.{name}" if path else str(name), known))
+        return kind(**values) if len(self.problems) == before else None
+
+    def node(self, node: Any, path: str, n_given: int = 0) -> Node | None:
+        """A ``_target_`` node, its keywords checked by the constructor's annotations.
+
+        Args:
+            n_given: how many of a function's first arguments its caller fills.
+        """
+        if not isinstance(node, Mapping) or not isinstance(node.get("_target_"), str):
+            self.problems.append(f"{path}: expected a node with a _target_, got {show(node)}.")
+            return None
+        target = node["_target_"]
+        try:
+            constructor = constructor_at(target, n_given, facts_of(path))
+        except UsageError as error:
+            self.problems.append(f"{path}: {error}")
+            return None
+        known = {**constructor.annotations, **BUILT_WITH.get(path, {})}
+        kwargs = {}
+        for name, value in node.items():
+            if name in known:
+                kwargs[name] = self.value(known[name], value, f"{path}.{name}")
+            elif constructor.free and name != "_target_":
+                kwargs[name] = value
+            elif name != "_target_":
+                listed = f"It has {', '.join(known)}." if known else "It has none."
+                self.problems.append(
+                    f"{path}.{name}: {target} has no such setting. {listed}"
+                    f"{did_you_mean(name, known)}"
+                )
+        for name, annotation in known.items():
+            optional = name in constructor.defaults or name in BUILT_WITH.get(path, {})
+            if name not in node and not optional:
+                self.problems.append(
+                    f"{path}.{name} is missing: {target} needs it, {expected(annotation)}. Type "
+                    f"{path}.{name}=VALUE."
+                )
+        rest = {k: v for k, v in constructor.defaults.items() if k in known and k not in kwargs}
+        kwargs |= {name: default for name, default in rest.items() if is_plain(default)}
+        return Node(path=path, target=target, kwargs=kwargs)
+
+    def test_env(self, env: Any, options: Any, node: Node | None) -> Node | None:
+        """The environments of tests: ``env`` with ``options`` over it."""
+        if not options or not isinstance(options, Mapping) or not isinstance(env, Mapping):
+            return node
+        if "_target_" in options:
+            self.problems.append(
+                "test.env: tests play the same kind of environment as training. Set its options, "
+                "such as +test.env.max_episode_steps=1000."
+            )
+            return node
+        own = Checker(self.defaults)
+        merged = own.node(overlaid(env, options), "test.env")
+        for problem in own.problems:  # those of env itself were reported as such
+            if any(re.match(rf"test\.env\.{re.escape(str(key))}\b", problem) for key in options):
+                self.problems.append(problem)
+        return merged
+
+
+BUILT_WITH: Mapping[str, Mapping[str, Any]] = {"algo.network": {"groups": list[list[Whole]] | None}}
+"""Keys of a node that are read where it is built, beside those of its constructor."""
+
+
+def unknown(key: str, known: Sequence[str]) -> str:
+    """The message for a key that a file sets and nothing reads."""
+    if key in ("experiment", "tuned"):
+        return f"Unknown key '{key}': begin the file of the preset with '# @package _global_'."
+    return f"Unknown key '{key}'.{did_you_mean(key.rpartition('.')[2], known)}"
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is one that JSON holds."""
+    if isinstance(value, (list, tuple)):
+        return all(is_plain(each) for each in value)
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+ALGO_NODES = (
+    "distribution",
+    "network",
+    "mixer",
+    "critic",
+    "loss",
+    "optimizer",
+    "exploration",
+    "target_update",
+)
+
+
+PARTS = {"": ("algo", "env", "buffer", "hardware", "logger", "callbacks"), "algo": ALGO_NODES}
+"""Keys beside the settings, which hold parts or settings of their own."""
