@@ -18,7 +18,7 @@ from torch import nn
 from rltrain.common.imports import locate
 from rltrain.config.catalog import conf_dir
 from rltrain.config.schema import FACTS
-from rltrain.config.validate.constructor import FILE, NAMES, constructor_of, digest
+from rltrain.config.validate.constructor import FILE, NAMES, digest, read_constructor
 
 GIVEN = {name for names in FACTS.values() for name in names}
 """Keywords that the running program supplies. Annotations of theirs that import torch are Any."""
@@ -78,7 +78,7 @@ def modules(call: Any) -> list[str]:
 def signature(target: str) -> dict[str, Any]:
     """What the file says of a ``_target_``."""
     call = locate(target)
-    found = constructor_of(call)
+    found = read_constructor(call)
     return {
         "modules": modules(call),
         "annotations": {name: spelled(a) for name, a in found.annotations.items()},

@@ -26,7 +26,7 @@ from rltrain.mode import evaluate as evaluation
 from rltrain.mode.messages.warnings import warn
 from rltrain.mode.run_folder import Journal, holds_run, new_run_dir, read_record
 from rltrain.mode.signals import SIGNAL_CODES
-from rltrain.mode.start import built, start_from
+from rltrain.mode.start import built, initialize
 from rltrain.mode.train import Result, run_training
 from rltrain.mode.train import resume as continue_run
 from rltrain.stage import Stage
@@ -210,17 +210,17 @@ def evaluate(
         CheckpointError: nothing trustworthy at ``path``.
         UsageError: overrides that do not fit; NotTypedError: keys that must be among them.
     """
-    words = as_texts(overrides)
-    words += [f"test.episodes={episodes}"] if episodes is not None else []
-    words += [f"seed={seed}"] if seed is not None else []
-    words += trusted(trust)
+    typed = as_texts(overrides)
+    typed += [f"test.episodes={episodes}"] if episodes is not None else []
+    typed += [f"seed={seed}"] if seed is not None else []
+    typed += trusted(trust)
     handed = None if env is None else partial(with_env, env=env)
     if load_step == "all":
         from rltrain.mode.evaluate_all import evaluate_all
 
-        every = evaluate_all(path, words, handed)
+        every = evaluate_all(path, typed, handed)
         return {one.step: Result(every.path.parent, one.metrics) for one in every.each}
-    done = evaluation.evaluate(path, words, load_step, handed)
+    done = evaluation.evaluate(path, typed, load_step, handed)
     return Result(done.path.parent, done.metrics)
 
 
@@ -259,11 +259,12 @@ def make_trainer(
             f"mode={settings.run.mode}: make_trainer makes trainers. Leave it out; "
             "rltrain.evaluate(PATH) plays test episodes with a checkpoint's weights."
         )
-    for word in overrides:
-        if word.startswith("logger=") and word != "logger=[]":
+    for override in overrides:
+        if override.startswith("logger=") and override != "logger=[]":
             raise UsageError(
-                f"{word}: a trainer made by hand writes metrics.jsonl and nothing else. Leave it "
-                "out; rltrain.train writes to all loggers, and on_log of a callback sees every row."
+                f"{override}: a trainer made by hand writes metrics.jsonl and nothing else. Leave "
+                "it out; rltrain.train writes to all loggers, and on_log of a callback sees every "
+                "row."
             )
     folder = Path(run_dir) if run_dir is not None else new_run_dir(settings)
     loggers = Loggers([JsonLines(folder / "metrics.jsonl")])
@@ -274,7 +275,7 @@ def make_trainer(
         else:
             require_empty(folder, "a run", "Choose another run_dir.")
         warn(settings, trainer)
-        start_from(trainer, settings)
+        initialize(trainer, settings)
         folder.mkdir(parents=True, exist_ok=True)
     except BaseException:
         trainer.close()

@@ -103,14 +103,14 @@ class DivergedError(RltrainError):
 class NotTypedError(UsageError):
     """Keys that a file sets, and that count only where they are typed."""
 
-    def __init__(self, file: object, words: Sequence[str]) -> None:
-        self.file, self.words = file, words
-        super().__init__(f"{self.reason} Pass them as well: overrides={list(words)}")
+    def __init__(self, file: object, overrides: Sequence[str]) -> None:
+        self.file, self.overrides = file, overrides
+        super().__init__(f"{self.reason} Pass them as well: overrides={list(overrides)}")
 
     @property
     def reason(self) -> str:
         """The problem, without the advice."""
-        keys = ", ".join(word.partition("=")[0] for word in self.words)
+        keys = ", ".join(override.partition("=")[0] for override in self.overrides)
         return (
             f"{self.file} sets {keys}, which can reach outside the run (a path, an address, or a "
             "key of any form) and is not taken from a file."

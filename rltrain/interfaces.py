@@ -20,9 +20,9 @@ from rltrain.types import (
     Clock,
     EnvSpec,
     Episode,
+    LossResult,
     Output,
     Plan,
-    Result,
     Steps,
     UpdateResult,
 )
@@ -221,7 +221,7 @@ class Loss:
         return None
 
     @abstractmethod
-    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
+    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:
         """Loss sum, count (transitions trained on × M), priority [B] and metrics."""
 
 

@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
         from rltrain.mode.list import show
 
         flags = [f"--{switch}" for switch in line.switches]
-        others = [word for word in line.overrides if word != "mode=list"]
+        others = [override for override in line.overrides if override != "mode=list"]
         show([*flags, *others], catalog_for(line))
         return answered()
     from rltrain.mode.dispatch import dispatch
@@ -55,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         return dispatch(line.overrides, multirun="multirun" in line.switches)
     except NotTypedError as error:
-        command = shlex.join(["rltrain", *arguments, *error.words])
+        command = shlex.join(["rltrain", *arguments, *error.overrides])
         raise UsageError(f"{error.reason} Type it all, if you know it:\n  {command}") from error
 
 
@@ -97,13 +97,13 @@ def answer(line: CommandLine, arguments: Sequence[str]) -> None:
         from rltrain.config.show.configuration import config_text
 
         package, resolve = line.values.get("package"), "resolve" in line.switches
-        for title, overrides in jobs_of(line).items():
+        for title, overrides in list_jobs(line).items():
             composed = compose_checked(overrides)
             composed.settings()
             say(title + config_text(composed, package, resolve=resolve), end="")
 
 
-def jobs_of(line: CommandLine) -> dict[str, Sequence[str]]:
+def list_jobs(line: CommandLine) -> dict[str, Sequence[str]]:
     """The overrides of each job of a command, by a comment that names the job where -m was typed.
 
     Raises:
@@ -133,13 +133,13 @@ def require_overrides(line: CommandLine, arguments: Sequence[str]) -> None:
 
 
 def catalog_for(line: CommandLine) -> Catalog:
-    """What can be typed in this command."""
+    """Return the groups and keys that this command can choose from."""
     if not line.own:
         return Catalog()
     from rltrain.config.overrides import parse
-    from rltrain.config.user_yaml import catalog_of, own_configuration
+    from rltrain.config.user_yaml import own_catalog, own_configuration
 
-    return catalog_of(own_configuration(parse(line.own)))
+    return own_catalog(own_configuration(parse(line.own)))
 
 
 if __name__ == "__main__":

@@ -243,7 +243,7 @@ class Output(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Result:
+class LossResult:
     """The output of a loss: sum and count (which ranks can add up), a priority per window, and
     metrics.
     """

@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from rltrain.algo.flat_parameters import FlatParameters
 from rltrain.common.number_types import Fraction, Positive, Probability
 from rltrain.common.schedule import piecewise
-from rltrain.types import Number, Result
+from rltrain.types import LossResult, Number
 
 FEW_WEIGHTS = 1_000_000
 
@@ -140,7 +140,7 @@ class GradientStep:
         return {"lr": torch.tensor(lr)}
 
     # twin: kernels/gradient_step.py
-    def take(self, result: Result) -> tuple[Number, Number]:
+    def take(self, result: LossResult) -> tuple[Number, Number]:
         """Step on a loss: 1 where it was not finite and the step was undone, else 0; and the norm
         of the gradient before clipping.
         """
@@ -172,7 +172,7 @@ class GradientStep:
             torch.where(finite, tensor, old, out=tensor)
         return 1 - finite.float(), grad_norm
 
-    def _over_ranks(self, result: Result, sum_over_ranks: Callable[[Tensor], None]) -> Tensor:
+    def _over_ranks(self, result: LossResult, sum_over_ranks: Callable[[Tensor], None]) -> Tensor:
         """The loss of all ranks' batches together; sets the gradient to its gradient.
 
         Gradient, sum and count are added up as one tensor, so that a step waits for the other ranks

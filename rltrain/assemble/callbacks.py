@@ -31,7 +31,7 @@ def build_callbacks(
     first: Sequence[Callback],
     last: Sequence[Callback],
 ) -> Callbacks:
-    """What looks at a run, in order: the user's own before those that test, log and save.
+    """Build the callbacks of a run, in order: the user's own before those that test, log and save.
 
     Raises:
         ValueError: one of them may change batches whose target values are kept.
@@ -55,8 +55,8 @@ def build_callbacks(
 
 
 def obs_statistics(learner: Learner) -> list[Callback]:
-    """What keeps the statistics of networks that normalize observations, those of a critic
-    included; before user operators, so that they count as they were seen.
+    """Build the callbacks that keep the statistics of networks which normalize observations, those
+    of a critic included; they stand before user operators, so that they count as they were seen.
     """
     norms = [learner.online.agents.obs_norm]
     if learner.online.critic is not None:
@@ -65,7 +65,7 @@ def obs_statistics(learner: Learner) -> list[Callback]:
 
 
 def video_recorder(settings: Settings, env: VectorEnv, loggers: Loggers) -> list[Callback]:
-    """What records videos of tests, if ``test.video_interval`` is set.
+    """Build the callback that records videos of tests, if ``test.video_interval`` is set.
 
     Raises:
         UsageError: the environment cannot be drawn.

@@ -48,7 +48,7 @@ def build_tests(
 
 
 class Evaluated(EvaluationRollouts, Protocol):
-    """What plays the episodes of an evaluation."""
+    """Rollouts of an evaluation."""
 
     about: Mapping[str, Any]
     env: VectorEnv  # one of its environments at least

@@ -12,7 +12,7 @@ from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.greedy_policy import AgentsByName, GreedyPolicy
 from rltrain.algo.policy import Policy
 from rltrain.assemble.env import prepare_machine
-from rltrain.assemble.learner import load_agents, spec_of
+from rltrain.assemble.learner import load_agents, read_spec
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import SPEC
 from rltrain.config.schema import Settings
@@ -27,8 +27,8 @@ def build_greedy_policy(settings: Settings, folder: Path, step: int) -> GreedyPo
         CheckpointError: its spec is damaged.
     """
     try:
-        spec = spec_of(checkpoint.read(folder, SPEC))
-        view, named = view_of(spec), named_agents_of(spec)
+        spec = read_spec(checkpoint.read(folder, SPEC))
+        view, named = obs_view(spec), named_agents(spec)
     except (ValueError, TypeError, AssertionError) as error:
         raise CheckpointError(f"{folder} has a damaged spec.json: {error}") from error
     policy = Policy(
@@ -42,7 +42,7 @@ def build_greedy_policy(settings: Settings, folder: Path, step: int) -> GreedyPo
     return GreedyPolicy(policy=policy, spec=spec, step=step, view=view, named=named)
 
 
-def view_of(spec: EnvSpec) -> Callable[[Any], np.ndarray] | None:
+def obs_view(spec: EnvSpec) -> Callable[[Any], np.ndarray] | None:
     """From an observation as the environment gives it to [N, *O]; None where it is so already."""
     if spec.obs_space is None:
         return None
@@ -52,7 +52,7 @@ def view_of(spec: EnvSpec) -> Callable[[Any], np.ndarray] | None:
     return lambda obs: convert(obs)[None]
 
 
-def named_agents_of(spec: EnvSpec) -> AgentsByName | None:
+def named_agents(spec: EnvSpec) -> AgentsByName | None:
     """The conversion of observations and actions by the names of agents; None where they have
     none.
     """

@@ -172,11 +172,11 @@ def required(settings: Settings) -> bool:
 
 
 def about(settings: Settings, spec: EnvSpec) -> dict[str, Any]:
-    """What is saved beside weights: enough to build a network for them."""
+    """Return the records that are saved beside weights: enough to build a network for them."""
     return {CONFIG: settings.record, SPEC: spec.record}
 
 
-def spec_of(record: Mapping[str, Any]) -> EnvSpec:
+def read_spec(record: Mapping[str, Any]) -> EnvSpec:
     """The spec whose ``record`` was saved as JSON, which has lists for tuples.
 
     Raises:

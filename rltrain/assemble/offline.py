@@ -19,7 +19,7 @@ from rltrain.assemble.callbacks import build_callbacks, obs_statistics, video_re
 from rltrain.assemble.env import prepare_machine
 from rltrain.assemble.evaluation import build_test_env, build_tests
 from rltrain.assemble.learner import build_learner
-from rltrain.assemble.trainer import build_actor, trainer_words
+from rltrain.assemble.trainer import build_actor, trainer_settings
 from rltrain.callback import Callback
 from rltrain.common.files import expanded
 from rltrain.common.seeding import (
@@ -99,7 +99,7 @@ def build_offline_trainer(
         actor=build_actor(settings, learner, test_env, FixedEpsilon(epsilon=0)),
         callbacks=watchers,
         run_dir=run_dir,
-        **trainer_words(settings, spec),
+        **trainer_settings(settings, spec),
     )
 
 

@@ -19,7 +19,7 @@ from rltrain.assemble.env import build_env, need_same_sizes, prepare_machine
 from rltrain.assemble.evaluation import build_test_env, build_tests
 from rltrain.assemble.learner import build_learner
 from rltrain.assemble.policy import accelerate, build_exploration
-from rltrain.assemble.trainer import build_actor, trainer_words
+from rltrain.assemble.trainer import build_actor, trainer_settings
 from rltrain.callback import Callback, Callbacks, Health
 from rltrain.common.seeding import (
     ENV_STREAM,
@@ -49,7 +49,7 @@ def build_rank_trainer(
     Raises:
         ValueError: no torchrun, or settings that do not fit together.
     """
-    rank, world_size, local_rank = ranks_of_torchrun()
+    rank, world_size, local_rank = torchrun_ranks()
     kill_with_parent()  # nothing can be saved yet
     check_ranks(settings, world_size)
     run, machine = settings.run, settings.ranks
@@ -59,7 +59,7 @@ def build_rank_trainer(
         torch.cuda.set_device(local_rank)
     torch.manual_seed(seed_key(run.seed, NOISE_STREAM, rank))  # every rank draws its own noise
     share = shares_of(settings.hardware.n_envs, world_size)[rank]
-    own = settings_of_rank(settings, share, world_size)
+    own = rank_settings(settings, share, world_size)
     env = build_env(own, share.n_envs, training=True)
     test_env = build_test_env(ordered_as(settings, env.spec.record))
     need_same_sizes(env.spec, test_env.spec)
@@ -98,7 +98,7 @@ def build_rank_trainer(
         actor=build_actor(settings, learner, env, exploration),
         callbacks=watchers,
         run_dir=run_dir,
-        **{**trainer_words(settings, env.spec), **of_rank(own)},
+        **{**trainer_settings(settings, env.spec), **rank_numbers(own)},
     )
 
 
@@ -110,7 +110,7 @@ class RankRollout(Rollout):
         self._started, self._skip = False, episodes
 
 
-def ranks_of_torchrun() -> tuple[int, int, int]:
+def torchrun_ranks() -> tuple[int, int, int]:
     """Rank, world size and rank on this machine.
 
     Raises:
@@ -126,7 +126,7 @@ def ranks_of_torchrun() -> tuple[int, int, int]:
     return found
 
 
-def settings_of_rank(settings: Settings, share: Share, world_size: int) -> Settings:
+def rank_settings(settings: Settings, share: Share, world_size: int) -> Settings:
     """The settings with this rank's part of environments, batch, buffer and first steps."""
     algo, node = settings.algo, settings.nodes["buffer"]
     assert algo is not None
@@ -147,7 +147,7 @@ def settings_of_rank(settings: Settings, share: Share, world_size: int) -> Setti
     )
 
 
-def of_rank(settings: Settings) -> dict[str, int]:
+def rank_numbers(settings: Settings) -> dict[str, int]:
     """The numbers of a trainer's loop that are a rank's own."""
     algo = settings.algo
     assert algo is not None
@@ -155,7 +155,7 @@ def of_rank(settings: Settings) -> dict[str, int]:
 
 
 def shared_tensors(learner: Learner) -> list[torch.Tensor]:
-    """What is the same on all ranks: weights, targets, buffers of both, and moments."""
+    """Return the tensors that are the same on all ranks: weights, targets, buffers, moments."""
     step = learner.gradient_step
     buffers = [*learner.online.buffers(), *learner.target.parameters(), *learner.target.buffers()]
     return [step.weights, *(tensor.data for tensor in buffers), *step.moments.values()]
@@ -180,4 +180,4 @@ def check_ranks(settings: Settings, world_size: int, *, statistics: bool = False
 
 def is_first() -> bool:
     """Whether this process writes the files of the run."""
-    return ranks_of_torchrun()[0] == 0
+    return torchrun_ranks()[0] == 0

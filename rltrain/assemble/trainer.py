@@ -19,7 +19,7 @@ from rltrain.assemble.buffer import build_buffer
 from rltrain.assemble.callbacks import build_callbacks, obs_statistics, video_recorder
 from rltrain.assemble.env import build_env, need_same_sizes, prepare_machine, recorded
 from rltrain.assemble.evaluation import build_test_env, build_tests
-from rltrain.assemble.greedy_policy import view_of
+from rltrain.assemble.greedy_policy import obs_view
 from rltrain.assemble.learner import about, build_learner
 from rltrain.assemble.policy import accelerate, build_exploration
 from rltrain.callback import Callback
@@ -84,7 +84,7 @@ def build_trainer(
         actor=build_actor(settings, learner, env, exploration),
         callbacks=watchers,
         run_dir=run_dir,
-        **trainer_words(settings, spec),
+        **trainer_settings(settings, spec),
     )
 
 
@@ -115,18 +115,18 @@ def build_rollout(
 def build_actor(
     settings: Settings, learner: Learner, env: VectorEnv, exploration: Exploration
 ) -> Actor:
-    """What answers single observations."""
+    """Build the actor, which answers single observations."""
     return Actor(
         agents=learner.online.agents,
         exploration=exploration,
         spec=env.spec,
         rng=generator(settings.run.seed, ACTOR_STREAM),
-        view=view_of(env.spec),
+        view=obs_view(env.spec),
     )
 
 
 def build_test_function(settings: Settings) -> TestFunction | None:
-    """What ``test.function`` names: a function, with keywords of its own, or an object."""
+    """Build the function that ``test.function`` names, with its keywords, or the object."""
     node = settings.nodes.get("test.function")
     if node is None:
         return None
@@ -140,7 +140,7 @@ def build_test_function(settings: Settings) -> TestFunction | None:
     return cast(TestFunction, found)
 
 
-def trainer_words(settings: Settings, spec: EnvSpec) -> dict[str, Any]:
+def trainer_settings(settings: Settings, spec: EnvSpec) -> dict[str, Any]:
     """The numbers of a trainer's loop, and its ``about``."""
     run, algo = settings.run, settings.algo
     assert algo is not None, "check() refuses to train what does not learn"

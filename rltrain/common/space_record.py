@@ -48,7 +48,7 @@ def channel_side(shape: Sequence[int]) -> tuple[Literal["first", "last"], bool]:
     return ("last" if abs(math.log(a / b)) <= abs(math.log(b / c)) else "first"), False
 
 
-def channel_words(spec: Mapping[str, Any]) -> str:
+def channel_text(spec: Mapping[str, Any]) -> str:
     """Where images of a spec have their channels, "channels last", and in doubt what to type."""
     seen = [spec.get("obs_space") or {}, *(each[1] for each in spec.get("agents") or ())]
     return ", ".join(dict.fromkeys(words for one in seen for words in side_words(spec, "", one)))

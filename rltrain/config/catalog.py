@@ -29,7 +29,7 @@ ONE_OF = {
 }
 """Keys of which exactly one is set, the others are null."""
 RECOMMENDED = "${algo}-${env}"
-"""What ``tuned=auto`` is to Hydra: the file in ``conf/tuned/`` of that name, if there is one."""
+"""The choice that Hydra gets for ``tuned=auto``: the file of that name in ``conf/tuned/``."""
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -53,8 +53,8 @@ class Key:
     def values(self) -> list[str]:
         """The values it can have, where its comment begins with them: ``auto | cpu | cuda``."""
         listed = self.meaning.partition(":")[0].split(" | ")
-        words = [match[0] for part in listed if (match := re.match(r"[\w.-]+", part))]
-        return words if len(listed) > 1 else []
+        names = [match[0] for part in listed if (match := re.match(r"[\w.-]+", part))]
+        return names if len(listed) > 1 else []
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def embedded(tree: dict[str, Any], path: str) -> dict[str, Any]:
     return tree
 
 
-def each_of(option: str) -> list[str]:
+def split_options(option: str) -> list[str]:
     """The options in a choice: ``[csv,wandb]`` has two, ``csv`` is one."""
     if not option.startswith("["):
         return [option]
@@ -158,26 +158,26 @@ class Catalog:
     @cached_property
     def groups(self) -> list[str]:
         """Every group and sub-group: algo, algo/network, env, and so on."""
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         root = next(folder for folder in self.folders if (folder / "config.yaml").is_file())
         for path in sorted(root.rglob("*")):
             name = path.relative_to(root).as_posix()
             hidden = any(part.startswith((".", "_")) for part in name.split("/"))
             if path.is_dir() and not hidden and "shared" not in name and "hydra" not in name:
-                found[name] = None
-        return [name for name in found if not name.startswith("experiment/")]
+                names[name] = None
+        return [name for name in names if not name.startswith("experiment/")]
 
     @cache  # noqa: B019  a catalog is kept as long as the process runs
     def options(self, group: str) -> list[str]:
         """The choices of a group, presets in sub-folders included (``pymarl/qmix``)."""
         pattern = "**/*.yaml" if group == "experiment" else "*.yaml"
-        found = {
+        options = {
             path.relative_to(folder / group).with_suffix("").as_posix()
             for folder in self.folders
             for path in (folder / group).glob(pattern)
         }
-        found |= {name.removeprefix(f"{group}/") for name in self.files if name.startswith(group)}
-        return sorted(found | {"auto"} if group == "tuned" else found)
+        options |= {name.removeprefix(f"{group}/") for name in self.files if name.startswith(group)}
+        return sorted(options | {"auto"} if group == "tuned" else options)
 
     def file(self, group: str, option: str) -> File | None:
         """The file behind ``group=option``."""
@@ -190,7 +190,7 @@ class Catalog:
         return None
 
     def about(self, group: str, option: str) -> str:
-        """What a choice is: the first line of its file."""
+        """Return the description of a choice: the first line of its file."""
         file = self.file(group, option)
         return file.about[0] if file and file.about else ""
 
@@ -221,7 +221,7 @@ class Catalog:
         if file:
             yield file
 
-    def algo_of(self, env: str) -> str | None:
+    def env_algo(self, env: str) -> str | None:
         """The algorithm that an environment's file chooses, if it does."""
         entries = [entry for file in self.own_files("env", env) for entry in file.defaults]
         chosen = [e.get("override /algo@_global_.algo") for e in entries if isinstance(e, dict)]
@@ -261,14 +261,14 @@ class Catalog:
     @cached_property
     def homes(self) -> dict[str, list[str]]:
         """Which choices have a key: ``algo.mixer.embed_dim`` has ``algo/mixer=qmix``."""
-        found: dict[str, list[str]] = {}
+        homes: dict[str, list[str]] = {}
         for group in self.groups:
             for option in self.options(group) if group not in PRESETS else ():
                 for path in self.own_keys(group, option):
                     part = "/".join(path.split(".")[:2])
                     if part not in self.groups or part == group:
-                        found.setdefault(path, []).append(f"{group}={option}")
-        return {path: list(dict.fromkeys(at)) for path, at in found.items()}
+                        homes.setdefault(path, []).append(f"{group}={option}")
+        return {path: list(dict.fromkeys(at)) for path, at in homes.items()}
 
     @cached_property
     def loader(self) -> Any:
@@ -309,16 +309,16 @@ class Catalog:
         from hydra.types import RunMode
         from omegaconf import OmegaConf
 
-        found = self.loader.compute_defaults_list("config", list(overrides), RunMode.RUN)
+        result = self.loader.compute_defaults_list("config", list(overrides), RunMode.RUN)
         layers = []
-        for default in found.defaults:
+        for default in result.defaults:
             if not default.config_path.startswith("hydra/"):
                 read = self.loader.repository.load_config(default.config_path)
                 keys: Any = OmegaConf.to_container(read.config, resolve=False)
                 keys.pop("hydra", None)
                 package = default.package or ""
                 layers.append(Layer(default.config_path, package, embedded(keys, package)))
-        chosen = found.overrides.known_choices
+        chosen = result.overrides.known_choices
         return tuple(layers), {g: o for g, o in chosen.items() if not g.startswith("hydra/")}
 
     def _composed(

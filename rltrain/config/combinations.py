@@ -1,5 +1,5 @@
-"""What fits what: the table in ``combinations.yaml``, from which exchanges of parts, refusals and
-``docs/combinations.md`` come. To refuse one more combination, add a row to it.
+"""Combinations that work and that are refused: the table in ``combinations.yaml``, from which
+exchanges of parts, refusals and ``docs/combinations.md`` come. To refuse one more, add a row.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class Facts(Formatter):
     def value(self, name: str) -> Any:
         """The value of a key, or of an attribute of a fact."""
         first, *others = name.split(".")
-        found = self.facts[first] if first in self.facts else self.plain.get(first)
+        value = self.facts[first] if first in self.facts else self.plain.get(first)
         for part in others:
-            found = found.get(part) if isinstance(found, Mapping) else getattr(found, part, None)
-        return found
+            value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
+        return value
 
     def applies(self, condition: Mapping[str, Any]) -> bool:
         """Whether every value is as the condition of a row names it."""

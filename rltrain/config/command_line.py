@@ -35,7 +35,7 @@ VALUED = {
 
 @dataclass(frozen=True)
 class CommandLine:
-    """What was typed after ``rltrain``: switches, the values of other flags, overrides."""
+    """A parsed command line: switches, the values of other flags, overrides."""
 
     switches: frozenset[str]
     values: dict[str, str]
@@ -43,11 +43,13 @@ class CommandLine:
 
     @property
     def asks(self) -> str | None:
-        """What is asked for instead of a run: version, help, completion, cfg, or hydra where Hydra
-        itself answers (``--hydra-help``, ``--info``, ``--cfg hydra|all``, the script that
-        ``-sc install=bash`` prints).
+        """The question that is asked instead of a run: version, help, completion, cfg, or hydra
+        where Hydra itself answers (``--hydra-help``, ``--info``, ``--cfg hydra|all``, the script of
+        ``-sc install=bash``).
         """
-        scripts = any(word.startswith(("install=", "uninstall=")) for word in self.overrides)
+        scripts = any(
+            override.startswith(("install=", "uninstall=")) for override in self.overrides
+        )
         about_hydra = self.values.get("cfg") in ("hydra", "all")
         if about_hydra or ("completion" in self.switches and scripts):
             return "hydra"
@@ -60,19 +62,19 @@ class CommandLine:
     def own(self) -> list[str]:
         """Overrides that name configuration of the user's own."""
         return [
-            word
-            for word in self.overrides
-            if word.startswith("hydra.searchpath=")
-            or (word.startswith("experiment=") and word.endswith((".yaml", ".yml")))
+            override
+            for override in self.overrides
+            if override.startswith("hydra.searchpath=")
+            or (override.startswith("experiment=") and override.endswith((".yaml", ".yml")))
         ]
 
     @property
     def strange(self) -> list[str]:
-        """What is neither a flag nor ``key=value``."""
+        """Arguments that are neither a flag nor ``key=value``."""
         return [
-            word
-            for word in self.overrides
-            if word.startswith("-") or not ("=" in word or word.startswith("~"))
+            override
+            for override in self.overrides
+            if override.startswith("-") or not ("=" in override or override.startswith("~"))
         ]
 
 
@@ -83,19 +85,19 @@ def read(arguments: Sequence[str]) -> CommandLine:
         UsageError: a value that a flag does not have.
     """
     switches, values, others = set(), {}, []
-    words = iter(arguments)
-    for word in words:
-        name, equals, value = word.partition("=")
+    rest = iter(arguments)
+    for argument in rest:
+        name, equals, value = argument.partition("=")
         if name in SWITCHES:
             switches.add(SWITCHES[name])
         elif name in VALUED:
-            value = value if equals else next(words, "")
+            value = value if equals else next(rest, "")
             if VALUED[name] == "config_dir":  # Hydra's own key for it, which composes everywhere
                 others.append(f"hydra.searchpath=[{in_quotes(value)}]")
             else:
                 values[VALUED[name]] = value
         else:
-            others.append(word)
+            others.append(argument)
     if values.get("cfg", "job") not in ("job", "hydra", "all"):
         raise UsageError(f"--cfg {values['cfg']}: expected job, hydra or all.")
     return CommandLine(frozenset(switches), values, tuple(others))

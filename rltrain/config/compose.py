@@ -3,7 +3,7 @@
 Names are checked before values, and values before anything is constructed or written. Typed names
 are checked against a composition of the chosen groups alone, so that a typo can never become a new
 key. What only some commands need lies in other files: ``exchange.py`` (exchanged parts),
-``names.py`` (what is wrong with a name), ``user_yaml.py`` and ``saved_config.py``.
+``names.py`` (wrong names), ``user_yaml.py`` and ``saved_config.py``.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from yaml import YAMLError
 from rltrain.config.catalog import SEVERAL, WHOLE, Catalog
 from rltrain.config.overrides import (
     flat_keys,
-    group_of,
-    is_of_hydra,
     original_cwd,
     parse,
+    part_group,
     set_value,
+    sets_hydra,
     typed_targets,
     typed_value,
     with_targets,
 )
 from rltrain.config.schema import Settings
-from rltrain.config.user_yaml import Own, catalog_of, own_configuration
+from rltrain.config.user_yaml import Own, own_catalog, own_configuration
 from rltrain.errors import UsageError
 
 NOTHING_OWN = Own()
@@ -54,7 +54,7 @@ class Composition:
         overrides: what was typed, ``key=value``.
         shipped_hydra: Hydra's own part before it knows this job.
         remarks: what a person should know about the choices.
-        algo_of_env: the algorithm is that of the environment's file; none was typed.
+        env_chose_algo: the algorithm is that of the environment's file; none was typed.
     """
 
     tree: dict[str, Any]
@@ -63,7 +63,7 @@ class Composition:
     overrides: tuple[str, ...]
     shipped_hydra: DictConfig
     remarks: tuple[str, ...] = ()
-    algo_of_env: bool = False
+    env_chose_algo: bool = False
 
     @cached_property
     def hydra(self) -> DictConfig:
@@ -84,7 +84,7 @@ class Composition:
         from rltrain.config.validate.check import check
 
         settings = check(self.plain, self.choices, self.defaults)
-        return replace(settings, remarks=self.remarks, algo_of_env=self.algo_of_env)
+        return replace(settings, remarks=self.remarks, env_chose_algo=self.env_chose_algo)
 
     def run_dir(self) -> Path | None:
         """The folder that ``hydra.run.dir`` names, where it was typed."""
@@ -95,7 +95,7 @@ class Composition:
         return original_cwd(tree["run_dir"])
 
     def files(self, run_dir: Path) -> dict[str, str]:
-        """What Hydra writes of a run: names and texts of the files in ``.hydra/``."""
+        """Return the files that Hydra writes into ``.hydra/``: texts by name."""
         config = copy.deepcopy(self.hydra)
         config.hydra.run.dir = config.hydra.runtime.output_dir = str(run_dir)
         return {
@@ -116,37 +116,39 @@ def compose_checked(overrides: Sequence[str]) -> Composition:
     if typed_value(overrides, "config") is not None:
         return repeated(overrides)
     own = own_configuration(parsed)
-    catalog = catalog_of(own)
+    catalog = own_catalog(own)
     choices = [o for o in parsed if o.key_or_group in catalog.groups]
     values = [o for o in parsed if o not in choices]
     custom = typed_targets(values)
     try:
-        found = of_choices(tuple(own.overrides(choices)), frozenset(map(group_of, custom)), own)
-        known = flat_keys(found.tree)
-        if found.wrong or not all(sets_known(o, known) for o in values):
+        chosen = compose_choices(
+            tuple(own.overrides(choices)), frozenset(map(part_group, custom)), own
+        )
+        known = flat_keys(chosen.tree)
+        if chosen.wrong or not all(sets_known(o, known) for o in values):
             from rltrain.config.names import refuse_wrong
 
-            right = [o for o in choices if o.key_or_group not in found.wrong]
+            right = [o for o in choices if o.key_or_group not in chosen.wrong]
             refuse_wrong(
-                values, found.tree, found.wrong, custom, catalog, partial(refusal, own, right)
+                values, chosen.tree, chosen.wrong, custom, catalog, partial(refusal, own, right)
             )
-        defaults = with_targets(found.tree, custom)
+        defaults = with_targets(chosen.tree, custom)
         tree = copy.deepcopy(defaults)
         for o in values:
-            if not is_of_hydra(o):
+            if not sets_hydra(o):
                 set_value(tree, o)
-        named = {group_of(path): target.rpartition(".")[2] for path, target in custom.items()}
-        picked = {**found.picked, **named}
+        named = {part_group(path): target.rpartition(".")[2] for path, target in custom.items()}
+        picked = {**chosen.picked, **named}
         if own.preset is not None:
             picked["experiment"] = str(own.preset)
         return Composition(
             tree,
             picked,
-            resolved(defaults, lambda: hydra_part(found.hydra, parsed, picked)),
+            resolved(defaults, lambda: hydra_part(chosen.hydra, parsed, picked)),
             tuple(overrides),
-            found.hydra,
-            tuple(found.remarks),
-            algo_of_env=not {"algo", "experiment"} & {o.key_or_group for o in choices},
+            chosen.hydra,
+            tuple(chosen.remarks),
+            env_chose_algo=not {"algo", "experiment"} & {o.key_or_group for o in choices},
         )
     except (HydraException, OmegaConfBaseException, YAMLError) as error:
         raise UsageError(f"The configuration cannot be composed: {problem_line(error)}") from error
@@ -162,20 +164,20 @@ def refusal(own: Own, choices: Sequence[Override], typed: str) -> str:
 
     try:
         parsed = parse(shlex.split(typed))
-        groups = [o for o in parsed if o.key_or_group in catalog_of(own).groups]
+        groups = [o for o in parsed if o.key_or_group in own_catalog(own).groups]
         replaced = {o.key_or_group for o in groups}
         lines = own.overrides([*(o for o in choices if o.key_or_group not in replaced), *groups])
         custom = typed_targets(parsed)
-        found = of_choices(tuple(lines), frozenset(map(group_of, custom)), own)
-        known, tree = flat_keys(found.tree), with_targets(found.tree, custom)
-        problems = [text for texts in found.wrong.values() for text in texts]
+        chosen = compose_choices(tuple(lines), frozenset(map(part_group, custom)), own)
+        known, tree = flat_keys(chosen.tree), with_targets(chosen.tree, custom)
+        problems = [text for texts in chosen.wrong.values() for text in texts]
         for o in (o for o in parsed if o not in groups):
             if sets_known(o, known) or o.is_add():
                 set_value(tree, o)
             else:
                 problems.append(f"{o.input_line}: there is no such key.")
         if not problems:
-            check(resolved(tree, lambda: found.hydra), found.picked, {})
+            check(resolved(tree, lambda: chosen.hydra), chosen.picked, {})
     except (UsageError, HydraException, OmegaConfBaseException) as error:
         problems = [str(error)]
     return problems[0].splitlines()[0] if problems else ""
@@ -200,18 +202,18 @@ def repeated(overrides: Sequence[str]) -> Composition:
     path = original_cwd(str(typed_value(overrides, "config")))
     file = path / "config.json" if path.is_dir() else path
     parsed = [o for o in parse(overrides) if o.key_or_group != "config"]
-    problems = [text for o in parsed if is_of_hydra(o) for text in hydra_problem(o)]
+    problems = [text for o in parsed if sets_hydra(o) for text in hydra_problem(o)]
     if problems:
         raise UsageError("\n".join(problems))
-    others = [str(o.input_line) for o in parsed if not is_of_hydra(o)]
+    others = [str(o.input_line) for o in parsed if not sets_hydra(o)]
     tree, choices, _ = load_config(file, others, learns=True)
-    hydra = of_choices((), frozenset()).hydra
+    hydra = compose_choices((), frozenset()).hydra
     return Composition({**tree, "config": str(path)}, choices, tree, tuple(overrides), hydra)
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What ``group=name`` overrides come to."""
+    """The composition of ``group=name`` overrides."""
 
     tree: dict[str, Any]  # without Hydra's own part, interpolations as they stand
     picked: dict[str, str]  # the option of every group
@@ -221,7 +223,7 @@ class Choices:
 
 
 @cache
-def of_choices(
+def compose_choices(
     overrides: tuple[str, ...], custom: frozenset[str], own: Own = NOTHING_OWN
 ) -> Choices:
     """Compose ``group=name`` overrides. Configuration files do not change while a process runs, so
@@ -231,7 +233,7 @@ def of_choices(
         custom: groups whose part was typed as a ``_target_``.
         own: configuration of the user's own.
     """
-    choices, catalog = parse(overrides), catalog_of(own)
+    choices, catalog = parse(overrides), own_catalog(own)
     wrong: dict[str, list[str]] = {}
     if not are_names(choices, catalog):
         from rltrain.config.names import choice_problems
@@ -248,15 +250,15 @@ def of_choices(
     picked["logger"] = f"[{','.join(k for k, v in tree['logger'].items() if isinstance(v, dict))}]"
     if picked["tuned"] not in catalog.options("tuned"):
         picked["tuned"] = "none"  # no recommended settings for this pair
-    found = Choices(tree, picked, OmegaConf.masked_copy(config, "hydra"), wrong)
+    chosen = Choices(tree, picked, OmegaConf.masked_copy(config, "hydra"), wrong)
     if own == NOTHING_OWN and not custom and set(WHOLE).issuperset(right):
-        return found
+        return chosen
     from rltrain.config.exchange import exchanged, require_known_keys
 
     require_known_keys(own, list(right.values()))
     tree, changed, problems, remarks = exchanged(picked, right, custom, own)
     wrong = {**wrong, **({"partners": problems} if problems else {})}
-    return Choices(tree, {**picked, **changed}, found.hydra, wrong, remarks)
+    return Choices(tree, {**picked, **changed}, chosen.hydra, wrong, remarks)
 
 
 def are_names(choices: Sequence[Override], catalog: Catalog) -> bool:
@@ -286,7 +288,7 @@ def hydra_part(
 ) -> DictConfig:
     """Hydra's own part for a run of these overrides."""
     config = copy.deepcopy(part)
-    lines = {str(o.input_line): is_of_hydra(o) for o in overrides}
+    lines = {str(o.input_line): sets_hydra(o) for o in overrides}
     config.hydra.overrides.hydra = [line for line, of_hydra in lines.items() if of_hydra]
     config.hydra.overrides.task = [line for line, of_hydra in lines.items() if not of_hydra]
     config.hydra.job.override_dirname = ""

@@ -17,7 +17,7 @@ from rltrain.config.catalog import ONE_OF, WHOLE, Layer
 from rltrain.config.combinations import together
 from rltrain.config.overrides import flat_keys, pick, stacked, targets
 from rltrain.config.suggest.keys import FREE_FORM
-from rltrain.config.user_yaml import Own, catalog_of
+from rltrain.config.user_yaml import Own, own_catalog
 from rltrain.errors import UsageError, did_you_mean
 
 SETTERS = ("algo", "experiment", "tuned")
@@ -49,7 +49,7 @@ def exchanged(
     """
     problems: list[str] = []
     both = {"algo", "experiment"} <= set(chosen)
-    preferred = catalog_of(own).layers(f"algo={picked['algo']}")[1] if both else {}
+    preferred = own_catalog(own).layers(f"algo={picked['algo']}")[1] if both else {}
     try:
         changes = partners(picked, set(chosen), preferred, custom)
     except UsageError as error:
@@ -135,9 +135,9 @@ def fitting_values(own: Own, overrides: Sequence[str]) -> tuple[dict[str, Any], 
     Returns:
         the composition, and in words which of a preset's values were left out.
     """
-    layers = catalog_of(own).layers
+    layers = own_catalog(own).layers
     files, picked = layers(*overrides)
-    if all(word.partition("=")[0] in WHOLE for word in overrides):
+    if all(override.partition("=")[0] in WHOLE for override in overrides):
         return stacked(layer.tree for layer in files), []
     chosen = stacked(layer.tree for layer in files if not sets_values(layer))
     trees, remarks = [], []
@@ -163,9 +163,9 @@ def require_known_keys(own: Own, overrides: Sequence[str]) -> None:
         UsageError: the keys and the file.
     """
     problems = []
-    layers = catalog_of(own).layers
+    layers = own_catalog(own).layers
     for layer in layers(*overrides)[0]:
-        path = own.path_of(layer.file)
+        path = own.find_file(layer.file)
         if path is None or not sets_values(layer):
             continue
         around = [*layers(*overrides)[0], *layers(*alone(layer.file))[0]]

@@ -23,10 +23,10 @@ from omegaconf.errors import OmegaConfBaseException
 from rltrain.config.catalog import RECOMMENDED
 from rltrain.config.command_line import in_quotes
 from rltrain.config.compose import compose_checked, problem_line
-from rltrain.config.overrides import is_of_hydra, jobs, parse
+from rltrain.config.overrides import jobs, parse, sets_hydra
 from rltrain.config.schema import Settings
 from rltrain.config.suggest.keys import for_plugin, numbers
-from rltrain.config.user_yaml import catalog_of, own_configuration
+from rltrain.config.user_yaml import own_catalog, own_configuration
 from rltrain.errors import UsageError
 
 Launch = Callable[[Sequence[tuple[Sequence[str], Path]]], None]
@@ -48,7 +48,7 @@ OmegaConf.register_new_resolver("rltrain_job_name", job_name, replace=True)
 
 def own_overrides(hydra: Any) -> list[str]:
     """The overrides of a sweep that name folders of the user's own; every job has them."""
-    return [word for word in hydra.overrides.hydra if word.startswith(SEARCH_PATH)]
+    return [line for line in hydra.overrides.hydra if line.startswith(SEARCH_PATH)]
 
 
 class JobLoader(ConfigLoaderImpl):
@@ -78,7 +78,7 @@ def job_overrides(overrides: Sequence[str]) -> list[list[str]]:
         UsageError: nothing is swept over.
     """
     parsed = parse(overrides)
-    chosen = {o.key_or_group for o in parsed if is_of_hydra(o)}
+    chosen = {o.key_or_group for o in parsed if sets_hydra(o)}
     started_elsewhere = any(key.startswith(("hydra/", "hydra.sweeper")) for key in chosen)
     if not started_elsewhere and not any(o.is_sweep_override() for o in parsed):
         meant = "".join(numbers(str(o.input_line)) for o in parsed)
@@ -86,7 +86,7 @@ def job_overrides(overrides: Sequence[str]) -> list[list[str]]:
             "-m runs one job per combination of values, but no key has several."
             + (meant or " Type for example seed=1,2,3, or leave out -m for a single run.")
         )
-    return jobs([o for o in parsed if not is_of_hydra(o) or o.key_or_group == SEARCH_PATH])
+    return jobs([o for o in parsed if not sets_hydra(o) or o.key_or_group == SEARCH_PATH])
 
 
 class ProcessLauncher(Launcher):
@@ -115,15 +115,15 @@ class ProcessLauncher(Launcher):
                 config.hydra.job.num = number
             HydraConfig.instance().set_config(config)
             sweep = config.hydra.sweep
-            words = [*overrides, *own_overrides(config.hydra)]
-            jobs.append((words, Path(sweep.dir) / sweep.subdir))
+            lines = [*overrides, *own_overrides(config.hydra)]
+            jobs.append((lines, Path(sweep.dir) / sweep.subdir))
         self.run(jobs)
         return [JobReturn(overrides=o, status=JobStatus.COMPLETED) for o in job_overrides]
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a sweep does with its jobs.
+    """The task function that Hydra calls for a sweep's jobs.
 
     Attributes:
         launch: runs jobs as processes; called by our own launcher.
@@ -151,25 +151,25 @@ def other_launcher(overrides: Sequence[str]) -> str | None:
 
 
 def sweeper_for(overrides: Sequence[str], folder: Path, task: Task) -> Callable[[], None]:
-    """What runs every combination, each in a folder of its own below ``folder``.
+    """Return a function that runs every combination, each in a folder of its own below ``folder``.
 
     Raises:
         UsageError: Hydra's own settings that Hydra refuses.
     """
     parsed = parse(overrides)
-    words = [str(o.input_line) for o in parsed if not is_of_hydra(o)]
+    lines = [str(o.input_line) for o in parsed if not sets_hydra(o)]
     unswept = [o.key_or_group for o in parsed if not o.is_sweep_override()]
     of_hydra = [
-        *(str(o.input_line) for o in parsed if is_of_hydra(o)),
+        *(str(o.input_line) for o in parsed if sets_hydra(o)),
         f"hydra.job.config.override_dirname.exclude_keys=[{','.join(unswept)}]",
     ]
-    of_hydra = [w for w in of_hydra if not w.startswith((SEARCH_PATH, "hydra.sweep.dir="))]
+    of_hydra = [line for line in of_hydra if not line.startswith((SEARCH_PATH, "hydra.sweep.dir="))]
     of_hydra.append(f"hydra.sweep.dir={in_quotes(str(folder))}")
     try:
-        loader = catalog_of(own_configuration(parsed)).loader
+        loader = own_catalog(own_configuration(parsed)).loader
         config = loader.load_configuration("config", of_hydra, RunMode.RUN, from_shell=False)
         config.hydra.mode = RunMode.MULTIRUN
-        config.hydra.overrides.task = words
+        config.hydra.overrides.task = lines
         config.hydra.overrides.hydra += [
             str(o.input_line) for o in parsed if o.key_or_group == SEARCH_PATH
         ]
@@ -187,4 +187,4 @@ def sweeper_for(overrides: Sequence[str], folder: Path, task: Task) -> Callable[
         launcher = ProcessLauncher(task.launch)
         launcher.setup(hydra_context=context, task_function=task, config=config)
         vars(sweeper)["launcher"] = launcher
-    return partial(sweeper.sweep, arguments=words)
+    return partial(sweeper.sweep, arguments=lines)

@@ -8,7 +8,7 @@ from typing import Any
 from hydra.core.override_parser.types import Override
 
 from rltrain.config.catalog import RECOMMENDED, SEVERAL, Catalog
-from rltrain.config.overrides import flat_keys, is_file, is_of_hydra, pick
+from rltrain.config.overrides import flat_keys, is_file, pick, sets_hydra
 from rltrain.config.suggest.choices import FEW, MANY, for_choice, listed
 from rltrain.config.suggest.keys import (
     FREE_FORM,
@@ -46,7 +46,7 @@ def refuse_wrong(
     """
     problems = [text for texts in wrong.values() for text in texts]
     for o in values:
-        if is_of_hydra(o):
+        if sets_hydra(o):
             problems += hydra_problem(o)
         elif o.key_or_group.partition(".")[0] not in wrong:
             problems += key_problem(o, known, custom, catalog, refusal)
@@ -55,7 +55,7 @@ def refuse_wrong(
 
 
 def hydra_problem(o: Override) -> list[str]:
-    """What is wrong with a setting of Hydra's own, typed for a single run."""
+    """Return the problem of a setting of Hydra's own that was typed for a single run, if any."""
     if o.key_or_group in OF_A_RUN and not o.is_delete():
         return []
     return [
@@ -65,30 +65,30 @@ def hydra_problem(o: Override) -> list[str]:
 
 
 def choice_problems(choices: Sequence[Override], catalog: Catalog) -> dict[str, list[str]]:
-    """What is wrong with ``group=name`` words, by group."""
+    """Return the problems of ``group=name`` overrides, by group."""
     problems: dict[str, list[str]] = {}
     seen = set()
     for o in choices:
         group, value = o.key_or_group, o.value()
         value = "auto" if group == "tuned" and value == RECOMMENDED else value
         known = catalog.options(group)
-        found = []
+        wrong = []
         if group in seen:
-            found.append(f"{group} is chosen twice. Keep one of them.")
+            wrong.append(f"{group} is chosen twice. Keep one of them.")
         seen.add(group)
         if o.is_add() or o.is_delete():
-            found.append(f"{o.input_line}: type {group}=NAME.{listed(group, catalog)}")
+            wrong.append(f"{o.input_line}: type {group}=NAME.{listed(group, catalog)}")
         elif isinstance(value, list) and group in SEVERAL:
             for name in (each for each in value if str(each) not in known):
                 meant = for_choice(group, str(name), catalog)
-                found.append(f"unknown {group} '{name}'.{meant}{listed(group, catalog)}")
+                wrong.append(f"unknown {group} '{name}'.{meant}{listed(group, catalog)}")
         elif isinstance(value, (list, dict)):
-            found.append(
+            wrong.append(
                 f"{o.input_line}: expected one name, got several. One run has one {group}: type "
                 f"{group}=NAME, or sweep over names with -m {group}=A,B."
             )
         elif str(value).startswith((".", "/", "\\")) or ".." in str(value) or is_file(value):
-            found.append(
+            wrong.append(
                 f"{o.input_line}: got a path. A file of your own: experiment=./my.yaml; for other "
                 f"groups --config-dir=FOLDER with FOLDER/{group}/NAME.yaml.{listed(group, catalog)}"
             )
@@ -96,9 +96,9 @@ def choice_problems(choices: Sequence[Override], catalog: Catalog) -> dict[str, 
             meant = for_choice(group, str(value), catalog)
             others = listed(group, catalog, FEW if meant.typed else MANY)
             others = "" if meant.sure and meant.typed else others
-            found.append(f"{o.input_line}: unknown {group} '{value}'.{meant}{others}")
-        if found:
-            problems.setdefault(group, []).extend(found)
+            wrong.append(f"{o.input_line}: unknown {group} '{value}'.{meant}{others}")
+        if wrong:
+            problems.setdefault(group, []).extend(wrong)
     return problems
 
 
@@ -109,7 +109,7 @@ def key_problem(
     catalog: Catalog,
     refusal: Refusal = not_tried,
 ) -> list[str]:
-    """What is wrong with the name in a ``key=value`` word, given the keys there are.
+    """Return the problem of the name in a ``key=value`` override, if any, given the known keys.
 
     Args:
         custom: parts whose ``_target_`` was typed; their constructors check the keys below.

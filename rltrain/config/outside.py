@@ -45,7 +45,7 @@ FILES = tuple(
 NOT_LOADED = tuple(key.removesuffix(".*") for key, kind in OUTSIDE.items() if kind == "command")
 """Settings that are not loaded with a run."""
 KEPT = (("project",), ("name",), ("group",), ("tags",), ("mode",))
-"""What a logger keeps of its options."""
+"""Options of a logger that a run keeps."""
 NAMES = ("_target_", "maker", "id")
 """Keys of a part of the user's own that name what is imported: ``trust`` is asked for them."""
 WORD = re.compile(r"[\w-]{0,64}")
@@ -64,7 +64,7 @@ def leaves(tree: Any, at: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 @lru_cache(4096)
-def kind_of(path: Path) -> Kind | None:
+def key_kind(path: Path) -> Kind | None:
     """The mark of the key at a path; None: it stays inside."""
     path = path[1:] if path[:2] == ("test", "env") else path
     if path[-1] == "_target_" or (path[0] == "logger" and path[2:] in KEPT):

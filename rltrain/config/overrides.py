@@ -43,18 +43,18 @@ LONGEST_SHOWN = 80
 """Characters of an override in a message that it cannot be read."""
 
 
-def quoted(word: str) -> str:
-    """A word as Hydra takes it: the value of ``checkpoint=a b,c=d`` quoted, so that it is one text,
+def quoted(text: str) -> str:
+    """A text as Hydra takes it: the value of ``checkpoint=a b,c=d`` quoted, so that it is one text,
     ``tuned=auto`` as an interpolation.
     """
-    key, equals, value = word.partition("=")
+    key, equals, value = text.partition("=")
     if key == "tuned":
         return "tuned=" + re.sub(r"\bauto\b", RECOMMENDED, value)
     is_path = key in PATH_KEYS
     if key == "experiment" and is_file(value):
         is_path = "," not in value and "\\" not in value  # several, or escaped already
     if not equals or not is_path or value[:1] in ("'", '"') or value in ("", "null"):
-        return word
+        return text
     return f"{key}={in_quotes(value)}"
 
 
@@ -64,18 +64,18 @@ def is_file(value: Any) -> bool:
 
 
 def parse(overrides: Sequence[str]) -> list[Override]:
-    """Hydra's grammar, with every word that does not follow it named.
+    """Hydra's grammar, with every text that does not follow it named.
 
     Raises:
         UsageError: overrides that are no ``key=value``.
     """
     parsed, problems = [], []
-    for word in overrides:
+    for text in overrides:
         try:
-            parsed.append(_parse(quoted(word)))
+            parsed.append(_parse(quoted(text)))
         except (HydraException, ValueError):  # ValueError: a number of thousands of digits
             problems.append(
-                f"'{shorten(word)}' cannot be read: expected key=value (a value with blanks, "
+                f"'{shorten(text)}' cannot be read: expected key=value (a value with blanks, "
                 f"commas or brackets needs quotes: \"key='a b'\")."
             )
     if problems:
@@ -83,17 +83,17 @@ def parse(overrides: Sequence[str]) -> list[Override]:
     return parsed
 
 
-def shorten(word: str) -> str:
+def shorten(text: str) -> str:
     """An override as a message shows it."""
-    return word if len(word) <= LONGEST_SHOWN else f"{word[:LONGEST_SHOWN]}…"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 
 @lru_cache(maxsize=1024)
-def _parse(word: str) -> Override:
-    return OverridesParser.create().parse_override(word)
+def _parse(text: str) -> Override:
+    return OverridesParser.create().parse_override(text)
 
 
-def is_of_hydra(o: Override) -> bool:
+def sets_hydra(o: Override) -> bool:
     """Whether an override is for Hydra itself: ``hydra.sweep.dir``, ``hydra/launcher``."""
     return o.key_or_group.replace("/", ".").partition(".")[0] == "hydra"
 
@@ -145,7 +145,7 @@ def require_one_value(overrides: Sequence[str]) -> None:
     if swept:
         from rltrain.config.suggest.keys import numbers
 
-        one = "".join(numbers(word) for word in swept).replace(" Type", " For one number type")
+        one = "".join(numbers(text) for text in swept).replace(" Type", " For one number type")
         raise UsageError(
             f"{', '.join(swept)}: several values for one key are a sweep. Type rltrain -m … to run "
             f"them all, or quote the value if the comma belongs to it.{one}"
@@ -164,22 +164,22 @@ def original_cwd(path: str) -> Path:
     return expanded(path).absolute()
 
 
-def group_of(part: str) -> str:
+def part_group(part: str) -> str:
     """The group whose options fill a part: ``algo.loss`` is filled by ``algo/loss``."""
     return part.replace(".", "/")
 
 
 def typed_targets(overrides: Sequence[Override]) -> dict[str, str]:
     """The parts whose ``_target_`` was typed, by dotted path, and what it names."""
-    found = {}
+    targets_typed = {}
     for o in overrides:
         path, dot, leaf = o.key_or_group.rpartition(".")
         value = o.value()
         if leaf == "_target_" and dot:
-            found[path] = str(value)
+            targets_typed[path] = str(value)
         elif isinstance(value, dict) and isinstance(value.get("_target_"), str):
-            found[o.key_or_group] = value["_target_"]
-    return found
+            targets_typed[o.key_or_group] = value["_target_"]
+    return targets_typed
 
 
 def typed_leaves(overrides: Sequence[Override]) -> Leaves:

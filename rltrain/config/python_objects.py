@@ -21,7 +21,7 @@ OWN = "own"
 KINDS = ("gymnasium", "pettingzoo")
 """The choices of ``env`` whose keys hold for environments that are handed over."""
 OWN_OPTIONS: Mapping[str, Any] = {"kwargs": {}, **asdict(EnvOptions())}
-"""What can be set for it, with ``env.NAME=VALUE``."""
+"""Its options and their defaults; ``env.NAME=VALUE`` sets them."""
 
 
 @dataclass(frozen=True)

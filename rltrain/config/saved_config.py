@@ -35,7 +35,7 @@ NEW_RUN = (
     "To train on with other settings, start a new run from these weights: rltrain "
     "checkpoint=RUN_FOLDER algo=… env=… key=value."
 )
-"""What to type instead of changing what a resumed run keeps."""
+"""Advice where an override would change a setting that a resumed run keeps."""
 
 
 def load_config(
@@ -127,8 +127,8 @@ def apply(
             problems.append(f"{o.input_line}: a loaded run takes one value per key.")
         elif o.key_or_group in CHOICES:
             problems.append(choice_problem(o, resumes))
-        elif found := key_problem(o, tree, custom, Catalog()):
-            problems += found
+        elif wrong := key_problem(o, tree, custom, Catalog()):
+            problems += wrong
         else:
             set_value(tree, o)
     if problems:
@@ -139,7 +139,7 @@ def apply(
 
 
 def choice_problem(o: Override, resumes: bool) -> str:
-    """What is wrong with choosing another option for a loaded run, and what to type instead."""
+    """Return the message about another option for a loaded run, with what to type instead."""
     group = o.key_or_group
     if resumes and group not in ("hardware", "logger"):
         return f"{o.input_line}: a resumed run keeps its {group}. {NEW_RUN}"

@@ -237,7 +237,7 @@ FACTS: Mapping[str, tuple[str, ...]] = {
 """Constructor keywords of each part that are not in YAML: the running program supplies them."""
 
 
-def facts_of(path: str) -> tuple[str, ...]:
+def part_facts(path: str) -> tuple[str, ...]:
     """The keywords of the part at a dotted path that the running program supplies."""
     return FACTS.get(path) or FACTS.get(f"{path.rpartition('.')[0]}.*", ())
 
@@ -256,7 +256,7 @@ class Node:
 
     def build(self, **facts: Any) -> Any:
         """Call the target with its keywords, completed by those facts that it asks for."""
-        assert set(facts) <= set(facts_of(self.path)), f"FACTS of {self.path}"
+        assert set(facts) <= set(part_facts(self.path)), f"FACTS of {self.path}"
         wanted = {name: fact for name, fact in facts.items() if self.asks_for(name)}
         return locate(self.target)(**self.kwargs, **wanted)
 
@@ -284,7 +284,7 @@ class Settings:
     choices: Mapping[str, str]
     plain: Mapping[str, Any]
     remarks: tuple[str, ...] = ()  # what a person should know about the choices
-    algo_of_env: bool = False  # no algorithm was typed: it is the one of the environment's file
+    env_chose_algo: bool = False  # no algorithm was typed: it is the one of the environment's file
     typed: frozenset[str] = frozenset()
     agent_order: tuple[str, ...] = ()  # of a team's agents, if it is known; see build.agent_order
 

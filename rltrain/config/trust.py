@@ -20,17 +20,17 @@ from hydra.core.override_parser.types import Override
 from rltrain.common.files import get_json
 from rltrain.config.catalog import LOADER, RECOMMENDED, SEVERAL, Catalog, conf_dir
 from rltrain.config.mapping import typed as as_typed
-from rltrain.config.outside import NAMES, NOT_LOADED, Leaves, is_plain, kind_of, leaves
-from rltrain.config.overrides import contained, is_of_hydra, pick, put
+from rltrain.config.outside import NAMES, NOT_LOADED, Leaves, is_plain, key_kind, leaves
+from rltrain.config.overrides import contained, pick, put, sets_hydra
 from rltrain.config.overrides import targets as outermost_targets
 from rltrain.errors import CheckpointError, NotTypedError
 
 NOWHERE = "rltrain.config.trust.nowhere"
 """In the place of the class of a part that is not to be built."""
 HANDED_OVER = "rltrain.env.from_class"
-"""What builds an environment that was handed over from Python."""
+"""The target of an environment that was handed over from Python."""
 HANDED_OVER_CALLBACK = "rltrain.config.python_objects.own_callback"
-"""What stands for a callback object that was handed over from Python."""
+"""The target of a callback object that was handed over from Python."""
 ENVS = ("env", "test.env")
 """The environments of training, and what tests have different."""
 ACTING = (*ENVS, "algo.distribution", "algo.network")
@@ -55,7 +55,7 @@ REGISTERED: Mapping[str, str] = {
 }
 """The ids that classes find in the registry of Gymnasium; there only installed packages put any."""
 PETTINGZOO = "rltrain.env.pettingzoo_env"
-"""What builds environments whose ``id`` is a module."""
+"""The target of environments whose ``id`` is a module."""
 MODULE = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_][\w.]*")
 CONFIG_BYTES = 1 << 24
 """A larger ``config.json`` is not read."""
@@ -66,7 +66,7 @@ def shipped_parts() -> Mapping[str, frozenset[str]]:
     """The classes that the shipped configuration names, by the part that it names them for:
     ``algo.loss`` has those of ``conf/algo/loss/``, ``callbacks`` those of the presets.
     """
-    found: dict[str, set[str]] = {
+    parts: dict[str, set[str]] = {
         "env": {HANDED_OVER},  # its maker needs trust
         "callbacks": {HANDED_OVER_CALLBACK},  # which cannot be built
     }
@@ -77,8 +77,8 @@ def shipped_parts() -> Mapping[str, frozenset[str]]:
             names = () if "@package _global_" in text else file.relative_to(root).parent.parts
             group = tuple(name for name in names if name != "shared")
             for path, target in targets(yaml.load(text, Loader=LOADER), group):
-                found.setdefault(".".join(path), set()).add(target)
-    return {part: frozenset(each) for part, each in found.items()}
+                parts.setdefault(".".join(path), set()).add(target)
+    return {part: frozenset(each) for part, each in parts.items()}
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -126,11 +126,11 @@ def gate(
         NotTypedError: keys that reach outside.
     """
     refuse_interpolations(tree, path)
-    for found in foreign(tree, left_out):
-        if found.package is None or found.package not in trust:
-            known = found.package in (None, "rltrain")
-            advice = "" if known else f" If you trust it, type trust=[{found.package}]."
-            raise CheckpointError(f"{path} names {found.what}.{advice}")
+    for one in foreign(tree, left_out):
+        if one.package is None or one.package not in trust:
+            known = one.package in (None, "rltrain")
+            advice = "" if known else f" If you trust it, type trust=[{one.package}]."
+            raise CheckpointError(f"{path} names {one.what}.{advice}")
     given = {} if typed is None else typed
     asked = {
         names: value
@@ -141,12 +141,12 @@ def gate(
         if not all(text.isprintable() for text in (*names, *texts(value))):
             raise CheckpointError(f"{path} has control characters in {'.'.join(names)!a}.")
     if asked:
-        raise NotTypedError(path, as_words(asked))
+        raise NotTypedError(path, as_overrides(asked))
 
 
 def chooses_or_sets(o: Override) -> bool:
     """Whether an override from a file only chooses what is shipped, or sets a value."""
-    if o.is_delete() or o.is_sweep_override() or o.package or is_of_hydra(o):
+    if o.is_delete() or o.is_sweep_override() or o.package or sets_hydra(o):
         return False
     key, value = str(o.key_or_group), contained(o.value())
     if key in Catalog().groups:
@@ -158,7 +158,7 @@ def chooses_or_sets(o: Override) -> bool:
     return settings and "pkg://" not in line and not any("${" in t for t in (line, *texts(value)))
 
 
-def as_words(values: Leaves) -> list[str]:
+def as_overrides(values: Leaves) -> list[str]:
     """Values as they are typed."""
     keys = {".".join(names): value for names, value in values.items()}
     return [f"{key}={as_typed(value, key)}" for key, value in keys.items()]
@@ -192,11 +192,11 @@ class Foreign(NamedTuple):
 
 def packages(tree: Mapping[str, Any]) -> list[str]:
     """The packages that a configuration names beside what rltrain ships."""
-    return sorted({found.package for found in foreign(tree) if found.package is not None})
+    return sorted({one.package for one in foreign(tree) if one.package is not None})
 
 
 def foreign(tree: Mapping[str, Any], left_out: Collection[str] = ()) -> Iterator[Foreign]:
-    """What a configuration names that is not listed for its place."""
+    """Yield everything that a configuration names and that is not listed for its place."""
     named = [(".".join(names), target) for names, target in targets(tree)]
     function = pick(tree, "test.function")
     named += [("test.function", function)] if isinstance(function, str) else []
@@ -213,8 +213,8 @@ def foreign(tree: Mapping[str, Any], left_out: Collection[str] = ()) -> Iterator
 
 
 def foreign_env(kind: str, names: Sequence[str], value: str) -> Iterator[Foreign]:
-    """What a text among the options of an environment of class ``kind`` names, if it is not
-    listed.
+    """Yield a module or id that a text among the options of an environment of class ``kind``
+    names, if it is not listed.
     """
     module, colon, _ = value.rpartition(":")
     if names == ("id",) and kind == PETTINGZOO and not colon:
@@ -248,21 +248,21 @@ def outside(tree: Mapping[str, Any], left_out: Collection[str] = ()) -> Leaves:
         for names, target in targets(tree)
         if target not in shipped_parts().get(".".join(names), ())
     ]
-    found = {}
+    reaching = {}
     for names, value in leaves(tree):
         part = next((part for part in own if names[: len(part)] == part), None)
         free = part is not None and names[len(part) :] not in [(name,) for name in NAMES]
-        kind = kind_of(names) or ("free" if free else None)
+        kind = key_kind(names) or ("free" if free else None)
         harmless = kind in (None, "command") or (kind == "free" and is_plain(value))
         if names == ("callbacks",) and isinstance(value, list):
             harmless = all(is_plain(free_options(node)) for node in value)
         if not harmless and value not in (None, "") and not is_below(".".join(names), left_out):
-            found[names] = value
-    return found
+            reaching[names] = value
+    return reaching
 
 
 def free_options(callback: Any) -> Any:
-    """What may be of any form in a callback: the tasks of ours, everything in others."""
+    """Return the options of a callback that may be of any form: tasks of ours, all of others."""
     if not isinstance(callback, Mapping):
         return callback
     shipped = callback.get("_target_") in shipped_parts()["callbacks"]

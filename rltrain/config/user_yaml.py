@@ -21,7 +21,7 @@ from rltrain.errors import UsageError
 
 @dataclass(frozen=True)
 class Own:
-    """What was typed of it.
+    """The folders and the preset that were typed.
 
     Attributes:
         folders: of ``hydra.searchpath``; they hold groups as ``conf/`` does.
@@ -42,7 +42,7 @@ class Own:
         taken = Catalog(conf_dir(), *self.folders).options("experiment")
         return f"my_{name}" if name in taken else name
 
-    def path_of(self, file: str) -> Path | None:
+    def find_file(self, file: str) -> Path | None:
         """Where a file of a composition lies, such as ``experiment/mine``; None if shipped."""
         if self.preset is not None and file == f"experiment/{self.option}":
             return self.preset
@@ -70,7 +70,7 @@ def own_configuration(overrides: Sequence[Override]) -> Own:
         if o.key_or_group == "hydra.searchpath":
             value = o.value()
             listed = value if isinstance(value, list) else [value]
-            folders += [folder_of(str(path), str(o.input_line)) for path in listed]
+            folders += [config_folder(str(path), str(o.input_line)) for path in listed]
         elif o.key_or_group == "experiment" and is_file(o.value()):
             preset = original_cwd(str(o.value()))
             if not preset.is_file():
@@ -83,14 +83,14 @@ def own_configuration(overrides: Sequence[Override]) -> Own:
     return Own(tuple(dict.fromkeys(folders)), preset, changed)
 
 
-def folder_of(typed: str, line: str) -> Path:
+def config_folder(typed: str, line: str) -> Path:
     """The folder that an entry of ``hydra.searchpath`` names: a path or ``pkg://my_package.conf``.
 
     Raises:
         UsageError: there is none.
     """
-    scheme, found, name = typed.partition("://")
-    if found and scheme == "pkg":
+    scheme, separator, name = typed.partition("://")
+    if separator and scheme == "pkg":
         with beside_user():
             try:
                 spec = importlib.util.find_spec(name)
@@ -98,7 +98,7 @@ def folder_of(typed: str, line: str) -> Path:
                 spec = None
         paths = [Path(path) for path in (spec.submodule_search_locations or [])] if spec else []
     else:
-        paths = [original_cwd(name if found else typed)]
+        paths = [original_cwd(name if separator else typed)]
     if not paths or not paths[0].is_dir():
         raise UsageError(
             f"{line}: there is no folder {paths[0] if paths else name}. Expected one that holds "
@@ -129,7 +129,7 @@ def require_usable(folder: Path) -> None:
 
 
 @cache
-def catalog_of(own: Own) -> Catalog:
+def own_catalog(own: Own) -> Catalog:
     """Everything that can be typed."""
     files = {} if own.preset is None else {f"experiment/{own.option}": own.preset}
     return Catalog(conf_dir(), *own.folders, files=files)

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from rltrain.algo.optimizer import GradientStep
-from rltrain.types import Number, Result
+from rltrain.types import LossResult, Number
 
 PLAIN = {"weight_decay": 0, "amsgrad": False, "maximize": False, "decoupled_weight_decay": False}
 
@@ -24,7 +24,7 @@ def hooked(optimizer: Optimizer) -> bool:
     return bool(own or everywhere) or "step" in vars(optimizer)
 
 
-def adam_step(step: GradientStep, result: Result) -> tuple[Number, Number]:
+def adam_step(step: GradientStep, result: LossResult) -> tuple[Number, Number]:
     """``GradientStep.take``."""
     options: dict[str, Any] = step.optimizer.param_groups[0]
     lr, (beta1, beta2) = options["lr"], options["betas"]

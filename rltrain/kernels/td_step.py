@@ -17,7 +17,7 @@ from rltrain.common.array_batch import arrays_of
 from rltrain.interfaces import Loss, Model
 from rltrain.kernels.module_watch import ModuleWatch, watched
 from rltrain.kernels.stack import NO_POINTS, Stack, output_kind
-from rltrain.types import Batch, Clock, Number, Result
+from rltrain.types import Batch, Clock, LossResult, Number
 
 MOST_PRODUCTS = 50_000_000
 """Multiplications of a forward pass above which PyTorch learns faster, on one thread."""
@@ -38,7 +38,7 @@ class CompiledLoss(Loss):
         """That of the loss."""
         return self.loss.acted_error
 
-    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
+    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:
         """As the loss; if compiled, with ``gradient``, that of the flat parameters."""
         plain = watched(self._watches, online, target).plain()  # logs why not, whatever the batch
         if plain and self.computes(online, batch):
@@ -50,7 +50,7 @@ class CompiledLoss(Loss):
         """Whether compiled code can compute a batch of plain networks."""
 
     @abstractmethod
-    def step(self, online: Model, target: Model, batch: Batch) -> Result:
+    def step(self, online: Model, target: Model, batch: Batch) -> LossResult:
         """The loss in compiled code.
 
         Raises:
@@ -79,7 +79,7 @@ class CompiledTDLoss(CompiledLoss):
         separate = batch.agent is None and batch.td_target is None
         return small and separate and one_noise and mask_end > 0 and stack.reachable
 
-    def step(self, online: Model, target: Model, batch: Batch) -> Result:
+    def step(self, online: Model, target: Model, batch: Batch) -> LossResult:
         """All networks and errors in one call."""
         from rltrain.kernels import td_step_kernel
 
@@ -112,12 +112,12 @@ def end_of_mask(batch: Batch) -> int:
 
 def loss_result(
     sums: np.ndarray, names: Sequence[str], priority: np.ndarray, gradient: np.ndarray
-) -> Result:
+) -> LossResult:
     """The result of a loss whose ``sums`` are loss, count, and those of the metrics ``names``."""
     means = (sums / max(sums[1], 1)).astype(np.float32)
     metrics: dict[str, Number] = {"loss": means[0], **dict(zip(names, means[2:], strict=False))}
     known = torch.from_numpy(priority), metrics, torch.from_numpy(gradient)
-    return Result(np.float32(sums[0]), np.float32(sums[1]), *known)
+    return LossResult(np.float32(sums[0]), np.float32(sums[1]), *known)
 
 
 def loss_options(loss: TDLoss | CategoricalLoss | QuantileLoss, eta: float) -> Any:

@@ -61,7 +61,7 @@ def sweep_mode(overrides: Sequence[str]) -> int:
     from rltrain.config.hydra_sweep import job_overrides
 
     jobs = job_overrides(overrides)
-    settings = [compose_checked(words).settings() for words in jobs]
+    settings = [compose_checked(job).settings() for job in jobs]
     for each in settings:
         require_training(each)
     require_effect(overrides)
@@ -74,8 +74,8 @@ def doctor_mode(overrides: Sequence[str]) -> int:
     """Examine the machine, or an environment; 0 if the main job would run, or nothing is wrong
     with the environment.
     """
-    rest = [word for word in overrides if word != "mode=doctor"]
-    if any(word.startswith("env=") for word in rest):
+    rest = [override for override in overrides if override != "mode=doctor"]
+    if any(override.startswith("env=") for override in rest):
         from rltrain.mode.doctor.env import examine_env
 
         return UsageError.exit_code if examine_env(rest) else 0
@@ -120,13 +120,13 @@ def evaluate_script(settings: Settings) -> int:
 def watch_mode(overrides: Sequence[str]) -> int:
     """Show test episodes of a checkpoint, or of a scripted policy, in the terminal."""
     path, load_step, others = loaded(overrides)
-    if record := [word for word in others if word.startswith("record=")]:
+    if record := [override for override in others if override.startswith("record=")]:
         raise UsageError(f"mode=watch always writes videos: leave out {record[0]}.")
-    typed = {word.partition("=")[0] for word in others}
+    typed = {override.partition("=")[0] for override in others}
     episodes = [] if "test.episodes" in typed else ["test.episodes=3"]
-    words = [*others, *episodes, "test.n_envs=1", "record=true"]
+    changed = [*others, *episodes, "test.n_envs=1", "record=true"]
     if path is None:
-        _, settings = one_job(["mode=watch", *words])
+        _, settings = one_job(["mode=watch", *changed])
         require_checkpoint("watch", None, scripted=settings.algo is None)
         from rltrain.mode.watch import watch_script
 
@@ -134,7 +134,7 @@ def watch_mode(overrides: Sequence[str]) -> int:
         return 0
     from rltrain.mode.watch import watch
 
-    watch(path, words, load_step)
+    watch(path, changed, load_step)
     return 0
 
 
@@ -174,9 +174,9 @@ def import_mode(overrides: Sequence[str]) -> int:
 def report_mode(overrides: Sequence[str]) -> int:
     """Compare runs in a report."""
     of_training = [
-        word
-        for word in overrides
-        if not word.lstrip("+").startswith(("mode=", "runs=", "report.", "hydra.searchpath="))
+        override
+        for override in overrides
+        if not override.lstrip("+").startswith(("mode=", "runs=", "report.", "hydra.searchpath="))
     ]
     if of_training:
         raise UsageError(
@@ -208,7 +208,7 @@ def tune_mode(overrides: Sequence[str]) -> int:
     from rltrain.mode.tune import tune
 
     of_study = ("mode=", "tune=", "tune.")
-    return tune(settings, [word for word in overrides if not word.startswith(of_study)])
+    return tune(settings, [override for override in overrides if not override.startswith(of_study)])
 
 
 def resume_mode(overrides: Sequence[str]) -> int:
@@ -216,9 +216,9 @@ def resume_mode(overrides: Sequence[str]) -> int:
     others = other_overrides(overrides, ("resume",), ("mode", "load_step"))
     path = str(typed_value(overrides, "resume"))
     if (original_cwd(path) / "sweep.json").is_file():
-        from rltrain.mode.sweep.run import go_on
+        from rltrain.mode.sweep.run import resume_sweep
 
-        return go_on(original_cwd(path), others)
+        return resume_sweep(original_cwd(path), others)
     from rltrain.mode.train import resume
 
     return resume(path, others).exit_code
@@ -257,8 +257,8 @@ def require_single(overrides: Sequence[str], mode: str, multirun: bool) -> None:
     """
     if multirun:
         raise UsageError(f"A sweep (-m) starts new runs: leave out resume= and mode={mode}.")
-    of_hydra = [word for word in overrides if word.lstrip("+~").startswith("hydra.")]
-    own = [word for word in of_hydra if not word.startswith("hydra.searchpath=")]
+    of_hydra = [override for override in overrides if override.lstrip("+~").startswith("hydra.")]
+    own = [override for override in of_hydra if not override.startswith("hydra.searchpath=")]
     if own and mode in ("report", "tune"):
         raise UsageError(
             f"{own[0]}: Hydra's own settings are for new training runs. Leave it out; "

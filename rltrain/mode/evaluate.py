@@ -50,7 +50,7 @@ class Evaluation:
 
 def open_checkpoint(
     path: str | Path,
-    words: Sequence[str],
+    overrides: Sequence[str],
     load_step: int | Literal["best"] | None,
     *,
     plays: bool,
@@ -64,18 +64,20 @@ def open_checkpoint(
         CheckpointError: nothing trustworthy there.
         UsageError: overrides that name no key of the saved configuration.
     """
-    found = find_checkpoint(path, load_step)
-    tree, choices, _ = load_config(found.folder / "config.json", words, learns=False, env=plays)
+    source = find_checkpoint(path, load_step)
+    tree, choices, _ = load_config(
+        source.folder / "config.json", overrides, learns=False, env=plays
+    )
     tree["mode"] = "evaluate"
     settings = check(tree, choices, {})
     if settings.algo is None:
-        raise CheckpointError(f"{found.folder} is of a policy without weights: nothing to load.")
-    return found, settings
+        raise CheckpointError(f"{source.folder} is of a policy without weights: nothing to load.")
+    return source, settings
 
 
 def evaluate(
     path: str | Path,
-    words: Sequence[str],
+    overrides: Sequence[str],
     load_step: int | Literal["best"] | None,
     handed: Callable[[Settings], Settings] | None = None,
 ) -> Evaluation:
@@ -85,11 +87,11 @@ def evaluate(
         handed: puts an environment that was handed over from Python in the place of the named one.
     """
     set_allocator_policy()
-    found, settings = open_checkpoint(path, words, load_step, plays=handed is None)
+    source, settings = open_checkpoint(path, overrides, load_step, plays=handed is None)
     settings = settings if handed is None else handed(settings)
     with usage_errors():
-        rollout = build_evaluation(settings, found.folder)
-    return evaluated(settings, rollout, found)
+        rollout = build_evaluation(settings, source.folder)
+    return evaluated(settings, rollout, source)
 
 
 def evaluate_script(settings: Settings) -> Evaluation:
@@ -99,19 +101,21 @@ def evaluate_script(settings: Settings) -> Evaluation:
     return evaluated(settings, rollout, None)
 
 
-def evaluated(settings: Settings, rollout: Evaluated, found: checkpoint.Found | None) -> Evaluation:
+def evaluated(
+    settings: Settings, rollout: Evaluated, source: checkpoint.Found | None
+) -> Evaluation:
     """Play, count and write; with ``record``, write videos."""
-    place = home(found) if found else new_folder()
-    evaluation = played(settings, rollout, found, place)
+    place = home(source) if source else new_folder()
+    evaluation = played(settings, rollout, source, place)
     path = write(place, evaluation.record)
-    return replace(evaluation, folder=found.folder if found else path.parent, path=path)
+    return replace(evaluation, folder=source.folder if source else path.parent, path=path)
 
 
 def played(
-    settings: Settings, rollout: Evaluated, found: checkpoint.Found | None, place: Path
+    settings: Settings, rollout: Evaluated, source: checkpoint.Found | None, place: Path
 ) -> Evaluation:
     """Play and count; with ``record``, write videos into ``place``."""
-    recorded, step = settings.run.record, found.step if found else 0
+    recorded, step = settings.run.record, source.step if source else 0
     recorder = None
     try:
         if recorded:
@@ -126,7 +130,7 @@ def played(
         rollout.close()
     metrics = summary(episodes)
     record: dict[str, Any] = {
-        "checkpoint": str(found.folder) if found else None,
+        "checkpoint": str(source.folder) if source else None,
         "env_steps": step,
         "what": settings.title,
         "environment": dict(rollout.about),
@@ -141,7 +145,7 @@ def played(
             for i, e in enumerate(episodes)
         ],
     }
-    remarks = found.remarks + other_rules(found.folder, rollout.about) if found else ()
+    remarks = source.remarks + other_rules(source.folder, rollout.about) if source else ()
     if recorder is not None:
         for row in record["episodes"]:
             row["files"] = [relative(f, place) for f in recorder.files[row["episode"]]]
@@ -194,14 +198,14 @@ def wilson(wins: int, n: int) -> tuple[float, float]:
     return max(0.0, (center - spread) / (1 + z2 / n)), min(1.0, (center + spread) / (1 + z2 / n))
 
 
-def home(found: checkpoint.Found) -> Path:
+def home(source: checkpoint.Found) -> Path:
     """Where results of a checkpoint belong: its run's folder, its own if it lies elsewhere, a new
     one if it was downloaded.
     """
-    if is_download(found.folder):
+    if is_download(source.folder):
         return new_folder()
-    run_dir = found.folder.parent.parent
-    return run_dir if (run_dir / "run.json").exists() else found.folder
+    run_dir = source.folder.parent.parent
+    return run_dir if (run_dir / "run.json").exists() else source.folder
 
 
 def new_folder() -> Path:
@@ -245,8 +249,8 @@ def write(place: Path, record: Mapping[str, Any]) -> Path:
     try:
         path = folder / "evaluation.json"
         if path.exists():
-            found = folder.glob("evaluation-*.json")
-            numbers = [number_of(p.stem.partition("-")[2]) or 0 for p in found]
+            paths = folder.glob("evaluation-*.json")
+            numbers = [number_of(p.stem.partition("-")[2]) or 0 for p in paths]
             path.rename(folder / f"evaluation-{max(numbers, default=0) + 1}.json")
         put_text(path, text)
         return path

@@ -32,7 +32,7 @@ class Evaluations:
 
 def evaluate_all(
     path: str | Path,
-    words: Sequence[str],
+    overrides: Sequence[str],
     handed: Callable[[Settings], Settings] | None = None,
 ) -> Evaluations:
     """Play the same test episodes with the weights of every checkpoint of a run.
@@ -47,18 +47,18 @@ def evaluate_all(
     set_allocator_policy()
     every = find_checkpoints(path)
     plays = handed is None
-    opened = [open_checkpoint(found.folder, words, None, plays=plays) for found in every]
+    opened = [open_checkpoint(source.folder, overrides, None, plays=plays) for source in every]
     if (dataset := opened[0][1].run.dataset.write) is not None:
         raise UsageError(
             f"dataset.write={dataset} records the episodes of one checkpoint: leave it out, or "
             "name one with load_step=N."
         )
     place, done = home(every[0]), []
-    for found, saved in opened:
+    for source, saved in opened:
         settings = saved if handed is None else handed(saved)
         with usage_errors():
-            rollout = build_evaluation(settings, found.folder)
-        done.append(played(settings, rollout, found, place))
+            rollout = build_evaluation(settings, source.folder)
+        done.append(played(settings, rollout, source, place))
     common = ("what", "environment", "seed", "epsilon", "n_envs", "machine")
     record = {name: done[0].record[name] for name in common}
     record["checkpoints"] = [

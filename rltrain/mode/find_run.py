@@ -18,15 +18,15 @@ LATEST = "latest"
 
 def runs_below(root: Path) -> list[Path]:
     """Run folders below ``root``, the one written last first; links are not followed."""
-    found = []
+    runs = []
     for folder, inner, files in os.walk(root):
         if "run.json" in files:
-            found.append(Path(folder))
+            runs.append(Path(folder))
             inner.clear()
-    return sorted(found, key=lambda run: (run / "run.json").lstat().st_mtime, reverse=True)
+    return sorted(runs, key=lambda run: (run / "run.json").lstat().st_mtime, reverse=True)
 
 
-def home_of(path: Path) -> Path:
+def run_home(path: Path) -> Path:
     """The folder of the run that a checkpoint or a run's ``checkpoints/`` lies in; else itself, or
     for the name of a pointer the folder of that.
     """
@@ -51,7 +51,7 @@ def find_run(typed: str | Path) -> Path:
         )
     path = typed_path(typed)
     if path.exists() and checkpoint.is_one(path) and not (path / "run.json").is_file():
-        path = run_of(path)
+        path = checkpoint_run(path)
     elif path.name == "checkpoints":
         path = path.parent
     runs = [path] if os.path.lexists(path / "config.json") else runs_below(path)
@@ -61,7 +61,7 @@ def find_run(typed: str | Path) -> Path:
     raise CheckpointError(no_run(typed, path))
 
 
-def run_of(path: Path) -> Path:
+def checkpoint_run(path: Path) -> Path:
     """The run that continues from a checkpoint, its newest one.
 
     Raises:
@@ -100,8 +100,8 @@ def find_checkpoint(
     has_any = checkpoint.is_one(path) or any(
         os.path.lexists(inside / str(step) / MANIFEST) for step in checkpoint.steps_of(inside)
     )
-    if has_any or os.path.lexists(home_of(path) / "run.json"):
-        require_plain(home_of(path))
+    if has_any or os.path.lexists(run_home(path) / "run.json"):
+        require_plain(run_home(path))
     if has_any:
         return checkpoint.find(path, load_step)
     runs = runs_below(path)
@@ -111,9 +111,9 @@ def find_checkpoint(
     if not saved:
         raise CheckpointError(f"No run in {path} has written a checkpoint yet.")
     require_plain(saved[0])
-    found = checkpoint.find(saved[0], load_step)
+    newest = checkpoint.find(saved[0], load_step)
     which = f"The newest run below {path} with a checkpoint is {saved[0]}."
-    return replace(found, remarks=(which, *found.remarks))
+    return replace(newest, remarks=(which, *newest.remarks))
 
 
 def find_checkpoints(typed: str | Path) -> list[checkpoint.Found]:
@@ -129,13 +129,13 @@ def find_checkpoints(typed: str | Path) -> list[checkpoint.Found]:
             f"load_step=all evaluates every checkpoint of a run, and {typed} is one. Leave out "
             "load_step, or give the run folder."
         )
-    found, remarks = [], list(newest.remarks)
+    checkpoints, remarks = [], list(newest.remarks)
     for step in sorted(checkpoint.steps_of(newest.folder.parent)):
         try:
-            found.append(checkpoint.single(newest.folder.with_name(str(step))))
+            checkpoints.append(checkpoint.single(newest.folder.with_name(str(step))))
         except CheckpointError as error:
             remarks.append(f"Passed over checkpoint {step}: {error}")
-    return [replace(found[0], remarks=tuple(dict.fromkeys(remarks))), *found[1:]]
+    return [replace(checkpoints[0], remarks=tuple(dict.fromkeys(remarks))), *checkpoints[1:]]
 
 
 def typed_path(typed: str | Path) -> Path:
@@ -153,5 +153,5 @@ def typed_path(typed: str | Path) -> Path:
 def no_run(typed: str | Path, path: Path) -> str:
     """The message where no run was found."""
     expected = "Expected latest, a run folder (outputs/<algo>-<env>/<run>), a folder of runs, or "
-    found = "no run below" if path.is_dir() else "nothing at"
-    return f"{typed}: there is {found} {path}. {expected}checkpoints/<env_steps> in a run."
+    missing = "no run below" if path.is_dir() else "nothing at"
+    return f"{typed}: there is {missing} {path}. {expected}checkpoints/<env_steps> in a run."

@@ -75,7 +75,7 @@ def import_run(
         trainer.pretrained = True
         learner.target_update.due(trainer.clock)  # the targets are copies from now
         make_folder(run_dir, texts)
-        record.take_up(trainer.rollout.about)
+        record.initialize(trainer.rollout.about)
         record.facts["imported"] = str(files.folder)
         record.begin(settings, trainer)
         trainer.save(with_replay=False)
@@ -126,7 +126,7 @@ def require_fit(learner: Learner, files: PymarlFiles, given: Mapping[str, Tensor
     }
     theirs = {name: list(tensor.shape) for name, tensor in given.items()}
     wrong = [
-        f"{file_of(name)} has {there or 'no such tensor'}, expected {here or 'none'}"
+        f"{weight_file(name)} has {there or 'no such tensor'}, expected {here or 'none'}"
         for name in {**own, **theirs}
         if (here := own.get(name)) != (there := theirs.get(name))
     ]
@@ -141,7 +141,7 @@ def require_fit(learner: Learner, files: PymarlFiles, given: Mapping[str, Tensor
     )
 
 
-def file_of(name: str) -> str:
+def weight_file(name: str) -> str:
     """Where a tensor belongs: ``agent.th: fc1.weight``."""
     part, _, rest = name.partition(".")
     return f"{AGENT if part == 'agents' else MIXER}: {rest}"
@@ -205,7 +205,7 @@ def other_options(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterato
 
 
 def show(done: Imported) -> None:
-    """What was written, and what to type next."""
+    """Print the files that were written, and what to type next."""
     console, files = Screen(), done.files
     path, more = shown(done.run_dir), None
     if done.total_env_steps <= files.env_steps:

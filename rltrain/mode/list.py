@@ -25,7 +25,7 @@ GROUPS = {
     "experiment": "Presets",
 }
 NEEDS = re.compile(r"Needs the package ([\w.-]+)")
-"""What the comment of a file says if it needs more than rltrain installs by itself."""
+"""Matches the comment of a file that needs more than rltrain installs by itself."""
 
 PAPER = re.compile(r" \([^()]*\d{4}\w?\)$")
 
@@ -52,23 +52,23 @@ def lines(group: str, catalog: Catalog) -> Iterator[Line]:
     extras = {Requirement(needed).name: extra for needed, extra in requirements() if extra != "dev"}
     for option in catalog.options(group):
         file = catalog.file(group, option)
-        found = NEEDS.search(" ".join(file.about)) if file else None
+        needs = NEEDS.search(" ".join(file.about)) if file else None
         about = catalog.about(group, option).rstrip(".")
-        if found is None:
+        if needs is None:
             yield Line(option, about)
         else:
-            yield Line(option, about, extras.get(found[1]), is_installed(found[1]))
+            yield Line(option, about, extras.get(needs[1]), is_installed(needs[1]))
 
 
 def listing(catalog: Catalog, width: int) -> str:
     """All groups, a line per choice, and what installs the extras that are missing."""
     sections, missing = [], set()
     for group, title in GROUPS.items():
-        found = list(lines(group, catalog))
-        column = 2 + max(len(line.name) for line in found)
-        last = max((len(line.needs) for line in found), default=0)
+        shown_lines = list(lines(group, catalog))
+        column = 2 + max(len(line.name) for line in shown_lines)
+        last = max((len(line.needs) for line in shown_lines), default=0)
         rows = []
-        for line in found:
+        for line in shown_lines:
             room = max(30, width - column - 2 - (last + 2 if last else 0))
             about = shortened(line.about, room)
             rows.append(f"  {line.name:{column}}{about:{room}}  {line.needs}".rstrip())
@@ -97,7 +97,7 @@ def show(others: Sequence[str], catalog: Catalog) -> None:
     Raises:
         UsageError: there are some besides folders of the user's own.
     """
-    unused = [word for word in others if not word.startswith("hydra.searchpath=")]
+    unused = [override for override in others if not override.startswith("hydra.searchpath=")]
     if unused:
         raise UsageError(
             f"mode=list lists everything: leave out {', '.join(unused)}. About one group or choice "

@@ -1,4 +1,4 @@
-"""What the overrides of a command ask for: settings of a run, or a checkpoint."""
+"""Read the overrides of a command: settings of a run, or a checkpoint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rltrain.errors import UsageError
 OF_MODES = {"runs": "report", "report": "report", "tune": "tune", "hub": "push"}
 """Settings that only one mode reads, by the first part of their key."""
 TYPED_ONCE = ("mode", "load_step", *PATH_KEYS)
-"""What a command does, and with which files. Of other keys the last value counts."""
+"""Keys that choose a command and its files. Of other keys the last value counts."""
 
 
 def require_paths(overrides: Sequence[str]) -> None:
@@ -26,7 +26,7 @@ def require_paths(overrides: Sequence[str]) -> None:
     Raises:
         UsageError: the first of them.
     """
-    for key, _, value in (word.partition("=") for word in overrides):
+    for key, _, value in (override.partition("=") for override in overrides):
         if key.lstrip("+") in PATH_KEYS and not value:
             raise UsageError(f"{key}=: expected a path, got nothing. Type it, or leave it out.")
         if key.lstrip("+") in PATH_KEYS and not value.startswith("["):
@@ -39,9 +39,9 @@ def require_once(overrides: Sequence[str]) -> None:
     Raises:
         UsageError: the first of these keys, with its values.
     """
-    keys = {word: word.lstrip("+").partition("=")[0] for word in overrides}
+    keys = {override: override.lstrip("+").partition("=")[0] for override in overrides}
     for key in TYPED_ONCE:
-        typed = [word for word in overrides if keys[word] == key]
+        typed = [override for override in overrides if keys[override] == key]
         if len(typed) > 1:
             raise UsageError(f"{key} is typed twice ({', '.join(typed)}). Keep one of them.")
 
@@ -52,10 +52,12 @@ def require_effect(overrides: Sequence[str]) -> None:
     Raises:
         UsageError: what to type instead.
     """
-    for word in overrides:
-        mode = OF_MODES.get(re.split(r"[.=]", word.lstrip("+"))[0])
+    for override in overrides:
+        mode = OF_MODES.get(re.split(r"[.=]", override.lstrip("+"))[0])
         if mode is not None:
-            raise UsageError(f"{word}: only for mode={mode}. Leave it out, or type mode={mode}.")
+            raise UsageError(
+                f"{override}: only for mode={mode}. Leave it out, or type mode={mode}."
+            )
 
 
 def require_training(settings: Settings) -> None:
@@ -83,7 +85,7 @@ def one_job(overrides: Sequence[str]) -> tuple[Composition, Settings]:
     """
     require_one_value(overrides)
     composed = compose_checked(overrides)
-    if of_sweep := [word for word in overrides if word.startswith("sweep.")]:
+    if of_sweep := [override for override in overrides if override.startswith("sweep.")]:
         raise UsageError(
             f"{', '.join(of_sweep)}: only for sweeps. Type rltrain -m … with several values for a "
             "key, or leave it out."
@@ -121,9 +123,9 @@ def other_overrides(
     Raises:
         UsageError: overrides of ``never``, which have no effect beside those in ``about``.
     """
-    names = {word: word.partition("=")[0] for word in overrides}
-    if unused := [word for word, name in names.items() if name in never]:
+    names = {override: override.partition("=")[0] for override in overrides}
+    if unused := [override for override, name in names.items() if name in never]:
         raise UsageError(
             f"{', '.join(unused)}: not used together with {about[-1]}=. Leave out one of them."
         )
-    return [word for word, name in names.items() if name not in about]
+    return [override for override, name in names.items() if name not in about]

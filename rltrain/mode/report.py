@@ -55,8 +55,8 @@ def report(run: RunSettings) -> Report:
         require_empty(folder, "a report", advice)
     require_writable(folder.absolute(), "report.dir")
     problems: list[str] = []
-    found = find_runs(places(run.runs), problems)
-    analysis = analyze(found, run.report, problems)
+    runs = find_runs(places(run.runs), problems)
+    analysis = analyze(runs, run.report, problems)
     tables = tables_of(analysis)
     for table in tables:
         write(folder / "tables" / f"{table.name}.csv", as_csv(table))

@@ -53,7 +53,7 @@ KEPT_ON_RESUME = (
     "hardware.n_workers",
     "hardware.overlap",
 )
-"""What a resumed run cannot change: it would no longer be the same run."""
+"""Keys that a resume cannot change: it would no longer be the same run."""
 
 
 def new_run_dir(settings: Settings, root: Path | None = None) -> Path:
@@ -167,7 +167,7 @@ KEPT_FACTS: Mapping[str, Callable[[Any], bool]] = {
     "final_test": is_test,
     "best_test": is_test,
 }
-"""What a resumed run keeps of ``run.json``, where it is of the right type."""
+"""Entries of ``run.json`` that a resume keeps, where it is of the right type."""
 
 
 class Record(Callback):
@@ -179,7 +179,7 @@ class Record(Callback):
         self.path = run_dir / "run.json"
         self.facts: dict[str, Any] = {}
 
-    def take_up(self, about: Mapping[str, Any]) -> None:
+    def initialize(self, about: Mapping[str, Any]) -> None:
         """Record what is known before the first step; ``about`` describes the environments, which
         may differ after a resume.
         """
@@ -248,7 +248,7 @@ class Journal(Record):
 
     def on_train_start(self, trainer: Training, value: Any = None) -> Any:
         if not self.facts:
-            self.take_up(trainer.rollout.about)
+            self.initialize(trainer.rollout.about)
             self.begin(self.settings, trainer)
             weakref.finalize(trainer, leave, self.path, os.getpid())
         return value

@@ -15,7 +15,7 @@ from rltrain.trainer import Trainer
 log = logging.getLogger("rltrain")
 SIGNAL_CODES = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129, "SIGUSR1": 85}
 TYPED = {name: name for name in SIGNAL_CODES} | {"SIGINT": "Ctrl-C"}
-"""What a person calls them."""
+"""Their names in messages."""
 
 
 class Interrupts:

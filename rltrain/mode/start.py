@@ -19,7 +19,7 @@ from rltrain.errors import UsageError, exit_code_of, usage_errors
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.logger.loggers import Loggers
 from rltrain.mode.find_run import find_checkpoint
-from rltrain.mode.messages.banner import begins_again
+from rltrain.mode.messages.banner import restart_note
 from rltrain.mode.run_folder import clear_folder, other_rules
 from rltrain.mode.signals import Interrupts
 from rltrain.trainer import Trainer
@@ -59,22 +59,22 @@ def in_order(settings: Settings, run_dir: Path) -> Settings:
         return ordered_as_saved(settings, run_dir / "checkpoints" / str(newest))
     if settings.run.checkpoint is None or settings.run.mode != "train":
         return settings
-    found = find_checkpoint(settings.run.checkpoint, settings.run.load_step)
-    return ordered_as_saved(settings, found.folder)
+    source = find_checkpoint(settings.run.checkpoint, settings.run.load_step)
+    return ordered_as_saved(settings, source.folder)
 
 
-def start_from(trainer: Trainer, settings: Settings) -> str | None:
+def initialize(trainer: Trainer, settings: Settings) -> str | None:
     """Load the weights that ``checkpoint=`` names; returns which were taken."""
     if settings.run.checkpoint is None:
         return None
-    found = find_checkpoint(settings.run.checkpoint, settings.run.load_step)
-    trainer.load_weights(found.folder)
-    for remark in found.remarks + other_rules(found.folder, trainer.rollout.about):
+    source = find_checkpoint(settings.run.checkpoint, settings.run.load_step)
+    trainer.load_weights(source.folder)
+    for remark in source.remarks + other_rules(source.folder, trainer.rollout.about):
         log.warning("%s", remark)
-    return f"{found.folder} (env step {found.step:,}): {begins_again(trainer, settings)}"
+    return f"{source.folder} (env step {source.step:,}): {restart_note(trainer, settings)}"
 
 
-def take_up(trainer: Trainer, settings: Settings) -> str | None:
+def restore(trainer: Trainer, settings: Settings) -> str | None:
     """Continue from the newest valid checkpoint, with warnings of what is not as it was; a run that
     was ended before its first one starts again, from what it started from.
     """
@@ -84,7 +84,7 @@ def take_up(trainer: Trainer, settings: Settings) -> str | None:
         return None
     log.warning("the run had no checkpoint to go on from: it starts again at env step 0.")
     clear_folder(trainer.run_dir, settings)
-    return start_from(trainer, settings)
+    return initialize(trainer, settings)
 
 
 def other_rank(settings: Settings) -> bool:
@@ -116,7 +116,7 @@ def run_rank(settings: Settings, run_dir: Path, *, resume: bool) -> int:
             raise
         code = 0
         try:
-            (take_up if resume else start_from)(trainer, settings)
+            (restore if resume else initialize)(trainer, settings)
             interrupts.trainer = trainer
             trainer.train()
         except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""mode=train: one run in one folder, from the banner to the closing words; also a resumed one."""
+"""mode=train: one run in one folder, from the banner to the closing text; also a resumed one."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from rltrain.logger.screen import Screen
 from rltrain.logger.train_log import TrainLog, train_log
 from rltrain.mode.find_run import find_run
 from rltrain.mode.lock import run_lock
-from rltrain.mode.messages.banner import Job, banner, job_line
+from rltrain.mode.messages.banner import JobName, banner, job_line
 from rltrain.mode.messages.card import write_card
-from rltrain.mode.messages.closing import closing_words, next_commands, one_line, result
+from rltrain.mode.messages.closing import closing_text, next_commands, one_line, result
 from rltrain.mode.messages.warnings import warn
 from rltrain.mode.run_folder import (
     Record,
@@ -43,7 +43,7 @@ from rltrain.mode.run_folder import (
     require_new,
 )
 from rltrain.mode.signals import Interrupts
-from rltrain.mode.start import built, other_rank, run_rank, start_from, take_up
+from rltrain.mode.start import built, initialize, other_rank, restore, run_rank
 from rltrain.offline.shards import require_free
 from rltrain.trainer import Trainer
 
@@ -52,7 +52,7 @@ log = logging.getLogger("rltrain")
 
 @dataclass(frozen=True)
 class Result:
-    """What a run left behind. ``metrics`` are the last values by name."""
+    """The result of a run. ``metrics`` are the last values by name."""
 
     run_dir: Path
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -85,7 +85,7 @@ def run_training(
     files: Mapping[str, str] | None = None,
     resume: bool = False,
     loud: bool = True,
-    job: Job | None = None,
+    job: JobName | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Result:
     """One whole run in ``run_dir``. Everything is built before the folder is made; failures after
@@ -121,12 +121,12 @@ def run_training(
         record = Record(run_dir)
         if resume:
             stack.enter_context(run_lock(run_dir))
-            checkpoint.put_back(run_dir / "checkpoints")
+            checkpoint.restore_replaced(run_dir / "checkpoints")
             keep_log(run_dir)
         trainer = built(settings, run_dir, loggers, [record, *callbacks])
         try:
-            record.take_up(trainer.rollout.about)
-            origin = (take_up if resume else start_from)(trainer, settings)
+            record.initialize(trainer.rollout.about)
+            origin = (restore if resume else initialize)(trainer, settings)
             if not resume:
                 with refused_writes(run_dir):
                     make_folder(run_dir, files or {})
@@ -150,8 +150,8 @@ def run_training(
                 display.follow(trainer)
 
         code, status = trained(trainer, record, loggers, interrupts, introduce)
-        words = conclusion(settings, run_dir, trainer, record, status, job)
-        screen.print(words, soft_wrap=True)
+        text = conclusion(settings, run_dir, trainer, record, status, job)
+        screen.print(text, soft_wrap=True)
     return Result(run_dir, dict(trainer.latest), code)
 
 
@@ -201,9 +201,9 @@ def conclusion(
     trainer: Trainer,
     record: Record,
     status: str,
-    job: Job | None,
+    job: JobName | None,
 ) -> str:
-    """The last words about a run; a finished one gets its ``README.md``."""
+    """The last text about a run; a finished one gets its ``README.md``."""
     trust = to_trust(settings)
     if status == "finished":
         commands = next_commands(record.facts, run_dir, trainer, status, trust)
@@ -211,7 +211,7 @@ def conclusion(
             "README.md", lambda: write_card(run_dir, settings, record.facts, commands)
         )
     if job is None:
-        return closing_words(record.facts, run_dir, trainer, status, trust)
+        return closing_text(record.facts, run_dir, trainer, status, trust)
     return f"[{job.name}] " + one_line(result(record.facts, run_dir, trainer, status))
 
 
@@ -230,7 +230,7 @@ def resume(
     loud: bool = True,
     env: bool = True,
     handed_over: Callable[[Settings], Settings] | None = None,
-    job: Job | None = None,
+    job: JobName | None = None,
 ) -> Result:
     """Continue a run in its own folder.
 

@@ -28,7 +28,9 @@ from rltrain.video.recorder import Recorder, recorder_of, require_drawable
 PAUSE = 1.0  # seconds between two episodes
 
 
-def watch(path: str | Path, words: Sequence[str], load_step: int | Literal["best"] | None) -> None:
+def watch(
+    path: str | Path, overrides: Sequence[str], load_step: int | Literal["best"] | None
+) -> None:
     """Show episodes played with the weights of a checkpoint.
 
     Raises:
@@ -36,10 +38,10 @@ def watch(path: str | Path, words: Sequence[str], load_step: int | Literal["best
         UsageError: an environment that cannot be drawn.
     """
     set_allocator_policy()
-    found, settings = open_checkpoint(path, words, load_step, plays=True)
+    source, settings = open_checkpoint(path, overrides, load_step, plays=True)
     with usage_errors():
-        rollout = build_local_evaluation(settings, found.folder)
-    play(settings, rollout, home(found), found.step, Screen())
+        rollout = build_local_evaluation(settings, source.folder)
+    play(settings, rollout, home(source), source.step, Screen())
 
 
 def watch_script(settings: Settings) -> None:
@@ -68,7 +70,7 @@ def play(
         env, n = rollout.env, settings.run.test.episodes
         require_drawable(env, settings.choices["env"], "mode=watch", "mode=evaluate")
         folder = recordings_folder(place if isinstance(place, Path) else place(), step)
-        recorder, stage = recorder_of(env, folder, n), Stage(settings.title, n, screen, wait)
+        recorder, stage = recorder_of(env, folder, n), ImageDisplay(settings.title, n, screen, wait)
         if not screen.is_terminal:
             screen.print(
                 "The output is no terminal, so episodes are only recorded.", soft_wrap=True
@@ -85,7 +87,7 @@ def play(
     screen.print(f"The recordings are in {shown(folder)}.", soft_wrap=True)
 
 
-class Stage(Watch):
+class ImageDisplay(Watch):
     """Shows the images of one environment at their speed, with a line of numbers below, and prints
     a line for each finished episode.
     """

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from rltrain.algo.optimizer import GradientStep, adam, one_thread, radam, rmsprop
-from rltrain.types import Result
+from rltrain.types import LossResult
 
 
 def params():
@@ -59,7 +59,7 @@ def test_only_gradients_above_the_bound_are_clipped(gradient, moved):
     step = GradientStep(model, partial(torch.optim.SGD, lr=1.0), 10.0, None)
     before = model.weight.item()
     loss = gradient * model.weight.sum()
-    skipped, norm = step.take(Result(loss, torch.tensor(1.0), torch.ones(1), {}))
+    skipped, norm = step.take(LossResult(loss, torch.tensor(1.0), torch.ones(1), {}))
     assert (float(skipped), float(norm)) == (0, gradient)
     assert before - model.weight.item() == pytest.approx(moved, rel=1e-5)
 

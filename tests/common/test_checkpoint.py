@@ -252,7 +252,7 @@ def test_a_kill_between_the_two_renames_of_a_replacement_loses_nothing(tmp_path,
     monkeypatch.undo()
     with pytest.raises(CheckpointError):
         checkpoint.find(tmp_path)
-    checkpoint.put_back(tmp_path)
+    checkpoint.restore_replaced(tmp_path)
     assert checkpoint.find(tmp_path, full=True).step == 5
 
 

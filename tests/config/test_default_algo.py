@@ -55,7 +55,7 @@ def test_recommended_settings_of_the_pair_apply():
 @pytest.mark.parametrize("words", [["algo=iql"], ["experiment=pymarl/iql"]])
 def test_what_is_typed_or_preset_wins(words):
     assert chosen(*words, "env=cartpole")[0] == "iql"
-    assert not settings_from([*words, "env=cartpole"]).algo_of_env
+    assert not settings_from([*words, "env=cartpole"]).env_chose_algo
 
 
 def test_every_job_of_a_sweep_has_its_own():

@@ -6,7 +6,7 @@ import sys
 import pytest
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 
-from rltrain.config.compose import compose_checked, of_choices
+from rltrain.config.compose import compose_checked, compose_choices
 
 RARE = ("exchange", "names", "saved_config", "suggest.choices")
 
@@ -54,7 +54,7 @@ def test_the_files_of_a_run_need_no_second_composition(monkeypatch, tmp_path):
         return load(self, *args, **kwargs)
 
     monkeypatch.setattr(ConfigLoaderImpl, "load_configuration", counted)
-    of_choices.cache_clear()
+    compose_choices.cache_clear()
     texts = compose_checked(["algo=vdn", "env=matrix"]).files(tmp_path)
     assert len(composed) == 1
     assert f"dir: {tmp_path}" in texts["hydra.yaml"]

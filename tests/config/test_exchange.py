@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 
 from rltrain.api import settings_from
 from rltrain.config.catalog import conf_dir
-from rltrain.config.compose import of_choices
+from rltrain.config.compose import compose_choices
 from rltrain.errors import UsageError
 from tests.marks import slow_except
 
@@ -36,7 +36,7 @@ PLAIN = [
 def test_without_an_exchange_the_composition_is_hydras(words):
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
         hydras = compose("config", overrides=words)
-    ours = of_choices(tuple(words), frozenset())
+    ours = compose_choices(tuple(words), frozenset())
     assert ours.tree == OmegaConf.to_container(hydras, resolve=False)
     assert not ours.remarks
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rltrain.config.catalog import Catalog, each_of
+from rltrain.config.catalog import Catalog, split_options
 from rltrain.config.compose import compose_checked
 from rltrain.errors import UsageError
 
@@ -40,7 +40,11 @@ def test_each_logger_is_a_choice_with_its_keys():
     assert "logger.wandb.mode" not in keys
     assert keys["logger.console"].value == "true"
     assert CATALOG.choices({})["logger"] == "[wandb]"
-    assert (each_of("[a, b]"), each_of("[]"), each_of("a")) == (["a", "b"], [], ["a"])
+    assert (split_options("[a, b]"), split_options("[]"), split_options("a")) == (
+        ["a", "b"],
+        [],
+        ["a"],
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 from rltrain.config import schema
-from rltrain.config.outside import FILES, OUTSIDE, is_plain, kind_of
-from rltrain.config.schema import facts_of
+from rltrain.config.outside import FILES, OUTSIDE, is_plain, key_kind
+from rltrain.config.schema import part_facts
 from rltrain.config.trust import MODULE, REGISTERED, shipped_parts
-from rltrain.config.validate.constructor import constructor_at
+from rltrain.config.validate.constructor import find_constructor
 
 INSIDE = {
     "test.env": "options over those of env, and marked as they are",
@@ -64,7 +64,7 @@ def open_keys() -> Iterator[str]:
             yield from (key for key, annotation in of_settings(kind, prefix) if is_open(annotation))
     for part, targets in shipped_parts().items():
         for target in targets:
-            found = constructor_at(target, 0, facts_of(part))
+            found = find_constructor(target, 0, part_facts(part))
             yield from (f"{part}.{k}" for k, a in found.annotations.items() if is_open(a))
             yield from [f"{part}.any_name"] if found.free else []
 
@@ -80,7 +80,7 @@ def test_the_keys_that_reach_outside_are_found(keys):
 
 def is_known(key: str) -> bool:
     """Whether a key is marked or listed above."""
-    marks = [kind_of(tuple(f"{key}{end}".split("."))) for end in ("", ".any_name")]
+    marks = [key_kind(tuple(f"{key}{end}".split("."))) for end in ("", ".any_name")]
     of_a_list = OUTSIDE.get(key.partition(".")[0])  # callbacks, which are one value
     return any(marks) or bool(of_a_list) or key.removeprefix("test.") in INSIDE or key in INSIDE
 
@@ -104,7 +104,7 @@ OPEN_NODES = ("mode", "record", "hub", "report", "sweep", "tune", "callbacks")
 
 
 def test_tests_have_the_marks_of_their_environment():
-    assert kind_of(("test", "env", "prices")) == kind_of(("env", "prices")) == "file"
+    assert key_kind(("test", "env", "prices")) == key_kind(("env", "prices")) == "file"
     assert {"env.prices", "test.env.prices"} <= {*FILES}
 
 
@@ -112,7 +112,7 @@ def test_what_names_environments_by_ids_is_listed():
     with_ids = {
         target
         for target in shipped_parts()["env"]
-        if "id" in constructor_at(target, 0, facts_of("env")).annotations
+        if "id" in find_constructor(target, 0, part_facts("env")).annotations
     }
     assert with_ids == {*REGISTERED, "rltrain.env.pettingzoo_env"}
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rltrain.api import settings_from
-from rltrain.config.compose import of_choices
+from rltrain.config.compose import compose_choices
 from rltrain.config.saved_config import apply
 from rltrain.config.user_yaml import Own
 from rltrain.config.validate.constructor import convert, expected
@@ -139,9 +139,9 @@ def test_a_yaml_of_ones_own_replaces_a_part(tmp_path):
         "algo:\n  network:\n    _target_: own_nodes.Net\n    width: 7\n",
         encoding="utf-8",
     )
-    mine = of_choices(("experiment=mine",), frozenset(), own)
+    mine = compose_choices(("experiment=mine",), frozenset(), own)
     assert mine.tree["algo"]["network"] == {"_target_": "own_nodes.Net", "width": 7}
-    gru = of_choices(("experiment=mine", "algo/network=gru"), frozenset(), own)
+    gru = compose_choices(("experiment=mine", "algo/network=gru"), frozenset(), own)
     assert gru.tree["algo"]["network"]["_target_"] == "rltrain.algo.GRUAgents"
 
 

@@ -10,7 +10,7 @@ from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import flat_keys, pick, put
 from rltrain.config.trust import NOWHERE, gate, leave_out
 from rltrain.errors import CheckpointError, NotTypedError, RltrainError, UsageError
-from rltrain.mode.sweep.plan import Job, Plan
+from rltrain.mode.sweep.plan import SweepJob, SweepPlan
 from rltrain.mode.sweep.saved import saved_jobs
 from tests.marks import slow_except
 
@@ -73,7 +73,7 @@ def test_no_hostile_override_of_a_sweep_passes(own_folder, overrides, trained_on
     Path("evil.yaml").write_text("# @package _global_\ncallbacks: [{_target_: os.system}]\n")
     words = overrides.split("\n")
     words = words if any(w.startswith("env=") for w in words) else ["env=two_step", *words]
-    plan = Plan(Path("s"), (), "", 1, "", (Job(Path("s/0"), tuple(words)),))
+    plan = SweepPlan(Path("s"), (), "", 1, "", (SweepJob(Path("s/0"), tuple(words)),))
     with pytest.raises(RltrainError) as refused:
         saved_jobs(plan, [])
     assert refused.value.exit_code in (2, 3)

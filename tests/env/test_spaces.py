@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rltrain.common.space_record import channel_side, channel_words
+from rltrain.common.space_record import channel_side, channel_text
 from rltrain.env.gymnasium import GymnasiumEnv
 from rltrain.env.spaces import recorded_view, to_record, viewed
 from rltrain.errors import EnvError
@@ -54,9 +54,9 @@ def test_usual_numbers_of_channels_decide_between_unequal_sides() -> None:
 def test_a_guess_is_said_with_the_key_to_type(shape: tuple[int, ...]) -> None:
     spec = GymnasiumEnv(Scripted(Box(0, 1, shape))).spec.record
     other = {"first": "last", "last": "first"}[channel_side(shape)[0]]
-    assert f"else type env.channels={other}" in channel_words(spec)
+    assert f"else type env.channels={other}" in channel_text(spec)
     chosen = GymnasiumEnv(Scripted(Box(0, 1, shape)), channels=other).spec.record
-    assert channel_words(chosen) == f"channels {other}"
+    assert channel_text(chosen) == f"channels {other}"
 
 
 def test_channels_can_be_set() -> None:

@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import nn
 
 from rltrain.env.vector import Observation, SyncVectorEnv
-from rltrain.types import EnvSpec, Output, Plan, Result
+from rltrain.types import EnvSpec, LossResult, Output, Plan
 
 
 class NoHiddenDim(nn.Module):
@@ -76,7 +76,7 @@ class LossWithoutSteps:
     def __call__(self, online, target, batch, clock):
         q = online.agents.unroll(batch).q[:-1].gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
         error = (online.mixer(q, q, batch.action, batch.state[:-1]) - batch.reward)[batch.mask]
-        return Result(
+        return LossResult(
             self.scale * error.square().sum(),
             torch.tensor(float(error.numel())),
             torch.ones(len(batch.weight)),

@@ -186,7 +186,7 @@ def distinct():
     """Of the commands with a level that compose to the same run, the first."""
     found = {}
     for line in LEVELS:
-        settings = dataclasses.replace(settings_from(of_one_run(line)), algo_of_env=False)
+        settings = dataclasses.replace(settings_from(of_one_run(line)), env_chose_algo=False)
         found.setdefault(str(settings), line)
     return set(found.values())
 

@@ -16,7 +16,7 @@ import rltrain
 from rltrain.common.files import get_json
 from rltrain.logger.loggers import Loggers
 from rltrain.logger.screen import Screen
-from rltrain.mode.sweep.plan import Job
+from rltrain.mode.sweep.plan import SweepJob
 from rltrain.mode.sweep.processes import Lines, Processes
 from rltrain.trainer import Trainer
 from tests.common.test_streams import FAILURES, Failing
@@ -214,7 +214,7 @@ def test_jobs_are_stopped_and_not_killed_when_the_display_fails(tmp_path):
         "signal.signal(signal.SIGTERM, stop)\n"
         "print('begun', flush=True)\ntime.sleep(100)\n"
     )
-    job = Job(tmp_path / "0_job", ())
+    job = SweepJob(tmp_path / "0_job", ())
     job.folder.mkdir()
     processes = Processes(
         n_jobs=1,

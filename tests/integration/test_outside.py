@@ -11,7 +11,7 @@ import rltrain
 from rltrain.common.checkpoint.manifest import seal, stored_manifest
 from rltrain.config.overrides import put
 from rltrain.errors import CheckpointError, NotTypedError, UsageError
-from rltrain.mode.sweep.plan import Job, Plan
+from rltrain.mode.sweep.plan import SweepJob, SweepPlan
 from rltrain.mode.sweep.saved import job_command, saved_jobs
 
 TRADING = [
@@ -127,8 +127,8 @@ def test_the_files_of_an_environment_are_copied_into_the_run(command, own_folder
 
 def test_a_sweep_types_for_its_jobs_what_its_command_had(command, trained):
     forged(trained, logger__wandb__entity="my team")
-    job = Job(trained, ("env=two_step", "+logger.wandb.entity='my team'"))
-    plan = Plan(trained.parent, ("env=two_step", "seed=1,2"), "", 1, "", (job,))
+    job = SweepJob(trained, ("env=two_step", "+logger.wandb.entity='my team'"))
+    plan = SweepPlan(trained.parent, ("env=two_step", "seed=1,2"), "", 1, "", (job,))
     with pytest.raises(
         UsageError, match=r"Type the command of the sweep again.*\n  rltrain -m env"
     ):
@@ -142,8 +142,8 @@ def test_a_sweep_types_for_its_jobs_what_its_command_had(command, trained):
 
 def test_a_sweep_with_files_of_ones_own_is_typed_again(own_folder):
     searched = "hydra.searchpath=[my conf]"
-    job = Job(own_folder / "0", ("env=two_step", "experiment=mine", searched))
-    plan = Plan(own_folder, ("experiment=mine", searched, "seed=1,2"), "", 1, "", (job,))
+    job = SweepJob(own_folder / "0", ("env=two_step", "experiment=mine", searched))
+    plan = SweepPlan(own_folder, ("experiment=mine", searched, "seed=1,2"), "", 1, "", (job,))
     with pytest.raises(Exception, match="is not taken from a file") as refused:
         saved_jobs(plan, [])
     printed = shlex.split(str(refused.value).split("\n")[-1])
@@ -169,7 +169,7 @@ def test_keys_of_an_evaluation_are_typed_in_python_as_in_a_command(command, own_
         NotTypedError, match=r"as well: overrides=\[.env\.prices='my prices.csv'"
     ) as asks:
         rltrain.evaluate("run")
-    assert rltrain.evaluate("run", overrides=asks.value.words).metrics == before
+    assert rltrain.evaluate("run", overrides=asks.value.overrides).metrics == before
     typed = {"env.prices": "my prices.csv"}
     assert rltrain.evaluate("run", load_step="all", overrides=typed)[60].metrics == before
     shorter = rltrain.evaluate("run", 1, overrides={**typed, "env.episode_length": 4})

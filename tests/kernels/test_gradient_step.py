@@ -7,7 +7,7 @@ import torch
 
 from rltrain.algo.optimizer import GradientStep, adam, rmsprop
 from rltrain.kernels import compile_gradient_step
-from rltrain.types import Result
+from rltrain.types import LossResult
 
 ADAM = partial(adam, lr=1e-2, betas=[0.9, 0.999], eps=1e-8)
 
@@ -18,7 +18,7 @@ def made(optimizer=ADAM, bound=None):
 
 
 def result(gradient, loss=1.0, count=4):
-    return Result(torch.tensor(loss), torch.tensor(count), torch.zeros(1), {}, gradient)
+    return LossResult(torch.tensor(loss), torch.tensor(count), torch.zeros(1), {}, gradient)
 
 
 def test_weights_and_moments_are_those_of_pytorch_bit_for_bit():
@@ -63,7 +63,7 @@ def test_a_loss_without_a_gradient_of_its_own_is_differentiated():
     compile_gradient_step(compiled)
     for step in (plain, compiled):
         loss = step.flat.model(torch.ones(2, 37)).sum()
-        step.take(Result(loss, torch.tensor(2), torch.zeros(1), {}))
+        step.take(LossResult(loss, torch.tensor(2), torch.zeros(1), {}))
     assert torch.equal(compiled.weights, plain.weights)
 
 

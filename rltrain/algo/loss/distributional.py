@@ -13,7 +13,7 @@ from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.targets import at_step, greedy, huber
 from rltrain.common.number_types import Count, Flag, NonNegative, Probability
 from rltrain.interfaces import Loss, Model
-from rltrain.types import Batch, Clock, Output, Result
+from rltrain.types import Batch, Clock, LossResult, Output
 
 
 # twin: kernels/td_step.py
@@ -92,7 +92,7 @@ class CategoricalLoss(Loss):
         self.bellman = _Bellman(gamma, double, n_step, distribution)
 
     # twin: kernels/td_step.py
-    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
+    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:
         """Loss sum, count (learned transitions × N), priority [B]."""
         output, logits = self.bellman.taken(online, batch)
         reward, discount, ahead = self.bellman.target(online, target, batch, output)
@@ -149,7 +149,7 @@ class QuantileLoss(Loss):
         self.bellman = _Bellman(gamma, double, n_step, distribution)
 
     # twin: kernels/td_step.py
-    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
+    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:
         """Loss sum, count (learned transitions × N), priority [B]."""
         output, quantile = self.bellman.taken(online, batch)  # [T, B, N, K]
         reward, discount, ahead = self.bellman.target(online, target, batch, output)

@@ -10,7 +10,7 @@ from rltrain.algo.network.packing import zero_outside
 from rltrain.algo.targets import greedy, lambda_return, pick
 from rltrain.common.number_types import Probability
 from rltrain.interfaces import Loss, Model
-from rltrain.types import Batch, Clock, Result
+from rltrain.types import Batch, Clock, LossResult
 
 
 class LambdaLoss(Loss):
@@ -27,7 +27,7 @@ class LambdaLoss(Loss):
     def __init__(self, *, gamma: Probability, trace: Probability) -> None:
         self.gamma, self.trace = gamma, trace
 
-    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
+    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:
         """Loss sum, count (learned transitions × M), priority [B]; ``batch.td_target`` is set."""
         assert batch.td_target is not None, "Q(λ) needs buffer=on_policy"
         state = zero_outside(batch.state, batch.real)

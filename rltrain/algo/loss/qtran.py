@@ -17,7 +17,7 @@ from rltrain.algo.targets import greedy, huber
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count, NonNegative, Positive
 from rltrain.interfaces import Critic, Loss, Model
-from rltrain.types import Batch, Clock, EnvSpec, Result
+from rltrain.types import Batch, Clock, EnvSpec, LossResult
 
 
 class QTranCritic(Critic):
@@ -92,7 +92,7 @@ class QTranLoss(Loss):
         self.returns, self.n_step = returns, returns.n_step
         self.opt_weight, self.nopt_weight, self.huber = opt_weight, nopt_weight, huber
 
-    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
+    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:
         """Loss sum, count (learned transitions), priority [B] (a window's mean |TD error|)."""
         critic = cast(QTranCritic, online.critic)
         state = zero_outside(batch.state, batch.real)  # [T+1, B, S]

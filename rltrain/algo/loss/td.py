@@ -1,6 +1,6 @@
 """Losses of a batch.
 
-A new one is a callable of (online, target, batch, clock) that gives a ``Result``.
+A new one is a callable of (online, target, batch, clock) that gives a ``LossResult``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rltrain.algo.targets import greedy, huber, n_step_target, pick, rescale, un
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Positive
 from rltrain.interfaces import Loss, Mixer, Model
-from rltrain.types import Batch, Clock, Result
+from rltrain.types import Batch, Clock, LossResult
 
 
 class TDLoss(Loss):
@@ -49,7 +49,7 @@ class TDLoss(Loss):
         self.huber, self.rescale = huber, rescale
 
     # twin: kernels/recurrent/team_step.py, kernels/td_step.py
-    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
+    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:
         """Loss sum, count (learned transitions × M), priority [B] (a window's mean |TD error|)."""
         state = zero_outside(batch.state, batch.real)  # [T+1, B, S]
         looks_ahead = self.returns.double and batch.td_target is None
@@ -148,7 +148,7 @@ def td_result(
     batch: Batch,
     delta: float | None,
     penalty: Tensor | None = None,
-) -> Result:
+) -> LossResult:
     """(Huber) squared errors of values [T, B, M] and their targets, and a mixer's ``penalty``
     [T, B].
     """
@@ -169,7 +169,7 @@ def total(
     target: Tensor,
     batch: Batch,
     **others: Tensor,
-) -> Result:
+) -> LossResult:
     """Sums and means over the transitions of a batch that are learned from.
 
     Args:
@@ -206,4 +206,4 @@ def total(
     of_window = errors.sum((0, 2)) / n_learned.clamp(min=1)  # [B]
     if batch.eta:
         of_window = of_window.lerp(errors.mean(2).amax(0), batch.eta)
-    return Result(loss_sum, count, of_window, metrics)
+    return LossResult(loss_sum, count, of_window, metrics)

@@ -19,7 +19,7 @@ from rltrain.algo.targets import greedy, huber, pick
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count, Positive, Probability
 from rltrain.interfaces import Agents, Critic, Loss, Model
-from rltrain.types import Batch, Clock, EnvSpec, Result
+from rltrain.types import Batch, Clock, EnvSpec, LossResult
 
 
 class CentralCritic(Critic):
@@ -100,7 +100,7 @@ class WeightedLoss(Loss):
         self.returns, self.n_step = returns, returns.n_step
         self.weighting, self.alpha, self.huber = weighting, alpha, huber
 
-    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> Result:
+    def __call__(self, online: Model, target: Model, batch: Batch, clock: Clock) -> LossResult:
         """Loss sum, count (learned transitions), priority [B] (a window's mean |TD error|)."""
         critic = cast(CentralCritic, online.critic)
         state = zero_outside(batch.state, batch.real)  # [T+1, B, S]

@@ -34,8 +34,8 @@ from rltrain.common.checkpoint.storage import (
     SPEC,
     TRAINER,
     has,
-    put_back,
     read,
+    restore_replaced,
     write,
 )
 
@@ -60,9 +60,9 @@ __all__ = [
     "newest_full",
     "pointed",
     "prune",
-    "put_back",
     "put_manifest",
     "read",
+    "restore_replaced",
     "resumable",
     "seal",
     "single",

@@ -62,7 +62,7 @@ def write(
         sync(parent)  # before what it replaces is deleted
         shutil.rmtree(aside, ignore_errors=True)
     except OSError:
-        put_back(parent)
+        restore_replaced(parent)
         raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -81,7 +81,7 @@ def put_tensors(path: Path, tensors: Mapping[str, np.ndarray]) -> None:
         raise OSError(str(error)) from error
 
 
-def put_back(checkpoints: Path) -> None:
+def restore_replaced(checkpoints: Path) -> None:
     """Give a checkpoint its name again that was being replaced when that failed or its process was
     killed.
     """

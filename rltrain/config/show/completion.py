@@ -1,4 +1,4 @@
-"""Tab completion: what the last word of a command line may become.
+"""Tab completion of the last word of a command line.
 
 A shell waits for the answer, so nothing here imports hydra or torch.
 """
@@ -20,7 +20,7 @@ NEWEST = ("checkpoint", "resume")
 
 
 def complete(line: str, catalog: Catalog) -> list[str]:
-    """What the last word of a command line, which begins with the program, may become."""
+    """List the completions of the last word of a command line, which begins with the program."""
     words = line.split()[1:]
     if words[:2] == ["-m", "rltrain"]:  # python -m rltrain
         words = words[2:]

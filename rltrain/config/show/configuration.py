@@ -1,4 +1,4 @@
-"""What shows the configuration: ``--cfg job``, and Hydra itself for what is about Hydra."""
+"""The answers to ``--cfg job``, and Hydra's own to questions about Hydra."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def config_text(composed: Composition, package: str | None, *, resolve: bool) ->
         groups = sorted(group for group in composed.choices if group in Catalog().groups)
         chosen = [f"{g}={composed.choices[g]}" for g in groups if composed.choices[g] is not None]
         head = [f"# {' '.join(chosen)}"]
-        if composed.algo_of_env:
+        if composed.env_chose_algo:
             head.append(f"# algo={composed.choices['algo']} is chosen for this environment")
         return "\n".join([*head, OmegaConf.to_yaml(tree)])
-    found = flat_keys(tree)
-    if package not in found:
+    keys = flat_keys(tree)
+    if package not in keys:
         raise UsageError(f"--package {package}: there is no such key. Type rltrain --cfg job.")
-    part = found[package]
+    part = keys[package]
     if not isinstance(part, (dict, list)):
         return f"{'null' if part is None else part}\n"
     return f"# @package {package}\n{OmegaConf.to_yaml(part)}"

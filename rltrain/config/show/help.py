@@ -1,4 +1,4 @@
-"""What ``rltrain --help`` prints: groups, choices and keys with the comments of their YAML files.
+"""The text of ``rltrain --help``: groups, choices and keys with the comments of their YAML files.
 
 ``rltrain --help`` is an overview, ``rltrain --help WORD …`` describes a group, a choice or a key
 in full. Nothing here imports hydra or torch.
@@ -10,7 +10,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from rltrain.config.catalog import PRESETS, Catalog, each_of
+from rltrain.config.catalog import PRESETS, Catalog, split_options
 from rltrain.config.show.completion import values
 from rltrain.config.suggest.choices import for_choice
 from rltrain.config.suggest.keys import for_key
@@ -66,7 +66,7 @@ def help_text(overrides: Sequence[str], catalog: Catalog | None = None) -> str:
     pairs = [word.partition("=") for word in words]
     typed = {name: value for name, equals, value in pairs if equals and name in catalog.groups}
     for group, option in typed.items():
-        for one in each_of(option):
+        for one in split_options(option):
             if one not in catalog.options(group):
                 raise UsageError(f"unknown {group} '{one}'.{for_choice(group, one, catalog)}")
     sections = [_about(word, typed, catalog) for word in words] or [_overview(catalog)]
@@ -97,11 +97,11 @@ def _overview(catalog: Catalog) -> Iterator[str]:
 
 
 def _default(group: str, catalog: Catalog) -> str:
-    """What is chosen where nothing is typed; environments choose their algorithm."""
+    """Return the default choice of a group; environments choose their algorithm."""
     default = catalog.choices({}).get(group, "that of algo")
     if group != "algo":
         return default
-    others = sorted({a for env in catalog.options("env") if (a := catalog.algo_of(env))})
+    others = sorted({a for env in catalog.options("env") if (a := catalog.env_algo(env))})
     return f"{default}; {', '.join(others)} where env has one agent" if others else default
 
 
@@ -169,17 +169,17 @@ def _preset(group: str, option: str, catalog: Catalog) -> Iterator[str]:
 def _keys(name: str, value: str, typed: Mapping[str, str], catalog: Catalog) -> Iterator[str]:
     """A key, or the keys below a node."""
     here = catalog.all_keys(typed)
-    found = {p: key for p, key in here.items() if p == name or p.startswith(f"{name}.")}
-    found = found or {p: key for p, key in here.items() if p.endswith(f".{name}")}
-    for path, homes in catalog.homes.items() if not found else ():
+    described = {p: key for p, key in here.items() if p == name or p.startswith(f"{name}.")}
+    described = described or {p: key for p, key in here.items() if p.endswith(f".{name}")}
+    for path, homes in catalog.homes.items() if not described else ():
         if path == name or path.startswith(f"{name}."):
             group, _, option = homes[0].partition("=")
-            found[path] = catalog.own_keys(group, option)[path]
-    if not found:
+            described[path] = catalog.own_keys(group, option)[path]
+    if not described:
         known = {path: key.value for path, key in here.items()}
         meant = for_key(name, value or "VALUE", known, catalog)
         raise UsageError(f"there is no group, choice or key '{name}'.{meant}")
-    for path, key in found.items():
+    for path, key in described.items():
         yield from _wrapped(f"{path}={key.value}", key.meaning, 40)
         listed = values(path, "", here, catalog.choices(typed), catalog)
         if len(listed) > 1 and not key.values:

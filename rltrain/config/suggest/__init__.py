@@ -1,1 +1,1 @@
-"""What was probably meant: names of other libraries, typos, whole commands."""
+"""Suggestions: names of other libraries, typos, whole commands."""

@@ -46,11 +46,11 @@ class Row(NamedTuple):
 
     @property
     def values(self) -> Mapping[str, str]:
-        """What to type for each value of theirs."""
+        """Overrides by value of theirs."""
         return {} if isinstance(self.keys, str) else self.keys
 
     def target(self, name: str) -> str:
-        """What to type for one of their names."""
+        """Return the key, or keys, for one of their names."""
         names, keys = self.theirs.split(), self.ours.split()
         return keys[names.index(name)] if len(keys) == len(names) else self.ours
 
@@ -74,7 +74,7 @@ def tables() -> Mapping[str, Mapping[str, tuple[Row, ...]]]:
 
 @cache
 def choice_aliases() -> Mapping[str, tuple[Choice, ...]]:
-    """What to choose for names that a group does not have, by group."""
+    """Read the choices that stand for names which a group does not have, by group."""
     groups = _read("choices")
     del groups["reasons"]  # repeated below by their YAML anchors
     return {group: tuple(Choice(*row) for row in rows) for group, rows in groups.items()}

@@ -49,7 +49,7 @@ class Answer:
 
 
 def for_choice(group: str, value: str, catalog: Catalog) -> Answer:
-    """What to type for ``group=value`` where the group has no such choice."""
+    """Suggest an override for ``group=value`` where the group has no such choice."""
     return next(_answers(group, value, catalog), Answer())
 
 

@@ -54,7 +54,7 @@ def for_key(
     catalog: Catalog,
     refusal: Refusal = not_tried,
 ) -> Answer:
-    """What to type for ``key=value`` where there is no such key.
+    """Suggest overrides for ``key=value`` where there is no such key.
 
     Args:
         known: every key of the composition by its dotted path, inner nodes as mappings.
@@ -82,13 +82,13 @@ def accepted(answers: Iterable[Answer], refusal: Refusal) -> Answer:
 
 
 def for_deletion(key: str, known: Mapping[str, Any], refusal: Refusal) -> Answer:
-    """What to type instead of ``~key``."""
+    """Suggest an override instead of ``~key``."""
     loggers = [k for k, node in (known.get("logger") or {}).items() if isinstance(node, Mapping)]
     others = [name for name in loggers if key != f"logger.{name}"]
     typed = [f"logger=[{','.join(others)}]"] if len(others) < len(loggers) else [f"{key}=null"]
     answers = (Answer((quoted(each),), why="switches it off") for each in typed)
-    found = accepted(answers, refusal)
-    return found if found.typed else Answer(why="Leave it out")
+    answer = accepted(answers, refusal)
+    return answer if answer.typed else Answer(why="Leave it out")
 
 
 def _key_answers(
@@ -103,11 +103,11 @@ def _key_answers(
 
     def typed(*keys: str, sure: bool = True, why: str = "") -> Iterator[Answer]:
         if keys:
-            words = tuple(word(k, value, known, catalog) for k in keys)
-            yield Answer(words, sure and len(words) == 1, why)
+            typed_overrides = tuple(pasteable(k, value, known, catalog) for k in keys)
+            yield Answer(typed_overrides, sure and len(typed_overrides) == 1, why)
 
     yield from typed(*(k for k in values if k.lower() == name))
-    yield from _of_group(name, value, catalog)
+    yield from _group_answers(name, value, catalog)
     if name in catalog.homes and name not in known:
         yield from typed(name, why=f"{name} belongs to {', '.join(catalog.homes[name])}")
     same_end = [k for k in values if k.endswith(f".{name}")]
@@ -121,7 +121,7 @@ def _key_answers(
     yield from typed(*(k for k in known if one_edit(name, k)), sure=False)
     same_leaf = [k for k in values if k.rpartition(".")[2] == leaf]
     yield from typed(*[k for k in same_leaf if k.startswith(f"{root}.")][:3])
-    yield from _of_foreign_leaf(root, leaf, value, known, catalog)
+    yield from _foreign_leaf_answers(root, leaf, value, known, catalog)
     free = [node for node in FREE_FORM if name.startswith(f"{node}.") and _has(known, node)]
     if free and "+" not in key:
         yield Answer((quoted(f"+{name}={value}"),), why=f"a new key below {free[0]} needs a +")
@@ -142,7 +142,7 @@ def alike(name: str, keys: Sequence[str]) -> list[str]:
     return closest(name, [k for k in keys if "/" not in k], n=1)
 
 
-def _of_group(name: str, value: str, catalog: Catalog) -> Iterator[Answer]:
+def _group_answers(name: str, value: str, catalog: Catalog) -> Iterator[Answer]:
     """``algo.network=mlp`` and ``network=mlp`` instead of ``algo/network=mlp``."""
     for group in catalog.groups:
         if "/" in group and name in (group.replace("/", "."), group.partition("/")[2]):
@@ -153,7 +153,7 @@ def _of_group(name: str, value: str, catalog: Catalog) -> Iterator[Answer]:
                 yield answer
 
 
-def _of_foreign_leaf(
+def _foreign_leaf_answers(
     root: str, leaf: str, value: str, known: Mapping[str, Any], catalog: Catalog
 ) -> Iterator[Answer]:
     """``algo.learning_rate``: another library's name below a node of ours, or of theirs."""
@@ -175,32 +175,32 @@ def for_node(
     catalog: Catalog,
     refusal: Refusal = not_tried,
 ) -> Answer:
-    """What to type for a value given to a key that holds keys of its own.
+    """Suggest overrides for a value given to a key that holds keys of its own.
 
     Args:
         refusal: tries what an answer says to type.
     """
     answers = (
-        *_of_group(key, value, catalog),
+        *_group_answers(key, value, catalog),
         *foreign(key.rpartition(".")[2], value, {}, catalog),
     )
     held = [f"{key}.{name}" for name in node if name != "_target_"]
-    found = accepted(answers, refusal)
-    return found if found.typed else Answer(why=f"Set one of them: {', '.join(held)}")
+    answer = accepted(answers, refusal)
+    return answer if answer.typed else Answer(why=f"Set one of them: {', '.join(held)}")
 
 
 def foreign(name: str, value: str, known: Mapping[str, Any], catalog: Catalog) -> Iterator[Answer]:
     """Answers from the table of other libraries' names; those that fit this composition first:
     PyMARL's where updates are counted by episodes.
     """
-    found = [
+    rows = [
         (library, row)
         for library, sections in tables().items()
         for section, rows in sections.items()
         for row in (rows if section != "Metrics" else ())
         if name in row.theirs.split()
     ]
-    answers = [(_of_row(row, name, value, known, catalog), library) for library, row in found]
+    answers = [(_row_answer(row, name, value, known, catalog), library) for library, row in rows]
     by_steps = known.get("algo.updates_per_episode") is None
     answers.sort(key=lambda pair: (not pair[0].typed, by_steps and pair[1] == "PyMARL"))
     for answer, library in answers:
@@ -208,13 +208,15 @@ def foreign(name: str, value: str, known: Mapping[str, Any], catalog: Catalog) -
         yield Answer(answer.typed, answer.sure, why if answer.typed else answer.why)
 
 
-def _of_row(row: Row, name: str, value: str, known: Mapping[str, Any], catalog: Catalog) -> Answer:
+def _row_answer(
+    row: Row, name: str, value: str, known: Mapping[str, Any], catalog: Catalog
+) -> Answer:
     """The suggestion of one table row for a name and its value."""
     plain_note = re.sub(r"`|\[(\w+)\]\([^)]*\)", r"\1", row.note)
     nothing = Answer(why=f"There is nothing to set for it: {plain_note or 'it is the default'}")
     if row.values and value.lower() in row.values:
-        words = row.values[value.lower()]
-        return Answer((words,)) if words else nothing
+        typed_overrides = row.values[value.lower()]
+        return Answer((typed_overrides,)) if typed_overrides else nothing
     if row.ours:
         keys = row.target(name).split("|")
         here = [k for k in keys if k in known]
@@ -223,10 +225,10 @@ def _of_row(row: Row, name: str, value: str, known: Mapping[str, Any], catalog: 
             return for_choice(key, value, catalog)
         if row.convert == "tau" and is_share(value):
             tau = f"algo.target_update.tau={value}"
-            return Answer((f"{word(key, '1', known, catalog)} {tau}",))
+            return Answer((f"{pasteable(key, '1', known, catalog)} {tau}",))
         share = f"{value} of {known.get('total_env_steps')} env steps"
         why = share if row.convert == "share" else ""
-        return Answer((word(key, converted(row, value, known), known, catalog),), why=why)
+        return Answer((pasteable(key, converted(row, value, known), known, catalog),), why=why)
     if row.values:
         return Answer(tuple(dict.fromkeys(w for w in row.values.values() if w)), sure=False)
     return nothing
@@ -253,7 +255,7 @@ def converted(row: Row, value: str, known: Mapping[str, Any]) -> str:
     return value
 
 
-def word(key: str, value: str, known: Mapping[str, Any], catalog: Catalog) -> str:
+def pasteable(key: str, value: str, known: Mapping[str, Any], catalog: Catalog) -> str:
     """``key=value`` as it can be pasted, with the choice that has the key if another is chosen."""
     before = ""
     if key.lstrip("+") not in known and key in catalog.homes:
@@ -291,7 +293,7 @@ def quoted(text: str) -> str:
 def for_value(
     path: str, value: Any, choices: Sequence[str], accepts: Callable[[Any], bool]
 ) -> Answer:
-    """What to type for a value that a key cannot have.
+    """Suggest overrides for a value that a key cannot have.
 
     Args:
         choices: the values of an enumeration.
@@ -342,8 +344,8 @@ def _other_forms(value: Any, text: str) -> Iterator[tuple[Any, str]]:
 
 
 def numbers(override: str) -> str:
-    """What to type for ``seed=1:3`` or ``total_env_steps=1,000,000``, where whole numbers can be
-    meant.
+    """Suggest overrides for ``seed=1:3`` or ``total_env_steps=1,000,000``, where whole numbers can
+    be meant.
     """
     key, _, value = override.partition("=")
     return str(for_value(key, value, (), lambda meant: type(meant) is int))

@@ -63,7 +63,7 @@ class Translation:
 
 
 def command_problem(arguments: Sequence[str], catalog: Catalog) -> str:
-    """What to type instead of words that are neither ``key=value`` nor a flag of rltrain's."""
+    """Return the message about words that are neither ``key=value`` nor a flag of rltrain's."""
     done = translated(arguments, catalog)
     wrong = [word for word in arguments if word.startswith("-") or "=" not in word]
     first = next(word for word in wrong if word not in ("-m", "--multirun"))

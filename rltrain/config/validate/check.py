@@ -30,12 +30,12 @@ from rltrain.config.schema import (
     Settings,
     SupervisionSettings,
     WorkerSettings,
-    facts_of,
+    part_facts,
 )
 from rltrain.config.validate.constructor import (
-    constructor_at,
     convert,
     expected,
+    find_constructor,
     literals,
     number_in,
     show,
@@ -195,7 +195,7 @@ def converted(
     return out
 
 
-hints_of_fields = cache(partial(get_type_hints, include_extras=True))
+field_hints = cache(partial(get_type_hints, include_extras=True))
 
 
 class Checker:
@@ -218,7 +218,7 @@ class Checker:
             return value
 
     def hint(self, annotation: Any, value: Any, path: str) -> str:
-        """What was probably meant, or else the default."""
+        """Return a suggestion for a wrong value, or else the default."""
         from rltrain.config.suggest.keys import alternatives, for_value
 
         if isinstance(value, (int, float)) and str in (annotation, *get_args(annotation)):
@@ -251,7 +251,7 @@ class Checker:
         if not isinstance(node, Mapping):
             self.problems.append(f"{path}={show(node)}: expected keys below it, got a value.")
             return None
-        hints = hints_of_fields(kind)
+        hints = field_hints(kind)
         values = {}
         for f in fields(kind):
             key = f"{path}.{f.name}" if path else f.name
@@ -276,7 +276,7 @@ class Checker:
             return None
         target = node["_target_"]
         try:
-            constructor = constructor_at(target, n_given, facts_of(path))
+            constructor = find_constructor(target, n_given, part_facts(path))
         except UsageError as error:
             self.problems.append(f"{path}: {error}")
             return None

@@ -43,7 +43,7 @@ NAMES: Mapping[str, Any] = {
     **{name: value for name, value in vars(number_types).items() if name[0].isupper()},
     "Field": Field,
 }
-"""What annotations in the file are made of, beside built-in types."""
+"""Names that annotations in the file use, beside built-in types."""
 WRITTEN = re.compile(
     r"^(?: *(?:def|class) | +(?:self|\*), | +\w+: | +['\"]\w|\w+ = ).*", re.MULTILINE
 )
@@ -61,8 +61,8 @@ class Constructor:
 
 @cache
 def from_file(target: str) -> Constructor | None:
-    """What a ``_target_`` takes; None if it is not in the file, or its module has been edited since
-    the file was written.
+    """Read the keywords of a ``_target_``; None if it is not in the file, or its module has been
+    edited since the file was written.
     """
     saved = _saved()["targets"].get(target)
     if saved is None or any(_saved()["modules"][m] != digest(m) for m in saved["modules"]):
@@ -104,7 +104,7 @@ EXPECTED: tuple[tuple[Any, str], ...] = (
 BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 
 
-def constructor_at(target: str, n_given: int = 0, facts: Sequence[str] = ()) -> Constructor:
+def find_constructor(target: str, n_given: int = 0, facts: Sequence[str] = ()) -> Constructor:
     """The keywords of what a ``_target_`` names, without those in ``facts``; a class or function
     that rltrain ships is not imported for it.
 
@@ -114,14 +114,15 @@ def constructor_at(target: str, n_given: int = 0, facts: Sequence[str] = ()) -> 
     Raises:
         UsageError: no such module or name.
     """
-    found = None if n_given else from_file(target)
-    found = found or constructor_of(locate(target), n_given)
+    constructor = None if n_given else from_file(target)
+    constructor = constructor or read_constructor(locate(target), n_given)
     return replace(
-        found, annotations={name: a for name, a in found.annotations.items() if name not in facts}
+        constructor,
+        annotations={name: a for name, a in constructor.annotations.items() if name not in facts},
     )
 
 
-def constructor_of(call: Callable[..., Any], n_given: int = 0) -> Constructor:
+def read_constructor(call: Callable[..., Any], n_given: int = 0) -> Constructor:
     """Read the signature of a class, or of a function whose first ``n_given`` arguments are filled
     by its caller.
     """
@@ -129,7 +130,7 @@ def constructor_of(call: Callable[..., Any], n_given: int = 0) -> Constructor:
         parameters = list(inspect.signature(call).parameters.values())
     except ValueError:  # compiled, without a signature
         return Constructor({}, {}, free=True)
-    hints = hints_of(call)
+    hints = read_hints(call)
     parameters = parameters if inspect.isclass(call) else parameters[n_given:]
     named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     return Constructor(
@@ -139,20 +140,20 @@ def constructor_of(call: Callable[..., Any], n_given: int = 0) -> Constructor:
     )
 
 
-def hints_of(call: Callable[..., Any]) -> dict[str, Any]:
+def read_hints(call: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of the arguments of a class or function, without those that name what its
     module imports for type checkers only.
     """
     function = call.__init__ if inspect.isclass(call) else call
-    found: dict[str, Any] = {}
+    hints: dict[str, Any] = {}
     for name, annotation in inspect.get_annotations(function).items():
         one = types.SimpleNamespace(__annotations__={name: annotation})
         try:
             names = getattr(function, "__globals__", {})
-            found |= get_type_hints(one, globalns=names, include_extras=True)
+            hints |= get_type_hints(one, globalns=names, include_extras=True)
         except (NameError, TypeError, AttributeError, SyntaxError):
             continue
-    return found
+    return hints
 
 
 def convert(annotation: Any, value: Any) -> Any:
@@ -163,9 +164,9 @@ def convert(annotation: Any, value: Any) -> Any:
         ValidationError: the value is of another type or out of range.
     """
     try:
-        adapter = adapter_of(annotation)
+        adapter = make_adapter(annotation)
     except TypeError:  # metadata that cannot be a key
-        adapter = adapter_of.__wrapped__(annotation)
+        adapter = make_adapter.__wrapped__(annotation)
     if adapter is None:  # an annotation for readers only
         return value
     try:
@@ -181,7 +182,7 @@ _ANY_CLASS = ConfigDict(arbitrary_types_allowed=True)
 
 
 @cache
-def adapter_of(annotation: Any) -> TypeAdapter[Any] | None:
+def make_adapter(annotation: Any) -> TypeAdapter[Any] | None:
     """Pydantic's validator of an annotation, None if it cannot have one; made once, since the same
     few annotations recur.
     """
@@ -195,8 +196,8 @@ def as_json(value: Any) -> str:
     """A value as JSON, in which 1e6 is a whole number."""
 
     def number(text: str) -> int | float:
-        found = float(text)
-        return int(found) if found.is_integer() else found
+        number_read = float(text)
+        return int(number_read) if number_read.is_integer() else number_read
 
     return json.dumps(json.loads(json.dumps(value), parse_float=number))
 

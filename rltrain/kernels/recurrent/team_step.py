@@ -19,7 +19,7 @@ from rltrain.kernels.recurrent.target_values import Places, TargetValues
 from rltrain.kernels.recurrent.threads import MeasuredThreads
 from rltrain.kernels.recurrent.weights import TeamWeights, arrays
 from rltrain.kernels.td_step import NAMES, CompiledLoss, loss_options, loss_result
-from rltrain.types import Batch, Result
+from rltrain.types import Batch, LossResult
 
 N_SHARES = 8
 """Parts of a batch whose gradients are summed one after the other: the most threads of use."""
@@ -70,7 +70,7 @@ class CompiledSequenceLoss(CompiledLoss):
         plain = all(field is None for field in others)
         return plain and weight.is_cpu and weight.dtype == torch.float32
 
-    def step(self, online: Model, target: Model, batch: Batch) -> Result:
+    def step(self, online: Model, target: Model, batch: Batch) -> LossResult:
         """All shares of the batch, on several threads."""
         from rltrain.kernels.recurrent import team_step_kernel as kernel
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rltrain.assemble.env import build_env
-from rltrain.common.space_record import channel_words
+from rltrain.common.space_record import channel_text
 from rltrain.common.streams import say
 from rltrain.config.compose import compose_checked
 from rltrain.errors import usage_errors
@@ -27,13 +27,13 @@ def examine_env(overrides: Sequence[str]) -> bool:
         env = build_env(settings, 1, training=True)
     spec = env.spec
     length = f"episodes of at most {plural(spec.max_steps, 'step')}" if spec.max_steps else NO_LIMIT
-    channels = f"{words}, " if (words := channel_words(spec.record)) else ""
+    channels = f"{words}, " if (words := channel_text(spec.record)) else ""
     say(
         f"env={settings.choices['env']}: {plural(spec.n_agents, 'agent')}, "
         f"{plural(spec.n_actions, 'action')}, observations {list(spec.obs_shape)}, {channels}"
         f"state {spec.state_dim}, {plural(spec.n_rewards, 'reward')}, {length}"
     )
-    found = check(env)
+    report = check(env)
     env.close()
-    say(found)
-    return bool(found.problems)
+    say(report)
+    return bool(report.problems)

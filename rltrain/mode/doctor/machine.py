@@ -49,14 +49,14 @@ class Finding:
 
     what: str
     verdict: Verdict
-    found: str
+    fact: str
     fix: str = ""
 
 
-def finding(what: str, good: Any, found: str, fix: str = "", *, needed: bool = False) -> Finding:
+def finding(what: str, good: Any, fact: str, fix: str = "", *, needed: bool = False) -> Finding:
     """A finding, with the command that fixes it unless it is ``good``."""
     verdict: Verdict = "ok" if good else "missing" if needed else "optional"
-    return Finding(what, verdict, found, "" if good else fix)
+    return Finding(what, verdict, fact, "" if good else fix)
 
 
 def examine(outputs: Path) -> list[Finding]:
@@ -82,9 +82,9 @@ def runs(findings: list[Finding]) -> bool:
 
 def python() -> Iterator[Finding]:
     """The interpreter and rltrain itself."""
-    found = f"{platform.python_version()} at {sys.executable}"
+    fact = f"{platform.python_version()} at {sys.executable}"
     fix = "install Python 3.12 from https://www.python.org and make a new .venv"
-    yield finding("Python", sys.version_info >= OLDEST_PYTHON, found, fix, needed=True)
+    yield finding("Python", sys.version_info >= OLDEST_PYTHON, fact, fix, needed=True)
     yield finding("rltrain", True, f"{rltrain.__version__} at {Path(rltrain.__file__).parent}")
 
 
@@ -100,10 +100,10 @@ def packages() -> Iterator[Finding]:
         name, accepted = parsed.name, parsed.specifier
         version = installed_version(name)
         enough = bool(version) and accepted.contains(str(version), prereleases=True)
-        found = version or "not installed"
-        found += f"; expected {accepted}" if version and not enough else ""
+        fact = version or "not installed"
+        fact += f"; expected {accepted}" if version and not enough else ""
         what = f"{name} [{', '.join(named)}]" if all(named) else name
-        yield finding(what, enough, found, install_command(requirement), needed="" in named)
+        yield finding(what, enough, fact, install_command(requirement), needed="" in named)
 
 
 def device() -> Iterator[Finding]:
@@ -116,8 +116,8 @@ def device() -> Iterator[Finding]:
     about = machine()
     build = "CPU build" if torch.version.cuda is None else f"CUDA {torch.version.cuda}"
     fix = "with an NVIDIA card: the command that https://pytorch.org/get-started/locally shows"
-    found = f"{about['gpu'] or 'none'}; torch {torch.__version__} ({build})"
-    yield finding("GPU", about["gpu"], found, fix)
+    fact = f"{about['gpu'] or 'none'}; torch {torch.__version__} ({build})"
+    yield finding("GPU", about["gpu"], fact, fix)
     flags = [flag for flag in CPU_FLAGS if flag in cpu_flags()]
     yield finding(
         "CPU",
@@ -152,9 +152,9 @@ def compiler() -> Iterator[Finding]:
     if is_compiled(advance_serial):
         return
     problem = compile_problem(nearest_living, np.zeros((len(U), 2), np.float32), 1, 0)
-    found = problem or "compiles a function of the battle engine"
+    fact = problem or "compiles a function of the battle engine"
     needs = [name for name, _ in requirements() if name.startswith(("numba", "llvmlite"))]
-    yield finding("Numba's compiler", problem is None, found, install_command(*needs), needed=True)
+    yield finding("Numba's compiler", problem is None, fact, install_command(*needs), needed=True)
 
 
 def engine_cache() -> Iterator[Finding]:
@@ -164,13 +164,13 @@ def engine_cache() -> Iterator[Finding]:
 
     folder = cache_folder()
     if folder.name.startswith("rltrain-battles-"):
-        found = "cannot be written: every run compiles again, a minute or two"
-        yield finding("compile cache", False, found, "export XDG_CACHE_HOME=A_WRITABLE_FOLDER")
+        fact = "cannot be written: every run compiles again, a minute or two"
+        yield finding("compile cache", False, fact, "export XDG_CACHE_HOME=A_WRITABLE_FOLDER")
     elif is_compiled(advance_serial):
         yield finding("compile cache", True, f"the battle engine is compiled, in {folder}")
     else:
-        found = f"writable ({folder}); the first run compiles for a minute or two"
-        yield finding("compile cache", False, found, "python -m rltrain.battles")
+        fact = f"writable ({folder}); the first run compiles for a minute or two"
+        yield finding("compile cache", False, fact, "python -m rltrain.battles")
 
 
 def disk(outputs: Path) -> Iterator[Finding]:
@@ -179,13 +179,13 @@ def disk(outputs: Path) -> Iterator[Finding]:
     while not existing.exists():
         existing = existing.parent
     if not os.access(existing, os.W_OK):
-        found = f"{existing} cannot be written"
-        yield finding("outputs/", False, found, "cd to a folder of yours", needed=True)
+        fact = f"{existing} cannot be written"
+        yield finding("outputs/", False, fact, "cd to a folder of yours", needed=True)
         return
     free = shutil.disk_usage(existing).free
-    found, fix = f"{gigabytes(free)} free in {existing}", "there, or cd to a larger disk"
+    fact, fix = f"{gigabytes(free)} free in {existing}", "there, or cd to a larger disk"
     fix = f"free {gigabytes(NEEDED_DISK)} {fix}"
-    yield finding("outputs/", free >= NEEDED_DISK, found, fix, needed=True)
+    yield finding("outputs/", free >= NEEDED_DISK, fact, fix, needed=True)
 
 
 def gigabytes(n_bytes: int) -> str:
@@ -197,40 +197,40 @@ def real_game() -> Iterator[Finding]:
     """StarCraft II with SMAC and SMACv2, which only env.backend=sc2 needs."""
     for package in installation.ENV_FILES:
         folder = installation.package_folder(package)
-        found, fix = str(folder or "not installed"), installation.package_fix(package)
-        yield finding(f"{package} package", folder, found, fix)
+        fact, fix = str(folder or "not installed"), installation.package_fix(package)
+        yield finding(f"{package} package", folder, fact, fix)
     absent = [m for m in installation.NEEDED_MODULES if not installation.module_found(m)]
-    found = f"not installed: {', '.join(absent)}" if absent else "installed"
+    fact = f"not installed: {', '.join(absent)}" if absent else "installed"
     fix = install_command(*installation.NEEDED_PACKAGES)
-    yield finding("their modules", not absent, found, fix)
+    yield finding("their modules", not absent, fact, fix)
     where = "SC2PATH" if "SC2PATH" in os.environ else "SC2PATH is not set"
     versions = installation.game_versions()
-    found = f"{', '.join(versions) or 'not found'} in {installation.game_folder()} ({where})"
-    yield finding("StarCraft II", versions, found, installation.game_fix())
+    fact = f"{', '.join(versions) or 'not found'} in {installation.game_folder()} ({where})"
+    yield finding("StarCraft II", versions, fact, installation.game_fix())
     lacks = [name for name in map_names() if not installation.map_found(name)]
     total = len(map_names())
     listed = "all of them" if len(lacks) == total else ", ".join(lacks)
-    found = f"{total - len(lacks)} of {total}" + (f"; missing: {listed}" if lacks else "")
-    yield finding("SMAC maps", not lacks, found, installation.map_fix("smac"))
+    fact = f"{total - len(lacks)} of {total}" + (f"; missing: {listed}" if lacks else "")
+    yield finding("SMAC maps", not lacks, fact, installation.map_fix("smac"))
     flat = installation.map_found(MAP_FILE)
-    found = f"{MAP_FILE}.SC2Map is {'there' if flat else 'missing'}"
-    yield finding("SMACv2 map", flat, found, installation.map_fix("smacv2"))
+    fact = f"{MAP_FILE}.SC2Map is {'there' if flat else 'missing'}"
+    yield finding("SMACv2 map", flat, fact, installation.map_fix("smacv2"))
     yield finding("env=smac plays on", True, installation.choose_backend("auto", "smac", "3m"))
 
 
 def tools(environment: Mapping[str, str]) -> Iterator[Finding]:
     """ffmpeg, pygame and wandb."""
     ffmpeg = find_ffmpeg()
-    found = ffmpeg or "not found: videos are GIF only, no MP4"
-    yield finding("ffmpeg", ffmpeg, found, install_extra("video"))
+    fact = ffmpeg or "not found: videos are GIF only, no MP4"
+    yield finding("ffmpeg", ffmpeg, fact, install_extra("video"))
     if installed_version("pygame") and installed_version("pygame-ce"):
-        found = "pygame and pygame-ce are both installed; each overwrites files of the other"
+        fact = "pygame and pygame-ce are both installed; each overwrites files of the other"
         fix = f"{shlex.quote(sys.executable)} -m pip uninstall -y pygame pygame-ce && "
-        yield finding("pygame", False, found, fix + install_extra("classic-control"))
+        yield finding("pygame", False, fact, fix + install_extra("classic-control"))
     mode = environment.get("WANDB_MODE", "offline")
     key = wandb_key_known(environment)
-    found = f"mode {mode}, {'a key is known' if key else 'no key: runs stay on this machine'}"
-    yield finding("wandb", key, found, "wandb login, then logger.wandb.mode=online")
+    fact = f"mode {mode}, {'a key is known' if key else 'no key: runs stay on this machine'}"
+    yield finding("wandb", key, fact, "wandb login, then logger.wandb.mode=online")
 
 
 def wandb_key_known(environment: Mapping[str, str]) -> bool:
@@ -252,7 +252,7 @@ def show(findings: list[Finding]) -> None:
     table.add_column("found", overflow="fold")
     marks = {"ok": ("✓", "green"), "optional": ("–", "yellow"), "missing": ("✗", "red")}
     for each in findings:
-        table.add_row(Text(*marks[each.verdict]), each.what, each.found)
+        table.add_row(Text(*marks[each.verdict]), each.what, each.fact)
     console.print(table)
     for verdict, words in (("missing", "Needed:"), ("optional", "Optional:")):
         fixes = [f for f in findings if f.verdict == verdict and f.fix]

@@ -62,7 +62,7 @@ class ActingNetwork(nn.Module):
         self.agents, network = agents, agents
         n_agents = spec.n_agents
         self.examples = {  # two environments: sizes of 1 would become constants of the graph
-            "obs": torch.zeros(2, n_agents, *stacked_shape(spec), dtype=dtype_of(spec)),
+            "obs": torch.zeros(2, n_agents, *stacked_shape(spec), dtype=input_dtype(spec)),
             "avail_actions": torch.ones(2, n_agents, spec.n_actions, dtype=torch.bool),
         }
         if network.uses_last_action:
@@ -113,8 +113,8 @@ class ComparedAgents(Agents):
             "hidden": hidden,
         }
         inputs = {name: given[name].numpy() for name in examples}
-        found = self.session.run(None, inputs)
-        for ours, theirs in zip((q, after), found[1:], strict=False):
+        outputs = self.session.run(None, inputs)
+        for ours, theirs in zip((q, after), outputs[1:], strict=False):
             scale = max(1.0, float(ours.abs().max()))
             self.difference = max(self.difference, np.abs(ours.numpy() - theirs).max() / scale)
         self.n_steps += 1
@@ -122,7 +122,7 @@ class ComparedAgents(Agents):
 
 
 def export(
-    path: str | Path, words: Sequence[str], load_step: int | Literal["best"] | None
+    path: str | Path, overrides: Sequence[str], load_step: int | Literal["best"] | None
 ) -> Export:
     """Write ``onnx/<env_steps>/`` beside the checkpoint: ``policy.onnx``, ``act.py``,
     ``export.json``. Nothing is left there unless the file gives the policy's values.
@@ -134,8 +134,8 @@ def export(
     """
     require_packages()
     plain = ("hardware.device=cpu", "hardware.kernels=torch")
-    found, settings = open_checkpoint(path, (*words, *plain), load_step, plays=True)
-    folder = home(found) / "onnx" / str(found.step)
+    source, settings = open_checkpoint(path, (*overrides, *plain), load_step, plays=True)
+    folder = home(source) / "onnx" / str(source.step)
     require_empty(
         folder,
         "an export",
@@ -144,14 +144,14 @@ def export(
     )
     temporary = temporary_folder(folder)
     try:
-        record = written(settings, found, temporary)
+        record = written(settings, source, temporary)
         shutil.rmtree(folder, ignore_errors=True)
         temporary.replace(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
         with suppress(OSError):  # not empty
             folder.parent.rmdir()
-    return Export(folder, record, found.remarks)
+    return Export(folder, record, source.remarks)
 
 
 def require_packages() -> None:
@@ -183,18 +183,18 @@ def temporary_folder(folder: Path) -> Path:
         ) from error
 
 
-def written(settings: Settings, found: checkpoint.Found, folder: Path) -> dict[str, Any]:
+def written(settings: Settings, source: checkpoint.Found, folder: Path) -> dict[str, Any]:
     """Write the files of an export and compare them with the policy; returns ``export.json``."""
-    device, settings = prepare_machine(settings), ordered_as_saved(settings, found.folder)
+    device, settings = prepare_machine(settings), ordered_as_saved(settings, source.folder)
     with usage_errors():
         env = build_env(settings, min(settings.run.test.n_envs, 4), training=False)
     try:
-        agents = load_agents(settings, env.spec, device, found.folder).eval()
+        agents = load_agents(settings, env.spec, device, source.folder).eval()
         network = ActingNetwork(agents, env.spec)
         about = {
             "what": settings.title,
-            "checkpoint": str(found.folder),
-            "env_steps": str(found.step),
+            "checkpoint": str(source.folder),
+            "env_steps": str(source.step),
             "frame_stack": str(env.spec.frame_stack),
             "first_action": str(env.spec.first_action),
             "rltrain": rltrain.__version__,
@@ -277,7 +277,7 @@ def quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def dtype_of(spec: EnvSpec) -> torch.dtype:
+def input_dtype(spec: EnvSpec) -> torch.dtype:
     """The type of stored observations."""
     return cast(torch.dtype, getattr(torch, spec.obs_dtype))
 
@@ -289,7 +289,7 @@ def described(example: Tensor) -> str:
 
 
 def show(done: Export) -> None:
-    """What was written, and what to do with it."""
+    """Print the files that were written and how to use them."""
     console, record = Screen(), done.record
     for remark in done.remarks:
         console.print(remark, soft_wrap=True)

@@ -70,7 +70,7 @@ def wanted(listed: Iterable[Any], path: PurePosixPath) -> dict[str, int]:
     parts = path.parts
     inside = parts.index("checkpoints") if "checkpoints" in parts else len(parts)
     run, one = PurePosixPath(*parts[:inside]), parts[inside + 1 : inside + 2]
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for entry in listed:
         file = PurePosixPath(entry.path)
         if not file.is_relative_to(run) or getattr(entry, "size", None) is None:
@@ -82,10 +82,10 @@ def wanted(listed: Iterable[Any], path: PurePosixPath) -> dict[str, int]:
             continue
         if entry.size > MAX_BYTES[name.suffix]:
             raise CheckpointError(f"{file} has {entry.size:,} bytes, too many for such a file.")
-        found[str(file)] = int(entry.size)
-        if len(found) > MAX_FILES:
+        sizes[str(file)] = int(entry.size)
+        if len(sizes) > MAX_FILES:
             raise CheckpointError(f"The repository has more than {MAX_FILES:,} checkpoint files.")
-    return found
+    return sizes
 
 
 def cache() -> Path:

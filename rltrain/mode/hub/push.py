@@ -22,7 +22,9 @@ TO_ACT = ("config", "model", "spec")
 """The parts of a checkpoint that are sent."""
 
 
-def push(path: str | Path, words: Sequence[str], load_step: int | Literal["best"] | None) -> str:
+def push(
+    path: str | Path, overrides: Sequence[str], load_step: int | Literal["best"] | None
+) -> str:
     """Send a run to the repository ``hub.repo``, which is created if there is none; returns what
     ``checkpoint=`` takes.
 
@@ -30,8 +32,8 @@ def push(path: str | Path, words: Sequence[str], load_step: int | Literal["best"
         CheckpointError: nothing trustworthy at ``path``.
         UsageError: no repository is named, the extra is missing, or the Hub refuses.
     """
-    found, settings = open_checkpoint(path, words, load_step, plays=False)
-    hub, run_dir = settings.run.hub, found.folder.parent.parent
+    source, settings = open_checkpoint(path, overrides, load_step, plays=False)
+    hub, run_dir = settings.run.hub, source.folder.parent.parent
     if hub.repo is None or not re.fullmatch(r"[\w.-]+/[\w.-]+", hub.repo):
         raise UsageError(
             f"mode=push needs a repository, got hub.repo={hub.repo or 'null'}: type "
@@ -41,7 +43,7 @@ def push(path: str | Path, words: Sequence[str], load_step: int | Literal["best"
     api = client(f"hub.repo={repo}")
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        copy_weights(found, folder / "checkpoints" / str(found.step))
+        copy_weights(source, folder / "checkpoints" / str(source.step))
         facts = read_record(run_dir / "run.json")
         if facts:
             for name in [*map(Path, SENT), *videos(run_dir)]:
@@ -59,12 +61,12 @@ def push(path: str | Path, words: Sequence[str], load_step: int | Literal["best"
     return address
 
 
-def copy_weights(found: checkpoint.Found, folder: Path) -> None:
+def copy_weights(source: checkpoint.Found, folder: Path) -> None:
     """Copy what acting needs of a checkpoint, with a manifest of its own."""
     folder.mkdir(parents=True)
-    for name in stored_manifest(found.folder)["files"]:
+    for name in stored_manifest(source.folder)["files"]:
         if name.partition(".")[0] in TO_ACT:
-            shutil.copy(found.folder / name, folder / name)
+            shutil.copy(source.folder / name, folder / name)
     seal(folder, "weights")
 
 

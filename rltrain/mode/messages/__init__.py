@@ -1,1 +1,1 @@
-"""What a run prints at its start and end."""
+"""Messages of a run at its start and end."""

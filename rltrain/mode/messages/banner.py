@@ -15,7 +15,7 @@ from rich.text import Text
 
 import rltrain
 from rltrain.common.files import number_of
-from rltrain.common.space_record import channel_words
+from rltrain.common.space_record import channel_text
 from rltrain.config.schema import Settings
 from rltrain.logger.screen import plural, shown
 from rltrain.trainer import Trainer
@@ -24,13 +24,13 @@ from rltrain.trainer import Trainer
 def banner(
     settings: Settings, trainer: Trainer, plan: Mapping[str, Any], origin: str | None
 ) -> Any:
-    """What runs here with which resources, on one screen."""
+    """Return the panel with a run's settings and resources."""
     facts = {
         "run": f"{settings.title}: {schedule(settings)}",
         **chosen(settings),
         "networks": networks(plan),
         "environment": environment(trainer, plan["n_envs"]),
-        "replay": replay_words(plan["replay"], plan["available_memory_bytes"]),
+        "replay": replay_text(plan["replay"], plan["available_memory_bytes"]),
         "device": device(plan),
         "loggers": loggers(settings),
         "version": f"rltrain {rltrain.__version__}, torch {torch.__version__}, "
@@ -44,8 +44,8 @@ def banner(
     return facts_panel("rltrain", facts)
 
 
-def begins_again(trainer: Trainer, settings: Settings) -> str:
-    """What a run that starts from weights does not take over."""
+def restart_note(trainer: Trainer, settings: Settings) -> str:
+    """Name the parts that a run which starts from weights initializes again."""
     explores = trainer.actor.exploration_metrics(trainer.clock)
     amount = ", ".join(f"{name} {value:g}" for name, value in explores.items())
     start = "start" in settings.nodes["algo.exploration"].kwargs
@@ -57,7 +57,7 @@ def begins_again(trainer: Trainer, settings: Settings) -> str:
 
 
 @dataclass(frozen=True)
-class Job:
+class JobName:
     """One run of a sweep; its name is that of its folder and begins with its number from 0."""
 
     name: str
@@ -68,7 +68,7 @@ class Job:
         return self.name if number is None else f"job {number + 1} of {self.n_jobs}"
 
 
-def job_line(settings: Settings, trainer: Trainer, job: Job) -> str:
+def job_line(settings: Settings, trainer: Trainer, job: JobName) -> str:
     """The banner of a sweep's job."""
     folder = shown(trainer.run_dir)
     return f"[{job.name}] {job}: {settings.title}: {schedule(settings)}, in {folder}"
@@ -91,7 +91,7 @@ def schedule(settings: Settings) -> str:
 def chosen(settings: Settings) -> dict[str, str]:
     """The algorithm where none was typed, and the preset or the recommended settings in use."""
     choices = settings.choices
-    algo = f"{choices['algo']} (chosen for this environment)" if settings.algo_of_env else None
+    algo = f"{choices['algo']} (chosen for this environment)" if settings.env_chose_algo else None
     facts = {"algo": algo, "preset": choices.get("experiment")}
     named = {name: fact for name, fact in facts.items() if fact is not None}
     return named | recommended(choices.get("tuned", "none"))
@@ -116,7 +116,7 @@ def environment(trainer: Trainer, n_envs: Mapping[str, int]) -> str:
         plural(spec["n_actions"], "action"),
         f"observation {'×'.join(map(str, spec['obs_shape']))}",
     ]
-    sizes += [words] if (words := channel_words(spec)) else []
+    sizes += [words] if (words := channel_text(spec)) else []
     sizes += [f"state {spec['state_dim']}"] if spec["state_dim"] else []
     sizes += [f"{name} {fact}" for name, fact in trainer.rollout.about.items()]
     training = n_envs["training"]  # 0: learns from a dataset
@@ -135,7 +135,7 @@ def device(plan: Mapping[str, Any]) -> str:
     return words + (f", {plural(games, 'game process')}" if games else "")
 
 
-def replay_words(plan: Mapping[str, Any], available: int) -> str:
+def replay_text(plan: Mapping[str, Any], available: int) -> str:
     """5,000 episodes of 1,234 bytes a step, up to 1.5 GB; with the free memory where it may be
     short.
     """
@@ -151,7 +151,7 @@ def replay_words(plan: Mapping[str, Any], available: int) -> str:
 
 
 def loggers(settings: Settings) -> str:
-    """What records the metrics beside the console and ``metrics.jsonl``: ``csv, wandb offline``."""
+    """List the loggers beside the console and ``metrics.jsonl``: ``csv, wandb offline``."""
     chosen = [(p, node) for p, node in settings.nodes.items() if p.startswith("logger.")]
     words = [f"{p.partition('.')[2]} {node.kwargs.get('mode', '')}".rstrip() for p, node in chosen]
     return ", ".join(["metrics.jsonl", *(w.replace(" disabled", " off") for w in words)])

@@ -21,7 +21,7 @@ COLUMNS = {
     "test/win_rate": ("win rate", ".1%"),
     "test/episode_length_mean": ("episode length", ",.1f"),
 }
-"""What the table of tests shows, where a test has it."""
+"""Columns of the table of tests, where a test has them."""
 
 
 def write_card(
@@ -116,6 +116,6 @@ def typed_values(settings: Settings) -> str:
 
 def videos(run_dir: Path) -> list[Path]:
     """The newest video of the run, relative to its folder."""
-    found = run_dir.glob("recordings/*/*.gif")
-    newest = max(found, key=lambda path: path.stat().st_mtime, default=None)
+    paths = run_dir.glob("recordings/*/*.gif")
+    newest = max(paths, key=lambda path: path.stat().st_mtime, default=None)
     return [] if newest is None else [newest.relative_to(run_dir)]

@@ -14,7 +14,7 @@ from rltrain.logger.screen import duration, shown
 from rltrain.trainer import Trainer
 
 
-def closing_words(
+def closing_text(
     facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: str, trust: str | None
 ) -> str:
     """The result, and what to type next, with the package that a loaded run must ``trust``."""
@@ -30,10 +30,10 @@ def result(facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: st
     reason = f": {trainer.stopping}" if trainer.stopping and status == "finished" else ""
     lines = [f"{verb} at {env_steps:,} env steps after {duration(trainer.seconds)}{reason}."]
     if status != "finished":
-        lines[0] += f" {kept_words(run_dir / 'checkpoints', env_steps)}"
+        lines[0] += f" {kept_text(run_dir / 'checkpoints', env_steps)}"
     last, best = facts["final_test"], facts["best_test"]
-    lines += [f"Last test: {test_words(last)}"] if last else []
-    lines += [f"Best test: {test_words(best)}"] if best and best != last else []
+    lines += [f"Last test: {test_text(last)}"] if last else []
+    lines += [f"Best test: {test_text(best)}"] if best and best != last else []
     if "error" in facts:
         lines += [facts["error"], f"The traceback is in {shown(run_dir)}/train.log."]
     return lines
@@ -44,7 +44,7 @@ def one_line(lines: Sequence[str]) -> str:
     return " ".join(line if line.endswith(".") else f"{line}." for line in lines)
 
 
-def test_words(test: Mapping[str, Any]) -> str:
+def test_text(test: Mapping[str, Any]) -> str:
     """return 12.34, win rate 50% (at 10,000 env steps)."""
     mean, wins = test.get("test/return_mean"), test.get("test/win_rate")
     words = [] if mean is None else [f"return {mean:.2f}"]
@@ -52,8 +52,8 @@ def test_words(test: Mapping[str, Any]) -> str:
     return f"{', '.join(words)} (at {test['env_steps']:,} env steps)".lstrip()
 
 
-def kept_words(checkpoints: Path, env_steps: int) -> str:
-    """What remains of a run that did not finish."""
+def kept_text(checkpoints: Path, env_steps: int) -> str:
+    """Return a sentence about the checkpoints of a run that did not finish."""
     latest, best = checkpoint.newest_full(checkpoints), checkpoint.pointed(checkpoints, "best")
     if latest == env_steps:
         return "Everything is saved."
@@ -70,7 +70,7 @@ TORCHRUN = "torchrun --nproc-per-node=2 -m rltrain"
 def next_commands(
     facts: Mapping[str, Any], run_dir: Path, trainer: Trainer, status: str, trust: str | None
 ) -> list[str]:
-    """What to type next, and where to look."""
+    """List the commands that can be typed next, and files to look at."""
     path, checkpoints = shown(run_dir), run_dir / "checkpoints"
     folder = shlex.quote(path)
     latest, best = checkpoint.newest_full(checkpoints), checkpoint.pointed(checkpoints, "best")
@@ -96,14 +96,14 @@ def keys_to_type(run_dir: Path, trust: str | None) -> list[str]:
         trusted = [f"trust=[{trust}]"] if trust else []
         load_config(run_dir / "config.json", trusted, learns=True, resumes=True)
     except NotTypedError as error:
-        return [shlex.quote(word) for word in error.words]
+        return [shlex.quote(override) for override in error.overrides]
     except RltrainError:
         return []  # the run could not write its configuration, and has said so
     return []
 
 
 def evaluate_command(path: str, trust: str | None) -> str:
-    """What evaluates a checkpoint; a class of ``__main__`` only Python can hand over again."""
+    """Return the evaluation of a checkpoint; a class of ``__main__`` only Python can name again."""
     if trust == "__main__":
         return f"rltrain.evaluate({path!r}, env=YOUR_CLASS)"
     trusted = f" trust=[{trust}]" if trust else ""
@@ -111,7 +111,7 @@ def evaluate_command(path: str, trust: str | None) -> str:
 
 
 def resume_command(path: str, trust: str | None, total_env_steps: int | None) -> str:
-    """What goes on with a run, to so many env steps or to where it was to end."""
+    """Return the command that resumes a run, to so many env steps or to where it was to end."""
     more = f"total_env_steps={total_env_steps}" if total_env_steps else ""
     if trust == "__main__":
         arguments = ", ".join(filter(None, [repr(path), more, "env=YOUR_CLASS"]))

@@ -29,7 +29,7 @@ def warn(settings: Settings, trainer: Trainer) -> None:
             log.warning(message)
 
 
-def of_exploration(settings: Settings, trainer: Trainer) -> Iterator[str]:
+def exploration_warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
     """Exploration that is missing, doubled, constant by accident, or much longer than the run."""
     if settings.run.dataset.read is not None:
         return
@@ -64,13 +64,13 @@ def of_exploration(settings: Settings, trainer: Trainer) -> Iterator[str]:
         )
 
 
-def of_team(settings: Settings, trainer: Trainer) -> Iterator[str]:
-    """What a team's environment does differently."""
+def team_warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
+    """Differences of a team's environment from what was typed."""
     envs = getattr(getattr(trainer.rollout, "env", None), "envs", ())
     yield from getattr(envs[0], "remarks", ()) if envs else ()
 
 
-def of_learning(settings: Settings, trainer: Trainer) -> Iterator[str]:
+def learning_warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
     """Runs in which hardly a gradient step can be made: stored are the run's env steps and the
     final observation of every episode.
     """
@@ -87,7 +87,7 @@ LONG_PERIOD = 10
 """Polyak averaging with a longer period than this hardly moves the target network."""
 
 
-def of_target_update(settings: Settings, trainer: Trainer) -> Iterator[str]:
+def target_update_warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
     """A Polyak factor on a period that was meant for copies."""
     node = settings.nodes["algo.target_update"]
     tau = node.kwargs.get("tau", 1.0)
@@ -107,7 +107,7 @@ def of_target_update(settings: Settings, trainer: Trainer) -> Iterator[str]:
 PRIORITY_KEYS = ("alpha", "beta", "beta_end", "beta_env_steps", "priority_floor", "eta")
 
 
-def of_unread_keys(settings: Settings, trainer: Trainer) -> Iterator[str]:
+def unread_key_warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
     """Keys that neither the chosen sampler nor the network reads."""
     node = settings.nodes.get("buffer")
     if node is None:
@@ -128,7 +128,7 @@ def of_unread_keys(settings: Settings, trainer: Trainer) -> Iterator[str]:
             )
 
 
-def of_stopping(settings: Settings, trainer: Trainer) -> Iterator[str]:
+def stopping_warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
     """A metric to stop on that this run does not report."""
     metric = settings.run.stop.metric
     if metric is None or settings.callbacks:
@@ -163,7 +163,7 @@ def categorical(settings: Settings) -> bool:
     return "atoms" in settings.nodes["algo.distribution"].kwargs
 
 
-def of_pixels(settings: Settings, trainer: Trainer) -> Iterator[str]:
+def image_warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
     """Images for a network without convolutions."""
     network, shape = settings.nodes["algo.network"].target, trainer.about[SPEC]["obs_shape"]
     plain = trainer.learner.online.agents.hidden_dim == 0 and not network.endswith(".conv_agents")
@@ -183,7 +183,7 @@ def of_pixels(settings: Settings, trainer: Trainer) -> Iterator[str]:
         )
 
 
-def of_spaces(settings: Settings, trainer: Trainer) -> Iterator[str]:
+def space_warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
     """Observations that mean something else than the networks take them for."""
     space = trainer.about[SPEC]["obs_space"] or {}
     if masks := mask_entries(space):
@@ -200,7 +200,7 @@ def of_spaces(settings: Settings, trainer: Trainer) -> Iterator[str]:
         )
 
 
-def of_memory(settings: Settings, trainer: Trainer) -> Iterator[str]:
+def memory_warnings(settings: Settings, trainer: Trainer) -> Iterator[str]:
     """A recurrent network that learns from single transitions without what came before."""
     node = settings.nodes.get("buffer")
     if node is None or trainer.learner.online.agents.hidden_dim == 0:
@@ -216,13 +216,13 @@ def of_memory(settings: Settings, trainer: Trainer) -> Iterator[str]:
 
 
 WARNINGS: tuple[Callable[[Settings, Trainer], Iterator[str]], ...] = (
-    of_exploration,
-    of_team,
-    of_learning,
-    of_target_update,
-    of_unread_keys,
-    of_stopping,
-    of_pixels,
-    of_spaces,
-    of_memory,
+    exploration_warnings,
+    team_warnings,
+    learning_warnings,
+    target_update_warnings,
+    unread_key_warnings,
+    stopping_warnings,
+    image_warnings,
+    space_warnings,
+    memory_warnings,
 )

@@ -36,17 +36,17 @@ def train(n_jobs: int, overrides: Sequence[str]) -> int:
     """Begin the run or, with ``resume=``, go on with it; returns its exit code."""
     from rltrain.config.overrides import original_cwd, typed_value
     from rltrain.errors import RltrainError, exit_code_of
-    from rltrain.mode.messages.banner import Job
+    from rltrain.mode.messages.banner import JobName
     from rltrain.mode.read_overrides import one_job
     from rltrain.mode.run_folder import record_failure
     from rltrain.mode.train import resume, run_training
 
     resumed = typed_value(overrides, "resume")
     run_dir = original_cwd(str(resumed or typed_value(overrides, "hydra.run.dir")))
-    job = Job(run_dir.name, n_jobs)
+    job = JobName(run_dir.name, n_jobs)
     try:
         if resumed is not None:
-            others = [word for word in overrides if not word.startswith("resume=")]
+            others = [override for override in overrides if not override.startswith("resume=")]
             return resume(run_dir, others, job=job).exit_code
         composed, settings = one_job(overrides)
         return run_training(settings, run_dir, files=composed.files(run_dir), job=job).exit_code
@@ -67,7 +67,7 @@ def run_in_process(settings: Settings, run_dir: Path, n_jobs: int) -> None:
         KeyboardInterrupt: the run was interrupted.
     """
     from rltrain.errors import RltrainError, exit_code_of
-    from rltrain.mode.messages.banner import Job
+    from rltrain.mode.messages.banner import JobName
     from rltrain.mode.run_folder import holds_run, read_record, record_failure
     from rltrain.mode.signals import SIGNAL_CODES
     from rltrain.mode.train import run_training
@@ -76,7 +76,7 @@ def run_in_process(settings: Settings, run_dir: Path, n_jobs: int) -> None:
         return
     try:
         resumes = holds_run(run_dir)
-        job = Job(run_dir.name, n_jobs)
+        job = JobName(run_dir.name, n_jobs)
         code = run_training(settings, run_dir, resume=resumes, job=job).exit_code
     except Exception as error:
         record_failure(run_dir, f"{type(error).__name__}: {error}", exit_code_of(error))

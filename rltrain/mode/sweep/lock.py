@@ -30,7 +30,7 @@ def locked(folder: Path) -> Iterator[int | None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            require_dead(file.read(), folder)
+            require_ended(file.read(), folder)
             say(f"Waiting until the runs of the stopped sweep in {shown(folder)} have saved.")
             fcntl.flock(file, fcntl.LOCK_EX)
         except OSError:
@@ -42,7 +42,7 @@ def locked(folder: Path) -> Iterator[int | None]:
         yield file.fileno()
 
 
-def require_dead(holder: str, folder: Path) -> None:
+def require_ended(holder: str, folder: Path) -> None:
     """Refuse a folder whose holder, ``host pid``, is at work.
 
     Raises:

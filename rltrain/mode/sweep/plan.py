@@ -28,7 +28,7 @@ HOW = ("sweep.", "hydra.sweep.dir=", "hydra/launcher=", "hydra.launcher.")
 
 
 @dataclass(frozen=True)
-class Job:
+class SweepJob:
     """One run of a sweep: its folder, and the overrides that would make it as a single run."""
 
     folder: Path
@@ -50,7 +50,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     """A sweep.
 
     Attributes:
@@ -64,7 +64,7 @@ class Plan:
     digest: str
     n_jobs: int
     started: str
-    jobs: tuple[Job, ...] = ()
+    jobs: tuple[SweepJob, ...] = ()
 
     def write(self) -> None:
         """Write ``sweep.json``."""
@@ -80,7 +80,7 @@ class Plan:
         }
         put_text(self.folder / FILE, json.dumps(facts, indent=1))
 
-    def with_jobs(self, jobs: Iterable[Job]) -> Plan:
+    def with_jobs(self, jobs: Iterable[SweepJob]) -> SweepPlan:
         """The plan with those jobs that it does not have yet."""
         known = {job.name: job for job in self.jobs}
         for job in jobs:
@@ -96,8 +96,8 @@ class Plan:
     def job_folders(self) -> list[Path]:
         """The folders of jobs that have begun, by number."""
         numbers = {p: number_of(p.name.partition("_")[0]) for p in self.folder.glob("*")}
-        found = {p: n for p, n in numbers.items() if n is not None}
-        return sorted(found, key=found.__getitem__)
+        numbered = {p: n for p, n in numbers.items() if n is not None}
+        return sorted(numbered, key=numbered.__getitem__)
 
     @property
     def n_finished(self) -> int:
@@ -109,7 +109,7 @@ class Plan:
         return self.n_finished >= self.n_jobs
 
 
-def read_plan(folder: Path) -> Plan | None:
+def read_plan(folder: Path) -> SweepPlan | None:
     """The plan in a folder, or None.
 
     Raises:
@@ -120,10 +120,10 @@ def read_plan(folder: Path) -> Plan | None:
         return None
     try:
         jobs = [
-            Job(folder / plain_name(job["folder"]), tuple(map(str, job["overrides"])))
+            SweepJob(folder / plain_name(job["folder"]), tuple(map(str, job["overrides"])))
             for job in facts["jobs"]
         ]
-        return Plan(
+        return SweepPlan(
             folder,
             tuple(map(str, facts["overrides"])),
             str(facts["config_sha256"]),
@@ -150,7 +150,7 @@ def plain_name(name: Any) -> str:
 
 def plan_for(
     overrides: Sequence[str], settings: Sequence[Settings], typed: Path | None
-) -> tuple[Plan, bool]:
+) -> tuple[SweepPlan, bool]:
     """The plan that a command begins or continues, and whether it continues one.
 
     Args:
@@ -160,7 +160,7 @@ def plan_for(
     Raises:
         UsageError: the typed folder holds something else.
     """
-    wanted = Plan(
+    wanted = SweepPlan(
         folder=typed or new_sweep_dir(),
         overrides=tuple(sorted(o for o in overrides if not o.startswith(HOW))),
         digest=digest(settings),
@@ -169,16 +169,16 @@ def plan_for(
     )
     if typed is None:
         root = wanted.folder.parent
-        for found in sorted(plans_below(root), key=lambda p: p.started, reverse=True):
-            if found.overrides != wanted.overrides or found.finished:
+        for other in sorted(plans_below(root), key=lambda p: p.started, reverse=True):
+            if other.overrides != wanted.overrides or other.finished:
                 continue
-            if found.digest == wanted.digest:
-                return found, True
+            if other.digest == wanted.digest:
+                return other, True
             log.warning(
                 "%s is an unfinished sweep of the same overrides, but with other settings: files "
                 "of the configuration have changed since. A new sweep starts; resume=%s would go "
                 "on with that one.",
-                *(shown(found.folder),) * 2,
+                *(shown(other.folder),) * 2,
             )
             break
     elif plan := read_plan(typed):
@@ -202,17 +202,17 @@ def plan_for(
     return wanted, False
 
 
-def plans_below(root: Path) -> list[Plan]:
+def plans_below(root: Path) -> list[SweepPlan]:
     """The sweeps in a folder; a ``sweep.json`` that cannot be read is passed over."""
-    found = []
+    plans = []
     for file in root.glob(f"*/{FILE}"):
         try:
             plan = read_plan(file.parent)
         except CheckpointError as error:
             log.warning("%s", error)
             continue
-        found += [plan] if plan else []
-    return found
+        plans += [plan] if plan else []
+    return plans
 
 
 def digest(settings: Sequence[Settings]) -> str:

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from rltrain.mode.run_folder import record_failure
 from rltrain.mode.signals import SIGNAL_CODES, TYPED
-from rltrain.mode.sweep.plan import Job
+from rltrain.mode.sweep.plan import SweepJob
 
 CRASHES = (1, 4)
 """Exit codes of jobs that are tried again, as those that a signal has killed."""
@@ -62,20 +62,20 @@ class Processes:
     retries: int
     fail_fast: bool
     display: Lines
-    command: Callable[[Job], Sequence[str]]
+    command: Callable[[SweepJob], Sequence[str]]
     environment: Callable[[int], Mapping[str, str]]
     program: Sequence[str] = (sys.executable, "-m", "rltrain.mode.sweep.job")
     lock: int | None = None
     stopped: str | None = None
-    running: dict[Job, subprocess.Popen[str]] = field(default_factory=dict)
+    running: dict[SweepJob, subprocess.Popen[str]] = field(default_factory=dict)
     events: SimpleQueue[tuple[Any, ...]] = field(default_factory=SimpleQueue)
     signals: list[int] = field(default_factory=list)
-    places: dict[Job, int] = field(default_factory=dict)
+    places: dict[SweepJob, int] = field(default_factory=dict)
     failed_fast: bool = False
 
     INTERVAL = 0.5  # seconds
 
-    def run(self, jobs: Sequence[Job]) -> None:
+    def run(self, jobs: Sequence[SweepJob]) -> None:
         """Run the jobs in order, ``at_once`` of them side by side."""
         waiting = deque(jobs)
         tries = dict.fromkeys(jobs, 0)
@@ -108,7 +108,7 @@ class Processes:
     def stopping(self) -> bool:
         return self.failed_fast or self.stopped is not None
 
-    def start(self, job: Job) -> None:
+    def start(self, job: SweepJob) -> None:
         """Start a job and pass on what it prints."""
         place = min(set(range(self.at_once)) - {self.places[other] for other in self.running})
         self.places[job] = place
@@ -124,7 +124,7 @@ class Processes:
         for number in self.signals:  # one that came while the process was being started
             process.send_signal(number)
 
-    def process(self, job: Job, arguments: Sequence[str]) -> subprocess.Popen[str]:
+    def process(self, job: SweepJob, arguments: Sequence[str]) -> subprocess.Popen[str]:
         """Start a job in a process group of its own, so that Ctrl-C reaches it through us only."""
         return subprocess.Popen(
             [*self.program, *arguments],
@@ -145,7 +145,7 @@ class Processes:
             self.events.put(("line", line.rstrip("\n"), name))
 
     def wait(
-        self, job: Job, process: subprocess.Popen[str], readers: Sequence[threading.Thread]
+        self, job: SweepJob, process: subprocess.Popen[str], readers: Sequence[threading.Thread]
     ) -> None:
         """Run by a thread: report the end of a job, after its last lines."""
         code = process.wait()
@@ -153,7 +153,7 @@ class Processes:
             thread.join(timeout=1.0)  # a process that the job left behind may keep a pipe open
         self.events.put(("end", job, code))
 
-    def ended(self) -> Iterator[tuple[Job, int]]:
+    def ended(self) -> Iterator[tuple[SweepJob, int]]:
         """Pass on lines and signals until ``INTERVAL`` is over or a job has ended; yields those
         and their exit codes.
         """
@@ -178,7 +178,7 @@ class Processes:
     def crashed(self, code: int) -> bool:
         return code in CRASHES or code < 0
 
-    def close(self, job: Job, code: int) -> None:
+    def close(self, job: SweepJob, code: int) -> None:
         """Record how a job ended; with ``fail_fast`` a failed one ends the others."""
         self.record_end(job, code)
         if self.fail_fast and not self.stopping and code not in (0, *SIGNAL_CODES.values()):
@@ -187,7 +187,7 @@ class Processes:
             for process in self.running.values():
                 process.terminate()
 
-    def record_end(self, job: Job, code: int) -> None:
+    def record_end(self, job: SweepJob, code: int) -> None:
         """Record the failure of a job that did not do so itself."""
         status = job.record.get("status")
         if code != 0 and (status == "running" or (status is None and not self.stopping)):
@@ -217,7 +217,7 @@ class Processes:
                 signal.signal(s, handler)
 
 
-def reason(job: Job, code: int) -> str:
+def reason(job: SweepJob, code: int) -> str:
     """Why a job has ended."""
     if code < 0:
         return f"killed by {signal.Signals(-code).name}"
@@ -225,7 +225,7 @@ def reason(job: Job, code: int) -> str:
 
 
 def stop_words(count: int, name: str) -> str:
-    """What the signal number ``count`` does, and what another one would do."""
+    """Return the message about the ``count``-th signal and what another one would do."""
     typed = TYPED[name]
     if count == 1:
         return (

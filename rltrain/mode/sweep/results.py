@@ -14,7 +14,7 @@ from rich.table import Table
 from rltrain.common.files import put_text
 from rltrain.logger.screen import Screen, shown
 from rltrain.mode.signals import SIGNAL_CODES
-from rltrain.mode.sweep.plan import Job, Plan
+from rltrain.mode.sweep.plan import SweepJob, SweepPlan
 from rltrain.report.statistics import estimate, mean, resampled_runs
 
 FILE = "results.csv"
@@ -26,8 +26,8 @@ RESAMPLES = 2_000
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What became of one job."""
+class JobOutcome:
+    """The end of one job."""
 
     name: str
     overrides: tuple[str, ...]
@@ -47,13 +47,13 @@ class Outcome:
         return int(self.record.get("env_steps", 0))
 
 
-def outcomes(plan: Plan) -> list[Outcome]:
+def outcomes(plan: SweepPlan) -> list[JobOutcome]:
     """The jobs of a sweep, those that have not begun included."""
-    listed = plan.jobs or tuple(Job(folder, ()) for folder in plan.job_folders)
-    return [Outcome(job.name, job.overrides, job.record) for job in listed]
+    listed = plan.jobs or tuple(SweepJob(folder, ()) for folder in plan.job_folders)
+    return [JobOutcome(job.name, job.overrides, job.record) for job in listed]
 
 
-def summarize(plan: Plan, stopped: str | None = None) -> int:
+def summarize(plan: SweepPlan, stopped: str | None = None) -> int:
     """Print how the jobs and configurations of a sweep did, write ``results.csv``, and return the
     sweep's exit code.
 
@@ -84,7 +84,7 @@ def summarize(plan: Plan, stopped: str | None = None) -> int:
     return worst(codes)
 
 
-def job_table(jobs: Sequence[Outcome], title: str) -> Table:
+def job_table(jobs: Sequence[JobOutcome], title: str) -> Table:
     """A line per job."""
     columns = {c: at for c, at in COLUMNS.items() if any(at[0] in job.test for job in jobs)}
     table = Table(title=title)
@@ -100,19 +100,19 @@ def job_table(jobs: Sequence[Outcome], title: str) -> Table:
     return table
 
 
-def configurations(jobs: Sequence[Outcome]) -> dict[str, list[Outcome]]:
+def configurations(jobs: Sequence[JobOutcome]) -> dict[str, list[JobOutcome]]:
     """The jobs by their overrides that differ within the sweep, the seed apart."""
     given = [dict(o.partition("=")[::2] for o in job.overrides) for job in jobs]
     keys = dict.fromkeys(key for pairs in given for key in pairs if key != "seed")
     differ = [key for key in keys if len({pairs.get(key) for pairs in given}) > 1]
-    groups: dict[str, list[Outcome]] = {}
+    groups: dict[str, list[JobOutcome]] = {}
     for job, pairs in zip(jobs, given, strict=True):
         name = " ".join(f"{key}={pairs[key]}" for key in differ if key in pairs)
         groups.setdefault(name or "all runs", []).append(job)
     return groups
 
 
-def configuration_table(groups: Mapping[str, Sequence[Outcome]]) -> Table:
+def configuration_table(groups: Mapping[str, Sequence[JobOutcome]]) -> Table:
     """Means over the seeds of every configuration, with 95% bootstrap intervals."""
     finished = {name: [j for j in jobs if j.status == "finished"] for name, jobs in groups.items()}
     tests = [job.test for jobs in finished.values() for job in jobs]
@@ -140,7 +140,7 @@ def interval_text(values: Sequence[float], form: str) -> str:
     return f"{value:{form}} [{low:{form}}, {high:{form}}]"
 
 
-def csv_text(jobs: Sequence[Outcome]) -> str:
+def csv_text(jobs: Sequence[JobOutcome]) -> str:
     """A row per job: its overrides, how it ended, and every metric of its last and best test."""
     rows = []
     for job in jobs:

@@ -17,7 +17,7 @@ from rltrain.config.schema import Settings, SweepSettings
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.sweep.lock import locked
-from rltrain.mode.sweep.plan import Job, Plan, plan_for, read_plan, require_own_datasets
+from rltrain.mode.sweep.plan import SweepJob, SweepPlan, plan_for, read_plan, require_own_datasets
 from rltrain.mode.sweep.processes import Lines, Processes
 from rltrain.mode.sweep.results import summarize
 from rltrain.mode.sweep.saved import job_command, saved_jobs
@@ -62,7 +62,7 @@ def begin(overrides: Sequence[str], settings: Sequence[Settings]) -> int:
         return summarize(local.plan, local.stopped)
 
 
-def go_on(folder: Path, overrides: Sequence[str]) -> int:
+def resume_sweep(folder: Path, overrides: Sequence[str]) -> int:
     """Carry out ``resume=SWEEP_FOLDER``; returns the exit code.
 
     Args:
@@ -80,10 +80,10 @@ def go_on(folder: Path, overrides: Sequence[str]) -> int:
             f"{shown(folder)} does not list its jobs, since another launcher ran them. Type the "
             f"command of the sweep again{type_again}."
         )
-    own = [word for word in overrides if word.startswith("sweep.")]
-    others = [word for word in overrides if word not in own]
+    own = [override for override in overrides if override.startswith("sweep.")]
+    others = [override for override in overrides if override not in own]
     jobs = saved_jobs(plan, others)
-    local = Local(plan, settings_of(own).run.sweep)
+    local = Local(plan, compose_job(own).run.sweep)
     with locked(folder) as local.lock:
         say(continued(plan))
         with suppress(KeyboardInterrupt):
@@ -91,13 +91,13 @@ def go_on(folder: Path, overrides: Sequence[str]) -> int:
         return summarize(plan, local.stopped)
 
 
-def settings_of(overrides: Sequence[str]) -> Settings:
+def compose_job(overrides: Sequence[str]) -> Settings:
     """The settings of one job."""
     return compose_checked(overrides).settings()
 
 
-def continued(plan: Plan) -> str:
-    """What is said of a sweep that goes on."""
+def continued(plan: SweepPlan) -> str:
+    """Return the message about a sweep that is resumed."""
     return (
         f"Continuing the sweep in {shown(plan.folder)}: {plan.n_finished} of "
         f"{plural(plan.n_jobs, 'run')} finished before. hydra.sweep.dir=FOLDER would begin a new "
@@ -114,7 +114,7 @@ class Local:
         stopped: the signal that ended it.
     """
 
-    plan: Plan
+    plan: SweepPlan
     settings: SweepSettings
     lock: int | None = None
     stopped: str | None = None
@@ -125,15 +125,15 @@ class Local:
         Raises:
             KeyboardInterrupt: the sweep was stopped.
         """
-        found = [
-            Job(folder, tuple(o for o in words if not o.startswith("sweep.")))
-            for words, folder in jobs
+        new_jobs = [
+            SweepJob(folder, tuple(o for o in typed if not o.startswith("sweep.")))
+            for typed, folder in jobs
         ]
-        self.plan = self.plan.with_jobs(found)
+        self.plan = self.plan.with_jobs(new_jobs)
         self.plan.write()
-        self.run({job: settings_of(job.overrides) for job in found if not job.finished})
+        self.run({job: compose_job(job.overrides) for job in new_jobs if not job.finished})
 
-    def run(self, jobs: Mapping[Job, Settings], others: Sequence[str] = ()) -> None:
+    def run(self, jobs: Mapping[SweepJob, Settings], others: Sequence[str] = ()) -> None:
         """Run jobs.
 
         Args:
@@ -155,7 +155,7 @@ class Local:
             soft_wrap=True,
         )
 
-        def command(job: Job) -> list[str]:
+        def command(job: SweepJob) -> list[str]:
             return job_command(job, jobs[job], others, share.overrides(jobs[job]))
 
         processes = Processes(

@@ -16,7 +16,7 @@ from rltrain.hardware.device import available_cores
 
 @dataclass(frozen=True)
 class Shares:
-    """What every job gets.
+    """The threads and GPUs that every job gets.
 
     Attributes:
         at_once: jobs that run side by side.

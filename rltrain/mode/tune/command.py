@@ -27,7 +27,7 @@ from rltrain.mode.signals import SIGNAL_CODES
 from rltrain.mode.tune.results import write_results
 from rltrain.mode.tune.space import read_space
 from rltrain.mode.tune.study import open_study, require_optuna
-from rltrain.mode.tune.worker import Job, work
+from rltrain.mode.tune.worker import StudySetup, work
 from rltrain.report.readers import STUDY
 
 
@@ -57,7 +57,7 @@ def tune(settings: Settings, overrides: Sequence[str]) -> int:
         f"{plural(run.tune.jobs, 'process')}.",
         soft_wrap=True,
     )
-    code = start(Job(folder, tuple(overrides), tuple(space), run), run.tune.jobs)
+    code = start(StudySetup(folder, tuple(overrides), tuple(space), run), run.tune.jobs)
     return write_results(folder, run, overrides, screen) or code
 
 
@@ -100,7 +100,7 @@ def begin(folder: Path, overrides: Sequence[str], run: RunSettings) -> bool:
     return False
 
 
-def start(job: Job, jobs: int) -> int:
+def start(job: StudySetup, jobs: int) -> int:
     """Work in this process, or in several of its own; returns the first exit code that is not 0."""
     if jobs == 1:
         return work(job)
@@ -127,8 +127,8 @@ def start(job: Job, jobs: int) -> int:
     return next((code for p in processes if (code := p.exitcode or 0)), 0)
 
 
-def exit_with(job: Job) -> None:
-    """What a process of several does; Ctrl-C between two trials ends it as well."""
+def exit_with(job: StudySetup) -> None:
+    """Run one of several processes; Ctrl-C between two trials ends it as well."""
     keep_streams()
     try:
         raise SystemExit(work(job))

@@ -1,4 +1,4 @@
-"""What a study leaves behind: the best trial as a preset, a table of trials, and figures."""
+"""The results of a study: the best trial as a preset, a table of trials, and figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rltrain.config.schema import RunSettings
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.tune.preset import preset_text
 from rltrain.mode.tune.study import open_study, trial_dir
-from rltrain.mode.tune.worker import metric_name, settings_text, tests_of
+from rltrain.mode.tune.worker import metric_name, read_tests, settings_text
 from rltrain.report.study_figures import draw_history, draw_importance
 
 SHOWN = 5
@@ -32,13 +32,13 @@ def write_results(folder: Path, run: RunSettings, overrides: Sequence[str], scre
         screen.print(f"None of {plural(len(trials), 'trial')} came to a score.")
         return int(bool(trials) and all(t.state.name == "FAIL" for t in trials))
     best = study.best_trial
-    words = [f"{key}={value}" for key, value in best.params.items()]
-    metric = metric_name(run.tune.metric, tests_of(trial_dir(folder, best.number))[-1])
+    best_overrides = [f"{key}={value}" for key, value in best.params.items()]
+    metric = metric_name(run.tune.metric, read_tests(trial_dir(folder, best.number))[-1])
     about = [
         f"Trial {best.number}, the best of {plural(len(trials), 'trial')}: {metric} {best.value:g},"
         f" mean of its last {plural(run.tune.last_tests, 'test')}, with seed {run.seed}."
     ]
-    put_text(folder / "best.yaml", preset_text([*overrides, *words], about))
+    put_text(folder / "best.yaml", preset_text([*overrides, *best_overrides], about))
     history = [(t.number, float(t.value)) for t in scored]
     draw_history(folder / "history.png", history, run.tune.mode)
     importance = importances(study) if len(scored) > 3 else {}

@@ -60,7 +60,7 @@ def read_space(entries: Sequence[Mapping[str, Any]]) -> list[Parameter]:
 
 
 def problem(entry: Mapping[str, Any]) -> str:
-    """What is wrong with an entry; empty if nothing is."""
+    """Return the problem of an entry; empty if there is none."""
     name = entry.get("key")
     if not isinstance(name, str) or name.startswith(("tune.", "report.")) or name in ("seed", ""):
         return f"{show(entry)}: {FORM}, with a key of training."

@@ -25,8 +25,8 @@ from rltrain.mode.tune.study import next_trial, open_study, suggest, trial_dir
 
 
 @dataclass(frozen=True)
-class Job:
-    """What every process of a study is given."""
+class StudySetup:
+    """The settings of a study that each of its processes is given."""
 
     folder: Path
     overrides: tuple[str, ...]  # of training, without what is searched
@@ -80,12 +80,12 @@ def metric_name(metric: str, value: Any) -> str:
     return "test/win_rate" if "test/win_rate" in value else "test/return_mean"
 
 
-def work(job: Job) -> int:
+def work(job: StudySetup) -> int:
     """Run trials until the study has enough; returns the exit code."""
     study = open_study(job.folder, job.run)
     screen = Screen()
-    while (found := next_trial(study, job.folder, job.run)) is not None:
-        trial, lock = found
+    while (claimed := next_trial(study, job.folder, job.run)) is not None:
+        trial, lock = claimed
         try:
             code = run_trial(job, study, trial, screen)
         finally:
@@ -95,7 +95,7 @@ def work(job: Job) -> int:
     return 0
 
 
-def run_trial(job: Job, study: Any, trial: Any, screen: Screen) -> int:
+def run_trial(job: StudySetup, study: Any, trial: Any, screen: Screen) -> int:
     """Train one trial, or the rest of an interrupted one, and tell the study how it ended."""
     overrides = suggest(study, trial, job.space, job.run)
     run_dir = trial_dir(job.folder, trial.number)
@@ -127,11 +127,11 @@ def run_trial(job: Job, study: Any, trial: Any, screen: Screen) -> int:
     return done.exit_code
 
 
-def tell(job: Job, study: Any, trial: Any, pruned: bool, screen: Screen) -> None:
+def tell(job: StudySetup, study: Any, trial: Any, pruned: bool, screen: Screen) -> None:
     """Tell the study the score of a trial that came to its end, or that it was pruned."""
     from optuna.trial import TrialState
 
-    score = score_of(trial_dir(job.folder, trial.number), job.run)
+    score = run_score(trial_dir(job.folder, trial.number), job.run)
     if pruned:
         study.tell(trial, state=TrialState.PRUNED)
         show(screen, f"trial {trial.number} pruned at {score:g}")
@@ -144,15 +144,15 @@ def tell(job: Job, study: Any, trial: Any, pruned: bool, screen: Screen) -> None
         show(screen, f"trial {trial.number} failed: no test reported {job.run.tune.metric}")
 
 
-def tests_of(run_dir: Path) -> list[dict[str, Any]]:
+def read_tests(run_dir: Path) -> list[dict[str, Any]]:
     """The tests of a run."""
     lines = rows(run_dir / "metrics.jsonl")
     return [row for row in lines if any(name.startswith("test/") for name in row)]
 
 
-def score_of(run_dir: Path, run: RunSettings) -> float:
+def run_score(run_dir: Path, run: RunSettings) -> float:
     """Mean of a run's last tests; NaN if there were none."""
-    tests = tests_of(run_dir)
+    tests = read_tests(run_dir)
     values = [row.get(metric_name(run.tune.metric, row)) for row in tests]
     numbers = [value for value in values if value is not None]
     return float(np.mean(numbers[-run.tune.last_tests :])) if numbers else np.nan

@@ -8,7 +8,7 @@ import pytest
 from rltrain import main as entry
 from rltrain.api import settings_from
 from rltrain.common.install import install_command
-from rltrain.config.catalog import Catalog, each_of
+from rltrain.config.catalog import Catalog, split_options
 from rltrain.config.compose import compose_checked
 from rltrain.config.suggest.aliases import choice_aliases, tables, value_aliases
 from rltrain.config.suggest.choices import for_choice
@@ -254,7 +254,7 @@ def exists(override):
     name, _, value = override.partition("=")
     key = name.lstrip("+")
     if name in CATALOG.groups:
-        return set(each_of(value)) <= {*CATALOG.options(name), "VALUE"}
+        return set(split_options(value)) <= {*CATALOG.options(name), "VALUE"}
     if name.startswith("+"):
         return any(f"{key}.".startswith(f"{node}.") for node in FREE_FORM)
     nodes = ("hydra.", "algo.network._target_", *CATALOG.root.keys)

@@ -10,7 +10,7 @@ import pytest
 from docs.signatures import GIVEN, shipped, written
 from rltrain.common.imports import locate
 from rltrain.config.validate import constructor
-from rltrain.config.validate.constructor import constructor_at, constructor_of
+from rltrain.config.validate.constructor import find_constructor, read_constructor
 from rltrain.errors import UsageError
 
 
@@ -21,7 +21,7 @@ def test_the_file_is_current():
 
 def test_what_is_read_is_what_the_class_says():
     for target in shipped():
-        read, imported = constructor.from_file(target), constructor_of(locate(target))
+        read, imported = constructor.from_file(target), read_constructor(locate(target))
         expected = {k: repr(v) for k, v in imported.annotations.items() if k not in GIVEN}
         found = {k: repr(v) for k, v in read.annotations.items() if k not in GIVEN}
         assert found == expected, target
@@ -65,7 +65,7 @@ def test_a_module_whose_signatures_were_edited_is_imported(monkeypatch, tmp_path
     for cached in (constructor.from_file, constructor.digest):
         cached.cache_clear()
     assert (constructor.from_file(target) is None) == edited
-    assert constructor_at(target, facts=["spec"]).annotations == {}
+    assert find_constructor(target, facts=["spec"]).annotations == {}
     for cached in (constructor.from_file, constructor.digest):
         cached.cache_clear()
 
@@ -76,9 +76,9 @@ def test_what_is_not_shipped_is_not_in_the_file(target):
 
 
 def test_what_is_not_in_the_file_is_imported():
-    assert constructor_at("collections.OrderedDict").free
+    assert find_constructor("collections.OrderedDict").free
     with pytest.raises(UsageError, match="NoSuchThing"):
-        constructor_at("rltrain.algo.NoSuchThing")
+        find_constructor("rltrain.algo.NoSuchThing")
 
 
 def test_the_file_names_ranges_by_their_names():

@@ -66,7 +66,7 @@ def test_a_package_that_is_too_old_is_found_with_the_command_that_renews_it(monk
     monkeypatch.setattr(machine, "requirements", lambda: lines)
     old, enough, extra = packages()
     assert (old.verdict, enough.verdict, extra.verdict) == ("missing", "ok", "optional")
-    assert old.found.endswith("; expected >=99")
+    assert old.fact.endswith("; expected >=99")
     assert old.fix == install_command("numpy>=99")
 
 
@@ -79,7 +79,7 @@ def test_an_old_python_is_missing(monkeypatch):
 def test_a_full_disk_is_missing(own_folder, monkeypatch):
     (finding,) = disk(own_folder / "outputs" / "deeper")
     assert finding.verdict == "ok"
-    assert str(own_folder) in finding.found
+    assert str(own_folder) in finding.fact
     monkeypatch.setattr(machine, "NEEDED_DISK", 10**18)
     (finding,) = disk(own_folder)
     assert finding.verdict == "missing"
@@ -116,7 +116,7 @@ def test_a_compiler_that_fails_is_missing_and_one_that_works_is_not(monkeypatch)
     monkeypatch.setattr("numba.njit", lambda function: lambda *arguments: 1 / 0)
     (fails,) = machine.compiler()
     assert [works.verdict, fails.verdict] == ["ok", "missing"]
-    assert "cannot compile it (division by zero)" in fails.found
+    assert "cannot compile it (division by zero)" in fails.fact
     assert "'numba>=0.68'" in fails.fix
 
 
@@ -150,22 +150,22 @@ def test_the_game_and_each_map(tmp_path, monkeypatch):
     monkeypatch.setenv("SC2PATH", str(tmp_path / "game"))
     before = by_name(real_game())
     assert {f.verdict for name, f in before.items() if "plays" not in name} == {"optional"}
-    assert before["SMAC maps"].found == "0 of 23; missing: all of them"
-    assert before["env=smac plays on"].found == "native"
+    assert before["SMAC maps"].fact == "0 of 23; missing: all of them"
+    assert before["env=smac plays on"].fact == "native"
     install_package(tmp_path / "python")
     install_game(tmp_path / "game", *(name for name in map_names() if name != "MMM2"))
     after = by_name(real_game())
     assert after["smac package"].verdict == after["their modules"].verdict == "ok"
-    assert "Base75689" in after["StarCraft II"].found
-    assert after["SMAC maps"].found == "22 of 23; missing: MMM2"
+    assert "Base75689" in after["StarCraft II"].fact
+    assert after["SMAC maps"].fact == "22 of 23; missing: MMM2"
     assert after["SMACv2 map"].verdict == after["smacv2 package"].verdict == "optional"
-    assert after["env=smac plays on"].found == "sc2"
+    assert after["env=smac plays on"].fact == "sc2"
 
 
 def test_wandb_key_is_found_but_not_shown(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert by_name(tools({}))["wandb"].found == "mode offline, no key: runs stay on this machine"
-    found = by_name(tools({"WANDB_API_KEY": "secret", "WANDB_MODE": "online"}))["wandb"].found
+    assert by_name(tools({}))["wandb"].fact == "mode offline, no key: runs stay on this machine"
+    found = by_name(tools({"WANDB_API_KEY": "secret", "WANDB_MODE": "online"}))["wandb"].fact
     assert found == "mode online, a key is known"
     line = "machine api.wandb.ai login user password secret\n"
     (tmp_path / ".netrc").write_text(line)

@@ -9,7 +9,7 @@ from rich.console import Console
 
 import rltrain
 from rltrain.api import settings_from
-from rltrain.mode.messages.banner import Job, banner, job_line, replay_words
+from rltrain.mode.messages.banner import JobName, banner, job_line, replay_text
 from rltrain.mode.messages.resources import resource_plan
 from rltrain.mode.run_folder import git_state
 from tests.mode.messages.test_resources import CARTPOLE, STEP
@@ -51,7 +51,7 @@ def test_it_names_preset_early_stop_and_origin(tmp_path):
 
 def test_a_job_of_a_sweep_gets_one_line(tmp_path):
     trainer = rltrain.make_trainer(CARTPOLE, run_dir=tmp_path / "1_seed-0")
-    line = job_line(settings_from(CARTPOLE), trainer, Job("1_seed-0", 6))
+    line = job_line(settings_from(CARTPOLE), trainer, JobName("1_seed-0", 6))
     assert line.startswith("[1_seed-0] job 2 of 6: dqn on cartpole, seed 0: ")
     assert "\n" not in line
 
@@ -71,7 +71,7 @@ def test_a_job_of_a_sweep_gets_one_line(tmp_path):
 )
 def test_replays_in_words(plan, free, words):
     names = ("capacity", "unit", "bytes_per_step", "bytes", "max_bytes")
-    assert replay_words(dict(zip(names, plan, strict=True)), free).startswith(words)
+    assert replay_text(dict(zip(names, plan, strict=True)), free).startswith(words)
 
 
 def test_run_json_says_whether_the_working_copy_was_changed(tmp_path, small):

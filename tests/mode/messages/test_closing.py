@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from rltrain.common import checkpoint
-from rltrain.mode.messages.closing import closing_words, kept_words, one_line, result
+from rltrain.mode.messages.closing import closing_text, kept_text, one_line, result
 from rltrain.types import Clock
 
 LAST = {"env_steps": 300, "test/return_mean": 7.0, "test/win_rate": 0.25}
@@ -32,7 +32,7 @@ def saved(folder, full=(), best=None):
 
 def test_a_finished_run(trainer, own_folder):
     saved(own_folder / "run", full=[300], best=200)
-    assert closing_words(FACTS, own_folder / "run", trainer, "finished", "mine").splitlines() == [
+    assert closing_text(FACTS, own_folder / "run", trainer, "finished", "mine").splitlines() == [
         "Finished at 300 env steps after 75 s.",
         "Last test: return 7.00, win rate 25% (at 300 env steps)",
         "Best test: return 8.00 (at 200 env steps)",
@@ -45,7 +45,7 @@ def test_a_finished_run(trainer, own_folder):
 
 def test_a_class_of_a_notebook_is_handed_over_again(trainer, own_folder):
     saved(own_folder / "run", full=[300])
-    overrides = closing_words(FACTS, own_folder / "run", trainer, "finished", "__main__")
+    overrides = closing_text(FACTS, own_folder / "run", trainer, "finished", "__main__")
     assert overrides.splitlines()[-2:] == [
         "  rltrain.evaluate('run', env=YOUR_CLASS)",
         "  rltrain.resume('run', total_env_steps=600, env=YOUR_CLASS)",
@@ -66,7 +66,7 @@ def test_a_result_that_is_the_best_is_said_once(trainer, own_folder):
     saved(own_folder, full=[300])
     checkpoint.name_pointer(own_folder / "checkpoints", "best", 300)
     facts = {"final_test": LAST, "best_test": LAST}
-    overrides = closing_words(facts, own_folder, trainer, "finished", None)
+    overrides = closing_text(facts, own_folder, trainer, "finished", None)
     assert "Best test" not in overrides
     assert overrides.count("mode=evaluate") == 1
 
@@ -74,7 +74,7 @@ def test_a_result_that_is_the_best_is_said_once(trainer, own_folder):
 def test_an_offline_record_and_the_curve_are_named(trainer, own_folder):
     (own_folder / "run/wandb/offline-run-1").mkdir(parents=True)
     (own_folder / "run/learning_curve.png").touch()
-    overrides = closing_words(FACTS, own_folder / "run", trainer, "finished", None)
+    overrides = closing_text(FACTS, own_folder / "run", trainer, "finished", None)
     assert overrides.splitlines()[-2:] == [
         "  wandb sync run/wandb/offline-run-*",
         "  run/learning_curve.png",
@@ -99,4 +99,4 @@ def test_a_failed_run_names_its_error_and_what_is_kept(trainer, own_folder):
 )
 def test_what_is_kept_of_a_run_cut_short(own_folder, full, best, overrides):
     saved(own_folder, full, best if best not in full else None)
-    assert kept_words(own_folder / "checkpoints", 300) == overrides
+    assert kept_text(own_folder / "checkpoints", 300) == overrides

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from rltrain.mode.sweep.plan import Job
+from rltrain.mode.sweep.plan import SweepJob
 from rltrain.mode.sweep.processes import Processes
 
 PROGRAM = Path(__file__).with_name("fake_job.py")
@@ -13,7 +13,7 @@ def jobs(folder, *behaviors):
     """Jobs that behave so, for example ``finish`` or ``exit 4``."""
     made = []
     for number, behavior in enumerate(behaviors):
-        job = Job(folder / f"{number}_{behavior.split()[0]}", (behavior,))
+        job = SweepJob(folder / f"{number}_{behavior.split()[0]}", (behavior,))
         job.folder.mkdir(parents=True)
         made.append(job)
     return made

@@ -7,7 +7,7 @@ import pytest
 
 from rltrain.config.compose import compose_checked
 from rltrain.errors import CheckpointError, UsageError
-from rltrain.mode.sweep.plan import Job, plan_for, read_plan, require_own_datasets
+from rltrain.mode.sweep.plan import SweepJob, plan_for, read_plan, require_own_datasets
 
 TYPED = ["env=two_step", "seed=1,2"]
 
@@ -20,7 +20,7 @@ def settings():
 def begun(plan, *statuses):
     """The plan as written by a sweep whose jobs have these statuses."""
     names = [f"{n}_seed-{n + 1}" for n in range(plan.n_jobs)]
-    plan = plan.with_jobs(Job(plan.folder / name, (f"seed={name[-1]}",)) for name in names)
+    plan = plan.with_jobs(SweepJob(plan.folder / name, (f"seed={name[-1]}",)) for name in names)
     plan.write()
     for job, status in zip(plan.jobs, statuses, strict=False):
         job.folder.mkdir()
@@ -93,7 +93,7 @@ def test_a_folder_of_other_runs_is_refused(own_folder, settings):
 def test_two_jobs_never_share_a_folder(own_folder, settings):
     plan = begun(plan_for(TYPED, settings, None)[0])
     with pytest.raises(UsageError, match=r"belongs to another job of this sweep \(seed=1\)"):
-        plan.with_jobs([Job(plan.jobs[0].folder, ("seed=7",))])
+        plan.with_jobs([SweepJob(plan.jobs[0].folder, ("seed=7",))])
 
 
 @pytest.mark.parametrize("name", ["../elsewhere", "/tmp", "..", 3])

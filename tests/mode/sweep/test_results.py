@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.mode.sweep.plan import Job, Plan
+from rltrain.mode.sweep.plan import SweepJob, SweepPlan
 from rltrain.mode.sweep.results import (
     RESAMPLES,
     configurations,
@@ -25,7 +25,7 @@ def sweep(folder, returns, n_jobs=None):
     jobs = []
     for number, (algo, seed, value) in enumerate(returns):
         overrides = (f"algo={algo}", f"seed={seed}", "env=two_step")
-        job = Job(folder / f"{number}_algo-{algo}_seed-{seed}", overrides)
+        job = SweepJob(folder / f"{number}_algo-{algo}_seed-{seed}", overrides)
         job.folder.mkdir(parents=True)
         record = {"status": "failed", "exit_code": 4, "error": "EnvError: step 3", "env_steps": 30}
         if value is not None:
@@ -33,7 +33,7 @@ def sweep(folder, returns, n_jobs=None):
             record = {"status": "finished", "exit_code": 0, "env_steps": 300, "final_test": test}
         (job.folder / "run.json").write_text(json.dumps(record))
         jobs.append(job)
-    return Plan(folder, ("x",), "digest", n_jobs or len(jobs), "now", tuple(jobs))
+    return SweepPlan(folder, ("x",), "digest", n_jobs or len(jobs), "now", tuple(jobs))
 
 
 @pytest.mark.parametrize(

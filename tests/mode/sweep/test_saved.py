@@ -7,14 +7,16 @@ import pytest
 
 from rltrain.config.compose import compose_checked
 from rltrain.errors import CheckpointError, UsageError
-from rltrain.mode.sweep.plan import Job, Plan
+from rltrain.mode.sweep.plan import SweepJob, SweepPlan
 from rltrain.mode.sweep.saved import job_command, saved_jobs
 
 OWN = "callbacks=[{_target_: tests.helpers.Failing}]"
 
 
 def plan(*overrides):
-    return Plan(Path("s"), (), "", 1, "", (Job(Path("s/0_seed-1"), ("env=two_step", *overrides)),))
+    return SweepPlan(
+        Path("s"), (), "", 1, "", (SweepJob(Path("s/0_seed-1"), ("env=two_step", *overrides)),)
+    )
 
 
 def begun(job, status="interrupted", **changes):
