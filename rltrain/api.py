@@ -26,8 +26,7 @@ from rltrain.mode import evaluate as evaluation
 from rltrain.mode.messages.warnings import warn
 from rltrain.mode.run_folder import Journal, holds_run, new_run_dir, read_record
 from rltrain.mode.signals import SIGNAL_CODES
-from rltrain.mode.start import built, initialize
-from rltrain.mode.train import Result, run_training
+from rltrain.mode.train import Result, built, initialize, run_training
 from rltrain.mode.train import resume as continue_run
 from rltrain.stage import Stage
 from rltrain.trainer import Trainer

@@ -147,7 +147,7 @@ def drawn(rng: random.Random, keys: list[str]) -> list[str]:
 @contextlib.contextmanager
 def built_only() -> Iterator[None]:
     """Let runs be built and not trained, sweeps and searches be composed and not begun."""
-    from rltrain.mode.start import built
+    from rltrain.mode.train import built
 
     def build(settings: object, run_dir: Path, **options: object) -> Result:
         built(settings, run_dir).close()

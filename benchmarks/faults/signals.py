@@ -34,8 +34,8 @@ WORKERS = [
     *("algo=dqn", "env=cartpole", "hardware=process", "hardware.n_workers=2"),
 ]
 PHASES = {
-    "compose": "rltrain.mode.dispatch:one_job",
-    "build": "rltrain.mode.start:build_trainer",
+    "compose": "rltrain.mode.dispatch:compose_single",
+    "build": "rltrain.mode.train:build_trainer",
     "collect": "rltrain.hardware.rollout:Rollout.collect",
     "env step": "rltrain.hardware.rollout:Rollout._count",
     "sample": "rltrain.buffer.episode:EpisodeBuffer.sample",

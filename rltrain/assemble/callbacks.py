@@ -1,9 +1,10 @@
-"""The callbacks of a run, in order."""
+"""The callbacks of a run, in order, and its loggers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, cast
 
 from rltrain.algo.learner import Learner
@@ -20,8 +21,9 @@ from rltrain.callback import (
 )
 from rltrain.config.combinations import require_fit
 from rltrain.config.schema import Settings
+from rltrain.errors import usage_errors
 from rltrain.interfaces import Critic, VectorEnv
-from rltrain.logger.loggers import Loggers
+from rltrain.logger.loggers import Logger, Loggers
 
 
 def build_callbacks(
@@ -79,3 +81,15 @@ def video_recorder(settings: Settings, env: VectorEnv, loggers: Loggers) -> list
     key, name = "test.video_interval", settings.choices["env"]
     require_drawable(env, name, f"{key}={interval}", f"{key}=null")
     return [RecordVideo(interval=interval, env=env, loggers=loggers)]
+
+
+def build_loggers(settings: Settings, run_dir: Path) -> list[Logger]:
+    """Build the loggers that ``logger=[…]`` chooses.
+
+    Raises:
+        UsageError: a package that one of them needs is not installed.
+    """
+    nodes = [node for path, node in settings.nodes.items() if path.startswith("logger.")]
+    used = [node for node in nodes if node.kwargs.get("mode") != "disabled"]
+    with usage_errors():
+        return [node.build(run_dir=run_dir, config=settings.record) for node in used]

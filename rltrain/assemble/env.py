@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import torch
 
 import rltrain
+from rltrain.common import checkpoint
+from rltrain.common.checkpoint import SPEC
 from rltrain.common.conformance import conform
 from rltrain.common.files import expanded
 from rltrain.common.spec_changes import changes
 from rltrain.config.schema import Settings
-from rltrain.errors import CONTAINED
+from rltrain.errors import CONTAINED, CheckpointError
 from rltrain.hardware.device import default_threads, resolve_device, set_threads
 from rltrain.interfaces import VectorEnv
 from rltrain.offline.dataset_recorder import BehaviorPolicy, RecordedEnv
@@ -116,3 +121,24 @@ def recorded(
         n_episodes=n_episodes,
     )
     return RecordedEnv(env=env, policy=policy, writer=writer)
+
+
+def ordered_as(settings: Settings, record: Mapping[str, Any]) -> Settings:
+    """The settings whose environments have their agents in the order of a spec.
+
+    Args:
+        record: ``EnvSpec.record``, also as read from JSON; without names nothing changes.
+    """
+    try:
+        names = tuple(str(name) for name, *_ in record["agents"] or ())
+    except (KeyError, TypeError, ValueError):  # the comparison of the specs reports it
+        return settings
+    return replace(settings, agent_order=names) if names else settings
+
+
+def ordered_as_saved(settings: Settings, folder: Path) -> Settings:
+    """The same for the spec of a checkpoint, if it can be read."""
+    try:
+        return ordered_as(settings, checkpoint.read(folder, SPEC))
+    except CheckpointError:  # the restore reports it
+        return settings

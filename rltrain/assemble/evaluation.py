@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from rltrain.assemble.agent_order import ordered_as_saved
-from rltrain.assemble.env import build_env, prepare_machine, recorded
+from rltrain.assemble.env import build_env, ordered_as_saved, prepare_machine, recorded
 from rltrain.assemble.learner import load_agents
 from rltrain.assemble.tests import build_test_rollout, n_test_envs
 from rltrain.callback import Callbacks

@@ -13,10 +13,9 @@ import numpy as np
 import torch
 
 from rltrain.algo.exploration.epsilon import FixedEpsilon
-from rltrain.assemble.agent_order import ordered_as
 from rltrain.assemble.buffer import build_buffer
 from rltrain.assemble.callbacks import build_callbacks, obs_statistics, video_recorder
-from rltrain.assemble.env import prepare_machine
+from rltrain.assemble.env import ordered_as, prepare_machine
 from rltrain.assemble.evaluation import build_test_env, build_tests
 from rltrain.assemble.learner import build_learner
 from rltrain.assemble.trainer import build_actor, trainer_settings

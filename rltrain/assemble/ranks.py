@@ -12,10 +12,9 @@ import torch
 from rltrain.algo.exploration.share import ExplorationOfShare
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
-from rltrain.assemble.agent_order import ordered_as
 from rltrain.assemble.buffer import build_buffer
 from rltrain.assemble.callbacks import build_callbacks, obs_statistics, video_recorder
-from rltrain.assemble.env import build_env, need_same_sizes, prepare_machine
+from rltrain.assemble.env import build_env, need_same_sizes, ordered_as, prepare_machine
 from rltrain.assemble.evaluation import build_test_env, build_tests
 from rltrain.assemble.learner import build_learner
 from rltrain.assemble.policy import accelerate, build_exploration

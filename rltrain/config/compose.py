@@ -30,6 +30,7 @@ from rltrain.config.overrides import (
     original_cwd,
     parse,
     part_group,
+    require_one_value,
     set_value,
     sets_hydra,
     typed_targets,
@@ -152,6 +153,22 @@ def compose_checked(overrides: Sequence[str]) -> Composition:
         )
     except (HydraException, OmegaConfBaseException, YAMLError) as error:
         raise UsageError(f"The configuration cannot be composed: {problem_line(error)}") from error
+
+
+def compose_single(overrides: Sequence[str]) -> tuple[Composition, Settings]:
+    """Compose and validate the overrides of a single run, not of a sweep.
+
+    Raises:
+        UsageError: everything that is wrong, or several values for a key without -m.
+    """
+    require_one_value(overrides)
+    composed = compose_checked(overrides)
+    if of_sweep := [override for override in overrides if override.startswith("sweep.")]:
+        raise UsageError(
+            f"{', '.join(of_sweep)}: only for sweeps. Type rltrain -m … with several values for a "
+            "key, or leave it out."
+        )
+    return composed, composed.settings()
 
 
 def refusal(own: Own, choices: Sequence[Override], typed: str) -> str:

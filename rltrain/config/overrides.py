@@ -20,9 +20,10 @@ from omegaconf import OmegaConf
 from rltrain.common.files import expanded
 from rltrain.config.catalog import RECOMMENDED
 from rltrain.config.command_line import in_quotes
-from rltrain.config.outside import Leaves, leaves
 from rltrain.errors import UsageError
 
+Leaves = dict[tuple[str, ...], Any]
+"""Values by the names that lead to them."""
 PATH_KEYS = (
     "checkpoint",
     "resume",
@@ -290,3 +291,12 @@ def differing(before: Any, after: Any, path: str) -> list[str]:
         names = dict.fromkeys([*before, *after])
         return [p for n in names for p in differing(before.get(n), after.get(n), f"{path}.{n}")]
     return [] if before == after else [path]
+
+
+def leaves(tree: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every value that is no mapping, and empty mappings, by the names that lead to it."""
+    if not isinstance(tree, Mapping) or not tree:
+        yield at, tree
+        return
+    for name, value in tree.items():
+        yield from leaves(value, (*at, str(name)))

@@ -12,10 +12,9 @@ from typing import Any
 import yaml
 from hydra.core.override_parser.types import Override, Sweep
 
-from rltrain.common.files import kept_file
+from rltrain.common.files import get_json, kept_file
 from rltrain.config.catalog import LOADER, Catalog, conf_dir
 from rltrain.config.names import key_problem
-from rltrain.config.outside import FILES, NOT_LOADED
 from rltrain.config.overrides import (
     differing,
     parse,
@@ -26,9 +25,18 @@ from rltrain.config.overrides import (
     typed_targets,
     with_targets,
 )
-from rltrain.config.trust import gate, leave_out, not_built, read_config
+from rltrain.config.trust import (
+    FILES,
+    NOT_LOADED,
+    gate,
+    leave_out,
+    not_built,
+    refuse_interpolations,
+)
 from rltrain.errors import CheckpointError, UsageError
 
+CONFIG_BYTES = 1 << 24
+"""A larger ``config.json`` is not read."""
 CHOICES = ("algo", "env", "buffer", "hardware", "logger", "tuned", "experiment")
 """Groups whose options a loaded run keeps."""
 NEW_RUN = (
@@ -36,6 +44,27 @@ NEW_RUN = (
     "checkpoint=RUN_FOLDER algo=… env=… key=value."
 )
 """Advice where an override would change a setting that a resumed run keeps."""
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """A run's ``config.json``: untrusted data that is neither composed nor resolved.
+
+    Raises:
+        CheckpointError: unreadable, no JSON object, or an interpolation in it.
+    """
+    try:
+        tree = get_json(path, CONFIG_BYTES)
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise CheckpointError(
+            f"{path} is {'a folder' if path.is_dir() else 'not there'}: expected the config.json "
+            "of a run, such as outputs/<algo>-<env>/<run>/config.json."
+        ) from error
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read as JSON: {error}.") from error
+    if not isinstance(tree, dict):
+        raise CheckpointError(f"{path}: expected a JSON object, got {type(tree).__name__}.")
+    refuse_interpolations(tree, path)
+    return tree
 
 
 def load_config(

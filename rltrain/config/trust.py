@@ -2,29 +2,65 @@
 checkpoint, the jobs of a sweep. Nothing passes but what is listed: for each part the classes of its
 own group, environments by ids without a module, values that stay inside the run.
 
-What was trained with classes of the user's own needs ``trust=[package]``, and what reaches outside
-(``outside.py``) needs to be typed again.
+What was trained with classes of the user's own needs ``trust=[package]``, and keys whose values
+reach outside the run (paths, addresses, keys of any name and value) need to be typed again.
+Patterns of keys are of ``fnmatch``; ``env`` stands for ``test.env`` as well.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cache
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import yaml
 from hydra.core.override_parser.types import Override
 
-from rltrain.common.files import get_json
+from rltrain.common.metrics import METRICS
 from rltrain.config.catalog import LOADER, RECOMMENDED, SEVERAL, Catalog, conf_dir
 from rltrain.config.mapping import typed as as_typed
-from rltrain.config.outside import NAMES, NOT_LOADED, Leaves, is_plain, key_kind, leaves
-from rltrain.config.overrides import contained, pick, put, sets_hydra
+from rltrain.config.overrides import Leaves, contained, leaves, pick, put, sets_hydra
 from rltrain.config.overrides import targets as outermost_targets
 from rltrain.errors import CheckpointError, NotTypedError
 
+Kind = Literal["file", "place", "free", "command"]
+OUTSIDE: Mapping[str, Kind] = {
+    "env.prices": "file",
+    "env.start_positions": "file",
+    "env.replay_dir": "place",
+    "env.replay_prefix": "place",
+    "env.kwargs.*": "free",
+    "algo.optimizer.*": "free",
+    "callbacks": "free",
+    "test.function.*": "free",
+    "dataset.write": "place",
+    "dataset.read": "place",
+    "hardware.address": "place",
+    "hardware.worker_resources.*": "free",
+    "logger.trackio.*": "place",
+    "logger.wandb.*": "place",
+    "checkpoint": "place",
+    **dict.fromkeys(("mode", "config", "resume", "runs", "trust", "record"), "command"),
+    **dict.fromkeys(("hub.*", "report.*", "sweep.*", "tune.*"), "command"),
+}
+"""``file``: read by the environment, and copied into the run's folder when it begins. ``place``: a
+path or an address. ``free``: of any form, of which numbers and single words are harmless.
+``command``: what a command does, and no setting of a run.
+"""
+FILES = tuple(
+    f"{part}{key}" for key, kind in OUTSIDE.items() if kind == "file" for part in ("", "test.")
+)
+"""The keys of files that are copied."""
+NOT_LOADED = tuple(key.removesuffix(".*") for key, kind in OUTSIDE.items() if kind == "command")
+"""Settings that are not loaded with a run."""
+KEPT = (("project",), ("name",), ("group",), ("tags",), ("mode",))
+"""Options of a logger that a run keeps."""
+NAMES = ("_target_", "maker", "id")
+"""Keys of a part of the user's own that name what is imported: ``trust`` is asked for them."""
+WORD = re.compile(r"[\w-]{0,64}")
 NOWHERE = "rltrain.config.trust.nowhere"
 """In the place of the class of a part that is not to be built."""
 HANDED_OVER = "rltrain.env.from_class"
@@ -57,8 +93,6 @@ REGISTERED: Mapping[str, str] = {
 PETTINGZOO = "rltrain.env.pettingzoo_env"
 """The target of environments whose ``id`` is a module."""
 MODULE = re.compile(r"([A-Za-z_][\w.]*):[A-Za-z_][\w.]*")
-CONFIG_BYTES = 1 << 24
-"""A larger ``config.json`` is not read."""
 
 
 @cache
@@ -79,27 +113,6 @@ def shipped_parts() -> Mapping[str, frozenset[str]]:
             for path, target in targets(yaml.load(text, Loader=LOADER), group):
                 parts.setdefault(".".join(path), set()).add(target)
     return {part: frozenset(each) for part, each in parts.items()}
-
-
-def read_config(path: Path) -> dict[str, Any]:
-    """A run's ``config.json``: untrusted data that is neither composed nor resolved.
-
-    Raises:
-        CheckpointError: unreadable, no JSON object, or an interpolation in it.
-    """
-    try:
-        tree = get_json(path, CONFIG_BYTES)
-    except (FileNotFoundError, IsADirectoryError) as error:
-        raise CheckpointError(
-            f"{path} is {'a folder' if path.is_dir() else 'not there'}: expected the config.json "
-            "of a run, such as outputs/<algo>-<env>/<run>/config.json."
-        ) from error
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read as JSON: {error}.") from error
-    if not isinstance(tree, dict):
-        raise CheckpointError(f"{path}: expected a JSON object, got {type(tree).__name__}.")
-    refuse_interpolations(tree, path)
-    return tree
 
 
 def gate(
@@ -308,3 +321,22 @@ def targets(tree: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ..
     elif isinstance(tree, list):
         for value in tree:
             yield from targets(value, at)
+
+
+@lru_cache(4096)
+def key_kind(path: tuple[str, ...]) -> Kind | None:
+    """The mark of the key at a path; None: it stays inside."""
+    path = path[1:] if path[:2] == ("test", "env") else path
+    if path[-1] == "_target_" or (path[0] == "logger" and path[2:] in KEPT):
+        return None
+    key = ".".join(path)
+    return next((kind for form, kind in OUTSIDE.items() if fnmatchcase(key, form)), None)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value of a free-form key is made of numbers, single words and metrics."""
+    if isinstance(value, str):
+        return WORD.fullmatch(value) is not None or value in METRICS
+    if isinstance(value, Mapping):
+        return all(is_plain(str(name)) and is_plain(v) for name, v in value.items())
+    return all(map(is_plain, value)) if isinstance(value, list) else True

@@ -11,13 +11,12 @@ from typing import Any
 
 from rltrain.common.streams import say
 from rltrain.config.combinations import Facts
-from rltrain.config.compose import compose_checked
+from rltrain.config.compose import compose_checked, compose_single
 from rltrain.config.overrides import original_cwd, typed_value
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
 from rltrain.mode.read_overrides import (
     loaded,
-    one_job,
     other_overrides,
     require_effect,
     require_once,
@@ -44,7 +43,7 @@ def dispatch(overrides: Sequence[str], *, multirun: bool) -> int:
 
 def new_mode(overrides: Sequence[str]) -> int:
     """Start a new run, or evaluate a policy that needs no checkpoint."""
-    composed, settings = one_job(overrides)
+    composed, settings = compose_single(overrides)
     require_effect(overrides)
     if settings.run.mode == "evaluate":
         return evaluate_script(settings)
@@ -126,7 +125,7 @@ def watch_mode(overrides: Sequence[str]) -> int:
     episodes = [] if "test.episodes" in typed else ["test.episodes=3"]
     changed = [*others, *episodes, "test.n_envs=1", "record=true"]
     if path is None:
-        _, settings = one_job(["mode=watch", *changed])
+        _, settings = compose_single(["mode=watch", *changed])
         require_checkpoint("watch", None, scripted=settings.algo is None)
         from rltrain.mode.watch import watch_script
 
@@ -162,7 +161,7 @@ def import_mode(overrides: Sequence[str]) -> int:
     """Make a run of a checkpoint of PyMARL."""
     path, load_step, others = loaded(overrides)
     path = require_checkpoint("import", path, load_step=load_step)
-    composed, settings = one_job(others)
+    composed, settings = compose_single(others)
     from rltrain.mode.import_checkpoint import import_run, show
     from rltrain.mode.run_folder import new_run_dir
 
@@ -184,7 +183,7 @@ def report_mode(overrides: Sequence[str]) -> int:
             "and report.…= (rltrain --help report). Leave it out, or choose runs with "
             "runs='outputs/dqn-*'."
         )
-    _, settings = one_job(overrides)
+    _, settings = compose_single(overrides)
     from rltrain.mode.report import report, show
 
     show(report(settings.run))
@@ -195,7 +194,7 @@ def tune_mode(overrides: Sequence[str]) -> int:
     """Search hyperparameters; without ``tune=NAME`` in the search space of the algorithm."""
     from rltrain.config.catalog import Catalog
 
-    _, settings = one_job(overrides)
+    _, settings = compose_single(overrides)
     if settings.run.tune.space is None:
         algo, spaces = settings.choices["algo"], Catalog().options("tune")
         if algo not in spaces:
@@ -204,7 +203,7 @@ def tune_mode(overrides: Sequence[str]) -> int:
                 f"{', '.join(spaces)}, or --config-dir=DIR tune=mine with a DIR/tune/mine.yaml of "
                 "your own (docs/tuning.md)."
             )
-        _, settings = one_job([*overrides, f"tune={algo}"])
+        _, settings = compose_single([*overrides, f"tune={algo}"])
     from rltrain.mode.tune import tune
 
     of_study = ("mode=", "tune=", "tune.")

@@ -25,9 +25,8 @@ from rltrain.config.validate.check import check
 from rltrain.errors import CheckpointError, usage_errors
 from rltrain.hardware.device import machine, set_allocator_policy
 from rltrain.logger.screen import Screen, plural, shown
-from rltrain.mode.find_run import find_checkpoint
+from rltrain.mode.find_run import find_checkpoint, other_rules
 from rltrain.mode.hub.download import is_download
-from rltrain.mode.run_folder import other_rules
 from rltrain.types import Clock, Episode
 from rltrain.video.recorder import recorder_of, require_drawable
 

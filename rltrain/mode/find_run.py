@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint.manifest import MANIFEST
-from rltrain.common.files import expanded, require_plain
+from rltrain.common.checkpoint.locate import MANIFEST
+from rltrain.common.files import expanded, json_object, require_plain
 from rltrain.errors import CheckpointError, UsageError
 
 LATEST = "latest"
@@ -155,3 +156,25 @@ def no_run(typed: str | Path, path: Path) -> str:
     expected = "Expected latest, a run folder (outputs/<algo>-<env>/<run>), a folder of runs, or "
     missing = "no run below" if path.is_dir() else "nothing at"
     return f"{typed}: there is {missing} {path}. {expected}checkpoints/<env_steps> in a run."
+
+
+def other_rules(checkpoint_folder: Path, about: Mapping[str, Any]) -> tuple[str, ...]:
+    """A remark if a checkpoint was trained under another version of the environment's rules.
+
+    Args:
+        about: what the environment of this run says of itself; its ``rules_version`` counts.
+    """
+    trained = json_object(checkpoint_folder.parent.parent / "run.json").get("environment")
+    if (
+        not isinstance(trained, dict)
+        or "rules_version" not in about
+        or trained.get("backend") != "native"
+    ):
+        return ()
+    before, now = trained.get("rules_version", trained.get("rules", "1")), about["rules_version"]
+    if before == now:
+        return ()
+    return (
+        f"This checkpoint was trained under version {before} of the battle rules and plays under "
+        f"version {now}: win rates of the two cannot be compared. Train again to compare them.",
+    )

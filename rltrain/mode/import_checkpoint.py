@@ -25,7 +25,7 @@ from rltrain.migrate.pymarl_advice import advice
 from rltrain.migrate.pymarl_files import AGENT, MIXER, OPTIMIZER, PymarlFiles, read_folder
 from rltrain.mode.messages.closing import evaluate_command, resume_command
 from rltrain.mode.run_folder import Record, make_folder, now, require_new
-from rltrain.mode.start import built
+from rltrain.mode.train import built
 from rltrain.types import Clock
 
 CENTRAL = ("central_agent", "central_mixer")

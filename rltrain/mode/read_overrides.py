@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.common.files import require_possible
-from rltrain.config.compose import Composition, compose_checked
-from rltrain.config.overrides import PATH_KEYS, require_one_value, typed_value
+from rltrain.config.overrides import PATH_KEYS, typed_value
 from rltrain.config.schema import Settings
 from rltrain.errors import UsageError
 
@@ -75,22 +74,6 @@ def require_training(settings: Settings) -> None:
             f"{asked[0]} takes effect only where it is typed, and not in a file, in a sweep or in "
             f"quotes. Leave it out there, or type rltrain {asked[0]}."
         )
-
-
-def one_job(overrides: Sequence[str]) -> tuple[Composition, Settings]:
-    """Compose and validate the overrides of one run.
-
-    Raises:
-        UsageError: everything that is wrong, or several values for a key without -m.
-    """
-    require_one_value(overrides)
-    composed = compose_checked(overrides)
-    if of_sweep := [override for override in overrides if override.startswith("sweep.")]:
-        raise UsageError(
-            f"{', '.join(of_sweep)}: only for sweeps. Type rltrain -m … with several values for a "
-            "key, or leave it out."
-        )
-    return composed, composed.settings()
 
 
 def loaded(

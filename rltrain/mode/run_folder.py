@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import os
@@ -10,8 +11,8 @@ import shutil
 import subprocess
 import time
 import weakref
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -31,12 +32,13 @@ from rltrain.common.files import (
 )
 from rltrain.common.folders import require_empty
 from rltrain.common.metrics import test_score
-from rltrain.config.outside import FILES
 from rltrain.config.overrides import pick
 from rltrain.config.saved_config import NEW_RUN
 from rltrain.config.schema import Settings
+from rltrain.config.trust import FILES
 from rltrain.errors import UsageError
 from rltrain.hardware.device import machine
+from rltrain.logger.screen import shown
 from rltrain.mode.messages.resources import resource_plan
 
 log = logging.getLogger("rltrain")
@@ -111,6 +113,32 @@ def clear_folder(run_dir: Path, settings: Settings) -> None:
     if (run_dir / "checkpoints").exists():
         os.replace(run_dir / "checkpoints", cleared)
         shutil.rmtree(cleared, ignore_errors=True)
+
+
+@contextmanager
+def run_lock(run_dir: Path) -> Iterator[None]:
+    """Hold a run folder. The lock is on the folder itself and ends with its process, so that none
+    is left by one that was killed; where the file system has no locks, nothing is held.
+
+    Raises:
+        UsageError: another process holds it.
+    """
+    folder = os.open(run_dir, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(folder)
+        process = json_object(run_dir / "run.json").get("process", "another")
+        raise UsageError(
+            f"The run in {shown(run_dir)} is going on already (process {process}). Wait until it "
+            "has ended, or stop it with Ctrl-C; it saves its state. Then resume it."
+        ) from None
+    except OSError:  # the file system has no locks
+        pass
+    try:
+        yield
+    finally:
+        os.close(folder)
 
 
 def make_folder(run_dir: Path, files: Mapping[str, str]) -> None:
@@ -288,28 +316,6 @@ def leave(path: Path, process: int) -> None:
 def read_record(path: Path) -> dict[str, Any]:
     """A ``run.json``; empty if there is none or it cannot be read."""
     return json_object(path)
-
-
-def other_rules(checkpoint_folder: Path, about: Mapping[str, Any]) -> tuple[str, ...]:
-    """A remark if a checkpoint was trained under another version of the environment's rules.
-
-    Args:
-        about: what the environment of this run says of itself; its ``rules_version`` counts.
-    """
-    trained = read_record(checkpoint_folder.parent.parent / "run.json").get("environment")
-    if (
-        not isinstance(trained, dict)
-        or "rules_version" not in about
-        or trained.get("backend") != "native"
-    ):
-        return ()
-    before, now = trained.get("rules_version", trained.get("rules", "1")), about["rules_version"]
-    if before == now:
-        return ()
-    return (
-        f"This checkpoint was trained under version {before} of the battle rules and plays under "
-        f"version {now}: win rates of the two cannot be compared. Train again to compare them.",
-    )
 
 
 def refuse_changes(changed: list[str]) -> None:

@@ -1,9 +1,12 @@
-"""mode=train: one run in one folder, from the banner to the closing text; also a resumed one."""
+"""mode=train: one run in one folder, from the banner to the closing text; also a resumed one, and
+the processes that learn with it.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -13,41 +16,47 @@ from pathlib import Path
 
 import numpy as np
 
+from rltrain.assemble.callbacks import build_loggers
+from rltrain.assemble.env import ordered_as_saved
+from rltrain.assemble.offline import build_offline_trainer
+from rltrain.assemble.trainer import build_trainer
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.common.files import expanded, refused_writes, require_writable
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
-from rltrain.config.trust import packages
 from rltrain.config.validate.check import check
-from rltrain.errors import exit_code_of, usage_errors
+from rltrain.errors import UsageError, exit_code_of, usage_errors
+from rltrain.hardware.device import set_allocator_policy
 from rltrain.logger.console import PlainLines
 from rltrain.logger.curve import history
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.live import LivePanel
-from rltrain.logger.loggers import Logger, Loggers
+from rltrain.logger.loggers import Loggers
 from rltrain.logger.screen import Screen
 from rltrain.logger.train_log import TrainLog, train_log
-from rltrain.mode.find_run import find_run
-from rltrain.mode.lock import run_lock
-from rltrain.mode.messages.banner import JobName, banner, job_line
-from rltrain.mode.messages.card import write_card
-from rltrain.mode.messages.closing import closing_text, next_commands, one_line, result
+from rltrain.mode.find_run import find_checkpoint, find_run, other_rules
+from rltrain.mode.messages.banner import JobName, banner, job_line, restart_note
+from rltrain.mode.messages.closing import conclusion
 from rltrain.mode.messages.warnings import warn
 from rltrain.mode.run_folder import (
     Record,
+    clear_folder,
     leave,
     make_folder,
     now,
     refuse_changes,
     require_new,
+    run_lock,
 )
 from rltrain.mode.signals import Interrupts
-from rltrain.mode.start import built, initialize, other_rank, restore, run_rank
 from rltrain.offline.shards import require_free
 from rltrain.trainer import Trainer
 
 log = logging.getLogger("rltrain")
+ALIKE = 10
+"""Seconds for the first of several processes to say what all refuse; torchrun then ends the others.
+"""
 
 
 @dataclass(frozen=True)
@@ -64,18 +73,6 @@ class Result:
         metric: ``pandas.DataFrame(result.history)`` takes it as it is.
         """
         return history(self.run_dir / "metrics.jsonl")
-
-
-def chosen_loggers(settings: Settings, run_dir: Path) -> list[Logger]:
-    """The loggers that ``logger=[…]`` chooses.
-
-    Raises:
-        UsageError: a package that one of them needs is not installed.
-    """
-    nodes = [node for path, node in settings.nodes.items() if path.startswith("logger.")]
-    used = [node for node in nodes if node.kwargs.get("mode") != "disabled"]
-    with usage_errors():
-        return [node.build(run_dir=run_dir, config=settings.record) for node in used]
 
 
 def run_training(
@@ -112,7 +109,7 @@ def run_training(
     name = None if job is None else job.name
     with ExitStack() as stack, train_log(screen, name) as keep_log, Interrupts() as interrupts:
         loggers = Loggers([JsonLines(run_dir / "metrics.jsonl"), TrainLog()])
-        for logger in chosen_loggers(settings, run_dir):
+        for logger in build_loggers(settings, run_dir):
             loggers.add(logger)
         live = screen.is_terminal and job is None
         display = LivePanel(screen, settings.title) if live else PlainLines(screen, name)
@@ -195,34 +192,6 @@ def trained(
     return code, status
 
 
-def conclusion(
-    settings: Settings,
-    run_dir: Path,
-    trainer: Trainer,
-    record: Record,
-    status: str,
-    job: JobName | None,
-) -> str:
-    """The last text about a run; a finished one gets its ``README.md``."""
-    trust = to_trust(settings)
-    if status == "finished":
-        commands = next_commands(record.facts, run_dir, trainer, status, trust)
-        trainer.disk.attempt(
-            "README.md", lambda: write_card(run_dir, settings, record.facts, commands)
-        )
-    if job is None:
-        return closing_text(record.facts, run_dir, trainer, status, trust)
-    return f"[{job.name}] " + one_line(result(record.facts, run_dir, trainer, status))
-
-
-def to_trust(settings: Settings) -> str | None:
-    """The packages, separated by commas, that a command which loads the run must trust;
-    ``__main__`` if only Python can name them again, None without any.
-    """
-    named = packages(settings.plain)
-    return "__main__" if "__main__" in named else ",".join(named) or None
-
-
 def resume(
     path: str | Path,
     overrides: Sequence[str],
@@ -252,3 +221,104 @@ def resume(
     settings = check(tree, choices, {})
     settings = settings if handed_over is None else handed_over(settings)
     return run_training(settings, run_dir, resume=True, loud=loud, job=job)
+
+
+def built(
+    settings: Settings,
+    run_dir: Path,
+    loggers: Loggers | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> Trainer:
+    """A trainer, with what its parts refuse put as a usage error."""
+    set_allocator_policy()
+    settings = in_order(settings, run_dir)
+    build: Callable[..., Trainer] = build_trainer
+    if settings.run.dataset.read is not None:
+        build = build_offline_trainer
+    if settings.ranks is not None:
+        from rltrain.assemble.ranks import build_rank_trainer
+
+        build = build_rank_trainer
+    with usage_errors():
+        return build(settings, run_dir, loggers or Loggers([]), callbacks)
+
+
+def in_order(settings: Settings, run_dir: Path) -> Settings:
+    """The settings with the order of agents of what the trainer will go on from: a checkpoint of
+    its own folder, or that of ``checkpoint=``.
+    """
+    newest = checkpoint.newest_full(run_dir / "checkpoints")
+    if newest is not None:
+        return ordered_as_saved(settings, run_dir / "checkpoints" / str(newest))
+    if settings.run.checkpoint is None or settings.run.mode != "train":
+        return settings
+    source = find_checkpoint(settings.run.checkpoint, settings.run.load_step)
+    return ordered_as_saved(settings, source.folder)
+
+
+def initialize(trainer: Trainer, settings: Settings) -> str | None:
+    """Load the weights that ``checkpoint=`` names; returns which were taken."""
+    if settings.run.checkpoint is None:
+        return None
+    source = find_checkpoint(settings.run.checkpoint, settings.run.load_step)
+    trainer.load_weights(source.folder)
+    for remark in source.remarks + other_rules(source.folder, trainer.rollout.about):
+        log.warning("%s", remark)
+    return f"{source.folder} (env step {source.step:,}): {restart_note(trainer, settings)}"
+
+
+def restore(trainer: Trainer, settings: Settings) -> str | None:
+    """Continue from the newest valid checkpoint, with warnings of what is not as it was; a run that
+    was ended before its first one starts again, from what it started from.
+    """
+    if checkpoint.resumable(trainer.run_dir / "checkpoints"):
+        for remark in trainer.restore(trainer.run_dir).remarks:
+            log.warning("%s", remark)
+        return None
+    log.warning("the run had no checkpoint to go on from: it starts again at env step 0.")
+    clear_folder(trainer.run_dir, settings)
+    return initialize(trainer, settings)
+
+
+def other_rank(settings: Settings) -> bool:
+    """Whether another process of torchrun writes the files of this run.
+
+    Raises:
+        UsageError: torchrun did not start this process.
+    """
+    if settings.ranks is None:
+        return False
+    from rltrain.assemble.ranks import is_first
+
+    with usage_errors():
+        return not is_first()
+
+
+def run_rank(settings: Settings, run_dir: Path, *, resume: bool) -> int:
+    """Learn with the process that writes the files of the run; returns the exit code.
+
+    Raises:
+        RltrainError: the run could not begin.
+    """
+    log.setLevel(logging.ERROR)  # the first process has the same to say
+    with Interrupts() as interrupts:
+        try:
+            trainer = built(settings, run_dir)
+        except UsageError:
+            time.sleep(ALIKE)
+            raise
+        code = 0
+        try:
+            (restore if resume else initialize)(trainer, settings)
+            interrupts.trainer = trainer
+            trainer.train()
+        except KeyboardInterrupt:
+            trainer.stop("KeyboardInterrupt", interrupted=True)
+        except Exception as error:
+            if interrupts.trainer is None:
+                raise
+            code = exit_code_of(error)
+            log.error("%s", error)
+        finally:
+            trainer.close()
+        return interrupts.exit_code if trainer.interrupted else code

@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 import rltrain
 from rltrain.assemble.learner import spec_of
-from rltrain.common.checkpoint.manifest import put_manifest
+from rltrain.common.checkpoint.locate import put_manifest
 from rltrain.common.files import digest
 from rltrain.errors import CheckpointError
 from rltrain.types import EnvSpec

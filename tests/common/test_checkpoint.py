@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint.manifest import seal
+from rltrain.common.checkpoint.locate import seal
 from rltrain.errors import CheckpointError
 from rltrain.types import Pieces
 

@@ -10,8 +10,8 @@ from rltrain.api import settings_from
 from rltrain.config.catalog import PRESETS, Catalog
 from rltrain.config.compose import compose_checked
 from rltrain.config.overrides import jobs, parse, quoted, typed_value
-from rltrain.config.saved_config import apply
-from rltrain.config.trust import gate, read_config, shipped_parts
+from rltrain.config.saved_config import apply, read_config
+from rltrain.config.trust import gate, shipped_parts
 from rltrain.errors import CheckpointError, UsageError
 
 CATALOG = Catalog()

@@ -13,8 +13,8 @@ RARE = ("exchange", "names", "saved_config", "suggest.choices")
 
 def test_a_default_command_imports_no_explanations_and_no_exchange_of_parts():
     program = (
-        "import sys; from rltrain.mode.read_overrides import one_job; "
-        "one_job(['algo=qmix', 'env=smac', 'seed=1']); "
+        "import sys; from rltrain.config.compose import compose_single; "
+        "compose_single(['algo=qmix', 'env=smac', 'seed=1']); "
         f"print([n for n in {RARE} if 'rltrain.config.' + n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -7,9 +7,16 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 from rltrain.config import schema
-from rltrain.config.outside import FILES, OUTSIDE, is_plain, key_kind
 from rltrain.config.schema import part_facts
-from rltrain.config.trust import MODULE, REGISTERED, shipped_parts
+from rltrain.config.trust import (
+    FILES,
+    MODULE,
+    OUTSIDE,
+    REGISTERED,
+    is_plain,
+    key_kind,
+    shipped_parts,
+)
 from rltrain.config.validate.constructor import find_constructor
 
 INSIDE = {
@@ -87,7 +94,7 @@ def is_known(key: str) -> bool:
 
 def test_keys_of_any_text_are_marked_or_known_to_stay_inside(keys):
     assert [key for key in keys if not is_known(key)] == [], (
-        "They can hold any text: mark them in rltrain/config/outside.py if that may be a "
+        "They can hold any text: mark them in rltrain/config/trust.py if that may be a "
         "path, an address or of any form, or list them here with the reason why they stay inside."
     )
 

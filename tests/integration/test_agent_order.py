@@ -7,8 +7,7 @@ import torch
 
 import rltrain
 from rltrain.api import handed, settings_from
-from rltrain.assemble.agent_order import ordered_as
-from rltrain.assemble.env import build_env
+from rltrain.assemble.env import build_env, ordered_as
 from rltrain.assemble.workers import make_rollout, make_test_rollout
 from rltrain.errors import UsageError
 from rltrain.hardware.env_share import Share

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rltrain.mode.read_overrides import one_job
+from rltrain.config.compose import compose_single
 from rltrain.mode.tune.space import read_space
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -18,12 +18,12 @@ SETTINGS = re.findall(r"`(report\.\w+=[^`…]+)`", TEXT)
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_are_valid(command):
-    one_job(shlex.split(command))
+    compose_single(shlex.split(command))
 
 
 @pytest.mark.parametrize("setting", [s for s in SETTINGS if "FOLDER" not in s])
 def test_settings_are_valid(setting):
-    one_job(["mode=report", "runs=outputs", setting])
+    compose_single(["mode=report", "runs=outputs", setting])
 
 
 def test_the_search_space_is_valid():

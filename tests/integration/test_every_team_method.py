@@ -11,7 +11,7 @@ import pytest
 
 from rltrain.api import handed, settings_from
 from rltrain.errors import UsageError
-from rltrain.mode.start import built
+from rltrain.mode.train import built
 from tests.conftest import SMALL
 from tests.integration.test_choices import TEAMS
 from tests.integration.test_team_envs import Meeting

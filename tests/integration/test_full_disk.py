@@ -9,7 +9,7 @@ import pytest
 
 from rltrain.callback import Callback
 from rltrain.common.checkpoint import storage
-from rltrain.common.checkpoint.manifest import seal
+from rltrain.common.checkpoint.locate import seal
 from rltrain.common.files import get_json
 from rltrain.errors import UsageError
 from rltrain.logger.jsonl import JsonLines

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import rltrain
-from rltrain.common.checkpoint.manifest import seal, stored_manifest
+from rltrain.common.checkpoint.locate import seal, stored_manifest
 from rltrain.config.overrides import put
 from rltrain.errors import CheckpointError, NotTypedError, UsageError
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan

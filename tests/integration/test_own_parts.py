@@ -6,7 +6,7 @@ import torch
 import rltrain
 from rltrain.api import settings_from
 from rltrain.errors import CheckpointError, UsageError
-from rltrain.mode.train import to_trust
+from rltrain.mode.messages.closing import to_trust
 
 OWN = "tests.integration.own_parts"
 

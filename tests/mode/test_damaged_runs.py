@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 from rltrain import errors
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint.manifest import seal
+from rltrain.common.checkpoint.locate import seal
 from rltrain.common.files import JSON_BYTES, get_json, number_of, open_plain
 from rltrain.errors import UNPRINTABLE, CheckpointError, RltrainError, UsageError, printable
 from rltrain.main import run

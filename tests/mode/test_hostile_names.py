@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint.manifest import seal
+from rltrain.common.checkpoint.locate import seal
 from rltrain.common.streams import say
 from rltrain.errors import UNPRINTABLE, RltrainError
 from rltrain.main import run

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.mode.run_folder import other_rules
+from rltrain.mode.find_run import other_rules
 
 NOW = {"backend": "native", "rules_version": "4"}
 

@@ -20,7 +20,7 @@ from rltrain.algo.targets import n_step_target
 from rltrain.api import settings_from
 from rltrain.logger.jsonl import JsonLines
 from rltrain.logger.loggers import Loggers
-from rltrain.mode.start import built
+from rltrain.mode.train import built
 from rltrain.types import Clock
 
 TESTS = {

@@ -6,24 +6,22 @@ copy to ``<part>.<path>.npy``, everything else to ``<part>.json``.
 """
 
 from rltrain.common.checkpoint.locate import (
+    MANIFEST,
     Found,
+    drop_part,
     find,
     folder_of,
     is_one,
     kind_of,
+    manifest_of,
     name_pointer,
     newest_full,
     pointed,
+    put_manifest,
     resumable,
+    seal,
     single,
     steps_of,
-)
-from rltrain.common.checkpoint.manifest import (
-    MANIFEST,
-    drop_part,
-    manifest_of,
-    put_manifest,
-    seal,
     stored_manifest,
 )
 from rltrain.common.checkpoint.retention import drop_later, make_latest, prune

@@ -5,8 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from rltrain.common.checkpoint.locate import kind_of, name_pointer, pointed, steps_of
-from rltrain.common.checkpoint.manifest import drop_part
+from rltrain.common.checkpoint.locate import drop_part, kind_of, name_pointer, pointed, steps_of
 from rltrain.common.files import drop_temporary
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rltrain.common.checkpoint.state_tree import split
+from rltrain.common.checkpoint.storage import split
 from rltrain.env.team.agent_spaces import MASK
 from rltrain.errors import reason
 

@@ -20,8 +20,7 @@ from torch import Tensor, nn
 
 import rltrain
 from rltrain.algo.checks import stacked_shape
-from rltrain.assemble.agent_order import ordered_as_saved
-from rltrain.assemble.env import build_env, prepare_machine
+from rltrain.assemble.env import build_env, ordered_as_saved, prepare_machine
 from rltrain.assemble.learner import load_agents
 from rltrain.assemble.tests import build_test_rollout
 from rltrain.common import checkpoint

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from rltrain.common import checkpoint
-from rltrain.common.checkpoint.manifest import seal, stored_manifest
+from rltrain.common.checkpoint.locate import seal, stored_manifest
 from rltrain.errors import UsageError
 from rltrain.mode.evaluate import open_checkpoint
 from rltrain.mode.hub.download import PREFIX, client

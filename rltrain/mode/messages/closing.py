@@ -9,8 +9,13 @@ from typing import Any
 
 from rltrain.common import checkpoint
 from rltrain.config.saved_config import load_config
+from rltrain.config.schema import Settings
+from rltrain.config.trust import packages
 from rltrain.errors import NotTypedError, RltrainError
 from rltrain.logger.screen import duration, shown
+from rltrain.mode.messages.banner import JobName
+from rltrain.mode.messages.card import write_card
+from rltrain.mode.run_folder import Record
 from rltrain.trainer import Trainer
 
 
@@ -103,7 +108,7 @@ def keys_to_type(run_dir: Path, trust: str | None) -> list[str]:
 
 
 def evaluate_command(path: str, trust: str | None) -> str:
-    """Return the evaluation of a checkpoint; a class of ``__main__`` only Python can name again."""
+    """Return the command for an evaluation; a class of ``__main__`` only Python can name again."""
     if trust == "__main__":
         return f"rltrain.evaluate({path!r}, env=YOUR_CLASS)"
     trusted = f" trust=[{trust}]" if trust else ""
@@ -118,3 +123,31 @@ def resume_command(path: str, trust: str | None, total_env_steps: int | None) ->
         return f"rltrain.resume({arguments})"
     trusted = f"trust=[{trust}]" if trust else ""
     return " ".join(filter(None, [f"rltrain resume={shlex.quote(path)}", more, trusted]))
+
+
+def conclusion(
+    settings: Settings,
+    run_dir: Path,
+    trainer: Trainer,
+    record: Record,
+    status: str,
+    job: JobName | None,
+) -> str:
+    """The last text about a run; a finished one gets its ``README.md``."""
+    trust = to_trust(settings)
+    if status == "finished":
+        commands = next_commands(record.facts, run_dir, trainer, status, trust)
+        trainer.disk.attempt(
+            "README.md", lambda: write_card(run_dir, settings, record.facts, commands)
+        )
+    if job is None:
+        return closing_text(record.facts, run_dir, trainer, status, trust)
+    return f"[{job.name}] " + one_line(result(record.facts, run_dir, trainer, status))
+
+
+def to_trust(settings: Settings) -> str | None:
+    """The packages, separated by commas, that a command which loads the run must trust;
+    ``__main__`` if only Python can name them again, None without any.
+    """
+    named = packages(settings.plain)
+    return "__main__" if "__main__" in named else ",".join(named) or None

@@ -34,10 +34,10 @@ def main(arguments: Sequence[str]) -> int:
 
 def train(n_jobs: int, overrides: Sequence[str]) -> int:
     """Begin the run or, with ``resume=``, go on with it; returns its exit code."""
+    from rltrain.config.compose import compose_single
     from rltrain.config.overrides import original_cwd, typed_value
     from rltrain.errors import RltrainError, exit_code_of
     from rltrain.mode.messages.banner import JobName
-    from rltrain.mode.read_overrides import one_job
     from rltrain.mode.run_folder import record_failure
     from rltrain.mode.train import resume, run_training
 
@@ -48,7 +48,7 @@ def train(n_jobs: int, overrides: Sequence[str]) -> int:
         if resumed is not None:
             others = [override for override in overrides if not override.startswith("resume=")]
             return resume(run_dir, others, job=job).exit_code
-        composed, settings = one_job(overrides)
+        composed, settings = compose_single(overrides)
         return run_training(settings, run_dir, files=composed.files(run_dir), job=job).exit_code
     except Exception as error:
         record_failure(run_dir, f"{type(error).__name__}: {error}", exit_code_of(error))

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.faults.runs import digests
 from rltrain.callback import Callback
 from rltrain.errors import UsageError
-from rltrain.mode.lock import run_lock
+from rltrain.mode.run_folder import run_lock
 from rltrain.mode.train import resume
 
 
@@ -33,7 +33,7 @@ def test_a_run_that_is_going_on_is_not_resumed_again(command, small, resumed):
 def test_a_killed_process_holds_nothing(trained, command):
     holds = f"""
 from pathlib import Path
-from rltrain.mode.lock import run_lock
+from rltrain.mode.run_folder import run_lock
 with run_lock(Path({str(trained)!r})):
     print("held", flush=True)
     input()
