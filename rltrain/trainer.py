@@ -103,6 +103,7 @@ class Trainer:
             self.learn(self.counted(steps))
             self.callbacks.on_iteration(self)
 
+    # twin: kernels/learning.py
     def learn(self, n_updates: int) -> None:
         """Make ``n_updates`` gradient steps."""
         for _ in range(n_updates):

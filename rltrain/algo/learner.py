@@ -52,7 +52,7 @@ class Learner:
         self.gradient_step = GradientStep(self.online, optimizer, max_grad_norm, lr_factors)
         self.optimizer = self.gradient_step.optimizer
         self._target_weights = flatten(self.target)
-        self._buffers = Buffers(self.online, self.target)
+        self.buffers = Buffers(self.online, self.target)
         self.check = BatchCheck(
             spec=spec,
             hidden_dim=model.agents.hidden_dim,
@@ -60,6 +60,7 @@ class Learner:
             device=self._target_weights.device,
         )
 
+    # twin: kernels/learning.py
     def update(self, batch: Batch, clock: Clock) -> UpdateResult:
         """One gradient step on ``batch``, then the target's update if it is due.
 
@@ -78,7 +79,7 @@ class Learner:
         scheduled = self.gradient_step.schedule(clock.env_steps)
         if not self.online.agents.training:  # a test switched its noise off
             self.online.train()
-        buffers = self._buffers.copies()
+        buffers = self.buffers.copies()
         try:
             result = self.loss(self.online, self.target, batch, clock)
         except (IndexError, RuntimeError):
@@ -86,7 +87,7 @@ class Learner:
             raise
         skipped, grad_norm = self.gradient_step.take(result)
         if buffers:
-            self._buffers.restore(buffers, where=torch.as_tensor(skipped).bool())
+            self.buffers.restore(buffers, where=torch.as_tensor(skipped).bool())
         if self.target_update.due(clock.after_update()):
             self._update_target(self.target_update.tau)
         step = {"grad_norm": grad_norm, "skipped_updates": skipped}
@@ -97,7 +98,7 @@ class Learner:
         are running averages already, and counters among them cannot be interpolated (as
         Stable-Baselines3 does, issue 996).
         """
-        self._buffers.to_target()
+        self.buffers.to_target()
         if tau == 1:
             self._target_weights.copy_(self.gradient_step.weights)
         else:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import torch
 
+from rltrain import kernels
 from rltrain.algo.actor import Actor
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.learner import Learner
@@ -75,7 +76,7 @@ def build_trainer(
         rollout = build_process_rollout(settings, env, learner, buffer)
     first += video_recorder(settings, test_env, loggers)
     watchers = build_callbacks(settings, loggers, exploration, first, callbacks)
-    return Trainer(
+    trainer = Trainer(
         rollout=rollout,
         test_rollout=build_tests(settings, learner.online.agents, test_env, watchers),
         buffer=buffer,
@@ -85,6 +86,9 @@ def build_trainer(
         run_dir=run_dir,
         **trainer_settings(settings, spec),
     )
+    if kernels.chosen(settings.hardware.kernels) == "compiled":
+        kernels.compile_learning(trainer, settings.hardware.kernels == "compiled")
+    return trainer
 
 
 def build_rollout(

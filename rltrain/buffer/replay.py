@@ -189,12 +189,14 @@ class ReplayBuffer:
         """Whether a window can begin anywhere."""
         return self.starts.any()
 
+    # twin: kernels/learning.py
     def sample(self, batch_size: int, clock: Clock) -> Batch:
         """``batch_size`` windows, drawn with replacement; ``index`` holds the items of their starts
         (see ``WindowStarts``), the clock gives beta.
         """
-        return self._windows(*self.starts.draw(batch_size, self.rng, clock))
+        return self.batch_of(*self.starts.draw(batch_size, self.rng, clock))
 
+    # twin: kernels/learning.py
     def update_priority(self, index: Tensor, priority: Tensor) -> None:
         """Set the priorities [B] of the windows ``index`` [B], if they are drawn by priority."""
         if self.starts.priorities is not None:
@@ -220,7 +222,8 @@ class ReplayBuffer:
         # windows of earlier episodes end at their own final step, which is stored
         self.starts.stop[e] = min(self.starts.stop[e], start)
 
-    def _windows(
+    # twin: kernels/learning.py
+    def batch_of(
         self,
         env: np.ndarray,
         step: np.ndarray,

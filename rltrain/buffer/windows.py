@@ -57,6 +57,7 @@ def windows(
     return Windows(*_windows(places, length, first_learned, n_learned, stored, seen))
 
 
+# twin: kernels/learning.py
 def seen_in(
     store: Store, env: np.ndarray, start: np.ndarray, found: Windows
 ) -> dict[str, np.ndarray | Tensor]:

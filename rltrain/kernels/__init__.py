@@ -88,6 +88,27 @@ def compile_loss(
     return compiled
 
 
+def compile_learning(trainer: Any, required: bool = False) -> None:
+    """Let a trainer make its gradient steps without tensors, if its learner and buffer are
+    compiled and plain.
+
+    Raises:
+        ValueError: their plain code was changed, and compiled code is required.
+    """
+    from rltrain.kernels.digests import doubled
+    from rltrain.kernels.module_watch import replace_method
+    from rltrain.kernels.table import LEARNING
+
+    learner, buffer = trainer.learner, trainer.buffer
+    if type(learner.loss).__name__ != "CompiledTDLoss":
+        return  # without importing what is not needed
+    from rltrain.kernels.learning import CompiledLearning
+
+    objects = [trainer, learner, buffer, *learner.online.modules()]
+    if CompiledLearning.fits(learner, buffer) and doubled(LEARNING, objects, required):
+        replace_method(trainer, "learn", CompiledLearning(learner, buffer))
+
+
 def _compile(part: Any, objects: list[Any], required: bool) -> None:
     """Replace a method of an object, whose parts are ``objects``, if it has a counterpart."""
     from rltrain.kernels.module_watch import replace_method

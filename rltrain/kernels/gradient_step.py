@@ -24,49 +24,70 @@ def hooked(optimizer: Optimizer) -> bool:
     return bool(own or everywhere) or "step" in vars(optimizer)
 
 
+def plain_adam(step: GradientStep) -> bool:
+    """Whether the step of an optimizer that is Adam is nothing else, now."""
+    options: dict[str, Any] = step.optimizer.param_groups[0]
+    beta1, beta2 = options["betas"]
+    return (
+        step.sum_over_ranks is None
+        and 0.5 < beta1 < 1  # below, PyTorch rounds in another order
+        and 0 < beta2 < 1
+        and not hooked(step.optimizer)
+        and not isinstance(options["lr"], Tensor)
+        and all(options[k] == v for k, v in PLAIN.items())
+    )
+
+
 def adam_step(step: GradientStep, result: LossResult) -> tuple[Number, Number]:
     """``GradientStep.take``."""
-    options: dict[str, Any] = step.optimizer.param_groups[0]
-    lr, (beta1, beta2) = options["lr"], options["betas"]
-    betas = 0.5 < beta1 < 1 and 0 < beta2 < 1  # below, PyTorch rounds in another order
-    alone = step.sum_over_ranks is None
-    if (
-        not alone
-        or not betas
-        or hooked(step.optimizer)
-        or isinstance(lr, Tensor)
-        or any(options[k] != v for k, v in PLAIN.items())
-    ):
+    if not plain_adam(step):
         return GradientStep.take(step, result)
-    from rltrain.kernels import gradient_step_kernel as kernel
-
-    gradient, count = step.flat.gradient.numpy(), max(float(result.count), 1.0)
-    source = gradient
+    adam = AdamStep(step)
     if result.gradient is not None:
-        source, loss = result.gradient.numpy(), float(result.loss_sum) / count
-    else:
-        gradient.fill(0)
-        mean = torch.as_tensor(result.loss_sum) / count
-        if mean.requires_grad:  # else no step was learned from
-            mean.backward()
-        loss = float(mean.detach())
-    moments, bound = step.moments, step.max_grad_norm
-    n_steps = moments["step"].view(1).numpy()
-    t = float(n_steps[0]) + 1
-    norm, made = kernel.step(
-        source,
-        np.float32(1 if result.gradient is None else count),
-        np.float32(loss),
-        np.float32(-1 if bound is None else bound),
-        gradient,
-        (step.weights.numpy(), moments["exp_avg"].numpy(), moments["exp_avg_sq"].numpy(), n_steps),
-        kernel.Adam(
-            np.float32(lr / (1 - beta1**t)),
-            np.float32(math.sqrt(1 - beta2**t)),
-            np.float32(1 - beta1),
-            np.float32(beta2),
-            np.float32(1 - beta2),
-            np.float32(options["eps"]),
-        ),
-    )
-    return np.float32(not made), np.float32(norm)
+        sums = np.array([float(result.loss_sum), float(result.count)])
+        return adam(result.gradient.numpy(), sums)
+    adam.gradient.fill(0)
+    mean = torch.as_tensor(result.loss_sum) / max(float(result.count), 1.0)
+    if mean.requires_grad:  # else no step was learned from
+        mean.backward()
+    return adam(adam.gradient, np.array([float(mean.detach()), 1.0]))
+
+
+class AdamStep:
+    """Steps of Adam on the arrays of a gradient step, while neither they nor its options change."""
+
+    def __init__(self, step: GradientStep) -> None:
+        options, moments = step.optimizer.param_groups[0], step.moments
+        self.lr, (self.beta1, self.beta2) = options["lr"], options["betas"]
+        rests = np.float32(1 - self.beta1), np.float32(self.beta2), np.float32(1 - self.beta2)
+        self.constants = *rests, np.float32(options["eps"])
+        self.bound = np.float32(-1 if step.max_grad_norm is None else step.max_grad_norm)
+        self.gradient = step.flat.gradient.numpy()
+        self.n_steps = moments["step"].view(1).numpy()
+        arrays = step.weights, moments["exp_avg"], moments["exp_avg_sq"]
+        self.state = (*(array.numpy() for array in arrays), self.n_steps)
+
+    def __call__(self, source: np.ndarray, sums: np.ndarray) -> tuple[np.float32, np.float32]:
+        """One step with the gradient ``source`` of a loss sum: ``GradientStep.take``.
+
+        Args:
+            sums: loss and count first.
+        """
+        from rltrain.kernels import gradient_step_kernel as kernel
+
+        loss, count = (float(np.float32(x)) for x in sums[:2])
+        count, t = max(count, 1.0), float(self.n_steps[0]) + 1
+        norm, made = kernel.step(
+            source,
+            np.float32(count),
+            np.float32(loss / count),
+            self.bound,
+            self.gradient,
+            self.state,
+            kernel.Adam(
+                np.float32(self.lr / (1 - self.beta1**t)),
+                np.float32(math.sqrt(1 - self.beta2**t)),
+                *self.constants,
+            ),
+        )
+        return np.float32(not made), np.float32(norm)

@@ -146,7 +146,24 @@ STEP = (
         ("algo.optimizer:GradientStep.take", "algo.optimizer:GradientStep._optimize"),
     ),
 )
-TWINS = (*PACKED, *STACK, *TD_STEP, *TEAM_STEP, *RECURRENT, *ACTING, *STEP)
+LEARNING = (
+    Twin("learning.py", "trainer:Trainer", ("trainer:Trainer.learn",)),
+    Twin("learning.py", "algo.learner:Learner", ("algo.learner:Learner.update",)),
+    Twin(
+        "learning.py",
+        "buffer.replay:ReplayBuffer",
+        (
+            *("buffer.replay:ReplayBuffer.sample", "buffer.replay:ReplayBuffer.batch_of"),
+            *("buffer.replay:ReplayBuffer.update_priority", "buffer.windows:seen_in"),
+        ),
+    ),
+    Twin(
+        "learning.py",
+        "algo.network.normalization:RunningNorm",
+        ("algo.network.normalization:RunningNorm.forward",),
+    ),
+)
+TWINS = (*LEARNING, *PACKED, *STACK, *TD_STEP, *TEAM_STEP, *RECURRENT, *ACTING, *STEP)
 
 
 def layers_only(agents: nn.Module) -> bool:

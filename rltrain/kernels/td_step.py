@@ -72,22 +72,26 @@ class CompiledTDLoss(CompiledLoss):
 
     def computes(self, online: Model, batch: Batch) -> bool:
         """One noise in all that is learned, and a small network."""
-        stack, mask_end = self._stack(online.agents), end_of_mask(batch)
-        one_noise = mask_end == 1 or not stack.draws_noise
-        n_learned = mask_end * batch.action[0].numel()
-        small = stack.n_products * n_learned * torch.get_num_threads() <= MOST_PRODUCTS
         separate = batch.agent is None and batch.td_target is None
-        return small and separate and one_noise and mask_end > 0 and stack.reachable
+        rows = batch.action.shape[1] * batch.action.shape[2]
+        return separate and self.computes_rows(online.agents, end_of_mask(batch), rows)
+
+    def computes_rows(self, agents: nn.Module, mask_end: int, n_rows: int) -> bool:
+        """Whether compiled code can compute batches of ``n_rows`` agents' windows."""
+        stack = self.stack(agents)
+        one_noise = mask_end == 1 or not stack.draws_noise
+        n_products = stack.n_products * mask_end * n_rows * torch.get_num_threads()
+        return n_products <= MOST_PRODUCTS and one_noise and mask_end > 0 and stack.reachable
 
     def step(self, online: Model, target: Model, batch: Batch) -> LossResult:
         """All networks and errors in one call."""
         from rltrain.kernels import td_step_kernel
 
-        stack, mask_end = self._stack(online.agents), end_of_mask(batch)
+        stack, mask_end = self.stack(online.agents), end_of_mask(batch)
         arrays = batch_arrays(cast(FeedForward, online.agents), batch)
         options = loss_options(self.loss, batch.eta)
         networks, levels, noise = draw(
-            stack, self._stack(target.agents), arrays.action.shape, mask_end, options.double
+            stack, self.stack(target.agents), arrays.action.shape, mask_end, options.double
         )
         gradient = np.empty_like(networks[0])
         priority, sums = np.zeros(len(arrays.weight), np.float32), np.zeros(2 + len(NAMES))
@@ -99,7 +103,8 @@ class CompiledTDLoss(CompiledLoss):
         names = NAMES if self.outputs[0] == 1 else NAMES[:-1]
         return loss_result(sums, names, priority, stack.parameter_gradient(gradient, noise))
 
-    def _stack(self, agents: nn.Module) -> Stack:
+    def stack(self, agents: nn.Module) -> Stack:
+        """The layers of the online or the target network."""
         if agents not in self._stacks:
             self._stacks[agents] = Stack.required(agents)
         return self._stacks[agents]
@@ -114,10 +119,14 @@ def loss_result(
     sums: np.ndarray, names: Sequence[str], priority: np.ndarray, gradient: np.ndarray
 ) -> LossResult:
     """The result of a loss whose ``sums`` are loss, count, and those of the metrics ``names``."""
-    means = (sums / max(sums[1], 1)).astype(np.float32)
-    metrics: dict[str, Number] = {"loss": means[0], **dict(zip(names, means[2:], strict=False))}
-    known = torch.from_numpy(priority), metrics, torch.from_numpy(gradient)
+    known = torch.from_numpy(priority), loss_means(sums, names), torch.from_numpy(gradient)
     return LossResult(np.float32(sums[0]), np.float32(sums[1]), *known)
+
+
+def loss_means(sums: np.ndarray, names: Sequence[str]) -> dict[str, Number]:
+    """The metrics of a loss, from its sums."""
+    means = (sums / max(sums[1], 1)).astype(np.float32)
+    return {"loss": means[0], **dict(zip(names, means[2:], strict=False))}
 
 
 def loss_options(loss: TDLoss | CategoricalLoss | QuantileLoss, eta: float) -> Any:

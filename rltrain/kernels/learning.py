@@ -1,0 +1,164 @@
+"""The loop of gradient steps on plain networks without tensors: draw, windows, learning step and
+Adam, one compiled call after the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from rltrain.algo.learner import Learner
+from rltrain.algo.network.feed_forward import FeedForward
+from rltrain.algo.network.normalization import CLIP
+from rltrain.buffer.replay import ReplayBuffer
+from rltrain.buffer.windows import windows
+from rltrain.kernels.gradient_step import AdamStep, plain_adam
+from rltrain.kernels.module_watch import CompiledMethod, ModuleWatch
+from rltrain.kernels.td_step import NAMES, CompiledTDLoss, draw, loss_means, loss_options
+from rltrain.types import UpdateResult
+
+
+class CompiledLearning:
+    """``Trainer.learn`` for a learner and a replay buffer that ``fits`` accepts.
+
+    Results are those of their own methods, to the last bit. These make the first gradient step,
+    which checks sizes, and all others while something is hooked or replaced.
+    """
+
+    def __init__(self, learner: Learner, buffer: ReplayBuffer) -> None:
+        self.learner, self.buffer = learner, buffer
+        self.loss = cast(CompiledTDLoss, learner.loss)
+        self.agents = cast(FeedForward, learner.online.agents)
+        self.watch = ModuleWatch(learner.online, learner.target)
+        self.checked = False  # a first batch
+
+    @staticmethod
+    def fits(learner: Learner, buffer: Any) -> bool:
+        """Whether these parts are compiled, and hand over nothing but arrays."""
+        return (
+            type(learner) is Learner
+            and type(buffer) is ReplayBuffer
+            and type(learner.loss) is CompiledTDLoss
+            and isinstance(vars(learner.gradient_step).get("take"), CompiledMethod)
+            and buffer.store.as_in_batches
+            and not (buffer.keeps_hidden or buffer.per_agent or buffer.burn_in)
+            and learner.reward_norm is None
+            and not learner.buffers.copies()
+        )
+
+    def __call__(self, trainer: Any, n_updates: int) -> None:
+        """Make ``n_updates`` gradient steps."""
+        if n_updates > 0 and not self.checked:
+            type(trainer).learn(trainer, 1)
+            self.checked, n_updates = True, n_updates - 1
+        if n_updates > 0:
+            compiled = self._same_parts(trainer) and self._computes(trainer.batch_size)
+            (self._learn if compiled else type(trainer).learn)(trainer, n_updates)
+
+    def _same_parts(self, trainer: Any) -> bool:
+        """Whether nothing was replaced since this object was made, or looks at batches."""
+        learner, buffer = self.learner, self.buffer
+        replaced = {"update", "_update_target"} & vars(learner).keys()
+        replaced |= {"sample", "update_priority", "batch_of"} & vars(buffer).keys()
+        parts = trainer.learner is learner and trainer.buffer is buffer
+        return (
+            parts
+            and learner.loss is self.loss
+            and not replaced
+            and not trainer.callbacks.changes_batches
+            and isinstance(vars(learner.gradient_step).get("take"), CompiledMethod)
+            and plain_adam(learner.gradient_step)
+        )
+
+    def _computes(self, batch_size: int) -> bool:
+        """Whether compiled code computes batches of this size."""
+        rows = batch_size * self.buffer.spec.n_agents
+        return self.watch.plain() and self.loss.computes_rows(self.agents, self._mask_end, rows)
+
+    @property
+    def _mask_end(self) -> int:
+        """The step of windows from which on nothing is learned."""
+        return self.buffer.length - self.buffer.n_step + 1
+
+    def _learn(self, trainer: Any, n_updates: int) -> None:
+        from rltrain.kernels import td_step_kernel
+        from rltrain.kernels.td_error_kernel import BatchArrays
+
+        learner, buffer, loss = self.learner, self.buffer, self.loss
+        learner.gradient_step.flat.require_attached()
+        if not learner.online.agents.training:  # a test switched its noise off
+            learner.online.train()
+        scheduled = learner.gradient_step.schedule(trainer.clock.env_steps)
+        shown = {name: np.float32(value) for name, value in scheduled.items()}
+        adam = AdamStep(learner.gradient_step)
+        stack, target = (loss.stack(model.agents) for model in (learner.online, learner.target))
+        options, n_agents = loss_options(loss.loss, buffer.eta), buffer.spec.n_agents
+        names = NAMES if loss.outputs[0] == 1 else NAMES[:-1]
+        sizes = buffer.length, trainer.batch_size, n_agents
+        given: Any = None  # networks and levels, where nothing in them is drawn
+        scaling = self._scaling(trainer.batch_size * n_agents)
+        ones = np.ones(trainer.batch_size, np.float32)
+        for _ in range(n_updates):
+            clock = trainer.clock
+            env, step, _, item, weight = buffer.starts.draw(trainer.batch_size, buffer.rng, clock)
+            first = np.zeros_like(step)
+            read = windows(buffer.store, env, step, buffer.length, first, self._mask_end)
+            scaled(read.obs, scaling)
+            batch = BatchArrays(
+                obs=read.obs.reshape(*read.rows.shape, n_agents, -1),
+                avail_actions=read.avail_actions.reshape(*read.rows.shape, n_agents, -1),
+                state=read.state,
+                last_action=read.last_action,
+                last=read.last,
+                action=read.action,
+                reward=read.reward,
+                terminated=read.terminated,
+                mask=read.mask,
+                weight=ones if weight is None else weight.astype(np.float32),
+            )
+            trainer.stopwatch.lap("sampling")
+            if given is None or stack.draws_noise or stack.levels is not None:
+                given = draw(stack, target, sizes, self._mask_end, options.double)
+            networks, levels, noise = given
+            gradient = np.empty_like(networks[0])
+            priority, sums = np.zeros(len(item), np.float32), np.zeros(2 + len(NAMES))
+            results = gradient, priority, sums
+            if not td_step_kernel.step(
+                batch, levels, self._mask_end, networks, options, *loss.outputs, *results
+            ):
+                learner.check.require_indices(buffer.batch_of(env, step, None, item, weight))
+                raise IndexError("the batch does not fit the network")
+            skipped, norm = adam(stack.parameter_gradient(gradient, noise), sums)
+            if learner.target_update.due(clock.after_update()):
+                learner._update_target(learner.target_update.tau)
+            metrics = {**loss_means(sums, names), "grad_norm": norm, "skipped_updates": skipped}
+            made = UpdateResult(torch.from_numpy(priority), {**metrics, **shown})
+            made = trainer.callbacks.on_update(trainer, made)
+            if weight is not None:
+                buffer.update_priority(torch.from_numpy(item), made.priority)
+            trainer.metrics.add("learn", made.metrics)
+            trainer.stopwatch.lap("learning")
+            trainer.clock = clock.after_update()
+
+    def _scaling(self, n_rows: int) -> tuple[np.ndarray, np.ndarray] | np.float32 | None:
+        """How observations of ``n_rows`` agents become inputs: shift and factor of their numbers
+        [n_rows · O], a factor for all, or None.
+        """
+        entry = self.agents.input
+        if entry.norm is not None:
+            shift, scale = entry.norm.shift.numpy(), entry.norm.scale.numpy()
+            return np.tile(shift, n_rows), np.tile(scale, n_rows)
+        return None if entry.scale in (None, 1) else np.float32(entry.scale)
+
+
+def scaled(obs: np.ndarray, scaling: tuple[np.ndarray, np.ndarray] | np.float32 | None) -> None:
+    """Make observations [T+1, B, N · O] what ``AgentInput`` makes of them, in place."""
+    if isinstance(scaling, tuple):
+        rows, (shift, scale) = obs.reshape(len(obs), -1), scaling
+        rows -= shift
+        rows *= scale
+        np.minimum(np.maximum(rows, -CLIP, out=rows), CLIP, out=rows)
+    elif scaling is not None:
+        obs *= scaling
