@@ -7,7 +7,7 @@ import pytest
 from gymnasium import spaces
 
 import rltrain
-from rltrain.assemble.learner import spec_of
+from rltrain.assemble.learner import read_spec
 from rltrain.common.checkpoint.locate import put_manifest
 from rltrain.common.files import digest
 from rltrain.errors import CheckpointError
@@ -160,4 +160,4 @@ def test_a_spec_is_the_same_after_json():
         obs_sizes=(3, 4),
         layout={"own": [0, 4]},
     )
-    assert spec_of(json.loads(json.dumps(spec.record))) == spec
+    assert read_spec(json.loads(json.dumps(spec.record))) == spec
