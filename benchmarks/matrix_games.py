@@ -25,7 +25,7 @@ from benchmarks.runs import seeds
 from rltrain.algo.learner import Learner
 from rltrain.algo.loss.td import taken_value
 from rltrain.api import settings_from
-from rltrain.assemble.learner import build_learner
+from rltrain.assemble.build_learner import build_learner
 from rltrain.env.games.lockstep import GameEnv
 from rltrain.env.games.matrix import PAYOFFS, TwoStepGames, matrix_game, two_step_game
 from rltrain.types import Batch, Clock

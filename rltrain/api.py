@@ -9,9 +9,9 @@ from typing import Any, Literal, overload
 
 from rltrain.algo.greedy_policy import GreedyPolicy
 from rltrain.algo.learner import Learner
+from rltrain.assemble.build_greedy_policy import build_greedy_policy
+from rltrain.assemble.build_learner import build_learner
 from rltrain.assemble.env import prepare_machine
-from rltrain.assemble.greedy_policy import build_greedy_policy
-from rltrain.assemble.learner import build_learner
 from rltrain.callback import Callback
 from rltrain.common.folders import require_empty
 from rltrain.config.compose import compose_checked

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from rltrain.assemble.build_learner import load_agents
+from rltrain.assemble.build_policy import build_test_rollout, n_test_envs
 from rltrain.assemble.env import build_env, ordered_as_saved, prepare_machine, recorded
-from rltrain.assemble.learner import load_agents
-from rltrain.assemble.tests import build_test_rollout, n_test_envs
 from rltrain.callback import Callbacks
 from rltrain.callback.training import EvaluationRollouts
 from rltrain.common.seeding import TEST_POLICY_STREAM, generator

@@ -14,11 +14,11 @@ import torch
 
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.assemble.buffer import build_buffer
+from rltrain.assemble.build_learner import build_learner
+from rltrain.assemble.build_trainer import build_actor, trainer_settings
 from rltrain.assemble.callbacks import build_callbacks, obs_statistics, video_recorder
 from rltrain.assemble.env import ordered_as, prepare_machine
 from rltrain.assemble.evaluation import build_test_env, build_tests
-from rltrain.assemble.learner import build_learner
-from rltrain.assemble.trainer import build_actor, trainer_settings
 from rltrain.callback import Callback
 from rltrain.common.files import expanded
 from rltrain.common.seeding import (
@@ -33,8 +33,8 @@ from rltrain.interfaces import Buffer
 from rltrain.logger.loggers import Loggers
 from rltrain.offline.dataset import Dataset, Reader, open_dataset
 from rltrain.offline.estimate import Estimate
+from rltrain.offline.offline_trainer import OfflineTrainer
 from rltrain.offline.shards import read_index
-from rltrain.offline.trainer import OfflineTrainer
 from rltrain.types import Clock
 
 log = logging.getLogger("rltrain")

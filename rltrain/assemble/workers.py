@@ -15,10 +15,14 @@ import torch
 from rltrain.algo.exploration.share import ExplorationOfShare
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
+from rltrain.assemble.build_learner import build_agents
+from rltrain.assemble.build_policy import (
+    accelerate,
+    build_exploration,
+    build_test_rollout,
+    n_test_envs,
+)
 from rltrain.assemble.env import build_env
-from rltrain.assemble.learner import build_agents
-from rltrain.assemble.policy import accelerate, build_exploration
-from rltrain.assemble.tests import build_test_rollout, n_test_envs
 from rltrain.common.install import require_extra
 from rltrain.common.seeding import (
     ENV_STREAM,

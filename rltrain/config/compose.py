@@ -82,7 +82,7 @@ class Composition:
         Raises:
             UsageError: every problem at once.
         """
-        from rltrain.config.validate.check import check
+        from rltrain.config.validate.checker import check
 
         settings = check(self.plain, self.choices, self.defaults)
         return replace(settings, remarks=self.remarks, env_chose_algo=self.env_chose_algo)
@@ -177,7 +177,7 @@ def refusal(own: Own, choices: Sequence[Override], typed: str) -> str:
     Args:
         typed: the overrides as a shell takes them.
     """
-    from rltrain.config.validate.check import check
+    from rltrain.config.validate.checker import check
 
     try:
         parsed = parse(shlex.split(typed))

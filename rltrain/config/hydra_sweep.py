@@ -25,7 +25,7 @@ from rltrain.config.command_line import in_quotes
 from rltrain.config.compose import compose_checked, problem_line
 from rltrain.config.overrides import jobs, parse, sets_hydra
 from rltrain.config.schema import Settings
-from rltrain.config.suggest.keys import for_plugin, numbers
+from rltrain.config.suggest.value_forms import for_plugin, numbers
 from rltrain.config.user_yaml import own_catalog, own_configuration
 from rltrain.errors import UsageError
 

@@ -144,7 +144,7 @@ def require_one_value(overrides: Sequence[str]) -> None:
     """
     swept = [str(o.input_line) for o in parse(overrides) if o.is_sweep_override()]
     if swept:
-        from rltrain.config.suggest.keys import numbers
+        from rltrain.config.suggest.value_forms import numbers
 
         one = "".join(numbers(text) for text in swept).replace(" Type", " For one number type")
         raise UsageError(

@@ -12,7 +12,7 @@ from rltrain.callback import Callback
 from rltrain.config.overrides import typed_value
 from rltrain.config.schema import Settings
 from rltrain.config.trust import HANDED_OVER, HANDED_OVER_CALLBACK
-from rltrain.env.options import EnvOptions
+from rltrain.env.env_options import EnvOptions
 from rltrain.errors import UsageError
 from rltrain.interfaces import VectorEnv
 

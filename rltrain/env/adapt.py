@@ -10,8 +10,8 @@ from gymnasium import spaces
 
 from rltrain.common.keywords import flat_keywords
 from rltrain.env.actions import component_sizes
+from rltrain.env.env_options import EnvOptions
 from rltrain.env.gymnasium import GymnasiumEnv
-from rltrain.env.options import EnvOptions
 from rltrain.env.vector import Env
 
 

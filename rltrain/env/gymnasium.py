@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from rltrain.common.number_types import is_finite
 from rltrain.env.actions import components, numbered
-from rltrain.env.options import Channels
+from rltrain.env.env_options import Channels
 from rltrain.env.spaces import to_record, viewed
 from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.vector import Env, Observation

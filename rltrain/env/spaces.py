@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rltrain.common.space_record import channel_side, size_of
-from rltrain.env.options import Channels
+from rltrain.env.env_options import Channels
 
 Convert = Callable[[Any], np.ndarray]
 """From an observation to an array; ValueError for what is not of the space."""

@@ -75,7 +75,7 @@ def doctor_mode(overrides: Sequence[str]) -> int:
     """
     rest = [override for override in overrides if override != "mode=doctor"]
     if any(override.startswith("env=") for override in rest):
-        from rltrain.mode.doctor.env import examine_env
+        from rltrain.mode.doctor.environment import examine_env
 
         return UsageError.exit_code if examine_env(rest) else 0
     if rest:

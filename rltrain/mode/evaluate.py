@@ -21,7 +21,7 @@ from rltrain.common import checkpoint
 from rltrain.common.files import number_of, put_text
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
-from rltrain.config.validate.check import check
+from rltrain.config.validate.checker import check
 from rltrain.errors import CheckpointError, usage_errors
 from rltrain.hardware.device import machine, set_allocator_policy
 from rltrain.logger.screen import Screen, plural, shown

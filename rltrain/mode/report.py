@@ -19,9 +19,9 @@ from rltrain.logger.screen import Screen, shown
 from rltrain.report.analysis import Analysis, analyze
 from rltrain.report.figures import draw_all
 from rltrain.report.page import is_report, write_page
+from rltrain.report.printed_tables import Table, as_csv, as_latex
 from rltrain.report.readers import find_runs
 from rltrain.report.results import size_text, tables_of
-from rltrain.report.tables import Table, as_csv, as_latex
 
 DETAILS = ("std", "lowest", "highest", "mean over training", "mean", "IQM", "median")
 """Columns of tables that the terminal has no room for."""

@@ -16,16 +16,16 @@ from pathlib import Path
 
 import numpy as np
 
+from rltrain.assemble.build_trainer import build_trainer
 from rltrain.assemble.callbacks import build_loggers
 from rltrain.assemble.env import ordered_as_saved
 from rltrain.assemble.offline import build_offline_trainer
-from rltrain.assemble.trainer import build_trainer
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.common.files import expanded, refused_writes, require_writable
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
-from rltrain.config.validate.check import check
+from rltrain.config.validate.checker import check
 from rltrain.errors import UsageError, exit_code_of, usage_errors
 from rltrain.hardware.device import set_allocator_policy
 from rltrain.logger.console import PlainLines
@@ -236,7 +236,7 @@ def built(
     if settings.run.dataset.read is not None:
         build = build_offline_trainer
     if settings.ranks is not None:
-        from rltrain.assemble.ranks import build_rank_trainer
+        from rltrain.assemble.build_rank_trainer import build_rank_trainer
 
         build = build_rank_trainer
     with usage_errors():
@@ -288,7 +288,7 @@ def other_rank(settings: Settings) -> bool:
     """
     if settings.ranks is None:
         return False
-    from rltrain.assemble.ranks import is_first
+    from rltrain.assemble.build_rank_trainer import is_first
 
     with usage_errors():
         return not is_first()

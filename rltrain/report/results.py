@@ -9,10 +9,10 @@ import numpy as np
 from rltrain.logger.screen import plural, shown
 from rltrain.report.analysis import Analysis
 from rltrain.report.comparison import Series
+from rltrain.report.printed_tables import Table
 from rltrain.report.run_groups import text
 from rltrain.report.scores import POINTS
 from rltrain.report.statistics import iqm, mean, optimality_gap
-from rltrain.report.tables import Table
 
 SHARES = (0.5, 0.75, 0.9)
 """Thresholds of sample efficiency, between the lowest start and the highest final score."""

@@ -7,7 +7,7 @@ import pytest
 from gymnasium import spaces
 
 import rltrain
-from rltrain.assemble.learner import read_spec
+from rltrain.assemble.build_learner import read_spec
 from rltrain.common.checkpoint.locate import put_manifest
 from rltrain.common.files import digest
 from rltrain.errors import CheckpointError

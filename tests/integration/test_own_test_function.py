@@ -58,7 +58,7 @@ def test_options_of_tests_lie_over_those_of_training():
 def test_what_was_typed_for_tests_is_recorded_and_read_again():
     settings = settings_from([*CARTPOLE, "+test.env.max_episode_steps=1e2"])
     assert settings.plain["test"]["env"] == {"max_episode_steps": 100}
-    from rltrain.config.validate.check import check
+    from rltrain.config.validate.checker import check
 
     again = check(json.loads(json.dumps(settings.plain)), dict(settings.choices), {})
     assert again.nodes["test.env"].kwargs["max_episode_steps"] == 100

@@ -7,7 +7,7 @@ import pytest
 
 from rltrain.common import checkpoint
 from rltrain.config.saved_config import load_config
-from rltrain.config.validate.check import check
+from rltrain.config.validate.checker import check
 from rltrain.errors import UsageError
 from rltrain.mode.run_folder import refuse_changes
 from tests.helpers import forged

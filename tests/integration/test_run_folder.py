@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 import rltrain
 from rltrain import main as entry
 from rltrain.errors import UsageError
-from rltrain.mode import start as start_mode
+from rltrain.mode import train as train_mode
 
 
 def test_a_run_leaves_what_the_contract_names(trained):
@@ -90,8 +90,8 @@ def test_from_python_the_folder_of_a_run_may_be_typed(small, own_folder):
 
 
 def test_a_run_is_built_once_and_says_what_was_typed(command, small, own_folder, monkeypatch):
-    built, build = [], start_mode.build_trainer
-    monkeypatch.setattr(start_mode, "build_trainer", lambda *a: built.append(1) or build(*a))
+    built, build = [], train_mode.build_trainer
+    monkeypatch.setattr(train_mode, "build_trainer", lambda *a: built.append(1) or build(*a))
     assert command(*small, "total_env_steps=40", "hydra.run.dir=a=b, c") == 0
     assert len(built) == 1
     files = {p.name: OmegaConf.load(p) for p in (own_folder / "a=b, c/.hydra").iterdir()}
@@ -113,13 +113,13 @@ def test_the_folder_of_a_run_may_name_its_settings(command, small, own_folder):
 
 
 def test_messages_from_before_there_was_a_folder_are_in_its_log(command, small, monkeypatch):
-    build = start_mode.build_trainer
+    build = train_mode.build_trainer
 
     def talking(*args):
         logging.getLogger("rltrain").info("said while building")
         return build(*args)
 
-    monkeypatch.setattr(start_mode, "build_trainer", talking)
+    monkeypatch.setattr(train_mode, "build_trainer", talking)
     assert command(*small, "total_env_steps=40", "hydra.run.dir=run") == 0
     assert "said while building" in Path("run/train.log").read_text()
 

@@ -36,7 +36,7 @@ def loaded_script(folder):
     spec = importlib.util.spec_from_file_location("act", folder / "act.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.Policy()
+    return module.OnnxPolicy()
 
 
 @pytest.mark.slow

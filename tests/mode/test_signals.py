@@ -12,7 +12,7 @@ from rltrain import main as entry
 from rltrain.callback import Callback
 from rltrain.common import checkpoint
 from rltrain.logger.train_log import NOTICE
-from rltrain.mode import start
+from rltrain.mode import train
 from rltrain.mode.signals import Interrupts
 from tests.helpers import nothing_written
 
@@ -84,7 +84,7 @@ def test_before_there_is_a_trainer_a_signal_stops_at_once(
 ):
     monkeypatch.setattr(sys, "argv", ["rltrain", *small, "hydra.run.dir=run"])
     signalled = lambda *built: os.kill(os.getpid(), signal.Signals[name])  # noqa: E731
-    monkeypatch.setattr(start, "build_trainer", signalled)
+    monkeypatch.setattr(train, "build_trainer", signalled)
     with pytest.raises(SystemExit) as left:
         entry.main()
     assert left.value.code == code

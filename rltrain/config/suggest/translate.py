@@ -12,7 +12,8 @@ from typing import Any
 from rltrain.config.catalog import Catalog
 from rltrain.config.suggest.aliases import EVALUATE
 from rltrain.config.suggest.choices import for_choice
-from rltrain.config.suggest.keys import for_key, quoted
+from rltrain.config.suggest.keys import for_key
+from rltrain.config.suggest.value_forms import quoted
 
 FLAGS = {
     "config": "algo",

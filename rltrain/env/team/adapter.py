@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from rltrain.common.number_types import is_finite
+from rltrain.env.env_options import Channels
 from rltrain.env.gymnasium import FRAMES_PER_SECOND, NO_STATE, as_mask, finite_reward
-from rltrain.env.options import Channels
 from rltrain.env.tasks import begin_task, require_task
 from rltrain.env.team.agent_spaces import MASK, Agent, team_spaces
 from rltrain.env.team.first_episode import first_episode, hides_state, name_of, saves_state

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rltrain.env.actions import Actions, numbered
-from rltrain.env.options import Channels
+from rltrain.env.env_options import Channels
 from rltrain.env.spaces import ObsView, viewed
 
 MASK = "action_mask"

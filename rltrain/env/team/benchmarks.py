@@ -18,9 +18,9 @@ from rltrain.common.install import install_extra
 from rltrain.common.keywords import flat_keywords
 from rltrain.common.number_types import Count
 from rltrain.env.adapt import adapted
+from rltrain.env.env_options import Reward, TimeLimit
 from rltrain.env.gymnasium_advice import advice
 from rltrain.env.make_gymnasium import draw_without_display
-from rltrain.env.options import Reward, TimeLimit
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import reason
 

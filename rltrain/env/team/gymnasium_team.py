@@ -13,7 +13,7 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 from rltrain.env.actions import numbered
-from rltrain.env.options import Channels
+from rltrain.env.env_options import Channels
 from rltrain.env.spaces import viewed
 from rltrain.env.team.agent_spaces import MASK
 

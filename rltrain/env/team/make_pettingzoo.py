@@ -10,8 +10,8 @@ from typing import Any
 from rltrain.common.imports import beside_user
 from rltrain.common.install import install_extra
 from rltrain.common.keywords import flat_keywords
+from rltrain.env.env_options import TeamOptions
 from rltrain.env.make_gymnasium import from_class
-from rltrain.env.options import TeamOptions
 from rltrain.errors import reason
 from rltrain.interfaces import VectorEnv
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.env.options import Channels
+from rltrain.env.env_options import Channels
 from rltrain.env.spaces import from_record, to_record
 from rltrain.env.team.agent_spaces import MASK, team_spaces
 from rltrain.types import EnvSpec

@@ -8,7 +8,7 @@ import onnxruntime
 FILE = Path(__file__).with_name("policy.onnx")
 
 
-class Policy:
+class OnnxPolicy:
     """The network in ``policy.onnx`` and what it remembers within an episode."""
 
     def __init__(self, file: Path = FILE) -> None:

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 import rltrain
 from rltrain.algo.checks import stacked_shape
+from rltrain.assemble.build_learner import load_agents
+from rltrain.assemble.build_policy import build_test_rollout
 from rltrain.assemble.env import build_env, ordered_as_saved, prepare_machine
-from rltrain.assemble.learner import load_agents
-from rltrain.assemble.tests import build_test_rollout
 from rltrain.common import checkpoint
 from rltrain.common.files import put_text
 from rltrain.common.folders import require_empty
@@ -299,6 +299,6 @@ def show(done: Export) -> None:
         f"Inputs: {inputs}. Outputs: {', '.join(record['outputs'])}.",
         f"Its values are those of the policy on {record['compared_steps']:,} observations of the "
         f"environment (largest relative difference {record['largest_relative_difference']:.1e}).",
-        f"{shown(done.folder)}/{SCRIPT} acts with it: Policy().act(obs, avail_actions).",
+        f"{shown(done.folder)}/{SCRIPT} acts with it: OnnxPolicy().act(obs, avail_actions).",
     ):
         console.print(line, soft_wrap=True)

@@ -17,9 +17,9 @@ from rltrain.config.schema import Settings, SweepSettings
 from rltrain.errors import UsageError
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.sweep.lock import locked
+from rltrain.mode.sweep.outcomes import summarize
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan, plan_for, read_plan, require_own_datasets
 from rltrain.mode.sweep.processes import Lines, Processes
-from rltrain.mode.sweep.results import summarize
 from rltrain.mode.sweep.saved import job_command, saved_jobs
 from rltrain.mode.sweep.shares import shares
 

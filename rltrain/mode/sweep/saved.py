@@ -12,7 +12,7 @@ from rltrain.config.overrides import parse, typed_leaves
 from rltrain.config.saved_config import load_config
 from rltrain.config.schema import Settings
 from rltrain.config.trust import as_overrides, chooses_or_sets, gate, outside, packages
-from rltrain.config.validate.check import check
+from rltrain.config.validate.checker import check
 from rltrain.errors import CheckpointError, NotTypedError, UsageError
 from rltrain.mode.run_folder import holds_run, refuse_changes
 from rltrain.mode.sweep.plan import FILE, SweepJob, SweepPlan

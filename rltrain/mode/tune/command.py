@@ -24,10 +24,10 @@ from rltrain.config.schema import RunSettings, Settings
 from rltrain.errors import RltrainError, UsageError
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.signals import SIGNAL_CODES
-from rltrain.mode.tune.results import write_results
 from rltrain.mode.tune.space import read_space
 from rltrain.mode.tune.study import open_study, require_optuna
-from rltrain.mode.tune.worker import StudySetup, work
+from rltrain.mode.tune.study_results import write_results
+from rltrain.mode.tune.trials import StudySetup, work
 from rltrain.report.readers import STUDY
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import rltrain
 from rltrain.common.files import open_plain
 from rltrain.report.analysis import Analysis
+from rltrain.report.printed_tables import Table
 from rltrain.report.results import interval_name, metric_name, size_text
-from rltrain.report.tables import Table
 
 FIGURES = {
     "curves": ("Learning curves", ""),

@@ -12,7 +12,8 @@ from rltrain.config.catalog import Catalog, split_options
 from rltrain.config.compose import compose_checked
 from rltrain.config.suggest.aliases import choice_aliases, tables, value_aliases
 from rltrain.config.suggest.choices import for_choice
-from rltrain.config.suggest.keys import FREE_FORM, for_key, for_plugin, for_value, quoted
+from rltrain.config.suggest.keys import FREE_FORM, for_key
+from rltrain.config.suggest.value_forms import for_plugin, for_value, quoted
 from rltrain.errors import UsageError, closest
 from tests.marks import slow_except
 

@@ -76,18 +76,18 @@ def test_what_all_processes_refuse_is_said_once(tmp_path):
 
 
 def test_another_process_waits_before_it_says_what_it_refuses(monkeypatch, tmp_path):
-    from rltrain.mode import start
+    from rltrain.mode import train
 
     def refuse(*parts):
         raise UsageError("refused")
 
     waited = []
-    monkeypatch.setattr(start, "log", logging.getLogger("another process"))
-    monkeypatch.setattr(start, "built", refuse)
+    monkeypatch.setattr(train, "log", logging.getLogger("another process"))
+    monkeypatch.setattr(train, "built", refuse)
     monkeypatch.setattr("time.sleep", waited.append)
     with pytest.raises(UsageError, match="refused"):
-        start.run_rank(None, tmp_path, resume=False)
-    assert waited == [start.ALIKE]
+        train.run_rank(None, tmp_path, resume=False)
+    assert waited == [train.ALIKE]
 
 
 def await_until(reached, parent):

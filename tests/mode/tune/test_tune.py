@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("optuna")
 
-import rltrain.mode.tune.worker as worker
+import rltrain.mode.tune.trials as worker
 from rltrain.errors import UsageError
 from rltrain.main import run
 

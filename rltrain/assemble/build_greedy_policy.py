@@ -11,8 +11,8 @@ import numpy as np
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.greedy_policy import AgentsByName, GreedyPolicy
 from rltrain.algo.policy import Policy
+from rltrain.assemble.build_learner import load_agents, read_spec
 from rltrain.assemble.env import prepare_machine
-from rltrain.assemble.learner import load_agents, read_spec
 from rltrain.common import checkpoint
 from rltrain.common.checkpoint import SPEC
 from rltrain.config.schema import Settings

@@ -13,12 +13,12 @@ from rltrain.algo.exploration.share import ExplorationOfShare
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
 from rltrain.assemble.buffer import build_buffer
+from rltrain.assemble.build_learner import build_learner
+from rltrain.assemble.build_policy import accelerate, build_exploration
+from rltrain.assemble.build_trainer import build_actor, trainer_settings
 from rltrain.assemble.callbacks import build_callbacks, obs_statistics, video_recorder
 from rltrain.assemble.env import build_env, need_same_sizes, ordered_as, prepare_machine
 from rltrain.assemble.evaluation import build_test_env, build_tests
-from rltrain.assemble.learner import build_learner
-from rltrain.assemble.policy import accelerate, build_exploration
-from rltrain.assemble.trainer import build_actor, trainer_settings
 from rltrain.callback import Callback, Callbacks, Health
 from rltrain.common.seeding import (
     ENV_STREAM,

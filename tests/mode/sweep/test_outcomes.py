@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.mode.sweep.plan import SweepJob, SweepPlan
-from rltrain.mode.sweep.results import (
+from rltrain.mode.sweep.outcomes import (
     RESAMPLES,
     configurations,
     interval_text,
@@ -16,6 +15,7 @@ from rltrain.mode.sweep.results import (
     summarize,
     worst,
 )
+from rltrain.mode.sweep.plan import SweepJob, SweepPlan
 from rltrain.report.analysis import analyze
 from tests.report.runs import run, settings
 

@@ -16,7 +16,7 @@ from rltrain.config.schema import RunSettings
 from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.tune.preset import preset_text
 from rltrain.mode.tune.study import open_study, trial_dir
-from rltrain.mode.tune.worker import metric_name, read_tests, settings_text
+from rltrain.mode.tune.trials import metric_name, read_tests, settings_text
 from rltrain.report.study_figures import draw_history, draw_importance
 
 SHOWN = 5

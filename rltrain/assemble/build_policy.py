@@ -1,17 +1,32 @@
-"""A rollout of test episodes: the policy that is tested and its exploration."""
+"""Parts of policies: their exploration and compiled counterparts, and the rollout of tests."""
 
 from __future__ import annotations
 
+from rltrain import kernels
 from rltrain.algo.exploration.epsilon import FixedEpsilon
 from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.exploration.share import ExplorationOfShare
 from rltrain.algo.policy import Policy
-from rltrain.assemble.policy import accelerate
+from rltrain.common.conformance import conform
 from rltrain.common.seeding import TEST_POLICY_STREAM, generator
 from rltrain.config.schema import Settings
 from rltrain.hardware.env_share import Share
 from rltrain.hardware.rollout import Rollout
 from rltrain.interfaces import Agents, VectorEnv
+
+
+def build_exploration(settings: Settings) -> Exploration:
+    """The exploration of all environments of training."""
+    node = settings.nodes["algo.exploration"]
+    built = node.build(n_envs=settings.hardware.n_envs)
+    exploration: Exploration = conform(built, Exploration, "algo.exploration")
+    return exploration
+
+
+def accelerate(settings: Settings, policy: Policy) -> None:
+    """Let a policy act in compiled code, if ``hardware.kernels`` says so."""
+    if kernels.chosen(settings.hardware.kernels) == "compiled":
+        kernels.compile_policy(policy, settings.hardware.kernels == "compiled")
 
 
 def n_test_envs(settings: Settings) -> int:

@@ -16,12 +16,12 @@ from rltrain.algo.exploration.interface import Exploration
 from rltrain.algo.learner import Learner
 from rltrain.algo.policy import Policy
 from rltrain.assemble.buffer import build_buffer
+from rltrain.assemble.build_greedy_policy import obs_view
+from rltrain.assemble.build_learner import about, build_learner
+from rltrain.assemble.build_policy import accelerate, build_exploration
 from rltrain.assemble.callbacks import build_callbacks, obs_statistics, video_recorder
 from rltrain.assemble.env import build_env, need_same_sizes, ordered_as, prepare_machine, recorded
 from rltrain.assemble.evaluation import build_test_env, build_tests
-from rltrain.assemble.greedy_policy import obs_view
-from rltrain.assemble.learner import about, build_learner
-from rltrain.assemble.policy import accelerate, build_exploration
 from rltrain.callback import Callback
 from rltrain.common.imports import locate
 from rltrain.common.seeding import (

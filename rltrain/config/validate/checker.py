@@ -152,7 +152,7 @@ def supervised(
 def metric_problem(run: RunSettings) -> Iterator[str]:
     """Yield the message about a ``stop.metric`` that no run reports."""
     if run.stop.metric is not None and not known_metric(run):
-        from rltrain.config.suggest.keys import for_metric
+        from rltrain.config.suggest.value_forms import for_metric
 
         yield (
             f"stop.metric={run.stop.metric}: expected a metric of metrics.jsonl, such as "
@@ -219,7 +219,8 @@ class Checker:
 
     def hint(self, annotation: Any, value: Any, path: str) -> str:
         """Return a suggestion for a wrong value, or else the default."""
-        from rltrain.config.suggest.keys import alternatives, for_value
+        from rltrain.config.suggest.keys import alternatives
+        from rltrain.config.suggest.value_forms import for_value
 
         if isinstance(value, (int, float)) and str in (annotation, *get_args(annotation)):
             return f" For a number as text type {path}=\"'…'\", with both kinds of quotes."

@@ -1,0 +1,109 @@
+"""Suggestions for values that a key cannot have: other forms of them, metrics, and launchers of
+Hydra that are not installed. Nothing here imports hydra or torch.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from rltrain.common.install import install_command
+from rltrain.config.suggest.aliases import tables, value_aliases
+from rltrain.config.suggest.choices import Answer
+from rltrain.errors import closest, normal
+
+PLUGINS = {
+    "joblib": "hydra-joblib-launcher",
+    "submitit": "hydra-submitit-launcher",
+    "optuna": "hydra-optuna-sweeper",
+}
+"""Launchers and sweepers of Hydra by the beginning of their names, and what installs them."""
+
+
+def for_value(
+    path: str, value: Any, choices: Sequence[str], accepts: Callable[[Any], bool]
+) -> Answer:
+    """Suggest overrides for a value that a key cannot have.
+
+    Args:
+        choices: the values of an enumeration.
+        accepts: whether a value could stand there.
+    """
+    text = str(value).strip()
+    meant = value_aliases().get(path, {}).get(text.lower())
+    if meant in choices:
+        return Answer((f"{path}={meant}",))
+    if near := closest(text, choices, n=1) or [c for c in choices if c.startswith(text.lower())]:
+        return Answer((f"{path}={near[0]}",), sure=False)
+    if span := re.fullmatch(r"(\d+)\s*(?::|\.\.|-)\s*(\d+)", text):
+        first, last = int(span[1]), int(span[2])
+        if accepts(first) and first < last:
+            several = ",".join(str(n) for n in range(first, last + 1))
+            short = (f"-m {path}={several}",) if last - first < 5 else ()
+            return Answer((*short, f"-m '{path}=range({first},{last + 1})'"))
+    for candidate, shown in _other_forms(value, text):
+        if accepts(candidate):
+            return Answer((quoted(f"{path}={shown}"),))
+    return Answer()
+
+
+def _other_forms(value: Any, text: str) -> Iterator[tuple[Any, str]]:
+    """The same value as it may be written here, and how."""
+    if number := re.fullmatch(r"([\d._,]+)\s*([kKmM])", text):
+        digits = number[1].replace(",", "").replace("_", "")
+        shown = f"{digits}e{3 if number[2] in 'kK' else 6}"
+        yield from ((float(shown), shown) for _ in range(digits.count(".") < 2))
+    if re.fullmatch(r"\d{1,3}([.,' ]\d{3})+", text):
+        digits = re.sub(r"\D", "", text)
+        yield int(digits), re.sub(r"\D", "_", text)
+    if power := re.fullmatch(r"10\*\*(\d+)", text):
+        yield float(f"1e{power[1]}"), f"1e{power[1]}"
+    if share := re.fullmatch(r"([\d.]+)\s*%", text):
+        yield float(share[1]) / 100, f"{float(share[1]) / 100:g}"
+    if ratio := re.fullmatch(r"(\d+)/([1-9]\d*)", text):
+        yield int(ratio[1]) / int(ratio[2]), f"{int(ratio[1]) / int(ratio[2]):g}"
+    if text.lower() in ("yes", "on", "1", "no", "off", "0", "t", "f", "y", "n"):
+        on = text.lower() in ("yes", "on", "1", "t", "y")
+        yield on, str(on).lower()
+    if text.lower() in ("none", "nil", "no", "off", "never", "false", "inf", "infinity", ""):
+        yield None, "null"
+    if not isinstance(value, list):
+        yield [value], f"[{text}]"
+    elif len(value) == 1:
+        yield value[0], str(value[0])
+
+
+def numbers(override: str) -> str:
+    """Suggest overrides for ``seed=1:3`` or ``total_env_steps=1,000,000``, where whole numbers can
+    be meant.
+    """
+    key, _, value = override.partition("=")
+    return str(for_value(key, value, (), lambda meant: type(meant) is int))
+
+
+def for_plugin(problem: str) -> str:
+    """How to get a launcher or sweeper of Hydra that Hydra could not find."""
+    missing = re.search(r"hydra/(launcher|sweeper)/(\w+)", problem)
+    kind, name = missing.groups() if missing else ("", "")
+    package = next((at for start, at in PLUGINS.items() if name.startswith(start)), "")
+    if name == "slurm":
+        return ". Type hydra/launcher=submitit_slurm."
+    return f". Type {install_command(package)}" if package.endswith(kind) and package else ""
+
+
+def for_metric(name: str, metrics: Sequence[str]) -> Answer:
+    """The metric that was probably meant by ``stop.metric=name``; tests before training."""
+    for sections in tables().values():
+        for row in sections.get("Metrics", ()):
+            if name in row.theirs.split() and row.ours:
+                return Answer((f"stop.metric={row.target(name)}",))
+    ends = [m for m in metrics if normal(m.partition("/")[2]) == normal(name)]
+    near = sorted(ends, key=lambda m: not m.startswith("test/")) or closest(name, metrics)
+    return Answer(tuple(f"stop.metric={m}" for m in near[:1]), sure=False)
+
+
+def quoted(text: str) -> str:
+    """An override as a shell takes it."""
+    return text if re.fullmatch(r"[\w@%+=:,./~-]*", text) else shlex.quote(text)
