@@ -149,7 +149,7 @@ def trainer_settings(settings: Settings, spec: EnvSpec) -> dict[str, Any]:
     assert algo is not None, "check() refuses to train what does not learn"
     return {
         "total_env_steps": run.total_env_steps,
-        "steps_per_collect": algo.steps_per_collect,
+        "steps_per_collect": algo.time_steps(settings.hardware.n_envs),
         "batch_size": algo.batch_size,
         "updates_per_episode": algo.updates_per_episode,
         "updates_per_env_step": algo.updates_per_env_step,

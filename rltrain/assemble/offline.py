@@ -89,9 +89,10 @@ def build_offline_trainer(
             dataset.folder,
         )
     watchers = build_callbacks(settings, loggers, NoExploration(), statistics, callbacks)
+    n_envs = settings.hardware.n_envs
     return OfflineTrainer(
         reader=Reader(dataset=dataset, chosen=chosen, rng=generator(run.seed, DATASET_STREAM)),
-        env_steps_per_iteration=algo.steps_per_collect * settings.hardware.n_envs,
+        env_steps_per_iteration=algo.time_steps(n_envs) * n_envs,
         test_rollout=build_tests(settings, learner.online.agents, test_env, watchers),
         buffer=buffer,
         learner=learner,

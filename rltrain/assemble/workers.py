@@ -88,7 +88,7 @@ def build_process_rollout(
     start_worker: StartWorker
     if settings.cluster is None:
         hidden_dim = agents.hidden_dim if buffer.keeps_hidden else None
-        sizes = hardware.n_envs, algo.steps_per_collect, hidden_dim
+        sizes = hardware.n_envs, algo.time_steps(hardware.n_envs), hidden_dim
         layout = layout_of(env, *sizes, buffer.keeps_values)
         exchange = shared = SharedExchange(layout, agents, len(shares))
         start_worker = partial(WorkerProcess, __name__, make, shared)

@@ -5,8 +5,10 @@ nodes from which parts are built.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -154,18 +156,31 @@ class RunSettings:
     hub: HubSettings
 
 
+MOST_TIME_STEPS = 64
+"""In one iteration, where their number is automatic."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class AlgoSettings:
     """The scalars of the node ``algo``."""
 
     batch_size: Count
-    steps_per_collect: Count
+    steps_per_collect: Count | Literal["auto"]
     updates_per_episode: Positive | None
     updates_per_env_step: Positive | None
     learning_starts: Whole
     max_grad_norm: Positive | None
     lr_factors: list[list[NonNegative]] | None
     reward_norm: Literal["scale", "standardize"] | None
+
+    def time_steps(self, n_envs: int) -> int:
+        """Time steps that every environment makes in one iteration: automatically as many as one
+        gradient step needs.
+        """
+        if self.steps_per_collect != "auto":
+            return self.steps_per_collect
+        per_step = Fraction(str(self.updates_per_env_step or 1)) * n_envs
+        return min(math.ceil(1 / per_step), MOST_TIME_STEPS)
 
 
 @dataclass(frozen=True, kw_only=True)
