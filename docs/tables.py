@@ -75,16 +75,11 @@ def refused() -> str:
     for row in together():
         sides = [f"`{group}` = {', '.join(names)}" for group, names in row.items()]
         lines.append(f"| {' | '.join(sides)} |")
-    lines += [
-        "",
-        "## What is refused",
-        "",
-        "| for | message | type instead |",
-        "| --- | --- | --- |",
-    ]
-    for stage, rows in combinations()["refused"].items():
-        texts = dict.fromkeys((plain(r["why"], r), plain(r.get("type", ""), r)) for r in rows)
-        lines += [f"| {stage} | {why} | {typed} |" for why, typed in texts]
+    for section, title in (("refused", "What is refused"), ("warned", "What a run warns of")):
+        lines += ["", f"## {title}", "", "| for | message | type instead |", "| --- | --- | --- |"]
+        for stage, rows in combinations()[section].items():
+            texts = dict.fromkeys((plain(r["why"], r), plain(r.get("type", ""), r)) for r in rows)
+            lines += [f"| {stage} | {why} | {typed} |" for why, typed in texts]
     return "\n".join(lines) + "\n"
 
 

@@ -5,6 +5,7 @@ exchanges of parts, refusals and ``docs/combinations.md`` come. To refuse one mo
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -18,7 +19,7 @@ from rltrain.config.schema import Settings
 from rltrain.config.validate.constructor import show
 
 FILE = Path(__file__).with_suffix(".yaml")
-COMPARED = {">": operator.gt, "<": operator.lt, "!=": operator.ne}
+COMPARED = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "!=": operator.ne}
 
 
 @cache
@@ -63,9 +64,12 @@ class Facts(Formatter):
         if isinstance(wanted, bool):
             return bool(value) is wanted
         sign, _, name = str(wanted).partition(" ")
+        if sign == "~":
+            return value is not None and re.match(name, str(value)) is not None
         if sign not in COMPARED:
             return bool(value == wanted)
-        other = self.value(name) if "." in name or name in self.facts else name
+        known = "." in name or name in self.facts or name in self.plain
+        other = self.value(name) if known else name
         other = int(name) if name.isdecimal() else other
         return value is not None and other is not None and bool(COMPARED[sign](value, other))
 
@@ -78,10 +82,11 @@ class Facts(Formatter):
     def format_field(self, value: Any, format_spec: str) -> str:
         return format(value, format_spec) if format_spec else show(value)
 
-    def refusals(self, stage: str) -> Iterator[str]:
+    def messages(self, stage: str, section: str = "refused") -> Iterator[str]:
         """Yield the message of every row of a stage that applies."""
-        for row in table()["refused"][stage]:
+        for row in table()[section][stage]:
             if self.applies(row["if"]):
+                row = {**row, "key": self.vformat(row.get("key", ""), (), {})}
                 text = f"{row['why']}. Type {row['type']}." if "type" in row else f"{row['why']}."
                 yield self.vformat(text, (), row)
 
@@ -95,5 +100,5 @@ def require_fit(stage: str, settings: Settings, **facts: Any) -> None:
     plain, buffer = dict(settings.plain), settings.nodes.get("buffer")
     if settings.algo is not None and buffer is not None:  # a process of several has its share
         plain |= {"algo": {**plain["algo"], **vars(settings.algo)}, "buffer": buffer.kwargs}
-    for message in Facts(plain, choices=settings.choices, **facts).refusals(stage):
+    for message in Facts(plain, choices=settings.choices, **facts).messages(stage):
         raise ValueError(message)

@@ -172,15 +172,15 @@ def part_group(part: str) -> str:
 
 def typed_targets(overrides: Sequence[Override]) -> dict[str, str]:
     """The parts whose ``_target_`` was typed, by dotted path, and what it names."""
-    targets_typed = {}
+    named = {}
     for o in overrides:
         path, dot, leaf = o.key_or_group.rpartition(".")
         value = o.value()
         if leaf == "_target_" and dot:
-            targets_typed[path] = str(value)
+            named[path] = str(value)
         elif isinstance(value, dict) and isinstance(value.get("_target_"), str):
-            targets_typed[o.key_or_group] = value["_target_"]
-    return targets_typed
+            named[o.key_or_group] = value["_target_"]
+    return named
 
 
 def typed_leaves(overrides: Sequence[Override]) -> Leaves:

@@ -243,7 +243,7 @@ def require_checkpoint(mode: str, path: str | None, **facts: Any) -> str:
     Raises:
         UsageError: this mode cannot, and none was typed.
     """
-    for message in Facts({"mode": mode, "checkpoint": path}, **facts).refusals("checkpoint"):
+    for message in Facts({"mode": mode, "checkpoint": path}, **facts).messages("checkpoint"):
         raise UsageError(message)
     return str(path)
 

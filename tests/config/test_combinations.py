@@ -12,10 +12,26 @@ GIVEN = {
     *("agents", "asks", "capacity", "choices", "distribution", "divisible", "given_callbacks"),
     *("learns", "loss", "loss_name", "mixer", "most", "n_envs", "n_workers", "replay", "scripted"),
     *("spec", "statistics", "watched", "watchers", "world_size", "key", "node", "cores"),
-    "per_core",
+    *(
+        "per_core",
+        "explores",
+        "explored",
+        "explores_until",
+        "twice_total",
+        "end_key",
+        "own_network",
+    ),
+    *("target_period", "target_percent", "target_half", "target_unit", "target_unset", "network"),
+    *("unread_priorities", "unread_memory", "convolutions", "multi_input", "image", "image_keys"),
+    *("masks", "space"),
 }
 """Facts that callers give beside the keys of a configuration."""
-ROWS = [(stage, row) for stage, rows in table()["refused"].items() for row in rows]
+ROWS = [
+    (stage, row)
+    for section in ("refused", "warned")
+    for stage, rows in table()[section].items()
+    for row in rows
+]
 
 
 def test_every_option_and_group_exists():
@@ -48,12 +64,14 @@ def test_a_row_names_keys_and_facts_that_there_are(stage, row):
         ("!= x", [0, False, 7]),
         ("!= part.size", [0, False, "x"]),
         ("> nothing", []),
+        (">= limit", [7]),
+        ("~ x$", ["x"]),
     ],
 )
 def test_a_condition_holds_for_these_values_alone(wanted, values):
     facts = Facts({}, limit=5, nothing=None, part=SimpleNamespace(size=7))
     tried = [None, 0, False, "x", 7]
-    if str(wanted)[:1] in "<>":
+    if str(wanted)[0] in "<>":
         tried.remove("x")
     assert [value for value in tried if facts.fits(value, wanted)] == values
 

@@ -98,7 +98,7 @@ def check(
         checker.problems += metric_problem(run)
     facts = {**({} if run is None else asdict(run)), "algo": {} if algo is None else asdict(algo)}
     given = Facts(facts, choices=choices, scripted=scripted, learns=algo is not None)
-    checker.problems += given.refusals("settings")
+    checker.problems += given.messages("settings")
     if checker.problems:
         shown, n_more = checker.problems[:MOST], len(checker.problems) - MOST
         more = [f"There are {n_more} more problems of this kind."] if n_more > 0 else []

@@ -196,8 +196,8 @@ def as_json(value: Any) -> str:
     """A value as JSON, in which 1e6 is a whole number."""
 
     def number(text: str) -> int | float:
-        number_read = float(text)
-        return int(number_read) if number_read.is_integer() else number_read
+        value = float(text)
+        return int(value) if value.is_integer() else value
 
     return json.dumps(json.loads(json.dumps(value), parse_float=number))
 
