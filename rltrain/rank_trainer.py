@@ -69,10 +69,10 @@ class RankTrainer(Trainer):
 
     def restore(self, path: str | Path) -> Found:
         """The same; every rank then draws noise of its own, as it does from the start."""
-        found = super().restore(path)
+        result = super().restore(path)
         noise = seed_key(torch.initial_seed(), NOISE_STREAM, self.ranks.rank, self.clock.updates)
         torch.manual_seed(noise)
-        return found
+        return result
 
     def counted(self, steps: Steps) -> int:
         """The same with the sums over all ranks; ends all of them in the same iteration."""

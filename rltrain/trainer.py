@@ -375,34 +375,34 @@ class Trainer:
             CheckpointError: the checkpoint cannot be read or holds weights only.
             UsageError: it holds no replay, and the trainer has one of other steps.
         """
-        found = checkpoint.find(Path(path), full=True)
-        if not checkpoint.has(found.folder, TRAINER):
+        chosen = checkpoint.find(Path(path), full=True)
+        if not checkpoint.has(chosen.folder, TRAINER):
             raise CheckpointError(
-                f"{found.folder} holds weights only: a run can start from it "
-                f"(checkpoint={found.folder}) but not resume."
+                f"{chosen.folder} holds weights only: a run can start from it "
+                f"(checkpoint={chosen.folder}) but not resume."
             )
-        if self.clock.env_steps and not checkpoint.has(found.folder, REPLAY):
+        if self.clock.env_steps and not checkpoint.has(chosen.folder, REPLAY):
             raise UsageError(
-                f"{found.folder} holds no replay, and that of this trainer is of other steps. "
+                f"{chosen.folder} holds no replay, and that of this trainer is of other steps. "
                 "Restore it with a trainer that has not collected any: "
                 "rltrain.make_trainer(…, run_dir=…)."
             )
         self.asked, self.diverging = None, False
         self.tests.drop()
-        state = checkpoint.read(found.folder, TRAINER)
-        require_counts(state, self.update_ratio.unit, found.folder)
-        model = checkpoint.read(found.folder, MODEL)
-        check_fits(self.learner.state_dict(), model, found.folder, self.about)
+        state = checkpoint.read(chosen.folder, TRAINER)
+        require_counts(state, self.update_ratio.unit, chosen.folder)
+        model = checkpoint.read(chosen.folder, MODEL)
+        check_fits(self.learner.state_dict(), model, chosen.folder, self.about)
         try:
             self.learner.load_state_dict({**state["learner"], **model})
-            remarks = self._restore_rollout(found.folder, state)
+            remarks = self._restore_rollout(chosen.folder, state)
             self.load_state_dict(state)
-            self._restored(found, newest=not checkpoint.is_one(Path(path)))
+            self._restored(chosen, newest=not checkpoint.is_one(Path(path)))
         except UNFIT as error:
             raise CheckpointError(
-                f"{found.folder} does not fit this run: {type(error).__name__}: {error}"
+                f"{chosen.folder} does not fit this run: {type(error).__name__}: {error}"
             ) from error
-        return replace(found, remarks=(*found.remarks, *remarks))
+        return replace(chosen, remarks=(*chosen.remarks, *remarks))
 
     def _restore_rollout(self, folder: Path, state: Mapping[str, Any]) -> list[str]:
         """Restore the replay and the open episodes, or begin new ones; returns what is not as it
@@ -419,19 +419,19 @@ class Trainer:
         self.step_hooks.open[:] = False
         return ["The replay was not saved: collecting again, from new episodes."]
 
-    def _restored(self, found: Found, *, newest: bool) -> None:
+    def _restored(self, chosen: Found, *, newest: bool) -> None:
         """Go on from a checkpoint; complete what a kill has left half done in the own folder.
 
         Args:
             newest: it was not chosen by its step.
         """
-        own = found.folder.resolve().parents[1] == self.run_dir.resolve()
+        own = chosen.folder.resolve().parents[1] == self.run_dir.resolve()
         self.enter("restore" if own else "restore another")
         if own:
             last = checkpoint.newest_full(self.checkpoints)
-            self.rewound = not newest and last != found.step
+            self.rewound = not newest and last != chosen.step
             if not self.rewound:
-                checkpoint.make_latest(self.checkpoints, found.step, self.keep_last, REPLAY)
+                checkpoint.make_latest(self.checkpoints, chosen.step, self.keep_last, REPLAY)
 
     def delete_later_checkpoints(self) -> None:
         """Delete the checkpoints that the run has gone back from, once it goes on from an earlier

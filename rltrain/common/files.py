@@ -95,19 +95,19 @@ def get_json(path: Path, limit: int = JSON_BYTES) -> Any:
 def json_object(path: Path) -> dict[str, Any]:
     """A JSON object from a file; empty if there is none or it cannot be read."""
     try:
-        found = get_json(path)
+        content = get_json(path)
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object. Of a key that is there twice, readers would take one and checks the other."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"key '{next(n for n in names if names.count(n) > 1)}' is there twice")
-    return found
+    return mapping
 
 
 def require_plain(folder: Path) -> None:

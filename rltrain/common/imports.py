@@ -59,13 +59,13 @@ def locate(target: str) -> Callable[..., Any]:
     try:
         with beside_user():
             # with ":" an import error stays itself
-            found = pkgutil.resolve_name(f"{module}:{name}")
+            target_object = pkgutil.resolve_name(f"{module}:{name}")
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(
             f"_target_ '{target}' cannot be found ({error}). Expected the full name of a class "
             "or function, such as rltrain.algo.QMix, or my_module.MyClass with my_module.py in "
             "this folder."
         ) from error
-    if not callable(found):
-        raise UsageError(f"_target_ '{target}' is no class or function, but {found!r}.")
-    return cast(Callable[..., Any], found)
+    if not callable(target_object):
+        raise UsageError(f"_target_ '{target}' is no class or function, but {target_object!r}.")
+    return cast(Callable[..., Any], target_object)

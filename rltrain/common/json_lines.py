@@ -31,10 +31,10 @@ def json_object_of(line: bytes) -> dict[str, Any] | None:
     if len(line) > LONGEST:
         return None
     try:
-        found = json.loads(line.decode("utf-8"))
+        content = json.loads(line.decode("utf-8"))
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def json_lines(path: Path, damaged: list[int]) -> Iterator[dict[str, Any]]:
@@ -47,8 +47,8 @@ def json_lines(path: Path, damaged: list[int]) -> Iterator[dict[str, Any]]:
         return
     with open_plain(path) as file:
         for at, line in enumerate(bounded_lines(file), 1):
-            if (found := json_object_of(line)) is not None:
-                yield found
+            if (row := json_object_of(line)) is not None:
+                yield row
             elif line.endswith(b"\n") and len(damaged) <= NAMED:
                 damaged.append(at)
 
@@ -59,11 +59,11 @@ def left_out(path: Path, damaged: list[int]) -> str:
     return f"lines of {path.name} that cannot be read are left out: {named}"
 
 
-def row_of(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def row_of(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """The row in an object: its numbers and nulls; None if it has no env steps."""
-    if found is None or not is_number(found.get("env_steps")):
+    if row is None or not is_number(row.get("env_steps")):
         return None
-    return {name: v for name, v in found.items() if v is None or is_number(v)}
+    return {name: v for name, v in row.items() if v is None or is_number(v)}
 
 
 def is_number(value: Any) -> bool:

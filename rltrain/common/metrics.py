@@ -95,8 +95,8 @@ def summarize(episodes: list[Episode]) -> dict[str, float]:
     """Plain means over test episodes, and the returns' standard deviation."""
     rows = episode_metrics(episodes)
     names = dict.fromkeys(k for row in rows for k in row)
-    found = {k: [row[k] for row in rows if k in row] for k in names}
-    out = {f"test/{k}": sum(values) / len(values) for k, values in found.items()}
+    columns = {k: [row[k] for row in rows if k in row] for k in names}
+    out = {f"test/{k}": sum(values) / len(values) for k, values in columns.items()}
     mean = out["test/return_mean"]
     variance = sum((e.episode_return - mean) ** 2 for e in episodes) / len(episodes)
     return {**out, "test/return_std": math.sqrt(variance)}
@@ -125,5 +125,5 @@ COMPARED = ("test/win_rate", "test/return_mean")
 
 def test_score(result: Mapping[str, float]) -> list[float]:
     """The number by which tests are compared; NaN is worse than any number."""
-    found = [result.get(name, 0.0) for name in COMPARED]
-    return [-math.inf if math.isnan(value) else value for value in found]
+    scores = [result.get(name, 0.0) for name in COMPARED]
+    return [-math.inf if math.isnan(value) else value for value in scores]

@@ -24,12 +24,14 @@ def changes(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
         ours: that of the environment here.
     """
     there, here = (json.loads(json.dumps(record)) for record in (theirs, ours))
-    found = []
+    if there == here:
+        return ""
+    differences = []
     for name, words in FACTS.items():
         then, now = words(there), words(here)
         if then is not None and now is not None and then != now:
-            found.append(f"{name} {then}, here {now}")
-    return "; ".join(found)
+            differences.append(f"{name} {then}, here {now}")
+    return "; ".join(differences)
 
 
 def observation_words(spec: Mapping[str, Any]) -> str | None:

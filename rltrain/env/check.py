@@ -94,13 +94,13 @@ def played(env: VectorEnv) -> Played:
     """``N_STEPS`` time steps with random available actions, always the same."""
     rng = np.random.default_rng(0)
     env.reset(lambda e, k: 1_000 + k)
-    found = []
+    steps = []
     for _ in range(N_STEPS):
         obs, state, last = env.obs[0].copy(), env.state[0].copy(), env.last[0].copy()
         draws = rng.random(env.avail_actions.shape) * env.avail_actions
         reward, _ = env.step(draws.argmax(-1))
-        found.append((obs, state, reward[0].copy(), last))
-    return Played(*map(np.stack, zip(*found, strict=True)))
+        steps.append((obs, state, reward[0].copy(), last))
+    return Played(*map(np.stack, zip(*steps, strict=True)))
 
 
 def of_seeds(first: Played, second: Played) -> Iterator[str]:
@@ -191,12 +191,12 @@ def of_interface(env: VectorEnv) -> Iterator[str]:
 def of_single(env: gymnasium.Env) -> Iterator[str]:
     """Of a Gymnasium environment of one agent."""
     space, rng = env.observation_space, np.random.default_rng(0)
-    found: Any = env.reset(seed=0)
-    if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], dict):
-        yield f"reset() returned {type(found).__name__}: expected (observation, info), info a dict."
+    pair: Any = env.reset(seed=0)
+    if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[1], dict):
+        yield f"reset() returned {type(pair).__name__}: expected (observation, info), info a dict."
         return
-    yield from outside(found[0], space, "the first observation")
-    mask = np.asarray(found[1].get("action_mask", np.ones(0)))
+    yield from outside(pair[0], space, "the first observation")
+    mask = np.asarray(pair[1].get("action_mask", np.ones(0)))
     action = int(rng.choice(np.flatnonzero(mask))) if mask.any() else None
     env.action_space.seed(0)
     own = numbered(env.action_space, "the environment").own
@@ -210,9 +210,9 @@ def of_single(env: gymnasium.Env) -> Iterator[str]:
     yield from of_flags({"terminated": step[2], "truncated": step[3]})
     wide = unbounded(space)
     for t in range(1, N_STEPS):
-        found = list(outside(step[0], wide, f"the observation of step {t}"))
-        yield from found
-        if found:
+        problems = list(outside(step[0], wide, f"the observation of step {t}"))
+        yield from problems
+        if problems:
             return
         if step[2] or step[3]:
             step = (env.reset(seed=t)[0], 0.0, False, False, {})
@@ -250,17 +250,17 @@ def of_team(env: Any) -> Iterator[str]:
     for name in env.possible_agents:
         if env.action_space(name) is not env.action_space(name):
             yield f"action_space({name!r}) is a new object in every call: return the same one."
-    found = env.reset(seed=0)
-    if not isinstance(found, tuple) or len(found) != 2:
-        yield f"reset() returned {describe(found)}: expected ({{agent: observation}}, infos)."
+    pair = env.reset(seed=0)
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        yield f"reset() returned {describe(pair)}: expected ({{agent: observation}}, infos)."
         return
     agents = list(env.agents)
     for name in agents:
-        yield from outside(found[0].get(name), env.observation_space(name), f"{name}'s observation")
-    if set(found[0]) != set(agents):
-        yield f"reset() shows {sorted(found[0])}, but self.agents is {agents}: set it in reset()."
-    infos = found[1]
-    actions = {name: allowed(env, name, found[0][name], infos.get(name, {})) for name in agents}
+        yield from outside(pair[0].get(name), env.observation_space(name), f"{name}'s observation")
+    if set(pair[0]) != set(agents):
+        yield f"reset() shows {sorted(pair[0])}, but self.agents is {agents}: set it in reset()."
+    infos = pair[1]
+    actions = {name: allowed(env, name, pair[0][name], infos.get(name, {})) for name in agents}
     step = env.step(actions)
     if not isinstance(step, tuple) or len(step) != 5:
         yield (

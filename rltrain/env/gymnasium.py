@@ -87,14 +87,16 @@ class GymnasiumEnv(Env):
         self._seed, self.t, self._return = seed % 2**32, 0, 0.0
         begin_task(self.env.unwrapped, self.task)
         try:
-            found = self.env.reset(seed=self._seed)
+            returned = self.env.reset(seed=self._seed)
         except STOPS:
             raise
         except BaseException as error:
             raise EnvError(f"{self.where()} failed: {reason(error)}") from error
-        if not returns(found, 2):
-            raise EnvError(f"{self.where()}: reset must return (observation, info), got {found!r}.")
-        obs, info = found
+        if not returns(returned, 2):
+            raise EnvError(
+                f"{self.where()}: reset must return (observation, info), got {returned!r}."
+            )
+        obs, info = returned
         return self._observation(obs, info, final=False)
 
     def step(
@@ -177,18 +179,18 @@ class GymnasiumEnv(Env):
 def need_spaces(env: gymnasium.Env, name: str) -> None:
     """ValueError unless the environment has an action and an observation space."""
     for attribute, example in (("action_space", "Discrete(2)"), ("observation_space", "Box(…)")):
-        found = getattr(env, attribute, None)
-        if not isinstance(found, spaces.Space):
-            has = "has no" if found is None else f"has the {type(found).__name__} {found!r} as"
+        space = getattr(env, attribute, None)
+        if not isinstance(space, spaces.Space):
+            has = "has no" if space is None else f"has the {type(space).__name__} {space!r} as"
             raise ValueError(
                 f"{name} {has} {attribute}: expected a gymnasium.spaces.Space. Set "
                 f"self.{attribute} = gymnasium.spaces.{example} in its constructor."
             )
 
 
-def returns(found: Any, n: int) -> bool:
+def returns(returned: Any, n: int) -> bool:
     """Whether an environment returned ``n`` values, of which the last is an info."""
-    return isinstance(found, tuple) and len(found) == n and isinstance(found[-1], dict)
+    return isinstance(returned, tuple) and len(returned) == n and isinstance(returned[-1], dict)
 
 
 def as_mask(given: Any) -> np.ndarray | None:

@@ -94,10 +94,10 @@ def own_maker(id: str) -> Callable[..., Any] | None:
         return None
     try:
         with beside_user():
-            found = getattr(importlib.import_module(module), name, None)
+            maker = getattr(importlib.import_module(module), name, None)
     except Exception:
         return None  # gymnasium.make fails alike, and says why
-    return found if callable(found) else None
+    return maker if callable(maker) else None
 
 
 def draw_without_display() -> None:
@@ -214,13 +214,13 @@ def named(maker: str) -> Callable[..., Any]:
     module, _, name = maker.partition(":")
     try:
         with beside_user():
-            found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+            named: Callable[..., Any] = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(
             f"The environment {maker} was handed over from Python and cannot be found by that name "
             f"({error}). Hand it over again: rltrain.evaluate(RUN_FOLDER, env=YOUR_CLASS)."
         ) from error
-    return found
+    return named
 
 
 def registered_ids() -> set[str]:

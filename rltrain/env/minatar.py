@@ -148,11 +148,11 @@ def game_class(game: str) -> Any:
             f"Type {install_extra('minatar')}"
         )
     path = Path(package.submodule_search_locations[0]) / "environments" / f"{game}.py"
-    found = importlib.util.spec_from_file_location(f"minatar_{game}", path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+    spec = importlib.util.spec_from_file_location(f"minatar_{game}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     return module.Env
 
 

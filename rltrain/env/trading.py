@@ -179,17 +179,17 @@ def read_prices(path: str) -> np.ndarray:
             f"prices, got the first line {','.join(header)!r}."
         )
     column = header.index("close") if named else 0
-    found = []
+    prices = []
     for number, row in enumerate(rows[named:], start=1 + named):
         try:
-            found.append(float(row[column]))
+            prices.append(float(row[column]))
         except (ValueError, IndexError):
-            found.append(math.nan)
-        if not 0 < found[-1] < math.inf:
+            prices.append(math.nan)
+        if not 0 < prices[-1] < math.inf:
             raise ValueError(
                 f"env.prices={path}: row {number} has no price above 0, but {','.join(row)!r}."
             )
-    return np.array(found)
+    return np.array(prices)
 
 
 def trading_env(

@@ -24,14 +24,14 @@ def resolve_device(name: Literal["auto", "cpu", "cuda"]) -> torch.device:
     Raises:
         ValueError: ``cuda`` where torch sees no GPU.
     """
-    found = torch.cuda.is_available()
-    if name == "cuda" and not found:
+    has_gpu = torch.cuda.is_available()
+    if name == "cuda" and not has_gpu:
         build = "is a CPU build" if torch.version.cuda is None else "sees no CUDA GPU"
         raise ValueError(
             f"hardware.device=cuda: expected a CUDA GPU, but torch {torch.__version__} {build}. "
             "Set hardware.device=cpu or hardware.device=auto."
         )
-    return torch.device("cuda" if name != "cpu" and found else "cpu")
+    return torch.device("cuda" if name != "cpu" and has_gpu else "cpu")
 
 
 def available_cores() -> int:

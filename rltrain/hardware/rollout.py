@@ -142,10 +142,10 @@ class Rollout:
         env, n_envs = self.env, self.env.n_envs
         before = self.policy.state_dict()
         self._start(TestSeeds(seed, self.share.total, self.share.first))
-        found: dict[int, Episode] = {}
+        episodes: dict[int, Episode] = {}
         played = [0] * n_envs  # episodes of each environment
         for step in itertools.count():
-            if len(found) == n:
+            if len(episodes) == n:
                 break
             if stop is not None and stop():
                 self._end_test(before)
@@ -159,9 +159,9 @@ class Rollout:
                 number = e + played[e] * n_envs
                 played[e] += 1
                 if number < n:
-                    found[number] = episode
+                    episodes[number] = episode
             if report is not None and finished:
-                report(len(found))
+                report(len(episodes))
             last = env.last.copy()  # the step overwrites it
             action = self.policy.act(env.obs, env.avail_actions, last, clock)
             before_step = time.perf_counter()
@@ -172,7 +172,7 @@ class Rollout:
             if watch is not None:
                 watch.stepped(action, reward, terminated)
         self._end_test(before)
-        return [found[i] for i in range(n)]
+        return [episodes[i] for i in range(n)]
 
     def _end_test(self, policy: Mapping[str, Any]) -> None:
         """Take back the random numbers of a test; the next one uses the same."""

@@ -16,8 +16,8 @@ OPTIONAL_FIELDS = ("hidden", "values")
 
 def arrays_of(steps: Steps) -> dict[str, np.ndarray]:
     """The arrays [T, E, …] that there are, by name."""
-    found = {name: getattr(steps, name) for name in (*STEP_FIELDS, *OPTIONAL_FIELDS)}
-    return {name: array for name, array in found.items() if array is not None}
+    arrays = {name: getattr(steps, name) for name in (*STEP_FIELDS, *OPTIONAL_FIELDS)}
+    return {name: array for name, array in arrays.items() if array is not None}
 
 
 def first_steps(steps: Steps, n: int) -> Steps:

@@ -64,8 +64,10 @@ def panels(lines: Sequence[dict[str, Any]]) -> list[Panel]:
     """The metrics that are drawn: returns, win rates where there are any, and those that the
     environment and callbacks add (``test/NAME``, ``train/NAME`` or ``custom/NAME``).
     """
-    found = dict.fromkeys(name for row in lines for name in row if name not in METRICS)
-    added = dict.fromkeys(n.partition("/")[2] for n in found if n.startswith(("test/", "train/")))
+    added_names = dict.fromkeys(name for row in lines for name in row if name not in METRICS)
+    added = dict.fromkeys(
+        n.partition("/")[2] for n in added_names if n.startswith(("test/", "train/"))
+    )
     names = ["return_mean", "win_rate", *added]
     drawn = [
         Panel(
@@ -78,7 +80,7 @@ def panels(lines: Sequence[dict[str, Any]]) -> list[Panel]:
     ]
     drawn += [
         Panel(name.removeprefix("custom/").replace("_", " "), ([], []), series(lines, name))
-        for name in found
+        for name in added_names
         if name.startswith("custom/")
     ]
     shown = [panel for panel in drawn[1:] if panel.test[0] or panel.train[0]]

@@ -94,16 +94,16 @@ def tensors(file: Path) -> dict[str, Tensor]:
     Raises:
         CheckpointError: the file has something else in it, or weights that are not finite.
     """
-    found = loaded(file)
-    if not isinstance(found, Mapping) or not all(isinstance(x, Tensor) for x in found.values()):
+    weights = loaded(file)
+    if not isinstance(weights, Mapping) or not all(isinstance(x, Tensor) for x in weights.values()):
         raise CheckpointError(f"{file} is no state_dict: expected tensors by name.")
-    bad = next((name for name, tensor in found.items() if not tensor.isfinite().all()), None)
+    bad = next((name for name, tensor in weights.items() if not tensor.isfinite().all()), None)
     if bad is not None:
         raise CheckpointError(
             f"{file} has NaN or infinite weights ({bad}): training had diverged when it was "
             f"saved. Type checkpoint={file.parent.parent} load_step=N for an earlier one."
         )
-    return {str(name): tensor for name, tensor in found.items()}
+    return {str(name): tensor for name, tensor in weights.items()}
 
 
 def optimizer_state(file: Path) -> dict[str, Any]:
@@ -112,14 +112,14 @@ def optimizer_state(file: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: the file has something else in it.
     """
-    found = loaded(file)
-    known = isinstance(found, Mapping) and {"state", "param_groups"} <= set(found)
-    if not known or not (has_moments(found["state"]) and has_options(found["param_groups"])):
+    state = loaded(file)
+    known = isinstance(state, Mapping) and {"state", "param_groups"} <= set(state)
+    if not known or not (has_moments(state["state"]) and has_options(state["param_groups"])):
         raise CheckpointError(
             f"{file} is no optimizer's state_dict: expected state and param_groups. Without this "
             "file the optimizer starts from scratch."
         )
-    return dict(found)
+    return dict(state)
 
 
 def has_moments(state: Any) -> bool:

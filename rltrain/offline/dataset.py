@@ -108,11 +108,11 @@ def checked(folder: Path, entry: Mapping[str, Any], spec: EnvSpec) -> Any:
             raise damaged(path, "its checksum is not the index's")
         file = safe_open(path, framework="np")
         for name, (shape, dtype) in fields_of(spec).items():
-            found = file.get_slice(name)[:0]
-            if (*found.shape[1:],) != shape or found.dtype != dtype:
+            stored = file.get_slice(name)[:0]
+            if (*stored.shape[1:],) != shape or stored.dtype != dtype:
                 raise damaged(
                     path,
-                    f"'{name}' should be {dtype} {shape}, got {found.dtype} {found.shape[1:]}",
+                    f"'{name}' should be {dtype} {shape}, got {stored.dtype} {stored.shape[1:]}",
                 )
             if file.get_slice(name).get_shape()[0] != entry["steps"]:
                 raise damaged(path, f"'{name}' has not {entry['steps']} time steps")

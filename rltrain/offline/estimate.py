@@ -49,8 +49,8 @@ class Estimate(Callback):
                 behavior = e["probability"][:-1].astype(np.float64).prod(-1)
                 ratio.append(p.prod(-1) / behavior)  # agents choose independently of each other
                 reward.append(e["reward"][:-1].mean(-1, dtype=np.float64))
-        found = estimates(ratio, reward, self.gamma)._asdict()
-        known = {f"offline/{name}": x for name, x in found.items() if math.isfinite(x)}
+        by_name = estimates(ratio, reward, self.gamma)._asdict()
+        known = {f"offline/{name}": x for name, x in by_name.items() if math.isfinite(x)}
         return {**value, **known}
 
 

@@ -119,7 +119,7 @@ def everywhere(series: Sequence[Series], ends: Mapping[str, float]) -> list[str]
     envs: dict[str, set[str]] = {}
     for s in series:
         envs.setdefault(s.label, set()).add(s.env)
-    return [label for label, found in envs.items() if found == set(ends)]
+    return [label for label, labels in envs.items() if labels == set(ends)]
 
 
 def unlike(

@@ -74,11 +74,11 @@ def interval_of(
 ) -> Interval:
     """The chosen statistic and its interval, which one run does not have."""
     runs = resampled_runs(scores, settings.resamples, rng)
-    found = estimate(scores, STATISTICS[settings.statistic], runs, settings.confidence)
+    result = estimate(scores, STATISTICS[settings.statistic], runs, settings.confidence)
     if max(map(len, scores)) > 1:
-        return found
-    unknown = np.full_like(found.value, np.nan)
-    return Interval(found.value, unknown, unknown)
+        return result
+    unknown = np.full_like(result.value, np.nan)
+    return Interval(result.value, unknown, unknown)
 
 
 def limits_text(envs: Iterable[str]) -> str:
@@ -190,14 +190,14 @@ def improvements(
     for a, b in pairs:
         x, y = scores[a], scores[b]
         runs_x, runs_y = (resampled_runs(s, settings.resamples, rng) for s in (x, y))
-        found = probability_of_improvement(x, y, runs_x, runs_y, settings.confidence)
+        result = probability_of_improvement(x, y, runs_x, runs_y, settings.confidence)
         if all(len(task) == 1 for task in (*x, *y)):  # one run does not have an interval
-            found = Interval(found.value, *np.full((2, *np.shape(found.value)), np.nan))
-        if found.value < 0.5:
-            found = Interval(1 - found.value, 1 - found.high, 1 - found.low)
-            out[b, a] = found
+            result = Interval(result.value, *np.full((2, *np.shape(result.value)), np.nan))
+        if result.value < 0.5:
+            result = Interval(1 - result.value, 1 - result.high, 1 - result.low)
+            out[b, a] = result
         else:
-            out[a, b] = found
+            out[a, b] = result
     return out
 
 

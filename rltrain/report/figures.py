@@ -179,9 +179,9 @@ def improvement(analysis: Analysis) -> Any:
     pairs = list(analysis.improvement.items())[::-1]
     figure = new_figure(0.85 * WIDTH, 0.55 + 0.2 * len(pairs))
     axes = figure.subplots()
-    for at, (_, found) in enumerate(pairs):
-        interval(axes, found, at, COLORS[0])
-        axes.plot(found.value, at, "o", color=COLORS[0], ms=4)
+    for at, (_, estimate) in enumerate(pairs):
+        interval(axes, estimate, at, COLORS[0])
+        axes.plot(estimate.value, at, "o", color=COLORS[0], ms=4)
     axes.axvline(0.5, color="0.4", lw=0.8, ls="--")
     axes.set_yticks(range(len(pairs)), [f"{a} > {b}" for (a, b), _ in pairs])
     axes.set_ylim(-0.6, len(pairs) - 0.4)
@@ -191,17 +191,17 @@ def improvement(analysis: Analysis) -> Any:
     return figure
 
 
-def band(axes: Any, x: np.ndarray, found: Interval, **style: Any) -> None:
+def band(axes: Any, x: np.ndarray, estimate: Interval, **style: Any) -> None:
     """A line with its interval; a single point is marked."""
-    axes.plot(x, found.value, marker="o" if len(x) == 1 else None, ms=4, **style)
-    if np.isfinite(found.low).all():
-        axes.fill_between(x, found.low, found.high, color=style["color"], alpha=0.18, lw=0)
+    axes.plot(x, estimate.value, marker="o" if len(x) == 1 else None, ms=4, **style)
+    if np.isfinite(estimate.low).all():
+        axes.fill_between(x, estimate.low, estimate.high, color=style["color"], alpha=0.18, lw=0)
 
 
-def interval(axes: Any, found: Interval, at: float, color: str) -> None:
+def interval(axes: Any, estimate: Interval, at: float, color: str) -> None:
     """A bar from the lower to the upper end."""
-    if np.isfinite(found.low):
-        ends = [found.low, found.high]
+    if np.isfinite(estimate.low):
+        ends = [estimate.low, estimate.high]
         axes.plot(ends, [at, at], color=color, lw=5, alpha=0.35, solid_capstyle="butt")
 
 

@@ -21,7 +21,7 @@ AXES = {"env_steps": "env steps", "updates": "updates", "minutes": "minutes"}
 
 def tables_of(analysis: Analysis) -> list[Table]:
     """Every table that has rows."""
-    found = (
+    tables = (
         final_scores(analysis),
         overall(analysis),
         improvement(analysis),
@@ -29,7 +29,7 @@ def tables_of(analysis: Analysis) -> list[Table]:
         configurations(analysis),
         runs(analysis),
     )
-    return [table for table in found if table.rows]
+    return [table for table in tables if table.rows]
 
 
 def size_text(analysis: Analysis) -> str:
@@ -135,7 +135,7 @@ def improvement(analysis: Analysis) -> Table:
         "improvement",
         "Probability of improvement",
         ["X", "Y", "P(X > Y)"],
-        [[a, b, found] for (a, b), found in analysis.improvement.items()],
+        [[a, b, gain] for (a, b), gain in analysis.improvement.items()],
         "Probability that a run of X scores higher than a run of Y on the same environment, ties "
         "counting one half; an interval that contains 0.5 leaves open which is better.",
     )
@@ -195,10 +195,10 @@ def configurations(analysis: Analysis) -> Table:
 
 def differences(series: Sequence[Series]) -> Iterator[list[str]]:
     """One row per configuration and setting that is not the same in all of them."""
-    found = [{**s.group.runs[0].choices, **s.group.runs[0].settings} for s in series]
-    for name in sorted({name for settings in found for name in settings}):
-        if len({text(settings.get(name)) for settings in found}) > 1:
-            for s, settings in zip(series, found, strict=True):
+    chosen = [{**s.group.runs[0].choices, **s.group.runs[0].settings} for s in series]
+    for name in sorted({name for settings in chosen for name in settings}):
+        if len({text(settings.get(name)) for settings in chosen}) > 1:
+            for s, settings in zip(series, chosen, strict=True):
                 yield [s.env, s.label, name, text(settings.get(name))]
 
 

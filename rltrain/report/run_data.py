@@ -95,10 +95,10 @@ def number(value: Any) -> float:
     if isinstance(value, bool) or value is None:
         return np.nan
     try:
-        found = float(value)
+        number = float(value)
     except (TypeError, ValueError, OverflowError):
         return np.nan
-    return found if abs(found) <= LARGEST else np.nan
+    return number if abs(number) <= LARGEST else np.nan
 
 
 def renamed(
@@ -107,9 +107,9 @@ def renamed(
     """Columns under our names: each is the first of its candidates that is there."""
     out = {}
     for ours, candidates in names.items():
-        found = next((columns[c] for c in candidates if c in columns), None)
-        if found is not None and np.isfinite(found).any():
-            out[ours] = found
+        column = next((columns[c] for c in candidates if c in columns), None)
+        if column is not None and np.isfinite(column).any():
+            out[ours] = column
     return out
 
 

@@ -49,7 +49,7 @@ def grouped(
     for run in runs:
         names_here = dict.fromkeys([*choices[id(run)], *kept[id(run)]])
         known.setdefault((run.method, run.env), {}).update(names_here)
-    found: dict[Key, list[Run]] = {}
+    groups: dict[Key, list[Run]] = {}
     numbers: dict[str, str] = {}
     for run in runs:
         parts = of(choices[id(run)], picked[run.method]) | of(kept[id(run)], settings[run.method])
@@ -58,8 +58,8 @@ def grouped(
         if len(label) > LONGEST:  # the table of settings tells what it is
             label = numbers.setdefault(label, f"{run.method} #{len(numbers) + 1}")
         place = visible(names.get(run.env, run.env)), visible(names.get(label, label))
-        found.setdefault(place, []).append(run)
-    return [RunGroup(label, env, found[env, label]) for env, label in sorted(found)]
+        groups.setdefault(place, []).append(run)
+    return [RunGroup(label, env, groups[env, label]) for env, label in sorted(groups)]
 
 
 def visible(text: str) -> str:
@@ -104,9 +104,9 @@ def varying(
         buckets.setdefault(bucket(run), []).append(run)
     out: dict[str, dict[str, None]] = {}
     for members in buckets.values():
-        found = [values(run) for run in members]
-        names = dict.fromkeys(name for each in found for name in each)
-        differ = [n for n in names if len({text(each.get(n)) for each in found}) > 1]
+        settings = [values(run) for run in members]
+        names = dict.fromkeys(name for each in settings for name in each)
+        differ = [n for n in names if len({text(each.get(n)) for each in settings}) > 1]
         out.setdefault(members[0].method, {}).update(dict.fromkeys(differ))
     return {method: list(names) for method, names in out.items()}
 

@@ -74,10 +74,10 @@ def drawable(
 
 def nothing(runs: Sequence[Run], metric: str, settings: ReportSettings) -> str:
     """The message where no run has the metric."""
-    found = sorted({name for run in runs for name in run.columns if name not in CLOCK})
+    metrics = sorted({name for run in runs for name in run.columns if name not in CLOCK})
     return (
         f"report.metric={metric}: none of the {len(runs)} runs reports it over {settings.axis}. "
-        f"They have {', '.join(found) if found else 'no metrics at all'}."
+        f"They have {', '.join(metrics) if metrics else 'no metrics at all'}."
     )
 
 
@@ -107,11 +107,11 @@ def ends_of(
     """Where the runs of each environment are compared: where the shortest ends."""
     out: dict[str, float] = {}
     for env in dict.fromkeys(group.env for group in groups):
-        found = [curves[run.folder].end for g in groups if g.env == env for run in g.runs]
-        out[env] = min(found)
-        if axis != "minutes" and max(found) > 1.1 * min(found):
+        ends = [curves[run.folder].end for g in groups if g.env == env for run in g.runs]
+        out[env] = min(ends)
+        if axis != "minutes" and max(ends) > 1.1 * min(ends):
             warn(
-                f"{env}: runs end between {min(found):,.0f} and {max(found):,.0f} {axis}. Final "
-                f"scores are those at {min(found):,.0f}, where the shortest ends."
+                f"{env}: runs end between {min(ends):,.0f} and {max(ends):,.0f} {axis}. Final "
+                f"scores are those at {min(ends):,.0f}, where the shortest ends."
             )
     return out

@@ -11,9 +11,9 @@ from rltrain.common.install import install_extra
 
 def find_ffmpeg() -> str | None:
     """The ffmpeg on the path, or the one that comes with the package imageio-ffmpeg."""
-    found = shutil.which("ffmpeg")
-    if found is not None:
-        return found
+    installed = shutil.which("ffmpeg")
+    if installed is not None:
+        return installed
     try:
         import imageio_ffmpeg
     except ImportError:

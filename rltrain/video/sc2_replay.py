@@ -50,5 +50,5 @@ class GameReplays(Watch):
             if number < self.n_episodes:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 folder = str(self.folder.absolute())
-                found = game.save_replay(e, folder, f"episode-{number:03d}")
-                self.files[number] = [Path(path) for path in found]
+                paths = game.save_replay(e, folder, f"episode-{number:03d}")
+                self.files[number] = [Path(path) for path in paths]

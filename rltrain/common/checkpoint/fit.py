@@ -38,9 +38,9 @@ def require_counts(state: Mapping[str, Any], unit: int, folder: Path) -> None:
     """
     clock = state.get("clock")
     counts = {f"clock.{f.name}": f.name for f in fields(Clock)}
-    found = {k: clock.get(n) if isinstance(clock, dict) else None for k, n in counts.items()}
-    found |= {"iterations": state.get("iterations"), "owed": state.get("owed")}
-    for name, value in found.items():
+    numbers = {k: clock.get(n) if isinstance(clock, dict) else None for k, n in counts.items()}
+    numbers |= {"iterations": state.get("iterations"), "owed": state.get("owed")}
+    for name, value in numbers.items():
         most = unit - 1 if name == "owed" else MOST_COUNTED
         if type(value) is not int or not 0 <= value <= most:
             raise CheckpointError(
@@ -91,14 +91,14 @@ def check_fits(
 
 def weights(model: Mapping[str, Any], networks: Sequence[str]) -> dict[str, str]:
     """The shape and type of every weight, such as ``[64, 4] float32``, by name."""
-    found = {}
+    kinds = {}
     for network in networks:
         tensors = model.get(network)
         for name, tensor in tensors.items() if isinstance(tensors, Mapping) else ():
             is_tensor = isinstance(tensor, torch.Tensor)
             kind = f"{list(tensor.shape)} {tensor.dtype}" if is_tensor else type(tensor).__name__
-            found[f"{network}.{name}"] = kind.replace("torch.", "")
-    return found
+            kinds[f"{network}.{name}"] = kind.replace("torch.", "")
+    return kinds
 
 
 def difference(saved: Mapping[str, Any], about: Mapping[str, Any]) -> str:

@@ -172,8 +172,8 @@ def find(
     if load_step is not None:
         nearest = min(steps, key=lambda s: abs(s - load_step))
         other = f"There is no checkpoint of env step {load_step:,}: {nearest:,} is the nearest."
-        found = single(checkpoints / str(nearest))
-        return found if nearest == load_step else replace(found, remarks=(other,))
+        chosen = single(checkpoints / str(nearest))
+        return chosen if nearest == load_step else replace(chosen, remarks=(other,))
     remarks: list[str] = []
     for step in steps:
         try:

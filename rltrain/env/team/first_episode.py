@@ -30,16 +30,16 @@ def first_episode(env: Any, name: str) -> FirstEpisode:
         ValueError: it fails, or returns something else than PettingZoo's environments do.
     """
     try:
-        found = env.reset(seed=0)
+        returned = env.reset(seed=0)
     except Exception as error:
         raise ValueError(f"{name} cannot begin an episode: {reason(error)}") from error
-    if not is_pair(found):
+    if not is_pair(returned):
         raise ValueError(
-            f"reset() of {name} returned {types_of(found)}: expected (observations, infos), two "
+            f"reset() of {name} returned {types_of(returned)}: expected (observations, infos), two "
             "dictionaries by agent."
         )
     require_savable(getattr(env, "unwrapped", env), name)
-    has_masks = any(MASK in info for info in found[1].values() if isinstance(info, Mapping))
+    has_masks = any(MASK in info for info in returned[1].values() if isinstance(info, Mapping))
     return FirstEpisode(has_masks, own_state_dim(env, name))
 
 
@@ -91,17 +91,17 @@ def saves_state(env: Any) -> bool:
     return all(hasattr(env, method) for method in ("state_dict", "load_state_dict"))
 
 
-def is_pair(found: Any) -> bool:
+def is_pair(returned: Any) -> bool:
     """Whether ``reset`` returned two dictionaries."""
-    is_two = isinstance(found, tuple) and len(found) == 2
-    return is_two and all(isinstance(each, Mapping) for each in found)
+    is_two = isinstance(returned, tuple) and len(returned) == 2
+    return is_two and all(isinstance(each, Mapping) for each in returned)
 
 
-def types_of(found: Any) -> str:
+def types_of(returned: Any) -> str:
     """The types of what was returned."""
-    if not isinstance(found, tuple):
-        return type(found).__name__
-    return f"({', '.join(type(each).__name__ for each in found)})"
+    if not isinstance(returned, tuple):
+        return type(returned).__name__
+    return f"({', '.join(type(each).__name__ for each in returned)})"
 
 
 def name_of(env: Any) -> str:

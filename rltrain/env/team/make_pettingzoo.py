@@ -53,11 +53,11 @@ def find_maker(id: str) -> Callable[..., Any]:
     module, _, name = id.partition(":")
     try:
         with beside_user():
-            found = importlib.import_module(module)
+            imported = importlib.import_module(module)
     except Exception as error:
         raise ValueError(f"env.id={id} cannot be made: {missing(module, error)}") from error
     for candidate in [name] if name else MAKERS:
-        maker = getattr(found, candidate, None)
+        maker = getattr(imported, candidate, None)
         if callable(maker):
             return maker
     expected = f"class or function {name}" if name else "parallel_env or env"

@@ -40,13 +40,13 @@ class FixedOpponents(BaseParallelWrapper):  # type: ignore[misc]  # it has no ty
     def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
         others = [a for a in self.env.agents if a in self._names and a not in self._kept]
         chosen = {agent: self._choose(self.env, agent, self._rng) for agent in others}
-        found = self.env.step({**actions, **chosen})
-        ended = {agent for agent in others if found[2][agent] or found[3][agent]}
+        returned = self.env.step({**actions, **chosen})
+        ended = {agent for agent in others if returned[2][agent] or returned[3][agent]}
         self._kept = (self._kept | ended).intersection(self.env.agents)
-        return tuple(self._team(each) for each in found)
+        return tuple(self._team(each) for each in returned)
 
-    def _team(self, found: dict[str, Any]) -> dict[str, Any]:
-        return {agent: value for agent, value in found.items() if agent not in self._names}
+    def _team(self, returned: dict[str, Any]) -> dict[str, Any]:
+        return {agent: value for agent, value in returned.items() if agent not in self._names}
 
 
 def random_action(env: Any, agent: str, rng: np.random.Generator) -> int:

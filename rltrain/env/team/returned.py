@@ -11,18 +11,20 @@ from rltrain.errors import EnvError
 PARTS = ("observations", "terminated", "truncated", "infos")
 
 
-def require_by_agent(acting: Sequence[str], found: Sequence[Any], where: Callable[[], str]) -> None:
+def require_by_agent(
+    acting: Sequence[str], returned: Sequence[Any], where: Callable[[], str]
+) -> None:
     """Check the dictionaries of a step.
 
     Args:
         acting: the agents that acted.
-        found: ``PARTS``.
+        returned: ``PARTS``.
         where: the environment and its step, for messages.
 
     Raises:
         EnvError: one is no dictionary, or does not say of every agent whether its episode ended.
     """
-    for what, by_agent in zip(PARTS, found, strict=True):
+    for what, by_agent in zip(PARTS, returned, strict=True):
         if not isinstance(by_agent, Mapping):
             raise EnvError(
                 f"{where()} returned {what} as {type(by_agent).__name__}: expected a dictionary by "

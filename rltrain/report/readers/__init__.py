@@ -45,7 +45,7 @@ def find_runs(places: Sequence[str | Path], problems: list[str] | None = None) -
     Raises:
         UsageError: a place that is not there, or without any run.
     """
-    found: dict[Path, Run] = {}
+    by_folder: dict[Path, Run] = {}
     left: list[str] = []
     for place in places:
         roots, here = matching(str(place)), 0
@@ -54,7 +54,7 @@ def find_runs(places: Sequence[str | Path], problems: list[str] | None = None) -
                 if STUDY in names and Path(folder) != root:
                     inner.clear()
                 elif (run := readable(Path(folder), names, left)) is not None:
-                    found[run.folder] = run
+                    by_folder[run.folder] = run
                     here += 1
                     inner.clear()
                 inner.sort()
@@ -67,7 +67,7 @@ def find_runs(places: Sequence[str | Path], problems: list[str] | None = None) -
             log.warning("%s", problem)
     else:
         problems += left
-    return list(found.values())
+    return list(by_folder.values())
 
 
 def matching(place: str) -> list[Path]:

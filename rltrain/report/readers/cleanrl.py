@@ -43,10 +43,10 @@ def read(folder: Path, files: set[str]) -> Run | None:
     scalars = [name for name in events.Tags()["scalars"] if name in NAMES]
     if not any(name.startswith("charts/") for name in scalars):
         return None
-    found = [(NAMES[name], event) for name in scalars for event in events.Scalars(name)]
-    began = min(event.wall_time for _, event in found)
+    points = [(NAMES[name], event) for name in scalars for event in events.Scalars(name)]
+    began = min(event.wall_time for _, event in points)
     rows: dict[int, dict[str, float]] = {}
-    for name, event in found:
+    for name, event in points:
         row = rows.setdefault(event.step, {"env_steps": float(event.step)})
         row |= {"seconds": event.wall_time - began, name: event.value}
     settings = hyperparameters(events)

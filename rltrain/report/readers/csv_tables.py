@@ -56,8 +56,8 @@ def header(path: Path) -> str:
 def seed_in(folder: Path) -> int | None:
     """The seed that a path names (``seed_3``, ``s3``), or the number at its end (``DQN_3``)."""
     for part in reversed(folder.parts[-3:]):
-        if found := re.search(r"(?:^|[^a-zA-Z])s(?:eed)?[-_=]?(\d+)", part, re.IGNORECASE):
-            return int(found[1])
+        if match := re.search(r"(?:^|[^a-zA-Z])s(?:eed)?[-_=]?(\d+)", part, re.IGNORECASE):
+            return int(match[1])
     last = re.search(r"[-_](\d+)$", folder.name)
     return int(last[1]) if last else None
 
@@ -68,14 +68,14 @@ def algo_in(folder: Path, known: tuple[str, ...]) -> str:
     """
     for part in reversed(folder.parts[-4:]):
         words = re.split(r"[^a-z0-9]+", part.lower())
-        if found := next((name for name in known if name in words), None):
-            return found
+        if match := next((name for name in known if name in words), None):
+            return match
     return re.sub(r"[-_]?(?:seed[-_=]?)?\d+$", "", folder.name) or folder.name
 
 
 def env_in(folder: Path) -> str | None:
     """The environment id that a path names: ``CartPole-v1``."""
     for part in reversed(folder.parts[-4:]):
-        if found := re.search(r"[A-Za-z][A-Za-z0-9-]*-v\d+", part):
-            return found[0]
+        if match := re.search(r"[A-Za-z][A-Za-z0-9-]*-v\d+", part):
+            return match[0]
     return None

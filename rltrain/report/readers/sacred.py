@@ -95,12 +95,12 @@ def measured(folder: Path, about: Mapping[str, Any]) -> Points:
     """``metrics.json``, which newer versions write: with times."""
     began = moment(about.get("start_time"))
     out: Points = {}
-    for name, found in json_object(folder / "metrics.json").items():
-        if isinstance(found, dict) and {"steps", "values"} <= found.keys():
-            times = found.get("timestamps") or [None] * len(found["steps"])
+    for name, metric in json_object(folder / "metrics.json").items():
+        if isinstance(metric, dict) and {"steps", "values"} <= metric.keys():
+            times = metric.get("timestamps") or [None] * len(metric["steps"])
             seconds = [moment(t) - began for t in times]
-            values = map(number, map(plain, found["values"]))
-            out[name] = list(zip(map(number, found["steps"]), seconds, values, strict=False))
+            values = map(number, map(plain, metric["values"]))
+            out[name] = list(zip(map(number, metric["steps"]), seconds, values, strict=False))
     return out
 
 
