@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 EXTRAS := dev,classic-control,box2d,video,minatar,atari,marl,onnx,docs,tune,report,tensorboard,trackio,hub,ray,joblib,submitit
+COMPILED := compile-kernels compile-battles compile-env.games compile-buffer
 FAULTS := overrides lines hostile foreign misplaced corruptions omissions determinism power kills cuts calls workers signals sweeps searches disks soak endurance
 
 unexport PYTHONDONTWRITEBYTECODE # many processes read the modules that one has compiled
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-all soak mutants bench docs extras format lint type clean
+.PHONY: help install $(COMPILED) train test test-all soak mutants bench docs extras format lint type clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,13 +25,13 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 install: $(STAMP) ## create .venv, install rltrain, compile its kernels
-	@echo "Compiling for this machine: a few minutes the first time."
-	@$(BIN)/python -m rltrain.battles
-	@$(BIN)/python -m rltrain.env.games
-	@$(BIN)/python -m rltrain.kernels
-	@$(BIN)/python -m rltrain.buffer
+	@echo "Compiling for this machine: two minutes the first time."
+	@$(MAKE) --no-print-directory -j 2 $(COMPILED)
 
-train: install ## train QMIX on SMAC's 3m map
+$(COMPILED): compile-%: $(STAMP)
+	@$(BIN)/python -m rltrain.$*
+
+train: $(STAMP) ## train QMIX on SMAC's 3m map; compiles what that needs
 	$(BIN)/rltrain algo=qmix env=smac
 	@echo "To use rltrain: source $(BIN)/activate, then rltrain --help"
 
