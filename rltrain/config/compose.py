@@ -262,8 +262,9 @@ def compose_choices(
         if o.key_or_group not in wrong and o.value() is not None  # experiment=null: none
     }
     config = catalog.loader.load_configuration("config", list(right.values()), RunMode.RUN)
-    tree, picked = plain_tree(config), dict(config.hydra.runtime.choices)
-    picked = {g: option for g, option in picked.items() if not g.startswith("hydra/")}
+    tree: Any = OmegaConf.to_container(config, resolve=False)
+    del tree["hydra"]
+    picked = {g: o for g, o in config.hydra.runtime.choices.items() if not g.startswith("hydra/")}
     picked["logger"] = f"[{','.join(k for k, v in tree['logger'].items() if isinstance(v, dict))}]"
     if picked["tuned"] not in catalog.options("tuned"):
         picked["tuned"] = "none"  # no recommended settings for this pair
@@ -280,24 +281,14 @@ def compose_choices(
 
 def are_names(choices: Sequence[Override], catalog: Catalog) -> bool:
     """Whether overrides choose an option there is, each of another group."""
-    return len({o.key_or_group for o in choices}) == len(choices) and all(
-        o.type is OverrideType.CHANGE
-        and all(name in catalog.options(o.key_or_group) for name in chosen_options(o))
-        for o in choices
-    )
-
-
-def chosen_options(o: Override) -> list[Any]:
-    """The options that a ``group=name`` override chooses; of most groups it can be only one."""
-    value = o.value()
-    return value if isinstance(value, list) and o.key_or_group in SEVERAL else [value]
-
-
-def plain_tree(config: DictConfig) -> dict[str, Any]:
-    """A composition in plain containers without Hydra's own part, interpolations as they stand."""
-    tree = OmegaConf.to_container(config, resolve=False)
-    assert isinstance(tree, dict)
-    return {str(k): v for k, v in tree.items() if k != "hydra"}
+    for o in choices:
+        group, value = o.key_or_group, o.value()
+        names = value if isinstance(value, list) and group in SEVERAL else [value]
+        if o.type is not OverrideType.CHANGE or not set(map(str, names)) <= {
+            *catalog.options(group)
+        }:
+            return False
+    return len({o.key_or_group for o in choices}) == len(choices)
 
 
 def hydra_part(

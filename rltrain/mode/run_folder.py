@@ -58,12 +58,12 @@ KEPT_ON_RESUME = (
 """Keys that a resume cannot change: it would no longer be the same run."""
 
 
-def new_run_dir(settings: Settings, root: Path | None = None) -> Path:
+def new_run_dir(settings: Settings) -> Path:
     """``outputs/<algo>-<env>/<date>_<time>-s<seed>-<4 hex>``."""
     now = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     group = f"{settings.choices['algo']}-{settings.choices['env']}"
     name = f"{now}-s{settings.run.seed}-{secrets.token_hex(2)}"
-    return (root or Path.cwd() / "outputs") / group / name
+    return Path.cwd() / "outputs" / group / name
 
 
 def holds_run(folder: Path) -> bool:
@@ -84,15 +84,11 @@ def require_new(run_dir: Path) -> None:
             f"{run_dir} already holds a run. Type resume={run_dir} to go on with it, or choose "
             "another folder."
         )
-    if not about_to_begin(read_record(run_dir / "run.json")):
+    record = read_record(run_dir / "run.json")  # of make_folder or record_failure
+    if "status" not in record or not {"process", "exit_code"} & set(record):
         advice = f"Type {NEW_FOLDER}, or leave it out for one below outputs."
         require_empty(run_dir, "a run", advice, (".hydra", ".run.json."))
     require_writable(run_dir)
-
-
-def about_to_begin(record: Mapping[str, Any]) -> bool:
-    """Whether a ``run.json`` is of ``make_folder`` or ``record_failure``."""
-    return "status" in record and ("process" in record or "exit_code" in record)
 
 
 def clear_folder(run_dir: Path, settings: Settings) -> None:

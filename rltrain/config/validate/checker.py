@@ -150,21 +150,18 @@ def supervised(
 
 
 def metric_problem(run: RunSettings) -> Iterator[str]:
-    """Yield the message about a ``stop.metric`` that no run reports."""
-    if run.stop.metric is not None and not known_metric(run):
+    """Yield the message about a ``stop.metric`` that neither a run reports, nor a callback or test
+    function may.
+    """
+    own, name = "custom|test" if run.test.function else "custom", run.stop.metric
+    known = name in METRICS or re.fullmatch(rf"({own})/\w+", str(name))
+    if name is not None and not known:
         from rltrain.config.suggest.value_forms import for_metric
 
         yield (
-            f"stop.metric={run.stop.metric}: expected a metric of metrics.jsonl, such as "
-            f"test/return_mean, or custom/NAME.{for_metric(run.stop.metric, METRICS)}"
+            f"stop.metric={name}: expected a metric of metrics.jsonl, such as "
+            f"test/return_mean, or custom/NAME.{for_metric(name, METRICS)}"
         )
-
-
-def known_metric(run: RunSettings) -> bool:
-    """Whether ``stop.metric`` is one that a run reports, or a callback or test function may."""
-    own = "custom|test" if run.test.function else "custom"
-    name = str(run.stop.metric)
-    return name in METRICS or re.fullmatch(rf"({own})/\w+", name) is not None
 
 
 def converted(
