@@ -56,12 +56,12 @@ def requirements() -> list[tuple[str, str]]:
             *((line, "") for line in project["dependencies"]),
             *((line, extra) for extra, group in extras for line in group),
         ]
-    requirements = []
+    pairs = []
     for line in importlib.metadata.requires("rltrain") or []:
         requirement, _, condition = line.partition(";")
         extra = EXTRA.search(condition)
-        requirements.append((requirement.strip(), extra[1] if extra else ""))
-    return requirements
+        pairs.append((requirement.strip(), extra[1] if extra else ""))
+    return pairs
 
 
 def installed_version(name: str) -> str | None:

@@ -214,13 +214,13 @@ def named(maker: str) -> Callable[..., Any]:
     module, _, name = maker.partition(":")
     try:
         with beside_user():
-            named: Callable[..., Any] = getattr(importlib.import_module(module), name)
+            imported: Callable[..., Any] = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(
             f"The environment {maker} was handed over from Python and cannot be found by that name "
             f"({error}). Hand it over again: rltrain.evaluate(RUN_FOLDER, env=YOUR_CLASS)."
         ) from error
-    return named
+    return imported
 
 
 def registered_ids() -> set[str]:

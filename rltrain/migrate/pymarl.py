@@ -130,22 +130,22 @@ def renamed(weights: Weights, module: nn.Module | None = None) -> dict[str, Tens
     if "fc1.weight" in weights and "rnn.weight_ih" not in weights:  # agents without memory
         numbered = dict.fromkeys(name.partition(".")[0] for name in weights)
         layers |= {f"{a}.": f"{b}." for a, b in zip(numbered, FEED_FORWARD, strict=False)}
-    renamed = {}
+    ours = {}
     for name, value in weights.items():
         theirs = next((beginning for beginning in layers if name.startswith(beginning)), "")
-        renamed[layers.get(theirs, "") + name.removeprefix(theirs)] = torch.as_tensor(value)
-    return renamed
+        ours[layers.get(theirs, "") + name.removeprefix(theirs)] = torch.as_tensor(value)
+    return ours
 
 
 def by_agent(weights: Weights) -> dict[int, dict[str, Any]]:
     """The weights of each agent's own network (EPyMARL's ``mac: non_shared_mac``), by the agent's
     number; empty if all agents share one.
     """
-    moments: dict[int, dict[str, Any]] = {}
+    networks: dict[int, dict[str, Any]] = {}
     for name, value in weights.items():
         if (own := re.fullmatch(r"agents\.(\d+)\.(.+)", name)) is not None:
-            moments.setdefault(int(own[1]), {})[own[2]] = value
-    return moments
+            networks.setdefault(int(own[1]), {})[own[2]] = value
+    return networks
 
 
 def networks_of_agents(agents: nn.Module) -> dict[int, int]:

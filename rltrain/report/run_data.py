@@ -95,10 +95,10 @@ def number(value: Any) -> float:
     if isinstance(value, bool) or value is None:
         return np.nan
     try:
-        number = float(value)
+        measured = float(value)
     except (TypeError, ValueError, OverflowError):
         return np.nan
-    return number if abs(number) <= LARGEST else np.nan
+    return measured if abs(measured) <= LARGEST else np.nan
 
 
 def renamed(
