@@ -21,7 +21,7 @@ CARTPOLE = (
     "algo.batch_size=128 algo.updates_per_env_step=0.1 algo.network.hidden_sizes=[120] "
     "algo.network.head_sizes=[84] algo.max_grad_norm=null buffer.capacity=10_000"
 )
-ONE_ENV = "hardware.n_envs=1 algo.steps_per_collect=1"
+ONE_ENV = "hardware.n_envs=1"
 
 
 def dqn_cases(peers: Peers, threads: int) -> Iterator[Case]:
