@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from rltrain.algo.learner import Learner
+from rltrain.algo.network.agent_input import AgentInput
 from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.algo.network.normalization import CLIP
 from rltrain.buffer.replay import ReplayBuffer
@@ -44,6 +45,7 @@ class CompiledLearning:
             and isinstance(vars(learner.gradient_step).get("take"), CompiledMethod)
             and buffer.store.as_in_batches
             and not (buffer.keeps_hidden or buffer.per_agent or buffer.burn_in)
+            and scales_only(learner.online.agents.input)
             and learner.reward_norm is None
             and not learner.buffers.copies()
         )
@@ -147,10 +149,17 @@ class CompiledLearning:
         [n_rows · O], a factor for all, or None.
         """
         entry = self.agents.input
+        if entry.bare:
+            return None
         if entry.norm is not None:
             shift, scale = entry.norm.shift.numpy(), entry.norm.scale.numpy()
             return np.tile(shift, n_rows), np.tile(scale, n_rows)
-        return None if entry.scale in (None, 1) else np.float32(entry.scale)
+        return np.float32(entry.scale)
+
+
+def scales_only(entry: Any) -> bool:
+    """Whether the input of agents is observations as they are, scaled or normalized."""
+    return entry.bare or (type(entry) is AgentInput and entry.rest.dim == 0)
 
 
 def scaled(obs: np.ndarray, scaling: tuple[np.ndarray, np.ndarray] | np.float32 | None) -> None:

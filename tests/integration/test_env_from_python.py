@@ -117,7 +117,7 @@ def test_the_weights_can_be_exported(tmp_path):
     trainer.iterate()
     before = sorted((tmp_path / "run").rglob("*"))
     folder = trainer.export(tmp_path / "given")
-    assert folder == tmp_path / "given" / "20"
+    assert folder == tmp_path / "given" / str(trainer.clock.env_steps)
     assert sorted((tmp_path / "run").rglob("*")) == before
     policy = rltrain.load_policy(folder)
     seen = [np.eye(5)[i : i + 1] for i in range(5)]

@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
 import rltrain
 from rltrain.callback import Callback
 from rltrain.kernels.module_watch import CompiledMethod
+from tests.integration.promises.envs import Images
 
 COMMON = (
     *("tuned=none", "hardware.threads=1", "hardware.n_envs=2", "logger=[]"),
@@ -31,6 +33,7 @@ RUNS = {
     "noisy": ("algo=noisy",),
     "rainbow": ("algo=rainbow",),
     "sequence": ("algo=dqn", "buffer=sequence", "buffer.sequence_length=3"),
+    "images": ("algo=dqn", "algo/network=conv", "algo.network.filters=[[4,3,2]]"),
     "team": (
         *("algo=iql", "algo/network=mlp", "env=two_step", "buffer=replay", NO_RATIO),
         *("algo.network.agent_id=false", "algo/optimizer=adam"),
@@ -38,8 +41,21 @@ RUNS = {
 }
 
 
+class FloatingImages(Images):
+    """Images of numbers from 0 to 1, which are stored as batches have them."""
+
+    observation_space = spaces.Box(0, 1, (6, 6, 1), np.float32)
+
+    def seen(self) -> np.ndarray:
+        return super().seen().astype(np.float32) / 255
+
+
 def made(words: tuple[str, ...], folder: Any, **more: Any) -> Any:
-    env = () if any(word.startswith("env=") for word in words) else ("env=cartpole",)
+    env: tuple[str, ...] = ("env=cartpole",)
+    if "algo/network=conv" in words:
+        env, more = (), {**more, "env": FloatingImages}
+    if any(word.startswith("env=") for word in words):
+        env = ()
     return rltrain.make_trainer([*env, *COMMON, *words], run_dir=folder, **more)
 
 
@@ -95,6 +111,8 @@ def test_every_bit_is_that_of_the_plain_loop(name, tmp_path, monkeypatch):
         ("algo=dqn", "env.frame_stack=2"),
         ("algo=dqn", "buffer.storage=float16"),
         ("algo=dqn", "algo.reward_norm=scale"),
+        ("algo=dqn", "algo.network.last_action=true"),
+        ("algo=dqn", "env=two_step", "algo.network.agent_id=true"),
     ],
     ids=lambda words: words[-1],
 )
