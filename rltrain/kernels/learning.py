@@ -12,7 +12,8 @@ import torch
 from rltrain.algo.learner import Learner
 from rltrain.algo.network.agent_input import AgentInput
 from rltrain.algo.network.feed_forward import FeedForward
-from rltrain.algo.network.normalization import CLIP
+from rltrain.algo.network.normalization import CLIP, RunningNorm
+from rltrain.algo.optimizer import GradientStep
 from rltrain.buffer.replay import ReplayBuffer
 from rltrain.buffer.windows import windows
 from rltrain.kernels.gradient_step import AdamStep, plain_adam
@@ -34,6 +35,7 @@ class CompiledLearning:
         self.agents = cast(FeedForward, learner.online.agents)
         self.watch = ModuleWatch(learner.online, learner.target)
         self.checked = False  # a first batch
+        self.plain = plain_methods()
 
     @staticmethod
     def fits(learner: Learner, buffer: Any) -> bool:
@@ -68,6 +70,7 @@ class CompiledLearning:
         return (
             parts
             and learner.loss is self.loss
+            and plain_methods() == self.plain
             and not replaced
             and not trainer.callbacks.changes_batches
             and isinstance(vars(learner.gradient_step).get("take"), CompiledMethod)
@@ -155,6 +158,12 @@ class CompiledLearning:
             shift, scale = entry.norm.shift.numpy(), entry.norm.scale.numpy()
             return np.tile(shift, n_rows), np.tile(scale, n_rows)
         return np.float32(entry.scale)
+
+
+def plain_methods() -> tuple[Any, ...]:
+    """The methods of classes that the loop makes no call of."""
+    own = Learner.update, Learner._update_target, ReplayBuffer.sample, ReplayBuffer.batch_of
+    return *own, ReplayBuffer.update_priority, RunningNorm.forward, GradientStep.take
 
 
 def scales_only(entry: Any) -> bool:

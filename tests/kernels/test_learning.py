@@ -152,8 +152,10 @@ def test_callbacks_see_every_batch_and_every_update(tmp_path):
     assert saved["metrics"]["counts"]["learn/mine"] > 0
 
 
-@pytest.mark.parametrize("change", ["update", "sample", "loss", "hook", "optimizer", "grad hook"])
-def test_what_is_replaced_or_hooked_later_takes_effect(change, tmp_path):
+@pytest.mark.parametrize(
+    "change", ["update", "sample", "loss", "hook", "optimizer", "grad hook", "class"]
+)
+def test_what_is_replaced_or_hooked_later_takes_effect(change, tmp_path, monkeypatch):
     """Also of a run that has begun."""
     trainer, calls = made(RUNS["dqn"], tmp_path / "run"), []
     trainer.start()
@@ -162,6 +164,10 @@ def test_what_is_replaced_or_hooked_later_takes_effect(change, tmp_path):
     if change == "update":
         update = learner.update
         learner.update = lambda *given: (calls.append(1), update(*given))[1]
+    elif change == "class":
+        update = type(learner).update
+        counted = lambda *given: (calls.append(1), update(*given))[1]  # noqa: E731
+        monkeypatch.setattr(type(learner), "update", counted)
     elif change == "sample":
         sample = buffer.sample
         buffer.sample = lambda *given: (calls.append(1), sample(*given))[1]
