@@ -82,7 +82,7 @@ SAID = [
     (NET, "algo.network.width=1", "expected a whole number, at least 2, got 1"),
     (NET, "algo.network.width=big", "expected a whole number, at least 2, got big"),
     (NET, "algo.network.kind=c", "one of a, b"),
-    ("mode=tune", "tune.space=lr", "expected a list, each a mapping or null, got lr"),
+    ("mode=tune", "tune.space=lr", "expected a list, each a mapping, or null, got lr"),
     (NET, "algo.network.spec=c", "own_nodes.Net has no such setting"),
     ("algo.mixer._target_=own_nodes.Needy", "algo.mixer.scale=x", "a number, got x"),
     ("algo.mixer._target_=own_nodes.Needy", "seed=1", "algo.mixer.scale is missing"),

@@ -209,9 +209,10 @@ def expected(annotation: Any) -> str:
             return words
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Literal:
-        return "one of " + ", ".join(str(a) for a in inner)
+        return str(inner[0]) if len(inner) == 1 else "one of " + ", ".join(map(str, inner))
     if origin in (Union, types.UnionType):
-        return " or ".join(expected(a) for a in inner)
+        parts = [expected(a) for a in inner]
+        return (", or " if any("," in part for part in parts) else " or ").join(parts)
     if origin is list:
         return f"a list, each {expected(inner[0])}"
     if origin is dict:

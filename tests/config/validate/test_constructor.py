@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import Literal
 
 import pytest
 
 from docs.signatures import GIVEN, shipped, written
 from rltrain.common.imports import locate
+from rltrain.common.number_types import Count, Flag
 from rltrain.config.validate import constructor
 from rltrain.config.validate.constructor import find_constructor, read_constructor
 from rltrain.errors import UsageError
@@ -85,3 +87,16 @@ def test_the_file_names_ranges_by_their_names():
     text = constructor.FILE.read_text(encoding="utf-8")
     assert '"Probability"' in text
     assert not re.search("BeforeValidator|object at", text)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "words"),
+    [
+        (Literal["a", "b"], "one of a, b"),
+        (Count | Literal["auto"], "a whole number, 1 or more, or auto"),
+        (Count | None, "a whole number, 1 or more, or null"),
+        (Flag | None, "true or false or null"),
+    ],
+)
+def test_annotations_in_words(annotation, words):
+    assert constructor.expected(annotation) == words
