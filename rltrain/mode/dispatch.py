@@ -74,18 +74,19 @@ def doctor_mode(overrides: Sequence[str]) -> int:
     with the environment.
     """
     rest = [override for override in overrides if override != "mode=doctor"]
+    game = rest == ["env.backend=sc2"]
     if any(override.startswith("env=") for override in rest):
         from rltrain.mode.doctor.environment import examine_env
 
         return UsageError.exit_code if examine_env(rest) else 0
-    if rest:
+    if rest and not game:
         raise UsageError(
-            f"mode=doctor examines the machine, or with env=… an environment: leave out "
-            f"{', '.join(rest)}."
+            f"mode=doctor examines the machine, with env.backend=sc2 also StarCraft II, or with "
+            f"env=… an environment: leave out {', '.join(rest)}."
         )
     from rltrain.mode.doctor.machine import examine, runs, show
 
-    findings = examine(Path.cwd() / "outputs")
+    findings = examine(Path.cwd() / "outputs", game)
     show(findings)
     return 0 if runs(findings) else UsageError.exit_code
 

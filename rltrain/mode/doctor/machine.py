@@ -1,4 +1,5 @@
-"""mode=doctor: what is installed and what is missing, with the command that installs it.
+"""mode=doctor: whether the main job runs here, and what is missing, with the command that installs
+it.
 
 To add a check: a function that returns findings, and its line in ``examine``. Packages that may be
 missing are imported inside the functions.
@@ -19,7 +20,6 @@ from typing import Any, Literal
 
 from packaging.requirements import Requirement
 from rich.table import Table
-from rich.text import Text
 
 import rltrain
 from rltrain.battles.data.maps import map_names
@@ -38,6 +38,8 @@ Verdict = Literal["ok", "optional", "missing"]
 OLDEST_PYTHON = (3, 11)
 NEEDED_DISK = 2 * 10**9
 """Bytes that a default run may write: three checkpoints and one replay."""
+OTHERS = ("dev", "docs", "video")
+"""Extras of rltrain's own developers, which ``make`` installs, and the one of ``tools``."""
 CPU_FLAGS = ("sse4_2", "avx2", "fma", "avx512f")
 
 
@@ -59,20 +61,18 @@ def finding(what: str, good: Any, fact: str, fix: str = "", *, needed: bool = Fa
     return Finding(what, verdict, fact, "" if good else fix)
 
 
-def examine(outputs: Path) -> list[Finding]:
-    """All findings in the order of the table; only the packages if a needed one is missing."""
+def examine(outputs: Path, game: bool = False) -> list[Finding]:
+    """All findings in the order they are shown; only the packages if a needed one is missing.
+
+    Args:
+        outputs: where runs are written.
+        game: whether StarCraft II is looked for.
+    """
     first = [*python(), *packages()]
     if not runs(first):
         return first
-    return [
-        *first,
-        *device(),
-        *compiler(),
-        *engine_cache(),
-        *disk(outputs),
-        *real_game(),
-        *tools(os.environ),
-    ]
+    machine = [*device(), *compiler(), *engine_cache(), *disk(outputs)]
+    return [*first, *machine, *(real_game() if game else ()), *extras(), *tools(os.environ)]
 
 
 def runs(findings: list[Finding]) -> bool:
@@ -89,43 +89,51 @@ def python() -> Iterator[Finding]:
 
 
 def packages() -> Iterator[Finding]:
-    """The packages that rltrain requires and those of its extras, read from its metadata: a line
-    each, with all extras that name it.
-    """
-    extras: dict[str, list[str]] = {}
+    """The packages that rltrain requires and that are missing or too old."""
     for requirement, extra in requirements():
-        extras.setdefault(requirement, []).append(extra)
-    for requirement, named in extras.items():
-        parsed = Requirement(requirement)
-        name, accepted = parsed.name, parsed.specifier
-        version = installed_version(name)
-        enough = bool(version) and accepted.contains(str(version), prereleases=True)
-        fact = version or "not installed"
-        fact += f"; expected {accepted}" if version and not enough else ""
-        what = f"{name} [{', '.join(named)}]" if all(named) else name
-        yield finding(what, enough, fact, install_command(requirement), needed="" in named)
+        fact = "" if extra else lacks(requirement)
+        if fact:
+            yield finding(
+                Requirement(requirement).name,
+                False,
+                fact,
+                install_command(requirement),
+                needed=True,
+            )
+
+
+def extras() -> Iterator[Finding]:
+    """The extras of which a package is missing or too old."""
+    wanted: dict[str, list[str]] = {}
+    for requirement, extra in requirements():
+        if extra and extra not in OTHERS and lacks(requirement):
+            wanted.setdefault(extra, []).append(requirement)
+    for extra, needed in wanted.items():
+        facts = "; ".join(f"{Requirement(each).name} {lacks(each)}" for each in needed)
+        yield finding(extra, False, facts, install_command(*needed))
+
+
+def lacks(requirement: str) -> str:
+    """How an installation fails a requirement; empty if it does not."""
+    parsed = Requirement(requirement)
+    version = installed_version(parsed.name)
+    if version and parsed.specifier.contains(version, prereleases=True):
+        return ""
+    return f"{version}; expected {parsed.specifier}" if version else "not installed"
 
 
 def device() -> Iterator[Finding]:
-    """GPU, CPU, memory."""
+    """PyTorch and its GPU, CPU and memory."""
     import torch
 
-    from rltrain.common.numba_cache import MAX_THREADS
     from rltrain.hardware.device import available_cores, machine
 
     about = machine()
     build = "CPU build" if torch.version.cuda is None else f"CUDA {torch.version.cuda}"
-    fix = "with an NVIDIA card: the command that https://pytorch.org/get-started/locally shows"
-    fact = f"{about['gpu'] or 'none'}; torch {torch.__version__} ({build})"
-    yield finding("GPU", about["gpu"], fact, fix)
+    yield finding("torch", True, f"{torch.__version__} ({build}), {about['gpu'] or 'no GPU'}")
     flags = [flag for flag in CPU_FLAGS if flag in cpu_flags()]
-    yield finding(
-        "CPU",
-        True,
-        f"{about['cpu']}, {available_cores()} cores, {' '.join(flags) or 'features unknown'}; "
-        f"{torch.get_num_threads()} torch threads, {MAX_THREADS} engine threads at most",
-    )
-    yield finding("memory", True, gigabytes(about["memory_bytes"]))
+    cores = f"{available_cores()} cores, {' '.join(flags) or 'features unknown'}"
+    yield finding("CPU", True, f"{about['cpu']}, {cores}, {gigabytes(about['memory_bytes'])}")
 
 
 def cpu_flags() -> set[str]:
@@ -167,7 +175,7 @@ def engine_cache() -> Iterator[Finding]:
         fact = "cannot be written: every run compiles again, a minute or two"
         yield finding("compile cache", False, fact, "export XDG_CACHE_HOME=A_WRITABLE_FOLDER")
     elif is_compiled(advance_serial):
-        yield finding("compile cache", True, f"the battle engine is compiled, in {folder}")
+        yield finding("compile cache", True, "the battle engine is compiled")
     else:
         fact = f"writable ({folder}); the first run compiles for a minute or two"
         yield finding("compile cache", False, fact, "python -m rltrain.battles")
@@ -244,24 +252,24 @@ def wandb_key_known(environment: Mapping[str, str]) -> bool:
 
 
 def show(findings: list[Finding]) -> None:
-    """Print the table, and below it what is missing and whether the main job runs."""
+    """Print whether the main job runs, what was found, and what is missing."""
     console = Screen()
-    table = Table(title="rltrain mode=doctor")
-    table.add_column("")
-    table.add_column("what")
-    table.add_column("found", overflow="fold")
-    marks = {"ok": ("✓", "green"), "optional": ("–", "yellow"), "missing": ("✗", "red")}
-    for each in findings:
-        table.add_row(Text(*marks[each.verdict]), each.what, each.fact)
-    console.print(table)
-    for verdict, words in (("missing", "Needed:"), ("optional", "Optional:")):
-        fixes = [f for f in findings if f.verdict == verdict and f.fix]
-        if fixes:
-            console.print(f"\n{words}")
-        for each in fixes:
-            console.print(f"  {each.what}: {each.fix}", soft_wrap=True)
     console.print(
-        "\nThe main job (rltrain algo=qmix env=smac) runs here."
+        "The main job (rltrain algo=qmix env=smac) runs here."
         if runs(findings)
-        else "\nThe main job does not run here yet: see what is needed above."
+        else "The main job does not run here yet. It needs:"
     )
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for each in findings:
+        if each.verdict == "ok":
+            table.add_row(f"  {each.what}", each.fact)
+    if runs(findings):
+        console.print(table)
+    for verdict, words in (("missing", ""), ("optional", "Missing, and needed by some only:")):
+        fixes = [f for f in findings if f.verdict == verdict]
+        if fixes and words:
+            console.print(words)
+        for each in fixes:
+            console.print(f"  {each.what} ({each.fact}): {each.fix}", soft_wrap=True)

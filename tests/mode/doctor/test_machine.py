@@ -16,6 +16,7 @@ from rltrain.mode.doctor.machine import (
     Finding,
     disk,
     examine,
+    extras,
     packages,
     python,
     real_game,
@@ -36,38 +37,55 @@ def test_the_main_job_runs_here_and_the_command_says_so(own_folder, capsys):
 
 
 def test_every_finding_that_is_not_ok_has_a_command(own_folder):
-    findings = examine(own_folder / "outputs")
+    findings = examine(own_folder / "outputs", game=True)
     assert [f.what for f in findings if f.verdict != "ok" and not f.fix] == []
     assert [f.what for f in findings if f.verdict == "ok" and f.fix] == []
 
 
 def test_a_missing_package_is_needed_unless_an_extra_names_it(monkeypatch, capsys):
     lines = [("numpy>=2.0", ""), ("no-such-core>=1", ""), ("no-such-extra>=2", "envs")]
-    monkeypatch.setattr(machine, "requirements", lambda: lines)
-    found = by_name(packages())
-    assert found["numpy"].verdict == "ok"
-    assert found["no-such-core"].fix == install_command("no-such-core>=1")
-    assert found["no-such-core"].verdict == "missing"
-    assert found["no-such-extra [envs]"].verdict == "optional"
+    monkeypatch.setattr(machine, "requirements", lambda: [*lines, ("no-such-tool", "dev")])
+    (core,), (extra,) = packages(), extras()
+    assert (core.what, core.verdict) == ("no-such-core", "missing")
+    assert core.fix == install_command("no-such-core>=1")
+    assert (extra.what, extra.verdict) == ("envs", "optional")
+    assert extra.fix == install_command("no-such-extra>=2")
     assert entry.run(["mode=doctor"]) == 2
     out = capsys.readouterr().out
-    assert "The main job does not run here yet" in out
-    assert f"no-such-core: {sys.executable} -m pip install 'no-such-core>=1'" in out
+    assert out.startswith("The main job does not run here yet. It needs:")
+    command = f"{sys.executable} -m pip install 'no-such-core>=1'"
+    assert f"no-such-core (not installed): {command}" in out
 
 
-def test_a_package_of_several_extras_has_one_line(monkeypatch):
-    lines = [("numpy>=2.0", "dev"), ("numpy>=2.0", "onnx"), ("torch", ""), ("torch", "dev")]
+def test_an_extra_has_one_line_with_all_that_it_lacks(monkeypatch):
+    lines = [("numpy>=2.0", "envs"), ("no-such", "envs"), ("rich>=99", "envs"), ("numpy", "more")]
     monkeypatch.setattr(machine, "requirements", lambda: lines)
-    assert [found.what for found in packages()] == ["numpy [dev, onnx]", "torch"]
+    (extra,) = extras()
+    assert extra.what == "envs"
+    assert extra.fact.startswith("no-such not installed; rich ")
+    assert extra.fact.endswith("; expected >=99")
+    assert extra.fix == install_command("no-such", "rich>=99")
 
 
 def test_a_package_that_is_too_old_is_found_with_the_command_that_renews_it(monkeypatch):
-    lines = [("numpy>=99", ""), ("numpy>=2,<99", ""), ("rich>=99", "envs")]
+    lines = [("numpy>=99", ""), ("numpy>=2,<99", "")]
     monkeypatch.setattr(machine, "requirements", lambda: lines)
-    old, enough, extra = packages()
-    assert (old.verdict, enough.verdict, extra.verdict) == ("missing", "ok", "optional")
+    (old,) = packages()
+    assert old.verdict == "missing"
     assert old.fact.endswith("; expected >=99")
     assert old.fix == install_command("numpy>=99")
+
+
+def test_the_verdict_comes_first_and_25_lines_are_enough(own_folder, monkeypatch, capsys):
+    monkeypatch.setattr(machine, "lacks", lambda requirement: "")
+    assert entry.run(["mode=doctor"]) == 0
+    least = capsys.readouterr().out.splitlines()
+    assert least[0] == "The main job (rltrain algo=qmix env=smac) runs here."
+    n_extras = len({extra for _, extra in machine.requirements() if extra} - {*machine.OTHERS})
+    assert len(least) + n_extras <= 25
+    assert "StarCraft" not in "\n".join(least)
+    assert entry.run(["mode=doctor", "env.backend=sc2"]) == 0
+    assert "StarCraft II" in capsys.readouterr().out
 
 
 def test_an_old_python_is_missing(monkeypatch):
