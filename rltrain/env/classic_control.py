@@ -1,5 +1,5 @@
 """Gymnasium's CartPole, Acrobot and MountainCar, stepped in machine code in batches: the same
-observations, rewards and ends, to the last bit, at a tenth of the time.
+observations, rewards and ends, to the last bit, at a sixth of the time or less.
 
 Episodes begin in Gymnasium's own objects, which also draw the images and whose attributes, such as
 ``gravity``, are in force (``set_task``).
