@@ -36,6 +36,7 @@ def decided(map_name: str, start: str, n: int) -> np.ndarray:
     unit[:, [U.X, U.Y], agents:] = mirrored
     unit[:, [U.GOAL_X, U.GOAL_Y], agents:] = places[:, :, other]
     unit[:, [U.GOAL_X, U.GOAL_Y], :agents] = center[:, None] - places
+    unit[:, [U.VX, U.VY]] = 0  # the enemies have set out before the first observation
     if start != "mirrored":
         moves = np.random.default_rng(0).uniform(-JITTER, JITTER, (n, 2, unit.shape[2]))
         unit[:, [U.X, U.Y]] += moves
