@@ -46,8 +46,10 @@ def in_reach(unit, param, i, j, edge_range):
 @njit(forceinline=True)
 def choose_targets(unit, mark, param, affects, n_agents, loop):
     """Drops targets that died or escaped; units on an attack-move without a target in weapon range
-    scan for the nearest one on their own loops."""
-    for i in range(unit.shape[1]):
+    scan for the nearest one on their own loops. The order changes from loop to loop: later units
+    already know whom earlier ones attack."""
+    for k in range(unit.shape[1]):
+        i = unit.shape[1] - 1 - k if loop % 2 == 1 else k
         if unit[U.HEALTH, i] <= ZERO:
             continue
         target = mark[M.TARGET, i]
