@@ -90,6 +90,7 @@ def cases(folder: Path, seed: int, n_cases: int | None) -> Iterator[tuple[str, s
     warm_up(folder)
     for name in LOADED:  # once, and not in every fork
         importlib.import_module(f"rltrain.mode.{name}")
+    importlib.import_module("matplotlib.font_manager")  # asks fc-list for fonts, the first time
     outside, inside = folder / "outside", folder / "inside"
     outside.mkdir()
     inside.mkdir()
