@@ -5,6 +5,7 @@ takes them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -64,7 +65,7 @@ class Stack:
 
     head: Head | None = None  # of an implicit distribution
     levels: Mapping[str, int] | None = None  # its numbers of quantile levels, by use
-    outputs: tuple[int, np.ndarray] = 0, NO_POINTS  # ``output_kind`` of the distribution
+    distribution: object = None  # of an action's outputs
 
     def __init__(
         self,
@@ -120,7 +121,7 @@ class Stack:
             return None
         embedding = [] if head.embed is None else [Block(cast(nn.Linear, head.embed[0]))]
         stack = cls(trunk, advantage, value, sides, embedding)
-        stack.watch, stack.outputs = ModuleWatch(agents), output_kind(distribution)
+        stack.watch, stack.distribution = ModuleWatch(agents), distribution
         if head.embed is not None:
             stack.head, stack.levels = head, cast(ImplicitQuantile, distribution).levels
         return stack
@@ -131,6 +132,11 @@ class Stack:
         stack = cls.of(agents)
         assert stack is not None
         return stack
+
+    @cached_property
+    def outputs(self) -> tuple[int, np.ndarray]:
+        """``output_kind`` of the distribution; read where compiled code computes, on the CPU."""
+        return output_kind(self.distribution)
 
     def draw_levels(self, n_rows: int, use: str) -> np.ndarray:
         """Quantile levels [n_rows, K] as the network draws them; K = 0 if it has none."""

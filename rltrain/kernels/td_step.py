@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from rltrain.algo.network.feed_forward import FeedForward
 from rltrain.common.array_batch import arrays_of
 from rltrain.interfaces import Loss, Model
 from rltrain.kernels.module_watch import ModuleWatch, watched
-from rltrain.kernels.stack import NO_POINTS, Stack, output_kind
+from rltrain.kernels.stack import Stack, output_kind
 from rltrain.types import Batch, Clock, LossResult, Number
 
 MOST_PRODUCTS = 50_000_000
@@ -65,10 +66,14 @@ class CompiledTDLoss(CompiledLoss):
 
     def __init__(self, loss: TDLoss | CategoricalLoss | QuantileLoss) -> None:
         super().__init__(loss)
-        self.outputs = 0, NO_POINTS
-        if not isinstance(loss, TDLoss):
-            self.outputs = output_kind(loss.bellman.distribution)
         self._stacks: dict[nn.Module, Stack] = {}  # by agents: online and target
+
+    @cached_property
+    def outputs(self) -> tuple[int, np.ndarray]:
+        """``output_kind`` of what is learned; read where compiled code computes, on the CPU."""
+        return output_kind(
+            None if isinstance(self.loss, TDLoss) else self.loss.bellman.distribution
+        )
 
     def computes(self, online: Model, batch: Batch) -> bool:
         """One noise in all that is learned, and a small network."""

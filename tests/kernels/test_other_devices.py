@@ -1,0 +1,60 @@
+"""Networks elsewhere than on the CPU: no value is read when their counterparts are chosen, and
+PyTorch computes the loss. A meta tensor has no values, and stands for a GPU.
+"""
+
+from dataclasses import fields, replace
+
+import pytest
+import torch
+
+from rltrain.api import settings_from
+from rltrain.assemble.build_learner import build_learner
+from rltrain.types import Batch, Clock, EnvSpec
+from tests.algo.batches import make_batch
+
+TEAM = EnvSpec(n_agents=3, n_actions=5, obs_shape=(7,), state_dim=11)
+ALONE = EnvSpec(n_agents=1, n_actions=5, obs_shape=(7,), state_dim=11)
+PIXELS = EnvSpec(n_agents=1, n_actions=5, obs_shape=(2, 10, 10))
+TEAMS = ["iql", "vdn", "qmix", "qplex", "qplex_attention", "qatten", "qtran", "ow_qmix", "cw_qmix"]
+SINGLE = [
+    "dqn",
+    "simple_q",
+    "noisy",
+    "c51",
+    "qrdqn",
+    "iqn",
+    "rainbow",
+    "munchausen_dqn",
+    "drqn",
+    "r2d2",
+]
+CASES = [
+    *((f"algo={name}", TEAM) for name in TEAMS),
+    *((f"algo={name}", ALONE) for name in SINGLE),
+    ("algo=qmix algo/network=lstm", TEAM),
+    ("algo=qmix algo.network.groups=[[0],[1,2]]", TEAM),
+    ("algo=qmix algo.loss.trace=0.6", TEAM),
+    *(
+        (f"algo={name} algo/network=conv algo.network.filters=[[8,3,1]]", PIXELS)
+        for name in SINGLE[:7]
+    ),
+]
+
+
+def on_meta(batch: Batch) -> Batch:
+    tensors = {f.name: getattr(batch, f.name) for f in fields(Batch)}
+    moved = {n: t.to("meta") for n, t in tensors.items() if isinstance(t, torch.Tensor)}
+    return replace(batch, **moved)
+
+
+@pytest.mark.parametrize(("words", "spec"), CASES, ids=lambda x: x if isinstance(x, str) else "")
+def test_no_value_is_read_of_a_network_elsewhere(words, spec):
+    if "algo/network" not in words and words.split("=")[1] in SINGLE[:8]:
+        words += " algo/network=mlp"
+    overrides = [*words.split(), "hardware.kernels=compiled", "algo/optimizer=rmsprop"]
+    learner = build_learner(settings_from(overrides), spec, torch.device("meta"))
+    recurrent = spec is TEAM or "drqn" in words or "r2d2" in words
+    batch = make_batch([4, 3] if recurrent else [1, 1], spec=spec)
+    result = learner.loss(learner.online, learner.target, on_meta(batch), Clock())
+    assert result.gradient is None
+    assert torch.as_tensor(result.loss_sum).is_meta
