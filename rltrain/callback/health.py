@@ -27,6 +27,8 @@ class Health(Callback):
     Undone updates are counted on the device, and the count is read every ``WARN_AFTER`` updates.
     """
 
+    only_counts = True
+
     def __init__(self) -> None:
         self.undone: Any = 0.0  # in a row, a tensor once there was an update
         self.read_at = 0  # updates

@@ -26,6 +26,8 @@ class Callback:
     it from ``state_dict``.
     """
 
+    only_counts = False  # ``on_update`` neither changes its value nor the trainer
+
     def on_train_start(self, trainer: Training, value: Any = None) -> Any:
         return value
 
@@ -112,6 +114,9 @@ class Callbacks(Callback):
             setattr(self, name, partial(pass_on, calls))
         self.watch_training = any(hooks[name] for name in STEP_HOOKS)
         self.changes_batches = bool(hooks["on_batch"])
+        self.changes_updates = any(
+            defines(c, "on_update") and not c.only_counts for c in self.callbacks
+        )
         self.watch_tests = any(hooks[name] for name in TEST_HOOKS)
 
     def state_dict(self) -> dict[str, Any]:

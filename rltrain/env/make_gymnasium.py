@@ -21,8 +21,8 @@ import gymnasium
 from rltrain.common.imports import beside_user
 from rltrain.common.keywords import flat_keywords
 from rltrain.env.adapt import adapted
-from rltrain.env.classic_control import NAMES, RULES, ClassicControl, rules_of
 from rltrain.env.env_options import EnvOptions
+from rltrain.env.games.classic_control import NAMES, RULES, ClassicControl, rules_of
 from rltrain.env.gymnasium_advice import advice, missing_packages
 from rltrain.env.vector import SyncVectorEnv
 from rltrain.errors import reason

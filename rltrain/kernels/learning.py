@@ -47,7 +47,7 @@ class CompiledLearning:
             and isinstance(vars(learner.gradient_step).get("take"), CompiledMethod)
             and buffer.store.as_in_batches
             and not (buffer.keeps_hidden or buffer.per_agent or buffer.burn_in)
-            and scales_only(learner.online.agents.input)
+            and obs_alone(learner.online.agents.input)
             and learner.reward_norm is None
             and not learner.buffers.copies()
         )
@@ -62,7 +62,7 @@ class CompiledLearning:
             (self._learn if compiled else type(trainer).learn)(trainer, n_updates)
 
     def _same_parts(self, trainer: Any) -> bool:
-        """Whether nothing was replaced since this object was made, or looks at batches."""
+        """Whether nothing was replaced since this object was made, or may be between two steps."""
         learner, buffer = self.learner, self.buffer
         replaced = {"update", "_update_target"} & vars(learner).keys()
         replaced |= {"sample", "update_priority", "batch_of"} & vars(buffer).keys()
@@ -72,7 +72,7 @@ class CompiledLearning:
             and learner.loss is self.loss
             and plain_methods() == self.plain
             and not replaced
-            and not trainer.callbacks.changes_batches
+            and not (trainer.callbacks.changes_batches or trainer.callbacks.changes_updates)
             and isinstance(vars(learner.gradient_step).get("take"), CompiledMethod)
             and plain_adam(learner.gradient_step)
         )
@@ -103,14 +103,15 @@ class CompiledLearning:
         names = NAMES if loss.outputs[0] == 1 else NAMES[:-1]
         sizes = buffer.length, trainer.batch_size, n_agents
         given: Any = None  # networks and levels, where nothing in them is drawn
-        scaling = self._scaling(trainer.batch_size * n_agents)
+        statistics = self._statistics(trainer.batch_size * n_agents)
         ones = np.ones(trainer.batch_size, np.float32)
         for _ in range(n_updates):
             clock = trainer.clock
             env, step, _, item, weight = buffer.starts.draw(trainer.batch_size, buffer.rng, clock)
             first = np.zeros_like(step)
             read = windows(buffer.store, env, step, buffer.length, first, self._mask_end)
-            scaled(read.obs, scaling)
+            if statistics is not None:
+                normalize(read.obs, *statistics)
             batch = BatchArrays(
                 obs=read.obs.reshape(*read.rows.shape, n_agents, -1),
                 avail_actions=read.avail_actions.reshape(*read.rows.shape, n_agents, -1),
@@ -147,17 +148,14 @@ class CompiledLearning:
             trainer.stopwatch.lap("learning")
             trainer.clock = clock.after_update()
 
-    def _scaling(self, n_rows: int) -> tuple[np.ndarray, np.ndarray] | np.float32 | None:
-        """How observations of ``n_rows`` agents become inputs: shift and factor of their numbers
-        [n_rows · O], a factor for all, or None.
+    def _statistics(self, n_rows: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Shift and scale of the observations of ``n_rows`` agents [n_rows · O]; None if they are
+        not normalized.
         """
-        entry = self.agents.input
-        if entry.bare:
+        norm = self.agents.input.norm
+        if norm is None:
             return None
-        if entry.norm is not None:
-            shift, scale = entry.norm.shift.numpy(), entry.norm.scale.numpy()
-            return np.tile(shift, n_rows), np.tile(scale, n_rows)
-        return np.float32(entry.scale)
+        return np.tile(norm.shift.numpy(), n_rows), np.tile(norm.scale.numpy(), n_rows)
 
 
 def plain_methods() -> tuple[Any, ...]:
@@ -166,17 +164,15 @@ def plain_methods() -> tuple[Any, ...]:
     return *own, ReplayBuffer.update_priority, RunningNorm.forward, GradientStep.take
 
 
-def scales_only(entry: Any) -> bool:
-    """Whether the input of agents is observations as they are, scaled or normalized."""
-    return entry.bare or (type(entry) is AgentInput and entry.rest.dim == 0)
+def obs_alone(entry: Any) -> bool:
+    """Whether the input of agents is observations alone, as they are or normalized."""
+    normalized = type(entry) is AgentInput and entry.norm is not None and entry.rest.dim == 0
+    return entry.bare or normalized
 
 
-def scaled(obs: np.ndarray, scaling: tuple[np.ndarray, np.ndarray] | np.float32 | None) -> None:
-    """Make observations [T+1, B, N · O] what ``AgentInput`` makes of them, in place."""
-    if isinstance(scaling, tuple):
-        rows, (shift, scale) = obs.reshape(len(obs), -1), scaling
-        rows -= shift
-        rows *= scale
-        np.minimum(np.maximum(rows, -CLIP, out=rows), CLIP, out=rows)
-    elif scaling is not None:
-        obs *= scaling
+def normalize(obs: np.ndarray, shift: np.ndarray, scale: np.ndarray) -> None:
+    """``RunningNorm.forward`` on observations [T+1, B, N · O], in place."""
+    rows = obs.reshape(len(obs), -1)
+    rows -= shift
+    rows *= scale
+    np.minimum(np.maximum(rows, -CLIP, out=rows), CLIP, out=rows)

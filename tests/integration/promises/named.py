@@ -21,7 +21,7 @@ SAVED_IN = {
     "callback.video.RecordVideo": "video",
     "common.machine.usage.Usage": "dqn",
     "common.metrics.Metrics": "dqn",
-    "env.classic_control.ClassicControl": "dqn",
+    "env.games.classic_control.ClassicControl": "dqn",
     "env.games.lockstep.GameEnv": "qmix",
     "battles.engine.battles.Battles": "battle",
     "battles.native.NativeBattles": "battle",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import gymnasium
 import numpy as np
@@ -76,8 +76,8 @@ def rules_of(env: gymnasium.Env) -> Rules | None:
     """The compiled counterpart of an environment as ``gymnasium.make`` returns it; None if it is
     another one, is wrapped, opens a window, or is not the same to the last bit as installed here.
     """
-    while type(env) in (OrderEnforcing, TimeLimit):
-        env = env.env  # type: ignore[attr-defined]
+    while isinstance(env, gymnasium.Wrapper) and type(env) in (OrderEnforcing, TimeLimit):
+        env = env.env
     rules = None if env.render_mode == "human" else RULES.get(type(env))
     if rules is None or agrees(env, rules):
         return rules
@@ -112,7 +112,7 @@ def agrees(env: Any, rules: Rules) -> bool:
 
 def kernel_of(rules: Rules) -> Callable[..., int]:
     """The compiled function."""
-    from rltrain.env import classic_control_kernel
+    from rltrain.env.games import classic_control_kernel
 
     function: Callable[..., int] = getattr(classic_control_kernel, rules.kernel)
     return function
@@ -128,8 +128,6 @@ class ClassicControl(SyncVectorEnv):
         time_limit: as ``SyncVectorEnv``.
     """
 
-    envs: list[GymnasiumEnv]  # type: ignore[assignment]
-
     def __init__(
         self,
         rules: Rules,
@@ -140,7 +138,8 @@ class ClassicControl(SyncVectorEnv):
     ) -> None:
         super().__init__(make=make, n_envs=n_envs, time_limit=time_limit)
         self._rules, self._kernel = rules, kernel_of(rules)
-        values = rules.values(self.envs[0].env.unwrapped)
+        self._adapters = cast(list[GymnasiumEnv], self.envs)
+        values = rules.values(self._adapters[0].env.unwrapped)
         self._values = np.zeros((n_envs, len(values)))
         self._states = np.zeros((n_envs, 4))
         self._t = np.zeros(n_envs, np.int64)  # env steps of the current episodes
@@ -157,7 +156,7 @@ class ClassicControl(SyncVectorEnv):
         results = self.obs, reward[:, 0], terminated
         failed = self._kernel(self._values, self._states, action, playing, *results)
         if failed >= 0:
-            env = self.envs[failed]
+            env = self._adapters[failed]
             env.t = int(self._t[failed]) + 1
             raise EnvError(
                 f"Environment {failed}: {env.where()} gave the observation {self.obs[failed, 0]} "
@@ -222,11 +221,11 @@ class ClassicControl(SyncVectorEnv):
         self._from_gymnasium(e)
 
     def _from_gymnasium(self, e: int) -> None:
-        inner: Any = self.envs[e].env.unwrapped
+        inner: Any = self._adapters[e].env.unwrapped
         self._values[e] = self._rules.values(inner)
         self._states[e, : len(inner.state)] = inner.state
 
     def _to_gymnasium(self, envs: Sequence[int]) -> None:
         for e in envs:
-            inner: Any = self.envs[e].env.unwrapped
+            inner: Any = self._adapters[e].env.unwrapped
             inner.state = self._states[e, : len(inner.state)].copy()
