@@ -15,7 +15,7 @@ from benchmarks.game.data import CENTER, MAX_DISTANCE, Folder, layout_of
 from benchmarks.game.parts import MOST, PARTS, Row, criterion, order_shares
 from benchmarks.game.play import health_of, open_battles, places_of
 from benchmarks.game.policies import Rate, mean_rates
-from rltrain.battles.engine.world import M, U
+from rltrain.battles.engine.world import U
 
 STEPS, EAST, STOP, ATTACK = 20, 4, 1, 6
 START = {
@@ -31,16 +31,9 @@ def choose(avail):
     return np.where(avail[:, :, 0] > 0, 0, action)
 
 
-def open_in_phase(*args, **kwargs):
-    """Battles whose units scan in the same loops, which records do not tell."""
-    battles = open_battles(*args, **kwargs)
-    battles.world.mark[:, M.PHASE] = 0
-    return battles
-
-
 def record(path: Path) -> None:
     """Two battles of the engine in the format of records, and the first as a replay's orders."""
-    battles = open_in_phase("3m", 2, [START])
+    battles = open_battles("3m", 2, [START])
     shown: list[list[np.ndarray]] = []
     while not battles.ended.all():
         action = choose(battles.avail)
@@ -109,8 +102,6 @@ def data(tmp_path: Path, monkeypatch) -> Folder:
     (tmp_path / "starts" / "measured_starts.json").write_text(json.dumps(starts))
     record(tmp_path)
     write_policy(tmp_path)
-    for module in ("parts", "play"):
-        monkeypatch.setattr(f"benchmarks.game.{module}.open_battles", open_in_phase)
     monkeypatch.setattr("benchmarks.game.parts.WALKED", ("engine",))
     monkeypatch.setattr("benchmarks.game.parts.REPLAYED", ("engine",))
     return Folder(tmp_path)

@@ -7,7 +7,7 @@ import pytest
 
 from rltrain.mode.find_run import other_rules
 
-NOW = {"backend": "native", "rules_version": "5"}
+NOW = {"backend": "native", "rules_version": "4"}
 
 
 def checkpoint_of(folder: Path, environment: dict[str, str] | None) -> Path:
@@ -20,7 +20,7 @@ def checkpoint_of(folder: Path, environment: dict[str, str] | None) -> Path:
 def test_another_version_is_remarked_with_both_numbers(tmp_path: Path, trained) -> None:
     (remark,) = other_rules(checkpoint_of(tmp_path, trained), NOW)
     assert "version 1" in remark
-    assert "version 5" in remark
+    assert "version 4" in remark
 
 
 @pytest.mark.parametrize("trained", [NOW, {"backend": "sc2", "package": "smac"}, None])

@@ -3,8 +3,7 @@
 Agents only follow their orders. Enemies carry out one attack-move: walk to a point, attack units in
 scan range, pursue units that shoot them from outside it, and join allies that call for help. A
 target is kept while it is in weapon range and attacks them; otherwise the next scan takes the first
-by ``rank``. Recorded enemies on their way look around every 8 loops only, but turn at once on those
-who shoot at them. On some maps they hunt the nearest agent instead, or chase one until it is dead.
+by ``rank``. On some maps they hunt the nearest agent instead, or chase one until it is dead.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -21,8 +20,7 @@ from rltrain.battles.engine.world import GROUND, NO_ONE, Effect, M, Order, P, U
 
 ZERO, HALF, INSTANTLY = F(0), F(0.5), F(np.inf)
 LOOPS = F(16)  # per second
-SCAN_EVERY = 4  # loops between two scans of a unit that has a target
-FREE_SCAN_EVERY = 8  # of one that has none, as long as nothing disturbs it
+SCAN_EVERY = 4  # loops between two scans of a unit without a target in weapon range
 IMMOBILE_SCAN_EVERY = 8  # of one that cannot move
 LEASH = F(21)  # longest pursuit of an attacker, from where it began
 TOUCH = F(1 / 16)  # a gap that counts as contact
@@ -57,10 +55,9 @@ def choose_targets(unit, mark, param, affects, n_agents, loop):
         if order in (Order.ATTACK, Order.HEAL) and unit[U.HEALTH, target] <= ZERO:
             mark[M.ORDER, i], target = Order.IDLE, NO_ONE
         elif order == Order.ATTACK_MOVE:
-            lost = target != NO_ONE and not keeps(unit, mark, param, i, target)
-            if lost:
+            if target != NO_ONE and not keeps(unit, mark, param, i, target):
                 mark[M.PURSUES, i], target = 0, NO_ONE
-            scans = searches(unit, mark, param, i, target, lost, loop)
+            scans = (loop + mark[M.PHASE, i]) % int(param[P.SCAN_EVERY, i]) == 0
             if scans and may_change(unit, mark, param, i, target):
                 target = scan(unit, mark, param, affects, n_agents, i, target)
         elif order == Order.HUNT:
@@ -119,18 +116,6 @@ def keeps(unit, mark, param, i, target):
     if lets_go(unit, mark, param, i, target):
         return False
     return mark[M.TARGET, target] == i or in_reach(unit, param, i, target, param[P.KEEP, i])
-
-
-@njit(forceinline=True)
-def searches(unit, mark, param, i, target, lost, loop):
-    """Whether unit i scans in this loop: at once if it can move and is attacked or called for help
-    without a target or has just ``lost`` its own; otherwise on its own loops."""
-    every = int(param[P.SCAN_EVERY, i])
-    if target == NO_ONE and param[P.SPEED, i] != ZERO:
-        if lost or mark[M.ATTACKER, i] != NO_ONE:
-            return True
-        every = FREE_SCAN_EVERY
-    return (loop + mark[M.PHASE, i]) % every == 0
 
 
 @njit(forceinline=True)

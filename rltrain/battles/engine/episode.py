@@ -3,7 +3,7 @@
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from rltrain.battles.engine.combat import FREE_SCAN_EVERY, choose_desires
+from rltrain.battles.engine.combat import SCAN_EVERY, choose_desires
 from rltrain.battles.engine.field_of_view import forget_all, register
 from rltrain.battles.engine.kernel import F, draw, njit, stream_of
 from rltrain.battles.engine.movement.motion import LOOP, push_apart
@@ -31,7 +31,7 @@ def reset_battle(scene, shown, world, frame, e, seed):
             unit[U.X, i], unit[U.Y, i] = scene.starts[k, 0, i], scene.starts[k, 1, i]
             unit[U.GOAL_X, i], unit[U.GOAL_Y, i] = scene.starts[k, 2, i], scene.starts[k, 3, i]
     for i in range(unit.shape[1]):
-        mark[M.PHASE, i] = int(draw(world.rng, e) * F(FREE_SCAN_EVERY))
+        mark[M.PHASE, i] = int(draw(world.rng, e) * F(SCAN_EVERY))
     if scene.span_x != ZERO or scene.span_y != ZERO:
         share = draw(world.rng, e)
         for i in range(unit.shape[1]):

@@ -44,7 +44,6 @@ def test_invariants_hold_in_random_play(battle, map_name: str) -> None:
 def test_units_stay_out_of_walls_and_overlaps_stay_small(battle, map_name: str) -> None:
     b, rng = battle(map_name, 5), np.random.default_rng(0)
     disc, walls = b.scene.param[0, P.DISC], b.scene.walls.astype(np.float64)
-    nearest: list[float] = []
     for k in range(40):
         if b.ended[0]:
             b.reset({0: k})
@@ -58,9 +57,8 @@ def test_units_stay_out_of_walls_and_overlaps_stay_small(battle, map_name: str) 
             gap = np.hypot(*(start - share[:, None] * along).T)
             assert gap.min() >= radius - 0.02
         gaps = np.hypot(x[:, None] - x, y[:, None] - y) / (r[:, None] + r)
-        nearest.append(gaps[np.triu_indices(len(x), 1)].min(initial=9.0))
-    # Zerglings in recorded battles of bane_vs_bane come as near as 0.31 cells, 0.44 of this.
-    assert sorted(nearest)[1] > 0.35  # in all steps but one: crowds merge for a moment
+        # Zerglings in recorded battles of bane_vs_bane come as near as 0.31 cells, 0.44 of this.
+        assert gaps[np.triu_indices(len(x), 1)].min(initial=9.0) > 0.35
 
 
 @pytest.mark.parametrize(

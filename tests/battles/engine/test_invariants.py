@@ -10,10 +10,10 @@ from rltrain.battles.options import Options
 from rltrain.common.seeding import seed_key
 from tests.battles.conftest import random_legal
 
-DEEPEST, RARELY = 0.45, 1 / 100
-"""Cells by which discs of one layer may overlap while a crowd sorts itself out, in all but a share
-of the steps of battles: on corridor and 27m_vs_30m 1 of 30 random battles has a deeper pair, for a
-step.
+DEEPEST = 0.45
+"""Cells by which discs of one layer may overlap while a crowd sorts itself out: 0.44 is the deepest
+in 36,928 random steps of 2c_vs_64zg, of zerglings pressed against the cliff, and only six other
+pairs exceed 0.3 there.
 """
 SETTLED, PATIENCE = 0.3, 2
 """No two discs may overlap by more than the former over more steps than the latter."""
@@ -30,7 +30,7 @@ def play_random(map_name: str, n_envs: int, first: int) -> None:
     scale = 20 / (whole + 10 * b.map_data.n_enemies + 200)
     total, expected = np.zeros(n_envs), np.zeros(n_envs)
     stuck = np.zeros((n_envs, *pairs.shape), np.int64)  # steps in a row
-    before, deep, steps = b.world.unit.copy(), 0, 0
+    before = b.world.unit.copy()
     while not b.ended.all():
         b.step(random_legal(b.avail, rng))
         unit = b.world.unit
@@ -46,8 +46,7 @@ def play_random(map_name: str, n_envs: int, first: int) -> None:
         gap = np.hypot(x[:, :, None] - x[:, None], y[:, :, None] - y[:, None])
         both = alive[:, :, None] & alive[:, None] & pairs
         overlap = np.where(both, disc[:, None] + disc - gap, 0)
-        deep += int((overlap.max((1, 2)) >= DEEPEST).sum())
-        steps += int((~b.ended).sum())
+        assert overlap.max() < DEEPEST
         stuck = np.where(overlap > SETTLED, stuck + 1, 0)
         assert stuck.max() <= PATIENCE
         body = [
@@ -58,7 +57,6 @@ def play_random(map_name: str, n_envs: int, first: int) -> None:
         expected += np.abs(body[0] - body[1] + 10 * kills)
         total += b.reward
         before = unit.copy()
-    assert deep <= RARELY * steps
     expected += 200 * np.array([row["win"] for row in b.results(range(n_envs))])
     np.testing.assert_allclose(total, expected * scale, rtol=0, atol=1e-4)
 

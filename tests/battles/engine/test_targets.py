@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rltrain.battles.engine.world import NO_ONE, M, Order, U
-from tests.battles.conftest import ATTACK, STOP, actions, place
+from tests.battles.conftest import ATTACK, actions, place
 
 
 def run(b, loops: int) -> int:
@@ -54,39 +54,6 @@ def test_foes_that_attack_a_unit_come_before_its_target(duel, attacks, expected)
 def test_a_target_that_stops_attacking_is_dropped_within_eight_loops(duel) -> None:
     """In 1,000 recorded battles no mover was hit in its second step while another one attacked."""
     assert duel((None, 0))(8) == 1
-
-
-def targets_of_enemies(b) -> list[int]:
-    """Targets of the first two enemies after one more loop in which agents 1 and 2 stop."""
-    b.step(actions(b, a0=ATTACK if b.avail[0, 0, ATTACK] else STOP))
-    return b.world.mark[0, M.TARGET, 3:5].tolist()
-
-
-def test_a_unit_on_its_way_looks_for_foes_every_eight_loops(battle) -> None:
-    """As 1,058 recorded marines that met marines without an order to attack."""
-    b = place(battle(step_mul=1), {1: (5.0, 16.0), 3: (20.0, 16.0)})
-    assert run(b, 1) == NO_ONE
-    b.world.unit[0, U.X, 1] = 15.0
-    assert run(b, 7) == NO_ONE
-    assert run(b, 1) == 1
-
-
-def test_a_unit_that_is_hit_and_those_it_calls_turn_on_the_attacker_at_once(battle) -> None:
-    b = place(battle(step_mul=1), {0: (5.0, 16.0), 3: (20.0, 16.0), 4: (20.0, 18.0)})
-    b.step(actions(b))
-    b.world.unit[0, U.X, 0] = 14.5
-    b.refresh()
-    while b.world.unit[0, U.HEALTH, 3] == 45:
-        assert targets_of_enemies(b) == [NO_ONE, NO_ONE]
-    assert targets_of_enemies(b) == [0, 0]
-    assert b.world.clock[0] < 8
-
-
-def test_a_unit_whose_target_dies_takes_another_one_at_once(battle) -> None:
-    b = place(battle(step_mul=1), {1: (15.0, 16.0), 2: (15.0, 17.0), 3: (20.0, 16.0)})
-    assert run(b, 2) == 1
-    b.world.unit[0, U.HEALTH, 1] = 0
-    assert run(b, 1) == 2
 
 
 def test_target_out_of_weapon_range_gives_way_to_a_nearer_one_at_the_next_scan(battle) -> None:
