@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rltrain.common.streams import keep_streams, say
+from rltrain.errors import RltrainError, exit_code_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,9 +37,7 @@ def train(n_jobs: int, overrides: Sequence[str]) -> int:
     """Begin the run or, with ``resume=``, go on with it; returns its exit code."""
     from rltrain.config.compose import compose_single
     from rltrain.config.overrides import original_cwd, typed_value
-    from rltrain.errors import RltrainError, exit_code_of
     from rltrain.mode.messages.banner import JobName
-    from rltrain.mode.run_folder import record_failure
     from rltrain.mode.train import resume, run_training
 
     resumed = typed_value(overrides, "resume")
@@ -51,41 +50,42 @@ def train(n_jobs: int, overrides: Sequence[str]) -> int:
         composed, settings = compose_single(overrides)
         return run_training(settings, run_dir, files=composed.files(run_dir), job=job).exit_code
     except Exception as error:
-        record_failure(run_dir, f"{type(error).__name__}: {error}", exit_code_of(error))
-        say(f"rltrain: {run_dir.name}: {error}", error=True)
-        if not isinstance(error, RltrainError):
-            raise
-        return error.exit_code
+        return report_failure(run_dir, error)
 
 
 def run_in_process(settings: Settings, run_dir: Path, n_jobs: int) -> None:
     """One run of a sweep of ``n_jobs`` for another launcher than ours, in a folder that is there
-    already: it begins, goes on where it was interrupted, or has finished before. A job that cannot
-    begin is recorded in ``run.json``, and the sweep goes on.
+    already: it begins, goes on where it was interrupted, or has finished before.
 
     Raises:
         KeyboardInterrupt: the run was interrupted.
     """
-    from rltrain.errors import RltrainError, exit_code_of
+    from rltrain.common.files import json_object
     from rltrain.mode.messages.banner import JobName
-    from rltrain.mode.run_folder import holds_run, read_record, record_failure
+    from rltrain.mode.run_folder import holds_run
     from rltrain.mode.signals import SIGNAL_CODES
     from rltrain.mode.train import run_training
 
-    if read_record(run_dir / "run.json").get("status") == "finished":
+    if json_object(run_dir / "run.json").get("status") == "finished":
         return
+    job = JobName(run_dir.name, n_jobs)
     try:
-        resumes = holds_run(run_dir)
-        job = JobName(run_dir.name, n_jobs)
-        code = run_training(settings, run_dir, resume=resumes, job=job).exit_code
+        code = run_training(settings, run_dir, resume=holds_run(run_dir), job=job).exit_code
     except Exception as error:
-        record_failure(run_dir, f"{type(error).__name__}: {error}", exit_code_of(error))
-        say(f"rltrain: {run_dir.name}: {error}", error=True)
-        if not isinstance(error, RltrainError):
-            say(traceback.format_exc(), error=True)
-        return
+        code = report_failure(run_dir, error)
     if code in SIGNAL_CODES.values():
         raise KeyboardInterrupt
+
+
+def report_failure(run_dir: Path, error: Exception) -> int:
+    """Record in ``run.json`` that a job could not begin, and say so; returns its exit code."""
+    from rltrain.mode.run_folder import record_failure
+
+    record_failure(run_dir, f"{type(error).__name__}: {error}", exit_code_of(error))
+    say(f"rltrain: {run_dir.name}: {error}", error=True)
+    if not isinstance(error, RltrainError):
+        say(traceback.format_exc(), error=True)
+    return exit_code_of(error)
 
 
 def stop_with_the_sweep() -> None:

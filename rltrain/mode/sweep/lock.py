@@ -43,11 +43,7 @@ def locked(folder: Path) -> Iterator[int | None]:
 
 
 def require_ended(holder: str, folder: Path) -> None:
-    """Refuse a folder whose holder, ``host pid``, is at work.
-
-    Raises:
-        UsageError: it is, or it is on another machine.
-    """
+    """UsageError if the holder of a folder, ``host pid``, is at work or on another machine."""
     host, _, pid = holder.partition(" ")
     try:
         if host == platform.node():

@@ -5,21 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import rltrain
-from rltrain.common.files import number_of, put_text, require_writable
-from rltrain.common.folders import require_empty
+from rltrain.common.files import json_object, number_of, put_text, require_writable
+from rltrain.common.folders import new_folder, require_empty
 from rltrain.config.schema import Settings
 from rltrain.errors import CheckpointError, UsageError
 from rltrain.logger.screen import shown
-from rltrain.mode.run_folder import now, read_record
+from rltrain.mode.run_folder import now
 
 log = logging.getLogger("rltrain")
 FILE = "sweep.json"
@@ -42,7 +40,7 @@ class SweepJob:
     @property
     def record(self) -> dict[str, Any]:
         """Its ``run.json``; empty if it has not begun."""
-        return read_record(self.folder / "run.json")
+        return json_object(self.folder / "run.json")
 
     @property
     def finished(self) -> bool:
@@ -101,7 +99,7 @@ class SweepPlan:
 
     @property
     def n_finished(self) -> int:
-        records = [read_record(folder / "run.json") for folder in self.job_folders]
+        records = [json_object(folder / "run.json") for folder in self.job_folders]
         return sum(record.get("status") == "finished" for record in records)
 
     @property
@@ -115,7 +113,7 @@ def read_plan(folder: Path) -> SweepPlan | None:
     Raises:
         CheckpointError: a ``sweep.json`` that is not one of ours.
     """
-    facts = read_record(folder / FILE)
+    facts = json_object(folder / FILE)
     if not facts:
         return None
     try:
@@ -138,11 +136,7 @@ def read_plan(folder: Path) -> SweepPlan | None:
 
 
 def plain_name(name: Any) -> str:
-    """A job's folder, which lies in that of its sweep.
-
-    Raises:
-        ValueError: it does not.
-    """
+    """A job's folder; ValueError unless it lies in that of its sweep."""
     if not isinstance(name, str) or Path(name).name != name or name == "..":
         raise ValueError(f"no name of a folder: {name!r}")
     return name
@@ -161,7 +155,7 @@ def plan_for(
         UsageError: the typed folder holds something else.
     """
     wanted = SweepPlan(
-        folder=typed or new_sweep_dir(),
+        folder=typed or new_folder("multirun"),
         overrides=tuple(sorted(o for o in overrides if not o.startswith(HOW))),
         digest=digest(settings),
         n_jobs=len(settings),
@@ -221,18 +215,8 @@ def digest(settings: Sequence[Settings]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def new_sweep_dir() -> Path:
-    """``outputs/multirun/<date>_<time>-<4 hex>``."""
-    at = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-    return Path.cwd() / "outputs" / "multirun" / f"{at}-{secrets.token_hex(2)}"
-
-
 def require_own_datasets(settings: Sequence[Settings]) -> None:
-    """Every job of a sweep writes a dataset of its own.
-
-    Raises:
-        UsageError: two would write into one folder.
-    """
+    """UsageError if two jobs of a sweep would write their datasets into one folder."""
     folders = [s.run.dataset.write for s in settings if s.run.dataset.write is not None]
     for folder, n in Counter(folders).items():
         if n > 1:

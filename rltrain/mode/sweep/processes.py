@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from queue import Empty, SimpleQueue
 from types import FrameType
-from typing import Any, Literal
+from typing import IO, Any
 
 from rich.console import Console
 
@@ -25,187 +25,140 @@ CRASHES = (1, 4)
 """Exit codes of jobs that are tried again, as those that a signal has killed."""
 
 
-class Lines:
-    """Prints every line of every job, which begins with the job's name.
-
-    Args:
-        screen, errors: for what jobs print to standard output and standard error.
-    """
-
-    def __init__(self, screen: Console, errors: Console) -> None:
-        self.screen, self.errors = screen, errors
-
-    def line(self, text: str, stream: Literal["stdout", "stderr"]) -> None:
-        """Print a line of a job."""
-        console = self.screen if stream == "stdout" else self.errors
-        console.print(text, soft_wrap=True)
-
-    def note(self, text: str) -> None:
-        """Print a message about the sweep."""
-        self.line(text, "stderr")
-
-
 @dataclass
 class Processes:
     """Runs jobs until all have ended, or a signal ends them.
 
     Attributes:
+        screen, errors: where the lines go that jobs print to standard output and standard error.
         command: the overrides of a job, of its single run or of its resumption.
         environment: environment variables of the job in one of ``at_once`` places.
         program: what runs a job, given ``n_jobs`` and its command.
         lock: a file descriptor that the jobs inherit, so that it is open while one of them runs.
         stopped: the signal that ended the sweep.
+        guard: held while processes start and end; the handler of signals may hold it twice.
     """
 
     n_jobs: int
     at_once: int
     retries: int
     fail_fast: bool
-    display: Lines
+    screen: Console
+    errors: Console
     command: Callable[[SweepJob], Sequence[str]]
     environment: Callable[[int], Mapping[str, str]]
     program: Sequence[str] = (sys.executable, "-m", "rltrain.mode.sweep.job")
     lock: int | None = None
     stopped: str | None = None
     running: dict[SweepJob, subprocess.Popen[str]] = field(default_factory=dict)
-    events: SimpleQueue[tuple[Any, ...]] = field(default_factory=SimpleQueue)
     signals: list[int] = field(default_factory=list)
-    places: dict[SweepJob, int] = field(default_factory=dict)
     failed_fast: bool = False
-
-    INTERVAL = 0.5  # seconds
+    guard: threading.RLock = field(default_factory=threading.RLock)
 
     def run(self, jobs: Sequence[SweepJob]) -> None:
         """Run the jobs in order, ``at_once`` of them side by side."""
-        waiting = deque(jobs)
-        tries = dict.fromkeys(jobs, 0)
-        with self.forwarding_signals():
+        waiting, tries = deque(jobs), Counter[SweepJob]()
+        with self.forwarding_signals(), ThreadPoolExecutor(self.at_once) as threads:
+            places = range(self.at_once)
+            futures = [threads.submit(self.work, place, waiting, tries) for place in places]
             try:
-                while self.running or (waiting and not self.stopping):
-                    while waiting and len(self.running) < self.at_once and not self.stopping:
-                        tries[waiting[0]] += 1
-                        self.start(waiting.popleft())
-                    for job, code in self.ended():
-                        if self.crashed(code) and tries[job] <= self.retries and not self.stopping:
-                            self.display.note(
-                                f"{job.name}: {reason(job, code)}. It is tried again."
-                            )
-                            waiting.appendleft(job)
-                        else:
-                            self.close(job, code)
+                for future in as_completed(futures):
+                    future.result()
             except BaseException:
-                self.stop_all()
+                self.fail()
                 raise
-
-    def stop_all(self) -> None:
-        """Let the runs save and end, and record how they did; nothing is shown any more."""
-        for process in self.running.values():
-            process.terminate()
-        for job, process in self.running.items():
-            self.record_end(job, process.wait())
 
     @property
     def stopping(self) -> bool:
         return self.failed_fast or self.stopped is not None
 
-    def start(self, job: SweepJob) -> None:
-        """Start a job and pass on what it prints."""
-        place = min(set(range(self.at_once)) - {self.places[other] for other in self.running})
-        self.places[job] = place
-        arguments = [str(self.n_jobs), *self.command(job)]
-        self.running[job] = process = self.process(job, arguments)
-        readers = [
-            threading.Thread(target=self.read, args=(name, stream), daemon=True)
-            for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
-        ]
-        for thread in readers:
-            thread.start()
-        threading.Thread(target=self.wait, args=(job, process, readers), daemon=True).start()
-        for number in self.signals:  # one that came while the process was being started
-            process.send_signal(number)
+    def work(self, place: int, waiting: deque[SweepJob], tries: Counter[SweepJob]) -> None:
+        """Run by a thread: one waiting job after the other, in its place."""
+        while True:
+            with self.guard:
+                if self.stopping or not waiting:
+                    return
+                job = waiting.popleft()
+                tries[job] += 1
+                process = self.start(job, place)
+            code = self.wait(job, process)
+            if self.crashed(code) and tries[job] <= self.retries and not self.stopping:
+                self.note(f"{job.name}: {reason(job, code)}. It is tried again.")
+                waiting.appendleft(job)
+            else:
+                self.close(job, code)
 
-    def process(self, job: SweepJob, arguments: Sequence[str]) -> subprocess.Popen[str]:
+    def start(self, job: SweepJob, place: int) -> subprocess.Popen[str]:
         """Start a job in a process group of its own, so that Ctrl-C reaches it through us only."""
-        return subprocess.Popen(
-            [*self.program, *arguments],
+        self.running[job] = process = subprocess.Popen(
+            [*self.program, str(self.n_jobs), *self.command(job)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             encoding="utf-8",
             errors="replace",
-            env={**os.environ, **self.environment(self.places[job])},
+            env={**os.environ, **self.environment(place)},
             process_group=0,
             pass_fds=() if self.lock is None else (self.lock,),
         )
+        return process
 
-    def read(self, name: str, stream: Iterable[str]) -> None:
-        """Run by a thread: pass on the lines of a job."""
-        for line in stream:
-            self.events.put(("line", line.rstrip("\n"), name))
-
-    def wait(
-        self, job: SweepJob, process: subprocess.Popen[str], readers: Sequence[threading.Thread]
-    ) -> None:
-        """Run by a thread: report the end of a job, after its last lines."""
+    def wait(self, job: SweepJob, process: subprocess.Popen[str]) -> int:
+        """Pass on what a job prints until it has ended; returns its exit code."""
+        streams = ((process.stdout, self.screen), (process.stderr, self.errors))
+        readers = [threading.Thread(target=pass_on, args=each, daemon=True) for each in streams]
+        for thread in readers:
+            thread.start()
         code = process.wait()
         for thread in readers:
             thread.join(timeout=1.0)  # a process that the job left behind may keep a pipe open
-        self.events.put(("end", job, code))
+        assert process.stdin is not None
+        process.stdin.close()
+        with self.guard:
+            del self.running[job]
+        return code
 
-    def ended(self) -> Iterator[tuple[SweepJob, int]]:
-        """Pass on lines and signals until ``INTERVAL`` is over or a job has ended; yields those
-        and their exit codes.
-        """
-        try:
-            kind, *about = self.events.get(timeout=self.INTERVAL)
-            while True:
-                if kind == "line":
-                    self.display.line(*about)
-                elif kind == "signal":
-                    self.display.note(stop_words(*about))
-                else:
-                    job, code = about
-                    process = self.running.pop(job)
-                    for stream in (process.stdin, process.stdout, process.stderr):
-                        assert stream is not None
-                        stream.close()
-                    yield job, code
-                kind, *about = self.events.get_nowait()
-        except Empty:
-            return
+    def note(self, text: str) -> None:
+        """Print a message about the sweep."""
+        self.errors.print(text, soft_wrap=True)
 
     def crashed(self, code: int) -> bool:
         return code in CRASHES or code < 0
 
     def close(self, job: SweepJob, code: int) -> None:
-        """Record how a job ended; with ``fail_fast`` a failed one ends the others."""
-        self.record_end(job, code)
-        if self.fail_fast and not self.stopping and code not in (0, *SIGNAL_CODES.values()):
-            self.failed_fast = True
-            self.display.note(f"{job.name} failed: the other runs stop and save.")
-            for process in self.running.values():
-                process.terminate()
-
-    def record_end(self, job: SweepJob, code: int) -> None:
-        """Record the failure of a job that did not do so itself."""
+        """Record how a job ended, unless it did so itself; with ``fail_fast`` a failed one ends the
+        others.
+        """
         status = job.record.get("status")
         if code != 0 and (status == "running" or (status is None and not self.stopping)):
             record_failure(job.folder, reason(job, code), code if code > 0 else 128 - code)
+        if self.fail_fast and not self.stopping and code not in (0, *SIGNAL_CODES.values()):
+            self.note(f"{job.name} failed: the other runs stop and save.")
+            self.fail()
+
+    def fail(self) -> None:
+        """Let the running jobs save and end, and start no others."""
+        with self.guard:
+            self.failed_fast = True
+            for process in self.running.values():
+                process.terminate()
 
     @contextmanager
     def forwarding_signals(self) -> Iterator[None]:
         """Pass Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 on to the jobs; the third kills them."""
 
         def handle(number: int, frame: FrameType | None) -> None:
-            self.signals.append(number)
-            self.stopped = self.stopped or signal.Signals(number).name
-            for process in list(self.running.values()):
-                if len(self.signals) > 2:
-                    process.kill()
-                else:
-                    process.send_signal(number)
-            self.events.put(("signal", len(self.signals), signal.Signals(number).name))
+            name = signal.Signals(number).name
+            with self.guard:
+                self.signals.append(number)
+                self.stopped = self.stopped or name
+                for process in self.running.values():
+                    if len(self.signals) > 2:
+                        process.kill()
+                    else:
+                        process.send_signal(number)
+            self.note(stop_words(len(self.signals), name))
 
         before: dict[signal.Signals, Any] = {}
         if threading.current_thread() is threading.main_thread():
@@ -215,6 +168,13 @@ class Processes:
         finally:
             for s, handler in before.items():
                 signal.signal(s, handler)
+
+
+def pass_on(stream: IO[str], console: Console) -> None:
+    """Run by a thread: print the lines of a job."""
+    with stream:
+        for line in stream:
+            console.print(line.rstrip("\n"), soft_wrap=True)
 
 
 def reason(job: SweepJob, code: int) -> str:

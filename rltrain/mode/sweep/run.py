@@ -19,7 +19,7 @@ from rltrain.logger.screen import Screen, plural, shown
 from rltrain.mode.sweep.lock import locked
 from rltrain.mode.sweep.outcomes import summarize
 from rltrain.mode.sweep.plan import SweepJob, SweepPlan, plan_for, read_plan, require_own_datasets
-from rltrain.mode.sweep.processes import Lines, Processes
+from rltrain.mode.sweep.processes import Processes
 from rltrain.mode.sweep.saved import job_command, saved_jobs
 from rltrain.mode.sweep.shares import shares
 
@@ -83,17 +83,12 @@ def resume_sweep(folder: Path, overrides: Sequence[str]) -> int:
     own = [override for override in overrides if override.startswith("sweep.")]
     others = [override for override in overrides if override not in own]
     jobs = saved_jobs(plan, others)
-    local = Local(plan, compose_job(own).run.sweep)
+    local = Local(plan, compose_checked(own).settings().run.sweep)
     with locked(folder) as local.lock:
         say(continued(plan))
         with suppress(KeyboardInterrupt):
             local.run(jobs, others)
         return summarize(plan, local.stopped)
-
-
-def compose_job(overrides: Sequence[str]) -> Settings:
-    """The settings of one job."""
-    return compose_checked(overrides).settings()
 
 
 def continued(plan: SweepPlan) -> str:
@@ -131,7 +126,8 @@ class Local:
         ]
         self.plan = self.plan.with_jobs(new_jobs)
         self.plan.write()
-        self.run({job: compose_job(job.overrides) for job in new_jobs if not job.finished})
+        waiting = [job for job in new_jobs if not job.finished]
+        self.run({job: compose_checked(job.overrides).settings() for job in waiting})
 
     def run(self, jobs: Mapping[SweepJob, Settings], others: Sequence[str] = ()) -> None:
         """Run jobs.
@@ -154,17 +150,14 @@ class Local:
             f"{plural(len(jobs), 'run')}, {at_once} at once{where}, in {shown(self.plan.folder)}",
             soft_wrap=True,
         )
-
-        def command(job: SweepJob) -> list[str]:
-            return job_command(job, jobs[job], others, share.overrides(jobs[job]))
-
         processes = Processes(
             n_jobs=self.plan.n_jobs,
             at_once=at_once,
             retries=self.settings.retries,
             fail_fast=self.settings.fail_fast,
-            display=Lines(screen, Screen(stderr=True)),
-            command=command,
+            screen=screen,
+            errors=Screen(stderr=True),
+            command=lambda job: job_command(job, jobs[job], others, share.overrides(jobs[job])),
             environment=share.environment,
             lock=self.lock,
         )

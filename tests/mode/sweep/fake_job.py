@@ -21,6 +21,10 @@ def record(status, code, **facts):
 print("place", os.environ["PLACE"], flush=True)
 if behavior == "finish":
     record("finished", 0)
+elif behavior == "say":  # a long line, and one that looks like markup
+    print(f"[{folder.name}] test {'x' * 50}")
+    print(f"[{folder.name}] warning: [y]", file=sys.stderr)
+    record("finished", 0)
 elif behavior == "exit":  # at once, or when there is a file of that name in its folder
     while about[1:] and not (folder / about[1]).exists():
         time.sleep(0.01)

@@ -19,39 +19,37 @@ def jobs(folder, *behaviors):
     return made
 
 
-class Seen:
-    """A display that remembers."""
+class Printed(list):
+    """A console that remembers what was printed."""
 
     def __init__(self):
-        self.ended, self.lines, self.notes, self.most = [], [], [], 0
         self.on_line = lambda text: None
 
-    def line(self, text, stream):
-        self.lines.append(text)
+    def print(self, text, *, soft_wrap):
+        self.append(text)
         self.on_line(text)
-
-    def note(self, text):
-        self.notes.append(text)
 
 
 class Watched(Processes):
-    """Processes whose display remembers which jobs have ended, and how many ran at once."""
+    """Processes that remember which jobs have ended, and how many ran at once."""
 
-    def start(self, job):
-        super().start(job)
-        self.display.most = max(self.display.most, len(self.running))
+    def start(self, job, place):
+        process = super().start(job, place)
+        self.most = max(getattr(self, "most", 0), len(self.running))
+        return process
 
     def close(self, job, code):
         super().close(job, code)
-        self.display.ended.append(job.name)
+        self.ended = [*getattr(self, "ended", []), job.name]
 
 
-def processes(display, n_jobs, **settings):
+def processes(n_jobs, **settings):
     """Processes that run the program above."""
     settings = {"at_once": 2, "retries": 0, "fail_fast": False, **settings}
     return Watched(
         n_jobs=n_jobs,
-        display=display,
+        screen=Printed(),
+        errors=Printed(),
         command=lambda job: [str(job.folder), *job.overrides[0].split()],
         environment=lambda place: {"PLACE": str(place)},
         program=(sys.executable, str(PROGRAM)),

@@ -7,93 +7,84 @@ import signal
 import pytest
 
 from rltrain.logger.screen import Screen
-from rltrain.mode.sweep.processes import Lines
-from tests.mode.sweep.jobs import Seen, jobs, processes
-
-
-@pytest.fixture
-def seen():
-    return Seen()
+from tests.mode.sweep.jobs import jobs, processes
 
 
 @pytest.mark.parametrize("at_once", [1, 2])
-def test_as_many_jobs_run_at_once_as_there_are_places(seen, own_folder, at_once):
-    processes(seen, 3, at_once=at_once).run(jobs(own_folder, "finish", "finish", "finish"))
-    assert len(seen.ended) == 3
-    assert seen.most == at_once
-    assert set(seen.lines) == {f"place {place}" for place in range(at_once)}
+def test_as_many_jobs_run_at_once_as_there_are_places(own_folder, at_once):
+    ours = processes(3, at_once=at_once)
+    ours.run(jobs(own_folder, "finish", "finish", "finish"))
+    assert len(ours.ended) == 3
+    assert ours.most == at_once
+    assert set(ours.screen) == {f"place {place}" for place in range(at_once)}
 
 
-def test_a_job_that_crashed_is_tried_again_so_often(seen, own_folder):
+def test_a_job_that_crashed_is_tried_again_so_often(own_folder):
     never, once = jobs(own_folder, "exit 4", "once")
-    processes(seen, 2, retries=2).run([never, once])
+    ours = processes(2, retries=2)
+    ours.run([never, once])
     assert never.record["tries"] == 3
     assert (once.record["tries"], once.record["status"]) == (2, "finished")
-    assert "0_exit: on purpose. It is tried again." in seen.notes
+    assert "0_exit: on purpose. It is tried again." in ours.errors
 
 
 @pytest.mark.parametrize("code", [2, 3, 5])
-def test_a_job_that_would_fail_again_is_not_tried_again(seen, own_folder, code):
+def test_a_job_that_would_fail_again_is_not_tried_again(own_folder, code):
     (job,) = jobs(own_folder, f"exit {code}")
-    processes(seen, 1, retries=2).run([job])
+    processes(1, retries=2).run([job])
     assert job.record["tries"] == 1
 
 
 @pytest.mark.parametrize(
     ("behavior", "error", "code"), [("die", "killed by SIGKILL", 137), ("leave", "exit code 1", 1)]
 )
-def test_the_end_of_a_job_that_could_not_record_it_is_recorded(
-    seen, own_folder, behavior, error, code
-):
+def test_the_end_of_a_job_that_could_not_record_it_is_recorded(own_folder, behavior, error, code):
     dead, other = jobs(own_folder, behavior, "finish")
-    processes(seen, 2).run([dead, other])
+    processes(2).run([dead, other])
     assert dead.record["status"] == "failed"
     assert (dead.record["error"], dead.record["exit_code"]) == (error, code)
     assert other.finished
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGUSR1", 85)])
-def test_a_signal_reaches_every_running_job_once_and_none_begins_after_it(
-    seen, own_folder, name, code
-):
+def test_a_signal_reaches_every_running_job_once_and_none_begins_after_it(own_folder, name, code):
     first, second, third = jobs(own_folder, "wait", "wait", "finish")
-    ours, before = processes(seen, 3), signal.getsignal(signal.SIGINT)
+    ours, before = processes(3), signal.getsignal(signal.SIGINT)
 
     def send_when_both_wait(text):
-        if seen.lines.count("waiting") == 2 and text == "waiting":
+        if ours.screen.count("waiting") == 2 and text == "waiting":
             os.kill(os.getpid(), signal.Signals[name])
 
-    seen.on_line = send_when_both_wait
+    ours.screen.on_line = send_when_both_wait
     ours.run([first, second, third])
     assert [job.record["exit_code"] for job in (first, second)] == [code, code]
     assert [job.record["signals"] for job in (first, second)] == [1, 1]
     assert not third.record
     assert ours.stopped == name
-    assert "stop after their present iteration and save" in seen.notes[0]
+    assert "stop after their present iteration and save" in ours.errors[0]
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_with_fail_fast_a_failed_job_stops_the_others(seen, own_folder):
+def test_with_fail_fast_a_failed_job_stops_the_others(own_folder):
     waits, fails, never = jobs(own_folder, "wait", "exit 2 go", "finish")
-    seen.on_line = lambda text: text == "waiting" and (fails.folder / "go").touch()
-    processes(seen, 3, fail_fast=True).run([waits, fails, never])
+    ours = processes(3, fail_fast=True)
+    ours.screen.on_line = lambda text: text == "waiting" and (fails.folder / "go").touch()
+    ours.run([waits, fails, never])
     assert waits.record["exit_code"] == 143
     assert not never.record
-    assert "1_exit failed: the other runs stop and save." in seen.notes
+    assert "1_exit failed: the other runs stop and save." in ours.errors
 
 
-def test_an_interrupted_job_does_not_end_the_others(seen, own_folder):
+def test_an_interrupted_job_does_not_end_the_others(own_folder):
     stopped, other = jobs(own_folder, "exit 143", "finish")
-    processes(seen, 2, fail_fast=True, at_once=1).run([stopped, other])
+    processes(2, fail_fast=True, at_once=1).run([stopped, other])
     assert other.finished
 
 
-def test_lines_of_jobs_are_passed_on_whole():
-    out, errors = (Screen(file=io.StringIO(), width=40) for _ in range(2))
-    lines = Lines(out, errors)
-    lines.line("[0_seed-1] test " + "x" * 50, "stdout")
-    lines.line("[0_seed-1] warning: [y]", "stderr")
-    lines.note("0_seed-1: on purpose. It is tried again.")
-    assert out.file.getvalue() == "[0_seed-1] test " + "x" * 50 + "\n"
-    assert errors.file.getvalue().splitlines()[0] == "[0_seed-1] warning: [y]"
-    assert "tried again" in errors.file.getvalue()
+def test_lines_of_jobs_are_passed_on_whole(own_folder):
+    (job,) = jobs(own_folder, "say")
+    ours = processes(1)
+    ours.screen, ours.errors = (Screen(file=io.StringIO(), width=40) for _ in range(2))
+    ours.run([job])
+    assert ours.screen.file.getvalue() == "place 0\n[0_say] test " + "x" * 50 + "\n"
+    assert ours.errors.file.getvalue() == "[0_say] warning: [y]\n"
