@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Any
 
 from rltrain.callback.hooks import Callback
 from rltrain.callback.training import Training
@@ -25,9 +24,8 @@ class DrawCurve(Callback):
             self.draw(trainer)
         return value
 
-    def on_train_end(self, trainer: Training, value: Any = None) -> Any:
+    def on_train_end(self, trainer: Training, value: None = None) -> None:
         self.draw(trainer)
-        return value
 
     def draw(self, trainer: Training) -> None:
         try:

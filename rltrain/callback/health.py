@@ -39,12 +39,11 @@ class Health(Callback):
         self.undone = (self.undone + undone) * undone
         return value
 
-    def on_iteration(self, trainer: Training, value: Any = None) -> Any:
+    def on_iteration(self, trainer: Training, value: None = None) -> None:
         updates = trainer.clock.updates
         if updates - self.read_at >= WARN_AFTER:
             self.read_at = updates
             self.check(trainer, int(self.undone))
-        return value
 
     def check(self, trainer: Training, undone: int) -> None:
         """Warn of updates that are undone, or end the run.

@@ -12,24 +12,18 @@ from functools import partial
 from typing import Any
 
 from rltrain.callback.training import Training
-from rltrain.types import (
-    Batch,
-    Steps,
-    StepView,
-    Trajectory,
-    UpdateResult,
-)
+from rltrain.types import Batch, Steps, StepView, Trajectory, UpdateResult
 
 
 class Callback:
-    """Hooks that a run calls. Each returns its value, changed or not; a callback with state returns
-    it from ``state_dict``.
+    """Hooks that a run calls. Each that gets a value returns it, changed or not; a callback with
+    state returns it from ``state_dict``.
     """
 
     only_counts = False  # ``on_update`` neither changes its value nor the trainer
 
-    def on_train_start(self, trainer: Training, value: Any = None) -> Any:
-        return value
+    def on_train_start(self, trainer: Training, value: None = None) -> None:
+        """Before the first iteration."""
 
     def on_episode_start(self, trainer: Training, value: StepView) -> StepView:
         """An episode's first observation, in training and in tests (``value.test``)."""
@@ -59,15 +53,15 @@ class Callback:
         """After a gradient step: priorities [B] and metrics, tensors on the device."""
         return value
 
-    def on_iteration(self, trainer: Training, value: Any = None) -> Any:
-        return value
+    def on_iteration(self, trainer: Training, value: None = None) -> None:
+        """After collecting, storing and learning."""
 
     def on_log(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         """A line of training metrics, every ``log.interval`` env steps, before it is written."""
         return value
 
-    def on_test_start(self, trainer: Training, value: Any = None) -> Any:
-        return value
+    def on_test_start(self, trainer: Training, value: None = None) -> None:
+        """Before the first episode of a test."""
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         """The metrics of a test."""
@@ -80,8 +74,8 @@ class Callback:
     def on_exception(self, trainer: Training, value: BaseException) -> BaseException:
         return value
 
-    def on_train_end(self, trainer: Training, value: Any = None) -> Any:
-        return value
+    def on_train_end(self, trainer: Training, value: None = None) -> None:
+        """After the last iteration."""
 
     def state_dict(self) -> dict[str, Any]:
         return {}
@@ -101,9 +95,6 @@ class Callbacks(Callback):
     """
 
     def __init__(self, callbacks: Sequence[Callback]) -> None:
-        """Raises:
-        ValueError: one of them is no callback.
-        """
         self.callbacks = [require_callback(each) for each in callbacks]
         hooks = {
             name: [getattr(c, name) for c in self.callbacks if defines(c, name)]
@@ -114,9 +105,8 @@ class Callbacks(Callback):
             setattr(self, name, partial(pass_on, calls))
         self.watch_training = any(hooks[name] for name in STEP_HOOKS)
         self.changes_batches = bool(hooks["on_batch"])
-        self.changes_updates = any(
-            defines(c, "on_update") and not c.only_counts for c in self.callbacks
-        )
+        updating = [c for c in self.callbacks if defines(c, "on_update")]
+        self.changes_updates = not all(c.only_counts for c in updating)
         self.watch_tests = any(hooks[name] for name in TEST_HOOKS)
 
     def state_dict(self) -> dict[str, Any]:
@@ -135,11 +125,7 @@ class Callbacks(Callback):
 
 
 def require_callback(part: Any) -> Callback:
-    """The object itself.
-
-    Raises:
-        ValueError: it is no callback.
-    """
+    """The object itself; ValueError if it is no callback."""
     if isinstance(part, Callback):
         return part
     is_class = isinstance(part, type)

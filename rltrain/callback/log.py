@@ -26,29 +26,27 @@ class Log(Callback):
         self.written_at = 0  # env steps
         self.env_restarts = 0
 
-    def on_train_start(self, trainer: Training, value: Any = None) -> Any:
+    def on_train_start(self, trainer: Training, value: None = None) -> None:
         self.mark = (trainer.clock.env_steps, trainer.clock.updates, time.monotonic())
-        return self.on_iteration(trainer, value)
+        self.on_iteration(trainer)
 
-    def on_iteration(self, trainer: Training, value: Any = None) -> Any:
+    def on_iteration(self, trainer: Training, value: None = None) -> None:
         """An interrupted iteration has no test, which comes first: the resumed run begins with
         both.
         """
         if not trainer.interrupted and self.due(trainer.clock.env_steps):
             self.write(trainer)
-        return value
 
     def on_collect(self, trainer: Training, value: Steps) -> Steps:
         self.env_restarts += int(np.count_nonzero(value.lost))
         return value
 
-    def on_train_end(self, trainer: Training, value: Any = None) -> Any:
+    def on_train_end(self, trainer: Training, value: None = None) -> None:
         """The rest of the run's metrics; those of an interrupted run are for the row that the
         resumed one writes.
         """
         if trainer.clock.env_steps > self.written_at and not trainer.interrupted:
             self.write(trainer)
-        return value
 
     def write(self, trainer: Training) -> None:
         clock, now = trainer.clock, time.monotonic()

@@ -20,20 +20,18 @@ class Save(Callback):
         self.due, self.replay_buffer = Due(interval, interval), replay_buffer
         self.saved_at = -1
 
-    def on_iteration(self, trainer: Training, value: Any = None) -> Any:
+    def on_iteration(self, trainer: Training, value: None = None) -> None:
         if self.due(trainer.clock.env_steps) and not trainer.diverging:
             self.save(trainer)
             require_folder(trainer)
-        return value
 
-    def on_train_end(self, trainer: Training, value: Any = None) -> Any:
+    def on_train_end(self, trainer: Training, value: None = None) -> None:
         if not self.save(trainer):
             require_folder(trainer)
             raise StorageError(
                 "The last checkpoint could not be written. Make room in the run folder, then "
                 "resume the run."
             )
-        return value
 
     def on_exception(self, trainer: Training, value: BaseException) -> BaseException:
         """Save a run whose environment is broken; its open episodes are dropped."""
@@ -66,11 +64,7 @@ class Save(Callback):
 
 
 def require_folder(trainer: Training) -> None:
-    """Refuse to go on where nothing can be kept.
-
-    Raises:
-        StorageError: the run folder is gone.
-    """
+    """StorageError if the run folder is gone, so that nothing can be kept."""
     if not trainer.run_dir.is_dir():
         raise StorageError(
             f"The run folder {trainer.run_dir} was deleted or moved while the run was going on."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 from rltrain.callback.hooks import Callback
 from rltrain.callback.training import Training
@@ -24,11 +24,10 @@ class Stop(Callback):
     ) -> None:
         self.metric, self.mode, self.value, self.hours = metric, mode, value, hours
 
-    def on_iteration(self, trainer: Training, value: Any = None) -> Any:
+    def on_iteration(self, trainer: Training, value: None = None) -> None:
         if self.metric is not None and self.value is not None:
             now = trainer.latest.get(self.metric, math.nan)
             if now >= self.value if self.mode == "max" else now <= self.value:
                 trainer.stop(f"{self.metric} reached {now:g}")
         if self.hours is not None and trainer.seconds >= 3600 * self.hours:
             trainer.stop(f"{self.hours:g} hours are over")
-        return value

@@ -28,22 +28,21 @@ class Test(Callback):
         self.best: list[float] = []
         self.best_untrained = True
 
-    def on_train_start(self, trainer: Training, value: Any = None) -> Any:
-        return self.on_iteration(trainer, value)
+    def on_train_start(self, trainer: Training, value: None = None) -> None:
+        self.on_iteration(trainer)
 
-    def on_iteration(self, trainer: Training, value: Any = None) -> Any:
+    def on_iteration(self, trainer: Training, value: None = None) -> None:
         before = self.due.at
         if self.due(trainer.clock.env_steps):
             self.began_at, self.due_before = trainer.clock.env_steps, before
             if not trainer.tests.begin():
                 self.due.at = before  # interrupted: the resumed run begins with this test
-        return value
 
     def on_log(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         trainer.tests.finish_earlier()
         return value
 
-    def on_train_end(self, trainer: Training, value: Any = None) -> Any:
+    def on_train_end(self, trainer: Training, value: None = None) -> None:
         if trainer.interrupted:
             trainer.tests.finish_earlier()
             trainer.tests.drop()
@@ -51,7 +50,6 @@ class Test(Callback):
             trainer.tests.finish()
         if self.tested_at != trainer.clock.env_steps and not trainer.interrupted:
             trainer.test()
-        return value
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         clock = trainer.tests.clock

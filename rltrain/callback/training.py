@@ -8,19 +8,10 @@ from typing import Any, Protocol
 
 from rltrain.common.disk import Disk
 from rltrain.common.machine.usage import Usage
+from rltrain.common.metrics import Metrics
 from rltrain.common.stopwatch import Stopwatch
 from rltrain.interfaces import Buffer, Learning, Rollouts, Watch
 from rltrain.types import Clock, Episode
-
-
-class RunningMeans(Protocol):
-    """Means of metrics since the last line of the log."""
-
-    def add(self, group: str, values: Mapping[str, Any]) -> None:
-        """Add values by name to the means ``group/name``."""
-
-    def take(self) -> dict[str, float]:
-        """The means by name; they start from scratch."""
 
 
 class TestRecorder(Watch, Protocol):
@@ -99,6 +90,7 @@ class Training(Protocol):
     run_dir: Path
     about: Mapping[str, Any]  # "config" and "spec" of the run, as saved in checkpoints
     latest: dict[str, float]  # the last reported value of every metric
+    metrics: Metrics  # ``add("custom", {"name": value})`` adds to the next line of the log
     rollout: Rollouts
     test_rollout: EvaluationRollouts
     buffer: Buffer
@@ -111,10 +103,6 @@ class Training(Protocol):
     @property
     def tests(self) -> Tests:
         """The periodic tests."""
-
-    @property
-    def metrics(self) -> RunningMeans:
-        """Where ``add("custom", {"name": value})`` adds to the next line of the log."""
 
     @property
     def seconds(self) -> float:

@@ -24,12 +24,11 @@ class RecordVideo(Callback):
     def __init__(self, *, interval: int, env: VectorEnv, loggers: Loggers) -> None:
         self.due, self.env, self.loggers = Due(interval), env, loggers
 
-    def on_test_start(self, trainer: Training, value: Any = None) -> Any:
+    def on_test_start(self, trainer: Training, value: None = None) -> None:
         env_steps = trainer.clock.env_steps
         is_due = env_steps >= self.due.at
         folder = trainer.run_dir / "recordings" / str(env_steps)
         trainer.tests.recorder = recorder_of(self.env, folder, 1) if is_due else None
-        return value
 
     def on_test_end(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         tests = trainer.tests

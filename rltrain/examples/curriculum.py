@@ -49,9 +49,8 @@ class Curriculum(Callback):
         self.present = 0
         self.settled = True  # the next line of training metrics is about the present task alone
 
-    def on_train_start(self, trainer: Training, value: Any = None) -> Any:
+    def on_train_start(self, trainer: Training, value: None = None) -> None:
         self._set(trainer)
-        return value
 
     def on_log(self, trainer: Training, value: dict[str, float]) -> dict[str, float]:
         settled, self.settled = self.settled, True

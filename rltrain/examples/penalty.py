@@ -39,14 +39,13 @@ class ActionPenalty(Callback):
     ) -> None:
         self.actions, self.weight, self.limit, self.rate = actions, weight, limit, rate
 
-    def on_train_start(self, trainer: Training, value: Any = None) -> Any:
+    def on_train_start(self, trainer: Training, value: None = None) -> None:
         n_actions = trainer.about["spec"]["n_actions"]
         if any(action >= n_actions for action in self.actions):
             raise ValueError(
                 f"ActionPenalty: actions={self.actions}, but this environment has the actions "
                 f"0 … {n_actions - 1}."
             )
-        return value
 
     def on_collect(self, trainer: Training, value: Steps) -> Steps:
         unwanted = np.isin(value.action, self.actions) & ~value.last[:, :, None]  # [T, E, N]

@@ -82,13 +82,11 @@ class DatasetRecorder(Callback):
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
 
-    def on_train_start(self, trainer: Training, value: Any = None) -> Any:
+    def on_train_start(self, trainer: Training, value: None = None) -> None:
         self.writer.begin()
-        return value
 
-    def on_train_end(self, trainer: Training, value: Any = None) -> Any:
+    def on_train_end(self, trainer: Training, value: None = None) -> None:
         self.writer.flush()
-        return value
 
     def state_dict(self) -> dict[str, Any]:
         return self.writer.state_dict()

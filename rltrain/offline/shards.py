@@ -151,11 +151,7 @@ def read_index(folder: Path) -> dict[str, Any]:
 
 
 def require_free(folder: Path) -> None:
-    """Refuse to record where there are files already.
-
-    Raises:
-        UsageError: the folder is not empty, or no folder.
-    """
+    """UsageError where there are files already: a dataset is written into a new folder."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(
             f"dataset.write={folder} is there already: a dataset is written into a new folder. "
@@ -175,11 +171,7 @@ def sizes_of(record: Mapping[str, Any]) -> str:
 
 
 def require_fit(folder: Path, theirs: Mapping[str, Any], spec: EnvSpec) -> None:
-    """Refuse experience of another kind of environment.
-
-    Raises:
-        UsageError: with both sizes, or both spaces.
-    """
+    """UsageError, with both sizes or both spaces, for experience of another kind of environment."""
     ours = asdict(spec)
     if all(as_json(ours[name]) == theirs.get(name) for name in SIZES):
         if changed := changes(theirs, spec.record):

@@ -67,11 +67,7 @@ class Writer:
         self.pending_steps = 0
 
     def begin(self) -> None:
-        """Refuse a folder in use, unless recording goes on in it.
-
-        Raises:
-            UsageError: there are files already.
-        """
+        """UsageError for a folder in use, unless recording goes on in it."""
         if not self.begun:
             require_free(self.folder)
             self.begun = True
