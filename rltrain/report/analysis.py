@@ -1,74 +1,35 @@
-"""From runs to everything that a report shows: curves, final scores, comparisons, warnings."""
+"""From runs to everything that a report shows: which runs are compared, on which metric and up to
+where, and what to warn of.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from rltrain.config.schema import ReportSettings
 from rltrain.errors import UsageError
+from rltrain.logger.screen import plural
 from rltrain.report.comparison import (
     MANY,
-    Overall,
-    Profiles,
+    Analysis,
     Series,
-    improvements,
+    compare,
     interval_of,
     limits_text,
-    overall_of,
-    profiles_of,
     ranges_of,
 )
-from rltrain.report.run_data import Run
+from rltrain.report.run_data import CLOCK, Run
 from rltrain.report.run_groups import RunGroup, grouped
-from rltrain.report.scores import Curve, common
-from rltrain.report.selection import (
-    chosen_metric,
-    drawable,
-    ends_of,
-    few_and_twice,
-    finished,
-    listed,
-    nothing,
-)
-from rltrain.report.statistics import Interval
+from rltrain.report.scores import Curve, common, curve_of
 
-
-@dataclass(frozen=True)
-class Analysis:
-    """The contents of a report.
-
-    Attributes:
-        ends: by environment, where its runs are compared: the end of its shortest run.
-        ranges: by environment, what is 0 and what is 1 after normalization; empty if it is not.
-        overall: configurations with runs on every environment; empty for one environment, and
-            without normalization.
-        improvement: for two labels the probability that the first scores higher.
-    """
-
-    settings: ReportSettings
-    metric: str
-    series: Sequence[Series]
-    ends: dict[str, float]
-    ranges: dict[str, tuple[float, float]]
-    overall: Sequence[Overall]
-    profiles: Profiles
-    improvement: Mapping[tuple[str, str], Interval]
-    warnings: Sequence[str]
-
-    @property
-    def labels(self) -> list[str]:
-        return list(dict.fromkeys(s.label for s in self.series))
-
-    @property
-    def envs(self) -> list[str]:
-        return list(self.ends)
-
-    def of(self, env: str) -> list[Series]:
-        return [s for s in self.series if s.env == env]
+Warn = Callable[[str], None]
+FEW = 5
+"""Runs below which an interval says little."""
+SHOWN = 5
+"""Names that a warning lists."""
 
 
 def analyze(
@@ -85,72 +46,131 @@ def analyze(
     warnings = [f"{problem}." for problem in problems]
     warnings += [f"{run.folder}: {problem}." for run in runs for problem in run.problems]
     runs = list(finished(runs, settings.unfinished, warnings.append))
-    metric = chosen_metric(runs, settings.metric)
+    metric = settings.metric
+    if metric == "auto":
+        metric = "win_rate" if all(run.metric("win_rate") for run in runs) else "return_mean"
     curves = dict(drawable(runs, metric, settings.axis, warnings.append))
+    if not curves:
+        metrics = sorted({name for run in runs for name in run.columns if name not in CLOCK})
+        raise UsageError(
+            f"report.metric={metric}: none of the {len(runs)} runs reports it over "
+            f"{settings.axis}. They have {', '.join(metrics) or 'no metrics at all'}."
+        )
     kept = [run for run in runs if run.folder in curves]
-    if not kept:
-        raise UsageError(nothing(runs, metric, settings))
     groups = grouped(kept, settings.ignore, settings.rename)
     warnings += few_and_twice(groups)
     ends = ends_of(groups, curves, settings.axis, warnings.append)
     series = [series_of(group, curves, ends[group.env], settings) for group in groups]
     ranges = ranges_of(series, metric, settings)
-    warnings += unlike(series, ends, ranges)
-    labels = everywhere(series, ends)
-    if len(labels) > MANY:
+    analysis = Analysis(settings, metric, series, ends, ranges, warnings)
+    warnings += unlike(analysis)
+    if len(analysis.complete) > MANY:
         warnings.append(f"Of more than {MANY} configurations only the best is compared with each.")
-    rng = np.random.default_rng(0)
-    facts = (series, labels, ends, ranges, settings, rng)
-    return Analysis(
-        settings=settings,
-        metric=metric,
-        series=series,
-        ends=ends,
-        ranges=ranges,
-        overall=overall_of(*facts) if ranges and len(ends) > 1 else [],
-        profiles=profiles_of(*facts),
-        improvement=improvements(series, labels, settings, rng),
-        warnings=warnings,
+    compare(analysis)
+    return analysis
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names, and how many there are besides."""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def finished(runs: Sequence[Run], every: bool, warn: Warn) -> Iterator[Run]:
+    """Finished runs, or all of them if that is wanted or there are no others."""
+    others = [run for run in runs if run.status != "finished"]
+    named = listed([f"{run.folder.name} ({run.status})" for run in others])
+    if not others or every or len(others) == len(runs):
+        if others:
+            warn(f"{len(others)} of {len(runs)} runs have not finished: {named}.")
+        yield from runs
+        return
+    warn(
+        f"{len(others)} of {len(runs)} runs have not finished and are left out: {named}. With "
+        "report.unfinished=true they are compared as far as they got."
     )
+    yield from (run for run in runs if run.status == "finished")
 
 
-def everywhere(series: Sequence[Series], ends: Mapping[str, float]) -> list[str]:
-    """Configurations with runs on every environment."""
-    envs: dict[str, set[str]] = {}
-    for s in series:
-        envs.setdefault(s.label, set()).add(s.env)
-    return [label for label, labels in envs.items() if labels == set(ends)]
+def drawable(
+    runs: Sequence[Run], metric: str, axis: str, warn: Warn
+) -> Iterator[tuple[Path, Curve]]:
+    """The curves of the runs that have one, by folder."""
+    columns = {run.folder: run.metric(metric) for run in runs}
+    trained = [run for run in runs if (columns[run.folder] or "").startswith("train/")]
+    if trained and len(trained) < len(runs) and "/" not in metric:
+        named = ", ".join(sorted({run.method for run in trained}))
+        warn(
+            f"{plural(len(trained), 'run')} without tests ({named}): the curves are of training "
+            "episodes, with exploration."
+        )
+    empty = []
+    for run in runs:
+        column = columns[run.folder]
+        curve = curve_of(run, column, axis) if column else None
+        if curve is None:
+            empty.append(run.folder.name)
+        else:
+            yield run.folder, curve
+    if empty and len(empty) < len(runs):
+        without = f"{plural(len(empty), 'run')} without {metric} over {axis}"
+        warn(f"{without}, which are left out: {listed(empty)}.")
 
 
-def unlike(
-    series: Sequence[Series],
-    ends: Mapping[str, float],
-    ranges: Mapping[str, tuple[float, float]],
-) -> list[str]:
+def few_and_twice(groups: Sequence[RunGroup]) -> Iterator[str]:
+    """Remarks on how many runs there are and on seeds that occur twice."""
+    few = [f"{g.label} on {g.env} ({len(g.runs)})" for g in groups if len(g.runs) < FEW]
+    if few:
+        yield (
+            f"Fewer than {FEW} runs: {listed(few)}. Intervals over so few seeds are unreliable; "
+            "add seeds before drawing conclusions."
+        )
+    twice = []
+    for group in groups:
+        seeds = [run.seed for run in group.runs if run.seed is not None]
+        if same := sorted({seed for seed in seeds if seeds.count(seed) > 1}):
+            twice.append(f"{group.label} on {group.env} (seed {', '.join(map(str, same))})")
+    if twice:
+        yield f"Several runs of one seed are counted as different runs: {listed(twice)}."
+
+
+def ends_of(
+    groups: Sequence[RunGroup], curves: Mapping[Path, Curve], axis: str, warn: Warn
+) -> dict[str, float]:
+    """Where the runs of each environment are compared: where the shortest ends."""
+    out: dict[str, float] = {}
+    for env in dict.fromkeys(group.env for group in groups):
+        ends = [curves[run.folder].end for g in groups if g.env == env for run in g.runs]
+        out[env] = min(ends)
+        if axis != "minutes" and max(ends) > 1.1 * min(ends):
+            warn(
+                f"{env}: runs end between {min(ends):,.0f} and {max(ends):,.0f} {axis}. Final "
+                f"scores are those at {min(ends):,.0f}, where the shortest ends."
+            )
+    return out
+
+
+def unlike(analysis: Analysis) -> Iterator[str]:
     """Warnings of what cannot be compared over all environments."""
-    out = []
-    complete = everywhere(series, ends)
+    complete, ends = analysis.complete, analysis.ends
     if not complete:
-        return ["No configuration has runs on all environments: nothing is compared over them."]
-    if partial := list(dict.fromkeys(s.label for s in series if s.label not in complete)):
-        out.append(
+        yield "No configuration has runs on all environments: nothing is compared over them."
+        return
+    if partial := [label for label in analysis.labels if label not in complete]:
+        yield (
             "Comparisons over all environments leave out configurations that have no runs on some "
             f"of them: {listed(partial)}."
         )
-    if len(ends) > 1 and not ranges:
-        out.append(
+    if len(ends) > 1 and not analysis.ranges:
+        yield (
             f"The returns of {len(ends)} environments are on different scales and are not "
             "averaged. Type report.normalize=min_max, or report.normalize=ranges with "
             f"report.ranges={{{limits_text(ends)}}} for the returns that are to be 0 and 1."
         )
-    return out
 
 
 def series_of(
-    group: RunGroup,
-    curves: Mapping[Path, Curve],
-    end: float,
-    settings: ReportSettings,
+    group: RunGroup, curves: Mapping[Path, Curve], end: float, settings: ReportSettings
 ) -> Series:
     """The curve with its band, and the final scores, of one configuration. What is resampled does
     not depend on the other configurations, so that equal scores have equal intervals.
@@ -158,11 +178,5 @@ def series_of(
     own = [curves[run.folder] for run in group.runs]
     x, values = common(own)
     finals = np.array([curve.final(end, settings.last_tests) for curve in own])
-    return Series(
-        group=group,
-        curves=own,
-        x=x,
-        band=interval_of([values], settings, np.random.default_rng(0)),
-        finals=finals,
-        final=interval_of([finals], settings, np.random.default_rng(0)),
-    )
+    band, final = (interval_of([v], settings, np.random.default_rng(0)) for v in (values, finals))
+    return Series(group, own, x, band, finals, final)

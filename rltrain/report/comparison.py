@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from rltrain.config.schema import ReportSettings
 from rltrain.errors import UsageError
+from rltrain.report import statistics
 from rltrain.report.run_groups import RunGroup
 from rltrain.report.scores import Curve
-from rltrain.report.statistics import (
-    STATISTICS,
-    Interval,
-    estimate,
-    improvement,
-    performance_profile,
-    probability_of_improvement,
-    resampled_runs,
-)
+from rltrain.report.statistics import STATISTICS, Interval, resampled_runs
 
 POINTS = 51
 """Points of curves over several environments."""
@@ -67,17 +60,62 @@ class Profiles:
     fractions: Mapping[str, Interval]
 
 
+@dataclass
+class Analysis:
+    """The contents of a report.
+
+    Attributes:
+        ends: by environment, where its runs are compared: the end of its shortest run.
+        ranges: by environment, what is 0 and what is 1 after normalization; empty if it is not.
+        overall: configurations with runs on every environment; empty for one environment, and
+            without normalization.
+        improvement: for two labels the probability that the first scores higher.
+    """
+
+    settings: ReportSettings
+    metric: str
+    series: Sequence[Series]
+    ends: dict[str, float]
+    ranges: dict[str, tuple[float, float]]
+    warnings: list[str]
+    overall: list[Overall] = field(default_factory=list)
+    profiles: Profiles = field(default_factory=lambda: Profiles(np.zeros(0), {}))
+    improvement: Mapping[tuple[str, str], Interval] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> list[str]:
+        return list(dict.fromkeys(s.label for s in self.series))
+
+    @property
+    def envs(self) -> list[str]:
+        return list(self.ends)
+
+    @property
+    def complete(self) -> list[str]:
+        """The labels of configurations with runs on every environment."""
+        envs = {label: {s.env for s in self.series if s.label == label} for label in self.labels}
+        return [label for label, own in envs.items() if own == set(self.ends)]
+
+    def of(self, env: str) -> list[Series]:
+        return [s for s in self.series if s.env == env]
+
+    def over_envs(self, label: str) -> list[Series]:
+        return [s for s in self.series if s.label == label]
+
+
 def interval_of(
-    scores: Sequence[np.ndarray],
-    settings: ReportSettings,
-    rng: np.random.Generator,
+    scores: Sequence[np.ndarray], settings: ReportSettings, rng: np.random.Generator
 ) -> Interval:
     """The chosen statistic and its interval, which one run does not have."""
     runs = resampled_runs(scores, settings.resamples, rng)
-    result = estimate(scores, STATISTICS[settings.statistic], runs, settings.confidence)
-    if max(map(len, scores)) > 1:
-        return result
-    unknown = np.full_like(result.value, np.nan)
+    statistic = STATISTICS[settings.statistic]
+    result = statistics.estimate(scores, statistic, runs, settings.confidence)
+    return result if max(map(len, scores)) > 1 else without_interval(result)
+
+
+def without_interval(result: Interval) -> Interval:
+    """A value whose interval is unknown."""
+    unknown = np.full_like(result.value, np.nan, float)
     return Interval(result.value, unknown, unknown)
 
 
@@ -102,19 +140,17 @@ def ranges_of(
         out = {}
         for env in envs:
             values = np.concatenate([c.y for s in series if s.env == env for c in s.curves])
-            out[env] = (float(values.min()), float(values.max()))
-        return {env: (low, high if high > low else low + 1) for env, (low, high) in out.items()}
-    wrong = [
-        env
-        for env in envs
-        if len(limits := settings.ranges.get(env, [])) != 2 or limits[0] >= limits[1]
-    ]
+            low, high = float(values.min()), float(values.max())
+            out[env] = (low, high if high > low else low + 1)
+        return out
+    limits = {env: settings.ranges.get(env, []) for env in envs}
+    wrong = [env for env, own in limits.items() if len(own) != 2 or own[0] >= own[1]]
     if wrong:
         raise UsageError(
             f"report.normalize=ranges: no scores for 0 and 1 were given for {', '.join(wrong)}. "
             f"Type report.ranges={{{limits_text(wrong)}}}, LOW below HIGH."
         )
-    return {env: (settings.ranges[env][0], settings.ranges[env][1]) for env in envs}
+    return {env: (own[0], own[1]) for env, own in limits.items()}
 
 
 def normalized(scores: np.ndarray, limits: tuple[float, float]) -> np.ndarray:
@@ -122,66 +158,52 @@ def normalized(scores: np.ndarray, limits: tuple[float, float]) -> np.ndarray:
     return (scores - limits[0]) / (limits[1] - limits[0])
 
 
-def overall_of(
-    series: Sequence[Series],
-    labels: Sequence[str],
-    ends: Mapping[str, float],
-    ranges: Mapping[str, tuple[float, float]],
-    settings: ReportSettings,
-    rng: np.random.Generator,
-) -> list[Overall]:
-    """Each configuration over all environments."""
-    out = []
-    for label in labels:
-        own = [s for s in series if s.label == label]
-        scores = [normalized(s.finals, ranges[s.env]) for s in own]
-        start = max(curve.x[0] / (ends[s.env] or 1) for s in own for curve in s.curves)
-        x = np.linspace(min(start, 1), 1, POINTS)
-        values = [np.array([c.at(x * ends[s.env]) for c in s.curves]) for s in own]
-        curves = [normalized(v, ranges[s.env]) for v, s in zip(values, own, strict=True)]
-        final, band = (interval_of(each, settings, rng) for each in (scores, curves))
-        out.append(Overall(label, scores, final, x, band))
-    return out
+def compare(analysis: Analysis) -> None:
+    """Add the comparisons of configurations that have runs on every environment."""
+    rng = np.random.default_rng(0)
+    if analysis.ranges and len(analysis.ends) > 1:
+        analysis.overall = [overall_of(label, analysis, rng) for label in analysis.complete]
+    if analysis.complete and (len(analysis.ends) == 1 or analysis.ranges):
+        analysis.profiles = profiles_of(analysis, rng)
+    analysis.improvement = improvements(analysis, rng)
 
 
-def profiles_of(
-    series: Sequence[Series],
-    labels: Sequence[str],
-    ends: Mapping[str, float],
-    ranges: Mapping[str, tuple[float, float]],
-    settings: ReportSettings,
-    rng: np.random.Generator,
-) -> Profiles:
+def overall_of(label: str, analysis: Analysis, rng: np.random.Generator) -> Overall:
+    """One configuration over all environments."""
+    own, ends, ranges = analysis.over_envs(label), analysis.ends, analysis.ranges
+    scores = [normalized(s.finals, ranges[s.env]) for s in own]
+    start = max(curve.x[0] / (ends[s.env] or 1) for s in own for curve in s.curves)
+    x = np.linspace(min(start, 1), 1, POINTS)
+    values = [np.array([c.at(x * ends[s.env]) for c in s.curves]) for s in own]
+    curves = [normalized(v, ranges[s.env]) for v, s in zip(values, own, strict=True)]
+    final, band = (interval_of(each, analysis.settings, rng) for each in (scores, curves))
+    return Overall(label, scores, final, x, band)
+
+
+def profiles_of(analysis: Analysis, rng: np.random.Generator) -> Profiles:
     """Performance profiles, of normalized scores if there are several environments."""
-    if len(ends) > 1 and not ranges:
-        return Profiles(np.zeros(0), {})
-    limits = ranges or dict.fromkeys(ends, (0.0, 1.0))
+    settings = analysis.settings
+    limits = analysis.ranges or dict.fromkeys(analysis.ends, (0.0, 1.0))
     scores = {
-        label: [normalized(s.finals, limits[s.env]) for s in series if s.label == label]
-        for label in labels
+        label: [normalized(s.finals, limits[s.env]) for s in analysis.over_envs(label)]
+        for label in analysis.complete
     }
-    if not scores:
-        return Profiles(np.zeros(0), {})
     every = np.concatenate([task for tasks in scores.values() for task in tasks])
-    low, high = (0.0, 1.0) if ranges else (every.min(), every.max())
+    low, high = (0.0, 1.0) if analysis.ranges else (every.min(), every.max())
     thresholds = np.linspace(min(low, every.min()), max(high, every.max()), 101)
     out = {}
     for label, tasks in scores.items():
         runs = resampled_runs(tasks, settings.resamples, rng)
-        out[label] = performance_profile(tasks, thresholds, runs, settings.confidence)
+        out[label] = statistics.performance_profile(tasks, thresholds, runs, settings.confidence)
     return Profiles(thresholds, out)
 
 
-def improvements(
-    series: Sequence[Series],
-    labels: Sequence[str],
-    settings: ReportSettings,
-    rng: np.random.Generator,
-) -> dict[tuple[str, str], Interval]:
+def improvements(analysis: Analysis, rng: np.random.Generator) -> dict[tuple[str, str], Interval]:
     """Probabilities of improvement, the better on average first: for every pair of at most
     ``MANY`` configurations, of more for the best one and each other.
     """
-    scores = {label: [s.finals for s in series if s.label == label] for label in labels}
+    settings, labels = analysis.settings, analysis.complete
+    scores = {label: [s.finals for s in analysis.over_envs(label)] for label in labels}
     pairs: Iterable[tuple[str, str]] = itertools.combinations(labels, 2)
     if len(labels) > MANY:
         best = best_of(scores)
@@ -190,12 +212,11 @@ def improvements(
     for a, b in pairs:
         x, y = scores[a], scores[b]
         runs_x, runs_y = (resampled_runs(s, settings.resamples, rng) for s in (x, y))
-        result = probability_of_improvement(x, y, runs_x, runs_y, settings.confidence)
-        if all(len(task) == 1 for task in (*x, *y)):  # one run does not have an interval
-            result = Interval(result.value, *np.full((2, *np.shape(result.value)), np.nan))
+        result = statistics.probability_of_improvement(x, y, runs_x, runs_y, settings.confidence)
+        if all(len(task) == 1 for task in (*x, *y)):
+            result = without_interval(result)
         if result.value < 0.5:
-            result = Interval(1 - result.value, 1 - result.high, 1 - result.low)
-            out[b, a] = result
+            out[b, a] = Interval(1 - result.value, 1 - result.high, 1 - result.low)
         else:
             out[a, b] = result
     return out
@@ -203,4 +224,5 @@ def improvements(
 
 def best_of(scores: Mapping[str, Sequence[np.ndarray]]) -> str:
     """The configuration with the largest mean probability of improvement over all."""
+    improvement = statistics.improvement
     return max(scores, key=lambda a: np.mean([improvement(scores[a], scores[b]) for b in scores]))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain.report.analysis import Analysis
+from rltrain.report.comparison import Analysis
 from rltrain.report.results import AXES, metric_name
 from rltrain.report.statistics import Interval
 

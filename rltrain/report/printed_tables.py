@@ -27,6 +27,11 @@ class Table:
     rows: Sequence[Sequence[Any]]
     note: str = ""
 
+    @property
+    def is_text(self) -> list[bool]:
+        """Whether there is text in a column."""
+        return [any(isinstance(row[i], str) for row in self.rows) for i in range(len(self.columns))]
+
     def texts(self) -> list[list[str]]:
         """The cells as a person reads them."""
         return [[shown(cell) for cell in row] for row in self.rows]
@@ -48,23 +53,19 @@ def shown(cell: Any) -> str:
 
 def as_csv(table: Table) -> str:
     """The table with all digits, an estimate in three columns."""
-    spread = [
-        any(isinstance(row[i], Interval) for row in table.rows) for i in range(len(table.columns))
-    ]
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     header: list[str] = []
-    for name, wide in zip(table.columns, spread, strict=True):
+    rows: list[list[Any]] = [[] for _ in table.rows]
+    for i, name in enumerate(table.columns):
+        column = [row[i] for row in table.rows]
+        wide = any(isinstance(cell, Interval) for cell in column)
         header += [name, f"{name} low", f"{name} high"] if wide else [name]
-    writer.writerow(header)
-    for row in table.rows:
-        cells: list[Any] = []
-        for cell, wide in zip(row, spread, strict=True):
+        for cells, cell in zip(rows, column, strict=True):
             if isinstance(cell, Interval):
-                cells += [float(cell.value), float(cell.low), float(cell.high)]
+                cells += [raw(float(number)) for number in cell]
             else:
-                cells += [cell, "", ""] if wide else [cell]
-        writer.writerow([raw(cell) for cell in cells])
+                cells += [raw(cell), "", ""] if wide else [raw(cell)]
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([header, *rows])
     return out.getvalue()
 
 
@@ -94,10 +95,9 @@ SPECIAL = {
 
 def as_latex(table: Table) -> str:
     """The table for a paper, with booktabs; figures are aligned to the right."""
-    left = [any(isinstance(row[i], str) for row in table.rows) for i in range(len(table.columns))]
     lines = [
         "% \\usepackage{booktabs}",
-        "\\begin{tabular}{" + "".join("l" if text else "r" for text in left) + "}",
+        "\\begin{tabular}{" + "".join("l" if text else "r" for text in table.is_text) + "}",
         "\\toprule",
         " & ".join(map(escaped, table.columns)) + r" \\",
         "\\midrule",

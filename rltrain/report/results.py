@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from rltrain.logger.screen import plural, shown
-from rltrain.report.analysis import Analysis
-from rltrain.report.comparison import Series
+from rltrain.report.comparison import Analysis, Series
 from rltrain.report.printed_tables import Table
 from rltrain.report.run_groups import text
 from rltrain.report.scores import POINTS
@@ -16,20 +15,15 @@ from rltrain.report.statistics import iqm, mean, optimality_gap
 
 SHARES = (0.5, 0.75, 0.9)
 """Thresholds of sample efficiency, between the lowest start and the highest final score."""
+DETAILS = ("std", "lowest", "highest", "mean over training", "mean", "IQM", "median")
+"""Columns of tables that the terminal has no room for."""
 AXES = {"env_steps": "env steps", "updates": "updates", "minutes": "minutes"}
 
 
 def tables_of(analysis: Analysis) -> list[Table]:
     """Every table that has rows."""
-    tables = (
-        final_scores(analysis),
-        overall(analysis),
-        improvement(analysis),
-        sample_efficiency(analysis),
-        configurations(analysis),
-        runs(analysis),
-    )
-    return [table for table in tables if table.rows]
+    kinds = (final_scores, overall, improvement, sample_efficiency, configurations, runs)
+    return [table for kind in kinds if (table := kind(analysis)).rows]
 
 
 def size_text(analysis: Analysis) -> str:
@@ -40,11 +34,6 @@ def size_text(analysis: Analysis) -> str:
     return f"{plural(n_runs, 'run')} of {configurations} on {envs}"
 
 
-def statistic_name(analysis: Analysis) -> str:
-    """``mean`` or ``IQM``."""
-    return "IQM" if analysis.settings.statistic == "iqm" else "mean"
-
-
 def metric_name(analysis: Analysis) -> str:
     """``win rate``; the return of ``test/return_mean`` is ``return``."""
     return analysis.metric.rpartition("/")[2].removesuffix("_mean").replace("_", " ")
@@ -52,7 +41,8 @@ def metric_name(analysis: Analysis) -> str:
 
 def interval_name(analysis: Analysis) -> str:
     """``mean [95% interval]``."""
-    return f"{statistic_name(analysis)} [{analysis.settings.confidence * 100:g}% interval]"
+    statistic = "IQM" if analysis.settings.statistic == "iqm" else "mean"
+    return f"{statistic} [{analysis.settings.confidence * 100:g}% interval]"
 
 
 def final_scores(analysis: Analysis) -> Table:
@@ -75,16 +65,7 @@ def final_scores(analysis: Analysis) -> Table:
     return Table(
         "final_scores",
         f"Final scores: {metric_name(analysis)}",
-        [
-            "environment",
-            "configuration",
-            "runs",
-            interval_name(analysis),
-            "std",
-            "lowest",
-            "highest",
-            "mean over training",
-        ],
+        ["environment", "configuration", "runs", interval_name(analysis), *DETAILS[:4]],
         rows,
         f"Score of a run: {'its last value' if last == 1 else f'mean of its last {last} values'} "
         f"up to the end of the shortest run ({AXES[analysis.settings.axis]}: {where}). Of more "
@@ -109,21 +90,12 @@ def overall(analysis: Analysis) -> Table:
                 float(optimality_gap(pooled)),
             ]
         )
-    limits = "; ".join(
-        f"{env}: {low:g} and {high:g}" for env, (low, high) in analysis.ranges.items()
-    )
+    ranges = analysis.ranges.items()
+    limits = "; ".join(f"{env}: {low:g} and {high:g}" for env, (low, high) in ranges)
     return Table(
         "overall",
         "Over all environments, normalized",
-        [
-            "configuration",
-            "runs",
-            interval_name(analysis),
-            "mean",
-            "IQM",
-            "median",
-            "optimality gap",
-        ],
+        ["configuration", "runs", interval_name(analysis), *DETAILS[4:], "optimality gap"],
         rows,
         f"Scores that are 0 and 1: {limits}.",
     )
@@ -144,16 +116,11 @@ def improvement(analysis: Analysis) -> Table:
 def sample_efficiency(analysis: Analysis) -> Table:
     """How much training reaches given scores."""
     rows = [row for env in analysis.envs for row in efficiency_rows(analysis, env)]
+    axis = AXES[analysis.settings.axis]
     return Table(
         "sample_efficiency",
         "Sample efficiency",
-        [
-            "environment",
-            "configuration",
-            "score",
-            "runs that reach it",
-            f"median {AXES[analysis.settings.axis]}",
-        ],
+        ["environment", "configuration", "score", "runs that reach it", f"median {axis}"],
         rows,
         "Scores are 50, 75 and 90% of the way from the lowest start to the highest final score. "
         "A median is missing if fewer than half of the runs reach the score.",
@@ -170,12 +137,8 @@ def efficiency_rows(analysis: Analysis, env: str) -> Iterator[list[object]]:
         for s in series:
             reached = np.array([c.reaches(score, analysis.ends[env]) for c in s.curves])
             count = f"{np.isfinite(reached).sum()} of {len(reached)}"
-            yield [env, s.label, score, count, median(reached)]
-
-
-def median(values: np.ndarray) -> float:
-    """The median of values that may be infinite: the lower of the two in the middle."""
-    return float(np.sort(values)[(len(values) - 1) // 2])
+            median = np.sort(reached)[(len(reached) - 1) // 2]  # of two, which may be infinite: one
+            yield [env, s.label, score, count, float(median)]
 
 
 def configurations(analysis: Analysis) -> Table:

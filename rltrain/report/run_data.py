@@ -113,11 +113,11 @@ def renamed(
     return out
 
 
-def flat(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """The values of a nested mapping by their dotted paths; empty mappings have none."""
+def flat(tree: Any, separator: str = ".", prefix: str = "") -> dict[str, Any]:
+    """The values of a nested mapping by their paths; empty mappings have none."""
     if not isinstance(tree, Mapping):
-        return {prefix.removesuffix("."): tree}
+        return {prefix.removesuffix(separator): tree}
     out: dict[str, Any] = {}
     for name, value in tree.items():
-        out |= flat(value, f"{prefix}{name}.")
+        out |= flat(value, separator, f"{prefix}{name}{separator}")
     return out

@@ -36,9 +36,12 @@ def grouped(
     Raises:
         UsageError: an entry of ``rename`` without an arrow.
     """
-    names = dict(map(renaming, rename))
-    kept = {id(run): settings_of(run, ignore) for run in runs}
-    choices = {id(run): differing_choices(run, ignore) for run in runs}
+    names, ignored = dict(map(renaming, rename)), tuple(ignore)
+    kept = {
+        id(run): {k: v for k, v in run.settings.items() if not k.startswith(ignored)}
+        for run in runs
+    }
+    choices = {id(run): {k: v for k, v in run.choices.items() if k not in ignore} for run in runs}
     picked = varying(runs, lambda run: (run.method, run.env), lambda run: choices[id(run)])
     settings = varying(
         runs,
@@ -69,11 +72,7 @@ def visible(text: str) -> str:
 
 
 def renaming(typed: str) -> tuple[str, str]:
-    """The two names in ``old -> new``.
-
-    Raises:
-        UsageError: there is no arrow.
-    """
+    """The two names in ``old -> new``; UsageError if there is no arrow."""
     old, arrow, new = (part.strip() for part in typed.partition("->"))
     if not (old and arrow and new):
         raise UsageError(
@@ -83,20 +82,8 @@ def renaming(typed: str) -> tuple[str, str]:
     return old, new
 
 
-def settings_of(run: Run, ignore: Sequence[str]) -> dict[str, Any]:
-    """The settings that tell configurations apart."""
-    return {k: v for k, v in run.settings.items() if not k.startswith(tuple(ignore))}
-
-
-def differing_choices(run: Run, ignore: Sequence[str]) -> dict[str, str]:
-    """The options that do."""
-    return {k: v for k, v in run.choices.items() if k not in ignore}
-
-
 def varying(
-    runs: Iterable[Run],
-    bucket: Callable[[Run], Key],
-    values: Callable[[Run], Mapping[str, Any]],
+    runs: Iterable[Run], bucket: Callable[[Run], Key], values: Callable[[Run], Mapping[str, Any]]
 ) -> dict[str, list[str]]:
     """By method, the names whose values differ within one of its buckets."""
     buckets: dict[Key, list[Run]] = {}

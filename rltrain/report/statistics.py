@@ -55,10 +55,7 @@ def resampled_runs(scores: Scores, resamples: int, rng: np.random.Generator) -> 
 
 
 def estimate(
-    scores: Scores,
-    statistic: Statistic,
-    runs: Sequence[np.ndarray],
-    confidence: float = 0.95,
+    scores: Scores, statistic: Statistic, runs: Sequence[np.ndarray], confidence: float = 0.95
 ) -> Interval:
     """A statistic of all scores with its percentile bootstrap interval (section 4.1).
 
@@ -82,10 +79,7 @@ def interval(samples: np.ndarray, confidence: float) -> tuple[np.ndarray, np.nda
 
 
 def performance_profile(
-    scores: Scores,
-    thresholds: np.ndarray,
-    runs: Sequence[np.ndarray],
-    confidence: float = 0.95,
+    scores: Scores, thresholds: np.ndarray, runs: Sequence[np.ndarray], confidence: float = 0.95
 ) -> Interval:
     """Fraction of runs with a score above each threshold (section 4.2, run-score distribution)."""
     above = [(task[:, None] > thresholds).astype(float) for task in scores]
@@ -107,9 +101,8 @@ def probability_of_improvement(
     confidence: float = 0.95,
 ) -> Interval:
     """``improvement`` with its interval, runs of X and Y resampled independently."""
-    drawn = [
-        wins(a[i], b[j]) for a, b, i, j in zip(x, y, runs_x, runs_y, strict=True)
-    ]  # tasks of [resamples]
+    tasks = zip(x, y, runs_x, runs_y, strict=True)
+    drawn = [wins(a[i], b[j]) for a, b, i, j in tasks]  # of each task [resamples]
     return Interval(np.array(improvement(x, y)), *interval(np.mean(drawn, 0), confidence))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import rltrain
 from rltrain.common.files import open_plain
-from rltrain.report.analysis import Analysis
+from rltrain.report.comparison import Analysis
 from rltrain.report.printed_tables import Table
 from rltrain.report.results import interval_name, metric_name, size_text
 
@@ -19,10 +19,7 @@ FIGURES = {
     "curves": ("Learning curves", ""),
     "overall": ("Over all environments", ""),
     "final_scores": ("Final scores", "Point and bar: statistic and interval. Ticks: runs."),
-    "profile": (
-        "Performance profile",
-        "Fraction of runs whose final score is above a threshold.",
-    ),
+    "profile": ("Performance profile", "Fraction of runs whose final score is above a threshold."),
     "improvement": (
         "Probability of improvement",
         "How likely a run of the first configuration scores higher than one of the second.",
@@ -95,8 +92,7 @@ def figure(path: Path) -> str:
 
 def section(table: Table) -> str:
     """A table with its title and note."""
-    text = [any(isinstance(row[i], str) for row in table.rows) for i in range(len(table.columns))]
-    kinds = ["text" if is_text else "" for is_text in text]
+    kinds = ["text" if is_text else "" for is_text in table.is_text]
     body = "".join(f"<tr>{cells('td', row, kinds)}</tr>" for row in table.texts())
     grid = (
         f'<div class="scroll"><table><thead><tr>{cells("th", table.columns, kinds)}</tr></thead>'

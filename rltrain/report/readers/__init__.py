@@ -17,13 +17,7 @@ from rltrain.report.readers import cleanrl, rllib, rltrain_runs, sacred, stable_
 from rltrain.report.run_data import Run
 
 log = logging.getLogger("rltrain")
-READERS = (
-    rltrain_runs.read,
-    sacred.read,
-    stable_baselines3.read,
-    rllib.read,
-    cleanrl.read,
-)
+READERS = (rltrain_runs, sacred, stable_baselines3, rllib, cleanrl)
 """In this order: the first that finds its run in a folder has it."""
 READ = (".json", ".jsonl", ".csv", ".npz")
 STUDY = "study.json"
@@ -62,11 +56,8 @@ def find_runs(places: Sequence[str | Path], problems: list[str] | None = None) -
             what = "holds no runs" if roots else "matches nothing"
             why = "".join(f"{problem}. " for problem in left)
             raise UsageError(f"runs={place} {what}. {why}{EXPECTED}, such as runs='outputs/*'.")
-    if problems is None:
-        for problem in left:
-            log.warning("%s", problem)
-    else:
-        problems += left
+    for problem in left:
+        (problems.append if problems is not None else log.warning)(problem)
     return list(by_folder.values())
 
 
@@ -91,7 +82,9 @@ def readable(folder: Path, names: Sequence[str], left: list[str]) -> Run | None:
             path, is_read = folder / name, name.endswith(READ) or cleanrl.EVENTS in name
             if is_read and (path.is_symlink() or not path.is_file()):
                 raise ValueError(f"{name} is no plain file, and links are not followed")
-        run = read(folder, {name for name in names if (folder / name).is_file()})
+        files = {name for name in names if (folder / name).is_file()}
+        read = (reader.read(folder, files) for reader in READERS)
+        run = next((run for run in read if run is not None), None)
         if run is not None and len(set(map(len, run.columns.values()))) > 1:
             raise ValueError("its arrays have different lengths")
         return run
@@ -102,11 +95,3 @@ def readable(folder: Path, names: Sequence[str], left: list[str]) -> Run | None:
             f"{folder} is left out, since it cannot be read: {type(error).__name__}: {error}"
         )
         return None
-
-
-def read(folder: Path, files: set[str]) -> Run | None:
-    """The run in one folder; None if no reader finds one."""
-    for reader in READERS:
-        if (run := reader(folder, files)) is not None:
-            return run
-    return None

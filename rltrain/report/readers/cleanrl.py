@@ -62,11 +62,7 @@ def read(folder: Path, files: set[str]) -> Run | None:
 
 
 def load(folder: Path) -> Any:
-    """The events of a folder.
-
-    Raises:
-        UsageError: the package tensorboard is not installed.
-    """
+    """The events of a folder; UsageError if the package tensorboard is not installed."""
     try:
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     except ImportError as error:

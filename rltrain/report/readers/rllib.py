@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +37,9 @@ def read(folder: Path, files: set[str]) -> Run | None:
     about: dict[str, Any] = {}
     columns = columns_of(results(folder / "result.json", about)) if "result.json" in files else {}
     config: Any = about.get("config")
-    if (
-        not columns
-        and "progress.csv" in files
-        and "time_total_s" in header(folder / "progress.csv")
-    ):
-        columns, config = csv_columns(folder / "progress.csv"), None
+    table = folder / "progress.csv"
+    if not columns and table.name in files and "time_total_s" in header(table):
+        columns, config = csv_columns(table), None
     if "training_iteration" not in columns or "time_total_s" not in columns:
         return None
     config = config if isinstance(config, dict) else json_object(folder / "params.json")
@@ -66,18 +63,6 @@ def results(path: Path, about: dict[str, Any]) -> Iterator[dict[str, Any]]:
         about: takes the configuration of the last one.
     """
     for row in json_lines(path, []):
-        about["config"] = row.get("config")
-        yield slashed(row)
-
-
-def slashed(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The numbers of nested results by path: ``env_runners/episode_return_mean``."""
-    out: dict[str, Any] = {}
-    for name, value in row.items():
-        if name == "config":
-            continue
-        if isinstance(value, dict):
-            out |= slashed(value, f"{prefix}{name}/")
-        elif isinstance(value, (int, float)):
-            out[f"{prefix}{name}"] = value
-    return out
+        about["config"] = row.pop("config", None)
+        numbers = flat(row, "/").items()  # env_runners/episode_return_mean
+        yield {name: value for name, value in numbers if isinstance(value, (int, float))}
